@@ -1,0 +1,79 @@
+"""Who acts: the Policy protocol, and what is known about a policy beside its actions."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@runtime_checkable
+class Policy(Protocol):
+    """Anything that answers a batch of observations with a batch of actions."""
+
+    def act(
+        self, observations: Any, rng: np.random.Generator, deterministic: bool = False
+    ) -> NDArray[Any]:
+        """Sample one action for each row of ``observations``; the mode if ``deterministic``."""
+        ...
+
+
+@runtime_checkable
+class BatchPolicy(Policy, Protocol):
+    """A policy whose randomness comes in as numbers, one row for each action.
+
+    Each episode then has a random stream of its own, and the outcome does not depend on which
+    episodes are answered together. Policies of equal ``architecture`` can be stacked.
+    """
+
+    @property
+    def architecture(self) -> Hashable:
+        """Equal for policies that may be answered together by one `Stack`."""
+        ...
+
+    def noise(self, rng: np.random.Generator, n: int) -> NDArray[np.float32]:
+        """Draw the random numbers of ``n`` successive actions, shape (n, noise size)."""
+        ...
+
+    def respond(self, observations: Any, noise: NDArray[np.float32] | None) -> NDArray[Any]:
+        """Actions for ``observations`` given their random numbers; the mode if None."""
+        ...
+
+
+@dataclass(frozen=True)
+class PolicyInfo:
+    """What a policy is called and where it comes from.
+
+    Attributes
+    ----------
+    label : str
+        Unique among the policies compared.
+    group : str
+        The training run (or any other set) it belongs to.
+    step : int or None
+        The training step of a checkpoint.
+    source : str
+        Path, ``module:object`` or ``random``.
+    metadata : mapping
+        Anything else worth keeping, as JSON can hold it.
+    fingerprint : str
+        A digest of the policy's parameters, empty where it has none.
+    """
+
+    label: str
+    group: str = ""
+    step: int | None = None
+    source: str = ""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    fingerprint: str = ""
+
+
+@dataclass(frozen=True)
+class NamedPolicy:
+    """A policy together with its `PolicyInfo`."""
+
+    policy: Policy
+    info: PolicyInfo

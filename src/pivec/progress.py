@@ -1,0 +1,78 @@
+"""Progress bars on the terminal: nothing is drawn where nobody looks."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+
+
+class Progress:
+    """A bar with a count, a free text and the time left; a context manager.
+
+    Draws to standard error, and only if ``show`` is true and that is a terminal.
+
+    Examples
+    --------
+    >>> with Progress("counting", total=3, show=False) as bar:
+    ...     for i in range(3):
+    ...         bar.advance(1, f"at {i}")
+    >>> bar.done
+    3
+    """
+
+    def __init__(self, title: str, total: int, *, unit: str = "", show: bool = True) -> None:
+        self.title, self.total, self.unit, self.done = title, total, unit, 0
+        self._show = show and sys.stderr.isatty()
+        self._bar: object | None = None
+        self._last = 0.0
+
+    def __enter__(self) -> Progress:
+        if self._show:
+            from rich.console import Console
+            from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+            from rich.progress import Progress as RichProgress
+            from rich.progress import TimeElapsedColumn, TimeRemainingColumn
+
+            bar = RichProgress(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TextColumn(self.unit),
+                TimeElapsedColumn(),
+                TextColumn("left"),
+                TimeRemainingColumn(),
+                TextColumn("{task.fields[note]}"),
+                console=Console(stderr=True),
+            )
+            self._task = bar.add_task(self.title, total=self.total, note="")
+            bar.start()
+            self._bar = bar
+        return self
+
+    def advance(self, count: int = 1, note: str | None = None) -> None:
+        """Count ``count`` more as done, with an optional note at the end of the line."""
+        self.done += count
+        self._update(note)
+
+    def note(self, text: str) -> None:
+        """Change the text at the end of the line; cheap enough to call often."""
+        now = time.monotonic()
+        if self._bar is not None and now - self._last > 0.2:
+            self._last = now
+            self._update(text)
+
+    def _update(self, note: str | None) -> None:
+        if self._bar is not None:
+            fields = {} if note is None else {"note": note}
+            self._bar.update(self._task, completed=self.done, **fields)  # type: ignore[attr-defined]
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()  # type: ignore[attr-defined]
+            self._bar = None
