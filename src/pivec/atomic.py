@@ -1,0 +1,93 @@
+"""Files that appear whole or not at all: written beside their place, then renamed into it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, Literal, overload
+
+
+@overload
+def atomic_write(
+    path: str | os.PathLike[str], mode: Literal["wb"] = "wb", *, newline: str | None = None
+) -> contextlib.AbstractContextManager[IO[bytes]]: ...
+
+
+@overload
+def atomic_write(
+    path: str | os.PathLike[str], mode: Literal["w"], *, newline: str | None = None
+) -> contextlib.AbstractContextManager[IO[str]]: ...
+
+
+@contextmanager
+def atomic_write(
+    path: str | os.PathLike[str], mode: Literal["w", "wb"] = "wb", *, newline: str | None = None
+) -> Iterator[IO[Any]]:
+    r"""Write a file so that a reader sees the old one or the whole new one, never a part.
+
+    The handle is on a temporary file in the same folder. When the block ends well, the data are
+    flushed to disk and the file takes the place of ``path``; when it raises, the temporary file is
+    removed and what was at ``path`` stays as it was. The folder must exist.
+
+    Parameters
+    ----------
+    path : path
+        Where the file is to appear. A symbolic link is followed: its target is replaced.
+    mode : {"wb", "w"}
+        Bytes, or UTF-8 text.
+    newline : str, optional
+        As for `open`, in text mode; the default keeps ``"\n"`` as it is on every system.
+
+    Yields
+    ------
+    file
+        The open handle to write to.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> with atomic_write(folder / "note.txt", "w") as file:
+    ...     _ = file.write("whole")
+    >>> (folder / "note.txt").read_text()
+    'whole'
+    """
+    if mode not in ("w", "wb"):
+        raise ValueError(f"mode must be 'w' or 'wb', not {mode!r}")
+    target = Path(os.path.realpath(path))
+    name = target.with_name(f".{target.name[:100]}.{secrets.token_hex(8)}.tmp")
+    # Not tempfile.mkstemp, whose files only their owner may read: 0o666 obeys the umask as open does.
+    handle = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+    try:
+        text = mode == "w"
+        with open(
+            handle,
+            mode,
+            encoding="utf-8" if text else None,
+            newline=("" if newline is None else newline) if text else None,
+        ) as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        with contextlib.suppress(FileNotFoundError):
+            os.chmod(name, target.stat().st_mode & 0o777)
+        os.replace(name, target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(name)
+        raise
+    _sync_folder(target.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the rename itself last; systems that cannot open folders do without."""
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
