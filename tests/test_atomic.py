@@ -24,10 +24,15 @@ def test_text_and_bytes_arrive_unchanged(tmp_path):
 def test_failure_keeps_the_old_file_and_removes_the_temporary_one(tmp_path, error):
     path = tmp_path / "a.txt"
     path.write_text("old")
-    with pytest.raises(error), atomic_write(path, "w") as file:
-        file.write("half of the n")
-        file.flush()
-        raise error
+
+    def fail_halfway():
+        with atomic_write(path, "w") as file:
+            file.write("half of the n")
+            file.flush()
+            raise error
+
+    with pytest.raises(error):
+        fail_halfway()
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
 

@@ -60,7 +60,7 @@ def atomic_write(
         raise ValueError(f"mode must be 'w' or 'wb', not {mode!r}")
     target = Path(os.path.realpath(path))
     name = target.with_name(f".{target.name[:100]}.{secrets.token_hex(8)}.tmp")
-    # Not tempfile.mkstemp, whose files only their owner may read: 0o666 obeys the umask as open does.
+    # Not mkstemp, whose files only their owner may read: 0o666 obeys the umask as open does.
     handle = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
     try:
         text = mode == "w"
