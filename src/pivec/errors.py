@@ -7,6 +7,7 @@ class PivecError(Exception):
     """A failure that one sentence explains: what was expected, what came, what to do."""
 
     exit_code = 1
+    lane: int | None = None  # which of the environments side by side it happened in
 
 
 class UsageError(PivecError):

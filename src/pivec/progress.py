@@ -26,6 +26,7 @@ class Progress:
         self._show = show and sys.stderr.isatty()
         self._bar: object | None = None
         self._last = 0.0
+        self._counted, self._start = 0, time.monotonic()
 
     def __enter__(self) -> Progress:
         if self._show:
@@ -61,6 +62,12 @@ class Progress:
         if self._bar is not None and now - self._last > 0.2:
             self._last = now
             self._update(text)
+
+    def count(self, steps: int) -> None:
+        """Count small steps of the work, shown as steps a second."""
+        self._counted += steps
+        if self._bar is not None:
+            self.note(f"{self._counted / (time.monotonic() - self._start):,.0f} steps/s")
 
     def _update(self, note: str | None) -> None:
         if self._bar is not None:

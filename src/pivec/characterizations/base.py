@@ -1,0 +1,124 @@
+"""The contract of all characterizations: fit, describe, distances, in scikit-learn's manners."""
+
+from __future__ import annotations
+
+import json
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+
+from pivec.characterizations.descriptions import Descriptions, summarise
+from pivec.errors import BadData, UsageError
+from pivec.states.visited import VisitedStates
+
+
+class Characterization(BaseEstimator):
+    """A way to describe policies by the states they visit.
+
+    The constructor stores its arguments as they are; `fit` learns attributes that end in ``_``;
+    the same ``random_state`` gives the same numbers.
+    """
+
+    name: ClassVar[str]
+    feature_names_: tuple[str, ...]
+
+    def fit(self, data: VisitedStates) -> Self:
+        """Learn what all descriptions share; return self."""
+        self.feature_names_ = data.feature_names
+        self._fit(data)
+        return self
+
+    def describe(self, data: VisitedStates) -> Descriptions:
+        """Describe each policy of ``data``, seen in `fit` or not: one row a policy."""
+        self._check_fitted()
+        if data.n_features != len(self.feature_names_):
+            raise BadData(
+                f"this characterization was fitted on states of {len(self.feature_names_)} "
+                f"features, but these have {data.n_features}: describe policies of the same "
+                "environment, with the same features"
+            )
+        vectors, points, arrays = self._describe(data)
+        return Descriptions(
+            self.name, data.policies, vectors, points, arrays, **summarise(data)
+        )
+
+    def distances(
+        self, a: VisitedStates | Descriptions, b: VisitedStates | Descriptions | None = None
+    ) -> NDArray[np.float64]:
+        """Distances of all policies of ``a`` to each other, or to those of ``b``.
+
+        Symmetric with a zero diagonal without ``b``.
+        """
+        self._check_fitted()
+        first = self._described(a)
+        if b is not None:
+            return self._distances(first, self._described(b))
+        matrix = self._distances(first, None)
+        np.fill_diagonal(matrix, 0.0)
+        return matrix
+
+    def fitted_arrays(self) -> dict[str, NDArray[Any]]:
+        """Return everything that `fit` learned, as plain arrays."""
+        self._check_fitted()
+        return self._learned()
+
+    def restore(
+        self, feature_names: tuple[str, ...], arrays: Mapping[str, NDArray[Any]]
+    ) -> Self:
+        """Take back what `fitted_arrays` gave; return self."""
+        self.feature_names_ = feature_names
+        self._restore(arrays)
+        return self
+
+    def parameters_json(self) -> str:
+        """Return the constructor's arguments as JSON."""
+        try:
+            return json.dumps(self.get_params(deep=False))
+        except TypeError as error:
+            raise UsageError(
+                f"cannot save a {self.name} whose arguments are not plain numbers and text "
+                f"({error}): give random_state as an int"
+            ) from error
+
+    # ---- what each characterization does ----
+
+    @abstractmethod
+    def _fit(self, data: VisitedStates) -> None: ...
+
+    @abstractmethod
+    def _describe(
+        self, data: VisitedStates
+    ) -> tuple[NDArray[Any] | None, NDArray[Any] | None, dict[str, NDArray[Any]]]:
+        """Vectors, points and arrays of `Descriptions`."""
+
+    @abstractmethod
+    def _distances(self, a: Descriptions, b: Descriptions | None) -> NDArray[np.float64]: ...
+
+    @abstractmethod
+    def _learned(self) -> dict[str, NDArray[Any]]: ...
+
+    @abstractmethod
+    def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None: ...
+
+    # ---- checks ----
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "feature_names_"):
+            raise UsageError(f"this {self.name} is not fitted yet: call fit(data) first")
+
+    def _described(self, what: VisitedStates | Descriptions) -> Descriptions:
+        if isinstance(what, VisitedStates):
+            return self.describe(what)
+        if not isinstance(what, Descriptions):
+            raise UsageError(
+                f"expected VisitedStates or Descriptions, but got {type(what).__name__}"
+            )
+        if what.method != self.name:
+            raise UsageError(
+                f"these are descriptions by {what.method}, which a {self.name} cannot compare"
+            )
+        return what

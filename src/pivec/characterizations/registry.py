@@ -1,0 +1,53 @@
+"""The names of all characterizations, and making one by its name."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from pivec.errors import UsageError
+
+if TYPE_CHECKING:
+    from pivec.characterizations.base import Characterization
+
+# name -> "module:class", imported when it is asked for
+_REGISTRY = {
+    "supervector": "pivec.characterizations.supervector:Supervector",
+    "gaussian": "pivec.characterizations.gaussian:Gaussian",
+}
+
+
+def names() -> tuple[str, ...]:
+    """Names of all characterizations.
+
+    Examples
+    --------
+    >>> "supervector" in names()
+    True
+    """
+    return tuple(_REGISTRY)
+
+
+def characterization(name: str, **parameters: Any) -> Characterization:
+    """Make a characterization by name.
+
+    Examples
+    --------
+    >>> characterization("supervector", n_components=4, random_state=0)
+    Supervector(n_components=4)
+    """
+    if name not in _REGISTRY:
+        close = difflib.get_close_matches(name, _REGISTRY, n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        raise UsageError(
+            f"no characterization is called {name!r}; there are {', '.join(_REGISTRY)}{hint}"
+        )
+    module, _, attribute = _REGISTRY[name].partition(":")
+    cls = getattr(importlib.import_module(module), attribute)
+    try:
+        made: Characterization = cls(**parameters)
+    except TypeError as error:
+        known = ", ".join(cls._get_param_names())
+        raise UsageError(f"{name} has no such argument ({error}); it takes {known}") from error
+    return made

@@ -1,0 +1,117 @@
+"""A fitted characterization on disk, with the policies it has described and their map."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pivec.atomic import atomic_write
+from pivec.characterizations.base import Characterization
+from pivec.characterizations.descriptions import SUMMARY, Descriptions
+from pivec.characterizations.registry import characterization
+from pivec.errors import BadStore, UsageError
+from pivec.policies.policy import PolicyInfo
+
+FORMAT = 1
+_INDEX, _ARRAYS = "space.json", "space.npz"
+
+
+@dataclass(frozen=True)
+class Space:
+    """A fitted characterization and what was described in it.
+
+    New policies are placed in it without fitting again: ``space.method.describe(data)``.
+
+    Attributes
+    ----------
+    method : Characterization
+        Fitted.
+    descriptions : Descriptions
+        Of the policies that made the space.
+    positions : (n_policies, 2) array or None
+        Their places on the map.
+    collected : mapping
+        How the states were collected, so that new policies are collected alike.
+    """
+
+    method: Characterization
+    descriptions: Descriptions
+    positions: NDArray[np.float64] | None = None
+    collected: Mapping[str, Any] = field(default_factory=dict)
+
+    def save(self, folder: str | Path) -> None:
+        """Write the space to a folder; an older one there is replaced when the new one is whole."""
+        path = Path(folder)
+        path.mkdir(parents=True, exist_ok=True)
+        described = self.descriptions
+        arrays = {f"learned.{k}": v for k, v in self.method.fitted_arrays().items()}
+        arrays |= {f"described.{k}": v for k, v in described.arrays.items()}
+        arrays |= {f"summary.{name}": getattr(described, name) for name in SUMMARY}
+        for name in ("vectors", "points"):
+            if getattr(described, name) is not None:
+                arrays[name] = getattr(described, name)
+        if self.positions is not None:
+            arrays["positions"] = self.positions
+        index = {
+            "format": FORMAT,
+            "method": self.method.name,
+            "parameters": json.loads(self.method.parameters_json()),
+            "feature_names": self.method.feature_names_,
+            "policies": [asdict(info) for info in described.policies],
+            "collected": dict(self.collected),
+        }
+        # Index and arrays in one file, so that they can never belong to different spaces.
+        arrays["index"] = np.frombuffer(json.dumps(index).encode(), dtype=np.uint8)
+        with atomic_write(path / _ARRAYS) as file:
+            np.savez(file, **arrays)  # type: ignore[arg-type]
+        with atomic_write(path / _INDEX, "w") as text:
+            json.dump(index, text, indent=1)
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Space:
+        """Read a space that `save` wrote, or the ``space`` of a folder `pivec compare` left."""
+        path = Path(folder)
+        if not (path / _ARRAYS).exists() and (path / "space" / _ARRAYS).exists():
+            path = path / "space"
+        if not (path / _ARRAYS).exists():
+            raise UsageError(
+                f"{folder} holds no space: expected a folder with {_ARRAYS}, as `pivec compare` "
+                "and `pivec describe` leave it"
+            )
+        try:
+            with np.load(path / _ARRAYS, allow_pickle=False) as archive:
+                arrays = {name: archive[name] for name in archive.files}
+            index = json.loads(arrays.pop("index").tobytes())
+            if int(index["format"]) > FORMAT:
+                raise BadStore(
+                    f"{path} has format {index['format']}, but this version of pivec reads up to "
+                    f"{FORMAT}: upgrade pivec"
+                )
+            return cls._build(index, arrays)
+        except (OSError, ValueError, KeyError, TypeError, EOFError) as error:
+            raise BadStore(f"{path} is not a whole space ({error!r}): make it again") from error
+
+    @classmethod
+    def _build(cls, index: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Space:
+        method = characterization(index["method"], **index["parameters"])
+        method.restore(tuple(index["feature_names"]), _part(arrays, "learned."))
+        summary = _part(arrays, "summary.")
+        described = Descriptions(
+            method.name,
+            tuple(PolicyInfo(**info) for info in index["policies"]),
+            arrays.get("vectors"),
+            arrays.get("points"),
+            _part(arrays, "described."),
+            *(summary[name] for name in SUMMARY),
+        )
+        return cls(method, described, arrays.get("positions"), index["collected"])
+
+
+def _part(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
+    return {name[len(prefix) :]: a for name, a in arrays.items() if name.startswith(prefix)}

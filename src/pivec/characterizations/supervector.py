@@ -1,0 +1,149 @@
+"""Policy supervectors: the means of a background mixture, MAP-adapted to each policy.
+
+The paper's Section 4, equations (1)-(6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pivec.characterizations.base import Characterization
+from pivec.characterizations.descriptions import Descriptions
+from pivec.characterizations.pairwise import squared_euclidean
+from pivec.mixtures.adapt import map_offsets, policy_statistics
+from pivec.mixtures.fit import fit_mixture
+from pivec.mixtures.mixture import Mixture
+from pivec.states.visited import VisitedStates
+
+
+class Supervector(Characterization):
+    """Adapted means of a Gaussian mixture fitted on the states of all policies.
+
+    Vectors are the adapted means in standardised units, n_components × n_features values a
+    policy. The distance is the paper's equation (6), an upper bound of the KL divergence.
+
+    Parameters
+    ----------
+    n_components : int
+        Gaussians in the background model.
+    relevance : float
+        The relevance factor r of equation (4): how many states it takes to move a mean half way.
+    init, warm_start, n_init, tol, max_iter, variance_floor, device
+        How the background model is fitted; see `pivec.mixtures.fit_mixture`.
+    random_state : int
+        Seed of the fit.
+    progress : bool
+        Draw a bar while fitting.
+
+    Attributes
+    ----------
+    background_ : Mixture
+        ``weights`` (K,), ``means`` and ``variances`` (K, n_features) in standardised units.
+    center_, scale_ : (n_features,) arrays
+        The standardisation: (state - center_) / scale_.
+    n_iter_ : int
+        Passes over the data that the fit took.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> walks = [[rng.normal(place, 1, (50, 2))] for place in (0, 0, 5)]
+    >>> data = VisitedStates.from_arrays(walks)
+    >>> d = Supervector(n_components=2).fit(data).distances(data)
+    >>> bool(d[0, 2] > 10 * d[0, 1])
+    True
+    """
+
+    name: ClassVar[str] = "supervector"
+
+    def __init__(
+        self,
+        n_components: int = 64,
+        *,
+        relevance: float = 16.0,
+        init: str = "kmeans++",
+        warm_start: bool = True,
+        n_init: int = 1,
+        tol: float = 1e-3,
+        max_iter: int = 100,
+        variance_floor: float = 1e-6,
+        device: str = "auto",
+        random_state: int = 0,
+        progress: bool = False,
+    ) -> None:
+        self.n_components = n_components
+        self.relevance = relevance
+        self.init = init
+        self.warm_start = warm_start
+        self.n_init = n_init
+        self.tol = tol
+        self.max_iter = max_iter
+        self.variance_floor = variance_floor
+        self.device = device
+        self.random_state = random_state
+        self.progress = progress
+
+    def _fit(self, data: VisitedStates) -> None:
+        result = fit_mixture(
+            data,
+            self.n_components,
+            random_state=self.random_state,
+            init=self.init,
+            warm_start=self.warm_start,
+            n_init=self.n_init,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            variance_floor=self.variance_floor,
+            device=self.device,
+            progress=self.progress,
+        )
+        self._adopt(result.mixture)
+        self.n_iter_ = result.n_iter
+
+    def _adopt(self, mixture: Mixture) -> None:
+        self.background_ = mixture
+        self.center_, self.scale_ = mixture.center, mixture.scale
+
+    def _describe(
+        self, data: VisitedStates
+    ) -> tuple[NDArray[Any] | None, NDArray[Any] | None, dict[str, NDArray[Any]]]:
+        background = self.background_
+        statistics = policy_statistics(
+            data, data.episode_starts, data.policy_starts, background, device=self.device
+        )
+        offsets = map_offsets(statistics.counts, statistics.sums, background, self.relevance)
+        vectors = (background.means + offsets).reshape(len(data), -1)
+        # Equation (6) as a plain squared Euclidean distance, of the offsets from the background
+        # rather than of the means, so that nearly equal policies keep their digits.
+        scale = np.sqrt(background.weights[:, None] / (2.0 * background.variances))
+        points = (offsets * scale).reshape(len(data), -1)
+        return vectors, points, {"counts": statistics.counts}
+
+    def _distances(self, a: Descriptions, b: Descriptions | None) -> NDArray[np.float64]:
+        return squared_euclidean(_points(a), None if b is None else _points(b))
+
+    def _learned(self) -> dict[str, NDArray[Any]]:
+        background = self.background_
+        return {
+            "weights": background.weights,
+            "means": background.means,
+            "variances": background.variances,
+            "center": background.center,
+            "scale": background.scale,
+            "n_iter": np.array(self.n_iter_),
+        }
+
+    def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        names = ("weights", "means", "variances", "center", "scale")
+        self._adopt(Mixture(*(arrays[name] for name in names)))
+        self.n_iter_ = int(arrays["n_iter"])
+
+
+def _points(descriptions: Descriptions) -> NDArray[np.float64]:
+    if descriptions.points is None:
+        raise TypeError("descriptions by supervectors have points")
+    return descriptions.points

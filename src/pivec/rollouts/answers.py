@@ -1,0 +1,202 @@
+"""How a group of policies answers the observations of all its lanes at once.
+
+Lanes are grouped by slot: slot s owns lanes s * width ... (s + 1) * width - 1 and holds one policy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any, Protocol
+
+import numpy as np
+from gymnasium import spaces as gym_spaces
+from numpy.typing import NDArray
+
+from pivec.errors import PivecError, UsageError
+from pivec.policies.network import NetworkPolicy
+from pivec.policies.policy import BatchPolicy, Policy
+from pivec.policies.stack import Stack
+from pivec.rollouts import spaces
+from pivec.rollouts.seeds import action_stream
+
+
+class Answers(Protocol):
+    """Answers for ``slots`` policies, ``width`` lanes each."""
+
+    def put(self, slot: int, policy: Any) -> None:
+        """Let ``policy`` act in ``slot`` from now on."""
+        ...
+
+    def begin(self, lane: int, episode_seed: int, time: int) -> None:
+        """An episode begins in ``lane``; its first action is number ``time`` of the chunk."""
+        ...
+
+    def renew(self, lanes: NDArray[np.intp]) -> None:
+        """A new chunk begins; ``lanes`` are in the middle of episodes."""
+        ...
+
+    def actions(
+        self, observations: Any, flat: NDArray[np.float32], lanes: NDArray[np.intp], time: int
+    ) -> NDArray[Any]:
+        """Actions for all lanes, of which only ``lanes`` matter."""
+        ...
+
+
+def group_key(policy: Policy) -> Hashable:
+    """Policies with equal keys are answered by one `Answers`."""
+    return policy.architecture if isinstance(policy, BatchPolicy) else "act"
+
+
+def make_answers(
+    policy: Policy,
+    slots: int,
+    width: int,
+    chunk: int,
+    action_space: gym_spaces.Space[Any],
+    deterministic: bool,
+) -> Answers:
+    """Choose how the group of ``policy`` is answered."""
+    if isinstance(policy, BatchPolicy):
+        return BatchAnswers(policy, slots, width, chunk, action_space, deterministic)
+    return SingleAnswers(slots, width, action_space, deterministic)
+
+
+class BatchAnswers:
+    """Policies that take their randomness as numbers: all lanes of all slots in one call.
+
+    The numbers of an episode come from its own stream, chunk by chunk, so they do not depend on
+    the other lanes.
+    """
+
+    def __init__(
+        self,
+        like: BatchPolicy,
+        slots: int,
+        width: int,
+        chunk: int,
+        action_space: gym_spaces.Space[Any],
+        deterministic: bool,
+    ) -> None:
+        self._shape = (slots, width)
+        self._policies: list[BatchPolicy | None] = [None] * slots
+        self._streams: list[np.random.Generator | None] = [None] * (slots * width)
+        self._stack = Stack(slots, width, like) if isinstance(like, NetworkPolicy) else None
+        probe = like.noise(action_stream(0), 1)
+        self._chunk = chunk
+        self._noise = None if deterministic else np.zeros((chunk, slots * width, probe.shape[1]), np.float32)
+        self._action_shape = action_space.shape or ()
+
+    def put(self, slot: int, policy: BatchPolicy) -> None:
+        self._policies[slot] = policy
+        if self._stack is not None and isinstance(policy, NetworkPolicy):
+            self._stack.put(slot, policy)
+
+    def begin(self, lane: int, episode_seed: int, time: int) -> None:
+        if self._noise is not None:
+            self._streams[lane] = action_stream(episode_seed)
+            self._draw(lane, time)
+
+    def renew(self, lanes: NDArray[np.intp]) -> None:
+        if self._noise is not None:
+            for lane in lanes.tolist():
+                self._draw(lane, 0)
+
+    def _draw(self, lane: int, time: int) -> None:
+        policy, stream = self._policies[lane // self._shape[1]], self._streams[lane]
+        if self._noise is not None and policy is not None and stream is not None:
+            self._noise[time:, lane] = policy.noise(stream, self._chunk - time)
+
+    def actions(
+        self, observations: Any, flat: NDArray[np.float32], lanes: NDArray[np.intp], time: int
+    ) -> NDArray[Any]:
+        slots, width = self._shape
+        noise = None if self._noise is None else self._noise[time]
+        if self._stack is not None:
+            answers = self._stack.respond(
+                flat.reshape(slots, width, -1),
+                None if noise is None else noise.reshape(slots, width, -1),
+            )
+            return answers.reshape(slots * width, *self._action_shape)
+        result: NDArray[Any] | None = None
+        for slot in np.unique(lanes // width).tolist():
+            policy, mine = self._policies[slot], slice(slot * width, (slot + 1) * width)
+            if policy is None:
+                continue
+            some = policy.respond(
+                spaces.pick(observations, mine), None if noise is None else noise[mine]
+            )
+            if result is None:
+                result = np.zeros((slots * width, *some.shape[1:]), dtype=some.dtype)
+            result[mine] = some
+        if result is None:
+            raise UsageError("no lane is active: expected at least one policy to act")
+        return result
+
+
+class SingleAnswers:
+    """Policies that only have `act`: asked one episode at a time, each with its own generator.
+
+    Their random draws belong to the call, so a batch of several episodes would make an episode
+    depend on its neighbours.
+    """
+
+    def __init__(
+        self, slots: int, width: int, action_space: gym_spaces.Space[Any], deterministic: bool
+    ) -> None:
+        self._width, self._deterministic = width, deterministic
+        self._policies: list[Policy | None] = [None] * slots
+        self._streams: list[np.random.Generator | None] = [None] * (slots * width)
+        self._space = action_space
+        self._actions = spaces.empty_batch(action_space, slots * width)
+        self._checked: set[int] = set()
+
+    def put(self, slot: int, policy: Policy) -> None:
+        self._policies[slot] = policy
+        self._checked.discard(slot)
+
+    def begin(self, lane: int, episode_seed: int, time: int) -> None:  # noqa: ARG002
+        self._streams[lane] = action_stream(episode_seed)
+
+    def renew(self, lanes: NDArray[np.intp]) -> None:
+        """Nothing is drawn ahead."""
+
+    def actions(
+        self, observations: Any, flat: NDArray[np.float32], lanes: NDArray[np.intp], time: int  # noqa: ARG002
+    ) -> NDArray[Any]:
+        for lane in lanes.tolist():
+            slot = lane // self._width
+            policy, stream = self._policies[slot], self._streams[lane]
+            if policy is None or stream is None:
+                continue
+            one = spaces.pick(observations, slice(lane, lane + 1))
+            try:
+                answer = (
+                    policy.act(one, stream, deterministic=True)
+                    if self._deterministic
+                    else policy.act(one, stream)
+                )
+                if slot not in self._checked:
+                    self._check(answer)
+                    self._checked.add(slot)
+                self._actions[lane] = np.asarray(answer)[0]
+            except PivecError as error:
+                error.lane = lane
+                raise
+            except Exception as error:
+                failure = PivecError(f"its act raised {type(error).__name__}: {error}")
+                failure.lane = lane
+                raise failure from error
+        return self._actions
+
+    def _check(self, answer: Any) -> None:
+        array = np.asarray(answer)
+        expected = (1, *(self._space.shape or ()))
+        if array.shape != expected or array.dtype.kind not in "biuf":
+            raise UsageError(
+                f"a batch of one observation was answered with actions of shape {array.shape} and "
+                f"type {array.dtype}, but {self._space} needs shape {expected}: return one "
+                "action for each row of the observations"
+            )
+        first = array[0].astype(self._space.dtype)
+        if isinstance(self._space, gym_spaces.Discrete) and not self._space.contains(first):
+            raise UsageError(f"the action {array[0]!r} is not one of {self._space}")

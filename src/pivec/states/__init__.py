@@ -1,0 +1,15 @@
+"""What was visited: VisitedStates in memory, the store on disk, and collecting them.
+
+visited.py   `VisitedStates`, three levels (policies, episodes, states), flat in memory
+arrays.py    building one from plain arrays, with every mistake named
+record.py    everything that is kept of one policy
+arrow.py     one policy as one Arrow file: a row an episode
+store.py     the folder of such files, with its index `store.json`
+collect.py   `collect`: let policies act, and keep what they visit
+"""
+
+from pivec.states.collect import collect
+from pivec.states.store import Store, load
+from pivec.states.visited import VisitedStates
+
+__all__ = ["Store", "VisitedStates", "collect", "load"]

@@ -1,0 +1,152 @@
+"""Building VisitedStates from plain arrays, with every mistake named."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pivec.errors import BadData, UsageError
+from pivec.policies.policy import PolicyInfo
+from pivec.states.visited import Arrays, VisitedStates
+
+
+def from_arrays(
+    policies: Sequence[Sequence[ArrayLike]],
+    labels: Sequence[str] | None,
+    groups: Sequence[str] | None,
+    returns: Sequence[ArrayLike] | None,
+    steps: Sequence[int | None] | None,
+    actions: Sequence[Sequence[ArrayLike]] | None,
+    feature_names: Sequence[str] | None,
+    environment: str,
+) -> VisitedStates:
+    """Build a `VisitedStates`; see `VisitedStates.from_arrays`."""
+    n = len(policies)
+    if n == 0:
+        raise BadData("expected at least one policy, but the list is empty")
+    for name, values in (
+        ("labels", labels),
+        ("groups", groups),
+        ("returns", returns),
+        ("steps", steps),
+        ("actions", actions),
+    ):
+        if values is not None and len(values) != n:
+            raise UsageError(f"{name} needs one entry for each of {n} policies, has {len(values)}")
+    names = list(labels) if labels is not None else [f"policy-{i}" for i in range(n)]
+    # One array for all: filled in place, so that nothing is held twice.
+    shapes = [
+        [_shape(episode, names[i], e) for e, episode in enumerate(episodes)]
+        for i, episodes in enumerate(policies)
+    ]
+    for i, some in enumerate(shapes):
+        if not some:
+            raise BadData(f"{names[i]} has no episodes: give each policy at least one")
+    width = shapes[0][0][1]
+    lengths = np.array([length for some in shapes for length, _ in some])
+    starts = np.concatenate([[0], np.cumsum(lengths)])
+    flat = np.empty((int(starts[-1]), width), dtype=np.float32)
+    at = 0
+    for i, episodes in enumerate(policies):
+        for e, episode in enumerate(episodes):
+            if shapes[i][e][1] != width:
+                raise BadData(
+                    f"episode {e} of {names[i]} has {shapes[i][e][1]} features, but the first "
+                    f"episode has {width}: all states need the same"
+                )
+            flat[at : at + shapes[i][e][0]] = episode
+            _check_finite(flat[at : at + shapes[i][e][0]], names[i], e)
+            at += shapes[i][e][0]
+    policy_starts = np.concatenate([[0], np.cumsum([len(some) for some in shapes])])
+    moves = None if actions is None else [_moves(names[i], a, shapes[i]) for i, a in enumerate(actions)]
+    cuts = starts[policy_starts]
+    chunks: list[Arrays] = [
+        (flat[cuts[i] : cuts[i + 1]], None if moves is None else moves[i]) for i in range(n)
+    ]
+    total = len(lengths)
+    data = VisitedStates(
+        chunks,
+        starts,
+        policy_starts,
+        [
+            PolicyInfo(
+                str(names[i]),
+                str(groups[i]) if groups is not None else "",
+                None if steps is None or steps[i] is None else int(steps[i] or 0),
+            )
+            for i in range(n)
+        ],
+        returns=_returns(returns, shapes, names),
+        seeds=np.full(total, -1),
+        terminated=np.zeros(total, dtype=bool),
+        truncated=np.zeros(total, dtype=bool),
+        feature_names=_feature_names(feature_names, width),
+        environment=environment,
+        has_actions=moves is not None,
+    )
+    flat.flags.writeable = False
+    data._flat = flat
+    return data
+
+
+def _shape(episode: ArrayLike, label: str, number: int) -> tuple[int, int]:
+    shape = np.shape(episode)
+    if len(shape) != 2 or shape[1] == 0:
+        raise BadData(
+            f"episode {number} of {label} must be an array of shape (n_steps, n_features), but "
+            f"has shape {shape}"
+        )
+    if shape[0] == 0:
+        raise BadData(f"episode {number} of {label} is empty: leave it out")
+    return shape[0], shape[1]
+
+
+def _check_finite(states: NDArray[np.float32], label: str, number: int) -> None:
+    if np.isfinite(states).all():
+        return
+    row, column = np.argwhere(~np.isfinite(states))[0]
+    raise BadData(
+        f"row {row} of episode {number} of {label} has {states[row, column]} in feature {column}, "
+        "but states must be finite (within float32): remove or mend it"
+    )
+
+
+def _moves(
+    label: str, episodes: Sequence[ArrayLike], shapes: list[tuple[int, int]]
+) -> NDArray[Any]:
+    arrays = [np.asarray(episode) for episode in episodes]
+    wanted = [length - 1 for length, _ in shapes]
+    if [len(array) for array in arrays] != wanted:
+        raise BadData(
+            f"{label} needs one action fewer than states in each episode ({wanted[:5]}...), but "
+            f"has {[len(array) for array in arrays][:5]}..."
+        )
+    return np.concatenate(arrays)
+
+
+def _returns(
+    returns: Sequence[ArrayLike] | None, shapes: list[list[tuple[int, int]]], names: list[str]
+) -> NDArray[np.float64]:
+    if returns is None:
+        return np.full(sum(len(some) for some in shapes), np.nan)
+    rows = []
+    for label, given, some in zip(names, returns, shapes, strict=True):
+        row = np.asarray(given, dtype=np.float64)
+        if row.shape not in ((), (len(some),)):
+            raise UsageError(
+                f"returns of {label} must be one number, or one for each of its {len(some)} "
+                f"episodes, but have shape {row.shape}"
+            )
+        rows.append(np.broadcast_to(row, len(some)))
+    return np.concatenate(rows)
+
+
+def _feature_names(names: Sequence[str] | None, width: int) -> Sequence[str]:
+    if names is None:
+        return [f"x[{i}]" for i in range(width)]
+    if len(names) != width:
+        raise UsageError(f"feature_names needs {width} names, one a feature, but has {len(names)}")
+    return list(names)

@@ -1,0 +1,88 @@
+"""One policy as one Arrow file: a row an episode, its states a list of fixed-size lists.
+
+The values of the list column lie in one piece, so the states are mapped, not read.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pivec.atomic import atomic_write
+from pivec.errors import BadStore
+from pivec.policies.policy import PolicyInfo
+from pivec.states.record import PolicyRecord
+
+_KEY = b"pivec"
+
+
+def write_policy(path: Path, record: PolicyRecord) -> None:
+    """Write the file of one policy; it appears when it is whole."""
+    starts = record.episode_starts
+    columns: dict[str, pa.Array] = {
+        "return": pa.array(record.returns),
+        "length": pa.array(np.diff(starts)),
+        "seed": pa.array(record.seeds),
+        "terminated": pa.array(record.terminated),
+        "truncated": pa.array(record.truncated),
+        "states": _lists(record.states, starts),
+    }
+    header: dict[str, Any] = {"info": asdict(record.info)}
+    if record.actions is not None:
+        columns["actions"] = _lists(record.actions, starts - np.arange(len(starts)))
+        header["action_shape"] = list(record.actions.shape[1:])
+    batch = pa.record_batch(columns)
+    schema = batch.schema.with_metadata({_KEY: json.dumps(header).encode()})
+    with atomic_write(path) as file, pa.ipc.new_file(file, schema) as writer:
+        writer.write_batch(batch.cast(schema))
+
+
+def read_policy(path: Path) -> PolicyRecord:
+    """Map the file of one policy into memory."""
+    try:
+        with pa.memory_map(str(path)) as source:
+            reader = pa.ipc.open_file(source)
+            batch = reader.get_batch(0)
+        header = json.loads(reader.schema.metadata[_KEY])
+        states, starts = _unlist(batch.column("states"))
+        actions = None
+        if "action_shape" in header:
+            flat, _ = _unlist(batch.column("actions"))
+            actions = flat.reshape(-1, *header["action_shape"])
+        return PolicyRecord(
+            PolicyInfo(**header["info"]),
+            states,
+            starts,
+            *(
+                batch.column(name).to_numpy(zero_copy_only=False)
+                for name in ("return", "seed", "terminated", "truncated")
+            ),
+            actions=actions,
+        )
+    except (pa.ArrowException, OSError, KeyError, TypeError, ValueError) as error:
+        raise BadStore(
+            f"{path.name} is not the whole file of a policy ({error}): remove it and collect again"
+        ) from error
+
+
+def _lists(values: NDArray[Any], starts: NDArray[np.int64]) -> pa.Array:
+    """Rows of ``values`` in lists, one an episode."""
+    inner = pa.array(np.ascontiguousarray(values).reshape(-1))
+    if values.ndim > 1:
+        inner = pa.FixedSizeListArray.from_arrays(inner, int(np.prod(values.shape[1:])))
+    return pa.LargeListArray.from_arrays(pa.array(starts), inner)
+
+
+def _unlist(column: pa.Array) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    starts = column.offsets.to_numpy()
+    inner = column.values
+    if pa.types.is_fixed_size_list(inner.type):
+        flat = inner.values.to_numpy(zero_copy_only=True)
+        return flat.reshape(-1, inner.type.list_size), starts
+    return inner.to_numpy(zero_copy_only=True), starts

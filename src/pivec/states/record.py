@@ -1,0 +1,56 @@
+"""Everything that is kept of one policy, and many of them put together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pivec.policies.policy import PolicyInfo
+from pivec.states.visited import Arrays, VisitedStates
+
+
+@dataclass(frozen=True)
+class PolicyRecord:
+    """The states of one policy, cut into episodes, and what is known of them."""
+
+    info: PolicyInfo
+    states: NDArray[np.float32]
+    episode_starts: NDArray[np.int64]
+    returns: NDArray[np.float64]
+    seeds: NDArray[np.int64]
+    terminated: NDArray[np.bool_]
+    truncated: NDArray[np.bool_]
+    actions: NDArray[Any] | None = None
+
+    @property
+    def arrays(self) -> Arrays:
+        """States and actions, as `VisitedStates` takes them."""
+        return self.states, self.actions
+
+
+def assemble(
+    records: Sequence[PolicyRecord],
+    chunks: Sequence[Arrays],
+    feature_names: Sequence[str],
+    environment: str,
+    has_actions: bool,
+) -> VisitedStates:
+    """Put records together; their states and actions come from ``chunks``."""
+    lengths = np.concatenate([np.diff(record.episode_starts) for record in records])
+    return VisitedStates(
+        chunks,
+        np.concatenate([[0], np.cumsum(lengths)]),
+        np.concatenate([[0], np.cumsum([len(record.returns) for record in records])]),
+        [record.info for record in records],
+        **{
+            name: np.concatenate([getattr(record, name) for record in records])
+            for name in ("returns", "seeds", "terminated", "truncated")
+        },
+        feature_names=feature_names,
+        environment=environment,
+        has_actions=has_actions,
+    )

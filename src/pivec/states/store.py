@@ -1,0 +1,289 @@
+"""The store: a folder with one Arrow file a policy and an index, `store.json`."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import json
+import re
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pivec.atomic import atomic_write
+from pivec.errors import BadStore, PivecError, UsageError
+from pivec.states.arrow import read_policy, write_policy
+from pivec.states.record import PolicyRecord, assemble
+from pivec.states.visited import Arrays, VisitedStates
+
+FORMAT = 1
+_INDEX = "store.json"
+# The index is rewritten at most this often while policies come in; files not in it are adopted.
+_SECONDS = 2.0
+
+
+class Store:
+    """States on disk: ``store[label]``, ``len(store)``, ``store.load()``.
+
+    Parameters
+    ----------
+    path : path
+        The folder.
+    settings : mapping, optional
+        How the states are collected. Given, the store is made if it is not there, and one that
+        was collected otherwise is refused.
+    feature_names : sequence of str, optional
+        Names of the values of a state, needed to make a store.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        settings: Mapping[str, Any] | None = None,
+        feature_names: Sequence[str] = (),
+    ) -> None:
+        self.path = Path(path)
+        self._written = 0.0
+        if (self.path / _INDEX).exists():
+            self._read()
+            if settings is not None:
+                self._check_settings(settings, feature_names)
+        elif settings is None:
+            raise UsageError(
+                f"{self.path} is not a store: expected a folder with {_INDEX}, as `pivec collect` "
+                "writes it"
+            )
+        else:
+            self.settings: dict[str, Any] = dict(settings)
+            self.feature_names = tuple(feature_names)
+            self.rows: dict[str, dict[str, Any]] = {}
+            self.path.mkdir(parents=True, exist_ok=True)
+            self.flush()
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __contains__(self, label: object) -> bool:
+        return label in self.rows
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.rows)
+
+    def fingerprint(self, label: str) -> str:
+        """Return the digest of the policy whose states are kept under ``label``."""
+        return str(self.rows[label]["fingerprint"])
+
+    # ---- writing ----
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[None]:
+        """Hold the store for writing: no other process may; what a killed run left is adopted."""
+        with _locked(self.path):
+            self._adopt()
+            try:
+                yield
+            finally:
+                self.flush()
+
+    def add(self, record: PolicyRecord) -> None:
+        """Keep one policy; its file appears when it is whole."""
+        file = _file_name(record.info.label)
+        try:
+            write_policy(self.path / file, record)
+            self._enter(file, record)
+            if time.monotonic() - self._written > _SECONDS:
+                self.flush()
+        except OSError as error:
+            reason = "the disk is full" if error.errno == errno.ENOSPC else str(error)
+            raise PivecError(
+                f"cannot write {file} to {self.path} ({reason}): make room there, or choose "
+                "another folder"
+            ) from error
+
+    def flush(self) -> None:
+        """Write the index."""
+        index = {
+            "format": FORMAT,
+            "environment": self.settings.get("environment", ""),
+            "feature_names": self.feature_names,
+            "settings": self.settings,
+            "policies": list(self.rows.values()),
+        }
+        with atomic_write(self.path / _INDEX, "w") as file:
+            json.dump(index, file, indent=1)
+        self._written = time.monotonic()
+
+    def reorder(self, labels: Sequence[str]) -> None:
+        """Put these policies first, in this order."""
+        first = {label: self.rows[label] for label in labels if label in self.rows}
+        self.rows = first | self.rows
+
+    def _enter(self, file: str, record: PolicyRecord) -> None:
+        row = asdict(record.info)
+        row |= {
+            "file": file,
+            "sha256": _digest(self.path / file),
+            "episodes": len(record.returns),
+            "states": len(record.states),
+            "mean_return": float(np.mean(record.returns)),
+        }
+        self.rows[record.info.label] = row
+
+    def _adopt(self) -> None:
+        """Take in whole files that a killed run had no time to enter; sweep its half ones."""
+        known = {row["file"] for row in self.rows.values()}
+        for path in sorted(self.path.glob("*.arrow")):
+            if path.name not in known:
+                with contextlib.suppress(BadStore):
+                    self._enter(path.name, read_policy(path))
+        for path in self.path.glob(".*.tmp"):
+            path.unlink(missing_ok=True)
+
+    # ---- reading ----
+
+    def __getitem__(self, label: str) -> VisitedStates:
+        return self.load([label])
+
+    def load(self, labels: Sequence[str] | None = None, *, verify: bool = True) -> VisitedStates:
+        """Map the states of all policies, or of these, into memory.
+
+        Checksums are verified, which reads every file once; ``verify=False`` trusts the disk.
+        """
+        wanted = list(self.rows) if labels is None else list(labels)
+        for label in wanted:
+            if label not in self.rows:
+                raise UsageError(f"{self.path} has no policy {label!r}: see `pivec store ls`")
+        if not wanted:
+            raise BadStore(f"{self.path} holds no policies yet: collect some first")
+        if verify:
+            for label in wanted:
+                problem = self._problem(self.rows[label])
+                if problem:
+                    raise BadStore(problem)
+        files = [self.path / self.rows[label]["file"] for label in wanted]
+        records = [_without_states(read_policy(file)) for file in files]
+        return assemble(
+            records,
+            _Mapped(files),
+            self.feature_names,
+            str(self.settings.get("environment", "")),
+            bool(self.settings.get("actions", False)),
+        )
+
+    def verify(self) -> list[str]:
+        """Check every file against its checksum; return one sentence for each problem."""
+        problems = (self._problem(row) for row in self.rows.values())
+        return [problem for problem in problems if problem]
+
+    def _problem(self, row: Mapping[str, Any]) -> str:
+        path = self.path / str(row["file"])
+        again = "remove it and run the same `pivec collect` again"
+        if not path.exists():
+            return f"{path} is missing: run the same `pivec collect` again"
+        if _digest(path) != row["sha256"]:
+            return f"{path} does not match its checksum, so it is damaged: {again}"
+        return ""
+
+    def _read(self) -> None:
+        path = self.path / _INDEX
+        try:
+            index = json.loads(path.read_text(encoding="utf-8"))
+            version = int(index["format"])
+            if version > FORMAT:
+                raise BadStore(
+                    f"{self.path} has format {version}, but this version of pivec reads up to "
+                    f"{FORMAT}: upgrade pivec"
+                )
+            self.settings = dict(index["settings"])
+            self.feature_names = tuple(str(name) for name in index["feature_names"])
+            self.rows = {}
+            for row in index["policies"]:
+                if Path(row["file"]).name != row["file"]:
+                    raise BadStore(f"{path} names a file outside its folder: {row['file']!r}")
+                self.rows[str(row["label"])] = dict(row)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise BadStore(f"{path} is not the index of a store ({error!r})") from error
+
+    def _check_settings(self, settings: Mapping[str, Any], feature_names: Sequence[str]) -> None:
+        asked = json.loads(json.dumps(dict(settings)))
+        for key in sorted(asked.keys() | self.settings.keys()):
+            if asked.get(key) != self.settings.get(key):
+                raise UsageError(
+                    f"{self.path} was collected with {key} = {self.settings.get(key)!r}, but now "
+                    f"{asked.get(key)!r} is asked for: use the same, or another folder"
+                )
+        if tuple(feature_names) != self.feature_names:
+            raise UsageError(
+                f"{self.path} holds states of {len(self.feature_names)} features, but the states "
+                f"now have {len(feature_names)} or other names: use another folder"
+            )
+
+
+class _Mapped(Sequence[Arrays]):
+    """The policies' arrays, mapped from their files when they are needed."""
+
+    def __init__(self, files: list[Path]) -> None:
+        self._files = files
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    def __getitem__(self, i: Any) -> Any:
+        return read_policy(self._files[i]).arrays
+
+
+def load(path: str | Path, *, verify: bool = True) -> VisitedStates:
+    """Load a store from disk: its states are mapped, not read.
+
+    Parameters
+    ----------
+    path : path
+        A folder that `pivec collect` or `pivec.collect(..., store=path)` wrote, or one that
+        `pivec compare` left (its ``states`` are loaded).
+    verify : bool
+        Check the files against their checksums.
+    """
+    folder = Path(path)
+    if not (folder / _INDEX).exists() and (folder / "states" / _INDEX).exists():
+        folder = folder / "states"
+    return Store(folder).load(verify=verify)
+
+
+def _without_states(record: PolicyRecord) -> PolicyRecord:
+    """Keep only copies of the small arrays, so that the map can be closed."""
+    small = ("episode_starts", "returns", "seeds", "terminated", "truncated")
+    copies = {name: np.array(getattr(record, name)) for name in small}
+    return PolicyRecord(record.info, states=record.states[:0].copy(), **copies)
+
+
+def _file_name(label: str) -> str:
+    slug = re.sub(r"[^A-Za-z0-9._-]+", "_", label)[-60:].strip("._")
+    return f"{slug}-{hashlib.sha256(label.encode()).hexdigest()[:10]}.arrow"
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Keep other processes from writing to the same store, where the system can."""
+    try:
+        import fcntl
+    except ImportError:  # not there on Windows
+        yield
+        return
+    with (folder / ".lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise PivecError(
+                f"another process is writing to {folder}: wait for it, or choose another folder"
+            ) from error
+        yield

@@ -1,0 +1,403 @@
+"""VisitedStates: the states of many policies, cut into episodes; immutable, never copied twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pivec.errors import BadData, UsageError
+from pivec.policies.policy import PolicyInfo
+
+Arrays = tuple[NDArray[np.float32], NDArray[Any] | None]
+
+
+class VisitedStates:
+    """The states that policies visited, in three levels: policies, episodes, states.
+
+    Usually made by `pivec.collect`, `pivec.load` or `VisitedStates.from_arrays`. The states of
+    one policy lie in one array, which may be mapped from a file that is opened when it is needed;
+    picking policies copies nothing.
+
+    Parameters
+    ----------
+    chunks : sequence of (states, actions)
+        For each policy the states of all its episodes one after another, (n, n_features) float32,
+        and its actions (one fewer an episode than states) or None.
+    episode_starts : (n_episodes + 1,) int array
+        Where each episode begins, counted in states over all policies; the last is their number.
+    policy_starts : (n_policies + 1,) int array
+        Where each policy begins, counted in episodes.
+    policies : sequence of PolicyInfo
+    returns, seeds, terminated, truncated : (n_episodes,) arrays
+    feature_names : sequence of str
+    environment : str
+    has_actions : bool
+
+    Examples
+    --------
+    >>> walks = [[np.zeros((3, 2)), np.ones((2, 2))], [np.full((4, 2), 0.5)]]
+    >>> data = VisitedStates.from_arrays(walks, labels=["still", "half"])
+    >>> data
+    VisitedStates(2 policies, 3 episodes, 9 states of 2 features)
+    >>> data["half"].states.shape
+    (4, 2)
+    """
+
+    def __init__(
+        self,
+        chunks: Sequence[Arrays],
+        episode_starts: ArrayLike,
+        policy_starts: ArrayLike,
+        policies: Sequence[PolicyInfo],
+        *,
+        returns: ArrayLike,
+        seeds: ArrayLike,
+        terminated: ArrayLike,
+        truncated: ArrayLike,
+        feature_names: Sequence[str],
+        environment: str = "",
+        has_actions: bool = False,
+    ) -> None:
+        self._chunks = chunks
+        self._flat: NDArray[np.float32] | None = None
+        self.episode_starts = _frozen(episode_starts, np.int64)
+        self.policy_starts = _frozen(policy_starts, np.int64)
+        self.policies = tuple(policies)
+        self.returns = _frozen(returns, np.float64)
+        self.seeds = _frozen(seeds, np.int64)
+        self.terminated = _frozen(terminated, np.bool_)
+        self.truncated = _frozen(truncated, np.bool_)
+        self.feature_names = tuple(feature_names)
+        self.environment = environment
+        self.has_actions = has_actions
+        labels = [info.label for info in self.policies]
+        if len(set(labels)) != len(labels):
+            twice = next(label for label in labels if labels.count(label) > 1)
+            raise UsageError(f"labels must be unique, but {twice!r} names two policies")
+        self._index = {label: i for i, label in enumerate(labels)}
+
+    @classmethod
+    def from_arrays(
+        cls,
+        policies: Sequence[Sequence[ArrayLike]],
+        labels: Sequence[str] | None = None,
+        groups: Sequence[str] | None = None,
+        returns: Sequence[ArrayLike] | None = None,
+        *,
+        steps: Sequence[int | None] | None = None,
+        actions: Sequence[Sequence[ArrayLike]] | None = None,
+        feature_names: Sequence[str] | None = None,
+        environment: str = "",
+    ) -> VisitedStates:
+        """Build from plain arrays, with nothing to run.
+
+        Parameters
+        ----------
+        policies : sequence of sequences of (n_steps, n_features) arrays
+            For each policy the list of its episodes.
+        labels, groups : sequences of str, optional
+            A name (unique) and a run for each policy.
+        returns : sequence of sequences of float, optional
+            For each policy the returns of its episodes, or one number for all of them.
+        steps : sequence of int or None, optional
+            The training step of each policy.
+        actions : as ``policies``, optional
+            One action fewer than states in each episode.
+        feature_names : sequence of str, optional
+        environment : str
+        """
+        from pivec.states.arrays import from_arrays
+
+        return from_arrays(
+            policies, labels, groups, returns, steps, actions, feature_names, environment
+        )
+
+    # ---- shape ----
+
+    @property
+    def n_policies(self) -> int:
+        """Number of policies."""
+        return len(self.policies)
+
+    @property
+    def n_episodes(self) -> int:
+        """Number of episodes of all policies."""
+        return len(self.episode_starts) - 1
+
+    @property
+    def n_states(self) -> int:
+        """Number of states of all episodes."""
+        return int(self.episode_starts[-1])
+
+    @property
+    def n_features(self) -> int:
+        """Number of values in a state."""
+        return len(self.feature_names)
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """States in each episode."""
+        return np.diff(self.episode_starts)
+
+    @property
+    def state_starts(self) -> NDArray[np.int64]:
+        """Where each policy begins, counted in states, (n_policies + 1,)."""
+        return self.episode_starts[self.policy_starts]
+
+    def __len__(self) -> int:
+        return self.n_policies
+
+    def __repr__(self) -> str:
+        where = f" of {self.environment}" if self.environment else ""
+        return (
+            f"VisitedStates({self.n_policies} policies, {self.n_episodes} episodes, "
+            f"{self.n_states} states{where} of {self.n_features} features)"
+        )
+
+    # ---- what is known about the policies ----
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The policies' names."""
+        return tuple(info.label for info in self.policies)
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The runs the policies came from."""
+        return tuple(info.group for info in self.policies)
+
+    @property
+    def steps(self) -> tuple[int | None, ...]:
+        """The policies' training steps."""
+        return tuple(info.step for info in self.policies)
+
+    @property
+    def mean_returns(self) -> NDArray[np.float64]:
+        """Mean return of each policy; NaN where returns are not known."""
+        sums = np.add.reduceat(self.returns, self.policy_starts[:-1])
+        return np.asarray(sums / np.diff(self.policy_starts))
+
+    # ---- states ----
+
+    @property
+    def states(self) -> NDArray[np.float32]:
+        """All states in one array, (n_states, n_features) float32, C-contiguous, read-only.
+
+        Data mapped from several files are copied into memory the first time.
+        """
+        if self._flat is None:
+            chunks = [states for states, _ in self._chunks]
+            flat = np.ascontiguousarray(chunks[0] if len(chunks) == 1 else np.concatenate(chunks))
+            flat.flags.writeable = False
+            self._flat = flat
+        return self._flat
+
+    @property
+    def actions(self) -> NDArray[Any] | None:
+        """All actions in one array, one fewer an episode than states; None if not kept."""
+        if not self.has_actions:
+            return None
+        return np.concatenate([actions for _, actions in self._chunks if actions is not None])
+
+    def policy_states(self, policy: int) -> NDArray[np.float32]:
+        """States of one policy, without touching those of the others."""
+        return self._chunks[policy][0]
+
+    def episodes(self) -> Iterator[NDArray[np.float32]]:
+        """Go through the states of one episode after another."""
+        for policy in range(self.n_policies):
+            states = self.policy_states(policy)
+            starts = self._local_starts(policy)
+            for begin, end in zip(starts[:-1], starts[1:], strict=True):
+                yield states[begin:end]
+
+    def blocks(self, rows: int) -> Iterator[NDArray[np.float32]]:
+        """Go through all states in blocks of at most ``rows``, in order.
+
+        Small policies are put together, so that a block is small only at the end.
+        """
+        if self._flat is not None:
+            for begin in range(0, self.n_states, rows):
+                yield self._flat[begin : begin + rows]
+            return
+        waiting: list[NDArray[np.float32]] = []
+        count = 0
+        for policy in range(self.n_policies):
+            states = self.policy_states(policy)
+            at = 0
+            while len(states) - at >= rows - count:
+                piece = states[at : at + rows - count]
+                yield np.concatenate([*waiting, piece]) if waiting else piece
+                at += len(piece)
+                waiting, count = [], 0
+            if at < len(states):
+                waiting.append(states[at:])
+                count += len(states) - at
+        if waiting:
+            yield np.concatenate(waiting)
+
+    def take(self, rows: ArrayLike) -> NDArray[np.float32]:
+        """Take single states by their sorted numbers, (n, n_features)."""
+        wanted = np.asarray(rows, dtype=np.int64)
+        if self._flat is not None:
+            return self._flat[wanted]
+        starts = self.state_starts
+        cuts = np.searchsorted(wanted, starts)
+        result = np.empty((len(wanted), self.n_features), dtype=np.float32)
+        for policy in np.flatnonzero(np.diff(cuts)).tolist():
+            mine = slice(cuts[policy], cuts[policy + 1])
+            result[mine] = self.policy_states(policy)[wanted[mine] - starts[policy]]
+        return result
+
+    # ---- smaller ones ----
+
+    @overload
+    def __getitem__(self, key: int | str) -> VisitedStates: ...
+    @overload
+    def __getitem__(self, key: slice) -> VisitedStates: ...
+    def __getitem__(self, key: int | str | slice) -> VisitedStates:
+        """One policy by number or label, or several by a slice."""
+        if isinstance(key, slice):
+            return self.select(np.arange(self.n_policies)[key])
+        return self.select([self._number(key)])
+
+    def select(
+        self,
+        policies: Sequence[int | str] | NDArray[Any] | None = None,
+        *,
+        groups: str | Sequence[str] | None = None,
+    ) -> VisitedStates:
+        """Pick policies, by numbers, labels or a mask, or all those of some groups.
+
+        Examples
+        --------
+        >>> data = VisitedStates.from_arrays([[[[0.0]]], [[[1.0]]]], groups=["a", "b"])
+        >>> data.select(groups="b").states
+        array([[1.]], dtype=float32)
+        """
+        chosen = np.arange(self.n_policies)
+        if policies is not None:
+            array = np.asarray(policies)
+            if array.dtype == bool:
+                if array.shape != (self.n_policies,):
+                    raise UsageError(
+                        f"a mask needs one value for each of the {self.n_policies} policies, but "
+                        f"has shape {array.shape}"
+                    )
+                chosen = np.flatnonzero(array)
+            else:
+                chosen = np.array([self._number(key) for key in array.tolist()], dtype=np.intp)
+        if groups is not None:
+            wanted = {groups} if isinstance(groups, str) else set(groups)
+            unknown = wanted - set(self.groups)
+            if unknown:
+                raise UsageError(
+                    f"no policy is of group {sorted(unknown)[0]!r}; there are "
+                    + ", ".join(repr(group) for group in sorted(set(self.groups))[:8])
+                )
+            chosen = np.array([i for i in chosen if self.groups[i] in wanted], dtype=np.intp)
+        if not len(chosen):
+            raise UsageError("no policy is left: select at least one")
+        episodes = [np.arange(*self.policy_starts[i : i + 2]) for i in chosen]
+        return self._part(_Picked(self._chunks, chosen.tolist()), chosen.tolist(), episodes)
+
+    def sample_episodes(self, n: int, rng: np.random.Generator) -> VisitedStates:
+        """Draw ``n`` episodes of every policy at random, without putting back.
+
+        Examples
+        --------
+        >>> data = VisitedStates.from_arrays([[[[0.0]], [[1.0]], [[2.0]]]])
+        >>> data.sample_episodes(2, np.random.default_rng(0)).n_episodes
+        2
+        """
+        counts = np.diff(self.policy_starts)
+        if n < 1 or n > counts.min():
+            fewest = int(counts.argmin())
+            raise UsageError(
+                f"cannot draw {n} episodes of every policy: {self.labels[fewest]!r} has "
+                f"{counts[fewest]}; ask for 1 to {counts.min()}"
+            )
+        drawn = [
+            begin + np.sort(rng.choice(count, size=n, replace=False))
+            for begin, count in zip(self.policy_starts[:-1], counts, strict=True)
+        ]
+        local = [rows - begin for rows, begin in zip(drawn, self.policy_starts[:-1], strict=True)]
+        return self._part(_SomeEpisodes(self, local), list(range(self.n_policies)), drawn)
+
+    def _part(
+        self, chunks: Sequence[Arrays], policies: list[int], episodes: list[NDArray[Any]]
+    ) -> VisitedStates:
+        rows = np.concatenate(episodes)
+        return VisitedStates(
+            chunks,
+            np.concatenate([[0], np.cumsum(self.lengths[rows])]),
+            np.concatenate([[0], np.cumsum([len(some) for some in episodes])]),
+            [self.policies[i] for i in policies],
+            returns=self.returns[rows],
+            seeds=self.seeds[rows],
+            terminated=self.terminated[rows],
+            truncated=self.truncated[rows],
+            feature_names=self.feature_names,
+            environment=self.environment,
+            has_actions=self.has_actions,
+        )
+
+    def _local_starts(self, policy: int) -> NDArray[np.int64]:
+        """Where the episodes of one policy begin within its own states."""
+        first, last = self.policy_starts[policy : policy + 2]
+        starts = self.episode_starts[first : last + 1]
+        return np.asarray(starts - starts[0])
+
+    def _number(self, key: int | str) -> int:
+        if isinstance(key, str):
+            if key not in self._index:
+                raise UsageError(f"no policy is called {key!r}: see `labels`")
+            return self._index[key]
+        number = int(key)
+        if not -self.n_policies <= number < self.n_policies:
+            raise IndexError(f"policy {number} of {self.n_policies}")
+        return number % self.n_policies
+
+
+class _Picked(Sequence[Arrays]):
+    """Some policies' arrays, opened when they are needed."""
+
+    def __init__(self, base: Sequence[Arrays], numbers: list[int]) -> None:
+        self._base, self._numbers = base, numbers
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def __getitem__(self, i: Any) -> Any:
+        return self._base[self._numbers[i]]
+
+
+class _SomeEpisodes(Sequence[Arrays]):
+    """Some episodes of each policy, put together when they are needed."""
+
+    def __init__(self, data: VisitedStates, episodes: list[NDArray[Any]]) -> None:
+        self._data, self._episodes = data, episodes
+
+    def __len__(self) -> int:
+        return len(self._episodes)
+
+    def __getitem__(self, i: Any) -> Any:
+        states, actions = self._data._chunks[i]
+        starts = self._data._local_starts(i)
+        mine = self._episodes[i]
+        some = np.concatenate([states[starts[e] : starts[e + 1]] for e in mine])
+        if actions is None:
+            return some, None
+        moves = starts - np.arange(len(starts))  # one action fewer in each episode
+        return some, np.concatenate([actions[moves[e] : moves[e + 1]] for e in mine])
+
+
+def _frozen(values: ArrayLike, dtype: Any) -> NDArray[Any]:
+    array = np.array(values, dtype=dtype)
+    array.flags.writeable = False
+    if array.ndim != 1:
+        raise BadData(f"expected one value for each entry, but got shape {array.shape}")
+    return array
