@@ -1,0 +1,31 @@
+"""The background model: additive statistics, EM, MAP adaptation, and one kernel for each device.
+
+The way of the data: a `StateSource` gives blocks of states; `accumulate` turns a block and a
+`Mixture` into `Statistics`, which add up; `fit_mixture` is EM on top of that, and
+`policy_statistics` with `map_offsets` is MAP adaptation of the means.
+"""
+
+from pivec.mixtures.accumulate import accumulate, accumulate_segments, engine_name
+from pivec.mixtures.adapt import EpisodeMoments, PolicyStatistics, map_offsets, policy_statistics
+from pivec.mixtures.fit import FitResult, fit_mixture
+from pivec.mixtures.mixture import Mixture
+from pivec.mixtures.source import ArraySource, StateSource
+from pivec.mixtures.statistics import Statistics
+from pivec.mixtures.workers import threads
+
+__all__ = [
+    "ArraySource",
+    "EpisodeMoments",
+    "FitResult",
+    "Mixture",
+    "PolicyStatistics",
+    "StateSource",
+    "Statistics",
+    "accumulate",
+    "accumulate_segments",
+    "engine_name",
+    "fit_mixture",
+    "map_offsets",
+    "policy_statistics",
+    "threads",
+]

@@ -1,0 +1,101 @@
+"""The background model itself: a mixture of diagonal Gaussians over standardised states."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pivec.errors import BadData
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """A mixture of Gaussians with diagonal covariances, and the standardisation before it.
+
+    A state x enters as (x − center) / scale; everything else is in those units.
+
+    Parameters
+    ----------
+    weights : array of shape (K,)
+        Not negative, with sum 1.
+    means, variances : arrays of shape (K, D)
+        In standardised units; variances are positive.
+    center, scale : arrays of shape (D,)
+        Mean and deviation of the raw states; scale is positive.
+
+    Examples
+    --------
+    >>> mixture = Mixture([0.5, 0.5], [[-1.0], [1.0]], [[1.0], [1.0]], [0.0], [2.0])
+    >>> mixture.n_components, mixture.n_features
+    (2, 1)
+    >>> round(mixture.score([[2.0], [-2.0]]), 4)
+    -1.4852
+    """
+
+    weights: NDArray[np.float64]
+    means: NDArray[np.float64]
+    variances: NDArray[np.float64]
+    center: NDArray[np.float64]
+    scale: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        for name in ("weights", "means", "variances", "center", "scale"):
+            value = np.array(getattr(self, name), dtype=np.float64, order="C")
+            if not np.isfinite(value).all():
+                raise BadData(f"{name} of a mixture must be finite, but holds NaN or infinity.")
+            value.flags.writeable = False
+            object.__setattr__(self, name, value)
+        if self.means.ndim != 2 or 0 in self.means.shape:
+            raise BadData(
+                f"means of a mixture must have shape (K, D) with K and D at least 1, "
+                f"but have shape {self.means.shape}."
+            )
+        K, D = self.means.shape
+        for name, shape in (
+            ("weights", (K,)),
+            ("variances", (K, D)),
+            ("center", (D,)),
+            ("scale", (D,)),
+        ):
+            if getattr(self, name).shape != shape:
+                raise BadData(
+                    f"{name} of a mixture with {K} components and {D} features must have shape "
+                    f"{shape}, but has shape {getattr(self, name).shape}."
+                )
+        if (self.weights < 0).any() or abs(self.weights.sum() - 1) > 1e-6:
+            raise BadData(
+                f"weights of a mixture must not be negative and must sum to 1, "
+                f"but the smallest is {self.weights.min():g} and the sum {self.weights.sum():g}."
+            )
+        for name in ("variances", "scale"):
+            if (getattr(self, name) <= 0).any():
+                raise BadData(
+                    f"{name} of a mixture must be positive, "
+                    f"but the smallest is {getattr(self, name).min():g}."
+                )
+
+    @property
+    def n_components(self) -> int:
+        """Number of Gaussians, K."""
+        return int(self.means.shape[0])
+
+    @property
+    def n_features(self) -> int:
+        """Number of features of a state, D."""
+        return int(self.means.shape[1])
+
+    def standardise(self, states: ArrayLike) -> NDArray[np.float64]:
+        """Give (states − center) / scale in float64, shape (n, D)."""
+        return (np.asarray(states, dtype=np.float64) - self.center) / self.scale
+
+    def log_density(self, states: ArrayLike) -> NDArray[np.float64]:
+        """Log-density of each raw state, in standardised space, shape (n,)."""
+        from pivec.mixtures.numpy_kernel import log_density
+
+        return log_density(np.asarray(states), self)
+
+    def score(self, states: ArrayLike) -> float:
+        """Mean of `log_density` over the states, in nats a state."""
+        return float(self.log_density(states).mean())

@@ -1,0 +1,94 @@
+"""A first mixture: k-means++ seeds, Lloyd steps, and the Gaussians of the clusters.
+
+A Lloyd step is one pass of the kernel with hard assignments and unit variances, so k-means runs
+wherever EM does, also out of core.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pivec.mixtures.em import maximise
+from pivec.mixtures.mixture import Mixture
+from pivec.mixtures.statistics import Statistics
+
+Array = NDArray[np.float64]
+
+
+def plus_plus(points: Array, n_clusters: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Row numbers of k-means++ seeds, the best of a few candidates each.
+
+    Arthur and Vassilvitskii 2007: a seed is drawn with probability in proportion to the squared
+    distance to the nearest seed so far; of 2 + log K candidates the one that lowers the sum most
+    is kept, as in their section 5 and in scikit-learn.
+    """
+    n = len(points)
+    trials = 2 + int(np.log(n_clusters))
+    norms = np.einsum("ij,ij->i", points, points)
+    seeds = np.empty(n_clusters, dtype=np.int64)
+    seeds[0] = rng.integers(n)
+
+    def squared_distances(rows: NDArray[np.int64]) -> Array:
+        products = points[rows] @ points.T
+        return np.maximum(norms[rows, None] + norms - 2 * products, 0)
+
+    nearest = squared_distances(seeds[:1])[0]
+    for k in range(1, n_clusters):
+        cumulative = np.cumsum(nearest)
+        draws = rng.random(trials)
+        if cumulative[-1] <= 0:  # every state lies on a seed already
+            seeds[k] = rng.integers(n)
+            continue
+        candidates = np.searchsorted(cumulative, draws * cumulative[-1], side="right")
+        candidates = np.minimum(candidates, n - 1)
+        reduced = np.minimum(squared_distances(candidates), nearest)
+        best = int(reduced.sum(axis=1).argmin())
+        seeds[k], nearest = candidates[best], reduced[best]
+    return seeds
+
+
+def lloyd(
+    passes: Callable[[Mixture, bool], Statistics], clusters: Mixture, max_iter: int, tol: float
+) -> Mixture:
+    """Lloyd's algorithm until the centres move by less than ``tol`` (mean square a feature).
+
+    ``clusters`` has unit variances and equal weights, so the best component of a state is the
+    nearest centre. An empty cluster keeps its centre.
+    """
+    for _ in range(max_iter):
+        statistics = passes(clusters, True)
+        n = np.maximum(statistics.counts, 1e-300)[:, None]
+        step = np.where(statistics.counts[:, None] > 0, statistics.sums / n, 0.0)
+        clusters = Mixture(
+            clusters.weights,
+            clusters.means + step,
+            clusters.variances,
+            clusters.center,
+            clusters.scale,
+        )
+        if (step**2).sum() <= tol * clusters.n_features:
+            break
+    return clusters
+
+
+def first_mixture(
+    passes: Callable[[Mixture, bool], Statistics],
+    candidates: NDArray[np.float32] | NDArray[np.float64],
+    n_components: int,
+    center: Array,
+    scale: Array,
+    rng: np.random.Generator,
+    *,
+    lloyd_steps: int,
+    variance_floor: float,
+) -> Mixture:
+    """Seed among ``candidates``, run Lloyd steps through ``passes``, and fit the clusters."""
+    points = (candidates.astype(np.float64) - center) / scale
+    seeds = points[plus_plus(points, n_components, rng)]
+    ones = np.ones((n_components, len(center)))
+    clusters = Mixture(np.full(n_components, 1 / n_components), seeds, ones, center, scale)
+    clusters = lloyd(passes, clusters, lloyd_steps, tol=1e-4)
+    return maximise(passes(clusters, True), clusters, variance_floor)
