@@ -1,0 +1,21 @@
+"""Policies in the plane, and in order.
+
+- `tsne_map`, `tsne_map_from_distances`: a `PolicyMap` from vectors or from distances alone.
+- `place`: new policies in an existing map, which does not move.
+- `leaf_order`, `group_order`: the order of rows in a heatmap.
+"""
+
+from __future__ import annotations
+
+from pivec.maps.order import group_order, leaf_order
+from pivec.maps.place import place
+from pivec.maps.tsne import PolicyMap, tsne_map, tsne_map_from_distances
+
+__all__ = [
+    "PolicyMap",
+    "group_order",
+    "leaf_order",
+    "place",
+    "tsne_map",
+    "tsne_map_from_distances",
+]

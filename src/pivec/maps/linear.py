@@ -1,0 +1,113 @@
+"""Linear layouts: principal components of vectors, classical scaling of squared distances.
+
+Both are used where t-SNE has too few policies to work on, and as its starting positions.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+# Rows converted to float64 at a time, so that a large float32 array is never copied whole.
+BLOCK_ROWS = 4096
+# Above this many rows, two eigenvectors are found by Lanczos steps and not by a full reduction.
+DENSE_ROWS = 2000
+
+
+def principal_components(vectors: NDArray[Any], n_components: int) -> Array:
+    """Scores of the rows of ``vectors`` on their leading principal components.
+
+    Parameters
+    ----------
+    vectors : (n, n_values) array
+    n_components : int
+        Columns to return; those beyond the rank are zero.
+
+    Returns
+    -------
+    (n, n_components) float64 array
+        Centred. The sign of a column is such that its entry of largest size is positive.
+
+    Examples
+    --------
+    >>> principal_components(np.array([[0.0, 0.0], [3.0, 4.0]]), 2)
+    array([[ 2.5,  0. ], [-2.5,  0. ]])
+    """
+    from scipy.linalg import eigh
+
+    n, n_values = vectors.shape
+    scores = np.zeros((n, n_components))
+    k = min(n_components, n, n_values)
+    if k == 0:
+        return scores
+    center = vectors.mean(axis=0, dtype=np.float64)
+    if n_values <= n:
+        # In blocks of rows, so that nothing of the size of the data is made.
+        scatter = np.zeros((n_values, n_values))
+        for start in range(0, n, BLOCK_ROWS):
+            block = vectors[start : start + BLOCK_ROWS] - center
+            scatter += block.T @ block
+        axes = eigh(scatter, subset_by_index=(n_values - k, n_values - 1))[1][:, ::-1]
+        for start in range(0, n, BLOCK_ROWS):
+            block = vectors[start : start + BLOCK_ROWS] - center
+            scores[start : start + BLOCK_ROWS, :k] = block @ axes
+    else:
+        centred = vectors - center
+        values, axes = eigh(centred @ centred.T.copy(), subset_by_index=(n - k, n - 1))
+        scores[:, :k] = axes[:, ::-1] * np.sqrt(np.maximum(values[::-1], 0.0))
+    return _with_fixed_signs(scores)
+
+
+def classical_scaling(squared_distances: NDArray[Any], n_components: int = 2) -> Array:
+    """Positions whose squared distances come closest to those given (Torgerson 1952).
+
+    Parameters
+    ----------
+    squared_distances : (n, n) array
+        Symmetric; need not come from a Euclidean space (directions of negative eigenvalue are
+        left out).
+    n_components : int
+        Columns to return.
+
+    Returns
+    -------
+    (n, n_components) float64 array
+
+    Examples
+    --------
+    >>> classical_scaling(np.array([[0.0, 9.0], [9.0, 0.0]]))
+    array([[ 1.5,  0. ], [-1.5,  0. ]])
+    """
+    from scipy.linalg import eigh
+    from scipy.sparse.linalg import eigsh
+
+    n = len(squared_distances)
+    d = np.asarray(squared_distances, dtype=np.float64)
+    rows = d.mean(axis=1, keepdims=True)
+    # B = -1/2 J D J with J = I - 11'/n holds the inner products of the centred positions.
+    products = -0.5 * (d - rows - rows.T + d.mean())
+    k = min(n_components, n)
+    if n <= DENSE_ROWS:
+        values, axes = eigh(products, subset_by_index=(n - k, n - 1))
+    else:
+        # A fixed starting vector makes the iteration, and with it the picture, repeatable.
+        start = np.cos(np.arange(n, dtype=np.float64))
+        values, axes = eigsh(products, k=k, which="LA", v0=start)
+        by_size = np.argsort(values, kind="stable")
+        values, axes = values[by_size], axes[:, by_size]
+    positions = np.zeros((n, n_components))
+    positions[:, :k] = axes[:, ::-1] * np.sqrt(np.maximum(values[::-1], 0.0))
+    return _with_fixed_signs(positions)
+
+
+def _with_fixed_signs(scores: Array) -> Array:
+    """Turn columns so that the entry of largest size is positive: eigenvectors have no sign."""
+    largest = np.argmax(np.abs(scores), axis=0)
+    flipped = scores[largest, np.arange(scores.shape[1])] < 0
+    scores[:, flipped] *= -1.0
+    scores += 0.0  # no negative zeros
+    return scores

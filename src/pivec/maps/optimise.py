@@ -1,0 +1,164 @@
+"""The optimisation inside t-SNE: the one file that calls openTSNE.
+
+openTSNE's gradients do not depend on the number of threads, so that the same input gives the same
+picture, bit for bit, on the same machine.
+"""
+
+from __future__ import annotations
+
+import os
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+# Below, the Barnes-Hut tree is faster; above, interpolation on a grid (as openTSNE chooses).
+TREE_ROWS = 10_000
+# Below this many rows a second thread does not pay.
+SERIAL_ROWS = 5_000
+
+
+def threads_for(n: int, n_jobs: int | None) -> int:
+    """Choose the number of threads for ``n`` rows; ``n_jobs`` if it is given."""
+    if n_jobs is not None:
+        return max(1, n_jobs)
+    if n < SERIAL_ROWS:
+        return 1
+    if hasattr(os, "sched_getaffinity"):
+        return max(1, len(os.sched_getaffinity(0)))
+    return os.cpu_count() or 1
+
+
+def load_opentsne() -> ModuleType:
+    """Import openTSNE with OpenMP threads that sleep while they wait.
+
+    Threads that spin were up to twenty times slower on a busy machine. The setting is read when
+    the OpenMP library is loaded, so it is made around the import, and not over a user's own.
+    """
+    key = "OMP_WAIT_POLICY"
+    if key in os.environ:
+        import openTSNE
+    else:
+        os.environ[key] = "PASSIVE"
+        try:
+            import openTSNE
+        finally:
+            del os.environ[key]
+    module: ModuleType = openTSNE
+    return module
+
+
+def affinities(
+    neighbours: NDArray[np.intp], distances: Array, perplexity: float, *, n_threads: int = 1
+) -> Any:
+    """Symmetric joint probabilities P of t-SNE, as a sparse (n, n) matrix with sum 1.
+
+    Parameters
+    ----------
+    neighbours, distances : (n, k) arrays
+        Distances are squared in the Gaussian kernel.
+    perplexity : float
+        The effective number of neighbours of each row.
+    n_threads : int
+    """
+    opentsne = load_opentsne()
+    return opentsne.affinity.joint_probabilities_nn(
+        neighbours, distances, [perplexity], symmetrize=True, n_jobs=n_threads
+    )
+
+
+def embed(P: Any, start: Array, *, n_iter: int, n_threads: int = 1) -> Array:
+    """Minimise t-SNE's objective for the affinities ``P`` from the positions ``start``.
+
+    Parameters
+    ----------
+    P : sparse (n, n) matrix
+    start : (n, 2) array
+        Scaled down here; no two rows may be equal.
+    n_iter : int
+        Steps after the 250 with exaggerated affinities.
+    n_threads : int
+
+    Returns
+    -------
+    (n, 2) float64 array, centred
+    """
+    opentsne = load_opentsne()
+    n = len(start)
+    estimator = opentsne.TSNE(
+        n_jobs=n_threads,
+        n_iter=n_iter,
+        negative_gradient_method="bh" if n < TREE_ROWS else "fft",
+        random_state=0,
+    )
+    embedding = estimator.fit(
+        affinities=opentsne.affinity.PrecomputedAffinities(P, normalize=False),
+        # Kobak & Berens 2019: a small start keeps the global arrangement of the first components.
+        initialization=start * (1e-4 / np.std(start[:, 0])),
+    )
+    return np.array(embedding, dtype=np.float64)
+
+
+def embed_new(
+    neighbours: NDArray[np.intp],
+    distances: Array,
+    reference_positions: Array,
+    start: Array,
+    *,
+    perplexity: float,
+    n_iter: int = 250,
+    n_threads: int = 1,
+) -> Array:
+    """Minimise the same objective for new rows only, each by itself, in a map that is fixed.
+
+    Parameters
+    ----------
+    neighbours, distances : (m, k) arrays
+        The nearest reference rows of each new row.
+    reference_positions : (n, 2) array
+    start : (m, 2) array
+    perplexity : float
+    n_iter, n_threads : int
+
+    Returns
+    -------
+    (m, 2) float64 array
+    """
+    opentsne = load_opentsne()
+    n = len(reference_positions)
+    P = opentsne.affinity.joint_probabilities_nn(
+        neighbours,
+        distances,
+        [perplexity],
+        symmetrize=False,
+        normalization="point-wise",
+        n_reference_samples=n,
+        n_jobs=n_threads,
+    )
+    # openTSNE's interpolation grid centres a map in place; so it is handed a centred copy.
+    middle = (reference_positions.max(axis=0) + reference_positions.min(axis=0)) / 2
+    # By the size of the map, not by the number of new rows: each row's place is its own affair.
+    method = "bh" if n < TREE_ROWS else "fft"
+    empty = opentsne.affinity.PrecomputedAffinities(np.zeros((n, 0)), normalize=False)
+    reference = opentsne.tsne.TSNEEmbedding(
+        reference_positions - middle, affinities=empty, negative_gradient_method=method
+    )
+    embedding = opentsne.tsne.PartialTSNEEmbedding(
+        start - middle, reference, P=P, **reference.gradient_descent_params
+    )
+    embedding.optimize(
+        n_iter=n_iter,
+        learning_rate=0.1,
+        exaggeration=1.5,
+        momentum=0.8,
+        max_grad_norm=0.25,
+        max_step_norm=None,
+        n_jobs=n_threads,
+        theta=0.5,
+        inplace=True,
+    )
+    placed: Array = np.array(embedding, dtype=np.float64) + middle
+    return placed

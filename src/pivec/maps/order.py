@@ -1,0 +1,97 @@
+"""The order of policies in a heatmap: alike beside alike, or run by run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pivec.errors import UsageError
+from pivec.maps.tsne import checked_distances
+
+# Optimal leaf ordering takes time with the square of the rows and more; beyond, the plain tree.
+OPTIMAL_ROWS = 500
+
+
+def leaf_order(distances: ArrayLike) -> NDArray[np.intp]:
+    """Order policies so that close ones are side by side: the leaves of an average-linkage tree.
+
+    Parameters
+    ----------
+    distances : (n, n) array
+        Symmetric, not negative.
+
+    Returns
+    -------
+    (n,) int array
+        Row numbers in their new order. Up to 500 rows, the subtrees are turned such that the sum
+        of the distances of neighbours is smallest (Bar-Joseph et al. 2001); beyond, they are left
+        as they come. The end with the smaller row number comes first.
+
+    Examples
+    --------
+    >>> leaf_order([[0, 9, 1], [9, 0, 7], [1, 7, 0]])
+    array([0, 2, 1])
+    """
+    d = checked_distances(distances)
+    n = len(d)
+    if n <= 2:
+        return np.arange(n)
+    from scipy.cluster.hierarchy import leaves_list, linkage
+    from scipy.spatial.distance import squareform
+
+    condensed = squareform((d + d.T) / 2, checks=False)
+    tree = linkage(condensed, method="average", optimal_ordering=n <= OPTIMAL_ROWS)
+    order = np.asarray(leaves_list(tree), dtype=np.intp)
+    return order[::-1].copy() if order[0] > order[-1] else order
+
+
+def group_order(groups: Sequence[str], steps: Sequence[int | None]) -> NDArray[np.intp]:
+    """Order policies by group and then by training step.
+
+    Parameters
+    ----------
+    groups : sequence of str
+        In order of their text, numbers in it by value (``run 2`` before ``run 10``); policies
+        without a group come last.
+    steps : sequence of int or None
+        None comes last in its group; equal steps stay in the order given.
+
+    Returns
+    -------
+    (n,) int array
+
+    Examples
+    --------
+    >>> group_order(["run 10", "run 2", "", "run 2"], [5, 20, None, 10])
+    array([3, 1, 0, 2])
+    """
+    if len(groups) != len(steps):
+        raise UsageError(
+            f"groups and steps must have one entry a policy each, not {len(groups)} and "
+            f"{len(steps)}."
+        )
+
+    def key(i: int) -> tuple[bool, list[tuple[bool, int, str]], bool, int]:
+        step = steps[i]
+        return groups[i] == "", natural_key(groups[i]), step is None, step or 0
+
+    return np.array(sorted(range(len(groups)), key=key), dtype=np.intp)
+
+
+def natural_key(text: str) -> list[tuple[bool, int, str]]:
+    """Sort key under which the numbers inside a text count by their value.
+
+    Examples
+    --------
+    >>> sorted(["b2", "b10", "a"], key=natural_key)
+    ['a', 'b2', 'b10']
+    """
+    parts = re.split(r"([0-9]{1,18})", text)
+    return [
+        (False, int(part), part) if part.isascii() and part.isdigit() else (True, 0, part)
+        for part in parts
+        if part
+    ]
