@@ -1,0 +1,254 @@
+"""From what a user names (paths, globs, ``random``, ``module:object``, objects) to policies."""
+
+from __future__ import annotations
+
+import difflib
+import glob
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pivec.errors import UsageError
+from pivec.policies.callables import as_policy
+from pivec.policies.formats import READERS, is_policy_file, read_file
+from pivec.policies.imported import import_policy, is_import_spec
+from pivec.policies.paths import PathInfo, natural_key, read_paths
+from pivec.policies.policy import NamedPolicy, Policy, PolicyInfo
+from pivec.policies.uniform import UniformPolicy
+
+_RANDOM = re.compile(r"random(?::(\d{1,6}))?")
+
+Spec = str | os.PathLike[str]
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A file that still has to be read, or a policy that is there already."""
+
+    path: Path | None = None
+    named: NamedPolicy | None = None
+    label: str = ""  # what the user calls it; empty if the user does not say
+    alone: bool = True  # whether that label stands for this one only
+
+
+def load_policies(specs: Spec | Sequence[Spec]) -> list[NamedPolicy]:
+    """Load policies, named after where they come from.
+
+    Parameters
+    ----------
+    specs : str, path or sequence of these
+        A file, a folder (all policy files below it), a glob (``**`` crosses folders), ``random``
+        (``random:3`` for three of them) or ``module:object``. The order is kept; the files of a
+        folder or glob are sorted so that step 9000 comes before 10000. A file that is named
+        twice counts once.
+
+    Raises
+    ------
+    UsageError
+        If a name matches nothing, or is of no known kind.
+    BadPolicyFile
+        If a file is damaged or of a kind that is not supported.
+
+    Examples
+    --------
+    >>> [named.info.label for named in load_policies(["random", "random:2"])]
+    ['random', 'random-0', 'random-1']
+    """
+    if isinstance(specs, str | os.PathLike):
+        specs = [specs]
+    return _load([item for spec in specs for item in _find(spec)])
+
+
+def name_policies(policies: Any) -> list[NamedPolicy]:
+    """Turn anything a Python user may pass as policies into named ones with unique labels.
+
+    Parameters
+    ----------
+    policies : object
+        One of these, a sequence of them, or a mapping from labels to them: what `load_policies`
+        takes, a policy, a callable, an object with ``act`` or ``predict``, a `NamedPolicy`. A
+        label that stands for many files becomes the beginning of their labels.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> def still(observations):
+    ...     return np.zeros(len(observations), int)
+    >>> named = name_policies({"lazy": still, "chance": "random"})
+    >>> [each.info.label for each in named]
+    ['lazy', 'chance']
+    """
+    found: list[_Found] = []
+    if isinstance(policies, Mapping):
+        for label, thing in policies.items():
+            if not isinstance(label, str) or not label:
+                raise UsageError(f"Labels of policies must be text, but one is {label!r}.")
+            items = _find_any(thing, label)
+            found += [replace(item, label=label, alone=len(items) == 1) for item in items]
+    else:
+        one = (
+            isinstance(policies, str | os.PathLike | NamedPolicy)
+            or callable(policies)
+            or hasattr(policies, "act")
+            or hasattr(policies, "predict")
+            or not isinstance(policies, Iterable)
+        )
+        for i, thing in enumerate([policies] if one else policies):
+            found += _find_any(thing, f"policy-{i}")
+    return _load(found)
+
+
+def _find_any(thing: Any, fallback: str) -> list[_Found]:
+    """As `_find`, and Python objects too, which are called ``fallback`` if they have no name."""
+    if isinstance(thing, str | os.PathLike):
+        return _find(thing)
+    if isinstance(thing, NamedPolicy):
+        return [_Found(named=thing, label=thing.info.label)]
+    name = getattr(thing, "__name__", "")
+    label = name if isinstance(name, str) and name.isidentifier() else fallback
+    policy = as_policy(thing, label)
+    source = f"{getattr(thing, '__module__', '') or type(thing).__module__}:{label}"
+    return [_Found(named=_named(policy, label, label, source))]
+
+
+def _find(spec: Spec) -> list[_Found]:
+    """Find what one spec stands for, files not yet read."""
+    text = os.path.expanduser(os.fspath(spec))
+    if not isinstance(text, str) or not text or "\0" in text:
+        raise UsageError(f"Expected the name of a policy, but got {spec!r}.")
+    if match := _RANDOM.fullmatch(text):
+        count = match.group(1)
+        labels = ["random"] if count is None else [f"random-{i}" for i in range(int(count))]
+        if not labels:
+            raise UsageError("random:0 asks for no policy: expected a number from 1.")
+        return [_Found(named=_named(UniformPolicy(), each, "random", "random")) for each in labels]
+    path = Path(text)
+    try:
+        if path.is_dir():
+            return [_Found(path=each) for each in _files_in(path)]
+        if path.exists():
+            return [_Found(path=path)]
+    except OSError as error:
+        raise UsageError(f"{text} cannot be read: {error.strerror or error}.") from error
+    if glob.has_magic(text):
+        return [_Found(path=each) for each in _files_of_glob(text)]
+    if is_import_spec(text):
+        policy = import_policy(text)
+        return [_Found(named=_named(policy, text, text.partition(":")[0], text))]
+    raise UsageError(
+        f"No policy is called {text!r}: expected a file, a folder, a glob, random or "
+        f"module:object{_suggestion(path)}."
+    )
+
+
+def _named(policy: Policy, label: str, group: str, source: str) -> NamedPolicy:
+    fingerprint = getattr(policy, "fingerprint", "")
+    return NamedPolicy(
+        policy, PolicyInfo(label=label, group=group, source=source, fingerprint=str(fingerprint))
+    )
+
+
+def _files_in(folder: Path) -> list[Path]:
+    """Policy files below a folder; hidden files and folders are left out."""
+    files = []
+    for where, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        files += [Path(where, name) for name in names if not name.startswith(".")]
+    return _policy_files(files, f"The folder {folder}")
+
+
+def _files_of_glob(pattern: str) -> list[Path]:
+    files = [path for path in map(Path, glob.glob(pattern, recursive=True)) if path.is_file()]
+    if not files:
+        fixed = Path(pattern)
+        while glob.has_magic(str(fixed)):
+            fixed = fixed.parent
+        hint = _suggestion(fixed / "any") or f" ({fixed} does not exist)" * (not fixed.exists())
+        raise UsageError(
+            f"The pattern {pattern!r} matches no file{hint}: check it, and quote it so that the "
+            "shell leaves it alone."
+        )
+    return _policy_files(files, f"The pattern {pattern!r}")
+
+
+def _policy_files(files: list[Path], what: str) -> list[Path]:
+    """Those that a reader knows, in natural order; whatever else lies beside them is no policy."""
+    known = [path for path in files if is_policy_file(path)]
+    if not known:
+        kinds = ", ".join(sorted(READERS))
+        raise UsageError(f"{what} holds no policy file: expected some that end in {kinds}.")
+    return sorted(known, key=lambda path: [natural_key(part) for part in path.parts])
+
+
+def _suggestion(path: Path) -> str:
+    """Name a few policy files near a path that does not exist, as the end of a sentence."""
+    folder = path.parent
+    if not folder.is_dir():
+        return f" ({folder} does not exist)"
+    names = [each.name for each in folder.iterdir() if is_policy_file(each) or each.is_dir()]
+    near = difflib.get_close_matches(path.name, names, n=3, cutoff=0.6)
+    near = near or sorted((n for n in names if is_policy_file(Path(n))), key=natural_key)[:3]
+    return f"; {folder} holds {', '.join(near)}" if near else ""
+
+
+def _load(found: list[_Found]) -> list[NamedPolicy]:
+    """Read the files and give every policy its label."""
+    if not found:
+        raise UsageError("Expected at least one policy: a path, a glob, random or module:object.")
+    seen: set[tuple[str, str]] = set()
+    unique: list[_Found] = []
+    for item in found:
+        if item.path is not None:
+            identity = (item.label, str(item.path.resolve()))
+        elif item.named is not None and item.named.info.source == "random":
+            identity = (item.label, f"random {item.named.info.label}")
+        else:
+            identity = ("", f"object {len(unique)}")
+        if identity not in seen:
+            seen.add(identity)
+            unique.append(item)
+    told = iter(read_paths([item.path for item in unique if item.path is not None]))
+    taken: dict[str, bool] = {}
+    policies = []
+    for item in unique:
+        if item.path is not None:
+            named = _read(item.path, next(told))
+        elif item.named is not None:
+            named = item.named
+        label = named.info.label
+        if item.label:
+            label = item.label if item.alone else f"{item.label}/{label}"
+        label = _free_label(label, taken, bool(item.label))
+        policies.append(replace(named, info=replace(named.info, label=label)))
+    return policies
+
+
+def _read(path: Path, told: PathInfo) -> NamedPolicy:
+    file = read_file(path)
+    step = told.step if told.step is not None else file.metadata.get("step")
+    return NamedPolicy(
+        file.policy,
+        PolicyInfo(
+            label=told.label,
+            group=told.group,
+            step=step if type(step) is int else None,
+            source=str(path),
+            metadata=file.metadata,
+            fingerprint=file.fingerprint,
+        ),
+    )
+
+
+def _free_label(label: str, taken: dict[str, bool], given: bool) -> str:
+    """``label``, with a number if it is taken; but labels that a user gave must not clash."""
+    if label in taken and given and taken[label]:
+        raise UsageError(f"Two policies are labelled {label!r}: labels must be unique.")
+    free, count = label, 1
+    while free in taken:
+        count += 1
+        free = f"{label}-{count}"
+    taken[free] = given
+    return free

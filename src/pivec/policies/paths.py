@@ -1,0 +1,164 @@
+"""Labels, groups and training steps of policies, read off the paths of their files."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+# Folders that tell nothing about what is in them; the folder above names the run.
+UNINFORMATIVE = frozenset(
+    {
+        *("checkpoint", "checkpoints", "ckpt", "ckpts", "files", "log", "logs", "model", "models"),
+        *("out", "output", "outputs", "policies", "policy", "save", "saved", "saved_models"),
+        *("saves", "snapshots", "weights", "zips"),
+    }
+)
+_WORDS = (
+    "steps?|timesteps?|ckpt|checkpoint|iter|iteration|it|epoch|gen|generation|update|episode|ep|t"
+)
+_SCALES = {"": 1, "k": 1_000, "m": 1_000_000}
+_AMOUNT = r"(\d+(?:\.\d+)?)([km]?)"
+# In order: 40000_steps, step_40000 (also 40k), model-40000, 40000, and any_name_40000.
+_STEM_PATTERNS = tuple(
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        rf"(?:.*[^a-z0-9.])?{_AMOUNT}[-_. ]?(?:time)?steps?",
+        rf"(?:.*[^a-z])?(?:{_WORDS})[-_.= ]?{_AMOUNT}",
+        rf"(?:.*[^a-z])?model[-_.= ]?{_AMOUNT}",
+        rf"{_AMOUNT}",
+    )
+)
+_FOLDER_PATTERNS = _STEM_PATTERNS[:2]
+# A bare number behind another word is a step only when too large to count runs or seeds.
+_LARGE = re.compile(r".*[-_](\d{4,})")
+_RUNS = re.compile(
+    r"(?:.*[^a-z])?(?:run|seed|trial|fold|rank|worker|env|id)[-_]?\d+", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True)
+class PathInfo:
+    """What a path tells about the policy in it."""
+
+    label: str
+    group: str
+    step: int | None
+
+
+def read_paths(paths: Sequence[str | os.PathLike[str]]) -> list[PathInfo]:
+    """Label, group and step of each path, for paths that are compared with each other.
+
+    Labels are unique if the paths are: the group and the file's name without its extension, and
+    more of the path only where that is needed. A group is the folder of the file, or the nearest
+    one above with a telling name.
+
+    Examples
+    --------
+    >>> for info in read_paths(["a/run_3/rl_model_40000_steps.zip", "a/run_4/best_model.zip"]):
+    ...     print(info.label, info.group, info.step)
+    run_3/rl_model_40000_steps run_3 40000
+    run_4/best_model run_4 None
+    """
+    whole = [Path(os.path.abspath(path)) for path in paths]
+    steps, folders = [], []
+    for path in whole:
+        step, folder = read_step(path.stem), path.parent
+        if step is None and (step := _step_of(folder.name, _FOLDER_PATTERNS)) is not None:
+            folder = folder.parent
+        while folder.name.lower() in UNINFORMATIVE:
+            folder = folder.parent
+        # Nothing but uninformative names up to the root: then the nearest one has to do.
+        steps.append(step)
+        folders.append(folder if folder.name else path.parent)
+    groups = _group_names(folders)
+    levels = []
+    for path, folder, group in zip(whole, folders, groups, strict=True):
+        between = path.parent.parts[len(folder.parts) :]
+        # A folder that tells the step stays in the label.
+        telling = [part for part in between if part.lower() not in UNINFORMATIVE]
+        levels.append(
+            [
+                "/".join(filter(None, (group, *telling, path.stem))),
+                "/".join(filter(None, (group, *between, path.stem))),
+                "/".join(filter(None, (group, *between, path.name))),
+                path.as_posix(),
+            ]
+        )
+    labels = _shortest_distinct(levels)
+    return [PathInfo(*each) for each in zip(labels, groups, steps, strict=True)]
+
+
+def read_step(stem: str) -> int | None:
+    """Read the training step in a file's name without extension; None if there is none.
+
+    Examples
+    --------
+    >>> read_step("rl_model_40000_steps"), read_step("ckpt_12"), read_step("best_model")
+    (40000, 12, None)
+    """
+    if _RUNS.fullmatch(stem):
+        return None
+    step = _step_of(stem, _STEM_PATTERNS)
+    if step is None and (match := _LARGE.fullmatch(stem)):
+        return int(match.group(1))
+    return step
+
+
+def natural_key(text: str) -> tuple[tuple[int, int, str], ...]:
+    """Give a sorting key under which 9000 comes before 10000.
+
+    Examples
+    --------
+    >>> sorted(["step_10000", "step_9000"], key=natural_key)
+    ['step_9000', 'step_10000']
+    """
+    pieces = re.split(r"(\d{1,18})", text)
+    return tuple((0, int(p), "") if i % 2 else (1, 0, p) for i, p in enumerate(pieces) if p)
+
+
+def _step_of(text: str, patterns: Sequence[re.Pattern[str]]) -> int | None:
+    for pattern in patterns:
+        match = pattern.fullmatch(text)
+        if match:
+            value = float(match.group(1)) * _SCALES[match.group(2).lower()]
+            # Through float only where a point or letter asks for it: large numbers stay exact.
+            exact = "." not in match.group(1) and not match.group(2)
+            return int(match.group(1)) if exact else round(value)
+    return None
+
+
+def _group_names(folders: Sequence[Path]) -> list[str]:
+    """Name each folder, with folders above it where different ones share a name."""
+    different = list(dict.fromkeys(folders))
+    levels = []
+    for folder in different:
+        parts = folder.parts[1:]
+        telling = [part for part in parts if part.lower() not in UNINFORMATIVE] or list(parts)
+        tails = ["/".join(telling[-k:]) for k in range(1, len(telling) + 1)]
+        levels.append([*tails, "/".join(parts)])
+    names = dict(zip(different, _shortest_distinct(levels), strict=True))
+    return [names[folder] for folder in folders]
+
+
+def _shortest_distinct(levels: Sequence[Sequence[str]]) -> list[str]:
+    """For each list of ever longer names, the first that no other has taken."""
+    at = [0] * len(levels)
+    while True:
+        names = [level[i] for level, i in zip(levels, at, strict=True)]
+        holders: dict[str, list[int]] = {}
+        for i, name in enumerate(names):
+            holders.setdefault(name, []).append(i)
+        movable = [
+            i
+            for same in holders.values()
+            if len(same) > 1
+            for i in same
+            if at[i] + 1 < len(levels[i])
+        ]
+        if not movable:
+            return names
+        for i in movable:
+            at[i] += 1
