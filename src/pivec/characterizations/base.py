@@ -24,6 +24,7 @@ class Characterization(BaseEstimator):
     """
 
     name: ClassVar[str]
+    explanation: ClassVar[str]  # how to read its distances, for the report
     feature_names_: tuple[str, ...]
 
     def fit(self, data: VisitedStates) -> Self:
@@ -42,9 +43,7 @@ class Characterization(BaseEstimator):
                 "environment, with the same features"
             )
         vectors, points, arrays = self._describe(data)
-        return Descriptions(
-            self.name, data.policies, vectors, points, arrays, **summarise(data)
-        )
+        return Descriptions(self.name, data.policies, vectors, points, arrays, **summarise(data))
 
     def distances(
         self, a: VisitedStates | Descriptions, b: VisitedStates | Descriptions | None = None
@@ -66,9 +65,7 @@ class Characterization(BaseEstimator):
         self._check_fitted()
         return self._learned()
 
-    def restore(
-        self, feature_names: tuple[str, ...], arrays: Mapping[str, NDArray[Any]]
-    ) -> Self:
+    def restore(self, feature_names: tuple[str, ...], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Take back what `fitted_arrays` gave; return self."""
         self.feature_names_ = feature_names
         self._restore(arrays)

@@ -34,6 +34,11 @@ class Gaussian(Characterization):
     """
 
     name: ClassVar[str] = "gaussian"
+    explanation: ClassVar[str] = (
+        "Each policy is described by the mean and the variance of every feature over all states "
+        "it visited, a diagonal Gaussian. The distance of two policies is the KL divergence "
+        "between their Gaussians, summed both ways: KL(i ‖ j) + KL(j ‖ i)."
+    )
 
     def __init__(self, *, floor: float = 1e-7) -> None:
         self.floor = floor
@@ -59,7 +64,10 @@ class Gaussian(Characterization):
     def _distances(self, a: Descriptions, b: Descriptions | None) -> NDArray[np.float64]:
         other = a if b is None else b
         return symmetric_kl_diagonal(
-            a.arrays["means"], a.arrays["variances"], other.arrays["means"], other.arrays["variances"]
+            a.arrays["means"],
+            a.arrays["variances"],
+            other.arrays["means"],
+            other.arrays["variances"],
         )
 
     def _learned(self) -> dict[str, NDArray[Any]]:

@@ -35,15 +35,24 @@ class Space:
     descriptions : Descriptions
         Of the policies that made the space.
     positions : (n_policies, 2) array or None
-        Their places on the map.
+        Their places on the map; NaN for policies that have none yet.
     collected : mapping
         How the states were collected, so that new policies are collected alike.
+    n_reference : int
+        How many policies, the last ones, come from an earlier space and are there for reference.
     """
 
     method: Characterization
     descriptions: Descriptions
     positions: NDArray[np.float64] | None = None
     collected: Mapping[str, Any] = field(default_factory=dict)
+    n_reference: int = 0
+
+    @property
+    def is_reference(self) -> list[bool]:
+        """Tell for each policy whether it comes from an earlier space."""
+        n = len(self.descriptions)
+        return [i >= n - self.n_reference for i in range(n)]
 
     def save(self, folder: str | Path) -> None:
         """Write the space to a folder; an older one there is replaced when the new one is whole."""
@@ -65,6 +74,7 @@ class Space:
             "feature_names": self.method.feature_names_,
             "policies": [asdict(info) for info in described.policies],
             "collected": dict(self.collected),
+            "n_reference": self.n_reference,
         }
         # Index and arrays in one file, so that they can never belong to different spaces.
         arrays["index"] = np.frombuffer(json.dumps(index).encode(), dtype=np.uint8)
@@ -110,7 +120,9 @@ class Space:
             _part(arrays, "described."),
             *(summary[name] for name in SUMMARY),
         )
-        return cls(method, described, arrays.get("positions"), index["collected"])
+        return cls(
+            method, described, arrays.get("positions"), index["collected"], index["n_reference"]
+        )
 
 
 def _part(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:

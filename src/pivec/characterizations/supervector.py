@@ -59,6 +59,14 @@ class Supervector(Characterization):
     """
 
     name: ClassVar[str] = "supervector"
+    explanation: ClassVar[str] = (
+        "One Gaussian mixture, the background model, is fitted on the standardised states of all "
+        "policies. Its means are then adapted to the states that each policy visited: the stacked "
+        "means are the policy's supervector. The distance of two policies is "
+        "d = ½ Σₖ wₖ Σ_f (μᵢₖf − μⱼₖf)² / σ²ₖf, an upper bound of the KL divergence between "
+        "the adapted mixtures: 0 for policies that visit the same states, larger the farther apart "
+        "the regions are that they visit."
+    )
 
     def __init__(
         self,

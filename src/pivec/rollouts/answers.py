@@ -83,7 +83,9 @@ class BatchAnswers:
         self._stack = Stack(slots, width, like) if isinstance(like, NetworkPolicy) else None
         probe = like.noise(action_stream(0), 1)
         self._chunk = chunk
-        self._noise = None if deterministic else np.zeros((chunk, slots * width, probe.shape[1]), np.float32)
+        self._noise = (
+            None if deterministic else np.zeros((chunk, slots * width, probe.shape[1]), np.float32)
+        )
         self._action_shape = action_space.shape or ()
 
     def put(self, slot: int, policy: BatchPolicy) -> None:
@@ -117,14 +119,14 @@ class BatchAnswers:
                 None if noise is None else noise.reshape(slots, width, -1),
             )
             return answers.reshape(slots * width, *self._action_shape)
+        # Batch policies know arrays only: of composite observations they see the flat rows.
+        seen = observations if isinstance(observations, np.ndarray) else flat
         result: NDArray[Any] | None = None
         for slot in np.unique(lanes // width).tolist():
             policy, mine = self._policies[slot], slice(slot * width, (slot + 1) * width)
             if policy is None:
                 continue
-            some = policy.respond(
-                spaces.pick(observations, mine), None if noise is None else noise[mine]
-            )
+            some = policy.respond(seen[mine], None if noise is None else noise[mine])
             if result is None:
                 result = np.zeros((slots * width, *some.shape[1:]), dtype=some.dtype)
             result[mine] = some
@@ -161,7 +163,11 @@ class SingleAnswers:
         """Nothing is drawn ahead."""
 
     def actions(
-        self, observations: Any, flat: NDArray[np.float32], lanes: NDArray[np.intp], time: int  # noqa: ARG002
+        self,
+        observations: Any,
+        flat: NDArray[np.float32],
+        lanes: NDArray[np.intp],
+        time: int,  # noqa: ARG002
     ) -> NDArray[Any]:
         for lane in lanes.tolist():
             slot = lane // self._width

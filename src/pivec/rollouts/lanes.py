@@ -143,9 +143,7 @@ def make_lanes(environment: Environment, n: int) -> Lanes:
     return SteppedLanes(environment, n)
 
 
-def _failure(
-    name: str, what: str, error: Exception, lane: int | None = None
-) -> EnvironmentFailure:
+def _failure(name: str, what: str, error: Exception, lane: int | None = None) -> EnvironmentFailure:
     failure = EnvironmentFailure(f"{name} raised {type(error).__name__} in {what}: {error}")
     failure.lane = lane
     return failure

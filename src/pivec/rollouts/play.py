@@ -112,9 +112,7 @@ def _bind(named: NamedPolicy, observation_space: Any, action_space: Any) -> Name
         raise type(error)(f"{named.info.label}: {error}") from error
 
 
-def _layout(
-    environment: Environment, settings: PlaySettings, policies: int
-) -> tuple[int, int]:
+def _layout(environment: Environment, settings: PlaySettings, policies: int) -> tuple[int, int]:
     """Slots (policies at a time) and width (lanes of each)."""
     vectorised = CartPoleLanes.fits(environment)
     n_envs = settings.n_envs or (4096 if vectorised else 64)

@@ -61,7 +61,9 @@ def from_arrays(
             _check_finite(flat[at : at + shapes[i][e][0]], names[i], e)
             at += shapes[i][e][0]
     policy_starts = np.concatenate([[0], np.cumsum([len(some) for some in shapes])])
-    moves = None if actions is None else [_moves(names[i], a, shapes[i]) for i, a in enumerate(actions)]
+    moves = (
+        None if actions is None else [_moves(names[i], a, shapes[i]) for i, a in enumerate(actions)]
+    )
     cuts = starts[policy_starts]
     chunks: list[Arrays] = [
         (flat[cuts[i] : cuts[i + 1]], None if moves is None else moves[i]) for i in range(n)

@@ -65,6 +65,14 @@ class Store:
             self.path.mkdir(parents=True, exist_ok=True)
             self.flush()
 
+    @classmethod
+    def find(cls, path: str | Path) -> Store:
+        """Open a store, or the ``states`` of a folder that `pivec compare` left."""
+        folder = Path(path)
+        if not (folder / _INDEX).exists() and (folder / "states" / _INDEX).exists():
+            folder = folder / "states"
+        return cls(folder)
+
     def __len__(self) -> int:
         return len(self.rows)
 
@@ -248,10 +256,7 @@ def load(path: str | Path, *, verify: bool = True) -> VisitedStates:
     verify : bool
         Check the files against their checksums.
     """
-    folder = Path(path)
-    if not (folder / _INDEX).exists() and (folder / "states" / _INDEX).exists():
-        folder = folder / "states"
-    return Store(folder).load(verify=verify)
+    return Store.find(path).load(verify=verify)
 
 
 def _without_states(record: PolicyRecord) -> PolicyRecord:

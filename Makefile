@@ -1,0 +1,55 @@
+# Two commands do everything: `make demo` and `make test`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-slow check format bench docs demo-policies clean
+
+help:  ## List the commands
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.core: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) install --quiet --constraint constraints.txt --editable .
+	@touch $@
+
+# torch first and by itself, so that pip takes the pinned build.
+$(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) install --quiet --constraint constraints.txt torch
+	$(PIP) install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $@ $(VENV)/.core
+
+demo: $(VENV)/.core  ## Install the core, compare the policies that ship with it, name the report
+	$(BIN)/pivec demo --out pivec-demo
+
+test: check  ## Install everything, check the code, run the tests
+	$(BIN)/python -m pytest -q -m "not slow"
+
+test-slow: $(VENV)/.dev  ## Run the tests that take long
+	$(BIN)/python -m pytest -q -m slow
+
+check: $(VENV)/.dev  ## Format, lint, types, order of the layers
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/.dev  ## Format the code, mend what the linter can mend
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(VENV)/.dev  ## Measure; writes benchmarks/RESULTS.md
+	$(BIN)/python benchmarks/run.py
+
+docs: $(VENV)/.dev  ## Build the documentation into site/
+	$(BIN)/mkdocs build --strict
+
+demo-policies: $(VENV)/.dev  ## Train the policies of the demo anew
+	$(BIN)/python scripts/train_demo_policies.py
+
+clean:  ## Remove what was made
+	rm -rf $(VENV) site pivec-demo pivec-out build dist .mypy_cache .ruff_cache .pytest_cache

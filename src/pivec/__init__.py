@@ -1,0 +1,66 @@
+"""Describes decision-making agents by the states they visit, compares them, shows the difference.
+
+The way of the data, which is also the listing of the folders:
+
+policies           who acts: a small protocol, and loaders for what people have on disk
+rollouts           acting: episode quotas, seeds, vectorised environments, policies in lock-step
+states             what was visited: `VisitedStates` in memory, the store on disk
+mixtures           the background model: sufficient statistics, EM, MAP
+characterizations  how a policy is described: one file for each way, one contract for all
+distances          how far apart two descriptions are
+maps               policies in the plane
+report             tables, figures, the page
+comparison         all of it in one go: `compare`
+
+Everything below is imported when it is first used, so that ``import pivec`` is instant.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_EXPORTS = {
+    "Characterization": "pivec.characterizations",
+    "Descriptions": "pivec.characterizations",
+    "PivecError": "pivec.errors",
+    "Policy": "pivec.policies",
+    "Space": "pivec.characterizations",
+    "Store": "pivec.states",
+    "UsageError": "pivec.errors",
+    "VisitedStates": "pivec.states",
+    "characterization": "pivec.characterizations",
+    "collect": "pivec.states",
+    "compare": "pivec.comparison",
+    "load": "pivec.states",
+    "load_policies": "pivec.policies",
+}
+
+if TYPE_CHECKING:
+    from pivec.characterizations import Characterization as Characterization
+    from pivec.characterizations import Descriptions as Descriptions
+    from pivec.characterizations import Space as Space
+    from pivec.characterizations import characterization as characterization
+    from pivec.comparison import compare as compare
+    from pivec.errors import PivecError as PivecError
+    from pivec.errors import UsageError as UsageError
+    from pivec.policies import Policy as Policy
+    from pivec.policies import load_policies as load_policies
+    from pivec.states import Store as Store
+    from pivec.states import VisitedStates as VisitedStates
+    from pivec.states import collect as collect
+    from pivec.states import load as load
+
+__all__ = sorted([*_EXPORTS, "__version__"])  # noqa: PLE0605
+
+
+def __getattr__(name: str) -> Any:
+    if name in _EXPORTS:
+        return getattr(importlib.import_module(_EXPORTS[name]), name)
+    raise AttributeError(f"module 'pivec' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

@@ -1,0 +1,389 @@
+"""The command line: parse, call, print."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from pivec.errors import PivecError, UsageError
+
+app = typer.Typer(
+    name="pivec",
+    help="Describe decision-making agents by the states they visit, compare them, and see how they "
+    "differ.\n\nStart with [bold]pivec demo[/bold]; then [bold]pivec compare CartPole-v1 "
+    "'runs/**/*.zip'[/bold] on your own checkpoints.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+store_app = typer.Typer(help="Look into stores of states.", no_args_is_help=True)
+app.add_typer(store_app, name="store")
+
+Env = Annotated[
+    str,
+    typer.Argument(metavar="ENV", help="A Gymnasium environment: CartPole-v1, module:Name-v0."),
+]
+Policies = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="POLICY",
+        help="Checkpoints by path, folder or (quoted) glob: 'runs/**/*.zip'; [bold]random[/bold] "
+        "(random:3 for three); [bold]module:object[/bold] for your own Python policy.",
+    ),
+]
+Episodes = Annotated[int, typer.Option(help="Episodes each policy plays.", min=1)]
+Seed = Annotated[int, typer.Option(help="Everything random follows from it.", min=0)]
+Deterministic = Annotated[
+    bool, typer.Option("--deterministic", help="Take each policy's likeliest action.")
+]
+EnvArg = Annotated[
+    list[str] | None,
+    typer.Option(metavar="KEY=VALUE", help="An argument of the environment; may be repeated."),
+]
+MaxSteps = Annotated[int | None, typer.Option(help="Cut episodes after so many steps.", min=1)]
+NEnvs = Annotated[
+    int | None,
+    typer.Option(help="Environments side by side: speed and memory, never the result.", min=1),
+]
+Method = Annotated[str, typer.Option(help="Characterization: supervector or gaussian.")]
+Param = Annotated[
+    list[str] | None,
+    typer.Option(metavar="KEY=VALUE", help="An argument of the characterization; may be repeated."),
+]
+Components = Annotated[
+    int | None,
+    typer.Option(help="Gaussians in the background model of supervectors (64).", min=1),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the result alone.")]
+SpaceArgument = Annotated[
+    Path, typer.Argument(metavar="DIR", help="A folder of `compare`, or a space of `describe`.")
+]
+Out = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="Where to write; beside the space if not given.")
+]
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+    debug: Annotated[  # noqa: ARG001  (read in main, wherever it stands)
+        bool, typer.Option("--debug", help="Show the traceback of an error.")
+    ] = False,
+) -> None:
+    if version:
+        from pivec import __version__
+
+        typer.echo(f"pivec {__version__}")
+        raise typer.Exit
+
+
+@app.command()
+def demo(
+    env: Annotated[str, typer.Option(help="CartPole-v1 or Pendulum-v1.")] = "CartPole-v1",
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where to write.")] = Path("pivec-demo"),
+    episodes: Episodes = 50,
+    seed: Seed = 0,
+    quiet: Quiet = False,
+) -> None:
+    """Compare policies that ship with pivec: checkpoints of PPO and A2C runs, and random ones."""
+    from importlib.resources import files
+
+    shelf = Path(str(files("pivec") / "demo_policies"))
+    shipped = sorted(path.name for path in shelf.iterdir() if path.is_dir())
+    if env not in shipped:
+        raise UsageError(f"the demo has policies for {' and '.join(shipped)}, but not for {env!r}")
+    compare(env, [str(shelf / env), "random:2"], out, episodes, seed, quiet=quiet)
+
+
+@app.command()
+def compare(
+    env: Env,
+    policies: Policies,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where to write.")] = Path("pivec-out"),
+    episodes: Episodes = 100,
+    seed: Seed = 0,
+    method: Method = "supervector",
+    components: Components = None,
+    param: Param = None,
+    space: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Place the policies in this earlier space, without fitting again."
+        ),
+    ] = None,
+    deterministic: Deterministic = False,
+    env_arg: EnvArg = None,
+    max_steps: MaxSteps = None,
+    n_envs: NEnvs = None,
+    quiet: Quiet = False,
+) -> None:
+    """Collect, describe, measure, map and report, in one go.
+
+    Run the same command again to go on after a stop: policies whose states are kept in DIR/states
+    do not act again. Leaves in DIR: states/, space/, distances.csv, map.csv, map.png,
+    distances.png, report.html and run.json.
+    """
+    from pivec.comparison import compare as run
+
+    result = run(
+        env,
+        policies,
+        out,
+        episodes=episodes,
+        seed=seed,
+        method=method,
+        parameters=_parameters(components, param),
+        space=space,
+        progress=not quiet,
+        command=_command(),
+        deterministic=deterministic,
+        env_kwargs=_pairs(env_arg, "--env-arg"),
+        max_steps=max_steps,
+        n_envs=n_envs,
+    )
+    if not quiet:
+        _print_summary(result)
+    typer.echo(f"Report: {result.report}")
+
+
+@app.command()
+def collect(
+    env: Env,
+    policies: Policies,
+    out: Annotated[Path, typer.Option(metavar="STORE", help="The store to write or go on with.")],
+    episodes: Episodes = 100,
+    seed: Seed = 0,
+    actions: Annotated[bool, typer.Option("--actions", help="Keep the actions too.")] = False,
+    deterministic: Deterministic = False,
+    env_arg: EnvArg = None,
+    max_steps: MaxSteps = None,
+    n_envs: NEnvs = None,
+    quiet: Quiet = False,
+) -> None:
+    """Let policies act, and keep the states they visit in a store."""
+    from pivec.states import collect as run
+
+    data = run(
+        env,
+        policies,
+        episodes,
+        seed,
+        store=out,
+        env_kwargs=_pairs(env_arg, "--env-arg"),
+        actions=actions,
+        deterministic=deterministic,
+        n_envs=n_envs,
+        max_steps=max_steps,
+        progress=not quiet,
+    )
+    typer.echo(f"{data.n_policies} policies, {data.n_episodes} episodes, {data.n_states} states")
+    typer.echo(f"Store: {out}")
+
+
+@app.command()
+def describe(
+    store: Annotated[Path, typer.Argument(metavar="STORE", help="A store of `collect`.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Gets a folder space/; beside the store if not given."),
+    ] = None,
+    method: Method = "supervector",
+    components: Components = None,
+    param: Param = None,
+    seed: Seed = 0,
+    space: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Describe in this earlier space.")
+    ] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Fit a characterization on a store and describe its policies."""
+    from pivec import comparison
+    from pivec.characterizations import Space
+    from pivec.states import Store
+
+    found = Store.find(store)
+    folder = out or found.path.parent
+    earlier = None if space is None else Space.load(space)
+    log = comparison.Log(_command(), dict(found.settings))
+    result = comparison.describe(
+        found.load(),
+        folder,
+        log,
+        method,
+        _parameters(components, param),
+        seed,
+        found.settings,
+        earlier,
+        progress=not quiet,
+    )
+    typer.echo(f"{len(result.descriptions)} policies described by {result.method.name}")
+    typer.echo(f"Space: {folder / comparison.SPACE}")
+
+
+@app.command()
+def distances(space: SpaceArgument, out: Out = None) -> None:
+    """Measure all distances in a space: distances.csv and distances.png."""
+    from pivec import comparison
+
+    found, folder = _space(space, out)
+    comparison.measure(found, folder, comparison.Log())
+    typer.echo(f"Distances: {folder / 'distances.csv'}")
+
+
+@app.command(name="map")
+def map_(space: SpaceArgument, out: Out = None, seed: Seed = 0) -> None:
+    """Lay the policies of a space out in the plane: map.csv and map.png."""
+    from pivec import comparison
+
+    found, folder = _space(space, out)
+    comparison.draw(found, folder, comparison.Log(), seed)
+    typer.echo(f"Map: {folder / 'map.png'}")
+
+
+@app.command()
+def report(space: SpaceArgument, out: Out = None) -> None:
+    """Write the page of a space that has been mapped: report.html."""
+    from pivec import comparison
+
+    found, folder = _space(space, out)
+    typer.echo(f"Report: {comparison.write_page(found, folder, comparison.Log())}")
+
+
+@store_app.command()
+def ls(store: Annotated[Path, typer.Argument(metavar="STORE")]) -> None:
+    """List the policies of a store."""
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    from pivec.states import Store
+
+    found = Store.find(store)
+    table = Table("policy", "group", "step", "episodes", "states", "mean return", box=None)
+    for row in found.rows.values():
+        step = "" if row["step"] is None else str(row["step"])
+        numbers = (step, str(row["episodes"]), str(row["states"]), f"{row['mean_return']:.4g}")
+        table.add_row(escape(row["label"]), escape(row["group"]), *numbers)
+    console = Console()
+    console.print(f"{escape(str(found.settings.get('environment', '')))}, {len(found)} policies")
+    console.print(table)
+
+
+@store_app.command()
+def verify(store: Annotated[Path, typer.Argument(metavar="STORE")]) -> None:
+    """Check every file of a store against its checksum."""
+    from pivec.states import Store
+
+    found = Store.find(store)
+    problems = found.verify()
+    for problem in problems:
+        typer.echo(problem, err=True)
+    if problems:
+        raise PivecError(f"{len(problems)} of {len(found)} files are damaged or missing")
+    typer.echo(f"{len(found)} policies, all files are whole")
+
+
+def _space(path: Path, out: Path | None) -> tuple[Any, Path]:
+    from pivec.characterizations import Space
+    from pivec.comparison import SPACE
+
+    if out is None:
+        out = path.parent if path.name == SPACE else path
+    return Space.load(path), out
+
+
+def _parameters(components: int | None, pairs: list[str] | None) -> dict[str, Any]:
+    parameters = _pairs(pairs, "--param")
+    if components is not None:
+        parameters["n_components"] = components
+    return parameters
+
+
+def _pairs(pairs: list[str] | None, option: str) -> dict[str, Any]:
+    result: dict[str, Any] = {}
+    for pair in pairs or []:
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            raise UsageError(f"{option} expects KEY=VALUE, but got {pair!r}")
+        try:
+            result[key] = json.loads(value)
+        except ValueError:
+            result[key] = value
+    return result
+
+
+def _command() -> str:
+    return shlex.join(["pivec", *sys.argv[1:]])
+
+
+def _print_summary(result: Any) -> None:
+    """The few facts that answer "do these behave differently, and by how much"."""
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    from pivec.distances import farthest_pairs, nearest_pairs, travels
+
+    console = Console()
+    described, matrix = result.space.descriptions, result.distances
+    labels = [escape(label) for label in described.labels]
+    table = Table("", "policy", "policy", "distance", box=None)
+    for title, pairs in (
+        ("nearest", nearest_pairs(matrix, 3)),
+        ("farthest", farthest_pairs(matrix, 3)),
+    ):
+        for i, j, d in pairs:
+            table.add_row(title, labels[i], labels[j], f"{d:.4g}")
+    console.print(table)
+    runs = sorted(travels(described.groups, described.steps, matrix), key=lambda run: -run.total)
+    if runs:
+        table = Table("run", "checkpoints", "distance travelled", box=None)
+        for run in runs[:10]:
+            table.add_row(escape(run.group), str(len(run.rows)), f"{run.total:.4g}")
+        console.print(table)
+
+
+def main() -> None:
+    """Run the command line; every mistake is one sentence and an exit code."""
+    debug = "--debug" in sys.argv
+    arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
+    try:
+        code = app(args=arguments, prog_name="pivec", standalone_mode=False)
+    except KeyboardInterrupt:
+        code = 130
+        typer.echo(
+            "pivec: stopped; what was collected is kept, the same command goes on from there",
+            err=True,
+        )
+    except Exception as error:  # the last line of defence: a sentence, not a traceback
+        if debug:
+            raise
+        code = _explain(error)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _explain(error: Exception) -> int:
+    if hasattr(error, "show") and hasattr(error, "exit_code"):  # a mistake found by the parser
+        error.show()
+        return int(error.exit_code)
+    if isinstance(error, PivecError):
+        typer.echo(f"pivec: {error}", err=True)
+        return error.exit_code
+    if type(error).__name__ == "Abort":
+        return 130
+    typer.echo(
+        f"pivec: unexpected {type(error).__name__}: {error} (run again with --debug for details)",
+        err=True,
+    )
+    return 1
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,36 @@
+"""Data that several tests share."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pivec.states import VisitedStates
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(0)
+
+
+def make_walks(places, *, episodes=4, length=60, features=3, seed=0):
+    """Episodes of normal states around one place for each policy."""
+    rng = np.random.default_rng(seed)
+    return [
+        [rng.normal(place, 1.0, (length, features)).astype(np.float32) for _ in range(episodes)]
+        for place in places
+    ]
+
+
+@pytest.fixture
+def walks() -> VisitedStates:
+    """Six policies of two runs that move apart, and returns to match."""
+    places = [0.0, 0.5, 1.0, 0.0, -0.5, -1.0]
+    return VisitedStates.from_arrays(
+        make_walks(places),
+        labels=[f"run_{i // 3}/{100 * (i % 3)}" for i in range(6)],
+        groups=[f"run_{i // 3}" for i in range(6)],
+        steps=[100 * (i % 3) for i in range(6)],
+        returns=[[10 * abs(place) + e for e in range(4)] for place in places],
+        environment="Walk-v0",
+    )

@@ -1,0 +1,193 @@
+"""Every policy plays exactly its episodes; an episode depends on (seed, policy, episode) alone."""
+
+from __future__ import annotations
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from worlds import Broken, Composite, Countdown
+
+import pivec
+from pivec.errors import BadData, EnvironmentFailure, UsageError
+from pivec.policies import NetworkPolicy
+
+
+def coin(observations, rng):
+    return rng.integers(2, size=len(observations))
+
+
+def network(rng, inputs=4, outputs=2, head="categorical"):
+    sizes = [inputs, 8, outputs]
+    layers = tuple(
+        (rng.normal(size=(a, b)).astype(np.float32), rng.normal(size=b).astype(np.float32))
+        for a, b in zip(sizes[:-1], sizes[1:], strict=True)
+    )
+    log_std = np.zeros(outputs, np.float32) if head == "gaussian" else None
+    return NetworkPolicy(layers, activation="tanh", head=head, log_std=log_std)
+
+
+def same(a, b):
+    return (
+        np.array_equal(a.states, b.states)
+        and np.array_equal(a.episode_starts, b.episode_starts)
+        and np.array_equal(a.returns, b.returns)
+        and np.array_equal(a.seeds, b.seeds)
+    )
+
+
+def test_short_episodes_are_not_preferred():
+    """All episodes that the seeds ask for are played, so lengths keep their distribution."""
+    data = pivec.collect(Countdown, {"coin": coin}, episodes=200, n_envs=16)
+    expected = []
+    for seed in data.seeds:
+        env = Countdown()
+        env.reset(seed=int(seed))
+        expected.append(env.length + 1)
+    assert data.n_episodes == 200
+    assert data.lengths.tolist() == expected
+
+
+def test_an_episode_holds_first_later_and_terminal_states():
+    data = pivec.collect(Countdown, {"coin": coin}, episodes=5, actions=True)
+    for states, terminated in zip(data.episodes(), data.terminated, strict=True):
+        assert states[:, 0].tolist() == list(range(int(states[0, 1]) + 1))
+        assert terminated
+    assert len(data.actions) == data.n_states - data.n_episodes
+    assert data.returns.sum() == data.actions.sum()
+
+
+@pytest.mark.parametrize("env", ["CartPole-v1", "Pendulum-v1", Countdown])
+def test_the_result_does_not_depend_on_environments_side_by_side(env, rng):
+    if env == "CartPole-v1":
+        policies = {"a": network(rng), "b": network(rng), "random": "random", "coin": coin}
+    elif env == "Pendulum-v1":
+        policies = {"a": network(rng, 3, 1, "gaussian"), "random": "random"}
+    else:
+        policies = {"a": network(rng, 2), "coin": coin}
+    runs = [pivec.collect(env, policies, episodes=5, n_envs=n) for n in (1, 3, 64)]
+    assert same(runs[0], runs[1])
+    assert same(runs[0], runs[2])
+
+
+def test_other_policies_and_more_episodes_change_nothing(rng):
+    a, b = network(rng), network(rng)
+    alone = pivec.collect("CartPole-v1", {"a": a}, episodes=3)
+    crowd = pivec.collect("CartPole-v1", {"b": b, "a": a}, episodes=7)
+    first = crowd["a"]
+    assert np.array_equal(first.seeds[:3], alone.seeds)
+    assert np.array_equal(first.states[: alone.n_states], alone.states)
+
+
+def test_another_seed_gives_other_episodes(rng):
+    a = network(rng)
+    one, two = (pivec.collect("CartPole-v1", {"a": a}, episodes=3, seed=s) for s in (0, 1))
+    assert not set(one.seeds) & set(two.seeds)
+
+
+@pytest.mark.parametrize("env_id", ["CartPole-v1", "Pendulum-v1", "Acrobot-v1"])
+def test_states_are_those_of_the_plain_environment(env_id):
+    """Replaying the kept actions from the kept seeds gives the kept states, bit for bit."""
+    data = pivec.collect(env_id, "random", episodes=3, actions=True)
+    env = gym.make(env_id)
+    moves = iter(data.actions)
+    for states, seed, total in zip(data.episodes(), data.seeds, data.returns, strict=True):
+        observation, _ = env.reset(seed=int(seed))
+        rows, returned = [observation], 0.0
+        for _ in range(len(states) - 1):
+            observation, reward, terminated, truncated, _ = env.step(next(moves))
+            rows.append(observation)
+            returned += reward
+        assert np.array_equal(np.array(rows, dtype=np.float32), states)
+        assert returned == pytest.approx(total)
+        assert terminated or truncated
+
+
+def test_long_episodes_cross_pages():
+    """Episodes longer than the record of the loop come out whole."""
+    data = pivec.collect("Pendulum-v1", {"still": lambda o: np.zeros((len(o), 1))}, episodes=2)
+    assert data.lengths.tolist() == [201, 201]
+    assert data.truncated.all()
+    assert np.abs(np.diff(data.policy_states(0)[:201, 2])).max() < 5
+
+
+def test_max_steps_cuts_episodes():
+    data = pivec.collect("Pendulum-v1", "random", episodes=2, max_steps=150)
+    assert data.lengths.tolist() == [151, 151]
+    assert data.truncated.all()
+
+
+def test_composite_observations_are_flattened_as_gymnasium_does():
+    data = pivec.collect(Composite, "random", episodes=2)
+    env = Composite()
+    observation, _ = env.reset(seed=int(data.seeds[0]))
+    expected = gym.spaces.flatten(env.observation_space, observation)
+    assert np.allclose(data.states[0], expected)
+    assert data.feature_names[:3] == ("flags[0]", "flags[1]", "mode=1")
+    assert len(data.feature_names) == data.n_features == len(expected)
+
+
+def test_features_replace_the_observation():
+    data = pivec.collect(
+        Composite,
+        "random",
+        episodes=2,
+        features=lambda o: o["where"].reshape(len(o["where"]), -1)[:, :2],
+    )
+    assert data.n_features == 2
+    assert data.states.min() >= 0
+
+
+def test_deterministic_policies_repeat_themselves(rng):
+    policy = network(rng)
+    data = pivec.collect(
+        "CartPole-v1", {"a": policy, "b": policy}, episodes=2, deterministic=True, actions=True
+    )
+    states, moves = data.states, data.actions
+    firsts = np.concatenate([np.arange(*data.episode_starts[e : e + 2])[:-1] for e in range(4)])
+    assert np.array_equal(policy.respond(states[firsts], None), moves)
+
+
+def test_an_environment_that_raises_is_named_with_policy_and_seed():
+    with pytest.raises(EnvironmentFailure, match=r"coin, episode \d+ \(seed \d+\).*motor fell off"):
+        pivec.collect(Broken, {"coin": coin}, episodes=20)
+
+
+def test_nan_observations_are_named():
+    with pytest.raises(BadData, match=r"coin: the observation after step 5 .* nan in feature 1"):
+        pivec.collect(lambda: Broken("nan"), {"coin": coin}, episodes=20)
+
+
+@pytest.mark.parametrize(
+    ("policy", "message"),
+    [
+        (lambda o: np.zeros((len(o), 3)), "needs shape"),
+        (lambda o: np.full(len(o), 7), "not one of"),
+        (lambda o: 1 / 0, "ZeroDivisionError"),
+    ],
+)
+def test_a_policy_that_answers_wrongly_is_named(policy, message):
+    with pytest.raises(pivec.PivecError, match=f"mine.*{message}"):
+        pivec.collect("CartPole-v1", {"mine": policy}, episodes=1)
+
+
+@pytest.mark.parametrize(
+    ("env", "message"),
+    [
+        ("CartPole-v9", "CartPole"),
+        ("Cartpole-v1", "Did you mean CartPole-v1"),
+        ("no_such_module:Env-v0", "no_such_module"),
+    ],
+)
+def test_unknown_environments_are_a_usage_mistake(env, message):
+    with pytest.raises(UsageError, match=message):
+        pivec.collect(env, "random")
+
+
+def test_wrong_arguments_of_an_environment():
+    with pytest.raises(UsageError, match="does not take the arguments"):
+        pivec.collect("Pendulum-v1", "random", env_kwargs={"colour": "red"})
+
+
+def test_a_network_of_another_environment_is_refused(rng):
+    with pytest.raises(UsageError, match="acro"):
+        pivec.collect("Acrobot-v1", {"acro": network(rng)}, episodes=1)
