@@ -1,0 +1,113 @@
+"""Drawing to PNG files with matplotlib, without pyplot and without touching its settings."""
+
+from __future__ import annotations
+
+import io
+import os
+import warnings
+from typing import TYPE_CHECKING
+
+from pivec.atomic import atomic_write
+from pivec.report.text import printable, shortened
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+INK = "#1F2328"
+MUTED = "#59636E"
+HAIRLINE = "#D1D9E0"
+
+MAX_PNG_BYTES = 300_000
+# Tried from the sharpest on, until the file is small enough.
+RESOLUTIONS = (200, 160, 130, 110, 92, 76, 60, 48, 36)
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """Make an empty white figure of so many inches, drawn by Agg."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), facecolor="white")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def literal(text: str, length: int = 60) -> str:
+    r"""Make a text that matplotlib shows as it is: ``$`` does not start mathematics.
+
+    Examples
+    --------
+    >>> print(literal("$x$"))
+    \$x\$
+    """
+    return shortened(printable(text), length).replace("$", r"\$")
+
+
+def add_heading(figure: Figure, title: str, subtitle: str = "") -> None:
+    """Put a title and a line of smaller text at the upper left."""
+    width, height = figure.get_size_inches()
+    left = 0.28 / width
+    figure.text(
+        left,
+        1 - 0.20 / height,
+        literal(title, int(width * 9)),
+        va="top",
+        fontsize=14,
+        fontweight="bold",
+        color=INK,
+    )
+    if subtitle:
+        figure.text(
+            left,
+            1 - 0.50 / height,
+            literal(subtitle, int(width * 14)),
+            va="top",
+            fontsize=10,
+            color=MUTED,
+        )
+
+
+def quiet_axes(axes: Axes, *, frame: bool = True) -> None:
+    """Take ticks away and draw the frame as a hairline."""
+    axes.set_xticks([])
+    axes.set_yticks([])
+    for spine in axes.spines.values():
+        spine.set_visible(frame)
+        spine.set_color(HAIRLINE)
+        spine.set_linewidth(0.8)
+
+
+def save_png(figure: Figure, path: str | os.PathLike[str]) -> None:
+    """Write a figure as PNG of at most 300 kB, as sharp as that allows.
+
+    The same figure gives the same bytes; the file appears whole or not at all.
+    """
+    data = b""
+    with warnings.catch_warnings():
+        # A label may hold characters that the font has no picture for; it shows a box for them.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        for dpi in RESOLUTIONS:
+            data = _smallest_png(figure, dpi)
+            if len(data) <= MAX_PNG_BYTES:
+                break
+    with atomic_write(path) as file:
+        file.write(data)
+
+
+def _smallest_png(figure: Figure, dpi: int) -> bytes:
+    """Render a figure; where that is too large, with a palette of 256 colours."""
+    from PIL import Image
+
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="rgba", dpi=dpi)
+    width, height = (int(length * dpi) for length in figure.get_size_inches())
+    image = Image.frombytes("RGBA", (width, height), buffer.getvalue()).convert("RGB")
+    for colours in (None, 256):
+        if colours is not None:
+            image = image.quantize(colours, dither=Image.Dither.NONE)
+        buffer = io.BytesIO()
+        image.save(buffer, format="png", optimize=True, dpi=(dpi, dpi))
+        if buffer.tell() <= MAX_PNG_BYTES:
+            break
+    return buffer.getvalue()

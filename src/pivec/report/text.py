@@ -1,0 +1,85 @@
+"""Text from files and the command line, made fit to be shown."""
+
+from __future__ import annotations
+
+
+def encodable(text: str) -> str:
+    r"""Write what UTF-8 cannot hold (parts of odd file names) as backslash escapes.
+
+    Examples
+    --------
+    >>> encodable("a\udcff")
+    'a\\udcff'
+    """
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def printable(text: str) -> str:
+    r"""Write control characters, and marks that turn the direction of text, as escapes.
+
+    Examples
+    --------
+    >>> print(printable("two\nlines \u202e"))
+    two\nlines \u202e
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def shortened(text: str, length: int) -> str:
+    """Cut the middle out of a long text; names of checkpoints differ at both ends.
+
+    Examples
+    --------
+    >>> shortened("runs/walker/seed_1/model_1000000_steps.zip", 20)
+    'runs/walk…_steps.zip'
+    """
+    if len(text) <= length:
+        return text
+    head = (length - 1) // 2
+    return f"{text[:head]}…{text[head + 1 - length :]}"
+
+
+def thousands(number: int) -> str:
+    """Write a whole number with narrow spaces between groups of three digits.
+
+    Examples
+    --------
+    >>> thousands(1234567).replace("\u202f", " ")
+    '1 234 567'
+    """
+    return f"{number:,}".replace(",", "\u202f")
+
+
+def rounded(value: float, digits: int = 4) -> str:
+    """Write a number to so many significant digits, without an exponent where it is readable.
+
+    Examples
+    --------
+    >>> rounded(1234.5678), rounded(0.000123456), rounded(1e-9), rounded(float("nan"))
+    ('1235', '0.0001235', '1e-09', '–')
+    """
+    if value != value:
+        return "–"
+    if value == 0:
+        return "0"
+    if 1e-4 <= abs(value) < 10.0**digits:
+        return f"{value:.{digits}g}"
+    if 10.0**digits <= abs(value) < 1e7:
+        return thousands(round(value))
+    return f"{value:.{digits - 1}g}"
+
+
+def short_number(value: float) -> str:
+    """Write a training step in thousands or millions.
+
+    Examples
+    --------
+    >>> short_number(250_000), short_number(1_500_000), short_number(40)
+    ('250 k', '1.5 M', '40')
+    """
+    for scale, unit in ((1e9, " G"), (1e6, " M"), (1e3, " k")):
+        if abs(value) >= scale:
+            return f"{value / scale:.4g}{unit}"
+    return f"{value:.4g}"
