@@ -1,4 +1,4 @@
-"""Colours: a palette for groups that colour-blind readers can tell apart, and scales for numbers."""
+"""Colours: a palette for groups that colour-blind readers can tell apart, and scales."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,13 @@ from pivec.maps import group_order
 
 Array = NDArray[np.float64]
 
-SUPERVECTOR_FORMULA = "d(p, q) = ½ · Σₖ wₖ · Σⱼ (μₖⱼ(p) − μₖⱼ(q))² / σₖⱼ²"
+METHOD_NAMES = {
+    "tsne": "t-SNE",
+    "pca": "principal components",
+    "mds": "classical scaling",
+    "single": "a single policy",
+    "identical": "identical policies",
+}
 
 
 @dataclass(frozen=True)
@@ -48,8 +55,8 @@ class MapRows:
     steps: Sequence[int | None]
     positions: Array
     mean_returns: Array
-    n_episodes: Sequence[int]
-    n_states: Sequence[int]
+    n_episodes: Sequence[int] | NDArray[np.integer[Any]]
+    n_states: Sequence[int] | NDArray[np.integer[Any]]
     sources: Sequence[str]
     is_reference: Sequence[bool]
 
@@ -76,7 +83,7 @@ class MapRows:
         return len(self.labels)
 
     def group_names(self) -> list[str]:
-        """Names of the groups of the policies compared, in order, without the empty one."""
+        """Name the groups of the policies compared, in order, without the empty one."""
         order = group_order(self.groups, self.steps)
         return list(
             dict.fromkeys(
@@ -85,7 +92,7 @@ class MapRows:
         )
 
     def runs(self) -> dict[str, list[int]]:
-        """Rows of each training run in order of step: groups with two steps or more."""
+        """Find the rows of each training run in order of step: groups with two steps or more."""
         found: dict[str, list[int]] = {}
         for i in group_order(self.groups, self.steps):
             if self.groups[i] and self.steps[i] is not None and not self.is_reference[i]:
@@ -93,19 +100,17 @@ class MapRows:
         return {name: rows for name, rows in found.items() if len(rows) > 1}
 
 
-@dataclass(frozen=True)
-class ReportData:
-    """Everything that `write_report` shows.
+@dataclass(frozen=True, kw_only=True)
+class ReportData(MapRows):
+    """Everything that `write_report` shows: a map, and what was measured beside it.
 
     Attributes
     ----------
     title, environment : str
-    labels, groups, steps, mean_returns, n_episodes, n_states, sources, is_reference, positions
-        As in `MapRows`.
     return_stds : (n,) array
         Standard deviation of the returns of a policy's episodes; NaN where not known.
     map_method : str
-        How the map was made, in words.
+        How the map was made: the method of a `PolicyMap`, or other words.
     distances : (n, n) array or None
         None where there are too many policies to show.
     nearest, farthest : sequence of (i, j, distance)
@@ -124,16 +129,7 @@ class ReportData:
 
     title: str
     environment: str
-    labels: Sequence[str]
-    groups: Sequence[str]
-    steps: Sequence[int | None]
-    mean_returns: Array
     return_stds: Array
-    n_episodes: Sequence[int]
-    n_states: Sequence[int]
-    sources: Sequence[str]
-    is_reference: Sequence[bool]
-    positions: Array
     map_method: str
     distances: Array | None = None
     nearest: Sequence[tuple[int, int, float]] = ()
@@ -144,10 +140,11 @@ class ReportData:
     versions: Mapping[str, str] = field(default_factory=dict)
     command: str = ""
     method: str = ""
-    formula: str = SUPERVECTOR_FORMULA
+    formula: str = ""
 
     def __post_init__(self) -> None:
-        n = len(self.rows)
+        super().__post_init__()
+        n = len(self)
         object.__setattr__(self, "return_stds", np.asarray(self.return_stds, dtype=np.float64))
         _check_lengths(n, return_stds=self.return_stds)
         if self.distances is not None and np.shape(self.distances) != (n, n):
@@ -165,23 +162,12 @@ class ReportData:
                     f"not {len(distances)} for {len(steps)}."
                 )
 
-    @property
-    def rows(self) -> MapRows:
-        """The part of the data that maps and tables show."""
-        return MapRows(
-            self.labels,
-            self.groups,
-            self.steps,
-            self.positions,
-            self.mean_returns,
-            self.n_episodes,
-            self.n_states,
-            self.sources,
-            self.is_reference,
-        )
+    def method_name(self) -> str:
+        """Name the method of the map as a reader knows it."""
+        return METHOD_NAMES.get(self.map_method, self.map_method)
 
 
-def _check_lengths(n: int, **columns: Sequence[object] | Array) -> None:
+def _check_lengths(n: int, **columns: Sequence[object] | NDArray[Any]) -> None:
     for name, column in columns.items():
         if len(column) != n:
             raise UsageError(f"{name} must have one entry a policy, {n}, not {len(column)}.")

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from pivec.errors import UsageError
 from pivec.maps import group_order, leaf_order
+from pivec.maps.order import natural_key
 from pivec.report.canvas import (
-    HAIRLINE,
     INK,
     MUTED,
     add_heading,
@@ -23,10 +23,10 @@ from pivec.report.canvas import (
 )
 from pivec.report.colours import LONE_COLOUR, group_colours
 from pivec.report.data import MapRows
+from pivec.report.text import thousands
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.patches import Rectangle
 
 Array = NDArray[np.float64]
 Path = str | os.PathLike[str]
@@ -34,6 +34,8 @@ Path = str | os.PathLike[str]
 # More rows than this are averaged in blocks: a picture has no room for more.
 MAX_CELLS = 400
 MAX_GROUP_LABELS = 30
+# The tree of more rows takes too long for a picture.
+MAX_LEAVES = 4000
 MAX_ROW_LABELS = 40
 
 
@@ -43,20 +45,22 @@ def draw_distances(
     rows: MapRows,
     *,
     title: str = "Distances between policies",
-    subtitle: str = "",
+    subtitle: str | None = None,
 ) -> None:
     """Draw the matrix of distances as a PNG file of at most 300 kB.
 
     With groups, policies are sorted by group and training step, and groups that are alike come
-    side by side; without, policies that are alike do.
+    side by side; without, policies that are alike do (up to 4000; beyond, they stay as given).
 
     Parameters
     ----------
     path : path
     distances : (n, n) array
         In the order of ``rows``.
-    rows : MapRows
+    rows : MapRows or ReportData
+        Positions are not looked at.
     title, subtitle : str
+        The subtitle says by default how many policies there are.
 
     Examples
     --------
@@ -69,75 +73,66 @@ def draw_distances(
     >>> path.stat().st_size < 300_000
     True
     """
-    from matplotlib import colormaps
-
     d = np.asarray(distances, dtype=np.float64)
-    n = len(rows)
+    n, labels, groups = len(rows), rows.labels, rows.groups
     if d.shape != (n, n) or n == 0:
-        raise UsageError(f"distances must have shape ({n}, {n}), one row a policy, not {d.shape}.")
-    grouped = _has_groups(rows)
-    order = _grouped_order(d, rows) if grouped else leaf_order(d)
-    d = d[np.ix_(order, order)]
-    blocks = sorted_blocks([rows.groups[i] for i in order]) if grouped else []
-    names = [] if grouped or n > MAX_ROW_LABELS else [rows.labels[i] for i in order]
+        raise UsageError(f"distances must have shape ({n}, {n}), one row a label, not {d.shape}.")
+    grouped = _has_groups(groups)
+    if grouped:
+        order = _grouped_order(d, groups, rows.steps)
+    else:
+        order = leaf_order(d) if n <= MAX_LEAVES else np.arange(n)
+    blocks = sorted_blocks([groups[i] for i in order]) if grouped else []
+    ticks: list[tuple[float, str]] = []
     if 0 < len(blocks) <= MAX_GROUP_LABELS:
-        names = [name for name, _, _ in blocks]
+        ticks = [((start + stop) / 2, name or "no run") for name, start, stop in blocks]
+    elif not grouped and n <= MAX_ROW_LABELS:
+        ticks = [(i + 0.5, labels[k]) for i, k in enumerate(order)]
 
-    longest = max((min(len(name), 30) for name in names), default=0)
-    left = 0.45 + 0.075 * longest
-    side, top, bottom, right = 5.6, 0.90 if subtitle else 0.65, 0.35, 1.15
+    left = 0.45 + 0.078 * max((min(len(text), 30) for _, text in ticks), default=0)
+    side, top, bottom, right = 5.6, 0.65 if subtitle == "" else 0.90, 0.35, 1.15
     width, height = left + side + right, top + side + bottom
     figure = new_figure(width, height)
-    add_heading(figure, title, subtitle)
+    policies = "policy" if n == 1 else "policies"
+    add_heading(figure, title, f"{thousands(n)} {policies}" if subtitle is None else subtitle)
     axes = figure.add_axes((left / width, bottom / height, side / width, side / height))
     quiet_axes(axes)
-    high = _upper_limit(d)
+    cells = averaged(d, order, MAX_CELLS)
+    high = _upper_limit(cells)
     image = axes.imshow(
-        averaged(d, MAX_CELLS),
-        cmap=colormaps["magma_r"],
-        vmin=0.0,
-        vmax=high,
-        extent=(0, n, n, 0),
-        interpolation="nearest",
+        cells, cmap="magma_r", vmin=0.0, vmax=high, extent=(0, n, n, 0), interpolation="nearest"
     )
-    if blocks:
-        names_in_order = rows.group_names()
-        colours = dict(zip(names_in_order, group_colours(len(names_in_order)), strict=True))
-        for name, start, stop in blocks:
-            if start and len(blocks) <= 60:
-                for line in (axes.axhline, axes.axvline):
-                    line(start, color="white", linewidth=0.9)
-            axes.add_patch(_strip(start, stop, n, colours.get(name, LONE_COLOUR)))
-        if names:
-            _label_rows(axes, [((a + b) / 2, name or "no run") for name, a, b in blocks], pad=10)
-    elif names:
-        _label_rows(axes, [(i + 0.5, name) for i, name in enumerate(names)], pad=3)
-
+    _mark_groups(axes, blocks, n)
+    _label_rows(axes, ticks, pad=10 if grouped else 3)
     bar_axes = figure.add_axes(
         ((left + side + 0.2) / width, bottom / height, 0.14 / width, side / height)
     )
-    bar = figure.colorbar(image, cax=bar_axes, extend="max" if d.max() > high else "neither")
-    bar.outline.set_visible(False)  # type: ignore[operator]
+    beyond = float(cells.max()) > high
+    bar = figure.colorbar(image, cax=bar_axes, extend="max" if beyond else "neither")
+    bar.outline.set_visible(False)
     bar_axes.tick_params(length=2.5, width=0.6, labelsize=9, color=MUTED, labelcolor=MUTED)
     bar_axes.set_ylabel("distance", color=MUTED, fontsize=9.5)
     save_png(figure, path)
 
 
-def averaged(matrix: Array, size: int) -> Array:
-    """Average a square matrix in equal blocks, down to at most ``size`` rows.
+def averaged(matrix: Array, order: NDArray[np.intp], size: int) -> Array:
+    """Sort rows and columns by ``order``, and average blocks down to at most ``size`` rows.
 
     Examples
     --------
-    >>> averaged(np.arange(16.0).reshape(4, 4), 2)
+    >>> averaged(np.arange(16.0).reshape(4, 4), np.arange(4), 2)
     array([[ 2.5,  4.5], [10.5, 12.5]])
     """
     n = len(matrix)
     if n <= size:
-        return matrix
-    edges = np.arange(size) * n // size
-    counts = np.diff(np.append(edges, n)).astype(np.float64)
-    sums = np.add.reduceat(np.add.reduceat(matrix, edges, axis=0), edges, axis=1)
-    return np.asarray(sums / np.outer(counts, counts))
+        return matrix[np.ix_(order, order)]
+    edges = np.arange(size + 1) * n // size
+    result = np.empty((size, size))
+    # A block of rows at a time: a second matrix of this size might not fit.
+    for k in range(size):
+        columns = matrix[order[edges[k] : edges[k + 1]]].mean(axis=0)[order]
+        result[k] = np.add.reduceat(columns, edges[:-1]) / np.diff(edges)
+    return result
 
 
 def sorted_blocks(groups: Sequence[str]) -> list[tuple[str, int, int]]:
@@ -152,26 +147,34 @@ def sorted_blocks(groups: Sequence[str]) -> list[tuple[str, int, int]]:
     return [(groups[a], a, b) for a, b in zip(cuts, [*cuts[1:], len(groups)], strict=True)]
 
 
-def _has_groups(rows: MapRows) -> bool:
+def _has_groups(groups: Sequence[str]) -> bool:
     """Tell whether groups cut the rows into pieces worth keeping together."""
-    pieces = len({group for group in rows.groups if group})
-    return 1 <= pieces <= max(1, len(rows) / 1.5) and len(set(rows.groups)) > 1
+    pieces = len({group for group in groups if group})
+    return 1 <= pieces <= max(1, len(groups) / 1.5) and len(set(groups)) > 1
 
 
-def _grouped_order(d: Array, rows: MapRows) -> NDArray[np.intp]:
+def _grouped_order(
+    d: Array, groups: Sequence[str], steps: Sequence[int | None]
+) -> NDArray[np.intp]:
     """Order by group and step, with groups of small mean distance side by side."""
-    by_name = group_order(rows.groups, rows.steps)
-    blocks = sorted_blocks([rows.groups[i] for i in by_name])
+    by_name = group_order(groups, steps)
+    blocks = sorted_blocks([groups[i] for i in by_name])
+    if len(blocks) > MAX_LEAVES:
+        return by_name
     starts = np.array([start for _, start, _ in blocks])
     counts = np.array([stop - start for _, start, stop in blocks], dtype=np.float64)
-    sums = np.add.reduceat(d[np.ix_(by_name, by_name)], starts, axis=0)
-    means = np.add.reduceat(sums, starts, axis=1) / np.outer(counts, counts)
+    means = np.array(
+        [
+            np.add.reduceat(d[by_name[start:stop]].mean(axis=0)[by_name], starts) / counts
+            for _, start, stop in blocks
+        ]
+    )
     pieces = [by_name[start:stop] for _, start, stop in blocks]
     return np.concatenate([pieces[k] for k in leaf_order((means + means.T) / 2)])
 
 
 def _upper_limit(d: Array) -> float:
-    """The largest distance, or the 99th percentile where a few are far beyond the rest."""
+    """Take the largest distance, or the 99th percentile where a few are far beyond the rest."""
     others = d[~np.eye(len(d), dtype=bool)]
     if len(others) == 0 or others.max() == 0:
         return 1.0
@@ -179,15 +182,28 @@ def _upper_limit(d: Array) -> float:
     return most if 0 < most < 0.5 * others.max() else float(others.max())
 
 
-def _strip(start: int, stop: int, n: int, colour: str) -> Rectangle:
-    from matplotlib import patches
+def _mark_groups(axes: Axes, blocks: list[tuple[str, int, int]], n: int) -> None:
+    """Draw a coloured strip beside each group, and lines between groups while there is room."""
+    from matplotlib.patches import Rectangle
 
-    return patches.Rectangle(
-        (-0.018 * n, start), 0.011 * n, stop - start, color=colour, linewidth=0, clip_on=False
-    )
+    names = sorted({name for name, _, _ in blocks if name}, key=natural_key)
+    colours = dict(zip(names, group_colours(len(names)), strict=True))
+    for name, start, stop in blocks:
+        if start and len(blocks) <= MAX_GROUP_LABELS:
+            axes.axhline(start, color="white", linewidth=0.8)
+            axes.axvline(start, color="white", linewidth=0.8)
+        strip = Rectangle(
+            (-0.018 * n, start),
+            0.011 * n,
+            stop - start,
+            color=colours.get(name, LONE_COLOUR),
+            linewidth=0,
+            clip_on=False,
+        )
+        axes.add_patch(strip)
 
 
-def _label_rows(axes: Axes, labels: list[tuple[float, str]], pad: float) -> None:
-    axes.set_yticks([at for at, _ in labels], [literal(text, 30) for _, text in labels])
-    size = float(np.clip(300.0 / max(1, len(labels)), 6.0, 9.5))
-    axes.tick_params(axis="y", length=0, pad=pad, labelsize=size, labelcolor=INK, color=HAIRLINE)
+def _label_rows(axes: Axes, ticks: list[tuple[float, str]], pad: float) -> None:
+    axes.set_yticks([at for at, _ in ticks], [literal(text, 30) for _, text in ticks])
+    size = float(np.clip(300.0 / max(1, len(ticks)), 6.0, 9.5))
+    axes.tick_params(axis="y", length=0, pad=pad, labelsize=size, labelcolor=INK)

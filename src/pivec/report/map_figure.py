@@ -19,7 +19,7 @@ from pivec.report.canvas import (
     save_png,
 )
 from pivec.report.colours import LONE_COLOUR, REFERENCE_COLOUR, group_colours
-from pivec.report.data import MapRows
+from pivec.report.data import MapRows, ReportData
 from pivec.report.text import short_number, thousands
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def draw_map(
     *,
     colour: str | None = None,
     title: str = "Map of policies",
-    subtitle: str = "",
+    subtitle: str | None = None,
 ) -> None:
     """Draw a map of policies as a PNG file of at most 300 kB.
 
@@ -57,10 +57,11 @@ def draw_map(
     Parameters
     ----------
     path : path
-    rows : MapRows
+    rows : MapRows or ReportData
     colour : {"return", "group", "step"}, optional
         What colours the points; by default one panel for each that tells policies apart.
     title, subtitle : str
+        The subtitle says by default what was compared, and how the map was made.
 
     Examples
     --------
@@ -77,6 +78,7 @@ def draw_map(
         raise UsageError(f"colour must be one of {', '.join(COLOURINGS)}, not {colour!r}.")
     if len(rows) == 0:
         raise UsageError("a map needs at least one policy.")
+    subtitle = what_is_shown(rows) if subtitle is None else subtitle
     colours = [colour] if colour is not None else informative_colourings(rows)
     side, gap, key = 4.7, 0.24, 1.12
     top = 0.80 if subtitle else 0.55
@@ -118,6 +120,17 @@ def informative_colourings(rows: MapRows) -> list[str]:
     return found or ["group"]
 
 
+def what_is_shown(rows: MapRows) -> str:
+    """Say in one line what was compared, and how the map was made."""
+    n_own = len(rows) - sum(map(bool, rows.is_reference))
+    parts = [f"{thousands(n_own)} {'policy' if n_own == 1 else 'policies'}"]
+    if n_own < len(rows):
+        parts.append(f"{thousands(len(rows) - n_own)} of an earlier map")
+    if isinstance(rows, ReportData):
+        parts = [rows.environment, *parts, rows.method_name()]
+    return " · ".join(part for part in parts if part)
+
+
 def _draw_panel(axes: Axes, key: Axes, rows: MapRows, colour: str) -> None:
     """Draw one colouring of the map, and its scale or legend below."""
     names = rows.group_names()
@@ -134,7 +147,13 @@ def _draw_panel(axes: Axes, key: Axes, rows: MapRows, colour: str) -> None:
     key.patch.set_visible(False)
     _set_limits(axes, rows.positions)
     if reference.any():
-        axes.scatter(*rows.positions[reference].T, s=0.45 * size, c=REFERENCE_COLOUR, linewidths=0)
+        axes.scatter(
+            rows.positions[reference, 0],
+            rows.positions[reference, 1],
+            s=0.45 * size,
+            c=REFERENCE_COLOUR,
+            linewidths=0,
+        )
     _draw_runs(axes, rows, of_group if colour == "group" else None, size)
 
     values, colours = _point_colours(rows, colour, of_group)
@@ -148,7 +167,8 @@ def _draw_panel(axes: Axes, key: Axes, rows: MapRows, colour: str) -> None:
         unknown = part & ~known
         if unknown.any():
             axes.scatter(
-                *rows.positions[unknown].T,
+                rows.positions[unknown, 0],
+                rows.positions[unknown, 1],
                 s=scale * size,
                 marker=marker,
                 facecolors="white",
@@ -161,7 +181,8 @@ def _draw_panel(axes: Axes, key: Axes, rows: MapRows, colour: str) -> None:
             if colour == "return":  # the best on top
                 order = order[np.argsort(values[order], kind="stable")]
             axes.scatter(
-                *rows.positions[order].T,
+                rows.positions[order, 0],
+                rows.positions[order, 1],
                 s=scale * size,
                 marker=marker,
                 c=[colours[i] for i in order],
@@ -263,7 +284,13 @@ def _draw_runs(axes: Axes, rows: MapRows, of_group: dict[str, str] | None, size:
         return
     starts = np.array([line[0] for line in lines])
     axes.scatter(
-        *starts.T, s=size * 2.2, facecolors="none", edgecolors=INK, linewidths=0.8, zorder=4
+        starts[:, 0],
+        starts[:, 1],
+        s=size * 2.2,
+        facecolors="none",
+        edgecolors=INK,
+        linewidths=0.8,
+        zorder=4,
     )
 
 

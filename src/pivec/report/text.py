@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 
 def encodable(text: str) -> str:
     r"""Write what UTF-8 cannot hold (parts of odd file names) as backslash escapes.
@@ -60,7 +62,7 @@ def rounded(value: float, digits: int = 4) -> str:
     >>> rounded(1234.5678), rounded(0.000123456), rounded(1e-9), rounded(float("nan"))
     ('1235', '0.0001235', '1e-09', '–')
     """
-    if value != value:
+    if math.isnan(value):
         return "–"
     if value == 0:
         return "0"

@@ -25,6 +25,7 @@ Travel = Sequence[tuple[str, Sequence[int], Sequence[float]]]
 
 # With more runs than this, names at the ends of the lines would cover each other.
 MAX_NAMES = 24
+SVG_NAME = 'aria-label="Distance travelled along each run by training step"'
 
 
 def draw_travel(
@@ -157,10 +158,7 @@ def travel_svg(travel: Travel, colours: Sequence[str]) -> str:
     def y(distance: float) -> float:
         return height - bottom - distance / y_ticks[-1] * (height - top - bottom)
 
-    parts = [
-        f'<svg class="travel" viewBox="0 0 {width:.0f} {height:.0f}" role="img" '
-        'aria-label="Distance travelled along each run by training step">'
-    ]
+    parts = [f'<svg class="travel" viewBox="0 0 {width:.0f} {height:.0f}" role="img" {SVG_NAME}>']
     for tick in y_ticks:
         parts.append(
             f'<line class="grid" x1="{left}" x2="{width - right}" y1="{y(tick):.1f}" '
