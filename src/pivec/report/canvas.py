@@ -7,6 +7,8 @@ import os
 import warnings
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from pivec.atomic import atomic_write
 from pivec.report.text import printable, shortened
 
@@ -20,17 +22,14 @@ HAIRLINE = "#D1D9E0"
 
 MAX_PNG_BYTES = 300_000
 # Tried from the sharpest on, until the file is small enough.
-RESOLUTIONS = (200, 160, 130, 110, 92, 76, 60, 48, 36)
+RESOLUTIONS = (200, 175, 150, 125, 100, 75, 50, 25)
 
 
 def new_figure(width: float, height: float) -> Figure:
     """Make an empty white figure of so many inches, drawn by Agg."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(width, height), facecolor="white")
-    FigureCanvasAgg(figure)
-    return figure
+    return Figure(figsize=(width, height), facecolor="white")
 
 
 def literal(text: str, length: int = 60) -> str:
@@ -83,31 +82,22 @@ def save_png(figure: Figure, path: str | os.PathLike[str]) -> None:
 
     The same figure gives the same bytes; the file appears whole or not at all.
     """
-    data = b""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from PIL import Image
+
+    buffer = io.BytesIO()
     with warnings.catch_warnings():
         # A label may hold characters that the font has no picture for; it shows a box for them.
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
         for dpi in RESOLUTIONS:
-            data = _smallest_png(figure, dpi)
-            if len(data) <= MAX_PNG_BYTES:
+            figure.set_dpi(dpi)
+            canvas = FigureCanvasAgg(figure)
+            canvas.draw()
+            buffer = io.BytesIO()
+            # White is painted under everything, so the alpha channel says nothing.
+            image = Image.fromarray(np.asarray(canvas.buffer_rgba())[..., :3])
+            image.save(buffer, format="png", optimize=True, dpi=(dpi, dpi))
+            if buffer.tell() <= MAX_PNG_BYTES:
                 break
     with atomic_write(path) as file:
-        file.write(data)
-
-
-def _smallest_png(figure: Figure, dpi: int) -> bytes:
-    """Render a figure; where that is too large, with a palette of 256 colours."""
-    from PIL import Image
-
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="rgba", dpi=dpi)
-    width, height = (int(length * dpi) for length in figure.get_size_inches())
-    image = Image.frombytes("RGBA", (width, height), buffer.getvalue()).convert("RGB")
-    for colours in (None, 256):
-        if colours is not None:
-            image = image.quantize(colours, dither=Image.Dither.NONE)
-        buffer = io.BytesIO()
-        image.save(buffer, format="png", optimize=True, dpi=(dpi, dpi))
-        if buffer.tell() <= MAX_PNG_BYTES:
-            break
-    return buffer.getvalue()
+        file.write(buffer.getvalue())

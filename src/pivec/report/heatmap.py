@@ -23,7 +23,7 @@ from pivec.report.canvas import (
 )
 from pivec.report.colours import LONE_COLOUR, group_colours
 from pivec.report.data import MapRows
-from pivec.report.text import thousands
+from pivec.report.text import thousands, without_shared_folder
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,7 +32,8 @@ Array = NDArray[np.float64]
 Path = str | os.PathLike[str]
 
 # More rows than this are averaged in blocks: a picture has no room for more.
-MAX_CELLS = 400
+# At 50 dots an inch and its multiples a cell is then a whole number of dots, which packs well.
+MAX_CELLS = 280
 MAX_GROUP_LABELS = 30
 # The tree of more rows takes too long for a picture.
 MAX_LEAVES = 4000
@@ -85,12 +86,16 @@ def draw_distances(
     blocks = sorted_blocks([groups[i] for i in order]) if grouped else []
     ticks: list[tuple[float, str]] = []
     if 0 < len(blocks) <= MAX_GROUP_LABELS:
-        ticks = [((start + stop) / 2, name or "no run") for name, start, stop in blocks]
+        names = without_shared_folder([name for name, _, _ in blocks])
+        ticks = [
+            ((start + stop) / 2, name or "no run")
+            for name, (_, start, stop) in zip(names, blocks, strict=True)
+        ]
     elif not grouped and n <= MAX_ROW_LABELS:
         ticks = [(i + 0.5, labels[k]) for i, k in enumerate(order)]
 
-    left = 0.45 + 0.078 * max((min(len(text), 30) for _, text in ticks), default=0)
-    side, top, bottom, right = 5.6, 0.65 if subtitle == "" else 0.90, 0.35, 1.15
+    left = 0.46 + 0.08 * max((min(len(text), 30) for _, text in ticks), default=0)
+    side, top, bottom, right = 5.6, 0.66 if subtitle == "" else 0.90, 0.36, 1.16
     width, height = left + side + right, top + side + bottom
     figure = new_figure(width, height)
     policies = "policy" if n == 1 else "policies"

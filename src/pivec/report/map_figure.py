@@ -20,7 +20,7 @@ from pivec.report.canvas import (
 )
 from pivec.report.colours import LONE_COLOUR, REFERENCE_COLOUR, group_colours
 from pivec.report.data import MapRows, ReportData
-from pivec.report.text import short_number, thousands
+from pivec.report.text import short_number, thousands, without_shared_folder
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -323,10 +323,10 @@ def _note(rows: MapRows, values: NDArray[np.float64], colour: str) -> str:
     if 0 < n_runs <= MAX_RINGS:
         parts.append("ring: first checkpoint")
     if 0 < n_runs <= MAX_ARROWS:
-        parts.append("arrow: to the last")
+        parts.append("arrow: towards the last one")
     if hollow:
         parts.append("hollow: no return known")
-    return "   ".join(parts)
+    return " · ".join(parts)
 
 
 def _draw_group_key(key: Axes, rows: MapRows, of_group: dict[str, str]) -> None:
@@ -341,7 +341,8 @@ def _draw_group_key(key: Axes, rows: MapRows, of_group: dict[str, str]) -> None:
     names = list(of_group)
     room = LEGEND_ENTRIES - len(extra)
     shown = names if len(names) <= room else names[: room - 1]
-    entries = [(name, of_group[name], "o") for name in shown]
+    short = dict(zip(names, without_shared_folder(names), strict=True))
+    entries = [(short[name], of_group[name], "o") for name in shown]
     if len(shown) < len(names):
         entries.append((f"… and {thousands(len(names) - len(shown))} more", "none", "o"))
     entries += extra

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+from collections.abc import Sequence
 
 
 def encodable(text: str) -> str:
@@ -41,6 +43,21 @@ def shortened(text: str, length: int) -> str:
         return text
     head = (length - 1) // 2
     return f"{text[:head]}…{text[head + 1 - length :]}"
+
+
+def without_shared_folder(names: Sequence[str]) -> list[str]:
+    """Leave out the folders that all of several names begin with.
+
+    Examples
+    --------
+    >>> without_shared_folder(["runs/ppo/1", "runs/a2c/1", ""])
+    ['ppo/1', 'a2c/1', '']
+    """
+    given = [name for name in names if name]
+    if len(given) < 2:
+        return list(names)
+    shared = len(os.path.commonprefix(given).rpartition("/")[0])
+    return [name[shared + 1 if shared else 0 :] for name in names]
 
 
 def thousands(number: int) -> str:

@@ -19,7 +19,7 @@ from pivec.report.canvas import (
     save_png,
 )
 from pivec.report.colours import group_colours
-from pivec.report.text import printable, rounded, short_number, shortened
+from pivec.report.text import printable, rounded, short_number, shortened, without_shared_folder
 
 Travel = Sequence[tuple[str, Sequence[int], Sequence[float]]]
 
@@ -52,7 +52,8 @@ def draw_travel(
     if not travel:
         raise UsageError("the distance travelled needs at least one run.")
     named = len(travel) <= MAX_NAMES
-    right = 0.4 + 0.075 * max(min(len(name), 30) for name, _, _ in travel) if named else 0.3
+    names = without_shared_folder([name for name, _, _ in travel])
+    right = 0.4 + 0.075 * max(min(len(name), 30) for name in names) if named else 0.3
     width, height, left, top, bottom = 6.6 + right, 4.6, 0.75, 0.75, 0.6
     figure = new_figure(width, height)
     add_heading(figure, title, "sum of the distances between successive checkpoints")
@@ -88,7 +89,7 @@ def draw_travel(
         low, high = axes.get_ylim()
         plot_inches = height - top - bottom
         spots = spread_out([(end - low) / (high - low) * plot_inches for end in ends], 0.165)
-        for (name, steps, _), spot, colour in zip(travel, spots, colours, strict=True):
+        for name, spot, colour, (_, steps, _) in zip(names, spots, colours, travel, strict=True):
             if len(steps):
                 axes.text(
                     1.015,
@@ -143,7 +144,8 @@ def travel_svg(travel: Travel, colours: Sequence[str]) -> str:
     """
     named = len(travel) <= MAX_NAMES
     width, height, left, top, bottom = 860.0, 340.0, 58.0, 14.0, 44.0
-    longest = max((min(len(name), 26) for name, _, _ in travel), default=0)
+    names = without_shared_folder([name for name, _, _ in travel])
+    longest = max((min(len(name), 26) for name in names), default=0)
     right = 24.0 + (7.2 * longest if named else 0.0)
     last = [float(d[-1]) for _, _, d in travel if len(d)]
     all_steps = [float(s) for _, steps, _ in travel for s in steps]
@@ -189,7 +191,7 @@ def travel_svg(travel: Travel, colours: Sequence[str]) -> str:
         parts.append("</g>")
         ends.append(y(distances[-1]) if len(distances) else y(0.0))
     if named:
-        for (name, _, _), colour, spot in zip(travel, colours, spread_out(ends, 16), strict=True):
+        for name, colour, spot in zip(names, colours, spread_out(ends, 16), strict=True):
             label = html.escape(shortened(printable(name), 26))
             parts.append(
                 f'<text class="name" style="--run:{colour}" x="{width - right + 10:.1f}" '
