@@ -12,7 +12,7 @@ import platform
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from pivec.distances import farthest_pairs, nearest_pairs, travels
 from pivec.errors import UsageError
 from pivec.maps import place, tsne_map, tsne_map_from_distances
 from pivec.report import (
+    MapRows,
     ReportData,
     draw_distances,
     draw_map,
@@ -219,7 +220,7 @@ def measure(space: Space, folder: Path, log: Log) -> NDArray[np.float64]:
         distances = space.method.distances(described)
         write_distances_csv(folder / "distances.csv", described.labels, distances)
         draw_distances(
-            distances, described.labels, described.groups, described.steps, folder / "distances.png"
+            folder / "distances.png", distances, map_rows(space), subtitle=_subtitle(space)
         )
     log.write(folder)
     return distances
@@ -232,15 +233,15 @@ def draw(
     seed: int = 0,
     distances: NDArray[np.float64] | None = None,
 ) -> Space:
-    """Lay the policies out in the plane; write map.csv and map.png; keep the places in ``space/``."""
+    """Lay the policies out in the plane: map.csv, map.png, and their places in ``space/``."""
     folder.mkdir(parents=True, exist_ok=True)
     with log.timed("map"):
         positions, how = _positions(space, seed, distances)
         result = replace(space, positions=positions)
         result.save(folder / SPACE)
-        rows = report_data(result, how)
+        rows = map_rows(result)
         write_map_csv(folder / "map.csv", rows)
-        draw_map(rows, folder / "map.png")
+        draw_map(folder / "map.png", rows, subtitle=_subtitle(space))
     log.settings["map"] = how
     log.write(folder)
     return result
@@ -254,13 +255,19 @@ def write_page(
 ) -> Path:
     """Write report.html from what the other stages left."""
     described = space.descriptions
+    if space.positions is None:
+        raise UsageError("the policies have no places on a map yet: run `pivec map` first")
     with log.timed("report"):
         matrix = space.method.distances(described) if distances is None else distances
         log.write(folder)
         run = read_run(folder)
-        rows = report_data(space, str(run["settings"].get("map", "")))
-        page = replace(
-            rows,
+        rows = map_rows(space)
+        page = ReportData(
+            title=_subtitle(space),
+            environment=str(space.collected.get("environment", "")),
+            **{name.name: getattr(rows, name.name) for name in fields(rows)},
+            return_stds=described.return_stds,
+            map_method=str(run["settings"].get("map", "")),
             distances=matrix,
             nearest=nearest_pairs(matrix),
             farthest=farthest_pairs(matrix),
@@ -272,6 +279,8 @@ def write_page(
             timings=run["timings"],
             versions=run["versions"],
             command=run["command"],
+            method=space.method.explanation,
+            formula=space.method.formula,
         )
         path = folder / "report.html"
         write_report(path, page)
@@ -279,30 +288,27 @@ def write_page(
     return path
 
 
-def report_data(space: Space, how: str) -> ReportData:
-    """What figures, tables and the page need to know of the policies."""
+def map_rows(space: Space) -> MapRows:
+    """Return what tables and figures show of the policies; at the origin if not yet placed."""
     described = space.descriptions
-    environment = str(space.collected.get("environment", ""))
     positions = space.positions
-    if positions is None:
-        raise UsageError("the policies have no places yet: run `pivec map` first")
-    return ReportData(
-        title=f"Behaviour of {len(described)} policies"
-        + (f" in {environment}" if environment else ""),
-        environment=environment,
-        labels=list(described.labels),
-        groups=list(described.groups),
-        steps=list(described.steps),
+    return MapRows(
+        labels=described.labels,
+        groups=described.groups,
+        steps=described.steps,
+        positions=np.zeros((len(described), 2)) if positions is None else positions,
         mean_returns=described.mean_returns,
-        return_stds=described.return_stds,
-        n_episodes=described.n_episodes,
-        n_states=described.n_states,
+        n_episodes=described.n_episodes.tolist(),
+        n_states=described.n_states.tolist(),
         sources=[info.source for info in described.policies],
         is_reference=space.is_reference,
-        positions=positions,
-        map_method=how,
-        method_text=space.method.explanation,
     )
+
+
+def _subtitle(space: Space) -> str:
+    environment = space.collected.get("environment", "")
+    policies = f"{len(space.descriptions)} policies"
+    return f"{policies} in {environment}" if environment else policies
 
 
 def _positions(

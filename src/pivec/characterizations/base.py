@@ -25,6 +25,7 @@ class Characterization(BaseEstimator):
 
     name: ClassVar[str]
     explanation: ClassVar[str]  # how to read its distances, for the report
+    formula: ClassVar[str]
     feature_names_: tuple[str, ...]
 
     def fit(self, data: VisitedStates) -> Self:

@@ -37,8 +37,9 @@ class Gaussian(Characterization):
     explanation: ClassVar[str] = (
         "Each policy is described by the mean and the variance of every feature over all states "
         "it visited, a diagonal Gaussian. The distance of two policies is the KL divergence "
-        "between their Gaussians, summed both ways: KL(i ‖ j) + KL(j ‖ i)."
+        "between their Gaussians, summed both ways."
     )
+    formula: ClassVar[str] = "d(p, q) = KL(p ‖ q) + KL(q ‖ p)"
 
     def __init__(self, *, floor: float = 1e-7) -> None:
         self.floor = floor

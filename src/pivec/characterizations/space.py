@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,8 +96,9 @@ class Space:
                 "and `pivec describe` leave it"
             )
         try:
-            with np.load(path / _ARRAYS, allow_pickle=False) as archive:
-                arrays = {name: archive[name] for name in archive.files}
+            with (path / _ARRAYS).open("rb") as file:
+                with np.load(file, allow_pickle=False) as archive:
+                    arrays = {name: archive[name] for name in archive.files}
             index = json.loads(arrays.pop("index").tobytes())
             if int(index["format"]) > FORMAT:
                 raise BadStore(
@@ -104,7 +106,7 @@ class Space:
                     f"{FORMAT}: upgrade pivec"
                 )
             return cls._build(index, arrays)
-        except (OSError, ValueError, KeyError, TypeError, EOFError) as error:
+        except (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile) as error:
             raise BadStore(f"{path} is not a whole space ({error!r}): make it again") from error
 
     @classmethod

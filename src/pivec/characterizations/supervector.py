@@ -6,7 +6,7 @@ The paper's Section 4, equations (1)-(6).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,18 +62,18 @@ class Supervector(Characterization):
     explanation: ClassVar[str] = (
         "One Gaussian mixture, the background model, is fitted on the standardised states of all "
         "policies. Its means are then adapted to the states that each policy visited: the stacked "
-        "means are the policy's supervector. The distance of two policies is "
-        "d = ½ Σₖ wₖ Σ_f (μᵢₖf − μⱼₖf)² / σ²ₖf, an upper bound of the KL divergence between "
-        "the adapted mixtures: 0 for policies that visit the same states, larger the farther apart "
-        "the regions are that they visit."
+        "means are the policy's supervector. The distance of two policies is an upper bound of "
+        "the KL divergence between the adapted mixtures: 0 for policies that visit the same "
+        "states, larger the farther apart the regions are that they visit."
     )
+    formula: ClassVar[str] = "d(p, q) = ½ · Σₖ wₖ · Σⱼ (μₖⱼ(p) − μₖⱼ(q))² / σₖⱼ²"
 
     def __init__(
         self,
         n_components: int = 64,
         *,
         relevance: float = 16.0,
-        init: str = "kmeans++",
+        init: Literal["kmeans++", "kmeans"] = "kmeans++",
         warm_start: bool = True,
         n_init: int = 1,
         tol: float = 1e-3,

@@ -149,7 +149,7 @@ class SingleAnswers:
         self._policies: list[Policy | None] = [None] * slots
         self._streams: list[np.random.Generator | None] = [None] * (slots * width)
         self._space = action_space
-        self._actions = spaces.empty_batch(action_space, slots * width)
+        self._actions: NDArray[Any] = spaces.empty_batch(action_space, slots * width)
         self._checked: set[int] = set()
 
     def put(self, slot: int, policy: Policy) -> None:
@@ -165,7 +165,7 @@ class SingleAnswers:
     def actions(
         self,
         observations: Any,
-        flat: NDArray[np.float32],
+        flat: NDArray[np.float32],  # noqa: ARG002
         lanes: NDArray[np.intp],
         time: int,  # noqa: ARG002
     ) -> NDArray[Any]:

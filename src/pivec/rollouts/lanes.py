@@ -100,7 +100,7 @@ class CartPoleLanes:
             vectorization_mode="vector_entry_point",
             **environment.arguments,
         )
-        self._inner = self._env.unwrapped
+        self._inner: Any = self._env.unwrapped
         self.observations, _ = self._env.reset(seed=0)
         self.observation_space = self._inner.single_observation_space
         self.action_space = self._inner.single_action_space

@@ -55,16 +55,12 @@ def read_policy(path: Path) -> PolicyRecord:
         if "action_shape" in header:
             flat, _ = _unlist(batch.column("actions"))
             actions = flat.reshape(-1, *header["action_shape"])
-        return PolicyRecord(
-            PolicyInfo(**header["info"]),
-            states,
-            starts,
-            *(
-                batch.column(name).to_numpy(zero_copy_only=False)
-                for name in ("return", "seed", "terminated", "truncated")
-            ),
-            actions=actions,
+        returns, seeds, terminated, truncated = (
+            batch.column(name).to_numpy(zero_copy_only=False)
+            for name in ("return", "seed", "terminated", "truncated")
         )
+        info = PolicyInfo(**header["info"])
+        return PolicyRecord(info, states, starts, returns, seeds, terminated, truncated, actions)
     except (pa.ArrowException, OSError, KeyError, TypeError, ValueError) as error:
         raise BadStore(
             f"{path.name} is not the whole file of a policy ({error}): remove it and collect again"

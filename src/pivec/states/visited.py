@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any, overload
 
 import numpy as np
@@ -145,7 +146,7 @@ class VisitedStates:
     @property
     def state_starts(self) -> NDArray[np.int64]:
         """Where each policy begins, counted in states, (n_policies + 1,)."""
-        return self.episode_starts[self.policy_starts]
+        return np.asarray(self.episode_starts[self.policy_starts])
 
     def __len__(self) -> int:
         return self.n_policies
@@ -211,7 +212,7 @@ class VisitedStates:
         for policy in range(self.n_policies):
             states = self.policy_states(policy)
             starts = self._local_starts(policy)
-            for begin, end in zip(starts[:-1], starts[1:], strict=True):
+            for begin, end in pairwise(starts):
                 yield states[begin:end]
 
     def blocks(self, rows: int) -> Iterator[NDArray[np.float32]]:

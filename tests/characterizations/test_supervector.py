@@ -1,0 +1,138 @@
+"""Supervectors against a plain float64 transcription of the paper's equations (1)-(6)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pivec.characterizations.supervector import Supervector
+from pivec.errors import PivecError
+from pivec.states import VisitedStates
+
+
+def plain_supervector(states, background, center, scale, relevance=16.0):
+    """Equations (1)-(5), one component and one state at a time where it is clearest."""
+    x = (states.astype(np.float64) - center) / scale
+    w, mu, var = background.weights, background.means, background.variances
+    log_density = np.stack(
+        [
+            np.log(w[k])
+            - 0.5 * (np.log(2 * np.pi * var[k]) + (x - mu[k]) ** 2 / var[k]).sum(axis=1)
+            for k in range(len(w))
+        ],
+        axis=1,
+    )
+    top = log_density.max(axis=1, keepdims=True)
+    p = np.exp(log_density - top)
+    p /= p.sum(axis=1, keepdims=True)  # (1)
+    n = p.sum(axis=0)  # (2)
+    adapted = np.array(mu)
+    for k in range(len(w)):
+        if n[k] > 0:
+            expected = (p[:, k : k + 1] * x).sum(axis=0) / n[k]  # (3)
+            alpha = n[k] / (n[k] + relevance)  # (4)
+            adapted[k] = alpha * expected + (1 - alpha) * mu[k]  # (5)
+    return adapted
+
+
+def plain_distance(a, b, background):
+    """Equation (6)."""
+    w, var = background.weights, background.variances
+    return 0.5 * sum(w[k] * ((a[k] - b[k]) ** 2 / var[k]).sum() for k in range(len(w)))
+
+
+@pytest.fixture
+def data(rng):
+    places = [0.0, 0.3, 2.0, 2.0, -1.5]
+    walks = [
+        [
+            np.concatenate([rng.normal(p, 1, (40, 4)), rng.normal(-p, 0.3, (30, 4))])
+            * [1, 1e-4, 1e4, 3]
+            + [0, 1, 1e5, -2]
+            for _ in range(3)
+        ]
+        for p in places
+    ]
+    walks.append([episode + 1e-5 * rng.normal(size=episode.shape) for episode in walks[2]])
+    return VisitedStates.from_arrays(walks)
+
+
+def test_vectors_and_distances_agree_with_the_equations(data):
+    method = Supervector(n_components=8, random_state=1).fit(data)
+    background, center, scale = method.background_, method.center_, method.scale_
+    vectors = method.describe(data).vectors.reshape(len(data), 8, 4)
+    plain = [
+        plain_supervector(data.policy_states(i), background, center, scale)
+        for i in range(len(data))
+    ]
+    assert np.allclose(vectors, plain, rtol=1e-4, atol=1e-5)
+    d = method.distances(data)
+    for i in range(len(data)):
+        for j in range(len(data)):
+            if i != j:
+                assert d[i, j] == pytest.approx(
+                    plain_distance(plain[i], plain[j], background), rel=1e-3 if i + j == 7 else 1e-4
+                )
+
+
+def test_nearly_equal_policies_keep_their_digits(rng):
+    """Two policies of the same states but for one: the distance is tiny, and right."""
+    base = rng.normal(size=(4000, 3))
+    other = base.copy()
+    other[0] += 0.01
+    data = VisitedStates.from_arrays([[base], [other], [base + 1]])
+    method = Supervector(n_components=4).fit(data)
+    background = method.background_
+    plain = [
+        plain_supervector(data.policy_states(i), background, method.center_, method.scale_)
+        for i in range(2)
+    ]
+    expected = plain_distance(plain[0], plain[1], background)
+    d = method.distances(data)
+    assert 0 < expected < 1e-9 * d[0, 2]
+    assert d[0, 1] == pytest.approx(expected, rel=1e-4)
+
+
+def test_a_component_without_data_keeps_its_mean():
+    rng = np.random.default_rng(0)
+    data = VisitedStates.from_arrays([[rng.normal(0, 1, (200, 2))], [rng.normal(50, 1, (200, 2))]])
+    method = Supervector(n_components=2).fit(data)
+    offsets = method.describe(data).vectors.reshape(2, 2, 2) - method.background_.means
+    far = int(np.argmax(method.background_.means[:, 0]))
+    assert np.abs(offsets[0, far]).max() < 1e-12
+
+
+def test_relevance_pulls_towards_the_background(walks):
+    d = {
+        r: Supervector(n_components=2, relevance=r).fit(walks).distances(walks)[0, 2]
+        for r in (1.0, 16.0, 1000.0)
+    }
+    assert d[1.0] > d[16.0] > d[1000.0] > 0
+
+
+def test_more_components_than_states_is_said():
+    data = VisitedStates.from_arrays([[np.random.default_rng(0).normal(size=(5, 2))]])
+    with pytest.raises(PivecError, match="64"):
+        Supervector(n_components=64).fit(data)
+
+
+def test_held_out_likelihood_is_that_of_scikit_learn(rng):
+    from sklearn.mixture import GaussianMixture
+
+    centers = rng.normal(0, 4, (12, 5))
+    widths = rng.uniform(0.2, 1.0, (12, 5))
+
+    def draw(n):
+        which = rng.integers(12, size=n)
+        return (centers[which] + widths[which] * rng.normal(size=(n, 5))).astype(np.float32)
+
+    train, held_out = draw(20_000), draw(10_000)
+    data = VisitedStates.from_arrays([[train]])
+    ours = Supervector(n_components=12).fit(data)
+    standard = (train - ours.center_) / ours.scale_
+    test = (held_out - ours.center_) / ours.scale_
+    theirs = max(
+        GaussianMixture(12, covariance_type="diag", random_state=s).fit(standard).score(test)
+        for s in range(3)
+    )
+    assert ours.background_.score(held_out) > theirs - 0.01
