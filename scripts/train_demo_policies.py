@@ -30,6 +30,7 @@ class Recipe:
     steps: int
     checkpoints: tuple[int, ...]
     settings: dict[str, Any] = field(default_factory=dict)
+    first_seed: int = 0  # another for A2C, whose untrained policies would equal those of PPO
     note: str = "settings of the paper"
 
 
@@ -65,6 +66,7 @@ RECIPES = (
         steps=500_000,
         checkpoints=(0, 2_500, 7_500, 20_000, 50_000, 120_000, 250_000, 500_000),
         settings={"n_steps": 5, "ent_coef": 0.0, "learning_rate": 7e-4, "gamma": 0.99},
+        first_seed=100,
     ),
     Recipe(
         "Pendulum-v1",
@@ -91,6 +93,7 @@ RECIPES = (
         steps=2_000_000,
         checkpoints=(0, 20_000, 80_000, 300_000, 800_000, 2_000_000),
         settings={"n_steps": 5, "ent_coef": 0.0, "learning_rate": 7e-4, "gamma": 0.95},
+        first_seed=100,
     ),
 )
 
@@ -172,8 +175,9 @@ def main() -> None:
     parser.add_argument("--train-only", action="store_true")
     options = parser.parse_args()
     for recipe in RECIPES:
-        for seed in range(recipe.runs):
-            name = f"{recipe.environment}/{recipe.algorithm}-{seed}"
+        for run in range(recipe.runs):
+            name = f"{recipe.environment}/{recipe.algorithm}-{run}"
+            seed = recipe.first_seed + run
             exported = options.out / name
             if options.only not in name:
                 continue

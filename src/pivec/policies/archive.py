@@ -36,6 +36,9 @@ class Archive:
             raise BadPolicyFile(
                 f"{name} is a damaged or truncated zip archive ({error}): copy or save it again."
             ) from error
+        # Archives in archives: of one cut short, zipfile finds the end of one inside.
+        if min((member.header_offset for member in members), default=0) != 0:
+            raise BadPolicyFile(f"{name} is a truncated zip archive: copy or save it again.")
         if len(members) > MAX_MEMBERS:
             raise BadPolicyFile(f"{name} holds {len(members)} members, more than {MAX_MEMBERS}.")
         self._members = {member.filename: member for member in members}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.errors import UsageError
+from pivec.errors import BadPolicyFile, UsageError
 from pivec.policies.policy import BatchPolicy, Policy
+from pivec.policies.sb3 import convert_sb3
 
 if TYPE_CHECKING:
     import gymnasium
@@ -88,7 +90,8 @@ def as_policy(thing: Any, name: str = "") -> Policy:
 
     Callables take a batch of observations, and may take a random generator as a second argument
     (or by the keyword ``rng``) and the keyword ``deterministic``. ``predict`` is as in
-    Stable-Baselines3 and may give ``(actions, None)``.
+    Stable-Baselines3 and may give ``(actions, None)``. PPO and A2C models with MLP policies are
+    copied as they are now; other models draw from torch's global generator when they sample.
 
     Examples
     --------
@@ -104,6 +107,10 @@ def as_policy(thing: Any, name: str = "") -> Policy:
     name = name or _name_of(thing)
     if isinstance(thing, type):
         raise UsageError(f"{name} is a class: pass an instance of it.")
+    if type(thing).__module__ in ("stable_baselines3.ppo.ppo", "stable_baselines3.a2c.a2c"):
+        # Models that are no plain MLP are asked by predict, as those of other algorithms.
+        with contextlib.suppress(BadPolicyFile):
+            return convert_sb3(thing)
     for method in ("act", "predict"):
         if callable(getattr(thing, method, None)):
             return _wrap(getattr(thing, method), f"{name}.{method}")

@@ -45,7 +45,7 @@ def import_policy(spec: str) -> Policy:
             thing = thing()
     except PivecError:
         raise
-    except Exception as error:  # whatever the user's module raises
+    except (Exception, SystemExit) as error:  # whatever the user's module raises
         raise UsageError(
             f"{spec} cannot be imported ({type(error).__name__}: {error}): expected an importable "
             "module, in the working directory or installed, and the name of an object in it."

@@ -51,7 +51,7 @@ class PathInfo:
 def read_paths(paths: Sequence[str | os.PathLike[str]]) -> list[PathInfo]:
     """Label, group and step of each path, for paths that are compared with each other.
 
-    Labels are unique if the paths are: the group and the file's name without its extension, and
+    Different paths have different labels: the group and the file's name without its extension, and
     more of the path only where that is needed. A group is the folder of the file, or the nearest
     one above with a telling name.
 
@@ -62,7 +62,8 @@ def read_paths(paths: Sequence[str | os.PathLike[str]]) -> list[PathInfo]:
     run_3/rl_model_40000_steps run_3 40000
     run_4/best_model run_4 None
     """
-    whole = [Path(os.path.abspath(path)) for path in paths]
+    given = [Path(os.path.abspath(path)) for path in paths]
+    whole = list(dict.fromkeys(given))
     steps, folders = [], []
     for path in whole:
         step, folder = read_step(path.stem), path.parent
@@ -88,7 +89,9 @@ def read_paths(paths: Sequence[str | os.PathLike[str]]) -> list[PathInfo]:
             ]
         )
     labels = _shortest_distinct(levels)
-    return [PathInfo(*each) for each in zip(labels, groups, steps, strict=True)]
+    infos = [PathInfo(*each) for each in zip(labels, groups, steps, strict=True)]
+    told = dict(zip(whole, infos, strict=True))
+    return [told[path] for path in given]
 
 
 def read_step(stem: str) -> int | None:

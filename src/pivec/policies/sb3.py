@@ -6,6 +6,7 @@ needed of them is there as text as well. The weights come from `pivec.policies.t
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from collections.abc import Mapping
@@ -87,6 +88,22 @@ def read_sb3(data: bytes, name: str = "the file") -> tuple[NetworkPolicy, dict[s
         text = archive.read("_stable_baselines3_version")[:40].decode("utf-8", "replace")
         info["sb3_version"] = text.strip()
     return policy, info
+
+
+def convert_sb3(model: Any) -> NetworkPolicy:
+    """Take the policy network out of a PPO or A2C model that is in memory.
+
+    Its actions then follow the generator they are given, where ``model.predict`` follows torch's
+    global one, and it can be stacked with others.
+
+    Raises
+    ------
+    BadPolicyFile
+        If the model's policy is no plain MLP.
+    """
+    buffer = io.BytesIO()
+    model.save(buffer)
+    return read_sb3(buffer.getvalue(), f"the {type(model).__name__} model")[0]
 
 
 def _mapping(settings: Mapping[str, Any], key: str) -> Mapping[str, Any]:
