@@ -215,6 +215,7 @@ def test_bind_takes_the_box_where_none_is_known_or_it_was_rounded():
             "Layer 1 expects 4 inputs, but layer 0 gives 3",
         ),
         ({"layers": ((np.full((2, 3), np.nan), np.zeros(3)),)}, "NaN"),
+        ({"layers": ((np.full((2, 3), 1e300), np.zeros(3)),)}, "infinite"),
         ({"log_std": np.zeros(2)}, "no log_std"),
         ({"head": "gaussian"}, "needs log_std"),
         ({"head": "gaussian", "log_std": np.zeros(3)}, "log_std must have one number"),

@@ -44,6 +44,12 @@ def test_only_networks_can_be_saved(tmp_path):
         save_policy(UniformPolicy(), tmp_path / "a.safetensors")
 
 
+def test_info_must_be_what_json_can_hold(tmp_path):
+    with pytest.raises(UsageError, match="JSON"):
+        save_policy(make(), tmp_path / "a.safetensors", {"step": object()})
+    assert not list(tmp_path.iterdir())
+
+
 def content(**changes):
     tensors = {"0.weight": np.zeros((2, 2), np.float32), "0.bias": np.zeros(2, np.float32)}
     tensors |= changes.pop("tensors", {})

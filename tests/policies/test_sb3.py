@@ -130,6 +130,19 @@ def test_flattened_observations_of_every_kind_agree_with_sb3(observations):
     assert_agrees(model(env=Still(observations, spaces.Discrete(3))))
 
 
+def test_dictionaries_of_vectors_agree_with_sb3():
+    space = spaces.Dict({"b": spaces.Box(-1, 1, (2,)), "a": spaces.Discrete(3)})
+    made = model(env=Still(space, spaces.Discrete(4)), policy="MultiInputPolicy")
+    policy, _ = read_sb3(saved(made))
+    space.seed(0)
+    samples = [space.sample() for _ in range(20)]
+    batch = {key: np.array([sample[key] for sample in samples]) for key in space}
+    with torch.no_grad():
+        theirs = made.policy.get_distribution(made.policy.obs_to_tensor(batch)[0]).distribution
+    inputs = np.array([spaces.flatten(space, sample) for sample in samples])
+    np.testing.assert_allclose(policy.distribution(inputs), theirs.probs.numpy(), atol=1e-5)
+
+
 def test_boxes_of_actions_are_read_off_the_printed_text():
     low, high = np.array([-0.1, -1e-7, -1], "f4"), np.array([1 / 3, 12345.678, 1], "f4")
     made = model(env=Still(spaces.Box(-1, 1, (2,)), spaces.Box(low, high)))

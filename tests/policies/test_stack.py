@@ -114,6 +114,22 @@ def test_other_batch_policies_are_stacked_too():
     np.testing.assert_array_equal(actions[1], policy.respond(np.zeros((5, 3)), noise[1]))
 
 
+@pytest.mark.parametrize("head", ["categorical", "gaussian"])
+def test_wrong_shapes_are_named_and_not_broadcast(head):
+    policy = make((4, 8, 2), 0, head)
+    stack = Stack(2, 5, policy)
+    for shape in ((2, 5, 1), (2, 1, 4), (5, 4), (2, 6, 4)):
+        with pytest.raises(UsageError, match=r"observations of shape \(2, 5, 4\)"):
+            stack.respond(np.zeros(shape), None)
+    for shape in ((2, 5, 3), (2, 1, 1), (1, 5, 2), (10, 1)):
+        with pytest.raises(UsageError, match=r"random numbers of shape \(2, 5, [12]\)"):
+            stack.respond(np.zeros((2, 5, 4)), np.zeros(shape, np.float32))
+    with pytest.raises(UsageError, match="random numbers"):
+        policy.respond(
+            np.zeros((3, 4)), np.zeros((2, policy.noise(np.random.default_rng(0), 0).shape[1]))
+        )
+
+
 def test_policies_of_another_architecture_are_refused():
     stack = Stack(2, 5, make((4, 8, 2), 0))
     space = gymnasium.spaces.Discrete(2)

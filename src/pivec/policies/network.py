@@ -215,6 +215,8 @@ class NetworkStack:
         self._architecture = like.architecture
         self._gaussian = like.head == "gaussian"
         self._forward = Forward(slots, lanes, like.sizes, like.activation)
+        self._shape = (slots, lanes, like.n_inputs)
+        self._noise_shape = (slots, lanes, like.n_outputs if self._gaussian else 1)
         shape = (slots, 1, like.n_outputs if self._gaussian else 0)
         self._std = np.ones(shape, np.float32)
         self._low = np.full(shape, -np.inf, np.float32)
@@ -239,6 +241,14 @@ class NetworkStack:
     ) -> NDArray[Any]:
         """Actions (slots, lanes) or (slots, lanes, values) for observations (slots, lanes, in)."""
         forward = self._forward
+        if np.shape(observations) != self._shape:
+            raise UsageError(
+                f"Expected observations of shape {self._shape}, but got {np.shape(observations)}."
+            )
+        if noise is not None and np.shape(noise) != self._noise_shape:
+            raise UsageError(
+                f"Expected random numbers of shape {self._noise_shape}, but got {np.shape(noise)}."
+            )
         output = forward.run(observations)
         if self._gaussian:
             actions = forward.unpad(output)
@@ -251,7 +261,8 @@ class NetworkStack:
 
 
 def _frozen(value: Any) -> Float:
-    array = np.array(value, dtype=np.float32, order="C")
+    with np.errstate(over="ignore"):  # becomes infinite, which is refused where it matters
+        array = np.array(value, dtype=np.float32, order="C")
     array.flags.writeable = False
     return array
 

@@ -53,11 +53,15 @@ def save_policy(
         if getattr(policy, name) is not None:
             tensors[name] = getattr(policy, name)
     network = {"layers": len(policy.layers), "activation": policy.activation, "head": policy.head}
+    try:
+        about = json.dumps(dict(info or {}))
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"info must be what JSON can hold: {error}.") from error
     metadata = {
         "format": FORMAT,
         "version": str(VERSION),
         "network": json.dumps(network),
-        "info": json.dumps(dict(info or {})),
+        "info": about,
     }
     content = safetensors.numpy.save(tensors, metadata)
     path = Path(path)
