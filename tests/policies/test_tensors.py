@@ -208,6 +208,13 @@ def test_tensors_that_do_not_fit_their_storage_are_refused(change, words):
         read_tensors(torch_file(tensor_program(**change), {"0": NUMBERS.tobytes()}))
 
 
+def test_a_tensor_in_the_place_of_a_name_is_refused():
+    tensor = tensor_program()[3 + len(unicode("w")) : -2]
+    program = b"\x80\x02(" + tensor + b"ctorch\nFloatStorage\n" + unicode("0") * 2 + b"K\x06tQ."
+    with pytest.raises(BadPolicyFile, match="not understood"):
+        read_tensors(torch_file(program, {"0": NUMBERS.tobytes()}))
+
+
 def test_bounds_on_work_and_memory(monkeypatch):
     data = torch_file(tensor_program(), {"0": NUMBERS.tobytes()})
     monkeypatch.setattr(tensors, "MAX_BYTES", 40)

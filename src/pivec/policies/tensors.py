@@ -257,7 +257,7 @@ class _Interpreter:
 
     def storage(self, identity: Any) -> _Storage:
         match identity:
-            case ("storage", _Name("torch", str(kind)), str(key), str(), int(length)):
+            case (str("storage"), _Name("torch", str(kind)), str(key), str(), int(length)):
                 if kind not in STORAGES:
                     raise self.fail(f"it holds numbers of the kind torch.{kind}")
                 if not key.isalnum() or not key.isascii():
