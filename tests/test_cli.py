@@ -1,0 +1,151 @@
+"""The command line as people use it: exit codes, sentences, and what is left on disk."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import pivec
+
+MINE = """
+import numpy as np
+
+def lean(observations):
+    return (observations[:, 2] > 0).astype(int)
+
+class Broken:
+    def act(self, observations, rng, deterministic=False):
+        raise RuntimeError("no such thing")
+"""
+
+
+@pytest.fixture
+def run(tmp_path):
+    (tmp_path / "mine.py").write_text(MINE)
+
+    def call(*arguments, code=0, **options):
+        source = str(Path(pivec.__file__).parents[1])
+        done = subprocess.run(
+            [sys.executable, "-m", "pivec.cli", *map(str, arguments)],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            env=os.environ | {"PYTHONPATH": source, "COLUMNS": "200"},
+            check=False,
+            **options,
+        )
+        assert done.returncode == code, done.stdout + done.stderr
+        assert "Traceback" not in done.stderr
+        return done
+
+    return call
+
+
+def test_compare_in_one_go(run, tmp_path):
+    done = run(
+        "compare", "CartPole-v1", "mine:lean", "random:2", "--episodes", 3, "--components", 4
+    )
+    assert done.stdout.splitlines()[-1] == "Report: pivec-out/report.html"
+    assert "farthest" in done.stdout
+    assert (tmp_path / "pivec-out/report.html").exists()
+
+
+def test_stage_by_stage_gives_the_files_of_compare(run, tmp_path):
+    run("collect", "CartPole-v1", "mine:lean", "random:2", "--episodes", 3, "--out", "a/states")
+    assert "mine:lean" in run("store", "ls", "a").stdout
+    assert "all files are whole" in run("store", "verify", "a/states").stdout
+    run("describe", "a", "--components", 4)
+    run("distances", "a")
+    run("map", "a/space")
+    run("report", "a")
+    run("compare", "CartPole-v1", "mine:lean", "random:2", "--episodes", 3, "--components", 4,
+        "--out", "b", "-q")  # fmt: skip
+    assert {p.name for p in (tmp_path / "a").iterdir()} == {
+        p.name for p in (tmp_path / "b").iterdir()
+    }
+    for name in ("distances.csv", "map.csv"):
+        assert (tmp_path / "a" / name).read_text() == (tmp_path / "b" / name).read_text()
+
+
+def test_new_policies_in_an_earlier_space(run):
+    run(
+        "compare", "CartPole-v1", "random:3", "--episodes", 3, "--components", 4, "--out", "a", "-q"
+    )
+    done = run("compare", "CartPole-v1", "mine:lean", "--episodes", 3, "--space", "a", "--out", "b")
+    assert "mine:lean" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["compare", "CartPole-v99", "random"], 2, "CartPole"),
+        (["compare", "CartPole-v1", "nothing/*.zip"], 2, "nothing/*.zip"),
+        (["compare", "CartPole-v1", "no_such_file.zip"], 2, "no_such_file.zip"),
+        (["compare", "CartPole-v1", "mine:nobody"], 2, "nobody"),
+        (["compare", "CartPole-v1", "mine:Broken"], 1, "no such thing"),
+        (["compare", "CartPole-v1"], 2, "POLICY"),
+        (["compare", "CartPole-v1", "random", "--episodes", "0"], 2, "episodes"),
+        (["compare", "CartPole-v1", "random", "--method", "supervectr"], 2, "did you mean"),
+        (["compare", "CartPole-v1", "random", "--param", "x"], 2, "KEY=VALUE"),
+        (["compare", "CartPole-v1", "random", "--param", "x=1"], 2, "n_components"),
+        (["compare", "CartPole-v1", "random", "--space", "nowhere"], 2, "holds no space"),
+        (["compare", "Pendulum-v1", "mine:lean", "--episodes", "1"], 2, "shape"),
+        (["compare", "Pendulum-v1", "random", "--env-arg", "colour=1"], 2, "colour"),
+        (["store", "ls", "nowhere"], 2, "is not a store"),
+        (["report", "nowhere"], 2, "holds no space"),
+        (["demo", "--env", "Go-v0"], 2, "CartPole-v1"),
+        (["frobnicate"], 2, "frobnicate"),
+    ],
+)
+def test_a_mistake_is_one_sentence_and_an_exit_code(run, arguments, code, words):
+    done = run(*arguments, code=code)
+    assert words in done.stderr
+    assert not done.stdout
+
+
+def test_debug_shows_the_traceback(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "pivec.cli", "compare", "Nope-v1", "random", "--debug"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(Path(pivec.__file__).parents[1])},
+        check=False,
+    )
+    assert done.returncode != 0
+    assert "Traceback" in done.stderr
+
+
+def test_a_damaged_store_fails_with_1(run, tmp_path):
+    run("collect", "CartPole-v1", "random", "--episodes", 2, "--out", "s")
+    file = next((tmp_path / "s").glob("*.arrow"))
+    file.write_bytes(file.read_bytes() + b"x")
+    assert "checksum" in run("store", "verify", "s", code=1).stderr
+    assert "checksum" in run("describe", "s", "--out", "x", code=1).stderr
+
+
+def test_version_and_help(run):
+    assert run("--version").stdout.strip() == f"pivec {pivec.__version__}"
+    for command in (
+        "demo",
+        "compare",
+        "collect",
+        "describe",
+        "distances",
+        "map",
+        "report",
+        "store",
+    ):
+        assert command in run("--help").stdout
+        assert "Usage" in run(command, "--help").stdout
+
+
+def test_the_demo_ends_with_the_report(run, tmp_path):
+    done = run("demo", "--episodes", 4)
+    assert done.stdout.splitlines()[-1] == "Report: pivec-demo/report.html"
+    assert "ppo-0" in (tmp_path / "pivec-demo/report.html").read_text()

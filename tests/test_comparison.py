@@ -1,0 +1,117 @@
+"""The whole comparison: every file it promises, resumed, staged, and placed in an earlier space."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import pivec
+from pivec.characterizations import Space
+from pivec.errors import UsageError
+from pivec.report import read_distances_csv, read_map_csv
+
+LEFT_BEHIND = {
+    "states",
+    "space",
+    "distances.csv",
+    "distances.png",
+    "map.csv",
+    "map.png",
+    "report.html",
+    "run.json",
+}
+
+
+def tilt(gain):
+    def policy(observations, rng):
+        lean = observations[:, 2] + gain * observations[:, 3]
+        return (lean + 0.05 * rng.normal(size=len(lean)) > 0).astype(int)
+
+    return policy
+
+
+POLICIES = {f"tilt/{gain}": tilt(gain) for gain in (0.0, 0.2, 0.5)} | {"random": "random"}
+SMALL = {"episodes": 5, "parameters": {"n_components": 4}}
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("compare")
+    return pivec.compare("CartPole-v1", POLICIES, folder, command="pivec compare ...", **SMALL)
+
+
+def test_it_leaves_everything_it_promises(done):
+    assert {path.name for path in done.folder.iterdir()} == LEFT_BEHIND
+    labels, matrix = read_distances_csv(done.folder / "distances.csv")
+    assert tuple(labels) == done.labels == tuple(POLICIES)
+    assert np.array_equal(matrix, done.distances)
+    rows = read_map_csv(done.folder / "map.csv")
+    assert np.allclose(rows.positions, done.space.positions)
+    assert np.allclose(rows.mean_returns, pivec.load(done.folder).mean_returns)
+    for name in ("map.png", "distances.png"):
+        assert (done.folder / name).read_bytes().startswith(b"\x89PNG")
+        assert (done.folder / name).stat().st_size < 300_000
+
+
+def test_run_json_tells_how_it_was_made(done):
+    run = json.loads((done.folder / "run.json").read_text())
+    assert run["command"] == "pivec compare ..."
+    assert run["settings"]["seed"] == 0
+    assert run["settings"]["parameters"]["n_components"] == 4
+    assert run["versions"]["numpy"] == np.__version__
+    assert set(run["timings"]) == {"collect", "describe", "distances", "map", "report"}
+
+
+def test_the_page_names_every_policy(done):
+    page = done.report.read_text()
+    for label in POLICIES:
+        assert label in page
+    assert "CartPole-v1" in page
+
+
+def test_the_same_command_gives_the_same_numbers(done, tmp_path):
+    again = pivec.compare("CartPole-v1", POLICIES, tmp_path, **SMALL)
+    assert np.array_equal(again.distances, done.distances)
+    assert np.array_equal(again.space.positions, done.space.positions)
+    assert (tmp_path / "map.csv").read_text() == (done.folder / "map.csv").read_text()
+
+
+def test_a_rerun_with_more_policies_keeps_the_states_of_the_others(tmp_path):
+    few = {"tilt/0.0": POLICIES["tilt/0.0"], "random": "random"}
+    pivec.compare("CartPole-v1", few, tmp_path, **SMALL)
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "states").glob("*.arrow")}
+    all_of_them = pivec.compare("CartPole-v1", POLICIES, tmp_path, **SMALL)
+    assert all_of_them.labels == tuple(POLICIES)
+    assert all(path.stat().st_mtime_ns == at for path, at in before.items())
+
+
+def test_new_policies_are_placed_without_moving_the_others(done, tmp_path):
+    new = {"tilt/0.3": tilt(0.3), "same": POLICIES["tilt/0.5"]}
+    placed = pivec.compare("CartPole-v1", new, tmp_path, episodes=5, space=done.folder)
+    assert placed.labels == (*new, *POLICIES)
+    assert placed.space.is_reference == [False] * 2 + [True] * 4
+    old = Space.load(done.folder)
+    assert np.array_equal(placed.space.method.background_.means, old.method.background_.means)
+    assert np.array_equal(placed.space.positions[2:], old.positions)
+    assert np.array_equal(placed.distances[2:, 2:], done.distances)
+    nearest = min(range(2, 6), key=lambda i: placed.distances[1, i])
+    assert placed.labels[nearest] == "tilt/0.5"
+
+
+def test_a_space_of_another_environment_is_refused(done, tmp_path):
+    with pytest.raises(UsageError, match="environment = 'CartPole-v1'"):
+        pivec.compare("Acrobot-v1", "random", tmp_path, episodes=1, space=done.folder)
+
+
+def test_gaussians_have_a_map_too(tmp_path):
+    result = pivec.compare("CartPole-v1", POLICIES, tmp_path, episodes=3, method="gaussian")
+    assert result.space.positions.shape == (4, 2)
+    assert {path.name for path in tmp_path.iterdir()} == LEFT_BEHIND
+
+
+def test_one_policy_gives_a_page(tmp_path):
+    result = pivec.compare("CartPole-v1", "random", tmp_path, **SMALL)
+    assert result.distances.tolist() == [[0.0]]
+    assert result.report.exists()
