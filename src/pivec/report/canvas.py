@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import warnings
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -78,9 +78,16 @@ def quiet_axes(axes: Axes, *, frame: bool = True) -> None:
 
 
 def save_png(figure: Figure, path: str | os.PathLike[str]) -> None:
-    """Write a figure as PNG of at most 300 kB, as sharp as that allows.
+    """Write a figure as `to_png` makes it; the file appears whole or not at all."""
+    data = to_png(figure)
+    with atomic_write(path) as file:
+        file.write(data)
 
-    The same figure gives the same bytes; the file appears whole or not at all.
+
+def to_png(figure: Figure) -> bytes:
+    """Render a figure as PNG of at most 300 kB, as sharp as that allows.
+
+    The same figure gives the same bytes.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from PIL import Image
@@ -91,7 +98,7 @@ def save_png(figure: Figure, path: str | os.PathLike[str]) -> None:
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
         for dpi in RESOLUTIONS:
             figure.set_dpi(dpi)
-            canvas = FigureCanvasAgg(figure)
+            canvas: Any = FigureCanvasAgg(figure)
             canvas.draw()
             buffer = io.BytesIO()
             # White is painted under everything, so the alpha channel says nothing.
@@ -99,5 +106,4 @@ def save_png(figure: Figure, path: str | os.PathLike[str]) -> None:
             image.save(buffer, format="png", optimize=True, dpi=(dpi, dpi))
             if buffer.tell() <= MAX_PNG_BYTES:
                 break
-    with atomic_write(path) as file:
-        file.write(buffer.getvalue())
+    return buffer.getvalue()

@@ -27,6 +27,7 @@ from pivec.report.text import thousands, without_shared_folder
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 Array = NDArray[np.float64]
 Path = str | os.PathLike[str]
@@ -74,6 +75,17 @@ def draw_distances(
     >>> path.stat().st_size < 300_000
     True
     """
+    save_png(distances_figure(distances, rows, title=title, subtitle=subtitle), path)
+
+
+def distances_figure(
+    distances: ArrayLike,
+    rows: MapRows,
+    *,
+    title: str = "Distances between policies",
+    subtitle: str | None = None,
+) -> Figure:
+    """Make the figure that `draw_distances` writes."""
     d = np.asarray(distances, dtype=np.float64)
     n, labels, groups = len(rows), rows.labels, rows.groups
     if d.shape != (n, n) or n == 0:
@@ -117,7 +129,7 @@ def draw_distances(
     bar.outline.set_visible(False)
     bar_axes.tick_params(length=2.5, width=0.6, labelsize=9, color=MUTED, labelcolor=MUTED)
     bar_axes.set_ylabel("distance", color=MUTED, fontsize=9.5)
-    save_png(figure, path)
+    return figure
 
 
 def averaged(matrix: Array, order: NDArray[np.intp], size: int) -> Array:

@@ -24,6 +24,7 @@ from pivec.report.text import short_number, thousands, without_shared_folder
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 Path = str | os.PathLike[str]
 COLOURINGS = ("return", "group", "step")
@@ -74,6 +75,18 @@ def draw_map(
     >>> path.stat().st_size < 300_000
     True
     """
+    figure = map_figure(rows, colour=colour, title=title, subtitle=subtitle)
+    save_png(figure, path)
+
+
+def map_figure(
+    rows: MapRows,
+    *,
+    colour: str | None = None,
+    title: str = "Map of policies",
+    subtitle: str | None = None,
+) -> Figure:
+    """Make the figure that `draw_map` writes."""
     if colour is not None and colour not in COLOURINGS:
         raise UsageError(f"colour must be one of {', '.join(COLOURINGS)}, not {colour!r}.")
     if len(rows) == 0:
@@ -102,7 +115,7 @@ def draw_map(
         )
         key_box = (left / width, 0.12 / height, side / width, (key - 0.24) / height)
         _draw_panel(axes, figure.add_axes(key_box), rows, name)
-    save_png(figure, path)
+    return figure
 
 
 def informative_colourings(rows: MapRows) -> list[str]:

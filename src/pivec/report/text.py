@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Sequence
+from itertools import takewhile
 
 
 def encodable(text: str) -> str:
@@ -56,8 +56,10 @@ def without_shared_folder(names: Sequence[str]) -> list[str]:
     given = [name for name in names if name]
     if len(given) < 2:
         return list(names)
-    shared = len(os.path.commonprefix(given).rpartition("/")[0])
-    return [name[shared + 1 if shared else 0 :] for name in names]
+    folders = zip(*(name.split("/")[:-1] for name in given), strict=False)
+    shared = list(takewhile(lambda column: len(set(column)) == 1, folders))
+    length = sum(len(column[0]) + 1 for column in shared)
+    return [name[length:] for name in names]
 
 
 def thousands(number: int) -> str:
