@@ -1,6 +1,7 @@
 """What was visited: VisitedStates in memory, the store on disk, and collecting them.
 
 visited.py   `VisitedStates`, three levels (policies, episodes, states), flat in memory
+chunks.py    the arrays of many policies, opened when they are needed
 arrays.py    building one from plain arrays, with every mistake named
 record.py    everything that is kept of one policy
 arrow.py     one policy as one Arrow file: a row an episode

@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from pivec.errors import BadData, UsageError
 from pivec.policies.policy import PolicyInfo
-from pivec.states.visited import Arrays, VisitedStates
+from pivec.states.chunks import Arrays
+from pivec.states.visited import VisitedStates
 
 
 def from_arrays(

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.policies.policy import PolicyInfo
-from pivec.states.visited import Arrays, VisitedStates
+from pivec.states.chunks import Arrays
+from pivec.states.visited import VisitedStates
 
 
 @dataclass(frozen=True)

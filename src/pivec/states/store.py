@@ -18,8 +18,9 @@ import numpy as np
 from pivec.atomic import atomic_write
 from pivec.errors import BadStore, PivecError, UsageError
 from pivec.states.arrow import read_policy, write_policy
+from pivec.states.chunks import Arrays
 from pivec.states.record import PolicyRecord, assemble
-from pivec.states.visited import Arrays, VisitedStates
+from pivec.states.visited import VisitedStates
 
 FORMAT = 1
 _INDEX = "store.json"

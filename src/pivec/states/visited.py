@@ -11,8 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from pivec.errors import BadData, UsageError
 from pivec.policies.policy import PolicyInfo
-
-Arrays = tuple[NDArray[np.float32], NDArray[Any] | None]
+from pivec.states.chunks import Arrays, Picked, SomeEpisodes
 
 
 class VisitedStates:
@@ -303,7 +302,7 @@ class VisitedStates:
         if not len(chosen):
             raise UsageError("no policy is left: select at least one")
         episodes = [np.arange(*self.policy_starts[i : i + 2]) for i in chosen]
-        return self._part(_Picked(self._chunks, chosen.tolist()), chosen.tolist(), episodes)
+        return self._part(Picked(self._chunks, chosen.tolist()), chosen.tolist(), episodes)
 
     def sample_episodes(self, n: int, rng: np.random.Generator) -> VisitedStates:
         """Draw ``n`` episodes of every policy at random, without putting back.
@@ -326,7 +325,8 @@ class VisitedStates:
             for begin, count in zip(self.policy_starts[:-1], counts, strict=True)
         ]
         local = [rows - begin for rows, begin in zip(drawn, self.policy_starts[:-1], strict=True)]
-        return self._part(_SomeEpisodes(self, local), list(range(self.n_policies)), drawn)
+        chunks = SomeEpisodes(self._chunks, self._local_starts, local)
+        return self._part(chunks, list(range(self.n_policies)), drawn)
 
     def _part(
         self, chunks: Sequence[Arrays], policies: list[int], episodes: list[NDArray[Any]]
@@ -361,39 +361,6 @@ class VisitedStates:
         if not -self.n_policies <= number < self.n_policies:
             raise IndexError(f"policy {number} of {self.n_policies}")
         return number % self.n_policies
-
-
-class _Picked(Sequence[Arrays]):
-    """Some policies' arrays, opened when they are needed."""
-
-    def __init__(self, base: Sequence[Arrays], numbers: list[int]) -> None:
-        self._base, self._numbers = base, numbers
-
-    def __len__(self) -> int:
-        return len(self._numbers)
-
-    def __getitem__(self, i: Any) -> Any:
-        return self._base[self._numbers[i]]
-
-
-class _SomeEpisodes(Sequence[Arrays]):
-    """Some episodes of each policy, put together when they are needed."""
-
-    def __init__(self, data: VisitedStates, episodes: list[NDArray[Any]]) -> None:
-        self._data, self._episodes = data, episodes
-
-    def __len__(self) -> int:
-        return len(self._episodes)
-
-    def __getitem__(self, i: Any) -> Any:
-        states, actions = self._data._chunks[i]
-        starts = self._data._local_starts(i)
-        mine = self._episodes[i]
-        some = np.concatenate([states[starts[e] : starts[e + 1]] for e in mine])
-        if actions is None:
-            return some, None
-        moves = starts - np.arange(len(starts))  # one action fewer in each episode
-        return some, np.concatenate([actions[moves[e] : moves[e + 1]] for e in mine])
 
 
 def _frozen(values: ArrayLike, dtype: Any) -> NDArray[Any]:
