@@ -90,7 +90,7 @@ def distances_figure(
     n, labels, groups = len(rows), rows.labels, rows.groups
     if d.shape != (n, n) or n == 0:
         raise UsageError(f"distances must have shape ({n}, {n}), one row a label, not {d.shape}.")
-    grouped = _has_groups(groups)
+    grouped = has_groups(groups)
     if grouped:
         order = _grouped_order(d, groups, rows.steps)
     else:
@@ -107,7 +107,7 @@ def distances_figure(
         ticks = [(i + 0.5, labels[k]) for i, k in enumerate(order)]
 
     left = 0.46 + 0.08 * max((min(len(text), 30) for _, text in ticks), default=0)
-    side, top, bottom, right = 5.6, 0.66 if subtitle == "" else 0.90, 0.36, 1.16
+    side, top, bottom, right = 5.6, _room_above(title, subtitle), 0.36, 1.16
     width, height = left + side + right, top + side + bottom
     figure = new_figure(width, height)
     policies = "policy" if n == 1 else "policies"
@@ -130,6 +130,12 @@ def distances_figure(
     bar_axes.tick_params(length=2.5, width=0.6, labelsize=9, color=MUTED, labelcolor=MUTED)
     bar_axes.set_ylabel("distance", color=MUTED, fontsize=9.5)
     return figure
+
+
+def _room_above(title: str, subtitle: str | None) -> float:
+    if subtitle == "":
+        return 0.66 if title else 0.30
+    return 0.90
 
 
 def averaged(matrix: Array, order: NDArray[np.intp], size: int) -> Array:
@@ -164,7 +170,7 @@ def sorted_blocks(groups: Sequence[str]) -> list[tuple[str, int, int]]:
     return [(groups[a], a, b) for a, b in zip(cuts, [*cuts[1:], len(groups)], strict=True)]
 
 
-def _has_groups(groups: Sequence[str]) -> bool:
+def has_groups(groups: Sequence[str]) -> bool:
     """Tell whether groups cut the rows into pieces worth keeping together."""
     pieces = len({group for group in groups if group})
     return 1 <= pieces <= max(1, len(groups) / 1.5) and len(set(groups)) > 1

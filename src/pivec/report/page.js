@@ -46,6 +46,11 @@
     return: extent(data.r, (i) => !reference[i]),
     step: extent(data.s, (i) => !reference[i]),
   };
+  const theme = {};
+  const readTheme = () => {
+    const style = getComputedStyle(document.documentElement);
+    for (const name of ["ink", "soft", "raised", "lone", "reference"]) theme[name] = style.getPropertyValue("--" + name).trim();
+  };
   const shade = (stops, t) => stops[Math.min(stops.length - 1, Math.max(0, Math.floor(t * stops.length)))];
   const fine = (stops) => {
     // 64 shades between the stops given, so that points can be drawn in few batches.
@@ -58,8 +63,8 @@
   };
   const scales = { return: fine(data.scales.return), step: fine(data.scales.step) };
   const colourOf = (i) => {
-    if (reference[i]) return data.colours.reference;
-    if (colour === "group") return data.g[i] < 0 ? data.colours.lone : data.groupColours[data.g[i]];
+    if (reference[i]) return theme.reference;
+    if (colour === "group") return data.g[i] < 0 ? theme.lone : data.groupColours[data.g[i]];
     const value = (colour === "return" ? data.r : data.s)[i], range = ranges[colour];
     if (value === null || !range) return "";
     return shade(scales[colour], range[1] > range[0] ? (value - range[0]) / (range[1] - range[0]) : 0.5);
@@ -132,15 +137,14 @@
         } else { pen.moveTo(x + size, y); pen.arc(x, y, size, 0, 6.2832); }
       }
       if (style) { pen.fillStyle = style; pen.fill(); } else { pen.fillStyle = edge; pen.fill(); }
-      if (!style) { pen.strokeStyle = data.colours.lone; pen.lineWidth = 1.2; pen.stroke(); }
+      if (!style) { pen.strokeStyle = theme.lone; pen.lineWidth = 1.2; pen.stroke(); }
       else if (r > 3) { pen.strokeStyle = edge; pen.lineWidth = 1; pen.stroke(); }
     }
   };
   const draw = () => {
     waiting = false;
-    const style = getComputedStyle(document.documentElement);
-    const ink = style.getPropertyValue("--soft").trim(), edge = style.getPropertyValue("--raised").trim();
-    const strong = style.getPropertyValue("--ink").trim();
+    readTheme();
+    const { soft: ink, raised: edge, ink: strong } = theme;
     pen.clearRect(0, 0, width, height);
     const r = radius(), lines = byId("map-lines").checked;
     if (lines) drawRuns(ink);
@@ -275,8 +279,8 @@
         });
       };
       data.groups.slice(0, 200).forEach((name, g) => entry(g, name, data.groupColours[g]));
-      if (data.anyLone) entry(-1, "no run", data.colours.lone, data.anySteps);
-      if (data.reference.length) entry("reference", "reference", data.colours.reference);
+      if (data.anyLone) entry(-1, "no run", "var(--lone)", data.anySteps);
+      if (data.reference.length) entry("reference", "reference", "var(--reference)");
       key.append(make("h3", "Groups"), list);
       if (data.groups.length > 200) key.append(make("p", `and ${data.groups.length - 200} more`, "hint"));
     }

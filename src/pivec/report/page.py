@@ -20,9 +20,9 @@ import numpy as np
 
 from pivec.atomic import atomic_write
 from pivec.report.canvas import to_png
-from pivec.report.colours import LONE_COLOUR, PLASMA, REFERENCE_COLOUR, VIRIDIS, group_colours
+from pivec.report.colours import PLASMA, VIRIDIS, group_colours
 from pivec.report.data import ReportData
-from pivec.report.heatmap import distances_figure
+from pivec.report.heatmap import distances_figure, has_groups
 from pivec.report.map_figure import informative_colourings, map_figure
 from pivec.report.page_tables import (
     facts_html,
@@ -113,7 +113,6 @@ def map_data(report: ReportData, colours: dict[str, str]) -> dict[str, Any]:
         "groups": [printable(name) for name in colours],
         "groupColours": list(colours.values()),
         "runs": [{"g": number[name], "rows": rows} for name, rows in runs.items()],
-        "colours": {"lone": LONE_COLOUR, "reference": REFERENCE_COLOUR},
         "scales": {"return": VIRIDIS, "step": PLASMA[:14]},
         "colourings": informative_colourings(report),
         "anySteps": any(report.steps[i] is not None for i in own),
@@ -177,15 +176,20 @@ def _distances_section(report: ReportData) -> str:
         return ""
     image = ""
     if report.distances is not None:
-        picture = to_png(distances_figure(report.distances, report, subtitle=""))
+        picture = to_png(distances_figure(report.distances, report, title="", subtitle=""))
         image = (
             f'<img class="paper" src="{_data_uri(picture)}" '
             'alt="Heatmap of the distances between all policies">'
         )
+    order = "Light is near, dark is far. " + (
+        "Policies of one group stand together, in order of training; groups that are alike are "
+        "neighbours."
+        if has_groups(report.groups)
+        else "Policies that are alike are neighbours."
+    )
     return (
         '<section aria-labelledby="distances"><h2 id="distances">Distances</h2>'
-        '<p class="about">Light is near, dark is far. Policies of one group stand together, '
-        "in order of training; groups that are alike are neighbours.</p>"
+        f'<p class="about">{order if image else ""}</p>'
         f'<div class="pair"><div>{image}</div><div>'
         f"{pairs_html(report, report.nearest, 'Nearest pairs')}"
         f"{pairs_html(report, report.farthest, 'Farthest pairs')}</div></div></section>"
@@ -195,7 +199,7 @@ def _distances_section(report: ReportData) -> str:
 def _travel_section(report: ReportData, colours: dict[str, str]) -> str:
     if not report.travel:
         return ""
-    of_runs = [colours.get(name, LONE_COLOUR) for name, _, _ in report.travel]
+    of_runs = [colours.get(name, "var(--lone)") for name, _, _ in report.travel]
     return (
         '<section aria-labelledby="travel"><h2 id="travel">Distance travelled</h2>'
         '<p class="about">The sum of the distances between successive checkpoints of a run: '

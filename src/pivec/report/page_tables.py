@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from html import escape
 
 from pivec.maps import group_order
-from pivec.report.colours import LONE_COLOUR, REFERENCE_COLOUR
 from pivec.report.data import ReportData
 from pivec.report.text import printable, rounded, thousands
 
@@ -32,7 +31,7 @@ def policies_html(report: ReportData, colours: Mapping[str, str]) -> tuple[str, 
     body = []
     for i in (int(row) for row in order[:MAX_ROWS]):
         reference = bool(report.is_reference[i])
-        paint = REFERENCE_COLOUR if reference else colours.get(report.groups[i], LONE_COLOUR)
+        paint = "var(--reference)" if reference else colours.get(report.groups[i], "var(--lone)")
         step = report.steps[i]
         mean, spread = float(report.mean_returns[i]), float(report.return_stds[i])
         shown = rounded(mean)
@@ -76,7 +75,7 @@ def policies_html(report: ReportData, colours: Mapping[str, str]) -> tuple[str, 
 
 
 def pairs_html(
-    report: ReportData, pairs: Sequence[tuple[int, int, float]], heading: str, count: int = 8
+    report: ReportData, pairs: Sequence[tuple[int, int, float]], heading: str, count: int = 5
 ) -> str:
     """Make a short table of pairs of policies and their distance."""
     if not pairs:

@@ -88,7 +88,12 @@ def draw_travel(
     if named:
         low, high = axes.get_ylim()
         plot_inches = height - top - bottom
-        spots = spread_out([(end - low) / (high - low) * plot_inches for end in ends], 0.165)
+        spots = spread_out(
+            [(end - low) / (high - low) * plot_inches for end in ends],
+            0.165,
+            lowest=0.0,
+            highest=plot_inches,
+        )
         for name, spot, colour, (_, steps, _) in zip(names, spots, colours, travel, strict=True):
             if len(steps):
                 axes.text(
@@ -103,8 +108,16 @@ def draw_travel(
     save_png(figure, path)
 
 
-def spread_out(heights: Sequence[float], gap: float) -> list[float]:
+def spread_out(
+    heights: Sequence[float],
+    gap: float,
+    *,
+    lowest: float = -math.inf,
+    highest: float = math.inf,
+) -> list[float]:
     """Move labels as little as need be so that they keep a distance from each other.
+
+    They stay between ``lowest`` and ``highest``, unless there are too many.
 
     Examples
     --------
@@ -115,11 +128,14 @@ def spread_out(heights: Sequence[float], gap: float) -> list[float]:
     # Pools of labels that touch; each is centred on the mean of where its labels want to be.
     pools: list[tuple[float, int]] = []
     for i in order:
-        center, count = float(heights[i]), 1
+        center, count = min(max(float(heights[i]), lowest), highest), 1
         while pools and center - pools[-1][0] < gap * (count + pools[-1][1]) / 2:
             before, many = pools.pop()
             center = (center * count + before * many) / (count + many)
             count += many
+            # A pool that leans over an end is moved back in.
+            half = gap * (count - 1) / 2
+            center = max(min(center, highest - half), lowest + half)
         pools.append((center, count))
     placed = [center + gap * (k - (count - 1) / 2) for center, count in pools for k in range(count)]
     result = [0.0] * len(heights)
@@ -143,10 +159,10 @@ def travel_svg(travel: Travel, colours: Sequence[str]) -> str:
         Markup; all names are escaped.
     """
     named = len(travel) <= MAX_NAMES
-    width, height, left, top, bottom = 860.0, 340.0, 58.0, 14.0, 44.0
+    width, height, left, top, bottom = 1060.0, 360.0, 58.0, 14.0, 44.0
     names = without_shared_folder([name for name, _, _ in travel])
     longest = max((min(len(name), 26) for name in names), default=0)
-    right = 24.0 + (7.2 * longest if named else 0.0)
+    right = 24.0 + (12.0 + 7.0 * longest if named else 0.0)
     last = [float(d[-1]) for _, _, d in travel if len(d)]
     all_steps = [float(s) for _, steps, _ in travel for s in steps]
     y_ticks = round_ticks(0.0, max(last, default=1.0) or 1.0)
@@ -164,16 +180,16 @@ def travel_svg(travel: Travel, colours: Sequence[str]) -> str:
     for tick in y_ticks:
         parts.append(
             f'<line class="grid" x1="{left}" x2="{width - right}" y1="{y(tick):.1f}" '
-            f'y2="{y(tick):.1f}"/><text class="tick" x="{left - 8}" y="{y(tick) + 4:.1f}" '
+            f'y2="{y(tick):.1f}"/><text class="axis" x="{left - 8}" y="{y(tick) + 4:.1f}" '
             f'text-anchor="end">{rounded(tick)}</text>'
         )
     for tick in x_ticks:
         parts.append(
-            f'<text class="tick" x="{x(tick):.1f}" y="{height - bottom + 18}" '
+            f'<text class="axis" x="{x(tick):.1f}" y="{height - bottom + 18}" '
             f'text-anchor="middle">{short_number(tick)}</text>'
         )
     parts.append(
-        f'<text class="tick" x="{(left + width - right) / 2:.1f}" y="{height - 6}" '
+        f'<text class="axis" x="{(left + width - right) / 2:.1f}" y="{height - 6}" '
         'text-anchor="middle">training step</text>'
     )
     ends = []
@@ -191,11 +207,13 @@ def travel_svg(travel: Travel, colours: Sequence[str]) -> str:
         parts.append("</g>")
         ends.append(y(distances[-1]) if len(distances) else y(0.0))
     if named:
-        for name, colour, spot in zip(names, colours, spread_out(ends, 16), strict=True):
+        spots = spread_out(ends, 16, lowest=top, highest=height - bottom)
+        for name, colour, spot in zip(names, colours, spots, strict=True):
             label = html.escape(shortened(printable(name), 26))
             parts.append(
-                f'<text class="name" style="--run:{colour}" x="{width - right + 10:.1f}" '
-                f'y="{spot + 4:.1f}">{label}</text>'
+                f'<circle style="--run:{colour}" cx="{width - right + 14:.1f}" cy="{spot:.1f}" '
+                f'r="4"/><text class="name" x="{width - right + 23:.1f}" y="{spot + 4:.1f}">'
+                f"{label}</text>"
             )
     parts.append("</svg>")
     return "".join(parts)
