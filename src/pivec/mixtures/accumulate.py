@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from pivec.errors import BadData, MissingExtra, UsageError
 from pivec.mixtures.checks import check_shape
+from pivec.mixtures.fold import Fold
 from pivec.mixtures.mixture import Mixture
 from pivec.mixtures.statistics import Statistics
 
@@ -41,10 +42,20 @@ class Kernel(Protocol):
         """Statistics of a block; each state belongs to its best component only if ``hard``."""
         ...
 
-    def segment_sums(
-        self, block: Any, starts: NDArray[np.int64], mixture: Mixture, first_row: int = 0
-    ) -> tuple[Array, Array]:
-        """Give counts (S, K) and sums (S, K, D) of each segment of a block."""
+    def fold_segments(
+        self,
+        into: Fold,
+        block: Any,
+        starts: NDArray[np.int64],
+        owners: NDArray[np.int64],
+        mixture: Mixture,
+        first_row: int = 0,
+    ) -> None:
+        """Fold each segment of a block, rows starts[s] to starts[s + 1], into owners[s].
+
+        Owners do not fall. The first segment may begin before the block (a negative start) and
+        continue the open one of ``into``; the last may end behind the block and stay open.
+        """
         ...
 
     def moments(self, block: Any, first_row: int = 0) -> tuple[Array, Array]:
@@ -55,7 +66,7 @@ class Kernel(Protocol):
 def kernel(device: str = "auto") -> Kernel:
     """Give the kernel of a device; see `engine_name`."""
     if device in ("auto", "cpu"):
-        device = "numpy"
+        device = "numba" if find_spec("numba") is not None else "numpy"
     if device in ("numba", "numpy"):
         return cast("Kernel", import_module(f"pivec.mixtures.{device}_kernel"))
     if device in ("cuda", "torch-cpu"):
@@ -132,7 +143,10 @@ def accumulate_segments(
     """
     check_shape(block, mixture.n_features)
     starts = check_starts(starts, len(block), "starts")
-    return kernel(device).segment_sums(block, starts, mixture)
+    fold = Fold(len(starts) - 1, mixture, moments=False)
+    if len(block):
+        kernel(device).fold_segments(fold, block, starts, np.arange(len(starts) - 1), mixture)
+    return fold.counts, fold.sums
 
 
 def check_starts(starts: Any, end: int, what: str) -> NDArray[np.int64]:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pivec.errors import BadData, UsageError
 from pivec.mixtures.accumulate import check_starts
 from pivec.mixtures.accumulate import kernel as kernel_of
+from pivec.mixtures.fold import Fold
 from pivec.mixtures.mixture import Mixture
 from pivec.mixtures.passes import numbered_blocks
 from pivec.mixtures.source import StateSource, as_source
@@ -114,7 +115,7 @@ def policy_statistics(
         starts, owners = episodes, np.repeat(np.arange(n_policies), np.diff(policies))
     else:
         starts, owners = episodes[policies], np.arange(n_policies)
-    fold = _Fold(n_policies, mixture, episode_moments)
+    fold = Fold(n_policies, mixture, episode_moments)
     kernel = kernel_of(device)
     with Progress("adapting", total=source.n_states, unit="states", show=progress) as bar:
         for first, block in numbered_blocks(source):
@@ -122,49 +123,11 @@ def policy_statistics(
             # Segments that overlap the block; those it cuts are continued in the next one.
             s0 = int(np.searchsorted(starts, first, side="right")) - 1
             s1 = int(np.searchsorted(starts, last, side="left"))
-            local = np.clip(starts[s0 : s1 + 1], first, last) - first
-            counts, sums = kernel.segment_sums(block, local, mixture, first)
-            fold.add(counts, sums, owners[s0:s1], last_is_whole=starts[s1] == last)
+            local = starts[s0 : s1 + 1] - first
+            kernel.fold_segments(fold, block, local, owners[s0:s1], mixture, first)
             bar.advance(len(block))
-    return fold.result(np.diff(policies))
-
-
-class _Fold:
-    """Adds segments up into policies, keeping a segment open that the next block continues."""
-
-    def __init__(self, n_policies: int, mixture: Mixture, moments: bool) -> None:
-        flat, full = (
-            (n_policies, mixture.n_components),
-            (n_policies, mixture.n_components, mixture.n_features),
-        )
-        self.counts, self.sums = np.zeros(flat), np.zeros(full)
-        self.moments = (
-            EpisodeMoments(np.zeros(flat), np.zeros(full), np.zeros(full)) if moments else None
-        )
-        self._open: tuple[Array, Array] | None = None
-
-    def add(
-        self, counts: Array, sums: Array, owners: NDArray[np.int64], last_is_whole: bool
-    ) -> None:
-        """Add segments (S, K) and (S, K, D) whose policies are ``owners``."""
-        np.add.at(self.counts, owners, counts)
-        np.add.at(self.sums, owners, sums)
-        if self.moments is None:
-            return
-        if self._open is not None:
-            counts[0] += self._open[0]
-            sums[0] += self._open[1]
-            self._open = None
-        if not last_is_whole:
-            self._open = counts[-1].copy(), sums[-1].copy()
-            counts, sums, owners = counts[:-1], sums[:-1], owners[:-1]
-        np.add.at(self.moments.nn, owners, counts**2)
-        np.add.at(self.moments.nf, owners, counts[..., None] * sums)
-        np.add.at(self.moments.ff, owners, sums**2)
-
-    def result(self, n_episodes: NDArray[np.int64]) -> PolicyStatistics:
-        """Give what was added."""
-        return PolicyStatistics(self.counts, self.sums, n_episodes, self.moments)
+    moments = EpisodeMoments(fold.nn, fold.nf, fold.ff) if episode_moments else None
+    return PolicyStatistics(fold.counts, fold.sums, np.diff(policies), moments)
 
 
 def map_offsets(

@@ -9,6 +9,9 @@ from numpy.typing import NDArray
 
 from pivec.errors import BadData
 
+FAR = 1e9
+"""A state further than this many deviations from the centre counts as being there."""
+
 
 def check_shape(states: NDArray[Any], n_features: int) -> None:
     """Refuse states that are not a table of ``n_features`` floating-point columns."""

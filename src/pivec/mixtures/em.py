@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.mixtures.mixture import Mixture
+from pivec.mixtures.source import Floats
 from pivec.mixtures.statistics import Statistics
 
 _DEAD = 0.5
@@ -45,7 +46,7 @@ class Reseeder:
         Draws among the worst percent of them.
     """
 
-    states: NDArray[np.float32] | NDArray[np.float64]
+    states: Floats
     rng: np.random.Generator
 
     def __call__(self, mixture: Mixture, counts: NDArray[np.float64]) -> tuple[Mixture, int]:

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.mixtures.checks import check_finite
+from pivec.mixtures.checks import FAR, check_finite
+from pivec.mixtures.fold import Fold
 from pivec.mixtures.mixture import Mixture
 from pivec.mixtures.statistics import Statistics
 from pivec.mixtures.workers import run_tasks
@@ -77,6 +78,7 @@ def _powers(block: NDArray[Any], mixture: Mixture) -> Array:
     x = powers[:, D:]
     np.subtract(block, mixture.center, out=x)
     x /= mixture.scale
+    np.clip(x, -FAR, FAR, out=x)
     np.multiply(x, x, out=powers[:, :D])
     return powers
 
@@ -137,32 +139,36 @@ def accumulate(
     return Statistics(n, sums, squares, float(likelihood.sum()), len(block))
 
 
-def segment_sums(
-    block: NDArray[Any], starts: NDArray[np.int64], mixture: Mixture, first_row: int = 0
-) -> tuple[Array, Array]:
-    """Give counts (S, K) and sums (S, K, D) of the rows starts[s] to starts[s + 1] of a block."""
+def fold_segments(
+    into: Fold,
+    block: NDArray[Any],
+    starts: NDArray[np.int64],
+    owners: NDArray[np.int64],
+    mixture: Mixture,
+    first_row: int = 0,
+) -> None:
+    """Fold the segments of a block into their owners; see `Kernel.fold_segments`."""
     linear, constants = coefficients(mixture)
-    shape = (len(starts) - 1, mixture.n_components)
-    counts, sums = np.zeros(shape), np.zeros((*shape, mixture.n_features))
+    K, D = mixture.means.shape
     deviations = np.sqrt(mixture.variances)
-
-    # Tiles are a matter of memory here; a loop over segments inside keeps the sums in order.
     with _single_threaded_blas():
         for first in range(0, len(block), _TILE):
             last = min(first + _TILE, len(block))
             check_finite(block[first:last], first_row + first)
             powers = _powers(block[first:last], mixture)
             shares, _ = _responsibilities(powers, linear, constants, False)
-            x = powers[:, mixture.n_features :]
-            s = int(np.searchsorted(starts, first, side="right")) - 1
-            while s < shape[0] and starts[s] < last:
+            x = powers[:, D:]
+            s0 = int(np.searchsorted(starts, first, side="right")) - 1
+            s1 = int(np.searchsorted(starts, last, side="left"))
+            counts, sums = np.empty((s1 - s0, K)), np.empty((s1 - s0, K, D))
+            for s in range(s0, s1):
                 low, high = max(starts[s] - first, 0), min(starts[s + 1], last) - first
-                n = shares[:, low:high].sum(axis=1)
-                counts[s] += n
-                sums[s] += shares[:, low:high] @ x[low:high] - n[:, None] * mixture.means
-                s += 1
-    sums /= deviations
-    return counts, sums
+                n, f = counts[s - s0], sums[s - s0]
+                np.sum(shares[:, low:high], axis=1, out=n)
+                np.matmul(shares[:, low:high], x[low:high], out=f)
+                f -= n[:, None] * mixture.means
+                f /= deviations
+            into.add(counts, sums, owners[s0:s1], last_is_whole=bool(starts[s1] <= last))
 
 
 def moments(block: NDArray[Any], first_row: int = 0) -> tuple[Array, Array]:

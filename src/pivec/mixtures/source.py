@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pivec.errors import BadData, UsageError
 
-Floats = NDArray[np.float32] | NDArray[np.float64]
+Floats = NDArray[np.floating[Any]]
 
 
 @runtime_checkable
@@ -52,8 +52,6 @@ class ArraySource:
     """
 
     def __init__(self, states: NDArray[Any]) -> None:
-        if not isinstance(states, np.ndarray):
-            states = np.asarray(states)
         if states.ndim != 2 or states.shape[1] == 0:
             raise BadData(
                 f"states must have shape (n_states, n_features), but have shape {states.shape}."

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from pivec.mixtures.em import maximise
 from pivec.mixtures.mixture import Mixture
+from pivec.mixtures.source import Floats
 from pivec.mixtures.statistics import Statistics
 
 Array = NDArray[np.float64]
@@ -33,7 +34,8 @@ def plus_plus(points: Array, n_clusters: int, rng: np.random.Generator) -> NDArr
 
     def squared_distances(rows: NDArray[np.int64]) -> Array:
         products = points[rows] @ points.T
-        return np.maximum(norms[rows, None] + norms - 2 * products, 0)
+        distances: Array = norms[rows, None] + norms - 2 * products
+        return np.maximum(distances, 0, out=distances)
 
     nearest = squared_distances(seeds[:1])[0]
     for k in range(1, n_clusters):
@@ -76,7 +78,7 @@ def lloyd(
 
 def first_mixture(
     passes: Callable[[Mixture, bool], Statistics],
-    candidates: NDArray[np.float32] | NDArray[np.float64],
+    candidates: Floats,
     n_components: int,
     center: Array,
     scale: Array,
