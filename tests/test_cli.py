@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import pivec
+from pivec.cli import main
 
 MINE = """
 import numpy as np
@@ -24,41 +25,38 @@ class Broken:
 
 
 @pytest.fixture
-def run(tmp_path):
+def run(tmp_path, monkeypatch, capsys):
+    """Call the command line in this process, as a fresh one would see it."""
     (tmp_path / "mine.py").write_text(MINE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
 
-    def call(*arguments, code=0, **options):
-        source = str(Path(pivec.__file__).parents[1])
-        done = subprocess.run(
-            [sys.executable, "-m", "pivec.cli", *map(str, arguments)],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            env=os.environ | {"PYTHONPATH": source, "COLUMNS": "200"},
-            check=False,
-            **options,
-        )
-        assert done.returncode == code, done.stdout + done.stderr
-        assert "Traceback" not in done.stderr
+    def call(*arguments, code=0):
+        monkeypatch.setattr(sys, "argv", ["pivec", *map(str, arguments)])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        done = capsys.readouterr()
+        assert stop.value.code == code, done.out + done.err
+        assert "Traceback" not in done.err
         return done
 
-    return call
+    yield call
+    sys.modules.pop("mine", None)
 
 
 def test_compare_in_one_go(run, tmp_path):
     done = run(
         "compare", "CartPole-v1", "mine:lean", "random:2", "--episodes", 3, "--components", 4
     )
-    assert done.stdout.splitlines()[-1] == "Report: pivec-out/report.html"
-    assert "farthest" in done.stdout
+    assert done.out.splitlines()[-1] == "Report: pivec-out/report.html"
+    assert "farthest" in done.out
     assert (tmp_path / "pivec-out/report.html").exists()
 
 
 def test_stage_by_stage_gives_the_files_of_compare(run, tmp_path):
     run("collect", "CartPole-v1", "mine:lean", "random:2", "--episodes", 3, "--out", "a/states")
-    assert "mine:lean" in run("store", "ls", "a").stdout
-    assert "all files are whole" in run("store", "verify", "a/states").stdout
+    assert "mine:lean" in run("store", "ls", "a").out
+    assert "all files are whole" in run("store", "verify", "a/states").out
     run("describe", "a", "--components", 4)
     run("distances", "a")
     run("map", "a/space")
@@ -77,7 +75,7 @@ def test_new_policies_in_an_earlier_space(run):
         "compare", "CartPole-v1", "random:3", "--episodes", 3, "--components", 4, "--out", "a", "-q"
     )
     done = run("compare", "CartPole-v1", "mine:lean", "--episodes", 3, "--space", "a", "--out", "b")
-    assert "mine:lean" in done.stdout
+    assert "mine:lean" in done.out
 
 
 @pytest.mark.parametrize(
@@ -104,8 +102,8 @@ def test_new_policies_in_an_earlier_space(run):
 )
 def test_a_mistake_is_one_sentence_and_an_exit_code(run, arguments, code, words):
     done = run(*arguments, code=code)
-    assert words in done.stderr
-    assert not done.stdout
+    assert words in done.err
+    assert not done.out
 
 
 def test_debug_shows_the_traceback(tmp_path):
@@ -125,12 +123,12 @@ def test_a_damaged_store_fails_with_1(run, tmp_path):
     run("collect", "CartPole-v1", "random", "--episodes", 2, "--out", "s")
     file = next((tmp_path / "s").glob("*.arrow"))
     file.write_bytes(file.read_bytes() + b"x")
-    assert "checksum" in run("store", "verify", "s", code=1).stderr
-    assert "checksum" in run("describe", "s", "--out", "x", code=1).stderr
+    assert "checksum" in run("store", "verify", "s", code=1).err
+    assert "checksum" in run("describe", "s", "--out", "x", code=1).err
 
 
 def test_version_and_help(run):
-    assert run("--version").stdout.strip() == f"pivec {pivec.__version__}"
+    assert run("--version").out.strip() == f"pivec {pivec.__version__}"
     for command in (
         "demo",
         "compare",
@@ -141,11 +139,11 @@ def test_version_and_help(run):
         "report",
         "store",
     ):
-        assert command in run("--help").stdout
-        assert "Usage" in run(command, "--help").stdout
+        assert command in run("--help").out
+        assert "Usage" in run(command, "--help").out
 
 
 def test_the_demo_ends_with_the_report(run, tmp_path):
     done = run("demo", "--episodes", 4)
-    assert done.stdout.splitlines()[-1] == "Report: pivec-demo/report.html"
+    assert done.out.splitlines()[-1] == "Report: pivec-demo/report.html"
     assert "ppo-0" in (tmp_path / "pivec-demo/report.html").read_text()
