@@ -40,6 +40,8 @@ LEGEND_ENTRIES = 3 * KEY_ROWS
 MAX_LINES = 400
 MAX_ARROWS = 40
 MAX_RINGS = 16
+# More points than this are drawn with hard edges, for the sake of the size of the file.
+CROWD = 3000
 
 
 def draw_map(
@@ -170,13 +172,14 @@ def _draw_panel(axes: Axes, key: Axes, rows: MapRows, colour: str) -> None:
     _draw_runs(axes, rows, of_group if colour == "group" else None, size)
 
     values, colours = _point_colours(rows, colour, of_group)
+    has_colour = np.isfinite(values)
     for shape, part, scale in (
         ("o", has_step & ~reference, 1.0),
         ("D", ~has_step & ~reference, 0.8),
     ):
         # Without training steps everywhere the two shapes would say nothing.
         marker = shape if has_step[~reference].any() else "o"
-        known = part & np.array([c is not None for c in colours], dtype=bool)
+        known = part & has_colour
         unknown = part & ~known
         if unknown.any():
             axes.scatter(
@@ -198,9 +201,10 @@ def _draw_panel(axes: Axes, key: Axes, rows: MapRows, colour: str) -> None:
                 rows.positions[order, 1],
                 s=scale * size,
                 marker=marker,
-                c=[colours[i] for i in order],
+                c=colours[order],
                 edgecolors="white",
                 linewidths=edge,
+                antialiased=len(rows) <= CROWD,
                 zorder=3,
             )
     if colour == "group":
@@ -211,18 +215,21 @@ def _draw_panel(axes: Axes, key: Axes, rows: MapRows, colour: str) -> None:
 
 def _point_colours(
     rows: MapRows, colour: str, of_group: dict[str, str]
-) -> tuple[NDArray[np.float64], list[Any]]:
-    """Values behind the colours, and a colour for each row; None where there is no value."""
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the values behind the colours (NaN where there is none) and (n, 4) colours."""
+    from matplotlib.colors import to_rgba_array
+
     if colour == "group":
-        return np.zeros(len(rows)), [of_group.get(g, LONE_COLOUR) for g in rows.groups]
+        palette = to_rgba_array([*of_group.values(), LONE_COLOUR])
+        number = {name: k for k, name in enumerate(of_group)}
+        return np.zeros(len(rows)), palette[[number.get(g, -1) for g in rows.groups]]
     if colour == "return":
         values = np.where(np.isfinite(rows.mean_returns), rows.mean_returns, np.nan)
     else:
         values = np.array([np.nan if s is None else float(s) for s in rows.steps])
     values = np.where(np.asarray(rows.is_reference, dtype=bool), np.nan, values)
     low, high = _value_range(values)
-    mapped = _colour_map(colour)((values - low) / (high - low))
-    return values, [mapped[i] if np.isfinite(values[i]) else None for i in range(len(rows))]
+    return values, _colour_map(colour, len(rows))((values - low) / (high - low))
 
 
 def _value_range(values: NDArray[np.float64]) -> tuple[float, float]:
@@ -233,14 +240,14 @@ def _value_range(values: NDArray[np.float64]) -> tuple[float, float]:
     return (low, high) if high > low else (low - 0.5, high + 0.5)
 
 
-def _colour_map(colour: str) -> Any:
+def _colour_map(colour: str, n: int) -> Any:
+    """Return the scale of colours for ``n`` points: in few steps for a crowd, which packs well."""
     from matplotlib import colormaps
     from matplotlib.colors import ListedColormap
 
-    if colour == "return":
-        return colormaps["viridis"]
     # The palest tenth of plasma cannot be seen on white.
-    return ListedColormap(colormaps["plasma"](np.linspace(0.0, 0.9, 256)))
+    name, end = ("viridis", 1.0) if colour == "return" else ("plasma", 0.9)
+    return ListedColormap(colormaps[name](np.linspace(0.0, end, 256 if n <= CROWD else 20)))
 
 
 def _set_limits(axes: Axes, positions: NDArray[np.float64]) -> None:
@@ -314,7 +321,9 @@ def _draw_scale(key: Axes, rows: MapRows, values: NDArray[np.float64], colour: s
     low, high = _value_range(values)
     bar = key.inset_axes((0.0, 0.68, 1.0, 0.17))
     gradient = np.linspace(0, 1, 256)[None, :]
-    bar.imshow(gradient, aspect="auto", cmap=_colour_map(colour), extent=(low, high, 0, 1))
+    bar.imshow(
+        gradient, aspect="auto", cmap=_colour_map(colour, len(rows)), extent=(low, high, 0, 1)
+    )
     bar.set_yticks([])
     bar.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
     if colour == "step":
