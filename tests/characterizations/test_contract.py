@@ -111,7 +111,7 @@ def test_one_policy_is_enough(method, walks):
 def test_two_identical_policies_have_distance_zero(method, walks):
     episodes = list(walks[0].episodes())
     twice = VisitedStates.from_arrays([episodes, episodes])
-    assert not method.fit(twice).distances(twice).any()
+    assert method.fit(twice).distances(twice).max() < 1e-9  # float32 sums end differently
 
 
 def test_constant_features_are_defined(method, walks):
@@ -141,7 +141,7 @@ def test_descriptions_of_another_method_are_refused(walks):
 def test_unknown_names_and_arguments():
     with pytest.raises(UsageError, match="did you mean 'supervector'"):
         characterization("supervectr")
-    with pytest.raises(UsageError, match="it takes .*n_components"):
+    with pytest.raises(UsageError, match=r"it takes .*n_components"):
         characterization("supervector", components=3)
 
 

@@ -136,3 +136,11 @@ def test_held_out_likelihood_is_that_of_scikit_learn(rng):
         for s in range(3)
     )
     assert ours.background_.score(held_out) > theirs - 0.01
+
+
+def test_caps_bound_what_is_fitted_and_not_what_is_described(walks):
+    method = Supervector(n_components=2, max_states=100, max_policies=4, max_episodes=2).fit(walks)
+    assert len(method.describe(walks)) == len(walks)
+    full = Supervector(n_components=2).fit(walks)
+    assert not np.array_equal(method.center_, full.center_)
+    assert np.allclose(method.center_, full.center_, atol=0.5)

@@ -75,7 +75,8 @@ def test_a_rerun_plays_only_what_is_missing(tmp_path, monkeypatch):
         lambda path, record: calls.append(record.info.label) or arrow.write_policy(path, record),
     )
     both = collect(tmp_path)
-    assert calls and "lean" not in calls
+    assert calls
+    assert "lean" not in calls
     assert equal(both["lean"], first)
     assert equal(both, pivec.collect("CartPole-v1", POLICIES, episodes=3))
     assert pivec.load(tmp_path).labels == both.labels
@@ -141,7 +142,8 @@ import sys, time, numpy as np, pivec
 def slow(observations):
     time.sleep(0.0005)
     return np.zeros(len(observations), int)
-pivec.collect("CartPole-v1", {f"p{i}": slow for i in range(400)}, episodes=5, store=sys.argv[1], n_envs=5)
+policies = {f"p{i}": slow for i in range(400)}
+pivec.collect("CartPole-v1", policies, episodes=5, store=sys.argv[1], n_envs=5)
 """
 
 
@@ -162,9 +164,9 @@ def test_a_stopped_run_loses_at_most_the_policies_in_flight(tmp_path, sign):
         return np.zeros(len(observations), int)
 
     labels = [f"p{i}" for i in range(8)]
-    data = collect(tmp_path, {label: still for label in labels}, episodes=5)
+    data = collect(tmp_path, dict.fromkeys(labels, still), episodes=5)
     assert {path for path in files if path.exists()} == set(files)
-    assert equal(data, pivec.collect("CartPole-v1", {label: still for label in labels}, episodes=5))
+    assert equal(data, pivec.collect("CartPole-v1", dict.fromkeys(labels, still), episodes=5))
 
 
 def test_a_changed_file_is_found(tmp_path):
@@ -195,7 +197,7 @@ def test_a_newer_format_is_refused(tmp_path):
     collect(tmp_path)
     index = json.loads((tmp_path / "store.json").read_text()) | {"format": 99}
     (tmp_path / "store.json").write_text(json.dumps(index))
-    with pytest.raises(BadStore, match="format 99.*upgrade"):
+    with pytest.raises(BadStore, match=r"format 99.*upgrade"):
         pivec.load(tmp_path)
 
 

@@ -96,9 +96,11 @@ class Space:
                 "and `pivec describe` leave it"
             )
         try:
-            with (path / _ARRAYS).open("rb") as file:
-                with np.load(file, allow_pickle=False) as archive:
-                    arrays = {name: archive[name] for name in archive.files}
+            with (
+                (path / _ARRAYS).open("rb") as file,
+                np.load(file, allow_pickle=False) as archive,
+            ):
+                arrays = {name: archive[name] for name in archive.files}
             index = json.loads(arrays.pop("index").tobytes())
             if int(index["format"]) > FORMAT:
                 raise BadStore(

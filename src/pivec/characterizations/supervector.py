@@ -17,6 +17,7 @@ from pivec.characterizations.pairwise import squared_euclidean
 from pivec.mixtures.adapt import map_offsets, policy_statistics
 from pivec.mixtures.fit import fit_mixture
 from pivec.mixtures.mixture import Mixture
+from pivec.states.thinning import thin
 from pivec.states.visited import VisitedStates
 
 
@@ -32,6 +33,9 @@ class Supervector(Characterization):
         Gaussians in the background model.
     relevance : float
         The relevance factor r of equation (4): how many states it takes to move a mean half way.
+    max_states, max_policies, max_episodes : int, optional
+        Caps on what the background model is fitted on, drawn evenly over the policies; the paper
+        used 10 million states, 500 policies and 100 episodes. All policies are described anyway.
     init, warm_start, n_init, tol, max_iter, variance_floor, device
         How the background model is fitted; see `pivec.mixtures.fit_mixture`.
     random_state : int
@@ -73,6 +77,9 @@ class Supervector(Characterization):
         n_components: int = 64,
         *,
         relevance: float = 16.0,
+        max_states: int | None = None,
+        max_policies: int | None = None,
+        max_episodes: int | None = None,
         init: Literal["kmeans++", "kmeans"] = "kmeans++",
         warm_start: bool = True,
         n_init: int = 1,
@@ -85,6 +92,9 @@ class Supervector(Characterization):
     ) -> None:
         self.n_components = n_components
         self.relevance = relevance
+        self.max_states = max_states
+        self.max_policies = max_policies
+        self.max_episodes = max_episodes
         self.init = init
         self.warm_start = warm_start
         self.n_init = n_init
@@ -96,10 +106,18 @@ class Supervector(Characterization):
         self.progress = progress
 
     def _fit(self, data: VisitedStates) -> None:
-        result = fit_mixture(
+        rng = np.random.default_rng(self.random_state)
+        source = thin(
             data,
+            rng,
+            max_policies=self.max_policies,
+            max_episodes=self.max_episodes,
+            max_states=self.max_states,
+        )
+        result = fit_mixture(
+            source,
             self.n_components,
-            random_state=self.random_state,
+            random_state=rng,
             init=self.init,
             warm_start=self.warm_start,
             n_init=self.n_init,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -56,3 +56,26 @@ class SomeEpisodes(Sequence[Arrays]):
             return some, None
         moves = starts - np.arange(len(starts))  # one action fewer in each episode
         return some, np.concatenate([actions[moves[e] : moves[e + 1]] for e in mine])
+
+
+def joined_blocks(
+    pieces: Iterable[NDArray[np.float32]], rows: int
+) -> Iterator[NDArray[np.float32]]:
+    """Cut pieces of any length into blocks of ``rows`` rows, the last one maybe shorter.
+
+    Small pieces are put together; a block inside one piece is a view of it.
+    """
+    waiting: list[NDArray[np.float32]] = []
+    count = 0
+    for piece in pieces:
+        at = 0
+        while len(piece) - at >= rows - count:
+            part = piece[at : at + rows - count]
+            yield np.concatenate([*waiting, part]) if waiting else part
+            at += len(part)
+            waiting, count = [], 0
+        if at < len(piece):
+            waiting.append(piece[at:])
+            count += len(piece) - at
+    if waiting:
+        yield np.concatenate(waiting)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from pivec.errors import BadData, UsageError
 from pivec.policies.policy import PolicyInfo
-from pivec.states.chunks import Arrays, Picked, SomeEpisodes
+from pivec.states.chunks import Arrays, Picked, SomeEpisodes, joined_blocks
 
 
 class VisitedStates:
@@ -223,21 +223,7 @@ class VisitedStates:
             for begin in range(0, self.n_states, rows):
                 yield self._flat[begin : begin + rows]
             return
-        waiting: list[NDArray[np.float32]] = []
-        count = 0
-        for policy in range(self.n_policies):
-            states = self.policy_states(policy)
-            at = 0
-            while len(states) - at >= rows - count:
-                piece = states[at : at + rows - count]
-                yield np.concatenate([*waiting, piece]) if waiting else piece
-                at += len(piece)
-                waiting, count = [], 0
-            if at < len(states):
-                waiting.append(states[at:])
-                count += len(states) - at
-        if waiting:
-            yield np.concatenate(waiting)
+        yield from joined_blocks(map(self.policy_states, range(self.n_policies)), rows)
 
     def take(self, rows: ArrayLike) -> NDArray[np.float32]:
         """Take single states by their sorted numbers, (n, n_features)."""
@@ -304,8 +290,12 @@ class VisitedStates:
         episodes = [np.arange(*self.policy_starts[i : i + 2]) for i in chosen]
         return self._part(Picked(self._chunks, chosen.tolist()), chosen.tolist(), episodes)
 
-    def sample_episodes(self, n: int, rng: np.random.Generator) -> VisitedStates:
+    def sample_episodes(
+        self, n: int, rng: np.random.Generator, *, at_most: bool = False
+    ) -> VisitedStates:
         """Draw ``n`` episodes of every policy at random, without putting back.
+
+        A policy that has fewer is an error, or with ``at_most`` keeps all it has.
 
         Examples
         --------
@@ -314,14 +304,14 @@ class VisitedStates:
         2
         """
         counts = np.diff(self.policy_starts)
-        if n < 1 or n > counts.min():
+        if n < 1 or (n > counts.min() and not at_most):
             fewest = int(counts.argmin())
             raise UsageError(
                 f"cannot draw {n} episodes of every policy: {self.labels[fewest]!r} has "
                 f"{counts[fewest]}; ask for 1 to {counts.min()}"
             )
         drawn = [
-            begin + np.sort(rng.choice(count, size=n, replace=False))
+            begin + np.sort(rng.choice(count, size=min(n, count), replace=False))
             for begin, count in zip(self.policy_starts[:-1], counts, strict=True)
         ]
         local = [rows - begin for rows, begin in zip(drawn, self.policy_starts[:-1], strict=True)]

@@ -1,0 +1,63 @@
+"""Thinned data: within every cap, evenly over policies, and each state from its own policy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pivec.errors import UsageError
+from pivec.states import VisitedStates
+from pivec.states.thinning import thin
+
+SIZES = [500, 30, 1000, 5, 200]
+
+
+@pytest.fixture
+def data():
+    """The first feature is the policy, the second counts its states."""
+    walks = []
+    for policy, size in enumerate(SIZES):
+        rows = np.stack([np.full(size, policy), np.arange(size)], axis=1)
+        walks.append(np.array_split(rows, 5))
+    return VisitedStates.from_arrays(walks)
+
+
+def rows_of(source, rows=64):
+    return np.concatenate(list(source.blocks(rows)))
+
+
+def test_states_are_shared_out_evenly(data, rng):
+    some = thin(data, rng, max_states=400)
+    rows = rows_of(some)
+    assert len(rows) == some.n_states == 400
+    counts = np.bincount(rows[:, 0].astype(int))
+    assert counts.tolist() == [122, 30, 122, 5, 121]
+    assert len(np.unique(rows, axis=0)) == 400
+    assert np.array_equal(rows_of(some, 7), rows)
+
+
+def test_take_agrees_with_blocks(data, rng):
+    some = thin(data, rng, max_states=300)
+    wanted = np.sort(rng.choice(300, 50, replace=False))
+    assert np.array_equal(some.take(wanted), rows_of(some)[wanted])
+    assert some.take([]).shape == (0, 2)
+
+
+def test_policies_and_episodes_are_capped(data, rng):
+    some = thin(data, rng, max_policies=3, max_episodes=2)
+    assert len(some) == 3
+    assert np.diff(some.policy_starts).tolist() == [2, 2, 2]
+
+
+def test_caps_that_do_not_bind_change_nothing(data, rng):
+    assert thin(data, rng, max_policies=9, max_episodes=99, max_states=10**9) is data
+
+
+def test_the_same_seed_draws_the_same(data):
+    a, b = (thin(data, np.random.default_rng(3), max_states=99) for _ in range(2))
+    assert np.array_equal(rows_of(a), rows_of(b))
+
+
+def test_caps_below_one_are_refused(data, rng):
+    with pytest.raises(UsageError, match="max_states must be at least 1"):
+        thin(data, rng, max_states=0)
