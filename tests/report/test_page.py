@@ -1,0 +1,234 @@
+"""The page holds everything it shows, loads nothing, and shows any text as text."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from pivec.report import write_report
+from pivec.report.page import json_for_script, report_html
+
+PAYLOADS = [
+    "</script><img src=x onerror=alert(1)>",
+    "<!--<script>",
+    '"><svg onload=alert(1)>',
+    "' onmouseover='alert(1)",
+    "{{data}}{{style}}",
+    "&amp;&lt;",
+    "$x$",
+    "=cmd()",
+    "a\u2028b\u2029c",
+    "\udcff\u202e\x00\n",
+]
+
+
+class Elements(HTMLParser):
+    """Tags with their attributes, and the text outside scripts and styles."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.tags, self.text, self.scripts, self._inside = [], [], [], []
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag in ("script", "style"):
+            self._inside.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        if tag in ("script", "style"):
+            self._inside.pop()
+
+    def handle_data(self, data):
+        if self._inside:
+            if self._inside[-1][0] == "script":
+                self.scripts.append((self._inside[-1][1], data))
+        else:
+            self.text.append(data)
+
+    def data(self):
+        return json.loads(
+            "".join(text for attrs, text in self.scripts if attrs.get("id") == "data")
+        )
+
+
+def test_page_shows_what_was_compared(report, tmp_path):
+    write_report(tmp_path / "report.html", report)
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    text = " ".join(Elements(page).text)
+    for expected in (
+        "A comparison", "CartPole-v1", "10", "policies", "policy 3", "runs/3.zip", "t-SNE",
+        "Nearest pairs", "Farthest pairs", "12.5", "Distance travelled", "First paragraph.",
+        "Second paragraph.", "d = |p - q|", "pivec compare CartPole-v1 runs/*.zip", "seed",
+        "collect", "1.5 s", "0.1.0",
+    ):  # fmt: skip
+        assert expected in text, expected
+    assert "{{" not in page
+
+
+def test_page_is_the_same_each_time(report):
+    assert report_html(report) == report_html(report)
+
+
+def test_nothing_is_loaded_from_outside(report):
+    page = report_html(report)
+    elements = Elements(page)
+    assert "http://" not in page
+    assert "https://" not in page
+    for tag, attributes in elements.tags:
+        for name in ("src", "href", "data", "action", "srcset", "poster"):
+            value = attributes.get(name)
+            assert value is None or value.startswith(("data:image/png;base64,", "#")), (tag, value)
+        assert tag not in ("link", "iframe", "object", "embed", "base", "form")
+    assert "url(" not in page
+    assert "@import" not in page
+    policy = next(a for _, a in elements.tags if a.get("http-equiv") == "Content-Security-Policy")
+    assert policy["content"].startswith("default-src 'none'; img-src data:;")
+
+
+@pytest.mark.parametrize("payload", PAYLOADS)
+def test_hostile_text_is_shown_as_text(make_report, tmp_path, payload):
+    n = 11
+    clean = Elements(report_html(make_report()))
+    report = make_report(
+        title=payload,
+        environment=payload,
+        labels=[payload] * n,
+        groups=[payload] * 4 + [payload + "2"] * 4 + ["", "", "old"],
+        sources=[payload] * n,
+        travel=[(payload, [100, 200, 300, 400], [0.0, 1.0, 1.5, 2.5])],
+        settings={payload: payload},
+        versions={"pivec": payload},
+        command=payload,
+        method=payload,
+        formula=payload,
+        map_method=payload,
+    )
+    write_report(tmp_path / "report.html", report)
+    page = (tmp_path / "report.html").read_bytes().decode("utf-8")
+    elements = Elements(page)
+    # Whatever the text, the page has the same elements with the same kinds of attributes.
+    assert sorted({tag for tag, _ in elements.tags}) == sorted({tag for tag, _ in clean.tags})
+    assert [t for t, _ in elements.tags].count("img") == [t for t, _ in clean.tags].count("img")
+    assert [t for t, _ in elements.tags].count("script") == 2
+    for _, attributes in elements.tags:
+        assert not any(name.startswith("on") for name in attributes)
+    for attributes, text in elements.scripts:
+        if attributes.get("id") == "data":
+            assert not set("<>&\u2028\u2029") & set(text)
+    if payload.isprintable():
+        assert payload in " ".join(elements.text)
+        assert elements.data()["l"] == [payload] * n
+
+
+def test_unknown_returns_become_null(make_report):
+    report = make_report(
+        mean_returns=np.array([np.nan, np.inf, -np.inf] + [1.0] * 8),
+        return_stds=np.full(11, np.nan),
+    )
+    data = Elements(report_html(report)).data()
+    assert data["r"] == [None] * 3 + [1.0] * 8
+    assert data["d"] == [None] * 11
+
+
+def test_script_sets_text_as_text_only(report):
+    script = next(t for a, t in Elements(report_html(report)).scripts if not a)
+    for word in (
+        "innerHTML",
+        "outerHTML",
+        "insertAdjacentHTML",
+        "document.write",
+        "eval(",
+        "fetch(",
+    ):
+        assert word not in script
+
+
+def test_data_for_the_map_is_complete(report):
+    data = Elements(report_html(report)).data()
+    assert data["groups"] == ["a2c", "ppo"]
+    assert data["g"] == [1] * 4 + [0] * 4 + [-1] * 3
+    assert data["reference"] == [10]
+    assert data["runs"] == [{"g": 0, "rows": [4, 5, 6, 7]}, {"g": 1, "rows": [0, 1, 2, 3]}]
+    assert data["colourings"] == ["return", "group", "step"]
+    assert np.allclose(np.column_stack([data["x"], data["y"]]), report.positions, rtol=1e-5)
+
+
+def test_colours_of_a_group_are_the_same_everywhere(report):
+    page = report_html(report)
+    colour = dict(zip(["a2c", "ppo"], Elements(page).data()["groupColours"], strict=True))
+    assert re.search(rf'--run:{colour["ppo"]}"><title>ppo<', page)
+    assert f'background:{colour["ppo"]}"></span>ppo' in page
+
+
+def test_large_tables_are_cut_with_a_note(make_report):
+    n = 1200
+    report = make_report(
+        **{name: ["x"] * n for name in ("labels", "groups", "sources")},
+        steps=list(range(n)),
+        positions=np.zeros((n, 2)),
+        mean_returns=np.zeros(n),
+        return_stds=np.zeros(n),
+        n_episodes=[1] * n,
+        n_states=[1] * n,
+        is_reference=[False] * n,
+        distances=None,
+        nearest=[],
+        farthest=[],
+        travel=[(f"run {i}", [0], [0.0]) for i in range(n)],
+    )
+    page = report_html(report)
+    assert page.count("<tr data-i=") == 500
+    text = " ".join(Elements(page).text)
+    assert "of 1\u202f200 policies" in text
+    assert "of 1\u202f200 runs" in text
+    assert "Nearest pairs" not in text
+
+
+def test_page_of_one_policy(make_report):
+    page = report_html(
+        make_report(
+            labels=["only"], groups=[""], steps=[None], sources=[""], positions=np.zeros((1, 2)),
+            mean_returns=[1.0], return_stds=[0.0], n_episodes=[1], n_states=[5],
+            is_reference=[False], distances=np.zeros((1, 1)), nearest=[], farthest=[], travel=[],
+            map_method="single", settings={}, timings={}, versions={}, command="", method="",
+            formula="",
+        )
+    )  # fmt: skip
+    assert "only" in page
+
+
+def test_page_works_for_all_readers(report):
+    elements = Elements(report_html(report))
+    assert ("html", {"lang": "en"}) in elements.tags
+    for tag, attributes in elements.tags:
+        if tag == "img":
+            assert attributes["alt"]
+        if tag == "canvas":
+            assert attributes["aria-label"]
+            assert attributes["tabindex"] == "0"
+    assert any(tag == "noscript" for tag, _ in elements.tags)
+
+
+def test_failure_keeps_the_old_page(tmp_path, report, monkeypatch):
+    path = tmp_path / "report.html"
+    write_report(path, report)
+    before = path.read_bytes()
+    monkeypatch.setattr("pivec.report.page.encodable", lambda text: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        write_report(path, report)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_json_cannot_end_its_element():
+    text = json_for_script({"a": PAYLOADS[:9]})
+    assert json.loads(text) == {"a": PAYLOADS[:9]}
+    assert not set("<>&\u2028\u2029") & set(text)
+    with pytest.raises(ValueError, match="JSON"):
+        json_for_script(float("nan"))
