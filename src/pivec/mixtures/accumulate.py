@@ -18,6 +18,7 @@ from pivec.errors import BadData, MissingExtra, UsageError
 from pivec.mixtures.checks import check_shape
 from pivec.mixtures.fold import Fold
 from pivec.mixtures.mixture import Mixture
+from pivec.mixtures.source import StateSource
 from pivec.mixtures.statistics import Statistics
 
 Array = NDArray[np.float64]
@@ -28,12 +29,12 @@ class Kernel(Protocol):
 
     name: str
 
-    def can_hold(self, n_bytes: int) -> bool:
-        """Whether the kernel has a memory of its own, and room for so much in it."""
+    def hold(self, source: StateSource) -> Any | None:
+        """Bring all states to the kernel's own memory, as one checked block; None without one."""
         ...
 
-    def hold(self, block: NDArray[Any]) -> Any:
-        """Bring a block to where the kernel works, for use in many passes."""
+    def take(self, block: Any, rows: NDArray[np.int64]) -> NDArray[Any]:
+        """Give a copy of some rows of a block."""
         ...
 
     def accumulate(

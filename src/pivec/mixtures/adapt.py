@@ -13,8 +13,7 @@ from pivec.mixtures.accumulate import check_starts
 from pivec.mixtures.accumulate import kernel as kernel_of
 from pivec.mixtures.fold import Fold
 from pivec.mixtures.mixture import Mixture
-from pivec.mixtures.passes import numbered_blocks
-from pivec.mixtures.source import StateSource, as_source
+from pivec.mixtures.source import StateSource, as_source, numbered_blocks
 from pivec.progress import Progress
 
 Array = NDArray[np.float64]

@@ -133,9 +133,9 @@ def fit_mixture(
         raise UsageError(f'on_interrupt must be "raise" or "return", but is {on_interrupt!r}.')
     kernel = kernel_of(device)
     rng = np.random.default_rng(random_state)
-    look = overview(source, kernel, max(subsample, n_components), rng)
-    settings = _Settings(n_components, variance_floor, Reseeder(look.subsample, rng), look, rng)
     passes = Passes(source, kernel)
+    look = overview(passes, max(subsample, n_components), rng)
+    settings = _Settings(n_components, variance_floor, Reseeder(look.subsample, rng), look, rng)
     with Progress("fitting", total=max_iter, unit="passes", show=progress) as bar:
 
         def report(run: EMRun) -> None:

@@ -17,6 +17,7 @@ from pivec.mixtures.fold import Fold
 from pivec.mixtures.mixture import Mixture
 from pivec.mixtures.numba_sums import fold, sum_chunk, sum_moments, sum_segments
 from pivec.mixtures.numba_tiles import TILE, Packed
+from pivec.mixtures.source import StateSource
 from pivec.mixtures.statistics import Statistics
 from pivec.mixtures.workers import run_tasks
 
@@ -32,15 +33,14 @@ _NARROW = 64.0
 Array = NDArray[np.float64]
 
 
-def can_hold(n_bytes: int) -> bool:
-    """Say no: this kernel has no memory of its own."""
-    del n_bytes
-    return False
+def hold(source: StateSource) -> None:
+    """Hold nothing: this kernel works where the data lies."""
+    del source
 
 
-def hold(block: NDArray[Any]) -> NDArray[Any]:
-    """Give the block as it is."""
-    return block
+def take(block: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[Any]:
+    """Give a copy of some rows of a block."""
+    return np.ascontiguousarray(block[rows])
 
 
 def pack(mixture: Mixture) -> Packed:

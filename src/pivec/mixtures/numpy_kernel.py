@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from pivec.mixtures.checks import FAR, check_finite
 from pivec.mixtures.fold import Fold
 from pivec.mixtures.mixture import Mixture
+from pivec.mixtures.source import StateSource
 from pivec.mixtures.statistics import Statistics
 from pivec.mixtures.workers import run_tasks
 
@@ -28,15 +29,14 @@ _TILE = 4096
 Array = NDArray[np.float64]
 
 
-def can_hold(n_bytes: int) -> bool:
-    """Say no: this kernel has no memory of its own."""
-    del n_bytes
-    return False
+def hold(source: StateSource) -> None:
+    """Hold nothing: this kernel works where the data lies."""
+    del source
 
 
-def hold(block: NDArray[Any]) -> NDArray[Any]:
-    """Give the block as it is: this kernel works where the data lies."""
-    return block
+def take(block: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[Any]:
+    """Give a copy of some rows of a block."""
+    return np.ascontiguousarray(block[rows])
 
 
 @cache
@@ -100,7 +100,7 @@ def _responsibilities(
     return shares, top + np.log(total)
 
 
-def _centred(raw: Array, counts: Array, mixture: Mixture) -> tuple[Array, Array]:
+def centred(raw: Array, counts: Array, mixture: Mixture) -> tuple[Array, Array]:
     """Turn Σ r [x², x] (..., K, 2D) into Σ r z² and Σ r z about the mixture."""
     D = mixture.n_features
     n, mu, variance = counts[..., None], mixture.means, mixture.variances
@@ -135,7 +135,7 @@ def accumulate(
 
     _in_tiles(len(block), work)
     n = counts.sum(axis=0)
-    squares, sums = _centred(raw.sum(axis=0), n, mixture)
+    squares, sums = centred(raw.sum(axis=0), n, mixture)
     return Statistics(n, sums, squares, float(likelihood.sum()), len(block))
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.errors import BadData, UsageError
+from pivec.mixtures.checks import check_shape
 
 Floats = NDArray[np.floating[Any]]
 
@@ -117,6 +118,20 @@ def regroup(blocks: Iterable[Floats], rows: int) -> Iterator[Floats]:
             held += len(block)
     if held:
         yield waiting[0] if len(waiting) == 1 else np.concatenate(waiting)
+
+
+def numbered_blocks(source: StateSource) -> Iterator[tuple[int, Floats]]:
+    """Yield (number of the first row, block) over the whole source, in blocks of good size."""
+    rows = block_rows(source.n_features)
+    first = 0
+    for block in regroup(source.blocks(rows), rows):
+        check_shape(block, source.n_features)
+        yield first, block
+        first += len(block)
+    if first != source.n_states:
+        raise BadData(
+            f"a source of {source.n_states} states must yield as many rows, but yielded {first}."
+        )
 
 
 def release_pages(block: NDArray[Any]) -> None:

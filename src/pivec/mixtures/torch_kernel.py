@@ -1,0 +1,278 @@
+"""The kernel for graphics cards, in torch: float64 matrix products over large tiles.
+
+Cards have float64 units to spare here, and the form [x², x, 1] is safe in float64, as in the
+NumPy kernel; in float32, let alone tf32, features with spikes would ruin it. Where Triton is at
+hand, passes over states on a card go through the fused kernel of `triton_kernel` instead.
+"""
+
+# mypy: disable-error-code="no-untyped-call"
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from pivec.errors import UsageError
+from pivec.mixtures.checks import FAR, refuse_not_finite
+from pivec.mixtures.fold import Fold
+from pivec.mixtures.mixture import Mixture
+from pivec.mixtures.numpy_kernel import centred, coefficients
+from pivec.mixtures.source import StateSource, numbered_blocks
+from pivec.mixtures.statistics import Statistics
+
+_ROOM = 1 << 28
+"""Bytes that one temporary of a tile may take."""
+_PIECE = 256
+"""Most states of a segment that one product of a batch takes."""
+
+Array = NDArray[np.float64]
+
+
+class TorchKernel:
+    """The kernel on one torch device, "cuda" or "cpu"; see `pivec.mixtures.accumulate.Kernel`.
+
+    Blocks are arrays, or tensors that `hold` brought to the device and checked.
+    """
+
+    def __init__(self, device: str, fused: bool = True) -> None:
+        if device == "cuda" and not torch.cuda.is_available():
+            raise UsageError(
+                'device="cuda" needs a graphics card that torch can use, but there is none; '
+                'use device="cpu".'
+            )
+        self.device = torch.device(device)
+        self.name = f"torch-{device}"
+        self._fused = fused and device == "cuda" and find_spec("triton") is not None
+
+    def hold(self, source: StateSource) -> torch.Tensor | None:
+        """Bring all states to the card, if it is one and has room for them."""
+        if self.device.type != "cuda" or not source.n_states:
+            return None
+        free, _ = torch.cuda.mem_get_info(self.device)
+        held: torch.Tensor | None = None
+        staging: list[tuple[torch.Tensor, torch.cuda.Event]] = []
+        for i, (first, block) in enumerate(numbered_blocks(source)):
+            states = torch.from_numpy(_writeable(block))
+            if held is None:
+                n_bytes = source.n_states * source.n_features * states.element_size()
+                if n_bytes > 0.7 * free:
+                    return None
+                shape = (source.n_states, source.n_features)
+                held = torch.empty(shape, dtype=states.dtype, device=self.device)
+            # Two page-locked buffers: one is filled while the other travels.
+            if len(staging) < 2:
+                room = torch.empty_like(states, pin_memory=True)
+                staging.append((room, torch.cuda.Event()))
+            buffer, done = staging[i % 2]
+            done.synchronize()
+            if states.numel() > buffer.numel():
+                buffer = torch.empty_like(states, pin_memory=True)
+                staging[i % 2] = (buffer, done)
+            page = buffer.view(-1)[: states.numel()].view(states.shape)
+            page.copy_(states)
+            target = held[first : first + len(states)]
+            target.copy_(page, non_blocking=True)
+            done.record()
+        if held is not None:
+            self._check(held, 0)
+        return held
+
+    def take(self, block: Any, rows: NDArray[np.int64]) -> NDArray[Any]:
+        """Give some rows of a block as an array."""
+        if not isinstance(block, torch.Tensor):
+            return np.ascontiguousarray(block[rows])
+        result: NDArray[Any] = block[self._tensor(rows)].cpu().numpy()
+        return result
+
+    def accumulate(
+        self, block: Any, mixture: Mixture, hard: bool = False, first_row: int = 0
+    ) -> Statistics:
+        """Statistics of a block; see `pivec.mixtures.accumulate.accumulate`."""
+        states = self._on_device(block, first_row)
+        if self._fused and not hard and states.dtype == torch.float32:
+            from pivec.mixtures.triton_kernel import fused_statistics
+
+            return fused_statistics(states, mixture)
+        K, D = mixture.means.shape
+        linear, constants = (self._tensor(a) for a in coefficients(mixture))
+        raw = torch.zeros((K, 2 * D), dtype=torch.float64, device=self.device)
+        counts = torch.zeros(K, dtype=torch.float64, device=self.device)
+        density = torch.zeros((), dtype=torch.float64, device=self.device)
+        center, scale = self._tensor(mixture.center), self._tensor(mixture.scale)
+        for _, tile in self._tiles(states, max(2 * D, K)):
+            powers = _powers(tile, center, scale)
+            shares, log_densities = _responsibilities(powers, linear, constants, hard)
+            counts += shares.sum(dim=0)
+            raw.addmm_(shares.T, powers)
+            density += log_densities.sum()
+        flat = torch.cat([raw.view(-1), counts, density[None]]).cpu().numpy()
+        n = flat[2 * K * D : -1]
+        squares, sums = centred(flat[: 2 * K * D].reshape(K, 2 * D), n, mixture)
+        return Statistics(n, sums, squares, float(flat[-1]), len(states))
+
+    def fold_segments(
+        self,
+        into: Fold,
+        block: Any,
+        starts: NDArray[np.int64],
+        owners: NDArray[np.int64],
+        mixture: Mixture,
+        first_row: int = 0,
+    ) -> None:
+        """Fold the segments of a block into their owners; see `Kernel.fold_segments`."""
+        states = self._on_device(block, first_row)
+        K, D = mixture.means.shape
+        linear, constants = (self._tensor(a) for a in coefficients(mixture))
+        center, scale = self._tensor(mixture.center), self._tensor(mixture.scale)
+        means, deviations = self._tensor(mixture.means), self._tensor(np.sqrt(mixture.variances))
+        for first, tile in self._tiles(states, 4 * max(2 * D, K)):
+            powers = _powers(tile, center, scale)
+            shares, _ = _responsibilities(powers, linear, constants, False)
+            last = first + len(tile)
+            s0 = int(np.searchsorted(starts, first, side="right")) - 1
+            s1 = int(np.searchsorted(starts, last, side="left"))
+            # Groups of segments whose sums, (S, K, D), stay within the room.
+            group = max(1, _ROOM // (8 * K * D))
+            for g0 in range(s0, s1, group):
+                g1 = min(g0 + group, s1)
+                local = np.clip(starts[g0 : g1 + 1], first, last) - first
+                counts, sums = self._segment_sums(shares, powers[:, D:], local)
+                sums = (sums - counts[..., None] * means) / deviations
+                whole = bool(starts[g1] <= last)
+                self._fold(into, counts, sums, owners[g0:g1], whole)
+
+    def _segment_sums(
+        self, shares: torch.Tensor, x: torch.Tensor, starts: NDArray[np.int64]
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Σ r (S, K) and Σ r x (S, K, D) of rows starts[s] to starts[s + 1].
+
+        Segments are cut into pieces of equal length, padded with weight zero, so that one
+        batched product does them all.
+        """
+        lengths = np.diff(starts)
+        size = int(min(_PIECE, 1 << max(4, int(np.median(lengths)).bit_length())))
+        n_pieces = -(-lengths // size)
+        segment = np.repeat(np.arange(len(lengths)), n_pieces)
+        within = np.arange(len(segment)) - np.repeat(np.cumsum(n_pieces) - n_pieces, n_pieces)
+        first = starts[segment] + within * size
+        rows = first[:, None] + np.arange(size)
+        inside = rows < starts[segment + 1][:, None]
+        index = self._tensor(np.minimum(rows, len(x) - 1))
+        to = self._tensor(segment)
+        S, K, D = len(lengths), shares.shape[1], x.shape[1]
+        counts = torch.zeros((S, K), dtype=torch.float64, device=self.device)
+        sums = torch.zeros((S, K, D), dtype=torch.float64, device=self.device)
+        step = max(1, _ROOM // (8 * size * max(K, D)))
+        for p in range(0, len(segment), step):
+            piece = slice(p, p + step)
+            weights = shares[index[piece]] * self._tensor(inside[piece])[..., None]
+            counts.index_add_(0, to[piece], weights.sum(dim=1))
+            products = torch.bmm(weights.transpose(1, 2), x[index[piece]])
+            sums.index_add_(0, to[piece], products)
+        return counts, sums
+
+    def _fold(
+        self,
+        into: Fold,
+        counts: torch.Tensor,
+        sums: torch.Tensor,
+        owners: NDArray[np.int64],
+        last_is_whole: bool,
+    ) -> None:
+        """Do what `Fold.add` does on the device; only sums of owners travel back."""
+        counts[0] += self._tensor(into.open_counts)
+        sums[0] += self._tensor(into.open_sums)
+        into.open_counts[:], into.open_sums[:] = 0, 0
+        if not last_is_whole:
+            into.open_counts += counts[-1].cpu().numpy()
+            into.open_sums += sums[-1].cpu().numpy()
+            counts, sums, owners = counts[:-1], sums[:-1], owners[:-1]
+        here, to = np.unique(owners, return_inverse=True)
+        if not len(here):
+            return
+        index = self._tensor(to)
+
+        def add(total: Array, values: torch.Tensor) -> None:
+            small = torch.zeros((len(here), *values.shape[1:]), dtype=values.dtype)
+            added = small.to(self.device).index_add_(0, index, values)
+            total[here] += added.cpu().numpy()
+
+        add(into.counts, counts)
+        add(into.sums, sums)
+        if into.moments:
+            add(into.nn, counts**2)
+            add(into.nf, counts[..., None] * sums)
+            add(into.ff, sums**2)
+
+    def moments(self, block: Any, first_row: int = 0) -> tuple[Array, Array]:
+        """Mean and sum of squared deviations of every column of a block, in float64."""
+        states = self._on_device(block, first_row)
+        D = states.shape[1]
+        mean = torch.zeros(D, dtype=torch.float64, device=self.device)
+        for _, tile in self._tiles(states, D):
+            mean += tile.sum(dim=0, dtype=torch.float64)
+        mean /= len(states)
+        deviation = torch.zeros_like(mean)
+        for _, tile in self._tiles(states, D):
+            deviation += (tile.to(torch.float64) - mean).square_().sum(dim=0)
+        return mean.cpu().numpy(), deviation.cpu().numpy()
+
+    def _on_device(self, block: Any, first_row: int) -> torch.Tensor:
+        """Give the block as a checked tensor of this device."""
+        if isinstance(block, torch.Tensor):
+            return block
+        states = torch.from_numpy(_writeable(block)).to(self.device)
+        self._check(states, first_row)
+        return states
+
+    def _check(self, states: torch.Tensor, first_row: int) -> None:
+        """Refuse NaN and infinity; the sum of x · 0 is zero for anything else."""
+        for first, tile in self._tiles(states, states.shape[1]):
+            if not bool(torch.isfinite(tile).all()):
+                refuse_not_finite(tile.cpu().numpy(), first_row + first)
+
+    def _tiles(self, states: torch.Tensor, width: int) -> Iterator[tuple[int, torch.Tensor]]:
+        """Cut states into tiles for which ``width`` float64 columns fit into the room."""
+        rows = max(1024, _ROOM // (8 * width))
+        for first in range(0, len(states), rows):
+            yield first, states[first : first + rows]
+
+    def _tensor(self, array: NDArray[Any]) -> torch.Tensor:
+        return torch.from_numpy(np.array(array)).to(self.device)
+
+
+def _writeable(block: NDArray[Any]) -> NDArray[Any]:
+    """Give an array that torch takes without a warning; it is only read."""
+    if block.flags.writeable and block.flags.c_contiguous:
+        return block
+    return np.array(block)
+
+
+def _powers(tile: torch.Tensor, center: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+    """Standardise a tile in float64 and give [x², x], shape (n, 2D)."""
+    D = tile.shape[1]
+    powers = torch.empty((len(tile), 2 * D), dtype=torch.float64, device=tile.device)
+    x = powers[:, D:]
+    x.copy_(tile)
+    x.sub_(center).div_(scale).clamp_(-FAR, FAR)
+    torch.mul(x, x, out=powers[:, :D])
+    return powers
+
+
+def _responsibilities(
+    powers: torch.Tensor, linear: torch.Tensor, constants: torch.Tensor, hard: bool
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Responsibilities (n, K) and log-densities (n,), as in the NumPy kernel."""
+    logits = torch.addmm(constants.view(1, -1), powers, linear.T)
+    if hard:
+        top = logits.max(dim=1, keepdim=True).values
+        shares = (logits == top).to(torch.float64)
+        total = shares.sum(dim=1, keepdim=True)
+        return shares.div_(total), (top + total.log()).view(-1)
+    densities = torch.logsumexp(logits, dim=1, keepdim=True)
+    return logits.sub_(densities).exp_(), densities.view(-1)
