@@ -52,7 +52,7 @@ def tsne_map(
     *,
     random_state: int = 0,
     perplexity: float = 30.0,
-    n_iter: int = 750,
+    n_iter: int = 500,
     n_jobs: int | None = None,
 ) -> PolicyMap:
     """Lay policies out in the plane so that neighbours by description are neighbours there.
@@ -126,7 +126,7 @@ def tsne_map_from_distances(
     *,
     random_state: int = 0,
     perplexity: float = 30.0,
-    n_iter: int = 750,
+    n_iter: int = 500,
     n_jobs: int | None = None,
 ) -> PolicyMap:
     """Lay policies out in the plane from their distances alone, where there are no vectors.

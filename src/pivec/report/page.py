@@ -71,6 +71,7 @@ def report_html(report: ReportData) -> str:
     names = report.group_names()
     colours = dict(zip(names, group_colours(len(names)), strict=True))
     picture = to_png(map_figure(report))
+    table, note = policies_html(report, colours)
     parts = {
         "title": shown_text(report.title),
         "environment": shown_text(report.environment),
@@ -83,8 +84,8 @@ def report_html(report: ReportData) -> str:
         "map_png": _data_uri(picture),
         "distances_section": _distances_section(report),
         "travel_section": _travel_section(report, colours),
-        "policies_table": policies_html(report, colours)[0],
-        "policies_note": policies_html(report, colours)[1],
+        "policies_table": table,
+        "policies_note": note,
         "method": _method(report),
         "made": facts_html(report),
         "version": shown_text(report.versions.get("pivec", "")),
