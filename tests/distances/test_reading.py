@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
-from pivec.distances import farthest_pairs, nearest_pairs, travels
+from pivec.characterizations import characterization
+from pivec.distances import farthest_pairs, measure, nearest_pairs, travels
+from pivec.states import VisitedStates
 
 
 def test_pairs_are_those_of_a_full_sort(rng):
@@ -31,3 +34,36 @@ def test_travel_follows_the_steps_of_each_run(rng):
     assert runs[0].steps == (10, 20)
     assert runs[0].total == d[2, 0]
     assert travels(["a", "a"], [1, 2], lambda i, j: 7.0)[0].cumulative.tolist() == [0.0, 7.0]
+
+
+@pytest.mark.parametrize("name", ["supervector", "gaussian"])
+def test_many_policies_by_rows_agree_with_the_whole_matrix(name, rng, monkeypatch):
+    monkeypatch.setattr("pivec.distances.measured._ROWS_BYTES", 8 * 50 * 7)  # seven rows at a time
+    places = rng.normal(size=(50, 3))
+    data = VisitedStates.from_arrays(
+        [[rng.normal(place, 1, (30, 3))] for place in places],
+        groups=[f"run-{i % 5}" for i in range(50)],
+        steps=list(range(50)),
+    )
+    method = characterization(name, **({"n_components": 2} if name == "supervector" else {}))
+    described = method.fit(data).describe(data)
+    all_of_it = measure(method, described, k=4)
+    by_rows = measure(method, described, k=4, whole=10)
+    assert by_rows.matrix is None
+    assert np.array_equal(all_of_it.neighbours, by_rows.neighbours)
+    assert np.allclose(all_of_it.neighbour_distances, by_rows.neighbour_distances)
+    for which in ("nearest", "farthest"):
+        pairs, same = getattr(all_of_it, which), getattr(by_rows, which)
+        assert [pair[:2] for pair in pairs] == [pair[:2] for pair in same]
+    for run, again in zip(all_of_it.travels, by_rows.travels, strict=True):
+        assert run.group == again.group
+        assert np.allclose(run.legs, again.legs)
+    own = np.argsort(all_of_it.matrix + np.diag([np.inf] * 50), axis=1)[:, :4]
+    assert np.array_equal(own, all_of_it.neighbours)
+
+
+def test_one_policy_is_measured(walks):
+    method = characterization("gaussian").fit(walks)
+    measured = measure(method, method.describe(walks[0]))
+    assert measured.neighbours.shape == (1, 0)
+    assert measured.nearest == []

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import heapq
+
 import numpy as np
 from numpy.typing import NDArray
 
 Pair = tuple[int, int, float]
 
 
-def nearest_pairs(distances: NDArray[np.float64], count: int = 10) -> list[Pair]:
+def nearest_pairs(distances: NDArray[np.float64], count: int = 10, *, first: int = 0) -> list[Pair]:
     """Find the ``count`` pairs (i, j, distance) that are closest, nearest first.
+
+    Parameters
+    ----------
+    distances : (m, n) array
+        Rows ``first`` to ``first + m`` of a symmetric matrix, or all of it.
+    count : int
+    first : int
+        Only pairs i < j count, with i from ``first`` on.
 
     Examples
     --------
@@ -17,21 +27,26 @@ def nearest_pairs(distances: NDArray[np.float64], count: int = 10) -> list[Pair]
     >>> nearest_pairs(d, 1), farthest_pairs(d, 1)
     ([(0, 1, 1.0)], [(0, 2, 5.0)])
     """
-    return _pairs(distances, count, 1.0)
+    return _pairs(distances, count, first, 1.0)
 
 
-def farthest_pairs(distances: NDArray[np.float64], count: int = 10) -> list[Pair]:
+def farthest_pairs(
+    distances: NDArray[np.float64], count: int = 10, *, first: int = 0
+) -> list[Pair]:
     """Find the ``count`` pairs (i, j, distance) that are farthest apart, farthest first."""
-    return _pairs(distances, count, -1.0)
+    return _pairs(distances, count, first, -1.0)
 
 
-def _pairs(distances: NDArray[np.float64], count: int, sign: float) -> list[Pair]:
+def _pairs(distances: NDArray[np.float64], count: int, first: int, sign: float) -> list[Pair]:
     """Row by row, so that a large matrix is never copied."""
     best: list[tuple[float, int, int]] = []
-    for i in range(len(distances) - 1):
-        row = sign * distances[i, i + 1 :]
-        some = np.argsort(row, kind="stable")[:count] if len(row) > count else np.arange(len(row))
-        best += [(float(row[j]), i, i + 1 + int(j)) for j in some]
-        if len(best) > 50 * count:
-            best = sorted(best)[:count]
-    return [(i, j, sign * d) for d, i, j in sorted(best)[:count]]
+    for i, row in enumerate(distances, start=first):
+        others = sign * row[i + 1 :]
+        if len(others) > count:
+            some = np.argpartition(others, count)[:count]
+        else:
+            some = np.arange(len(others))
+        best = heapq.nsmallest(
+            count, best + [(float(others[j]), i, i + 1 + int(j)) for j in some.tolist()]
+        )
+    return [(i, j, sign * d) for d, i, j in best]

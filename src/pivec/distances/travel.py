@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,6 +60,6 @@ def travels(
             continue
         stops.sort()
         rows = tuple(row for _, row in stops)
-        legs = np.array([measure(i, j) for i, j in zip(rows[:-1], rows[1:], strict=True)])
+        legs = np.array([measure(i, j) for i, j in pairwise(rows)])
         result.append(Travel(group, rows, tuple(step for step, _ in stops), legs))
     return result

@@ -1,0 +1,121 @@
+"""What is worth knowing of all distances, in memory that does not grow with their number.
+
+Up to some thousand policies the whole matrix is kept. Beyond, it is gone through by rows: each
+policy keeps its nearest others, exactly, and the whole keeps its most notable pairs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pivec.characterizations.base import Characterization
+from pivec.characterizations.descriptions import Descriptions
+from pivec.distances.pairs import Pair, farthest_pairs, nearest_pairs
+from pivec.distances.travel import Travel, travels
+
+# 4000² float64 distances are 128 MB.
+WHOLE = 4000
+_ROWS_BYTES = 128 << 20
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Distances of policies to each other.
+
+    Attributes
+    ----------
+    matrix : (n, n) array or None
+        All distances; None where there are too many policies.
+    neighbours, neighbour_distances : (n, k) arrays
+        The k nearest others of each policy, nearest first.
+    nearest, farthest : list of (i, j, distance)
+        The most notable pairs.
+    travels : list of Travel
+        The distance along each run.
+    """
+
+    matrix: NDArray[np.float64] | None
+    neighbours: NDArray[np.intp]
+    neighbour_distances: NDArray[np.float64]
+    nearest: list[Pair]
+    farthest: list[Pair]
+    travels: list[Travel]
+
+
+def measure(
+    method: Characterization,
+    described: Descriptions,
+    *,
+    k: int = 20,
+    pairs: int = 10,
+    whole: int = WHOLE,
+) -> Measured:
+    """Measure all distances between described policies.
+
+    Parameters
+    ----------
+    method : Characterization
+        Fitted, the one that described them.
+    described : Descriptions
+    k : int
+        Nearest others to keep for each policy.
+    pairs : int
+        Nearest and farthest pairs to keep.
+    whole : int
+        Keep the whole matrix for up to this many policies.
+    """
+    n = len(described)
+    k = min(k, n - 1)
+    if n <= whole:
+        matrix = method.distances(described)
+        return Measured(
+            matrix,
+            *nearest_of_rows(matrix, 0, k),
+            nearest_pairs(matrix, pairs),
+            farthest_pairs(matrix, pairs),
+            travels(described.groups, described.steps, matrix),
+        )
+    rows = max(1, _ROWS_BYTES // (8 * n))
+    found: list[tuple[NDArray[np.intp], NDArray[np.float64]]] = []
+    near: list[Pair] = []
+    far: list[Pair] = []
+    for start in range(0, n, rows):
+        some = np.arange(start, min(start + rows, n))
+        block = method.distances(described.select(some), described)
+        found.append(nearest_of_rows(block, start, k))
+        near += nearest_pairs(block, pairs, first=start)
+        far += farthest_pairs(block, pairs, first=start)
+
+    def distance(i: int, j: int) -> float:
+        return float(method.distances(described.select([i]), described.select([j]))[0, 0])
+
+    return Measured(
+        None,
+        np.concatenate([indices for indices, _ in found]),
+        np.concatenate([distances for _, distances in found]),
+        sorted(near, key=lambda pair: pair[2])[:pairs],
+        sorted(far, key=lambda pair: -pair[2])[:pairs],
+        travels(described.groups, described.steps, distance),
+    )
+
+
+def nearest_of_rows(
+    block: NDArray[np.float64], first: int, k: int
+) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    """Find the k nearest others in rows ``first``, ``first + 1``, ... of a matrix of distances.
+
+    Examples
+    --------
+    >>> nearest_of_rows(np.array([[0.0, 3.0, 1.0], [3.0, 0.0, 2.0]]), 0, 1)
+    (array([[2], [2]]), array([[1.], [2.]]))
+    """
+    others = block.copy()
+    own = np.arange(len(block))
+    others[own, own + first] = np.inf
+    indices = np.argpartition(others, max(k - 1, 0), axis=1)[:, :k]
+    distances = np.take_along_axis(others, indices, axis=1)
+    order = np.lexsort((indices, distances), axis=1)
+    return np.take_along_axis(indices, order, axis=1), np.take_along_axis(distances, order, axis=1)
