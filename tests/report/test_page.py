@@ -71,6 +71,11 @@ def test_page_shows_what_was_compared(report, tmp_path):
     assert "{{" not in page
 
 
+def test_reading_of_the_map_fits_how_it_was_made(make_report):
+    for method, word in (("tsne", "carry no meaning: read"), ("pca", "linear projection")):
+        assert word in report_html(make_report(map_method=method))
+
+
 def test_page_is_the_same_each_time(report):
     assert report_html(report) == report_html(report)
 

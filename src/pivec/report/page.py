@@ -34,6 +34,16 @@ from pivec.report.page_tables import (
 from pivec.report.text import encodable, printable, thousands
 from pivec.report.travel import travel_svg
 
+TSNE_READING = (
+    "On the map, neighbours are policies that behave alike. The space between far-apart clusters, "
+    "the directions and the absolute size carry no meaning: read distances from the heatmap and "
+    "the tables."
+)
+LINEAR_READING = (
+    "With so few policies the map is a linear projection: the length of the way between two points "
+    "is the square root of their distance, or less where two dimensions cannot show all of it. "
+    "Directions carry no meaning."
+)
 # The median over more entries than this is taken from a part of the rows.
 MEDIAN_ROWS = 2000
 
@@ -78,6 +88,7 @@ def report_html(report: ReportData) -> str:
         "summary": _summary(report, n_own),
         "figures": _key_figures(report, n_own),
         "map_about": _about_map(report),
+        "map_reading": LINEAR_READING if report.map_method in ("pca", "mds") else TSNE_READING,
         "map_label": escape(
             f"Map of {n_own} policies in the plane; the table below lists them with their returns."
         ),
