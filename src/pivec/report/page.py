@@ -41,8 +41,8 @@ TSNE_READING = (
 )
 LINEAR_READING = (
     "With so few policies the map is a linear projection: the length of the way between two points "
-    "is the square root of their distance, or less where two dimensions cannot show all of it. "
-    "Directions carry no meaning."
+    "is about the square root of their distance, as far as two dimensions can show it. Directions "
+    "carry no meaning."
 )
 # The median over more entries than this is taken from a part of the rows.
 MEDIAN_ROWS = 2000
