@@ -206,12 +206,13 @@ def describe(
     """Fit a characterization on a store and describe its policies."""
     from pivec import comparison
     from pivec.characterizations import Space
+    from pivec.report.run import Log
     from pivec.states import Store
 
     found = Store.find(store)
     folder = out or found.path.parent
     earlier = None if space is None else Space.load(space)
-    log = comparison.Log(_command(), dict(found.settings))
+    log = Log(_command(), dict(found.settings))
     result = comparison.describe(
         found.load(),
         folder,
@@ -231,9 +232,10 @@ def describe(
 def distances(space: SpaceArgument, out: Out = None) -> None:
     """Measure all distances in a space: distances.csv and distances.png."""
     from pivec import comparison
+    from pivec.report.run import Log
 
     found, folder = _space(space, out)
-    comparison.measure(found, folder, comparison.Log())
+    comparison.measure(found, folder, Log())
     typer.echo(f"Distances: {folder / 'distances.csv'}")
 
 
@@ -241,9 +243,10 @@ def distances(space: SpaceArgument, out: Out = None) -> None:
 def map_(space: SpaceArgument, out: Out = None, seed: Seed = 0) -> None:
     """Lay the policies of a space out in the plane: map.csv and map.png."""
     from pivec import comparison
+    from pivec.report.run import Log
 
     found, folder = _space(space, out)
-    comparison.draw(found, folder, comparison.Log(), seed)
+    comparison.draw(found, folder, Log(), seed)
     typer.echo(f"Map: {folder / 'map.png'}")
 
 
@@ -251,9 +254,10 @@ def map_(space: SpaceArgument, out: Out = None, seed: Seed = 0) -> None:
 def report(space: SpaceArgument, out: Out = None) -> None:
     """Write the page of a space that has been mapped: report.html."""
     from pivec import comparison
+    from pivec.report.run import Log
 
     found, folder = _space(space, out)
-    typer.echo(f"Report: {comparison.write_page(found, folder, comparison.Log())}")
+    typer.echo(f"Report: {comparison.write_page(found, folder, Log())}")
 
 
 @store_app.command()
@@ -329,20 +333,15 @@ def _print_summary(result: Any) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from pivec.distances import farthest_pairs, nearest_pairs, travels
-
     console = Console()
-    described, matrix = result.space.descriptions, result.distances
-    labels = [escape(label) for label in described.labels]
+    measured = result.measured
+    labels = [escape(label) for label in result.labels]
     table = Table("", "policy", "policy", "distance", box=None)
-    for title, pairs in (
-        ("nearest", nearest_pairs(matrix, 3)),
-        ("farthest", farthest_pairs(matrix, 3)),
-    ):
-        for i, j, d in pairs:
+    for title, pairs in (("nearest", measured.nearest), ("farthest", measured.farthest)):
+        for i, j, d in pairs[:3]:
             table.add_row(title, labels[i], labels[j], f"{d:.4g}")
     console.print(table)
-    runs = sorted(travels(described.groups, described.steps, matrix), key=lambda run: -run.total)
+    runs = sorted(measured.travels, key=lambda run: -run.total)
     if runs:
         table = Table("run", "checkpoints", "distance travelled", box=None)
         for run in runs[:10]:

@@ -7,23 +7,18 @@ distances.csv  distances.png  map.csv  map.png  report.html  run.json
 
 from __future__ import annotations
 
-import json
-import platform
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, replace
-from importlib.metadata import PackageNotFoundError, version
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.atomic import atomic_write
 from pivec.characterizations.registry import characterization
 from pivec.characterizations.space import Space
-from pivec.distances import farthest_pairs, nearest_pairs, travels
+from pivec.distances import Measured
+from pivec.distances import measure as measure_all
 from pivec.errors import UsageError
 from pivec.maps import place, tsne_map, tsne_map_from_distances
 from pivec.report import (
@@ -33,62 +28,15 @@ from pivec.report import (
     draw_map,
     write_distances_csv,
     write_map_csv,
+    write_neighbours_csv,
     write_report,
 )
+from pivec.report.run import Log, read_run
 from pivec.states.collect import collect
 from pivec.states.store import Store
 from pivec.states.visited import VisitedStates
 
-STATES, SPACE, RUN = "states", "space", "run.json"
-_PACKAGES = ("pivec", "numpy", "gymnasium", "scikit-learn", "openTSNE", "pyarrow", "numba")
-
-
-@dataclass
-class Log:
-    """What goes into run.json: how the folder was made, stage by stage."""
-
-    command: str = ""
-    settings: dict[str, Any] = field(default_factory=dict)
-    timings: dict[str, float] = field(default_factory=dict)
-
-    @contextmanager
-    def timed(self, stage: str) -> Iterator[None]:
-        """Measure one stage in seconds."""
-        start = time.perf_counter()
-        yield
-        self.timings[stage] = round(time.perf_counter() - start, 3)
-
-    def write(self, folder: Path) -> None:
-        """Write run.json; stages that an earlier command ran are kept."""
-        old = read_run(folder)
-        record = {
-            "command": self.command or old.get("command", ""),
-            "settings": old.get("settings", {}) | self.settings,
-            "versions": versions(),
-            "timings": old.get("timings", {}) | self.timings,
-        }
-        with atomic_write(folder / RUN, "w") as file:
-            json.dump(record, file, indent=1)
-
-
-def read_run(folder: Path) -> dict[str, Any]:
-    """Read run.json of a folder; empty if there is none."""
-    try:
-        record: dict[str, Any] = json.loads((folder / RUN).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return record
-
-
-def versions() -> dict[str, str]:
-    """Versions of everything that the numbers depend on."""
-    found = {"python": platform.python_version()}
-    for package in _PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found
+STATES, SPACE = "states", "space"
 
 
 @dataclass(frozen=True)
@@ -101,15 +49,21 @@ class Comparison:
         Where everything was written.
     space : Space
         The characterization, the descriptions of all policies, and their places on the map.
-    distances : (n_policies, n_policies) array
+    measured : Measured
+        Distances, nearest others, notable pairs, and the distance along each run.
     report : Path
         The page.
     """
 
     folder: Path
     space: Space
-    distances: NDArray[np.float64]
+    measured: Measured
     report: Path
+
+    @property
+    def distances(self) -> NDArray[np.float64] | None:
+        """All distances, (n_policies, n_policies); None where there are too many policies."""
+        return self.measured.matrix
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -172,10 +126,10 @@ def compare(
     result = describe(
         data, folder, log, method, parameters, seed, settings, earlier, progress=progress
     )
-    distances = measure(result, folder, log)
-    result = draw(result, folder, log, seed, distances)
-    report = write_page(result, folder, log, distances)
-    return Comparison(folder, result, distances, report)
+    measured = measure(result, folder, log)
+    result = draw(result, folder, log, seed, measured)
+    report = write_page(result, folder, log, measured)
+    return Comparison(folder, result, measured, report)
 
 
 def describe(
@@ -212,18 +166,29 @@ def describe(
     return result
 
 
-def measure(space: Space, folder: Path, log: Log) -> NDArray[np.float64]:
-    """Measure all distances; write distances.csv and distances.png."""
+def measure(space: Space, folder: Path, log: Log) -> Measured:
+    """Measure all distances; write distances.csv, and distances.png if the matrix fits in one."""
     folder.mkdir(parents=True, exist_ok=True)
     described = space.descriptions
     with log.timed("distances"):
-        distances = space.method.distances(described)
-        write_distances_csv(folder / "distances.csv", described.labels, distances)
-        draw_distances(
-            folder / "distances.png", distances, map_rows(space), subtitle=_subtitle(space)
-        )
+        measured = measure_all(space.method, described)
+        if measured.matrix is None:
+            write_neighbours_csv(
+                folder / "distances.csv",
+                described.labels,
+                measured.neighbours,
+                measured.neighbour_distances,
+            )
+        else:
+            write_distances_csv(folder / "distances.csv", described.labels, measured.matrix)
+            draw_distances(
+                folder / "distances.png",
+                measured.matrix,
+                map_rows(space),
+                subtitle=_subtitle(space),
+            )
     log.write(folder)
-    return distances
+    return measured
 
 
 def draw(
@@ -231,12 +196,12 @@ def draw(
     folder: Path,
     log: Log,
     seed: int = 0,
-    distances: NDArray[np.float64] | None = None,
+    measured: Measured | None = None,
 ) -> Space:
     """Lay the policies out in the plane: map.csv, map.png, and their places in ``space/``."""
     folder.mkdir(parents=True, exist_ok=True)
     with log.timed("map"):
-        positions, how = _positions(space, seed, distances)
+        positions, how = _positions(space, seed, measured)
         result = replace(space, positions=positions)
         result.save(folder / SPACE)
         rows = map_rows(result)
@@ -251,14 +216,14 @@ def write_page(
     space: Space,
     folder: Path,
     log: Log,
-    distances: NDArray[np.float64] | None = None,
+    measured: Measured | None = None,
 ) -> Path:
     """Write report.html from what the other stages left."""
     described = space.descriptions
     if space.positions is None:
         raise UsageError("the policies have no places on a map yet: run `pivec map` first")
     with log.timed("report"):
-        matrix = space.method.distances(described) if distances is None else distances
+        found = measured or measure_all(space.method, described)
         log.write(folder)
         run = read_run(folder)
         rows = map_rows(space)
@@ -268,13 +233,10 @@ def write_page(
             **{name.name: getattr(rows, name.name) for name in fields(rows)},
             return_stds=described.return_stds,
             map_method=str(run["settings"].get("map", "")),
-            distances=matrix,
-            nearest=nearest_pairs(matrix),
-            farthest=farthest_pairs(matrix),
-            travel=[
-                (run.group, list(run.steps), run.cumulative.tolist())
-                for run in travels(described.groups, described.steps, matrix)
-            ],
+            distances=found.matrix,
+            nearest=found.nearest,
+            farthest=found.farthest,
+            travel=[(t.group, t.steps, t.cumulative.tolist()) for t in found.travels],
             settings={key: _text(value) for key, value in run["settings"].items()},
             timings=run["timings"],
             versions=run["versions"],
@@ -312,13 +274,18 @@ def _subtitle(space: Space) -> str:
 
 
 def _positions(
-    space: Space, seed: int, distances: NDArray[np.float64] | None
+    space: Space, seed: int, measured: Measured | None
 ) -> tuple[NDArray[np.float64], str]:
     described = space.descriptions
     points = described.points
     if points is None:
-        matrix = space.method.distances(described) if distances is None else distances
-        made = tsne_map_from_distances(matrix, random_state=seed)
+        found = measured or measure_all(space.method, described)
+        if found.matrix is None:
+            raise UsageError(
+                f"a map of {len(described)} policies needs vectors, which {space.method.name} "
+                "does not give: use supervector, or fewer policies"
+            )
+        made = tsne_map_from_distances(found.matrix, random_state=seed)
         return made.positions, made.method
     if space.positions is None or not space.n_reference:
         made = tsne_map(points, random_state=seed)

@@ -31,9 +31,14 @@ class Progress:
     def __enter__(self) -> Progress:
         if self._show:
             from rich.console import Console
-            from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+            from rich.progress import (
+                BarColumn,
+                MofNCompleteColumn,
+                TextColumn,
+                TimeElapsedColumn,
+                TimeRemainingColumn,
+            )
             from rich.progress import Progress as RichProgress
-            from rich.progress import TimeElapsedColumn, TimeRemainingColumn
 
             bar = RichProgress(
                 TextColumn("{task.description}"),

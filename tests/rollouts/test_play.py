@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -20,7 +22,7 @@ def network(rng, inputs=4, outputs=2, head="categorical"):
     sizes = [inputs, 8, outputs]
     layers = tuple(
         (rng.normal(size=(a, b)).astype(np.float32), rng.normal(size=b).astype(np.float32))
-        for a, b in zip(sizes[:-1], sizes[1:], strict=True)
+        for a, b in pairwise(sizes)
     )
     log_std = np.zeros(outputs, np.float32) if head == "gaussian" else None
     return NetworkPolicy(layers, activation="tanh", head=head, log_std=log_std)

@@ -16,6 +16,7 @@ from pivec.report.tables import (
     read_map_csv,
     write_distances_csv,
     write_map_csv,
+    write_neighbours_csv,
 )
 
 __all__ = [
@@ -28,5 +29,6 @@ __all__ = [
     "read_map_csv",
     "write_distances_csv",
     "write_map_csv",
+    "write_neighbours_csv",
     "write_report",
 ]

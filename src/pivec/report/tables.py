@@ -70,6 +70,38 @@ def write_distances_csv(path: Path, labels: Sequence[str], distances: ArrayLike)
             writer.writerow([name, *map(repr, row.tolist())])
 
 
+def write_neighbours_csv(
+    path: Path, labels: Sequence[str], neighbours: NDArray[np.intp], distances: ArrayLike
+) -> None:
+    """Write the nearest others of each policy, a row a pair, where a matrix would be too large.
+
+    Parameters
+    ----------
+    path : path
+        Replaced when the new file is whole.
+    labels : sequence of str
+    neighbours, distances : (n, k) arrays
+        Row numbers of the nearest others, and how far they are.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "distances.csv"
+    >>> write_neighbours_csv(path, ["a", "b"], np.array([[1], [0]]), [[0.5], [0.5]])
+    >>> print(path.read_text())
+    label,neighbour,distance
+    a,b,0.5
+    b,a,0.5
+    """
+    names = [encodable(label) for label in labels]
+    rows = zip(names, neighbours.tolist(), np.asarray(distances).tolist(), strict=True)
+    with atomic_write(path, "w") as file:
+        writer = csv.writer(file)
+        writer.writerow(["label", "neighbour", "distance"])
+        for name, others, far in rows:
+            writer.writerows([name, names[j], repr(d)] for j, d in zip(others, far, strict=True))
+
+
 def read_distances_csv(path: Path) -> tuple[list[str], Array]:
     """Read what `write_distances_csv` wrote.
 

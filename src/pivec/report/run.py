@@ -1,0 +1,66 @@
+"""How a folder of results was made: command, settings, versions and timings, in run.json."""
+
+from __future__ import annotations
+
+import json
+import platform
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from pivec.atomic import atomic_write
+
+RUN = "run.json"
+_PACKAGES = ("pivec", "numpy", "gymnasium", "scikit-learn", "openTSNE", "pyarrow", "numba")
+
+
+@dataclass
+class Log:
+    """What goes into run.json: how the folder was made, stage by stage."""
+
+    command: str = ""
+    settings: dict[str, Any] = field(default_factory=dict)
+    timings: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def timed(self, stage: str) -> Iterator[None]:
+        """Measure one stage in seconds."""
+        start = time.perf_counter()
+        yield
+        self.timings[stage] = round(time.perf_counter() - start, 3)
+
+    def write(self, folder: Path) -> None:
+        """Write run.json; stages that an earlier command ran are kept."""
+        old = read_run(folder)
+        record = {
+            "command": self.command or old.get("command", ""),
+            "settings": old.get("settings", {}) | self.settings,
+            "versions": versions(),
+            "timings": old.get("timings", {}) | self.timings,
+        }
+        with atomic_write(folder / RUN, "w") as file:
+            json.dump(record, file, indent=1)
+
+
+def read_run(folder: Path) -> dict[str, Any]:
+    """Read run.json of a folder; empty if there is none."""
+    try:
+        record: dict[str, Any] = json.loads((folder / RUN).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return record
+
+
+def versions() -> dict[str, str]:
+    """Versions of everything that the numbers depend on."""
+    found = {"python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
