@@ -40,6 +40,10 @@ Policies = Annotated[
 ]
 Episodes = Annotated[int, typer.Option(help="Episodes each policy plays.", min=1)]
 Seed = Annotated[int, typer.Option(help="Everything random follows from it.", min=0)]
+Actions = Annotated[bool, typer.Option("--actions", help="Keep the actions too.")]
+KeepPolicies = Annotated[
+    bool, typer.Option("--policies", help="Keep the policies too, where they are networks.")
+]
 Deterministic = Annotated[
     bool, typer.Option("--deterministic", help="Take each policy's likeliest action.")
 ]
@@ -118,6 +122,8 @@ def compare(
             metavar="DIR", help="Place the policies in this earlier space, without fitting again."
         ),
     ] = None,
+    actions: Actions = False,
+    keep_policies: KeepPolicies = False,
     deterministic: Deterministic = False,
     env_arg: EnvArg = None,
     max_steps: MaxSteps = None,
@@ -143,13 +149,17 @@ def compare(
         space=space,
         progress=not quiet,
         command=_command(),
+        actions=actions,
+        keep_policies=keep_policies,
         deterministic=deterministic,
         env_kwargs=_pairs(env_arg, "--env-arg"),
         max_steps=max_steps,
         n_envs=n_envs,
     )
     if not quiet:
-        _print_summary(result)
+        from pivec.report.console import print_summary
+
+        print_summary(result.labels, result.measured)
     typer.echo(f"Report: {result.report}")
 
 
@@ -160,7 +170,8 @@ def collect(
     out: Annotated[Path, typer.Option(metavar="STORE", help="The store to write or go on with.")],
     episodes: Episodes = 100,
     seed: Seed = 0,
-    actions: Annotated[bool, typer.Option("--actions", help="Keep the actions too.")] = False,
+    actions: Actions = False,
+    keep_policies: KeepPolicies = False,
     deterministic: Deterministic = False,
     env_arg: EnvArg = None,
     max_steps: MaxSteps = None,
@@ -178,6 +189,7 @@ def collect(
         store=out,
         env_kwargs=_pairs(env_arg, "--env-arg"),
         actions=actions,
+        keep_policies=keep_policies,
         deterministic=deterministic,
         n_envs=n_envs,
         max_steps=max_steps,
@@ -263,21 +275,10 @@ def report(space: SpaceArgument, out: Out = None) -> None:
 @store_app.command()
 def ls(store: Annotated[Path, typer.Argument(metavar="STORE")]) -> None:
     """List the policies of a store."""
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
+    from pivec.report.console import print_store
     from pivec.states import Store
 
-    found = Store.find(store)
-    table = Table("policy", "group", "step", "episodes", "states", "mean return", box=None)
-    for row in found.rows.values():
-        step = "" if row["step"] is None else str(row["step"])
-        numbers = (step, str(row["episodes"]), str(row["states"]), f"{row['mean_return']:.4g}")
-        table.add_row(escape(row["label"]), escape(row["group"]), *numbers)
-    console = Console()
-    console.print(f"{escape(str(found.settings.get('environment', '')))}, {len(found)} policies")
-    console.print(table)
+    print_store(Store.find(store))
 
 
 @store_app.command()
@@ -325,28 +326,6 @@ def _pairs(pairs: list[str] | None, option: str) -> dict[str, Any]:
 
 def _command() -> str:
     return shlex.join(["pivec", *sys.argv[1:]])
-
-
-def _print_summary(result: Any) -> None:
-    """The few facts that answer "do these behave differently, and by how much"."""
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
-    console = Console()
-    measured = result.measured
-    labels = [escape(label) for label in result.labels]
-    table = Table("", "policy", "policy", "distance", box=None)
-    for title, pairs in (("nearest", measured.nearest), ("farthest", measured.farthest)):
-        for i, j, d in pairs[:3]:
-            table.add_row(title, labels[i], labels[j], f"{d:.4g}")
-    console.print(table)
-    runs = sorted(measured.travels, key=lambda run: -run.total)
-    if runs:
-        table = Table("run", "checkpoints", "distance travelled", box=None)
-        for run in runs[:10]:
-            table.add_row(escape(run.group), str(len(run.rows)), f"{run.total:.4g}")
-        console.print(table)
 
 
 def main() -> None:

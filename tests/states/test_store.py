@@ -227,3 +227,16 @@ def test_two_processes_cannot_write_at_once(tmp_path):
     store = pivec.Store(tmp_path)
     with store.writing(), pytest.raises(PivecError, match="another process is writing"):
         collect(tmp_path, {"new": lean})
+
+
+def test_policies_are_kept_on_request(tmp_path):
+    weights = np.ones((4, 2), np.float32), np.zeros(2, np.float32)
+    network = pivec.policies.NetworkPolicy((weights,), activation="tanh", head="categorical")
+    policies = {"net": network, "random": "random"}
+    kept = collect(tmp_path / "kept", policies, keep_policies=True)
+    assert kept.select(["net"]).policy(0).fingerprint == network.fingerprint
+    with pytest.raises(UsageError, match=r"'random' itself is not kept.*--policies"):
+        kept.policy(1)
+    with pytest.raises(UsageError, match="collect with --policies"):
+        collect(tmp_path / "not", policies).policy(0)
+    assert pivec.collect("CartPole-v1", policies, episodes=1).policy(0) is network

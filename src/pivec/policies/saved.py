@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from pivec.atomic import atomic_write
 from pivec.errors import BadPolicyFile, PivecError, UsageError
 from pivec.policies.network import NetworkPolicy
 
@@ -66,15 +66,8 @@ def save_policy(
     content = safetensors.numpy.save(tensors, metadata)
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".", delete=False) as file:
-        try:
-            file.write(content)
-            file.close()
-            Path(file.name).chmod(0o644)
-            Path(file.name).replace(path)
-        except BaseException:
-            Path(file.name).unlink(missing_ok=True)
-            raise
+    with atomic_write(path) as file:
+        file.write(content)
 
 
 def read_policy(data: bytes, name: str = "the file") -> tuple[NetworkPolicy, dict[str, Any]]:

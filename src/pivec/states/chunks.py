@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,10 +12,13 @@ from numpy.typing import NDArray
 Arrays = tuple[NDArray[np.float32], NDArray[Any] | None]
 
 
-class Picked(Sequence[Arrays]):
-    """Some policies of a sequence."""
+T = TypeVar("T")
 
-    def __init__(self, base: Sequence[Arrays], numbers: list[int]) -> None:
+
+class Picked(Sequence[T]):
+    """Some entries of a sequence, each fetched when it is needed."""
+
+    def __init__(self, base: Sequence[T], numbers: list[int]) -> None:
         self._base, self._numbers = base, numbers
 
     def __len__(self) -> int:

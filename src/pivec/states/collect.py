@@ -31,6 +31,7 @@ def collect(
     features: Features | None = None,
     feature_names: Sequence[str] | None = None,
     actions: bool = False,
+    keep_policies: bool = False,
     deterministic: bool = False,
     n_envs: int | None = None,
     max_steps: int | None = None,
@@ -63,6 +64,9 @@ def collect(
         Names for what ``features`` gives.
     actions : bool
         Keep the actions too.
+    keep_policies : bool
+        Keep the policies in the store beside their states, where they are networks: for
+        characterizations that look at parameters or ask for actions. In memory they are at hand.
     deterministic : bool
         Let policies take the mode instead of sampling.
     n_envs : int, optional
@@ -101,8 +105,10 @@ def collect(
         played = _play(environment, named, settings, progress)
         records = [played[i] for i in range(len(named))]
         chunks = [record.arrays for record in records]
-        return assemble(records, chunks, names, environment.name, actions)
-    kept = Store(store, _identity(environment, settings), names)
+        actors = [one.policy for one in named]
+        return assemble(records, chunks, names, environment.name, actions, actors)
+    identity = _identity(environment, settings) | {"policies": keep_policies}
+    kept = Store(store, identity, names)
     with kept.writing():
         missing = [one for one in named if not _is_kept(kept, one)]
         try:
@@ -150,6 +156,7 @@ def _record(played: PlayedPolicy) -> PolicyRecord:
         np.array([episode.terminated for episode in episodes]),
         np.array([episode.truncated for episode in episodes]),
         np.concatenate(moves) if moves else None,
+        played.named.policy,
     )
 
 

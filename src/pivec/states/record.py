@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.policies.policy import PolicyInfo
+from pivec.policies.policy import Policy, PolicyInfo
 from pivec.states.chunks import Arrays
 from pivec.states.visited import VisitedStates
 
@@ -26,6 +26,7 @@ class PolicyRecord:
     terminated: NDArray[np.bool_]
     truncated: NDArray[np.bool_]
     actions: NDArray[Any] | None = None
+    policy: Policy | None = None
 
     @property
     def arrays(self) -> Arrays:
@@ -39,8 +40,9 @@ def assemble(
     feature_names: Sequence[str],
     environment: str,
     has_actions: bool,
+    actors: Sequence[Policy | None],
 ) -> VisitedStates:
-    """Put records together; their states and actions come from ``chunks``."""
+    """Put records together; their arrays come from ``chunks``, the policies from ``actors``."""
     lengths = np.concatenate([np.diff(record.episode_starts) for record in records])
     return VisitedStates(
         chunks,
@@ -54,4 +56,5 @@ def assemble(
         feature_names=feature_names,
         environment=environment,
         has_actions=has_actions,
+        actors=actors,
     )

@@ -17,6 +17,10 @@ import numpy as np
 
 from pivec.atomic import atomic_write
 from pivec.errors import BadStore, PivecError, UsageError
+from pivec.policies.network import NetworkPolicy
+from pivec.policies.policy import Policy
+from pivec.policies.saved import read_policy as read_network
+from pivec.policies.saved import save_policy
 from pivec.states.arrow import read_policy, write_policy
 from pivec.states.chunks import Arrays
 from pivec.states.record import PolicyRecord, assemble
@@ -103,6 +107,8 @@ class Store:
         """Keep one policy; its file appears when it is whole."""
         file = _file_name(record.info.label)
         try:
+            if isinstance(record.policy, NetworkPolicy) and self.settings.get("policies"):
+                save_policy(record.policy, (self.path / file).with_suffix(".safetensors"))
             write_policy(self.path / file, record)
             self._enter(file, record)
             if time.monotonic() - self._written > _SECONDS:
@@ -182,6 +188,7 @@ class Store:
             self.feature_names,
             str(self.settings.get("environment", "")),
             bool(self.settings.get("actions", False)),
+            _KeptPolicies(files),
         )
 
     def verify(self) -> list[str]:
@@ -246,6 +253,20 @@ class _Mapped(Sequence[Arrays]):
         return read_policy(self._files[i]).arrays
 
 
+class _KeptPolicies(Sequence[Policy | None]):
+    """The policies beside their states, read when they are needed; None where not kept."""
+
+    def __init__(self, files: list[Path]) -> None:
+        self._files = [file.with_suffix(".safetensors") for file in files]
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    def __getitem__(self, i: Any) -> Any:
+        file = self._files[i]
+        return read_network(file.read_bytes(), file.name)[0] if file.exists() else None
+
+
 def load(path: str | Path, *, verify: bool = True) -> VisitedStates:
     """Load a store from disk: its states are mapped, not read.
 
@@ -263,7 +284,7 @@ def load(path: str | Path, *, verify: bool = True) -> VisitedStates:
 def _without_states(record: PolicyRecord) -> PolicyRecord:
     """Keep only copies of the small arrays, so that the map can be closed."""
     small = ("episode_starts", "returns", "seeds", "terminated", "truncated")
-    copies = {name: np.array(getattr(record, name)) for name in small}
+    copies: dict[str, Any] = {name: np.array(getattr(record, name)) for name in small}
     return PolicyRecord(record.info, states=record.states[:0].copy(), **copies)
 
 

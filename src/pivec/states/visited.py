@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pivec.errors import BadData, UsageError
-from pivec.policies.policy import PolicyInfo
+from pivec.policies.policy import Policy, PolicyInfo
 from pivec.states.chunks import Arrays, Picked, SomeEpisodes, joined_blocks
 
 
@@ -35,6 +35,8 @@ class VisitedStates:
     feature_names : sequence of str
     environment : str
     has_actions : bool
+    actors : sequence of Policy or None, optional
+        The policies themselves, where they are kept.
 
     Examples
     --------
@@ -60,8 +62,10 @@ class VisitedStates:
         feature_names: Sequence[str],
         environment: str = "",
         has_actions: bool = False,
+        actors: Sequence[Policy | None] | None = None,
     ) -> None:
         self._chunks = chunks
+        self._actors = actors
         self._flat: NDArray[np.float32] | None = None
         self.episode_starts = _frozen(episode_starts, np.int64)
         self.policy_starts = _frozen(policy_starts, np.int64)
@@ -202,6 +206,16 @@ class VisitedStates:
             return None
         return np.concatenate([actions for _, actions in self._chunks if actions is not None])
 
+    def policy(self, number: int) -> Policy:
+        """Return one policy itself, for descriptions that ask it or look at its parameters."""
+        actor = None if self._actors is None else self._actors[number]
+        if actor is None:
+            raise UsageError(
+                f"the policy {self.labels[number]!r} itself is not kept with its states: collect "
+                "with --policies (from Python keep_policies=True); only networks can be kept"
+            )
+        return actor
+
     def policy_states(self, policy: int) -> NDArray[np.float32]:
         """States of one policy, without touching those of the others."""
         return self._chunks[policy][0]
@@ -334,6 +348,7 @@ class VisitedStates:
             feature_names=self.feature_names,
             environment=self.environment,
             has_actions=self.has_actions,
+            actors=None if self._actors is None else Picked(self._actors, policies),
         )
 
     def _local_starts(self, policy: int) -> NDArray[np.int64]:

@@ -1,0 +1,41 @@
+"""Short tables on the terminal; text from files is shown literally."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from pivec.distances import Measured
+from pivec.states import Store
+
+
+def print_summary(labels: Sequence[str], measured: Measured) -> None:
+    """Print the few facts that tell whether policies behave differently, and by how much."""
+    console = Console()
+    names = [escape(label) for label in labels]
+    table = Table("", "policy", "policy", "distance", box=None)
+    for title, pairs in (("nearest", measured.nearest), ("farthest", measured.farthest)):
+        for i, j, distance in pairs[:3]:
+            table.add_row(title, names[i], names[j], f"{distance:.4g}")
+    console.print(table)
+    if not measured.travels:
+        return
+    table = Table("run", "checkpoints", "distance travelled", box=None)
+    for run in sorted(measured.travels, key=lambda run: -run.total)[:10]:
+        table.add_row(escape(run.group), str(len(run.rows)), f"{run.total:.4g}")
+    console.print(table)
+
+
+def print_store(store: Store) -> None:
+    """Print the policies of a store, a row each."""
+    console = Console()
+    console.print(f"{escape(str(store.settings.get('environment', '')))}, {len(store)} policies")
+    table = Table("policy", "group", "step", "episodes", "states", "mean return", box=None)
+    for row in store.rows.values():
+        step = "" if row["step"] is None else str(row["step"])
+        numbers = (step, str(row["episodes"]), str(row["states"]), f"{row['mean_return']:.4g}")
+        table.add_row(escape(row["label"]), escape(row["group"]), *numbers)
+    console.print(table)
