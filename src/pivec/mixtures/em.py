@@ -107,7 +107,7 @@ def run_em(
     ``run`` is changed in place, one whole pass at a time, so that an interruption leaves it
     usable.
     """
-    previous = -np.inf
+    previous = run.history[-1] if run.history else -np.inf
     while len(run.history) < max_iter and not run.converged:
         statistics = passes(run.mixture)
         value = statistics.mean_log_likelihood

@@ -20,6 +20,12 @@ from pivec.progress import Progress
 
 _SEEDING = 16_384
 """States among which k-means++ looks for seeds."""
+_LLOYD = 10
+"""Lloyd steps of a quick start."""
+_TRIAL = 10
+"""Passes of EM over the subsample after which starts are compared."""
+_WARM_TOL, _WARM_PASSES = 1e-4, 200
+"""Stopping rule of EM on the subsample."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +80,7 @@ def fit_mixture(
     random_state: int | np.random.Generator = 0,
     init: Literal["kmeans++", "kmeans"] = "kmeans++",
     warm_start: bool = True,
-    n_init: int = 1,
+    n_init: int | None = None,
     tol: float = 1e-3,
     max_iter: int = 100,
     variance_floor: float = 1e-6,
@@ -98,8 +104,10 @@ def fit_mixture(
     warm_start : bool
         Start, and run EM, on a subsample before the passes over everything. Without it k-means
         and EM see all states from the first step, as in the paper (with ``init="kmeans"``).
-    n_init : int
-        Starts; the one with the best likelihood is continued.
+    n_init : int or None
+        Starts, 4 with a warm start and 1 without unless said otherwise. With a warm start each
+        has ten passes of EM on the subsample, and the best is continued; without, the best of
+        that many whole fits is returned.
     tol, max_iter : float, int
         Passes over all states end when the mean log-likelihood changes by less than ``tol``.
     variance_floor : float
@@ -128,6 +136,7 @@ def fit_mixture(
     array([0.5, 0.5])
     """
     source = as_source(states)
+    n_init = (4 if warm_start else 1) if n_init is None else n_init
     _check(source, n_components, init, n_init, tol, max_iter, variance_floor, subsample)
     if on_interrupt not in ("raise", "return"):
         raise UsageError(f'on_interrupt must be "raise" or "return", but is {on_interrupt!r}.')
@@ -203,7 +212,7 @@ def _start(passes: Passes, settings: _Settings, init: str) -> Mixture:
         settings.look.center,
         settings.look.scale,
         settings.rng,
-        lloyd_steps=20 if init == "kmeans++" else 300,
+        lloyd_steps=_LLOYD if init == "kmeans++" else 300,
         variance_floor=settings.variance_floor,
     )
 
@@ -211,17 +220,16 @@ def _start(passes: Passes, settings: _Settings, init: str) -> Mixture:
 def _best_start(
     passes: Passes, settings: _Settings, init: str, n_init: int, bar: Progress
 ) -> EMRun:
-    """Run EM on the subsample from several starts and give the best."""
-    best: EMRun | None = None
+    """Run EM on the subsample: shortly from each start, to a tight tolerance from the best."""
+    runs = []
     for i in range(n_init):
         bar.note(f"start {i + 1} of {n_init}")
-        run = EMRun(_start(passes, settings, init))
-        _run(run, passes, settings, 1e-4, 200)
-        if best is None or run.history[-1] > best.history[-1]:
-            best = run
-    if best is None:
-        raise UsageError(f"n_init must be at least 1, but is {n_init}.")
-    return best
+        runs.append(EMRun(_start(passes, settings, init)))
+        if n_init > 1:
+            _run(runs[-1], passes, settings, _WARM_TOL, _TRIAL)
+    best = runs[0] if n_init == 1 else max(runs, key=lambda run: run.history[-1])
+    bar.note("the best start, on the subsample")
+    return _run(best, passes, settings, _WARM_TOL, _WARM_PASSES)
 
 
 def _check(

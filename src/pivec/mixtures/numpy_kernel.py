@@ -50,7 +50,7 @@ def _blas() -> Any:
 
 
 @contextmanager
-def _single_threaded_blas() -> Iterator[None]:
+def single_threaded_blas() -> Iterator[None]:
     """One BLAS thread a worker: BLAS's own threads inside small products only wait."""
     controller = _blas()
     if controller is None:
@@ -111,7 +111,7 @@ def centred(raw: Array, counts: Array, mixture: Mixture) -> tuple[Array, Array]:
 
 def _in_tiles(n_rows: int, work: Callable[[int, int, int], None]) -> None:
     """Call ``work(i, first, last)`` for every tile of rows, on all workers."""
-    with _single_threaded_blas():
+    with single_threaded_blas():
         run_tasks(lambda i: work(i, i * _TILE, min((i + 1) * _TILE, n_rows)), -(-n_rows // _TILE))
 
 
@@ -151,7 +151,7 @@ def fold_segments(
     linear, constants = coefficients(mixture)
     K, D = mixture.means.shape
     deviations = np.sqrt(mixture.variances)
-    with _single_threaded_blas():
+    with single_threaded_blas():
         for first in range(0, len(block), _TILE):
             last = min(first + _TILE, len(block))
             check_finite(block[first:last], first_row + first)

@@ -143,13 +143,12 @@ def release_pages(block: NDArray[Any]) -> None:
     owner: Any = block
     while isinstance(owner, np.ndarray) and not isinstance(owner, np.memmap):
         owner = owner.base
-    if not isinstance(owner, np.memmap) or owner.mode != "r" or not block.size:
+    if not isinstance(owner, np.memmap) or owner.mode != "r" or not block.flags.c_contiguous:
         return
     pages = getattr(owner, "_mmap", None)
     if not isinstance(pages, mmap.mmap) or not hasattr(pages, "madvise"):
         return
-    base = np.frombuffer(pages, dtype=np.uint8)
-    low, high = np.lib.array_utils.byte_bounds(block)
-    start = (low - base.ctypes.data) // mmap.PAGESIZE * mmap.PAGESIZE
-    stop = min(high - base.ctypes.data, base.size)
-    pages.madvise(mmap.MADV_DONTNEED, start, stop - start)
+    offset = block.ctypes.data - np.frombuffer(pages, dtype=np.uint8).ctypes.data
+    start = offset // mmap.PAGESIZE * mmap.PAGESIZE
+    if block.nbytes:
+        pages.madvise(mmap.MADV_DONTNEED, start, offset - start + block.nbytes)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from pivec.mixtures.em import maximise
 from pivec.mixtures.mixture import Mixture
+from pivec.mixtures.numpy_kernel import single_threaded_blas
 from pivec.mixtures.source import Floats
 from pivec.mixtures.statistics import Statistics
 
@@ -29,26 +30,34 @@ def plus_plus(points: Array, n_clusters: int, rng: np.random.Generator) -> NDArr
     n = len(points)
     trials = 2 + int(np.log(n_clusters))
     norms = np.einsum("ij,ij->i", points, points)
+    columns = np.ascontiguousarray(points.T)
     seeds = np.empty(n_clusters, dtype=np.int64)
     seeds[0] = rng.integers(n)
+    nearest = np.full(n, np.inf)
 
-    def squared_distances(rows: NDArray[np.int64]) -> Array:
-        products = points[rows] @ points.T
-        distances: Array = norms[rows, None] + norms - 2 * products
-        return np.maximum(distances, 0, out=distances)
+    def reduced_distances(rows: NDArray[np.int64]) -> Array:
+        """Squared distances to the nearest seed if each of these rows were one too."""
+        distances: Array = points[rows] @ columns
+        distances *= -2
+        distances += norms
+        distances += norms[rows, None]
+        np.maximum(distances, 0, out=distances)
+        np.minimum(distances, nearest, out=distances)
+        return distances
 
-    nearest = squared_distances(seeds[:1])[0]
-    for k in range(1, n_clusters):
-        cumulative = np.cumsum(nearest)
-        draws = rng.random(trials)
-        if cumulative[-1] <= 0:  # every state lies on a seed already
-            seeds[k] = rng.integers(n)
-            continue
-        candidates = np.searchsorted(cumulative, draws * cumulative[-1], side="right")
-        candidates = np.minimum(candidates, n - 1)
-        reduced = np.minimum(squared_distances(candidates), nearest)
-        best = int(reduced.sum(axis=1).argmin())
-        seeds[k], nearest = candidates[best], reduced[best]
+    with single_threaded_blas():
+        nearest = reduced_distances(seeds[:1])[0]
+        for k in range(1, n_clusters):
+            cumulative = np.cumsum(nearest)
+            draws = rng.random(trials)
+            if cumulative[-1] <= 0:  # every state lies on a seed already
+                seeds[k] = rng.integers(n)
+                continue
+            candidates = np.searchsorted(cumulative, draws * cumulative[-1], side="right")
+            candidates = np.minimum(candidates, n - 1)
+            reduced = reduced_distances(candidates)
+            best = int(reduced.sum(axis=1).argmin())
+            seeds[k], nearest = candidates[best], reduced[best]
     return seeds
 
 
