@@ -119,6 +119,27 @@ def test_debug_shows_the_traceback(tmp_path):
     assert "Traceback" in done.stderr
 
 
+def test_ctrl_c_keeps_what_was_collected(run, tmp_path, monkeypatch):
+    import pivec.states.store as store
+
+    written = []
+
+    def stop_after_two(path, record):
+        if len(written) == 2:
+            raise KeyboardInterrupt
+        written.append(record.info.label)
+        return store_policy(path, record)
+
+    store_policy = store.write_policy
+    monkeypatch.setattr(store, "write_policy", stop_after_two)
+    done = run("collect", "CartPole-v1", "random:4", "--episodes", 2, "--out", "s", code=130)
+    assert "the same command goes on" in done.err
+    monkeypatch.setattr(store, "write_policy", store_policy)
+    assert set(pivec.Store(tmp_path / "s")) == set(written)
+    run("collect", "CartPole-v1", "random:4", "--episodes", 2, "--out", "s")
+    assert len(pivec.Store(tmp_path / "s")) == 4
+
+
 def test_a_damaged_store_fails_with_1(run, tmp_path):
     run("collect", "CartPole-v1", "random", "--episodes", 2, "--out", "s")
     file = next((tmp_path / "s").glob("*.arrow"))

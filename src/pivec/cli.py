@@ -335,16 +335,18 @@ def main() -> None:
     try:
         code = app(args=arguments, prog_name="pivec", standalone_mode=False)
     except KeyboardInterrupt:
-        code = 130
-        typer.echo(
-            "pivec: stopped; what was collected is kept, the same command goes on from there",
-            err=True,
-        )
+        code = _stopped()
     except Exception as error:  # the last line of defence: a sentence, not a traceback
         if debug:
             raise
         code = _explain(error)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _stopped() -> int:
+    message = "pivec: stopped; what was collected is kept, the same command goes on from there"
+    typer.echo(message, err=True)
+    return 130
 
 
 def _explain(error: Exception) -> int:
@@ -354,8 +356,8 @@ def _explain(error: Exception) -> int:
     if isinstance(error, PivecError):
         typer.echo(f"pivec: {error}", err=True)
         return error.exit_code
-    if type(error).__name__ == "Abort":
-        return 130
+    if type(error).__name__ == "Abort":  # what the parser makes of Ctrl-C
+        return _stopped()
     typer.echo(
         f"pivec: unexpected {type(error).__name__}: {error} (run again with --debug for details)",
         err=True,

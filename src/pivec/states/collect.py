@@ -115,6 +115,8 @@ def collect(
             _play(environment, missing, settings, progress, kept)
         except PivecError as error:
             done = sum(one.info.label in kept for one in named)
+            if not done:
+                raise
             raise type(error)(
                 f"{error} ({done} of {len(named)} policies are kept in {kept.path}; the same "
                 "command goes on from there)"
