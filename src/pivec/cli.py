@@ -26,6 +26,8 @@ app = typer.Typer(
 store_app = typer.Typer(help="Look into stores of states.", no_args_is_help=True)
 app.add_typer(store_app, name="store")
 
+_STOPPED = 130  # the exit code after Ctrl-C, which the parser may hand over as such
+
 Env = Annotated[
     str,
     typer.Argument(metavar="ENV", help="A Gymnasium environment: CartPole-v1, module:Name-v0."),
@@ -335,18 +337,15 @@ def main() -> None:
     try:
         code = app(args=arguments, prog_name="pivec", standalone_mode=False)
     except KeyboardInterrupt:
-        code = _stopped()
+        code = _STOPPED
     except Exception as error:  # the last line of defence: a sentence, not a traceback
         if debug:
             raise
         code = _explain(error)
+    if code == _STOPPED:
+        message = "pivec: stopped; what was collected is kept, the same command goes on from there"
+        typer.echo(message, err=True)
     sys.exit(code if isinstance(code, int) else 0)
-
-
-def _stopped() -> int:
-    message = "pivec: stopped; what was collected is kept, the same command goes on from there"
-    typer.echo(message, err=True)
-    return 130
 
 
 def _explain(error: Exception) -> int:
@@ -357,7 +356,7 @@ def _explain(error: Exception) -> int:
         typer.echo(f"pivec: {error}", err=True)
         return error.exit_code
     if type(error).__name__ == "Abort":  # what the parser makes of Ctrl-C
-        return _stopped()
+        return _STOPPED
     typer.echo(
         f"pivec: unexpected {type(error).__name__}: {error} (run again with --debug for details)",
         err=True,
