@@ -82,7 +82,7 @@ class Supervector(Characterization):
         max_episodes: int | None = None,
         init: Literal["kmeans++", "kmeans"] = "kmeans++",
         warm_start: bool = True,
-        n_init: int = 1,
+        n_init: int | None = None,
         tol: float = 1e-3,
         max_iter: int = 100,
         variance_floor: float = 1e-6,
