@@ -55,7 +55,7 @@ class Supervector(Characterization):
     Examples
     --------
     >>> rng = np.random.default_rng(0)
-    >>> walks = [[rng.normal(place, 1, (50, 2))] for place in (0, 0, 5)]
+    >>> walks = [[rng.normal(place, 1, (50, 2))] for place in (0, 0, 2)]
     >>> data = VisitedStates.from_arrays(walks)
     >>> d = Supervector(n_components=2).fit(data).distances(data)
     >>> bool(d[0, 2] > 10 * d[0, 1])
