@@ -94,10 +94,12 @@ class TorchKernel:
     ) -> Statistics:
         """Statistics of a block; see `pivec.mixtures.accumulate.accumulate`."""
         states = self._on_device(block, first_row)
-        if self._fused and not hard and states.dtype == torch.float32:
-            from pivec.mixtures.triton_kernel import fused_statistics
+        if self._fused:
+            from pivec.mixtures import triton_kernel
 
-            return fused_statistics(states, mixture)
+            if triton_kernel.fits(mixture):
+                result: Statistics = triton_kernel.fused_statistics(states, mixture, hard)
+                return result
         K, D = mixture.means.shape
         linear, constants = (self._tensor(a) for a in coefficients(mixture))
         raw = torch.zeros((K, 2 * D), dtype=torch.float64, device=self.device)
@@ -231,7 +233,7 @@ class TorchKernel:
         return states
 
     def _check(self, states: torch.Tensor, first_row: int) -> None:
-        """Refuse NaN and infinity; the sum of x · 0 is zero for anything else."""
+        """Refuse NaN and infinity."""
         for first, tile in self._tiles(states, states.shape[1]):
             if not bool(torch.isfinite(tile).all()):
                 refuse_not_finite(tile.cpu().numpy(), first_row + first)
@@ -258,8 +260,8 @@ def _powers(tile: torch.Tensor, center: torch.Tensor, scale: torch.Tensor) -> to
     D = tile.shape[1]
     powers = torch.empty((len(tile), 2 * D), dtype=torch.float64, device=tile.device)
     x = powers[:, D:]
-    x.copy_(tile)
-    x.sub_(center).div_(scale).clamp_(-FAR, FAR)
+    torch.sub(tile, center, out=x)
+    x.div_(scale).clamp_(-FAR, FAR)
     torch.mul(x, x, out=powers[:, :D])
     return powers
 
@@ -274,5 +276,6 @@ def _responsibilities(
         shares = (logits == top).to(torch.float64)
         total = shares.sum(dim=1, keepdim=True)
         return shares.div_(total), (top + total.log()).view(-1)
-    densities = torch.logsumexp(logits, dim=1, keepdim=True)
-    return logits.sub_(densities).exp_(), densities.view(-1)
+    log_shares = torch.log_softmax(logits, dim=1)
+    densities = logits[:, 0] - log_shares[:, 0]
+    return log_shares.exp_(), densities
