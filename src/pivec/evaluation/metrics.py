@@ -1,0 +1,174 @@
+"""The paper's three metrics of a characterization, from matrices of distances (Section 6.2).
+
+Only pairs of different policies count: the upper triangle without the diagonal. With fewer than
+three policies there is no relation between distances to judge, and all three are NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pivec.errors import BadData, UsageError
+
+Array = NDArray[np.float64]
+FEWEST_POLICIES = 3
+
+
+def return_correlation(distances: ArrayLike, mean_returns: ArrayLike) -> float:
+    """Pearson correlation of distances with the differences of the policies' mean returns.
+
+    Parameters
+    ----------
+    distances : (n, n) array
+    mean_returns : (n,) array
+
+    Returns
+    -------
+    float
+        NaN where it has no meaning: a mean return is not known, or all distances, or all
+        differences of returns, are the same.
+
+    Examples
+    --------
+    >>> d = [[0, 1, 2], [1, 0, 1], [2, 1, 0]]
+    >>> return_correlation(d, [0.0, 5.0, 10.0])
+    1.0
+    """
+    d = _checked(distances)
+    returns = np.asarray(mean_returns, dtype=np.float64)
+    if returns.shape != (len(d),):
+        raise UsageError(
+            f"expected one mean return for each of the {len(d)} policies, but got shape "
+            f"{returns.shape}"
+        )
+    if len(d) < FEWEST_POLICIES or not np.isfinite(returns).all():
+        return float("nan")
+    return _pearson(_pairs(d), _pairs(np.abs(returns[:, None] - returns[None, :])))
+
+
+def min_max(distances: ArrayLike) -> Array:
+    """Shift and scale distances to [0, 1], by the least and the largest of the whole matrix.
+
+    NaN everywhere if all are the same: then nothing is relative to anything.
+
+    Examples
+    --------
+    >>> min_max([[0, 4], [4, 0]])
+    array([[0., 1.],
+           [1., 0.]])
+    """
+    d = _checked(distances)
+    low, high = (float(d.min()), float(d.max())) if d.size else (0.0, 0.0)
+    if low == high:
+        return np.full_like(d, np.nan)
+    # Scaled first: the difference of huge distances may be too large for a float.
+    largest = max(abs(low), abs(high))
+    result: Array = (d / largest - low / largest) / (high / largest - low / largest)
+    return result
+
+
+def distance_error(distances: ArrayLike, anchor: ArrayLike) -> float:
+    """Mean relative difference from the anchor's distances, in percent, both normalised.
+
+    Pairs whose normalised distance is 0 in the anchor have no relative error and are left out.
+
+    Parameters
+    ----------
+    distances, anchor : (n, n) arrays
+        Of the same policies in the same order. The anchor is the distance with the most data.
+
+    Returns
+    -------
+    float
+        NaN if no pair is left, or if one of the matrices is constant.
+
+    Examples
+    --------
+    >>> anchor = np.array([[0, 2, 4], [2, 0, 4], [4, 4, 0]])
+    >>> distance_error(10 * anchor, anchor)
+    0.0
+    >>> distance_error([[0, 3, 4], [3, 0, 4], [4, 4, 0]], anchor)  # 50 %, 0 and 0
+    16.666...
+    """
+    d, truth = min_max(distances), min_max(anchor)
+    if d.shape != truth.shape:
+        raise UsageError(
+            f"expected distances of the anchor's {len(truth)} policies, but these are of {len(d)}"
+        )
+    if len(d) < FEWEST_POLICIES:
+        return float("nan")
+    values, true = _pairs(d), np.abs(_pairs(truth))
+    kept = true != 0.0  # NaN is kept: a constant matrix has no error that is known
+    if not kept.any():
+        return float("nan")
+    return float(100.0 * np.mean(np.abs(values[kept] - _pairs(truth)[kept]) / true[kept]))
+
+
+def distance_variance(repetitions: Sequence[ArrayLike]) -> float:
+    """Mean coefficient of variation of the normalised distances over repetitions.
+
+    For each pair the standard deviation (of the repetitions themselves, not an estimate for
+    more) over the mean; pairs whose mean is 0 are left out.
+
+    Parameters
+    ----------
+    repetitions : sequence of (n, n) arrays
+        Distances of the same policies from other draws of the data.
+
+    Returns
+    -------
+    float
+        NaN with fewer than two repetitions, if no pair is left, or if a matrix is constant.
+
+    Examples
+    --------
+    >>> d = np.array([[0, 2, 4], [2, 0, 4], [4, 4, 0]])
+    >>> distance_variance([d, 3 * d])
+    0.0
+    """
+    matrices = [min_max(matrix) for matrix in repetitions]
+    shapes = {matrix.shape for matrix in matrices}
+    if len(shapes) > 1:
+        raise UsageError(
+            "expected distances of the same policies in every repetition, but there are "
+            + " and ".join(str(shape[0]) for shape in sorted(shapes))
+        )
+    if len(matrices) < 2 or len(matrices[0]) < FEWEST_POLICIES:
+        return float("nan")
+    values = np.stack([_pairs(matrix) for matrix in matrices])
+    means = values.mean(axis=0)
+    kept = means != 0.0
+    if not kept.any():
+        return float("nan")
+    return float(np.mean(values[:, kept].std(axis=0) / means[kept]))
+
+
+def _checked(distances: ArrayLike) -> Array:
+    d = np.asarray(distances, dtype=np.float64)
+    if d.ndim != 2 or d.shape[0] != d.shape[1]:
+        raise UsageError(f"distances must be a square matrix, but have shape {d.shape}")
+    if not np.isfinite(d).all():
+        raise BadData(
+            f"distances must be finite, but {int((~np.isfinite(d)).sum())} of {d.size} are not: "
+            "look for policies whose states are constant or huge"
+        )
+    return d
+
+
+def _pairs(matrix: Array) -> Array:
+    return np.asarray(matrix[np.triu_indices(len(matrix), k=1)])
+
+
+def _pearson(a: Array, b: Array) -> float:
+    if np.ptp(a) == 0.0 or np.ptp(b) == 0.0:
+        return float("nan")
+    # Scaled first, so that squares of very large or very small distances stay in range.
+    a, b = a / np.abs(a).max(), b / np.abs(b).max()
+    a, b = a - a.mean(), b - b.mean()
+    norm = float(np.linalg.norm(a) * np.linalg.norm(b))
+    if norm == 0.0:
+        return float("nan")
+    return float(np.clip(a @ b / norm, -1.0, 1.0))

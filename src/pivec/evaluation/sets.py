@@ -1,0 +1,188 @@
+"""The sets of policies that characterizations are tried on, and what tells one from another."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pivec.errors import UsageError
+from pivec.evaluation.metrics import FEWEST_POLICIES
+from pivec.policies.policy import Policy
+from pivec.states.record import PolicyRecord
+from pivec.states.store import Store
+from pivec.states.visited import VisitedStates
+
+Given = VisitedStates | str | Path
+
+
+@dataclass(frozen=True)
+class PolicySet:
+    """The policies of one store.
+
+    Attributes
+    ----------
+    label : str
+        Its name in tables: the path, or a number.
+    environment : str
+        Sets of one environment are averaged; the label where it is not known.
+    identity : str
+        A digest of all its data: the same states, the same identity.
+    data : VisitedStates
+    path : Path or None
+        The store, where there is one on disk.
+    """
+
+    label: str
+    environment: str
+    identity: str
+    data: VisitedStates
+    path: Path | None = None
+
+    @property
+    def mean_returns(self) -> NDArray[np.float64]:
+        """Mean return of each policy over all its trajectories."""
+        return self.data.mean_returns
+
+    @property
+    def fewest(self) -> int:
+        """Trajectories of the policy that has the fewest."""
+        return int(np.diff(self.data.policy_starts).min())
+
+
+def policy_sets(
+    stores: Given | Sequence[Given] | Mapping[str, Given], largest: int
+) -> list[PolicySet]:
+    """Open all stores; each must have ``largest`` trajectories of every policy.
+
+    Examples
+    --------
+    >>> data = VisitedStates.from_arrays([[[[0.0]], [[1.0]]]] * 3)
+    >>> [one.label for one in policy_sets([data], largest=2)]
+    ['set 1']
+    """
+    if isinstance(stores, Mapping):
+        labels: list[str | None] = [str(label) for label in stores]
+        given: list[Given] = list(stores.values())
+    else:
+        given = [stores] if isinstance(stores, VisitedStates | str | Path) else list(stores)
+        labels = [None] * len(given)
+    if not given:
+        raise UsageError("expected at least one store of states to evaluate on, but got none")
+    result = [
+        _opened(one, label, number)
+        for number, (one, label) in enumerate(zip(given, labels, strict=True), start=1)
+    ]
+    _check_different(result)
+    for one in result:
+        _check_size(one, largest)
+    return result
+
+
+def write_set(data: VisitedStates, folder: Path) -> Path:
+    """Write states in memory as a store, so that another process can map them."""
+    settings = {"environment": data.environment, "actions": data.has_actions, "policies": True}
+    store = Store(folder, settings, data.feature_names)
+    with store.writing():
+        for number in range(data.n_policies):
+            store.add(_record(data, number))
+    return folder
+
+
+def _record(data: VisitedStates, number: int) -> PolicyRecord:
+    one = data[number]
+    return PolicyRecord(
+        one.policies[0],
+        one.policy_states(0),
+        one.episode_starts,
+        one.returns,
+        one.seeds,
+        one.terminated,
+        one.truncated,
+        one.actions,
+        _actor(data, number),
+    )
+
+
+def _actor(data: VisitedStates, number: int) -> Policy | None:
+    try:
+        return data.policy(number)
+    except UsageError:  # not kept: a method that needs it will say so
+        return None
+
+
+def _opened(given: Given, label: str | None, number: int) -> PolicySet:
+    if isinstance(given, VisitedStates):
+        name = label or f"set {number}"
+        return PolicySet(name, given.environment or name, _digest_of_data(given), given)
+    if not isinstance(given, str | Path):
+        raise UsageError(
+            f"a store is a path or VisitedStates, but got {type(given).__name__}: use "
+            "`pivec.collect` or `pivec.load`"
+        )
+    name = label or str(given)
+    store = Store.find(given)
+    data = store.load()  # verifies the checksums that the identity is made of
+    return PolicySet(name, data.environment or name, _digest_of_store(store), data, store.path)
+
+
+def _digest_of_store(store: Store) -> str:
+    digest = hashlib.sha256()
+    for label, row in store.rows.items():
+        for part in (label, row["sha256"], row.get("fingerprint", "")):
+            digest.update(f"{part}\0".encode("utf-8", "backslashreplace"))
+    return digest.hexdigest()
+
+
+def _digest_of_data(data: VisitedStates) -> str:
+    digest = hashlib.sha256()
+    for info in data.policies:
+        text = f"{info.label}\0{info.group}\0{info.step}\0{info.fingerprint}\0"
+        digest.update(text.encode("utf-8", "backslashreplace"))
+    facts: tuple[NDArray[Any], ...] = (
+        data.episode_starts,
+        data.policy_starts,
+        data.returns,
+        data.terminated,
+        data.truncated,
+    )
+    for array in facts:
+        digest.update(np.ascontiguousarray(array).data)
+    for number in range(data.n_policies):
+        digest.update(np.ascontiguousarray(data.policy_states(number)).data)
+        if data.has_actions and (actions := data[number].actions) is not None:
+            digest.update(np.ascontiguousarray(actions).data)
+    return digest.hexdigest()
+
+
+def _check_different(sets: Sequence[PolicySet]) -> None:
+    for i, one in enumerate(sets):
+        for other in sets[:i]:
+            if one.label == other.label or one.identity == other.identity:
+                raise UsageError(
+                    f"the stores {other.label!r} and {one.label!r} are the same: give each set of "
+                    "policies once"
+                )
+
+
+def _check_size(one: PolicySet, largest: int) -> None:
+    n = one.data.n_policies
+    if n < FEWEST_POLICIES:
+        raise UsageError(
+            f"{one.label} holds {n} {'policy' if n == 1 else 'policies'}, but an evaluation "
+            f"compares distances of at least {FEWEST_POLICIES}: collect more policies"
+        )
+    if one.fewest < largest:
+        counts = np.diff(one.data.policy_starts)
+        policy = one.data.labels[int(counts.argmin())]
+        raise UsageError(
+            f"{one.label} has {one.fewest} trajectories of {policy!r}, but {largest} are to be "
+            f"drawn of every policy: collect more into a new store, best {2 * largest} "
+            f"(`pivec collect ENV POLICY... --episodes {2 * largest} --out STORE`), or ask for "
+            f"sizes up to {one.fewest}"
+        )

@@ -1,0 +1,104 @@
+"""An evaluation as tables: CSV with every unit, Markdown and terminal with the averages."""
+
+from __future__ import annotations
+
+import csv
+import os
+from dataclasses import astuple, fields
+
+from pivec.atomic import atomic_write
+from pivec.evaluation.result import Evaluation, Row, Summary, plain
+
+HEADINGS = (
+    "method",
+    "trajectories",
+    "correlation ↑",
+    "error % ↓",
+    "variance ↓",
+    "seconds",
+    "peak MB",
+)
+
+
+def write_csv(evaluation: Evaluation, path: str | os.PathLike[str]) -> None:
+    """Write all rows; numbers that are not known are empty."""
+    with atomic_write(path, "w") as file:
+        writer = csv.writer(file)
+        writer.writerow([field.name for field in fields(Row)])
+        for row in evaluation.rows:
+            writer.writerow([_cell(value) for value in astuple(row)])
+
+
+def markdown(evaluation: Evaluation) -> str:
+    """Return a table for each environment, then notes and problems."""
+    lines = ["# Evaluation", ""]
+    for environment in evaluation.environments:
+        lines += [f"## {_escaped(environment)}", "", _line(HEADINGS)]
+        lines.append("| --- |" + " ---: |" * (len(HEADINGS) - 1))
+        rows = [row for row in evaluation.summary() if row.environment == environment]
+        lines += [_line(_cells(row)) for row in rows]
+        lines.append("")
+    if evaluation.notes:
+        lines += [*(_escaped(note) for note in evaluation.notes), ""]
+    if evaluation.problems:
+        lines += ["## Problems", ""]
+        for method, store, why in evaluation.problems:
+            lines.append(f"- {_escaped(method)} on {_escaped(store)}: {_escaped(why)}")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def print_evaluation(evaluation: Evaluation) -> None:
+    """Print the averages on the terminal, and what went wrong."""
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    console = Console()
+    for environment in evaluation.environments:
+        rows = [row for row in evaluation.summary() if row.environment == environment]
+        table = Table(title=escape(environment), title_justify="left", box=None)
+        table.add_column(HEADINGS[0])
+        for heading in HEADINGS[1:]:
+            table.add_column(heading, justify="right", no_wrap=True)
+        previous = ""
+        for row in rows:
+            cells = _cells(row)
+            # A method is named once, above its sizes.
+            table.add_row(escape("" if row.method == previous else cells[0]), *cells[1:])
+            previous = row.method
+        console.print(table)
+    for note in evaluation.notes:
+        console.print(escape(note), style="dim")
+    for method, store, why in evaluation.problems:
+        console.print(f"[red]failed[/red] {escape(method)} on {escape(store)}: {escape(why)}")
+
+
+def _cells(row: Summary) -> list[str]:
+    correlation = row.correlation.text(3) if row.done else "failed"
+    if 0 < row.done < row.asked:
+        correlation += f" ({row.done} of {row.asked})"
+    return [
+        row.method,
+        str(row.size),
+        correlation,
+        row.error.text(3),
+        row.variance.text(3),
+        row.seconds.text(3),
+        plain(row.peak_mb, 3),
+    ]
+
+
+def _line(cells: list[str] | tuple[str, ...]) -> str:
+    return "| " + " | ".join(_escaped(cell) for cell in cells) + " |"
+
+
+def _escaped(text: str) -> str:
+    """Keep text inside its cell."""
+    return " ".join(text.split()).replace("\\", "\\\\").replace("|", "\\|")
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, float):
+        return "" if value != value else repr(value)  # noqa: PLR0124  (NaN)
+    return str(value).encode("utf-8", "backslashreplace").decode("utf-8")
