@@ -8,10 +8,9 @@ both are compared in environment steps a second.
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 
-from measure import in_process, write_section
+from measure import in_process, serve, write_section
 
 DATA = Path(__file__).parent / "data" / "cartpole_ppo"
 POLICIES, EPISODES = 100, 100
@@ -162,10 +161,5 @@ PARTS = {
     "lanes:sync": lambda: lanes("sync"),
 }
 
-if __name__ == "__main__":
-    import sys
-
-    if len(sys.argv) > 2 and sys.argv[1] == "--part":
-        print(json.dumps(PARTS[sys.argv[2]]()))
-    else:
-        main()
+if __name__ == "__main__" and not serve(PARTS):
+    main()
