@@ -1,0 +1,20 @@
+"""All benchmarks, one after another; each writes its section of RESULTS.md."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+SCRIPTS = ("rollouts.py", "mixture.py", "distances.py", "tsne.py")
+
+
+def main() -> None:
+    for name in sys.argv[1:] or SCRIPTS:
+        print(f"== {name}", flush=True)
+        subprocess.run([sys.executable, str(HERE / name)], check=True)
+
+
+if __name__ == "__main__":
+    main()
