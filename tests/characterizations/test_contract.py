@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 import numpy as np
 import pytest
+from behaviours import PLACES, make_behaviours, with_policies
 from sklearn.base import clone
 
 import pivec
@@ -12,12 +15,49 @@ from pivec.errors import BadData, BadStore, UsageError
 from pivec.states import VisitedStates
 
 # Small enough for the data of these tests; otherwise defaults.
-SMALL = {"supervector": {"n_components": 4}}
+SMALL = {
+    "supervector": {"n_components": 4},
+    "discretization": {"bins": 4},
+    "transitions": {"bins": 2},
+    "mmd": {"n_frequencies": 128},
+    "sliced-wasserstein": {"n_directions": 32, "n_quantiles": 16},
+}
+# The same names with other arguments, which keep the same contract.
+VARIANTS = [
+    ("supervector", {"n_components": 4, "adapt": "mw"}),
+    ("supervector", {"n_components": 4, "adapt": "mwv"}),
+    ("gaussian", {"covariance": "full"}),
+    ("mmd", {"n_frequencies": 128, "of": "state-actions"}),
+    ("mmd", {"n_frequencies": 128, "of": "transitions"}),
+    ("sliced-wasserstein", {"n_directions": 32, "n_quantiles": 16, "of": "state-actions"}),
+    ("sliced-wasserstein", {"n_directions": 32, "n_quantiles": 16, "of": "transitions", "p": 1}),
+    ("terminal-state", {"standardise": True}),
+    ("trajectories", {"standardise": True, "max_episodes": None, "max_steps": None}),
+]
+TORCH = {"discriminator", "encoder", "skill-discriminator", "trajectory-encoder", "state-actions"}
 
 
-@pytest.fixture(params=names())
+def _cases():
+    for name, settings in [(name, SMALL.get(name, {})) for name in names()] + VARIANTS:
+        missing = name in TORCH and find_spec("torch") is None
+        told = "-".join(
+            [name, *(str(settings[k]) for k in ("adapt", "covariance", "of") if k in settings)]
+        )
+        yield pytest.param(
+            (name, settings), id=told, marks=pytest.mark.skipif(missing, reason="needs torch")
+        )
+
+
+@pytest.fixture(params=_cases())
 def method(request):
-    return characterization(request.param, **SMALL.get(request.param, {}))
+    name, settings = request.param
+    return characterization(name, **settings)
+
+
+@pytest.fixture
+def walks(behaviours):
+    """Here the walks have actions, policies and returns, so that every method can run."""
+    return behaviours
 
 
 def test_fit_returns_self_and_leaves_the_parameters_alone(method, walks):
@@ -76,12 +116,126 @@ def test_order_of_policies_is_only_their_order(method, walks):
     assert np.allclose(method.distances(walks.select(order)), d[np.ix_(order, order)])
 
 
-def test_order_of_states_does_not_matter(method, walks, rng):
-    shuffled = VisitedStates.from_arrays(
-        [[rng.permutation(walks.policy_states(i))] for i in range(len(walks))]
+# Where each is blind: data changed only in that way are described as before.
+#   order      the same states, in any order
+#   episodes   the same episodes, in any order
+#   actions    the same states, with other actions
+#   states     other states and actions of the same policies, and the same returns
+#   path       another way to the same end
+BLIND = {
+    "supervector": "order",
+    "gaussian": "order",
+    "discretization": "order",
+    "mmd": "order",
+    "sliced-wasserstein": "order",
+    "discriminator": "order",
+    "skill-discriminator": "order",
+    "transitions": "episodes",
+    "trajectories": "actions",
+    "encoder": "actions",
+    "trajectory-encoder": "returns",
+    "state-actions": "returns",
+    "terminal-state": "path",
+    "returns": "states",
+    "actions": "states",
+    "parameters": "states",
+}
+
+
+def _changed(data, how, rng):
+    """The same data but for one respect."""
+    everything = [list(data[i].episodes()) for i in range(len(data))]
+    states, actions = everything, [_actions(data, i) for i in range(len(data))]
+    returns = [data[i].returns for i in range(len(data))]
+    if how == "order":
+        states = [_cut(rng.permutation(np.concatenate(some)), some) for some in states]
+    elif how == "episodes":
+        states, actions = ([some[::-1] for some in part] for part in (states, actions))
+    elif how == "actions":
+        actions = [[1 - move for move in some] for some in actions]
+    elif how == "returns":
+        returns = [some + 100 for some in returns]
+    elif how == "states":
+        states = [[e + rng.normal(size=e.shape) for e in some] for some in states]
+        actions = [[1 - move for move in some] for some in actions]
+    elif how == "path":
+        states = [[np.append(e[:-1] + 1, e[-1:], axis=0) for e in some] for some in states]
+    return make_behaviours(
+        PLACES,
+        states=states,
+        actions=actions,
+        returns=returns,
+        policies=[data.policy(i) for i in range(len(data))],
     )
+
+
+def _actions(data, i):
+    moves = data[i].lengths - 1
+    return np.split(data[i].actions, np.cumsum(moves)[:-1])
+
+
+def _cut(states, like):
+    return np.split(states, np.cumsum([len(episode) for episode in like])[:-1])
+
+
+def test_each_is_blind_where_it_should_be(method, walks, rng):
+    how = BLIND[method.name]
+    if how == "order" and getattr(method, "of", "states") != "states":
+        how = "episodes"
     method.fit(walks)
-    assert np.allclose(method.distances(shuffled), method.distances(walks), rtol=1e-5, atol=1e-9)
+    d = method.distances(walks)
+    assert np.allclose(
+        method.distances(_changed(walks, how, rng)), d, rtol=1e-4, atol=1e-6 * d.max()
+    )
+
+
+# What each must see: data of which only this is changed have other distances.
+SEES = {
+    "transitions": "order",
+    "trajectories": "order",
+    "terminal-state": "order",
+    "encoder": "order",
+    "trajectory-encoder": "actions",
+    "state-actions": "actions",
+    "returns": "returns of one",
+    "actions": "policies",
+    "parameters": "policies",
+}
+
+
+def test_each_sees_what_it_should(method, walks, rng):
+    """The policies 0 and 3 are alike; after the change they are not."""
+    how = SEES.get(method.name, "states")
+    if getattr(method, "of", "states") != "states":
+        how = {"state-actions": "actions", "transitions": "order"}[method.of]
+    alike = make_behaviours(
+        PLACES,
+        states=[list(walks[0 if i == 3 else i].episodes()) for i in range(6)],
+        actions=[_actions(walks, 0 if i == 3 else i) for i in range(6)],
+        returns=[walks[0 if i == 3 else i].returns for i in range(6)],
+        policies=[walks.policy(0 if i == 3 else i) for i in range(6)],
+    )
+    if how in ("order", "actions", "states"):
+        changed = _changed(alike, how, rng)
+    elif how == "policies":
+        changed = with_policies(alike, [alike.policy((i + 1) % 6) for i in range(6)])
+    else:
+        changed = _changed(alike, "returns", rng)
+    both = _mixed(alike, changed, 3)
+    d = method.fit(both).distances(both)
+    assert method.distances(alike)[0, 3] < 1e-3 * d[0, 3]
+
+
+def _mixed(data, other, number):
+    """``data`` with one policy of ``other``."""
+    rows = [other if i == number else data for i in range(len(data))]
+    return make_behaviours(
+        PLACES,
+        states=[list(some[i].episodes()) for i, some in enumerate(rows)],
+        actions=[_actions(some, i) for i, some in enumerate(rows)],
+        returns=[some[i].returns for i, some in enumerate(rows)],
+        policies=[some.policy(i) for i, some in enumerate(rows)],
+    )
 
 
 def test_policies_not_seen_in_fit_are_described(method, walks):
@@ -109,17 +263,54 @@ def test_one_policy_is_enough(method, walks):
 
 
 def test_two_identical_policies_have_distance_zero(method, walks):
-    episodes = list(walks[0].episodes())
-    twice = VisitedStates.from_arrays([episodes, episodes])
+    twice = make_behaviours(
+        [0.0, 0.0],
+        states=[list(walks[0].episodes())] * 2,
+        actions=[_actions(walks, 0)] * 2,
+        returns=[walks[0].returns] * 2,
+        policies=[walks.policy(0)] * 2,
+    )
     assert method.fit(twice).distances(twice).max() < 1e-9  # float32 sums end differently
 
 
 def test_constant_features_are_defined(method, walks):
     flat = [[np.pad(e, ((0, 0), (0, 1))) for e in walks[i].episodes()] for i in range(6)]
-    data = VisitedStates.from_arrays(flat)
+    data = make_behaviours(PLACES, states=flat)
     d = method.fit(data).distances(data)
     assert np.isfinite(d).all()
     assert d[0, 2] > 0
+
+
+def test_one_short_episode_each_is_enough(method):
+    data = make_behaviours(PLACES, episodes=1, length=3)
+    d = method.fit(data).distances(data)
+    assert np.isfinite(d).all()
+
+
+def test_discrete_states_are_defined(method, rng):
+    """States of a Discrete space come one-hot."""
+    eye = np.eye(4, dtype=np.float32)
+    states = [
+        [eye[rng.choice(4, size=50, p=np.roll([0.7, 0.1, 0.1, 0.1], i))] for _ in range(3)]
+        for i in range(6)
+    ]
+    data = make_behaviours(PLACES, states=states)
+    d = method.fit(data).distances(data)
+    assert np.isfinite(d).all()
+    # A component a state: means have nowhere to go, and only weights tell how often.
+    assert d[0, 1] > 0 or getattr(method, "adapt", "") == "m"
+
+
+def test_data_without_what_a_method_needs_is_refused(method, walks):
+    bare = VisitedStates.from_arrays([list(walks[i].episodes()) for i in range(6)])
+    remedy = {"actions": "--actions", "policies": "--policies", "returns": "give returns="}
+    for need in method.needs:
+        with pytest.raises(UsageError, match=f"{method.name} .*{remedy[need]}"):
+            method.fit(bare)
+        with pytest.raises(UsageError, match=f"{method.name} .*{remedy[need]}"):
+            clone(method).fit(walks).describe(bare)
+    if not method.needs:
+        assert len(method.fit(bare).describe(bare)) == 6
 
 
 def test_mistakes_are_named(method, walks):
@@ -127,7 +318,7 @@ def test_mistakes_are_named(method, walks):
         method.describe(walks)
     method.fit(walks)
     with pytest.raises(BadData, match=r"3 features, but these have 1"):
-        method.describe(VisitedStates.from_arrays([[[[0.0]]]]))
+        method.describe(make_behaviours([0.0], features=1))
     with pytest.raises(UsageError, match="expected VisitedStates or Descriptions"):
         method.distances(np.zeros((2, 2)))
 

@@ -2,11 +2,14 @@
 
 base.py           the contract: fit, describe, distances, save
 descriptions.py   what describe returns: one row a policy
+ragged.py         rows of different lengths in it
 registry.py       the names, and `characterization(name, ...)` that makes one
+views.py          what is described: states, (state, action) or (state, next state)
 pairwise.py       distances between all rows of two sets, in closed form
-supervector.py    adapted means of a background mixture (the paper's own)
-gaussian.py       one Gaussian a policy
+cells.py          sparse histograms and the distances between them
 space.py          a fitted characterization on disk, with the policies it has described
+
+One file for each characterization, named after it: see `names()`.
 """
 
 from pivec.characterizations.base import Characterization

@@ -28,8 +28,14 @@ class Characterization(BaseEstimator):
     formula: ClassVar[str]
     feature_names_: tuple[str, ...]
 
+    @property
+    def needs(self) -> frozenset[str]:
+        """What the data must hold beside states: any of "actions", "policies" and "returns"."""
+        return frozenset()
+
     def fit(self, data: VisitedStates) -> Self:
         """Learn what all descriptions share; return self."""
+        self._check_has(data)
         self.feature_names_ = data.feature_names
         self._fit(data)
         return self
@@ -43,6 +49,7 @@ class Characterization(BaseEstimator):
                 f"features, but these have {data.n_features}: describe policies of the same "
                 "environment, with the same features"
             )
+        self._check_has(data)
         vectors, points, arrays = self._describe(data)
         return Descriptions(self.name, data.policies, vectors, points, arrays, **summarise(data))
 
@@ -107,6 +114,24 @@ class Characterization(BaseEstimator):
     def _check_fitted(self) -> None:
         if not hasattr(self, "feature_names_"):
             raise UsageError(f"this {self.name} is not fitted yet: call fit(data) first")
+
+    def _check_has(self, data: VisitedStates) -> None:
+        if "actions" in self.needs and not data.has_actions:
+            raise UsageError(
+                f"{self.name} needs the actions that the policies took, but only their states were "
+                "kept: collect with --actions (from Python actions=True)"
+            )
+        if "returns" in self.needs and np.isnan(data.returns).any():
+            unknown = data.labels[int(np.isnan(data.mean_returns).argmax())]
+            raise UsageError(
+                f"{self.name} needs the return of every episode, but those of {unknown!r} are not "
+                "known: collect the states with pivec, or give returns= to from_arrays"
+            )
+        if "policies" in self.needs:
+            try:
+                data.policy(0)
+            except UsageError as error:
+                raise UsageError(f"{self.name} looks at the policies themselves: {error}") from None
 
     def _described(self, what: VisitedStates | Descriptions) -> Descriptions:
         if isinstance(what, VisitedStates):

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pivec.characterizations.ragged import join_rows, take_rows
 from pivec.errors import UsageError
 from pivec.policies.policy import PolicyInfo
 from pivec.states.visited import VisitedStates
@@ -29,7 +30,8 @@ class Descriptions:
         Vectors whose squared Euclidean distance is the distance, where there are such: for
         nearest neighbours, t-SNE and archives of other libraries.
     arrays : mapping of arrays with one row a policy
-        What the distance needs beside these.
+        What the distance needs beside these. Rows of different lengths are packed, see
+        `pivec.characterizations.ragged`.
     mean_returns, return_stds : (n_policies,) arrays
     n_episodes, n_states : (n_policies,) int arrays
     """
@@ -70,7 +72,7 @@ class Descriptions:
             tuple(self.policies[i] for i in index),
             None if self.vectors is None else self.vectors[index],
             None if self.points is None else self.points[index],
-            {name: values[index] for name, values in self.arrays.items()},
+            take_rows(self.arrays, index),
             *(getattr(self, name)[index] for name in SUMMARY),
         )
 
@@ -83,7 +85,7 @@ class Descriptions:
             self.policies + other.policies,
             _join(self.vectors, other.vectors),
             _join(self.points, other.points),
-            {name: np.concatenate([self.arrays[name], other.arrays[name]]) for name in self.arrays},
+            join_rows(self.arrays, other.arrays),
             *(np.concatenate([getattr(self, name), getattr(other, name)]) for name in SUMMARY),
         )
 

@@ -1,29 +1,41 @@
-"""One diagonal Gaussian a policy, compared by the KL divergence both ways."""
+"""One Gaussian a policy, diagonal or full, compared by the KL divergence both ways."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pivec.characterizations.base import Characterization
 from pivec.characterizations.descriptions import Descriptions
-from pivec.characterizations.pairwise import symmetric_kl_diagonal
+from pivec.characterizations.pairwise import symmetric_kl_diagonal, symmetric_kl_full
+from pivec.characterizations.views import View, center_and_scale
+from pivec.errors import UsageError
 from pivec.states.visited import VisitedStates
 
 
 class Gaussian(Characterization):
-    """Mean and variance of each feature over all states of a policy.
+    """Mean and variance (or covariance) of the features over all states of a policy.
 
     The distance is KL(a || b) + KL(b || a). Fast, and blind to everything but the first two
-    moments of each feature.
+    moments.
 
     Parameters
     ----------
+    covariance : str
+        "diagonal" as in the paper, each feature by itself; or "full", which also sees how
+        features go together.
     floor : float
-        Added to every variance, so that a feature that never changes has a defined distance.
+        Added to every variance, so that a feature that never changes has a defined distance. With
+        "full" it is a share of the variance of all states of the fit.
+
+    Attributes
+    ----------
+    center_, scale_ : (n_features,) arrays
+        With "full", states are described as (state - center_) / scale_, which leaves the KL
+        divergence as it is and keeps covariances of features of any unit well conditioned.
 
     Examples
     --------
@@ -36,20 +48,32 @@ class Gaussian(Characterization):
     name: ClassVar[str] = "gaussian"
     explanation: ClassVar[str] = (
         "Each policy is described by the mean and the variance of every feature over all states "
-        "it visited, a diagonal Gaussian. The distance of two policies is the KL divergence "
-        "between their Gaussians, summed both ways."
+        "it visited, a Gaussian (with the covariances of the features, too, where that was asked "
+        "for). The distance of two policies is the KL divergence between their Gaussians, summed "
+        "both ways."
     )
     formula: ClassVar[str] = "d(p, q) = KL(p ‖ q) + KL(q ‖ p)"
 
-    def __init__(self, *, floor: float = 1e-7) -> None:
+    def __init__(
+        self, *, covariance: Literal["diagonal", "full"] = "diagonal", floor: float = 1e-7
+    ) -> None:
+        self.covariance = covariance
         self.floor = floor
 
     def _fit(self, data: VisitedStates) -> None:
-        """Nothing is shared between the policies."""
+        if self.covariance not in ("diagonal", "full"):
+            raise UsageError(f'covariance must be "diagonal" or "full", but is {self.covariance!r}')
+        if not self.floor > 0:
+            raise UsageError(f"floor must be positive, but is {self.floor}")
+        self.center_, self.scale_ = np.zeros(data.n_features), np.ones(data.n_features)
+        if self.covariance == "full":
+            self.center_, self.scale_ = center_and_scale(View("states"), data)
 
     def _describe(
         self, data: VisitedStates
     ) -> tuple[NDArray[Any] | None, NDArray[Any] | None, dict[str, NDArray[Any]]]:
+        if self.covariance == "full":
+            return self._describe_full(data)
         means = np.empty((len(data), data.n_features))
         variances = np.empty_like(means)
         for i in range(len(data)):
@@ -62,7 +86,30 @@ class Gaussian(Characterization):
             {"means": means, "variances": variances},
         )
 
+    def _describe_full(
+        self, data: VisitedStates
+    ) -> tuple[NDArray[Any], None, dict[str, NDArray[Any]]]:
+        d = data.n_features
+        means, covariances = np.empty((len(data), d)), np.empty((len(data), d, d))
+        for i in range(len(data)):
+            states = (data.policy_states(i) - self.center_) / self.scale_
+            means[i] = states.mean(axis=0)
+            states -= means[i]
+            # A copy: x.T @ x takes BLAS's SYRK path, which crashes in some builds.
+            covariances[i] = states.T @ states.copy() / len(states)
+        covariances += self.floor * np.eye(d)
+        upper = np.triu_indices(d)
+        return (
+            np.concatenate([means, covariances[:, upper[0], upper[1]]], axis=1),
+            None,
+            {"means": means, "covariances": covariances},
+        )
+
     def _distances(self, a: Descriptions, b: Descriptions | None) -> NDArray[np.float64]:
+        if self.covariance == "full":
+            left = a.arrays["means"], a.arrays["covariances"]
+            right = () if b is None else (b.arrays["means"], b.arrays["covariances"])
+            return symmetric_kl_full(*left, *right)
         other = a if b is None else b
         return symmetric_kl_diagonal(
             a.arrays["means"],
@@ -72,7 +119,7 @@ class Gaussian(Characterization):
         )
 
     def _learned(self) -> dict[str, NDArray[Any]]:
-        return {}
+        return {"center": self.center_, "scale": self.scale_}
 
     def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Nothing was learned."""
+        self.center_, self.scale_ = arrays["center"], arrays["scale"]

@@ -121,3 +121,138 @@ def symmetric_kl_diagonal(
         shift = (mean - means_b) ** 2 * (1.0 / variance + 1.0 / variances_b)
         result[i] = 0.5 * (spread + shift).sum(axis=1)
     return result
+
+
+def euclidean(a: NDArray[np.float64], b: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
+    """Euclidean distances of all rows of ``a`` to all of ``b`` (or of ``a``)."""
+    result = squared_euclidean(a, b)
+    return np.sqrt(result, out=result)
+
+
+def total_variation(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
+    """½ Σ |x − y| for all pairs of rows.
+
+    Examples
+    --------
+    >>> total_variation(np.array([[1.0, 0.0]]), np.array([[0.25, 0.75]]))
+    array([[0.75]])
+    """
+    from scipy.spatial.distance import cdist
+
+    result: NDArray[np.float64] = 0.5 * cdist(a, b, "cityblock")
+    return result
+
+
+def symmetric_kl_full(
+    means_a: NDArray[np.float64],
+    covariances_a: NDArray[np.float64],
+    means_b: NDArray[np.float64] | None = None,
+    covariances_b: NDArray[np.float64] | None = None,
+) -> NDArray[np.float64]:
+    """KL(a || b) + KL(b || a) of Gaussians with full covariances, for all pairs.
+
+    The logarithms of the two directions cancel. What is left, with precisions P = S⁻¹, is
+    ½ (tr((S_a − S_b)(P_b − P_a)) + (m_a − m_b)ᵀ (P_a + P_b) (m_a − m_b)),
+    a form in differences: close Gaussians keep their digits.
+
+    Parameters
+    ----------
+    means_a : (n, d) array
+    covariances_a : (n, d, d) array
+        Positive definite.
+    means_b, covariances_b : as these, optional
+
+    Examples
+    --------
+    >>> symmetric_kl_full(np.zeros((1, 2)), np.eye(2)[None], np.ones((1, 2)), np.eye(2)[None])
+    array([[2.]])
+    """
+    precisions_a = _inverses(covariances_a)
+    if means_b is None or covariances_b is None:
+        means_b, covariances_b, precisions_b = means_a, covariances_a, precisions_a
+    else:
+        precisions_b = _inverses(covariances_b)
+    result = np.empty((len(means_a), len(means_b)))
+
+    def work(i: int) -> None:
+        for j in range(0, len(means_b), _TILE):
+            some = slice(j, j + _TILE)
+            spread = covariances_a[i] - covariances_b[some]
+            spread *= precisions_b[some] - precisions_a[i]
+            gap = means_a[i] - means_b[some]
+            both = precisions_a[i] + precisions_b[some]
+            shift = np.einsum("ij,ij->i", (both @ gap[:, :, None])[:, :, 0], gap)
+            result[i, some] = 0.5 * (spread.sum(axis=(1, 2)) + shift)
+
+    run_tasks(work, len(means_a))
+    return np.maximum(result, 0.0, out=result)
+
+
+def _inverses(covariances: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Invert positive definite matrices through their Cholesky factors, (n, d, d)."""
+    factors = np.linalg.inv(np.linalg.cholesky(covariances))
+    return np.asarray(np.swapaxes(factors, 1, 2) @ factors)
+
+
+def matched_kl(
+    weights_a: NDArray[np.float64],
+    means_a: NDArray[np.float64],
+    variances_a: NDArray[np.float64],
+    weights_b: NDArray[np.float64],
+    means_b: NDArray[np.float64],
+    variances_b: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Upper bound of the KL divergence of two mixtures, both ways summed, for all pairs.
+
+    Components are matched by number: Σ_k w_k (log(w_k/w′_k) + KL(N_k || N′_k)), and the same with
+    the two exchanged (Do 2003). The logarithms of both ways are joined, so that each term is a
+    product of differences: for each component
+    (w − w′)(log w − log w′) + ½ Σ_d (w (r − 1 − log r) + w′ (1/r − 1 + log r)
+    + (μ − μ′)² (w/v′ + w′/v)), with r = v/v′.
+
+    Parameters
+    ----------
+    weights_a : (n, K) array
+    means_a : (n, K, D) array
+    variances_a : (n, K, D) array, or (1, K, D) where all have the same
+    weights_b, means_b, variances_b : as these, of m mixtures
+
+    Examples
+    --------
+    >>> one = np.ones((1, 1, 1))
+    >>> matched_kl(one[0], 0 * one, one, one[0], 2 * one, one)
+    array([[4.]])
+    """
+    shared = len(variances_a) == 1 and variances_a is variances_b
+    result = np.empty((len(means_a), len(means_b)))
+    logs_a, logs_b = np.log(weights_a), np.log(weights_b)
+    tile = max(1, (1 << 20) // max(1, means_b[0].size if len(means_b) else 1))
+    variances_a = np.broadcast_to(variances_a, means_a.shape)
+    variances_b = np.broadcast_to(variances_b, means_b.shape)
+
+    def work(i: int) -> None:
+        for j in range(0, len(means_b), tile):
+            some = slice(j, j + tile)
+            w, other = weights_a[i], weights_b[some]
+            terms = (w - other) * (logs_a[i] - logs_b[some])
+            gaps = np.square(means_a[i] - means_b[some])
+            if shared:
+                terms += 0.5 * (w + other) * (gaps / variances_a[i]).sum(axis=2)
+            else:
+                v, v_other = variances_a[i], variances_b[some]
+                excess, deficit = (
+                    _log_excess((v - v_other) / v_other),
+                    _log_excess((v_other - v) / v),
+                )
+                forth = w * (excess + gaps / v_other).sum(axis=2)
+                back = other * (deficit + gaps / v).sum(axis=2)
+                terms += 0.5 * (forth + back)
+            result[i, some] = terms.sum(axis=1)
+
+    run_tasks(work, len(means_a))
+    return np.maximum(result, 0.0, out=result)
+
+
+def _log_excess(x: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Give x − log(1 + x), never negative; where x is tiny only few digits of it are left."""
+    return np.maximum(x - np.log1p(x), 0.0)

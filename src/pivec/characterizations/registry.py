@@ -15,6 +15,15 @@ if TYPE_CHECKING:
 _REGISTRY = {
     "supervector": "pivec.characterizations.supervector:Supervector",
     "gaussian": "pivec.characterizations.gaussian:Gaussian",
+    "discretization": "pivec.characterizations.discretization:Discretization",
+    "mmd": "pivec.characterizations.mmd:MMD",
+    "sliced-wasserstein": "pivec.characterizations.sliced_wasserstein:SlicedWasserstein",
+    "transitions": "pivec.characterizations.transitions:Transitions",
+    "trajectories": "pivec.characterizations.trajectories:Trajectories",
+    "terminal-state": "pivec.characterizations.terminal_state:TerminalState",
+    "returns": "pivec.characterizations.returns:Returns",
+    "actions": "pivec.characterizations.actions:Actions",
+    "parameters": "pivec.characterizations.parameters:Parameters",
 }
 
 

@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 
 from pivec.characterizations.base import Characterization
 from pivec.characterizations.descriptions import Descriptions
-from pivec.characterizations.pairwise import squared_euclidean
+from pivec.characterizations.pairwise import matched_kl, squared_euclidean
+from pivec.errors import UsageError
 from pivec.mixtures.adapt import map_offsets, policy_statistics
+from pivec.mixtures.adapt_all import full_statistics, map_variances, map_weights
 from pivec.mixtures.fit import fit_mixture
 from pivec.mixtures.mixture import Mixture
 from pivec.states.thinning import thin
@@ -25,7 +27,10 @@ class Supervector(Characterization):
     """Adapted means of a Gaussian mixture fitted on the states of all policies.
 
     Vectors are the adapted means in standardised units, n_components × n_features values a
-    policy. The distance is the paper's equation (6), an upper bound of the KL divergence.
+    policy. The distance is the paper's equation (6), an upper bound of the KL divergence. With
+    weights (and variances) adapted too, vectors have the K weights (and K × n_features variances)
+    behind the means, and the distance is the same bound in its general form, both ways summed:
+    Σ_k w_k (log(w_k/w′_k) + KL(N_k || N′_k)) and the same with the two policies exchanged.
 
     Parameters
     ----------
@@ -33,6 +38,9 @@ class Supervector(Characterization):
         Gaussians in the background model.
     relevance : float
         The relevance factor r of equation (4): how many states it takes to move a mean half way.
+    adapt : str
+        What is adapted: "m", the means as in the paper; "mw", the weights too, which tell how
+        often a region is visited; "mwv", the variances too (Reynolds 2000, equations 11-13).
     max_states, max_policies, max_episodes : int, optional
         Caps on what the background model is fitted on, drawn evenly over the policies; the paper
         used 10 million states, 500 policies and 100 episodes. All policies are described anyway.
@@ -77,6 +85,7 @@ class Supervector(Characterization):
         n_components: int = 64,
         *,
         relevance: float = 16.0,
+        adapt: Literal["m", "mw", "mwv"] = "m",
         max_states: int | None = None,
         max_policies: int | None = None,
         max_episodes: int | None = None,
@@ -92,6 +101,7 @@ class Supervector(Characterization):
     ) -> None:
         self.n_components = n_components
         self.relevance = relevance
+        self.adapt = adapt
         self.max_states = max_states
         self.max_policies = max_policies
         self.max_episodes = max_episodes
@@ -106,6 +116,8 @@ class Supervector(Characterization):
         self.progress = progress
 
     def _fit(self, data: VisitedStates) -> None:
+        if self.adapt not in ("m", "mw", "mwv"):
+            raise UsageError(f'adapt must be "m", "mw" or "mwv", but is {self.adapt!r}')
         rng = np.random.default_rng(self.random_state)
         source = thin(
             data,
@@ -138,19 +150,51 @@ class Supervector(Characterization):
         self, data: VisitedStates
     ) -> tuple[NDArray[Any] | None, NDArray[Any] | None, dict[str, NDArray[Any]]]:
         background = self.background_
+        if self.adapt == "mwv":
+            return self._describe_with_variances(data)
         statistics = policy_statistics(
             data, data.episode_starts, data.policy_starts, background, device=self.device
         )
         offsets = map_offsets(statistics.counts, statistics.sums, background, self.relevance)
         vectors = (background.means + offsets).reshape(len(data), -1)
+        if self.adapt == "mw":
+            weights = map_weights(statistics.counts, background, self.relevance)
+            arrays = {"counts": statistics.counts, "weights": weights, "offsets": offsets}
+            return np.concatenate([vectors, weights], axis=1), None, arrays
         # Equation (6) as a plain squared Euclidean distance, of the offsets from the background
         # rather than of the means, so that nearly equal policies keep their digits.
         scale = np.sqrt(background.weights[:, None] / (2.0 * background.variances))
         points = (offsets * scale).reshape(len(data), -1)
         return vectors, points, {"counts": statistics.counts}
 
+    def _describe_with_variances(
+        self, data: VisitedStates
+    ) -> tuple[NDArray[Any], None, dict[str, NDArray[Any]]]:
+        background, n = self.background_, len(data)
+        statistics = full_statistics(data, data.state_starts, background, device=self.device)
+        offsets = map_offsets(statistics.counts, statistics.sums, background, self.relevance)
+        weights = map_weights(statistics.counts, background, self.relevance)
+        variances = map_variances(
+            statistics, offsets, background, self.relevance, self.variance_floor
+        )
+        means = background.means + offsets
+        vectors = [means.reshape(n, -1), weights, variances.reshape(n, -1)]
+        arrays = {"counts": statistics.counts, "weights": weights, "offsets": offsets}
+        return np.concatenate(vectors, axis=1), None, arrays | {"variances": variances}
+
     def _distances(self, a: Descriptions, b: Descriptions | None) -> NDArray[np.float64]:
-        return squared_euclidean(_points(a), None if b is None else _points(b))
+        if self.adapt == "m":
+            return squared_euclidean(_points(a), None if b is None else _points(b))
+        shared = self.background_.variances[None]
+        left, right = (
+            (
+                described.arrays["weights"],
+                described.arrays["offsets"],
+                shared if self.adapt == "mw" else described.arrays["variances"],
+            )
+            for described in (a, a if b is None else b)
+        )
+        return matched_kl(*left, *right)
 
     def _learned(self) -> dict[str, NDArray[Any]]:
         background = self.background_

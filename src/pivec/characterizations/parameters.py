@@ -1,0 +1,109 @@
+"""The parameters of a policy's network, flattened: what it is made of, not what it does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pivec.characterizations.base import Characterization
+from pivec.characterizations.descriptions import Descriptions
+from pivec.characterizations.pairwise import euclidean
+from pivec.errors import UsageError
+from pivec.policies.network import NetworkPolicy
+from pivec.states.visited import VisitedStates
+
+
+class Parameters(Characterization):
+    """Weights, biases and (of Gaussian actions) log-deviations; the distance is Euclidean.
+
+    All policies must be networks of one shape. The states are not looked at.
+
+    Attributes
+    ----------
+    shape_ : str
+        Widths of the layers, activation and head that all policies share.
+
+    Examples
+    --------
+    >>> from pivec.states import collect
+    >>> weak, strong = (
+    ...     NetworkPolicy(((np.full((4, 2), size), np.zeros(2)),), "tanh", "categorical")
+    ...     for size in (1.0, 2.0)
+    ... )
+    >>> data = collect("CartPole-v1", {"weak": weak, "strong": strong}, episodes=1)
+    >>> Parameters().fit(data).distances(data).round(3)
+    array([[0.   , 2.828],
+           [2.828, 0.   ]])
+    """
+
+    name: ClassVar[str] = "parameters"
+    explanation: ClassVar[str] = (
+        "Each policy is described by the parameters of its network, one after another. The "
+        "distance of two policies is the Euclidean distance of these vectors. It tells how far "
+        "training moved the weights; equal behaviour can come from very different weights."
+    )
+    formula: ClassVar[str] = "d(p, q) = ‖θ(p) − θ(q)‖"
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """The policies themselves."""
+        return frozenset({"policies"})
+
+    def _fit(self, data: VisitedStates) -> None:
+        self.shape_ = _shape(_network(data, 0))
+        self.shaped_like_ = data.labels[0]
+
+    def _describe(
+        self, data: VisitedStates
+    ) -> tuple[NDArray[Any] | None, NDArray[Any] | None, dict[str, NDArray[Any]]]:
+        rows = []
+        for i in range(len(data)):
+            policy = _network(data, i)
+            if _shape(policy) != self.shape_:
+                raise UsageError(
+                    f"parameters can only be compared between networks of one shape, but "
+                    f"{self.shaped_like_!r} is {self.shape_} and {data.labels[i]!r} is "
+                    f"{_shape(policy)}: compare them by another characterization"
+                )
+            rows.append(_flat(policy))
+        vectors = np.stack(rows)
+        return vectors, None, {}
+
+    def _distances(self, a: Descriptions, b: Descriptions | None) -> NDArray[np.float64]:
+        return euclidean(_vectors(a), None if b is None else _vectors(b))
+
+    def _learned(self) -> dict[str, NDArray[Any]]:
+        return {"shape": np.array(self.shape_), "shaped_like": np.array(self.shaped_like_)}
+
+    def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        self.shape_, self.shaped_like_ = str(arrays["shape"]), str(arrays["shaped_like"])
+
+
+def _network(data: VisitedStates, number: int) -> NetworkPolicy:
+    policy = data.policy(number)
+    if not isinstance(policy, NetworkPolicy):
+        raise UsageError(
+            f"parameters needs policies that are networks, but {data.labels[number]!r} is a "
+            f"{type(policy).__name__}: leave it out, or compare by what the policies visit"
+        )
+    return policy
+
+
+def _shape(policy: NetworkPolicy) -> str:
+    return f"{'-'.join(map(str, policy.sizes))} ({policy.activation}, {policy.head})"
+
+
+def _flat(policy: NetworkPolicy) -> NDArray[np.float64]:
+    parts = [part.ravel() for layer in policy.layers for part in layer]
+    if policy.log_std is not None:
+        parts.append(policy.log_std)
+    return np.concatenate(parts).astype(np.float64)
+
+
+def _vectors(descriptions: Descriptions) -> NDArray[np.float64]:
+    if descriptions.vectors is None:
+        raise TypeError("descriptions by parameters have vectors")
+    return descriptions.vectors
