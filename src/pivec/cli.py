@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 from pathlib import Path
@@ -10,6 +9,34 @@ from typing import Annotated, Any
 
 import typer
 
+from pivec.cli_options import (
+    Actions,
+    Components,
+    Deterministic,
+    Env,
+    EnvArg,
+    Episodes,
+    Jobs,
+    KeepPolicies,
+    MaxSteps,
+    Method,
+    MethodParam,
+    Methods,
+    NEnvs,
+    Out,
+    Param,
+    Policies,
+    Quiet,
+    Repetitions,
+    Seed,
+    Sizes,
+    SpaceArgument,
+    Stores,
+    by_method,
+    names,
+    pairs,
+    whole_numbers,
+)
 from pivec.errors import PivecError, UsageError
 
 app = typer.Typer(
@@ -27,53 +54,6 @@ store_app = typer.Typer(help="Look into stores of states.", no_args_is_help=True
 app.add_typer(store_app, name="store")
 
 _STOPPED = 130  # the exit code after Ctrl-C, which the parser may hand over as such
-
-Env = Annotated[
-    str,
-    typer.Argument(metavar="ENV", help="A Gymnasium environment: CartPole-v1, module:Name-v0."),
-]
-Policies = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="POLICY",
-        help="Checkpoints by path, folder or (quoted) glob: 'runs/**/*.zip'; [bold]random[/bold] "
-        "(random:3 for three); [bold]module:object[/bold] for your own Python policy.",
-    ),
-]
-Episodes = Annotated[int, typer.Option(help="Episodes each policy plays.", min=1)]
-Seed = Annotated[int, typer.Option(help="Everything random follows from it.", min=0)]
-Actions = Annotated[bool, typer.Option("--actions", help="Keep the actions too.")]
-KeepPolicies = Annotated[
-    bool, typer.Option("--policies", help="Keep the policies too, where they are networks.")
-]
-Deterministic = Annotated[
-    bool, typer.Option("--deterministic", help="Take each policy's likeliest action.")
-]
-EnvArg = Annotated[
-    list[str] | None,
-    typer.Option(metavar="KEY=VALUE", help="An argument of the environment; may be repeated."),
-]
-MaxSteps = Annotated[int | None, typer.Option(help="Cut episodes after so many steps.", min=1)]
-NEnvs = Annotated[
-    int | None,
-    typer.Option(help="Environments side by side: speed and memory, never the result.", min=1),
-]
-Method = Annotated[str, typer.Option(help="Characterization: supervector or gaussian.")]
-Param = Annotated[
-    list[str] | None,
-    typer.Option(metavar="KEY=VALUE", help="An argument of the characterization; may be repeated."),
-]
-Components = Annotated[
-    int | None,
-    typer.Option(help="Gaussians in the background model of supervectors (64).", min=1),
-]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the result alone.")]
-SpaceArgument = Annotated[
-    Path, typer.Argument(metavar="DIR", help="A folder of `compare`, or a space of `describe`.")
-]
-Out = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="Where to write; beside the space if not given.")
-]
 
 
 @app.callback(invoke_without_command=True)
@@ -154,7 +134,7 @@ def compare(
         actions=actions,
         keep_policies=keep_policies,
         deterministic=deterministic,
-        env_kwargs=_pairs(env_arg, "--env-arg"),
+        env_kwargs=pairs(env_arg, "--env-arg"),
         max_steps=max_steps,
         n_envs=n_envs,
     )
@@ -189,7 +169,7 @@ def collect(
         episodes,
         seed,
         store=out,
-        env_kwargs=_pairs(env_arg, "--env-arg"),
+        env_kwargs=pairs(env_arg, "--env-arg"),
         actions=actions,
         keep_policies=keep_policies,
         deterministic=deterministic,
@@ -274,6 +254,56 @@ def report(space: SpaceArgument, out: Out = None) -> None:
     typer.echo(f"Report: {comparison.write_page(found, folder, Log())}")
 
 
+@app.command()
+def evaluate(
+    stores: Stores,
+    methods: Methods = "all",
+    sizes: Sizes = "100,50,25,10",
+    repetitions: Repetitions = 3,
+    param: MethodParam = None,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where to write.")] = Path("pivec-eval"),
+    seed: Seed = 0,
+    jobs: Jobs = 1,
+    quiet: Quiet = False,
+) -> None:
+    """Find out which characterization to trust: the paper's three metrics, time and memory.
+
+    All methods see the same trajectories, drawn from those in the store (collect 200 of each policy).
+
+    [bold]correlation[/bold] with differences of mean returns: does it see what policies do?
+
+    [bold]error[/bold], off the first draw of the most data: how much data does it need?
+
+    [bold]variance[/bold] over the draws: does it say the same again?
+
+    Example: pivec evaluate runs/a runs/b --methods supervector,gaussian --sizes 50,10
+
+    Run the same command again to go on after a stop. Leaves in DIR: units/ (what was measured),
+    evaluation.csv, evaluation.md and evaluation.png. Exits with 1 if a method failed.
+    """
+    from pivec.evaluation import evaluate as run
+    from pivec.evaluation.tables import print_evaluation
+    from pivec.report.evaluation_figure import draw_evaluation
+
+    result = run(
+        list(stores),
+        names(methods, "--methods"),
+        whole_numbers(sizes, "--sizes"),
+        repetitions,
+        seed,
+        out,
+        progress=not quiet,
+        parameters=by_method(pairs(param, "--param"), "--param"),
+        jobs=jobs,
+    )
+    if not quiet:
+        print_evaluation(result)
+    draw_evaluation(out / "evaluation.png", result)
+    typer.echo(f"Figure: {out / 'evaluation.png'}")
+    if result.problems:
+        raise typer.Exit(1)
+
+
 @store_app.command()
 def ls(store: Annotated[Path, typer.Argument(metavar="STORE")]) -> None:
     """List the policies of a store."""
@@ -306,24 +336,11 @@ def _space(path: Path, out: Path | None) -> tuple[Any, Path]:
     return Space.load(path), out
 
 
-def _parameters(components: int | None, pairs: list[str] | None) -> dict[str, Any]:
-    parameters = _pairs(pairs, "--param")
+def _parameters(components: int | None, given: list[str] | None) -> dict[str, Any]:
+    parameters = pairs(given, "--param")
     if components is not None:
         parameters["n_components"] = components
     return parameters
-
-
-def _pairs(pairs: list[str] | None, option: str) -> dict[str, Any]:
-    result: dict[str, Any] = {}
-    for pair in pairs or []:
-        key, equals, value = pair.partition("=")
-        if not equals or not key:
-            raise UsageError(f"{option} expects KEY=VALUE, but got {pair!r}")
-        try:
-            result[key] = json.loads(value)
-        except ValueError:
-            result[key] = value
-    return result
 
 
 def _command() -> str:

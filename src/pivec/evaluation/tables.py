@@ -58,9 +58,9 @@ def print_evaluation(evaluation: Evaluation) -> None:
     for environment in evaluation.environments:
         rows = [row for row in evaluation.summary() if row.environment == environment]
         table = Table(title=escape(environment), title_justify="left", box=None)
-        table.add_column(HEADINGS[0])
-        for heading in HEADINGS[1:]:
-            table.add_column(heading, justify="right", no_wrap=True)
+        table.add_column(HEADINGS[0], min_width=min(24, max(len(row.method) for row in rows)))
+        for heading in ("n", *HEADINGS[2:]):
+            table.add_column(heading, justify="right")
         previous = ""
         for row in rows:
             cells = _cells(row)
@@ -68,6 +68,7 @@ def print_evaluation(evaluation: Evaluation) -> None:
             table.add_row(escape("" if row.method == previous else cells[0]), *cells[1:])
             previous = row.method
         console.print(table)
+    console.print("n: trajectories of each policy; seconds and memory: of one fit", style="dim")
     for note in evaluation.notes:
         console.print(escape(note), style="dim")
     for method, store, why in evaluation.problems:
@@ -84,7 +85,7 @@ def _cells(row: Summary) -> list[str]:
         correlation,
         row.error.text(3),
         row.variance.text(3),
-        row.seconds.text(3),
+        plain(row.seconds.mean, 3),
         plain(row.peak_mb, 3),
     ]
 

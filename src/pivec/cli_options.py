@@ -1,0 +1,148 @@
+"""Arguments and options of the command line, and how their text is read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from pivec.errors import UsageError
+
+Env = Annotated[
+    str,
+    typer.Argument(metavar="ENV", help="A Gymnasium environment: CartPole-v1, module:Name-v0."),
+]
+Policies = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="POLICY",
+        help="Checkpoints by path, folder or (quoted) glob: 'runs/**/*.zip'; [bold]random[/bold] "
+        "(random:3 for three); [bold]module:object[/bold] for your own Python policy.",
+    ),
+]
+Episodes = Annotated[int, typer.Option(help="Episodes each policy plays.", min=1)]
+Seed = Annotated[int, typer.Option(help="Everything random follows from it.", min=0)]
+Actions = Annotated[bool, typer.Option("--actions", help="Keep the actions too.")]
+KeepPolicies = Annotated[
+    bool, typer.Option("--policies", help="Keep the policies too, where they are networks.")
+]
+Deterministic = Annotated[
+    bool, typer.Option("--deterministic", help="Take each policy's likeliest action.")
+]
+EnvArg = Annotated[
+    list[str] | None,
+    typer.Option(metavar="KEY=VALUE", help="An argument of the environment; may be repeated."),
+]
+MaxSteps = Annotated[int | None, typer.Option(help="Cut episodes after so many steps.", min=1)]
+NEnvs = Annotated[
+    int | None,
+    typer.Option(help="Environments side by side: speed and memory, never the result.", min=1),
+]
+Method = Annotated[str, typer.Option(help="Characterization: supervector or gaussian.")]
+Param = Annotated[
+    list[str] | None,
+    typer.Option(metavar="KEY=VALUE", help="An argument of the characterization; may be repeated."),
+]
+Components = Annotated[
+    int | None,
+    typer.Option(help="Gaussians in the background model of supervectors (64).", min=1),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the result alone.")]
+SpaceArgument = Annotated[
+    Path, typer.Argument(metavar="DIR", help="A folder of `compare`, or a space of `describe`.")
+]
+Out = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="Where to write; beside the space if not given.")
+]
+Stores = Annotated[
+    list[Path],
+    typer.Argument(metavar="STORE", help="Stores of `collect`, each a set of policies."),
+]
+Methods = Annotated[
+    str,
+    typer.Option(
+        help="Characterizations by name, with commas between; [bold]all[/bold] is every one."
+    ),
+]
+Sizes = Annotated[
+    str, typer.Option(help="Numbers of trajectories of each policy, with commas between.")
+]
+Repetitions = Annotated[int, typer.Option(help="Draws of each number of trajectories.", min=1)]
+MethodParam = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="METHOD.KEY=VALUE", help="An argument of one characterization; may be repeated."
+    ),
+]
+Jobs = Annotated[
+    int,
+    typer.Option(help="Units side by side, which share the cores: times are longer.", min=1),
+]
+
+
+def pairs(texts: list[str] | None, option: str) -> dict[str, Any]:
+    """Read KEY=VALUE; a value that is JSON is what it says, any other is text.
+
+    Examples
+    --------
+    >>> pairs(["n_components=4", "device=cpu"], "--param")
+    {'n_components': 4, 'device': 'cpu'}
+    """
+    result: dict[str, Any] = {}
+    for text in texts or []:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise UsageError(f"{option} expects KEY=VALUE, but got {text!r}")
+        try:
+            result[key] = json.loads(value)
+        except ValueError:
+            result[key] = value
+    return result
+
+
+def by_method(values: Mapping[str, Any], option: str) -> dict[str, dict[str, Any]]:
+    """Sort values whose keys are METHOD.KEY by method.
+
+    Examples
+    --------
+    >>> by_method({"supervector.n_components": 4}, "--param")
+    {'supervector': {'n_components': 4}}
+    """
+    result: dict[str, dict[str, Any]] = {}
+    for full, value in values.items():
+        method, _, key = full.partition(".")
+        if not method or not key:
+            raise UsageError(f"{option} expects METHOD.KEY=VALUE, but got {full!r} before the =")
+        result.setdefault(method, {})[key] = value
+    return result
+
+
+def names(text: str, option: str) -> list[str]:
+    """Read names with commas between.
+
+    Examples
+    --------
+    >>> names("supervector, gaussian", "--methods")
+    ['supervector', 'gaussian']
+    """
+    found = [part.strip() for part in text.split(",") if part.strip()]
+    if not found:
+        raise UsageError(f"{option} expects names with commas between, but got {text!r}")
+    return found
+
+
+def whole_numbers(text: str, option: str) -> list[int]:
+    """Read whole numbers with commas between.
+
+    Examples
+    --------
+    >>> whole_numbers("100,50", "--sizes")
+    [100, 50]
+    """
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isascii() and part.isdecimal() for part in parts):
+        raise UsageError(f"{option} expects whole numbers with commas between, but got {text!r}")
+    return [int(part) for part in parts]
