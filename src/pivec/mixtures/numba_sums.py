@@ -138,16 +138,25 @@ def sum_chunk(block, first, last, model, hard, counts, sums, squares):
 
 
 @summing
+def _sum(values, a, b):
+    total = f32(0.0)
+    for i in range(a, b):
+        total += values[i]
+    return total
+
+
+@exact
 def _add_piece(tile, model, a, b, n, f, buffer):
-    """Add Σ r and Σ r e of the states a to b of a tile to n (K) and f (K, D), in float64."""
+    """Add Σ r and Σ r e of the states a to b of a tile to n (K) and f (K, D), in float64.
+
+    Not `summing`: Numba would let the order of the differences in `weighted_rows` go, too.
+    """
     K, D = model.means.shape
     rows, low, values = tile.rows.reshape(-1), tile.rows_low.reshape(-1), tile.values.reshape(-1)
     means, means_low = model.means.reshape(-1), model.means_low.reshape(-1)
     length = b - a
     for k in range(K):
-        count = f32(0.0)
-        for i in range(a, b):
-            count += tile.values[k, i]
+        count = _sum(tile.values[k], a, b)
         if count == f32(0.0):
             continue
         n[k] += count

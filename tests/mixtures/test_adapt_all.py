@@ -1,0 +1,103 @@
+"""Adapted weights and variances against Reynolds 2000, equations 11 and 13, as printed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pivec.errors import BadData, UsageError
+from pivec.mixtures.accumulate import accumulate
+from pivec.mixtures.adapt import map_offsets
+from pivec.mixtures.adapt_all import full_statistics, map_variances, map_weights
+from pivec.mixtures.mixture import Mixture
+
+
+@pytest.fixture
+def mixture(rng):
+    return Mixture(
+        [0.2, 0.5, 0.3],
+        rng.normal(size=(3, 2)),
+        rng.uniform(0.3, 2, (3, 2)),
+        [1.0, -5.0],
+        [2.0, 0.1],
+    )
+
+
+@pytest.fixture
+def states(rng):
+    return rng.normal([1, -5], [2, 0.1], (90, 2))
+
+
+class Small:
+    """A source whose blocks cut the policies."""
+
+    def __init__(self, states):
+        self._states = states
+        self.n_states, self.n_features = states.shape
+
+    def blocks(self, rows):
+        yield from np.array_split(self._states, 7)
+
+    def take(self, rows):
+        return self._states[rows]
+
+
+@pytest.mark.parametrize("device", ["numpy", "auto"])
+def test_statistics_are_those_of_each_policy(mixture, states, device):
+    starts = np.array([0, 40, 40, 90])  # the second has no states
+    for source in (states, Small(states)):
+        result = full_statistics(source, starts, mixture, device=device)
+        for p, part in enumerate((states[:40], states[40:40], states[40:])):
+            if len(part):
+                one = accumulate(part, mixture, device="numpy")
+                assert np.allclose(result.counts[p], one.counts, rtol=1e-5)
+                assert np.allclose(result.sums[p], one.sums, rtol=1e-4, atol=1e-5)
+                assert np.allclose(result.squares[p], one.squares, rtol=1e-4)
+            else:
+                assert not result.counts[p].any()
+
+
+def test_equations_11_and_13(mixture, states):
+    result = full_statistics(states, [0, len(states)], mixture, device="numpy")
+    x = mixture.standardise(states)
+    w, mu, var, r = mixture.weights, mixture.means, mixture.variances, 16.0
+    p = w * np.exp(-0.5 * (np.log(var) + (x[:, None] - mu) ** 2 / var).sum(axis=2))
+    p /= p.sum(axis=1, keepdims=True)
+    n = p.sum(axis=0)
+    alpha = n / (n + r)
+    weights = alpha * n / len(x) + (1 - alpha) * w
+    assert np.allclose(map_weights(result.counts, mixture)[0], weights / weights.sum())
+    a = alpha[:, None]
+    means = a * (p.T @ x) / n[:, None] + (1 - a) * mu
+    variances = a * (p.T @ x**2) / n[:, None] + (1 - a) * (var + mu**2) - means**2
+    offsets = map_offsets(result.counts, result.sums, mixture)
+    assert np.allclose(map_variances(result, offsets, mixture)[0], variances)
+
+
+def test_a_policy_without_states_keeps_the_background(mixture):
+    result = full_statistics(np.zeros((0, 2)), [0, 0], mixture)
+    assert np.allclose(map_weights(result.counts, mixture), mixture.weights)
+    offsets = np.zeros((1, 3, 2))
+    assert np.allclose(map_variances(result, offsets, mixture), mixture.variances)
+
+
+def test_variances_have_a_floor(mixture):
+    same = np.tile(mixture.center, (10**5, 1))
+    result = full_statistics(same, [0, len(same)], mixture, device="numpy")
+    offsets = map_offsets(result.counts, result.sums, mixture, 1e-9)
+    variances = map_variances(result, offsets, mixture, 1e-9, floor=1e-4)
+    assert variances.min() == 1e-4
+
+
+def test_weights_stay_positive_and_sum_to_one():
+    mixture = Mixture([1.0, 0.0], [[0.0], [1.0]], [[1.0], [1.0]], [0.0], [1.0])
+    weights = map_weights(np.array([[1e9, 0.0]]), mixture)
+    assert (weights > 0).all()
+    assert weights.sum() == pytest.approx(1)
+
+
+def test_mistakes_are_named(mixture, states):
+    with pytest.raises(BadData, match="must have 2 features, but have 3"):
+        full_statistics(np.zeros((4, 3)), [0, 4], mixture)
+    with pytest.raises(UsageError, match="must be positive, but is 0"):
+        map_weights(np.ones((1, 3)), mixture, 0)
