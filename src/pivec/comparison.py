@@ -228,7 +228,7 @@ def write_page(
         run = read_run(folder)
         rows = map_rows(space)
         page = ReportData(
-            title=_subtitle(space),
+            title=_title(space),
             environment=str(space.collected.get("environment", "")),
             **{name.name: getattr(rows, name.name) for name in fields(rows)},
             return_stds=described.return_stds,
@@ -267,9 +267,14 @@ def map_rows(space: Space) -> MapRows:
     )
 
 
+def _title(space: Space) -> str:
+    environment = space.collected.get("environment", "")
+    return f"Behaviour in {environment}" if environment else "Behaviour of policies"
+
+
 def _subtitle(space: Space) -> str:
     environment = space.collected.get("environment", "")
-    policies = f"{len(space.descriptions)} policies"
+    policies = f"{len(space.descriptions) - space.n_reference} policies"
     return f"{policies} in {environment}" if environment else policies
 
 
