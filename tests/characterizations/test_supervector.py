@@ -144,3 +144,92 @@ def test_caps_bound_what_is_fitted_and_not_what_is_described(walks):
     full = Supervector(n_components=2).fit(walks)
     assert not np.array_equal(method.center_, full.center_)
     assert np.allclose(method.center_, full.center_, atol=0.5)
+
+
+def plain_adaptation(states, method):
+    """Reynolds 2000, equations 11-13, as they are printed."""
+    background, r = method.background_, method.relevance
+    x = (states.astype(np.float64) - method.center_) / method.scale_
+    w, mu, var = background.weights, background.means, background.variances
+    log_density = np.log(w) - 0.5 * (np.log(2 * np.pi * var) + (x[:, None] - mu) ** 2 / var).sum(
+        axis=2
+    )
+    p = np.exp(log_density - log_density.max(axis=1, keepdims=True))
+    p /= p.sum(axis=1, keepdims=True)
+    n = p.sum(axis=0)[:, None]
+    first, second = p.T @ x / n, p.T @ x**2 / n
+    alpha = n / (n + r)
+    weights = (alpha * n / len(x) + (1 - alpha) * w[:, None])[:, 0]
+    means = alpha * first + (1 - alpha) * mu
+    variances = alpha * second + (1 - alpha) * (var + mu**2) - means**2
+    return weights / weights.sum(), means, variances
+
+
+def plain_bound(a, b):
+    (w, m, v), (x, n, u) = a, b
+    kl = 0.5 * (np.log(u / v) + (v + (m - n) ** 2) / u - 1).sum(axis=1)
+    return (w * (np.log(w / x) + kl)).sum()
+
+
+@pytest.mark.parametrize("adapt", ["mw", "mwv"])
+def test_weights_and_variances_agree_with_the_equations(data, adapt):
+    method = Supervector(n_components=4, adapt=adapt).fit(data)
+    described = method.describe(data)
+    plain = [plain_adaptation(data.policy_states(i), method) for i in range(len(data))]
+    if adapt == "mw":
+        plain = [(w, m, method.background_.variances) for w, m, _ in plain]
+    else:
+        assert np.allclose(described.arrays["variances"], [v for *_, v in plain], rtol=1e-4)
+    assert np.allclose(described.arrays["weights"], [w for w, *_ in plain], rtol=1e-4)
+    width = 4 + 4 * data.n_features * (1 if adapt == "mw" else 2)
+    assert described.vectors.shape == (len(data), width)
+    expected = np.array([[plain_bound(a, b) + plain_bound(b, a) for b in plain] for a in plain])
+    d = method.distances(data)
+    apart = ~np.eye(len(data), dtype=bool)
+    apart[2, 5] = apart[5, 2] = False  # nearly equal: float32 sums
+    assert np.allclose(d[apart], expected[apart], rtol=1e-3)
+
+
+def test_only_weights_see_how_often_a_region_is_visited(rng):
+    """Three regions, visited equally, or one far more often; where in a region is the same.
+
+    With much data of every region the adapted means are those of the regions for both policies,
+    and the means alone call the two equal. The third policy visits them elsewhere by a little,
+    which the means see.
+    """
+
+    def visits(shares, n, shift=0.0):
+        places = np.repeat([-10.0, 0.0, 10.0], (np.array(shares) * n).astype(int))
+        return [rng.normal(places[:, None] + shift, 1, (len(places), 2))]
+
+    gaps = {}
+    for n in (3_000, 60_000):
+        data = VisitedStates.from_arrays(
+            [
+                visits([1 / 3, 1 / 3, 1 / 3], n),
+                visits([0.8, 0.1, 0.1], n),
+                visits([1 / 3] * 3, n, 0.5),
+            ]
+        )
+        for adapt in ("m", "mw", "mwv"):
+            d = Supervector(n_components=3, adapt=adapt).fit(data).distances(data)
+            gaps[adapt, n] = d[0, 1], d[0, 2]
+    often, elsewhere = gaps["m", 60_000]
+    assert often < 0.01 * elsewhere
+    for adapt in ("mw", "mwv"):
+        often, _ = gaps[adapt, 60_000]
+        # Σ (w − w′) (log w − log w′) by hand
+        w, x = np.array([1, 1, 1]) / 3, np.array([0.8, 0.1, 0.1])
+        assert often == pytest.approx(((w - x) * np.log(w / x)).sum(), rel=0.02)
+
+
+def test_only_variances_see_how_widely(rng):
+    data = VisitedStates.from_arrays([[rng.normal(0, s, (5000, 2))] for s in (1.0, 2.0, 1.0)])
+    for adapt, sees in (("m", False), ("mw", False), ("mwv", True)):
+        d = Supervector(n_components=1, adapt=adapt).fit(data).distances(data)
+        assert (d[0, 1] > 1) == sees
+
+
+def test_an_unknown_adaptation_is_named(walks):
+    with pytest.raises(PivecError, match='"m", "mw" or "mwv", but is \'mv\''):
+        Supervector(n_components=2, adapt="mv").fit(walks)

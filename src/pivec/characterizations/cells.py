@@ -101,8 +101,11 @@ def half_l1(
         result[i] = np.bincount(columns, excess, minlength=result.shape[1])
         dense[numbers[mine]] = 0.0
     result += alone[first:]
+    if cells_b is not None:
+        return result
+    np.fill_diagonal(result, 0.0)  # a histogram's own cells were counted as another's
     # The excess of q over p equals that of p over q but for rounding.
-    return result if cells_b is not None else (result + result.T) / 2
+    return (result + result.T) / 2
 
 
 def _number_cells(words: Words) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

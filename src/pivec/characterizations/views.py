@@ -47,14 +47,17 @@ class View:
         check_of(of)
         if of != "state-actions":
             return cls(of)
-        actions = data.actions
-        if actions is None:
-            raise UsageError("pairs of states and actions need data that has actions")
-        if not _is_discrete(actions) or not len(actions):
-            return cls(of)
-        if actions.min() < 0:
-            raise BadData(f"discrete actions count from 0, but the smallest is {actions.min()}")
-        return cls(of, int(actions.max()) + 1)
+        largest = -1
+        for policy in range(len(data)):  # one policy's actions at a time
+            actions = data[policy].actions
+            if actions is None:
+                raise UsageError("pairs of states and actions need data that has actions")
+            if not _is_discrete(actions):
+                return cls(of)
+            if len(actions) and actions.min() < 0:
+                raise BadData(f"discrete actions count from 0, but the smallest is {actions.min()}")
+            largest = max(largest, int(actions.max(initial=-1)))
+        return cls(of, largest + 1)
 
     def rows(self, data: VisitedStates, policy: int) -> NDArray[np.float32]:
         """Rows of one policy, (n, n_columns); states themselves are not copied."""

@@ -1,0 +1,42 @@
+"""The transition matrix by hand: what is counted, and what order has to do with it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pivec.characterizations.discretization import Discretization
+from pivec.characterizations.transitions import Transitions
+from pivec.states import VisitedStates
+
+
+def test_shares_by_hand():
+    a, b = 0.0, 10.0
+    there = [np.array([[a], [a], [b], [b]])]  # aa ab bb
+    back = [np.array([[b], [b], [a]]), np.array([[a], [b]])]  # bb ba, ab
+    data = VisitedStates.from_arrays([there, back])
+    # ½ (aa ⅓ + ab 0 + bb 0 + ba ⅓)
+    assert Transitions().fit(data).distances(data)[0, 1] == pytest.approx(1 / 3)
+
+
+def test_the_dense_joint_distribution(rng):
+    walks = [[rng.normal(0.3 * i, 1, (80, 2)) for _ in range(3)] for i in range(3)]
+    data = VisitedStates.from_arrays(walks)
+    method = Transitions(bins=3).fit(data)
+    joint = []
+    for i in range(3):
+        counts = np.zeros((9, 9))
+        for episode in data[i].episodes():
+            place = (episode - method.low_) / (method.high_ - method.low_) * 3
+            cell = np.floor(place).astype(int) @ [3, 1]
+            np.add.at(counts, (cell[:-1], cell[1:]), 1)
+        joint.append(counts / counts.sum())
+    expected = [[0.5 * np.abs(p - q).sum() for q in joint] for p in joint]
+    assert np.allclose(method.distances(data), expected)
+
+
+def test_equal_cells_in_another_order_are_seen_here_only():
+    forth = np.array([[0.0], [3.0], [6.0], [9.0]])
+    data = VisitedStates.from_arrays([[forth], [forth[::-1]]])
+    assert Discretization().fit(data).distances(data)[0, 1] == 0
+    assert Transitions().fit(data).distances(data)[0, 1] == 1
