@@ -268,7 +268,7 @@ def evaluate(
 ) -> None:
     """Find out which characterization to trust: the paper's three metrics, time and memory.
 
-    All methods see the same trajectories, drawn from those in the store (collect 200 of each policy).
+    All methods see the same draws from the trajectories in the store (collect 200 a policy).
 
     [bold]correlation[/bold] with differences of mean returns: does it see what policies do?
 

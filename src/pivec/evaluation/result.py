@@ -53,8 +53,8 @@ class Average:
 
     Examples
     --------
-    >>> print(Average.of([1.0, 3.0, NAN]))
-    2 ± 1
+    >>> print(Average.of([1.0, 3.0, NAN]).text(2))
+    2.00 ± 1.00
     """
 
     mean: float
@@ -69,16 +69,10 @@ class Average:
             return cls(NAN, NAN, 0)
         return cls(float(known.mean()), float(known.std()), len(known))
 
-    def __str__(self) -> str:
-        return self.text(3)
-
-    def text(self, digits: int) -> str:
-        """Write mean ± deviation to so many significant digits; a dash if there is none."""
-        if not self.n:
-            return "–"
-        if self.n == 1:
-            return plain(self.mean, digits)
-        return f"{plain(self.mean, digits)} ± {plain(self.std, max(2, digits - 1))}"
+    def text(self, decimals: int) -> str:
+        """Write mean ± deviation; the mean alone of one value, a dash if there is none."""
+        mean = fixed(self.mean, decimals)
+        return mean if self.n < 2 else f"{mean} ± {fixed(self.std, decimals)}"
 
 
 @dataclass(frozen=True)
@@ -171,19 +165,17 @@ class Evaluation:
         return markdown(self)
 
 
-def plain(value: float, digits: int) -> str:
-    """Write a number to so many significant digits, without an exponent where it is readable.
+def fixed(value: float, decimals: int) -> str:
+    """Write a number with so many decimals, a huge one with an exponent, a dash for NaN.
 
     Examples
     --------
-    >>> plain(1234.5, 3), plain(0.01234, 3), plain(NAN, 3)
-    ('1234', '0.0123', '–')
+    >>> fixed(0.12345, 3), fixed(3e9, 1), fixed(NAN, 3)
+    ('0.123', '3e+09', '–')
     """
     if np.isnan(value):
         return "–"
-    if 10.0**digits <= abs(value) < 1e7:
-        return f"{value:.0f}"
-    return f"{value:.{digits}g}"
+    return f"{value:.{decimals}f}" if abs(value) < 1e6 else f"{value:.3g}"
 
 
 def _summary(rows: Sequence[Row]) -> Summary:

@@ -7,7 +7,7 @@ import os
 from dataclasses import astuple, fields
 
 from pivec.atomic import atomic_write
-from pivec.evaluation.result import Evaluation, Row, Summary, plain
+from pivec.evaluation.result import Evaluation, Row, Summary, fixed
 
 HEADINGS = (
     "method",
@@ -83,10 +83,10 @@ def _cells(row: Summary) -> list[str]:
         row.method,
         str(row.size),
         correlation,
-        row.error.text(3),
+        row.error.text(1),
         row.variance.text(3),
-        plain(row.seconds.mean, 3),
-        plain(row.peak_mb, 3),
+        fixed(row.seconds.mean, 2),
+        fixed(row.peak_mb, 0),
     ]
 
 

@@ -15,6 +15,7 @@ import sys
 import time
 import zipfile
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import BinaryIO
 
@@ -22,7 +23,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from pivec import __version__
 from pivec.atomic import atomic_write
 from pivec.characterizations.base import Characterization
 from pivec.errors import BadData, PivecError
@@ -73,7 +73,8 @@ def identity_of(
     parameters.pop("progress", None)
     kind = type(method)
     facts = {
-        "version": __version__,
+        # By name: the package's own front imports all layers, which this one lies below.
+        "version": import_module("pivec").__version__,
         "method": method.name,
         "class": f"{kind.__module__}.{kind.__qualname__}",
         "parameters": parameters,
@@ -120,7 +121,7 @@ def write_outcome(path: Path, outcome: Outcome, identity: str) -> None:
 def read_outcome(path: Path) -> Outcome | None:
     """Read a finished unit; None if there is none, or its file is damaged."""
     try:
-        with np.load(path, allow_pickle=False) as kept:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as kept:
             return Outcome(kept["distances"], float(kept["seconds"]), float(kept["peak_mb"]))
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
         return None
