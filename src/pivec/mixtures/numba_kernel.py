@@ -153,7 +153,7 @@ def fold_segments(
     def work(i: int) -> None:
         first, last, segment, _ = bounds(i)
         fine = sum_segments(
-            states, first, last, segment, starts, owners, model, out,
+            states, first, last, segment, starts, owners, model, False, out,
             tuple(edge[i] for edge in edges), tuple(end[i] for end in ends),
         )  # fmt: skip
         if not fine:

@@ -202,11 +202,11 @@ def fold(n, f, counts, sums, nn, nf, ff, moments):
 
 
 @exact
-def sum_segments(block, first, last, segment, starts, owners, model, out, edges, ends):
+def sum_segments(block, first, last, segment, starts, owners, model, hard, out, edges, ends):
     """Fold the segments of rows first to last into their owners; False if a row is not finite.
 
-    ``segment`` is the one that holds the row ``first``. ``out`` and ``edges`` are (counts, sums,
-    nn, nf, ff, moments): the first and the last owner may be shared with a neighbouring run, so
+    ``segment`` is the one that holds the row ``first``. ``out`` is (counts, sums, nn, nf, ff,
+    moments), ``edges`` the first five of these again: the first and the last owner may be shared with a neighbouring run, so
     what is theirs goes into edges[0] and edges[1]. A segment that began before ``first`` goes
     unfolded into ends[0], one that ends after ``last`` into ends[1].
     """
@@ -223,13 +223,13 @@ def sum_segments(block, first, last, segment, starts, owners, model, out, edges,
     last_owner = owners[np.searchsorted(starts, last) - 1]
     for row in range(first, last, TILE):
         in_tile = min(TILE, last - row)
-        density = expect(block, row, in_tile, model, False, tile)
+        density = expect(block, row, in_tile, model, hard, tile)
         if np.isnan(density):
             return False
         for k in range(K):
             for i in range(TILE):
                 tile.values[k, i] *= tile.total[i]
-        a = 0
+        a = np.int64(0)
         while a < in_tile:
             b = min(in_tile, starts[s + 1] - row)
             _add_piece(tile, model, a, b, n, f, buffer)

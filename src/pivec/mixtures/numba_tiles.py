@@ -18,6 +18,8 @@ Three things keep float32 right where it would lose digits:
 
 from __future__ import annotations
 
+from hashlib import sha256
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -72,11 +74,27 @@ f32 = np.float32
 _SMALLEST = f32(-64.0)
 """Responsibilities under 2⁻⁶⁴ of the largest are zero, so that components can be skipped."""
 
-# Sums may be taken in any order, where that is said; NaN and infinity always keep their meaning.
-exact = njit(fastmath={"contract", "nsz"}, nogil=True, cache=True, error_model="numpy")
-summing = njit(
-    fastmath={"contract", "nsz", "reassoc", "arcp"}, nogil=True, cache=True, error_model="numpy"
-)
+# Numba looks at one file only to see whether compiled code in its cache is still good, but the
+# code of several files is compiled into one. So the name there carries a digest of them all.
+_SOURCES = ("numba_vector.py", "numba_tiles.py", "numba_sums.py")
+_DIGEST = sha256(
+    b"".join((Path(__file__).parent / source).read_bytes() for source in _SOURCES)
+).hexdigest()[:12]
+
+
+def _compiled(*liberties):
+    """Make a decorator that compiles with these liberties in floating-point arithmetic."""
+
+    def decorate(function):
+        function.__qualname__ += f"_{_DIGEST}"
+        return njit(fastmath=set(liberties), nogil=True, cache=True, error_model="numpy")(function)
+
+    return decorate
+
+
+# NaN and infinity always keep their meaning; sums may be taken in any order where that is said.
+exact = _compiled("contract", "nsz")
+summing = _compiled("contract", "nsz", "reassoc", "arcp")
 
 
 @exact
