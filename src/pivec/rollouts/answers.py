@@ -17,11 +17,18 @@ from pivec.policies.network import NetworkPolicy
 from pivec.policies.policy import BatchPolicy, Policy
 from pivec.policies.stack import Stack
 from pivec.rollouts import spaces
+from pivec.rollouts.backends import Layout
+from pivec.rollouts.lanes import Lanes
 from pivec.rollouts.seeds import action_stream
 
 
 class Answers(Protocol):
-    """Answers for ``slots`` policies, ``width`` lanes each."""
+    """Answers for ``slots`` policies, ``width`` lanes each.
+
+    ``needs_flat`` tells whether they look at flattened observations.
+    """
+
+    needs_flat: bool
 
     def put(self, slot: int, policy: Any) -> None:
         """Let ``policy`` act in ``slot`` from now on."""
@@ -48,17 +55,12 @@ def group_key(policy: Policy) -> Hashable:
 
 
 def make_answers(
-    policy: Policy,
-    slots: int,
-    width: int,
-    chunk: int,
-    action_space: gym_spaces.Space[Any],
-    deterministic: bool,
+    policy: Policy, shape: Layout, chunk: int, lanes: Lanes, deterministic: bool
 ) -> Answers:
     """Choose how the group of ``policy`` is answered."""
     if isinstance(policy, BatchPolicy):
-        return BatchAnswers(policy, slots, width, chunk, action_space, deterministic)
-    return SingleAnswers(slots, width, action_space, deterministic)
+        return BatchAnswers(policy, shape, chunk, lanes, deterministic)
+    return SingleAnswers(shape, lanes.action_space, deterministic)
 
 
 class BatchAnswers:
@@ -69,14 +71,9 @@ class BatchAnswers:
     """
 
     def __init__(
-        self,
-        like: BatchPolicy,
-        slots: int,
-        width: int,
-        chunk: int,
-        action_space: gym_spaces.Space[Any],
-        deterministic: bool,
+        self, like: BatchPolicy, shape: Layout, chunk: int, lanes: Lanes, deterministic: bool
     ) -> None:
+        slots, width = shape.slots, shape.width
         self._shape = (slots, width)
         self._policies: list[BatchPolicy | None] = [None] * slots
         self._streams: list[np.random.Generator | None] = [None] * (slots * width)
@@ -86,7 +83,9 @@ class BatchAnswers:
         self._noise = (
             None if deterministic else np.zeros((chunk, slots * width, probe.shape[1]), np.float32)
         )
-        self._action_shape = action_space.shape or ()
+        self._action_shape = lanes.action_space.shape or ()
+        # Batch policies know arrays only: of composite observations they see the flat rows.
+        self.needs_flat = self._stack is not None or not isinstance(lanes.observations, np.ndarray)
 
     def put(self, slot: int, policy: BatchPolicy) -> None:
         self._policies[slot] = policy
@@ -119,8 +118,7 @@ class BatchAnswers:
                 None if noise is None else noise.reshape(slots, width, -1),
             )
             return answers.reshape(slots * width, *self._action_shape)
-        # Batch policies know arrays only: of composite observations they see the flat rows.
-        seen = observations if isinstance(observations, np.ndarray) else flat
+        seen = flat if self.needs_flat else observations
         result: NDArray[Any] | None = None
         for slot in np.unique(lanes // width).tolist():
             policy, mine = self._policies[slot], slice(slot * width, (slot + 1) * width)
@@ -142,9 +140,12 @@ class SingleAnswers:
     depend on its neighbours.
     """
 
+    needs_flat = False
+
     def __init__(
-        self, slots: int, width: int, action_space: gym_spaces.Space[Any], deterministic: bool
+        self, shape: Layout, action_space: gym_spaces.Space[Any], deterministic: bool
     ) -> None:
+        slots, width = shape.slots, shape.width
         self._width, self._deterministic = width, deterministic
         self._policies: list[Policy | None] = [None] * slots
         self._streams: list[np.random.Generator | None] = [None] * (slots * width)

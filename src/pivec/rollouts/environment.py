@@ -1,15 +1,19 @@
-"""Which environment: a Gymnasium id with arguments, or a factory, with clear errors."""
+"""Which environment: a Gymnasium id with arguments and wrappers, or a factory; clear errors."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+import importlib
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import gymnasium
 
 from pivec.errors import PivecError, UsageError
+from pivec.rollouts.named_objects import named_object, split_arguments
+
+Wrapper = str | Callable[[Any], Any]
 
 
 @dataclass(frozen=True)
@@ -24,36 +28,86 @@ class Environment:
         Keyword arguments for `gymnasium.make`.
     factory : callable or None
         Makes the environment instead of `gymnasium.make`.
+    wrappers : tuple of str or callable
+        Put around the environment, the first one innermost: ``module:Class``, with arguments
+        ``module:Class{"shape": [84, 84]}``, or a function from an environment to one.
+    imports : tuple of str
+        Modules that register environments when they are imported.
     """
 
     name: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
     factory: Callable[[], gymnasium.Env[Any, Any]] | None = None
+    wrappers: tuple[Wrapper, ...] = ()
+    imports: tuple[str, ...] = ()
 
     @classmethod
     def of(
         cls,
         env: str | Environment | Callable[[], gymnasium.Env[Any, Any]],
         arguments: Mapping[str, Any] | None = None,
+        wrappers: Sequence[Wrapper] = (),
+        imports: Sequence[str] = (),
     ) -> Environment:
         """Accept what users pass as ``env``."""
+        around = tuple(wrappers)
         if isinstance(env, Environment):
             return env
         if isinstance(env, str):
-            return cls(env, dict(arguments or {}))
+            return cls(env, dict(arguments or {}), None, around, tuple(imports))
         if isinstance(env, gymnasium.Env) or not callable(env):
             raise UsageError(
                 "env must be a Gymnasium id or a function that makes an environment, but is "
                 f"{type(env).__name__}: pass a function, since several are needed side by side"
             )
-        return cls(getattr(env, "__qualname__", type(env).__name__), factory=env)
+        name = getattr(env, "__qualname__", type(env).__name__)
+        return cls(name, factory=env, wrappers=around, imports=tuple(imports))
 
-    def make(self) -> gymnasium.Env[Any, Any]:
-        """Make one environment."""
-        if self.factory is not None:
-            return self.factory()
+    def make(self, **more: Any) -> gymnasium.Env[Any, Any]:
+        """Make one environment; ``more`` are further arguments for `gymnasium.make`."""
+        for module in self.imports:
+            try:
+                importlib.import_module(module)
+            except ImportError as error:
+                raise UsageError(f"the module {module!r} cannot be imported: {error}") from error
+        env = self.factory(**more) if self.factory is not None else self._registered(more)
+        for wrapper in self.wrappers:
+            env = _wrapped(env, wrapper)
+        return env
+
+    def is_plain(self, entry_point: str, arguments: Set[str]) -> bool:
+        """Tell whether this is the environment of ``entry_point`` and nothing around it.
+
+        Arguments beside ``arguments`` may change what it does, so they do not count as plain.
+        """
+        spec = gymnasium.registry.get(self.name)
+        return (
+            self.factory is None
+            and not self.wrappers
+            and spec is not None
+            and spec.entry_point == entry_point
+            and not spec.additional_wrappers
+            and not spec.kwargs
+            and spec.max_episode_steps is not None
+            and set(self.arguments) <= arguments
+        )
+
+    def with_arguments(self, **more: Any) -> Environment:
+        """Return the same environment, made with further arguments."""
+        return replace(self, arguments={**self.arguments, **more})
+
+    @property
+    def wrapper_names(self) -> list[str]:
+        """What to call the wrappers in a store."""
+        return [
+            wrapper if isinstance(wrapper, str) else getattr(wrapper, "__qualname__", repr(wrapper))
+            for wrapper in self.wrappers
+        ]
+
+    def _registered(self, more: Mapping[str, Any]) -> gymnasium.Env[Any, Any]:
+        arguments = {**self.arguments, **more}
         try:
-            return gymnasium.make(self.name, disable_env_checker=True, **self.arguments)
+            return gymnasium.make(self.name, **{"disable_env_checker": True, **arguments})
         except gymnasium.error.DependencyNotInstalled as error:
             raise PivecError(
                 f"{self.name} needs a package that is not installed: {error}"
@@ -61,10 +115,10 @@ class Environment:
         except (gymnasium.error.UnregisteredEnv, ModuleNotFoundError) as error:
             raise UsageError(self._unknown(str(error))) from error
         except TypeError as error:
-            if not self.arguments:
+            if not arguments:
                 raise
             raise UsageError(
-                f"{self.name} does not take the arguments {dict(self.arguments)}: {error}"
+                f"{self.name} does not take the arguments {arguments}: {error}"
             ) from error
 
     def _unknown(self, reason: str) -> str:
@@ -75,3 +129,18 @@ class Environment:
             f"no environment is called {self.name!r}: expected the id of a registered Gymnasium "
             f"environment such as CartPole-v1, or module:Name-v0 ({reason.strip()}).{hint}"
         )
+
+
+def _wrapped(env: gymnasium.Env[Any, Any], wrapper: Wrapper) -> gymnasium.Env[Any, Any]:
+    arguments: dict[str, Any] = {}
+    around = wrapper
+    if isinstance(around, str):
+        name, arguments = split_arguments(around)
+        around = named_object(name, "a wrapper")
+    try:
+        wrapped: gymnasium.Env[Any, Any] = around(env, **arguments)
+    except Exception as error:
+        raise UsageError(
+            f"the wrapper {wrapper} cannot be put around {env}: {type(error).__name__}: {error}"
+        ) from error
+    return wrapped

@@ -11,7 +11,6 @@ from typing import Any, Protocol
 
 import gymnasium
 import numpy as np
-from gymnasium.utils.seeding import np_random
 from numpy.typing import NDArray
 
 from pivec.errors import EnvironmentFailure
@@ -31,6 +30,10 @@ class Lanes(Protocol):
 
     def reset(self, lane: int, seed: int) -> None:
         """Start an episode in ``lane``."""
+        ...
+
+    def vacate(self, slot: int) -> None:
+        """Forget the policy that played in ``slot``; another may take its lanes."""
         ...
 
     def step(self, lanes: NDArray[np.intp], actions: NDArray[Any]) -> Outcome:
@@ -83,64 +86,13 @@ class SteppedLanes:
                 raise _failure(self.name, f"step({moves[lane]!r})", error, lane) from error
         return rewards, terminated, truncated
 
+    def vacate(self, slot: int) -> None:
+        """Nothing is kept from one policy to the next."""
+
     def close(self) -> None:
         """Close the environments."""
         for env in self._envs:
             env.close()
-
-
-class CartPoleLanes:
-    """Gymnasium's vectorised CartPole, with each episode started as CartPole-v1 starts it."""
-
-    def __init__(self, environment: Environment, n: int) -> None:
-        self.n = n
-        self._env: Any = gymnasium.make_vec(
-            environment.name,
-            num_envs=n,
-            vectorization_mode="vector_entry_point",
-            **environment.arguments,
-        )
-        self._inner: Any = self._env.unwrapped
-        self.observations, _ = self._env.reset(seed=0)
-        self.observation_space = self._inner.single_observation_space
-        self.action_space = self._inner.single_action_space
-
-    @staticmethod
-    def fits(environment: Environment) -> bool:
-        """Tell whether the environment is CartPole and nothing else."""
-        spec = None if environment.factory else gymnasium.registry.get(environment.name)
-        return (
-            spec is not None
-            and spec.entry_point == "gymnasium.envs.classic_control.cartpole:CartPoleEnv"
-            and not spec.additional_wrappers
-            and set(environment.arguments) <= {"sutton_barto_reward"}
-        )
-
-    def reset(self, lane: int, seed: int) -> None:
-        """Start an episode in ``lane``, from the state CartPole-v1 would start in."""
-        generator, _ = np_random(seed)
-        start = generator.uniform(low=-0.05, high=0.05, size=(4,))
-        self._inner.state[:, lane] = start
-        self._inner.steps[lane] = 0
-        self._inner.prev_done[lane] = False
-        self.observations[lane] = start
-
-    def step(self, lanes: NDArray[np.intp], actions: NDArray[Any]) -> Outcome:
-        """Step all lanes; idle ones reset themselves and are not looked at."""
-        self.observations, rewards, terminated, truncated, _ = self._inner.step(actions)
-        self._inner.prev_done[lanes] = False
-        return rewards[lanes].astype(np.float64), terminated[lanes], truncated[lanes]
-
-    def close(self) -> None:
-        """Close the environments."""
-        self._env.close()
-
-
-def make_lanes(environment: Environment, n: int) -> Lanes:
-    """Make ``n`` lanes of the fastest kind there is for this environment."""
-    if CartPoleLanes.fits(environment):
-        return CartPoleLanes(environment, n)
-    return SteppedLanes(environment, n)
 
 
 def _failure(name: str, what: str, error: Exception, lane: int | None = None) -> EnvironmentFailure:

@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 from pivec.errors import UsageError
 
 
+_NUMBERS = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
+
+
 def flat_size(space: spaces.Space[Any]) -> int:
     """Count the numbers in one flattened element of ``space``."""
     return len(feature_names(space))
@@ -116,12 +119,30 @@ def pick(batch: Any, rows: Any) -> Any:
     return batch[rows]
 
 
+def batch_length(batch: Any) -> int:
+    """Count the elements of a batch of any kind.
+
+    Examples
+    --------
+    >>> batch_length({"a": (np.zeros((3, 2)), np.zeros(3))})
+    3
+    """
+    while isinstance(batch, dict | tuple):
+        batch = next(iter(batch.values())) if isinstance(batch, dict) else batch[0]
+    return len(batch)
+
+
 def empty_batch(space: spaces.Space[Any], n: int) -> Any:
     """Make room for ``n`` elements of ``space``: an array, or a dict or tuple of them."""
     if isinstance(space, spaces.Dict):
         return {key: empty_batch(part, n) for key, part in space.spaces.items()}
     if isinstance(space, spaces.Tuple):
         return tuple(empty_batch(part, n) for part in space.spaces)
+    if not isinstance(space, _NUMBERS):
+        # Texts, graphs and the like, which only features= can read: room that holds valid ones.
+        batch = np.empty(n, dtype=object)
+        batch[:] = [space.sample()] * n
+        return batch
     return np.zeros((n, *(space.shape or ())), dtype=space.dtype)
 
 

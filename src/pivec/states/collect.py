@@ -14,7 +14,9 @@ from pivec.policies.policy import NamedPolicy
 from pivec.progress import Progress
 from pivec.rollouts import spaces
 from pivec.rollouts.environment import Environment
-from pivec.rollouts.play import Features, PlayedPolicy, PlaySettings, play
+from pivec.rollouts.episodes import PlayedPolicy
+from pivec.rollouts.play import play
+from pivec.rollouts.settings import Features, PlaySettings
 from pivec.states.record import PolicyRecord, assemble
 from pivec.states.store import Store
 from pivec.states.visited import VisitedStates

@@ -1,0 +1,294 @@
+"""The loop at the table: lanes, the answers of the policies, the record of what they visit."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pivec.errors import BadData, EnvironmentFailure, PivecError
+from pivec.policies.policy import NamedPolicy, Policy
+from pivec.progress import Progress
+from pivec.rollouts import spaces
+from pivec.rollouts.answers import make_answers
+from pivec.rollouts.backends import Layout
+from pivec.rollouts.episodes import Episode, LaneRecord, PlayedPolicy
+from pivec.rollouts.lanes import Lanes
+from pivec.rollouts.seeds import episode_seeds, lane_seeds
+from pivec.rollouts.settings import PlaySettings
+
+# Steps recorded before they are handed over to the episodes they belong to, and their bytes.
+_CHUNK, _CHUNK_BYTES = 128, 64 << 20
+
+
+@dataclass
+class Seconds:
+    """Where the time goes: the policies' answers, the environments, everything."""
+
+    answers: float = 0.0
+    environments: float = 0.0
+    total: float = 0.0
+    steps: int = 0
+
+
+class _Slot:
+    """A policy at work: its seeds, the episodes it has played, and how they are thinned."""
+
+    def __init__(self, index: int, named: NamedPolicy, settings: PlaySettings, width: int) -> None:
+        label, episodes = named.info.label, settings.episodes
+        self.index, self.named = index, named
+        self.streams = episode_seeds(settings.seed, label, episodes)
+        self.seeds = (
+            lane_seeds(settings.seed, label, episodes, width)
+            if settings.backend == "envpool"
+            else self.streams
+        )
+        self.done: list[Episode | None] = [None] * episodes
+        self.missing = episodes
+        self.kept = 0  # states of the episodes that are done
+        self.every = 1
+
+    def halve(self) -> None:
+        """Thin the episodes that are done to every second of their states."""
+        self.every *= 2
+        self.kept = 0
+        for episode in self.done:
+            if episode is not None:
+                episode.halve()
+                self.kept += len(episode.states)
+
+
+class Table:
+    """Lanes, answers and the record of the chunk being played."""
+
+    def __init__(
+        self,
+        lanes: Lanes,
+        shape: Layout,
+        like: Policy,
+        settings: PlaySettings,
+        progress: Progress | None = None,
+        seconds: Seconds | None = None,
+    ) -> None:
+        self.lanes, self.width, self.settings, self.progress = (
+            lanes,
+            shape.width,
+            settings,
+            progress,
+        )
+        self.seconds = seconds or Seconds()
+        n = lanes.n
+        self.slots: list[_Slot | None] = [None] * shape.slots
+        self.episode = np.full(n, -1)  # the number of the episode in each lane, -1 if idle
+        self.since = np.zeros(n, dtype=np.intp)  # where in the chunk its rows begin
+        self.length = np.zeros(n, dtype=np.int64)
+        self.reward = np.zeros(n)
+        self.records = [LaneRecord() for _ in range(n)]
+        # Flat rows are wanted as states, or by networks; of images with features= neither may be.
+        self.flatten = settings.features is None
+        self.flat, self.rows = self._see(lanes.observations)
+        self.chunk = int(np.clip(_CHUNK_BYTES // self.rows.nbytes, 1, _CHUNK))
+        self.states = np.zeros((self.chunk, *self.rows.shape), dtype=np.float32)
+        self.answers = make_answers(like, shape, self.chunk, lanes, settings.deterministic)
+        self.flatten |= self.answers.needs_flat
+        self.flat, self.rows = self._see(lanes.observations)
+        self.actions: NDArray[Any] | None = None
+
+    def run(self, group: Sequence[tuple[int, NamedPolicy]]) -> Iterator[PlayedPolicy]:
+        """Play all policies of the group."""
+        queue = deque(group)
+        time = 0
+        start = perf_counter()
+        for slot in range(len(self.slots)):
+            self._seat(slot, queue, time)
+        active = self._refresh()
+        while len(active):
+            self.states[time] = self.rows
+            actions = self._act(active, time)
+            ended, outcome = self._step(active, actions)
+            for lane, terminated, truncated in zip(ended, *outcome, strict=True):
+                slot = lane // self.width
+                self._finish(lane, time, bool(terminated), bool(truncated))
+                finished = self._next(lane, time)
+                if finished is not None:
+                    yield finished
+                    self._seat(slot, queue, time + 1)
+            if len(ended):
+                active = self._refresh()
+            time += 1
+            if time == self.chunk:
+                self._turn_page(active)
+                time = 0
+        self.seconds.total += perf_counter() - start
+
+    def _act(self, active: NDArray[np.intp], time: int) -> NDArray[Any]:
+        start = perf_counter()
+        try:
+            actions = self.answers.actions(self.lanes.observations, self.flat, active, time)
+        except PivecError as error:
+            raise type(error)(f"{self._who(active, error.lane)}: {error}") from error
+        self.seconds.answers += perf_counter() - start
+        if self.settings.actions:
+            if self.actions is None:
+                self.actions = np.zeros((self.chunk, *actions.shape), dtype=actions.dtype)
+            self.actions[time] = actions
+        return actions
+
+    def _step(
+        self, active: NDArray[np.intp], actions: NDArray[Any]
+    ) -> tuple[list[int], tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
+        start = perf_counter()
+        try:
+            rewards, terminated, truncated = self.lanes.step(active, actions)
+        except EnvironmentFailure as error:
+            raise EnvironmentFailure(f"{self._who(active, error.lane)}: {error}") from error
+        self.seconds.environments += perf_counter() - start
+        self.seconds.steps += len(active)
+        self.reward[active] += rewards
+        self.length[active] += 1
+        if self.settings.max_steps is not None:
+            truncated = truncated | (self.length[active] >= self.settings.max_steps)
+        self.flat, self.rows = self._see(self.lanes.observations)
+        if self.progress is not None:
+            self.progress.count(len(active))
+        over = np.flatnonzero(terminated | truncated)
+        return active[over].tolist(), (terminated[over], truncated[over])
+
+    def _finish(self, lane: int, time: int, terminated: bool, truncated: bool) -> None:
+        """Put the rows of the lane's episode together, the terminal observation last."""
+        slot = self._slot(lane)
+        number = int(self.episode[lane])
+        self._gather(lane, time + 1)
+        states, actions = self.records[lane].finish(self.rows[lane : lane + 1])
+        self.records[lane] = LaneRecord()
+        if not np.isfinite(states).all():
+            row, feature = np.argwhere(~np.isfinite(states))[0]
+            step = int(self.length[lane]) if row == len(states) - 1 else row * slot.every
+            raise BadData(
+                f"{slot.named.info.label}: the observation after step {step} of episode {number} "
+                f"(seed {slot.seeds[number]}) has {states[row, feature]} in feature {feature}, "
+                "but states must be finite: check the environment, or mend it with features="
+            )
+        slot.done[number] = Episode(
+            states,
+            actions,
+            float(self.reward[lane]),
+            int(slot.seeds[number]),
+            terminated,
+            truncated and not terminated,
+        )
+        slot.missing -= 1
+        slot.kept += len(states)
+        self._thin(lane // self.width)
+
+    def _next(self, lane: int, time: int) -> PlayedPolicy | None:
+        """Start the lane's next episode; return the policy if that was its last one."""
+        slot = self._slot(lane)
+        # A fixed quota: lane l plays the episodes l, l + width, ... however short they are.
+        number = int(self.episode[lane]) + self.width
+        if number < self.settings.episodes:
+            self._start(lane, number, time + 1)
+            return None
+        self.episode[lane] = -1
+        if slot.missing:
+            return None
+        played = [episode for episode in slot.done if episode is not None]
+        return PlayedPolicy(slot.index, slot.named, played, slot.every)
+
+    def _seat(self, slot: int, queue: deque[tuple[int, NamedPolicy]], time: int) -> None:
+        """Give the slot to the next policy in the queue, if there is one."""
+        self.slots[slot] = None
+        self.lanes.vacate(slot)
+        if not queue:
+            return
+        index, named = queue.popleft()
+        self.slots[slot] = _Slot(index, named, self.settings, self.width)
+        self.answers.put(slot, named.policy)
+        for number in range(min(self.width, self.settings.episodes)):
+            self._start(slot * self.width + number, number, time)
+
+    def _start(self, lane: int, number: int, time: int) -> None:
+        slot = self._slot(lane)
+        try:
+            self.lanes.reset(lane, int(slot.seeds[number]))
+        except EnvironmentFailure as error:
+            raise EnvironmentFailure(f"{slot.named.info.label}: {error}") from error
+        one = spaces.pick(self.lanes.observations, slice(lane, lane + 1))
+        flat, rows = self._see(one)
+        if self.flatten:
+            self.flat[lane] = flat[0]
+        if self.settings.features is not None:
+            self.rows[lane] = rows[0]
+        self.episode[lane], self.since[lane] = number, time
+        self.length[lane], self.reward[lane] = 0, 0.0
+        # At the end of the page the stream begins on the next one.
+        self.answers.begin(lane, int(slot.streams[number]), time % self.chunk)
+
+    def _turn_page(self, active: NDArray[np.intp]) -> None:
+        """Hand the recorded rows to the episodes that go on, and start the record anew."""
+        going_on = active[self.since[active] < self.chunk]
+        for lane in going_on.tolist():
+            self._gather(lane, self.chunk)
+        self.since[:] = 0
+        self.answers.renew(going_on)
+        if self.settings.max_states is not None:
+            for slot in np.unique(going_on // self.width).tolist():
+                self._thin(slot)
+
+    def _gather(self, lane: int, until: int) -> None:
+        mine = slice(self.since[lane], until)
+        self.records[lane].add(
+            self.states[mine, lane],
+            None if self.actions is None else self.actions[mine, lane],
+            self._slot(lane).every,
+        )
+
+    def _thin(self, slot: int) -> None:
+        """Thin a policy that has more states than it may keep, those in flight included."""
+        limit, policy = self.settings.max_states, self.slots[slot]
+        if limit is None or policy is None:
+            return
+        mine = self.records[slot * self.width : (slot + 1) * self.width]
+        while policy.kept + sum(record.kept for record in mine) > limit:
+            policy.halve()
+            for record in mine:
+                record.halve()
+
+    def _see(self, observations: Any) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Flat rows (where they are wanted), and the rows to keep."""
+        flat = (
+            spaces.flatten(self.lanes.observation_space, observations)
+            if self.flatten
+            else np.zeros((0, 0), np.float32)
+        )
+        if self.settings.features is None:
+            return flat, flat
+        n = spaces.batch_length(observations)
+        rows = np.asarray(self.settings.features(observations), dtype=np.float32)
+        if rows.ndim != 2 or len(rows) != n:
+            raise BadData(
+                f"features= must turn a batch of {n} observations into an array of shape "
+                f"({n}, n_features), but gave shape {rows.shape}"
+            )
+        return flat, rows
+
+    def _refresh(self) -> NDArray[np.intp]:
+        return np.flatnonzero(self.episode >= 0)
+
+    def _slot(self, lane: int) -> _Slot:
+        slot = self.slots[lane // self.width]
+        if slot is None:
+            raise RuntimeError(f"lane {lane} has no policy")
+        return slot
+
+    def _who(self, active: NDArray[np.intp], lane: int | None = None) -> str:
+        first = self._slot(int(active[0]) if lane is None else lane)
+        if lane is None:
+            return first.named.info.label
+        number = int(self.episode[lane])
+        return f"{first.named.info.label}, episode {number} (seed {first.seeds[number]})"
