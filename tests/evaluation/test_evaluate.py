@@ -131,7 +131,7 @@ def test_a_finished_evaluation_computes_nothing(tmp_path, here):
     assert (first.computed, len(seen(log))) == (6, 6)
     again = evaluate(walks(), [Mean(log=str(log))], out=out, **here)
     assert (again.computed, len(seen(log))) == (0, 6)
-    assert again.rows == first.rows or str(again.rows) == str(first.rows)
+    assert str(again.rows) == str(first.rows)  # NaN is not equal to itself
 
 
 def test_only_what_is_new_is_computed(tmp_path, here):
@@ -250,11 +250,13 @@ def test_a_process_that_dies_is_a_failure_with_a_reason():
     assert found.summary()[0].done == 1
 
 
-def test_the_peak_of_a_process_counts_what_it_held():
-    before = peak_mb()
-    held = np.ones(30_000_000 // 8)
-    assert peak_mb() >= before
-    assert held[-1] == 1.0
+def test_the_peak_is_of_the_unit_alone():
+    mine = np.ones(1_000_000_000 // 8)  # what this process holds is not the units'
+    methods = {"little": Mean(), "much": Mean(holds_mb=300)}
+    little, much = evaluate(walks(), methods, sizes=[3], repetitions=1).rows
+    assert 250 < much.peak_mb - little.peak_mb < 350
+    assert little.peak_mb < peak_mb() - 500
+    assert mine[-1] == 1.0
 
 
 def test_a_class_that_cannot_be_imported_is_named():
@@ -265,11 +267,11 @@ def test_a_class_that_cannot_be_imported_is_named():
         evaluate(walks(), [Local()], sizes=[3], repetitions=1)
 
 
-def test_jobs_share_the_cores():
-    for jobs in (2, 3, 5):
-        shares = shares_of_cores(jobs)
-        assert len(shares) == jobs
-        assert len({len(share) for share in shares} - {0, 1}) <= 2
+def test_jobs_share_the_cores(monkeypatch):
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1, 2, 4, 5}, raising=False)
+    assert shares_of_cores(1) == [[]]  # all of them
+    assert shares_of_cores(2) == [[0, 2, 5], [1, 4]]
+    assert shares_of_cores(7) == [[0], [1], [2], [4], [5], [0], [1]]
 
 
 # ---- requests ----
