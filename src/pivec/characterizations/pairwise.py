@@ -8,8 +8,10 @@ from numpy.typing import NDArray
 from pivec.errors import UsageError
 from pivec.mixtures.workers import run_tasks
 
-# Rows of a tile: 1024 × 1024 float64 results are 8 MB, and the product runs at full speed.
+# Rows of a tile: 1024 × 1024 float64 results are 8 MB, and the product runs at full speed. Fewer
+# rows are cut smaller, so that there is work for all cores and a mirrored half to leave out.
 _TILE = 1024
+_LEAST_TILE, _TILES = 128, 4
 # |x|² + |y|² − 2xy is off by about 1e-16 of the squared norms. Below this share of them, a distance
 # would have fewer than six digits, and is computed again from the difference itself.
 _NEAR = 1e-9
@@ -50,15 +52,16 @@ def squared_euclidean(
         )
     norms_a = np.einsum("ij,ij->i", a, a)
     norms_b = norms_a if b is None else np.einsum("ij,ij->i", other, other)
+    size = min(_TILE, max(_LEAST_TILE, -(-max(shape) // _TILES)))
     corners = [
         (i, j)
-        for i in range(0, shape[0], _TILE)
-        for j in range(i if b is None else 0, shape[1], _TILE)
+        for i in range(0, shape[0], size)
+        for j in range(i if b is None else 0, shape[1], size)
     ]
 
     def work(task: int) -> None:
         i, j = corners[task]
-        rows, columns = slice(i, i + _TILE), slice(j, j + _TILE)
+        rows, columns = slice(i, i + size), slice(j, j + size)
         tile = _tile(a[rows], other[columns], norms_a[rows], norms_b[columns])
         result[rows, columns] = tile
         if b is None and i != j:
@@ -99,8 +102,8 @@ def _tile(
 def symmetric_kl_diagonal(
     means_a: NDArray[np.float64],
     variances_a: NDArray[np.float64],
-    means_b: NDArray[np.float64],
-    variances_b: NDArray[np.float64],
+    means_b: NDArray[np.float64] | None = None,
+    variances_b: NDArray[np.float64] | None = None,
 ) -> NDArray[np.float64]:
     """KL(a || b) + KL(b || a) of diagonal Gaussians, for all pairs of rows.
 
@@ -108,18 +111,43 @@ def symmetric_kl_diagonal(
     ½ (v_a/v_b + v_b/v_a + (m_a − m_b)² (1/v_a + 1/v_b)) − 1
     = ½ ((v_a − v_b)² / (v_a v_b) + (m_a − m_b)² (1/v_a + 1/v_b)).
 
+    Parameters
+    ----------
+    means_a, variances_a : (n, d) arrays
+    means_b, variances_b : (m, d) arrays, optional
+        Without these, or with the very same ones, each pair of ``a`` is computed once.
+
     Examples
     --------
     >>> one = np.ones((1, 1))
     >>> symmetric_kl_diagonal(0 * one, one, one, one)
     array([[1.]])
     """
-    result = np.empty((len(means_a), len(means_b)))
+    precisions_a = 1.0 / variances_a
+    same = means_b is None or variances_b is None
+    same = same or (means_b is means_a and variances_b is variances_a)
+    means = means_a if means_b is None else means_b
+    variances = variances_a if variances_b is None else variances_b
+    precisions = precisions_a if same else 1.0 / variances
+    result = np.empty((len(means_a), len(means)))
+
     # One row at a time against all others: (n, d) temporaries, and no cancellation.
-    for i, (mean, variance) in enumerate(zip(means_a, variances_a, strict=True)):
-        spread = (variance - variances_b) ** 2 / (variance * variances_b)
-        shift = (mean - means_b) ** 2 * (1.0 / variance + 1.0 / variances_b)
-        result[i] = 0.5 * (spread + shift).sum(axis=1)
+    def work(i: int) -> None:
+        some = slice(i if same else 0, None)
+        terms = variances[some] - variances_a[i]
+        terms *= terms
+        terms *= precisions[some]
+        gaps = means[some] - means_a[i]
+        gaps *= gaps
+        terms += gaps
+        row = terms @ precisions_a[i]
+        row += np.einsum("ij,ij->i", gaps, precisions[some])
+        row *= 0.5
+        result[i, some] = row
+        if same:
+            result[some, i] = row
+
+    run_tasks(work, len(means_a))
     return result
 
 
@@ -174,18 +202,22 @@ def symmetric_kl_full(
         precisions_b = _inverses(covariances_b)
     result = np.empty((len(means_a), len(means_b)))
 
+    same = means_b is means_a
+
     def work(i: int) -> None:
-        for j in range(0, len(means_b), _TILE):
+        for j in range(i if same else 0, len(means_b), _TILE):
             some = slice(j, j + _TILE)
             spread = covariances_a[i] - covariances_b[some]
             spread *= precisions_b[some] - precisions_a[i]
             gap = means_a[i] - means_b[some]
             both = precisions_a[i] + precisions_b[some]
             shift = np.einsum("ij,ij->i", (both @ gap[:, :, None])[:, :, 0], gap)
-            result[i, some] = 0.5 * (spread.sum(axis=(1, 2)) + shift)
+            result[i, some] = np.maximum(0.5 * (spread.sum(axis=(1, 2)) + shift), 0.0)
+            if same:
+                result[some, i] = result[i, some]
 
     run_tasks(work, len(means_a))
-    return np.maximum(result, 0.0, out=result)
+    return result
 
 
 def _inverses(covariances: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -224,6 +256,7 @@ def matched_kl(
     array([[4.]])
     """
     shared = len(variances_a) == 1 and variances_a is variances_b
+    same = weights_a is weights_b and means_a is means_b and variances_a is variances_b
     result = np.empty((len(means_a), len(means_b)))
     logs_a, logs_b = np.log(weights_a), np.log(weights_b)
     tile = max(1, (1 << 20) // max(1, means_b[0].size if len(means_b) else 1))
@@ -231,7 +264,7 @@ def matched_kl(
     variances_b = np.broadcast_to(variances_b, means_b.shape)
 
     def work(i: int) -> None:
-        for j in range(0, len(means_b), tile):
+        for j in range(i if same else 0, len(means_b), tile):
             some = slice(j, j + tile)
             w, other = weights_a[i], weights_b[some]
             terms = (w - other) * (logs_a[i] - logs_b[some])
@@ -247,10 +280,12 @@ def matched_kl(
                 forth = w * (excess + gaps / v_other).sum(axis=2)
                 back = other * (deficit + gaps / v).sum(axis=2)
                 terms += 0.5 * (forth + back)
-            result[i, some] = terms.sum(axis=1)
+            result[i, some] = np.maximum(terms.sum(axis=1), 0.0)
+            if same:
+                result[some, i] = result[i, some]
 
     run_tasks(work, len(means_a))
-    return np.maximum(result, 0.0, out=result)
+    return result
 
 
 def _log_excess(x: NDArray[np.float64]) -> NDArray[np.float64]:

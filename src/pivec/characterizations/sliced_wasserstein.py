@@ -13,10 +13,13 @@ from pivec.characterizations.descriptions import Descriptions
 from pivec.characterizations.pairwise import squared_euclidean, total_variation
 from pivec.characterizations.views import Of, View, center_and_scale, check_of, restored_view
 from pivec.errors import UsageError
+from pivec.mixtures.numpy_kernel import single_threaded_blas
+from pivec.mixtures.workers import run_tasks
 from pivec.states.visited import VisitedStates
 
 # Projected values at a time: 2²³ float32 are 32 MB, however many states a policy has.
 _VALUES = 1 << 23
+_DIRECTIONS = 16
 
 
 class SlicedWasserstein(Characterization):
@@ -101,16 +104,24 @@ class SlicedWasserstein(Characterization):
         quantiles = np.empty((len(data), self.n_directions, self.n_quantiles))
         for i, rows in enumerate(self.view_.all_rows(data)):
             x = ((rows - self.center_) / self.scale_).astype(np.float32)
-            some = max(1, _VALUES // len(x))
-            for first in range(0, self.n_directions, some):
-                directions = self.directions_[:, first : first + some].astype(np.float32)
-                # Directions as rows: sorting runs along memory.
-                along = directions.T @ x.T
-                along.sort(axis=1)
-                quantiles[i, first : first + some] = sorted_quantiles(along, self.n_quantiles)
+            self._project(x, quantiles[i])
         values = quantiles.reshape(len(data), -1)
         points = values / np.sqrt(values.shape[1]) if self.p == 2 else None
         return values, points, {}
+
+    def _project(self, x: NDArray[np.float32], out: NDArray[np.float64]) -> None:
+        """Write the quantiles of rows along all directions, a share of these on each core."""
+        size = min(max(1, _VALUES // len(x)), _DIRECTIONS)
+        directions = np.ascontiguousarray(self.directions_.T, dtype=np.float32)
+
+        def work(task: int) -> None:
+            some = slice(task * size, (task + 1) * size)
+            along = directions[some] @ x.T  # directions as rows: sorting runs along memory
+            along.sort(axis=1)
+            out[some] = sorted_quantiles(along, self.n_quantiles)
+
+        with single_threaded_blas():
+            run_tasks(work, -(-self.n_directions // size))
 
     def _distances(self, a: Descriptions, b: Descriptions | None) -> NDArray[np.float64]:
         if self.p == 2:
