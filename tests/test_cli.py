@@ -151,6 +151,7 @@ def test_a_damaged_store_fails_with_1(run, tmp_path):
 def test_version_and_help(run):
     assert run("--version").out.strip() == f"pivec {pivec.__version__}"
     for command in (
+        "evaluate",
         "demo",
         "compare",
         "collect",

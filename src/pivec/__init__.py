@@ -8,6 +8,7 @@ states             what was visited: `VisitedStates` in memory, the store on dis
 mixtures           the background model: sufficient statistics, EM, MAP
 characterizations  how a policy is described: one file for each way, one contract for all
 distances          how far apart two descriptions are
+evaluation         how good a characterization is
 maps               policies in the plane
 report             tables, figures, the page
 comparison         all of it in one go: `compare`

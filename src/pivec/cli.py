@@ -360,7 +360,7 @@ def main() -> None:
             raise
         code = _explain(error)
     if code == _STOPPED:
-        message = "pivec: stopped; what was collected is kept, the same command goes on from there"
+        message = "pivec: stopped; what is finished is kept, the same command goes on from there"
         typer.echo(message, err=True)
     sys.exit(code if isinstance(code, int) else 0)
 
