@@ -1,0 +1,200 @@
+"""The variational autoencoder of trajectories (the paper's Section 5.2 and its appendix).
+
+The encoder is a bidirectional LSTM of which only the backward outputs are used. The forward half
+changes no result and gets no gradient, so it is left out: a backward LSTM is a forward one over
+the reversed sequence. Sequences of a batch are packed: no time step of padding is computed.
+"""
+
+# mypy: disable-error-code="no-untyped-call"
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from pivec.characterizations.networks.training import Adam, one_thread_each, uniform
+from pivec.mixtures.workers import run_tasks
+from pivec.progress import Progress
+
+_TOGETHER = 64  # sequences that are encoded together
+_BUCKET = 16  # batches among which sequences are sorted by length
+_SMALLEST = 1e-6  # added to deviations, so that none is 0
+_HALF_LOG_2PI = 0.5 * float(np.log(2.0 * np.pi))
+
+Array = NDArray[np.float32]
+_LSTM = ("input", "recurrent", "input_offset", "recurrent_offset")
+
+
+def starting_weights(
+    rng: np.random.Generator, n_inputs: int, n_units: int, n_latent: int
+) -> dict[str, Array]:
+    """Starting weights of encoder and decoder, as torch's layers have them."""
+    gates = 4 * n_units
+    weights = {
+        "input": uniform(rng, (gates, n_inputs), n_units),
+        "recurrent": uniform(rng, (gates, n_units), n_units),
+        "input_offset": uniform(rng, (gates,), n_units),
+        "recurrent_offset": uniform(rng, (gates,), n_units),
+    }
+    n_context = n_inputs + n_latent
+    for name, n, m in (
+        ("latent_mean", n_units, n_latent),
+        ("latent_deviation", n_units, n_latent),
+        ("next_mean", n_context, n_inputs),
+        ("next_deviation", n_context, n_inputs),
+    ):
+        weights[name] = uniform(rng, (m, n), n)
+        weights[f"{name}_offset"] = uniform(rng, (m,), n)
+    return weights
+
+
+@dataclass(frozen=True)
+class Packed:
+    """Sequences, longest first, as torch packs them: all first rows, then all second ones, ...
+
+    Attributes
+    ----------
+    rows : (n, n_inputs) tensor
+        The sequences one after another.
+    owner : (n,) int tensor
+        Which sequence a row is of.
+    lengths : (n_sequences,) float tensor
+    reversed_rows : (n,) int tensor
+        The rows in packed order, each sequence from its end.
+    reversed_owner : (n,) int tensor
+    sizes : (longest,) int tensor
+        How many sequences are at least so long.
+    """
+
+    rows: torch.Tensor
+    owner: torch.Tensor
+    lengths: torch.Tensor
+    reversed_rows: torch.Tensor
+    reversed_owner: torch.Tensor
+    sizes: torch.Tensor
+
+    @classmethod
+    def of(cls, sequences: Sequence[Array]) -> Packed:
+        """Pack sequences that are given longest first."""
+        lengths = np.array([len(some) for some in sequences])
+        ends = np.cumsum(lengths) - 1
+        sizes = len(lengths) - np.searchsorted(lengths[::-1], np.arange(lengths[0]), side="right")
+        step = np.repeat(np.arange(lengths[0]), sizes)
+        first = np.cumsum(sizes) - sizes
+        owner = np.arange(len(step)) - first[step]
+        return cls(
+            torch.from_numpy(np.concatenate(sequences)),
+            torch.from_numpy(np.repeat(np.arange(len(lengths)), lengths)),
+            torch.from_numpy(lengths.astype(np.float32)),
+            torch.from_numpy(ends[owner] - step),
+            torch.from_numpy(owner),
+            torch.from_numpy(sizes.astype(np.int64)),
+        )
+
+
+Weights = Mapping[str, torch.Tensor]
+
+
+def latents(weights: Weights, packed: Packed) -> tuple[torch.Tensor, torch.Tensor]:
+    """Mean and deviation of the latent of each sequence, (n_sequences, n_latent) each."""
+    start = packed.rows.new_zeros(1, len(packed.lengths), weights["recurrent"].shape[1])
+    outputs, _, _ = torch.lstm(
+        packed.rows[packed.reversed_rows],
+        packed.sizes,
+        (start, start),
+        [weights[name] for name in _LSTM],
+        True,  # offsets
+        1,  # layers
+        0.0,  # dropout
+        False,  # training: matters for dropout only
+        False,  # bidirectional: the other half would not be used
+    )
+    sums = outputs.new_zeros(len(packed.lengths), outputs.shape[1])
+    averages = sums.index_add(0, packed.reversed_owner, outputs) / packed.lengths[:, None]
+    return _mean_and_deviation(weights, "latent", averages)
+
+
+def losses(weights: Weights, packed: Packed, noise: torch.Tensor) -> torch.Tensor:
+    """KL to the standard normal minus the mean log-likelihood of the next rows, a sequence each."""
+    mean, deviation = latents(weights, packed)
+    latent = mean + deviation * noise
+    divergence = 0.5 * (mean**2 + deviation**2 - 1.0).sum(dim=1) - deviation.log().sum(dim=1)
+    # Rows with one after them in the same sequence; a sequence of one row has no likelihood.
+    before = torch.nonzero(packed.owner[:-1] == packed.owner[1:]).squeeze(1)
+    whose = packed.owner[before]
+    context = torch.cat([packed.rows[before], latent[whose]], dim=1)
+    expected, width = _mean_and_deviation(weights, "next", context)
+    surprise = 0.5 * ((packed.rows[before + 1] - expected) / width) ** 2 + width.log()
+    sums = torch.zeros_like(divergence).index_add(0, whose, (surprise + _HALF_LOG_2PI).sum(dim=1))
+    return divergence + sums / (packed.lengths - 1.0).clamp(min=1.0)
+
+
+def _mean_and_deviation(
+    weights: Weights, name: str, x: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    linear = torch.nn.functional.linear
+    mean = linear(x, weights[f"{name}_mean"], weights[f"{name}_mean_offset"])
+    wide = linear(x, weights[f"{name}_deviation"], weights[f"{name}_deviation_offset"])
+    return mean, torch.nn.functional.softplus(wide) + _SMALLEST
+
+
+def train(
+    weights: Mapping[str, Array],
+    sequences: Sequence[Array],
+    *,
+    epochs: int,
+    batch_size: int,
+    learning_rate: float,
+    rng: np.random.Generator,
+    progress: bool = False,
+) -> dict[str, Array]:
+    """Train the autoencoder with Adam on the mean loss of the sequences of a batch."""
+    values = {name: torch.tensor(array, requires_grad=True) for name, array in weights.items()}
+    optimiser = Adam(list(values.values()), learning_rate)
+    lengths = np.array([len(some) for some in sequences])
+    n_latent = len(weights["latent_mean"])
+    with Progress("trajectories", epochs * len(lengths), show=progress) as bar:
+        for _ in range(epochs):
+            for numbers in batches(lengths, batch_size, rng):
+                packed = Packed.of([sequences[i] for i in numbers])
+                noise = rng.standard_normal((len(numbers), n_latent), dtype=np.float32)
+                loss = losses(values, packed, torch.from_numpy(noise)).mean()
+                optimiser.step(torch.autograd.grad(loss, list(values.values())))
+                bar.advance(len(numbers))
+    return {name: value.detach().numpy() for name, value in values.items()}
+
+
+def batches(
+    lengths: NDArray[np.int64], size: int, rng: np.random.Generator
+) -> list[NDArray[np.int64]]:
+    """Cut all sequences into batches in random order, alike in length, each longest first."""
+    order = rng.permutation(len(lengths))
+    result = []
+    for at in range(0, len(order), size * _BUCKET):
+        bucket = order[at : at + size * _BUCKET]
+        bucket = bucket[np.argsort(-lengths[bucket], kind="stable")]
+        result += [bucket[i : i + size] for i in range(0, len(bucket), size)]
+    return [result[i] for i in rng.permutation(len(result))]
+
+
+def encode(weights: Mapping[str, Array], sequences: Sequence[Array]) -> tuple[Array, Array]:
+    """Mean and deviation of the latent of every sequence, (n_sequences, n_latent) each."""
+    values = {name: torch.from_numpy(array) for name, array in weights.items()}
+    lengths = np.array([len(some) for some in sequences])
+    order = np.argsort(-lengths, kind="stable")
+    means = np.empty((len(sequences), len(weights["latent_mean"])), dtype=np.float32)
+    deviations = np.empty_like(means)
+
+    def work(task: int) -> None:
+        numbers = order[task * _TOGETHER : (task + 1) * _TOGETHER]
+        with torch.no_grad():
+            mean, deviation = latents(values, Packed.of([sequences[i] for i in numbers]))
+        means[numbers], deviations[numbers] = mean.numpy(), deviation.numpy()
+
+    with one_thread_each():
+        run_tasks(work, -(-len(sequences) // _TOGETHER))
+    return means, deviations

@@ -1,0 +1,98 @@
+"""Fitting the autoencoder on the trajectories of data, and encoding them: shared by two methods."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pivec.characterizations.networks import check_positive
+from pivec.characterizations.networks.canonical import sequence_key
+from pivec.characterizations.views import View, center_and_scale, local_starts
+from pivec.states.visited import VisitedStates
+
+Array = NDArray[np.float32]
+_PREFIX = "weights."
+
+
+def fit_autoencoder(
+    data: VisitedStates,
+    view: View,
+    *,
+    n_units: int,
+    n_latent: int,
+    epochs: int,
+    batch_size: int,
+    learning_rate: float,
+    random_state: int,
+    progress: bool,
+) -> tuple[NDArray[np.float64], NDArray[np.float64], dict[str, Array]]:
+    """Center and scale of the view's rows, and the weights of an autoencoder trained on them."""
+    from pivec.characterizations.networks.sequence_vae import starting_weights, train
+
+    check_positive(
+        n_units=n_units,
+        n_latent=n_latent,
+        epochs=epochs,
+        batch_size=batch_size,
+        learning_rate=learning_rate,
+    )
+    rng = np.random.default_rng(random_state)
+    center, scale = center_and_scale(view, data)
+    weights = train(
+        starting_weights(rng, len(center), n_units, n_latent),
+        [some for i in range(len(data)) for some in trajectories(data, i, view, center, scale)],
+        epochs=epochs,
+        batch_size=batch_size,
+        learning_rate=learning_rate,
+        rng=rng,
+        progress=progress,
+    )
+    return center, scale, weights
+
+
+def named(weights: Mapping[str, Array]) -> dict[str, NDArray[Any]]:
+    """Weights under names that tell them from other arrays."""
+    return {_PREFIX + name: values for name, values in weights.items()}
+
+
+def unnamed(arrays: Mapping[str, NDArray[Any]]) -> dict[str, Array]:
+    """Pick the weights that `named` named."""
+    return {k.removeprefix(_PREFIX): v for k, v in arrays.items() if k.startswith(_PREFIX)}
+
+
+def trajectories(
+    data: VisitedStates, policy: int, view: View, center: NDArray[Any], scale: NDArray[Any]
+) -> list[Array]:
+    """Standardised rows of the view, one array an episode; episodes without rows are left out."""
+    rows = np.asarray((view.rows(data, policy) - center) / scale, dtype=np.float32)
+    starts = local_starts(data, policy)
+    if view.of != "states":  # one action or transition fewer than states
+        starts = starts - np.arange(len(starts))
+    return [rows[i:j] for i, j in pairwise(starts.tolist()) if j > i]
+
+
+def encode_policies(
+    weights: Mapping[str, Array], policies: list[list[Array]]
+) -> tuple[list[Array], list[Array], list[list[int]]]:
+    """Means and deviations of the latents and the keys of each policy's trajectories.
+
+    Equal trajectories are encoded once, so that they have equal latents to the last digit, and in
+    the order of length and key, so that the order of the policies changes no numbers.
+    """
+    from pivec.characterizations.networks.sequence_vae import encode
+
+    keys = [[sequence_key(some) for some in sequences] for sequences in policies]
+    once = {
+        key: some
+        for mine, sequences in zip(keys, policies, strict=True)
+        for key, some in zip(mine, sequences, strict=True)
+    }
+    order = sorted(once, key=lambda key: (len(once[key]), key))
+    means, deviations = encode(weights, [once[key] for key in order])
+    row = {key: i for i, key in enumerate(order)}
+    numbers = [[row[key] for key in mine] for mine in keys]
+    return [means[some] for some in numbers], [deviations[some] for some in numbers], keys
