@@ -6,12 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.errors import UsageError
+from pivec.mixtures.numpy_kernel import single_threaded_blas
 from pivec.mixtures.workers import run_tasks
 
 # Rows of a tile: 1024 × 1024 float64 results are 8 MB, and the product runs at full speed. Fewer
 # rows are cut smaller, so that there is work for all cores and a mirrored half to leave out.
 _TILE = 1024
-_LEAST_TILE, _TILES = 128, 4
+_LEAST_TILE, _TILES = 128, 6
 # |x|² + |y|² − 2xy is off by about 1e-16 of the squared norms. Below this share of them, a distance
 # would have fewer than six digits, and is computed again from the difference itself.
 _NEAR = 1e-9
@@ -41,8 +42,6 @@ def squared_euclidean(
     array([[ 0., 25.],
            [25.,  0.]])
     """
-    from threadpoolctl import threadpool_limits
-
     other = a if b is None else b
     shape = (len(a), len(other))
     result = np.empty(shape) if out is None else out
@@ -73,7 +72,7 @@ def squared_euclidean(
 
     # One worker a core with a product on one thread each: threads inside products this small
     # wait for each other.
-    with threadpool_limits(limits=1):
+    with single_threaded_blas():
         run_tasks(work, len(corners))
     return result
 
@@ -86,11 +85,15 @@ def _tile(
 ) -> NDArray[np.float64]:
     # A copy where both are the same rows: x @ x.T takes BLAS's SYRK path, which crashes in some
     # builds.
-    tile = left @ (right.copy() if right.base is left.base else right).T
+    same = len(left) == len(right) and left.ctypes.data == right.ctypes.data
+    tile = left @ (right.copy() if same else right).T
     tile *= -2.0
     scale = norms_left[:, None] + norms_right
     tile += scale
     scale *= _NEAR
+    if same:
+        np.fill_diagonal(tile, 0.0)
+        np.fill_diagonal(scale, 0.0)  # known, and not to be computed again
     near_i, near_j = np.nonzero(tile < scale)
     for start in range(0, len(near_i), _TILE):
         i, j = near_i[start : start + _TILE], near_j[start : start + _TILE]
