@@ -64,3 +64,54 @@ class Composite(gym.Env):
     def step(self, action):
         self.left -= 1
         return self.observation_space.sample(), float(action[0]), False, self.left == 0, {}
+
+
+class Pixels(Countdown):
+    """A white square walks over a dark picture."""
+
+    observation_space = spaces.Box(0, 255, (24, 32, 3), np.uint8)
+
+    def reset(self, *, seed=None, options=None):
+        self.column = 0
+        return super().reset(seed=seed)
+
+    def step(self, action):
+        self.column = (self.column + 3 * int(action)) % 28
+        return super().step(action)
+
+    def _see(self):
+        picture = np.zeros((24, 32, 3), np.uint8)
+        picture[8:16, self.column : self.column + 4] = 255
+        return picture
+
+
+class RoomWithMission(gym.Env):
+    """A room seen from above, a direction, and a mission in words, as in MiniGrid."""
+
+    observation_space = spaces.Dict(
+        {
+            "image": spaces.Box(0, 255, (7, 7, 3), np.uint8),
+            "direction": spaces.Discrete(4),
+            "mission": spaces.Text(40),
+        }
+    )
+    action_space = spaces.Discrete(3)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.place, self.direction, self.left = np.array([3, 3]), 0, 12
+        return self._see(), {}
+
+    def step(self, action):
+        turn = {0: 1, 1: -1, 2: 0}[int(action)]
+        self.direction = (self.direction + turn) % 4
+        if turn == 0:
+            way = [(0, 1), (1, 0), (0, -1), (-1, 0)][self.direction]
+            self.place = np.clip(self.place + way, 0, 6)
+        self.left -= 1
+        return self._see(), 0.0, False, self.left == 0, {}
+
+    def _see(self):
+        image = np.zeros((7, 7, 3), np.uint8)
+        image[tuple(self.place)] = 255
+        return {"image": image, "direction": self.direction, "mission": "reach the milestone"}

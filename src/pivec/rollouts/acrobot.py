@@ -8,6 +8,7 @@ import numpy as np
 from gymnasium.utils.seeding import np_random
 from numpy.typing import NDArray
 
+from pivec.rollouts import spaces
 from pivec.rollouts.environment import Environment
 from pivec.rollouts.lanes import Outcome
 
@@ -39,10 +40,10 @@ class AcrobotLanes:
         env: Any = environment.make()
         self.observation_space, self.action_space = env.observation_space, env.action_space
         self._limit = int(env.spec.max_episode_steps)
+        self.observations: NDArray[np.float32] = spaces.first_batch(env, n)
         env.close()
         self._state = np.zeros((4, n))  # two angles, two speeds
         self._steps = np.zeros(n, dtype=np.int64)
-        self.observations: NDArray[np.float32] = np.zeros((n, 6), dtype=np.float32)
 
     @staticmethod
     def fits(environment: Environment) -> bool:

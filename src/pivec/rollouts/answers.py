@@ -34,6 +34,10 @@ class Answers(Protocol):
         """Let ``policy`` act in ``slot`` from now on."""
         ...
 
+    def vacate(self, slot: int) -> None:
+        """No policy will act in ``slot`` any more."""
+        ...
+
     def begin(self, lane: int, episode_seed: int, time: int) -> None:
         """An episode begins in ``lane``; its first action is number ``time`` of the chunk."""
         ...
@@ -78,6 +82,7 @@ class BatchAnswers:
         self._policies: list[BatchPolicy | None] = [None] * slots
         self._streams: list[np.random.Generator | None] = [None] * (slots * width)
         self._stack = Stack(slots, width, like) if isinstance(like, NetworkPolicy) else None
+        self._stacked = np.arange(slots)  # which slot each row of the stack answers for
         probe = like.noise(action_stream(0), 1)
         self._chunk = chunk
         self._noise = (
@@ -90,7 +95,19 @@ class BatchAnswers:
     def put(self, slot: int, policy: BatchPolicy) -> None:
         self._policies[slot] = policy
         if self._stack is not None and isinstance(policy, NetworkPolicy):
-            self._stack.put(slot, policy)
+            self._stack.put(int(np.searchsorted(self._stacked, slot)), policy)
+
+    def vacate(self, slot: int) -> None:
+        """Let idle slots cost nothing: with half of them vacant the rest moves together."""
+        self._policies[slot] = None
+        staying = [(i, self._policies[i]) for i in self._stacked.tolist()]
+        occupied = [(i, policy) for i, policy in staying if policy is not None]
+        if self._stack is None or not occupied or 2 * len(occupied) > len(self._stacked):
+            return
+        stack = Stack(len(occupied), self._shape[1], occupied[0][1])
+        for row, (_, policy) in enumerate(occupied):
+            stack.put(row, policy)
+        self._stack, self._stacked = stack, np.array([i for i, _ in occupied])
 
     def begin(self, lane: int, episode_seed: int, time: int) -> None:
         if self._noise is not None:
@@ -113,18 +130,23 @@ class BatchAnswers:
         slots, width = self._shape
         noise = None if self._noise is None else self._noise[time]
         if self._stack is not None:
-            answers = self._stack.respond(
-                flat.reshape(slots, width, -1),
-                None if noise is None else noise.reshape(slots, width, -1),
-            )
+            seen = flat.reshape(slots, width, -1)
+            numbers = None if noise is None else noise.reshape(slots, width, -1)
+            if len(self._stacked) == slots:
+                answers = self._stack.respond(seen, numbers)
+            else:
+                some = self._stacked
+                few = self._stack.respond(seen[some], None if numbers is None else numbers[some])
+                answers = np.zeros((slots, *few.shape[1:]), dtype=few.dtype)
+                answers[some] = few
             return answers.reshape(slots * width, *self._action_shape)
-        seen = flat if self.needs_flat else observations
+        shown = flat if self.needs_flat else observations
         result: NDArray[Any] | None = None
         for slot in np.unique(lanes // width).tolist():
             policy, mine = self._policies[slot], slice(slot * width, (slot + 1) * width)
             if policy is None:
                 continue
-            some = policy.respond(seen[mine], None if noise is None else noise[mine])
+            some = policy.respond(shown[mine], None if noise is None else noise[mine])
             if result is None:
                 result = np.zeros((slots * width, *some.shape[1:]), dtype=some.dtype)
             result[mine] = some
@@ -156,6 +178,9 @@ class SingleAnswers:
     def put(self, slot: int, policy: Policy) -> None:
         self._policies[slot] = policy
         self._checked.discard(slot)
+
+    def vacate(self, slot: int) -> None:
+        self._policies[slot] = None
 
     def begin(self, lane: int, episode_seed: int, time: int) -> None:  # noqa: ARG002
         self._streams[lane] = action_stream(episode_seed)

@@ -45,11 +45,11 @@ class EnvPoolLanes:
         self.n, self._width, self._task = slots * width, width, environment.name
         env = environment.make()
         self.observation_space, self.action_space = env.observation_space, env.action_space
+        self.observations = spaces.first_batch(env, self.n)
         env.close()
         self._correct: Correction | None = CORRECTIONS.get(environment.name)
         self._pools: list[Any] = [None] * slots
         self._begun = np.zeros(self.n, dtype=bool)
-        self.observations = spaces.empty_batch(self.observation_space, self.n)
 
     def vacate(self, slot: int) -> None:
         """Drop the pool of a policy that is done."""

@@ -7,12 +7,14 @@ limit, so long and short episodes keep their weights, and k does not depend on t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pivec.errors import UsageError
 from pivec.policies.policy import NamedPolicy
 
 
@@ -48,6 +50,47 @@ class PlayedPolicy:
     named: NamedPolicy
     episodes: list[Episode]
     every: int = 1
+
+
+class EpisodesOfOne:
+    """The episodes of one policy, thinned as they come in so that ``limit`` states are enough."""
+
+    def __init__(self, episodes: int, limit: int | None = None) -> None:
+        self.done: list[Episode | None] = [None] * episodes
+        self.missing = episodes
+        self.every = 1
+        self.kept = 0
+        self._limit = limit
+
+    def put(self, number: int, episode: Episode) -> None:
+        """Take in a whole episode that is thinned to every k-th state already."""
+        self.done[number] = episode
+        self.missing -= 1
+        self.kept += len(episode.states)
+
+    def thin(self, in_flight: Sequence[LaneRecord] = ()) -> None:
+        """Thin everything, what lanes are recording included, until it is within the limit."""
+        if self._limit is None:
+            return
+        whole = sum(episode is not None for episode in self.done)
+        if 2 * whole + sum(record.kept > 0 for record in in_flight) > self._limit:
+            raise UsageError(
+                f"{self._limit} states of a policy are too few for its episodes: each keeps at "
+                "least its first and its terminal state, so raise max_states_per_policy"
+            )
+        while self.kept + sum(record.kept for record in in_flight) > self._limit:
+            self.every *= 2
+            self.kept = 0
+            for episode in self.done:
+                if episode is not None:
+                    episode.halve()
+                    self.kept += len(episode.states)
+            for record in in_flight:
+                record.halve()
+
+    def all(self) -> list[Episode]:
+        """Return the episodes in the order of their numbers."""
+        return [episode for episode in self.done if episode is not None]
 
 
 class LaneRecord:
@@ -93,17 +136,3 @@ def halved(states: NDArray[Any]) -> NDArray[Any]:
     array([0, 2, 4, 5])
     """
     return np.concatenate([states[:-1:2], states[-1:]])
-
-
-def smallest_stride(lengths: NDArray[np.int64], limit: int) -> int:
-    """Find the smallest power of two k that thins episodes of these lengths to ``limit`` states.
-
-    Examples
-    --------
-    >>> smallest_stride(np.array([100, 50]), 60)
-    4
-    """
-    every = 1
-    while int((-(-(lengths - 1) // every) + 1).sum()) > limit:
-        every *= 2
-    return every

@@ -56,7 +56,10 @@ class SteppedLanes:
         self._envs = [environment.make() for _ in range(n)]
         self.observation_space = self._envs[0].observation_space
         self.action_space = self._envs[0].action_space
-        self.observations = spaces.empty_batch(self.observation_space, n)
+        try:
+            self.observations = spaces.first_batch(self._envs[0], n)
+        except Exception as error:
+            raise _failure(self.name, "reset(seed=0)", error) from error
 
     def reset(self, lane: int, seed: int) -> None:
         """Start an episode in ``lane``."""

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from pivec.errors import UsageError
 
-
 _NUMBERS = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
 
 
@@ -144,6 +143,18 @@ def empty_batch(space: spaces.Space[Any], n: int) -> Any:
         batch[:] = [space.sample()] * n
         return batch
     return np.zeros((n, *(space.shape or ())), dtype=space.dtype)
+
+
+def first_batch(env: Any, n: int) -> Any:
+    """Make room for ``n`` observations of ``env``, filled with one that it shows.
+
+    Functions of observations then never see what no environment showed.
+    """
+    batch = empty_batch(env.observation_space, n)
+    observation, _ = env.reset(seed=0)
+    for row in range(n):
+        assign(batch, row, observation)
+    return batch
 
 
 def _one_hot(values: NDArray[Any], count: int) -> NDArray[np.float32]:

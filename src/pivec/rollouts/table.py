@@ -17,7 +17,7 @@ from pivec.progress import Progress
 from pivec.rollouts import spaces
 from pivec.rollouts.answers import make_answers
 from pivec.rollouts.backends import Layout
-from pivec.rollouts.episodes import Episode, LaneRecord, PlayedPolicy
+from pivec.rollouts.episodes import Episode, EpisodesOfOne, LaneRecord, PlayedPolicy
 from pivec.rollouts.lanes import Lanes
 from pivec.rollouts.seeds import episode_seeds, lane_seeds
 from pivec.rollouts.settings import PlaySettings
@@ -48,19 +48,7 @@ class _Slot:
             if settings.backend == "envpool"
             else self.streams
         )
-        self.done: list[Episode | None] = [None] * episodes
-        self.missing = episodes
-        self.kept = 0  # states of the episodes that are done
-        self.every = 1
-
-    def halve(self) -> None:
-        """Thin the episodes that are done to every second of their states."""
-        self.every *= 2
-        self.kept = 0
-        for episode in self.done:
-            if episode is not None:
-                episode.halve()
-                self.kept += len(episode.states)
+        self.episodes = EpisodesOfOne(episodes, settings.max_states)
 
 
 class Table:
@@ -168,22 +156,23 @@ class Table:
         self.records[lane] = LaneRecord()
         if not np.isfinite(states).all():
             row, feature = np.argwhere(~np.isfinite(states))[0]
-            step = int(self.length[lane]) if row == len(states) - 1 else row * slot.every
+            step = int(self.length[lane]) if row == len(states) - 1 else row * slot.episodes.every
             raise BadData(
                 f"{slot.named.info.label}: the observation after step {step} of episode {number} "
                 f"(seed {slot.seeds[number]}) has {states[row, feature]} in feature {feature}, "
                 "but states must be finite: check the environment, or mend it with features="
             )
-        slot.done[number] = Episode(
-            states,
-            actions,
-            float(self.reward[lane]),
-            int(slot.seeds[number]),
-            terminated,
-            truncated and not terminated,
+        slot.episodes.put(
+            number,
+            Episode(
+                states,
+                actions,
+                float(self.reward[lane]),
+                int(slot.seeds[number]),
+                terminated,
+                truncated and not terminated,
+            ),
         )
-        slot.missing -= 1
-        slot.kept += len(states)
         self._thin(lane // self.width)
 
     def _next(self, lane: int, time: int) -> PlayedPolicy | None:
@@ -195,16 +184,16 @@ class Table:
             self._start(lane, number, time + 1)
             return None
         self.episode[lane] = -1
-        if slot.missing:
+        if slot.episodes.missing:
             return None
-        played = [episode for episode in slot.done if episode is not None]
-        return PlayedPolicy(slot.index, slot.named, played, slot.every)
+        return PlayedPolicy(slot.index, slot.named, slot.episodes.all(), slot.episodes.every)
 
     def _seat(self, slot: int, queue: deque[tuple[int, NamedPolicy]], time: int) -> None:
         """Give the slot to the next policy in the queue, if there is one."""
         self.slots[slot] = None
         self.lanes.vacate(slot)
         if not queue:
+            self.answers.vacate(slot)
             return
         index, named = queue.popleft()
         self.slots[slot] = _Slot(index, named, self.settings, self.width)
@@ -214,10 +203,12 @@ class Table:
 
     def _start(self, lane: int, number: int, time: int) -> None:
         slot = self._slot(lane)
+        start = perf_counter()
         try:
             self.lanes.reset(lane, int(slot.seeds[number]))
         except EnvironmentFailure as error:
             raise EnvironmentFailure(f"{slot.named.info.label}: {error}") from error
+        self.seconds.environments += perf_counter() - start
         one = spaces.pick(self.lanes.observations, slice(lane, lane + 1))
         flat, rows = self._see(one)
         if self.flatten:
@@ -245,19 +236,14 @@ class Table:
         self.records[lane].add(
             self.states[mine, lane],
             None if self.actions is None else self.actions[mine, lane],
-            self._slot(lane).every,
+            self._slot(lane).episodes.every,
         )
 
     def _thin(self, slot: int) -> None:
-        """Thin a policy that has more states than it may keep, those in flight included."""
-        limit, policy = self.settings.max_states, self.slots[slot]
-        if limit is None or policy is None:
-            return
-        mine = self.records[slot * self.width : (slot + 1) * self.width]
-        while policy.kept + sum(record.kept for record in mine) > limit:
-            policy.halve()
-            for record in mine:
-                record.halve()
+        """Thin a policy that has more states than it may keep."""
+        policy = self.slots[slot]
+        if policy is not None:
+            policy.episodes.thin(self.records[slot * self.width : (slot + 1) * self.width])
 
     def _see(self, observations: Any) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Flat rows (where they are wanted), and the rows to keep."""

@@ -13,11 +13,13 @@ from pivec.policies.load import name_policies
 from pivec.policies.policy import NamedPolicy
 from pivec.progress import Progress
 from pivec.rollouts import spaces
-from pivec.rollouts.environment import Environment
-from pivec.rollouts.episodes import PlayedPolicy
+from pivec.rollouts.backends import choose_backend
+from pivec.rollouts.environment import Environment, Wrapper
+from pivec.rollouts.features import load_features
 from pivec.rollouts.play import play
 from pivec.rollouts.settings import Features, PlaySettings
-from pivec.states.record import PolicyRecord, assemble
+from pivec.states.record import PolicyRecord, assemble, record_of
+from pivec.states.recorded import Recorded, check_unique, holds, read_recorded, split_recorded
 from pivec.states.store import Store
 from pivec.states.visited import VisitedStates
 
@@ -30,13 +32,19 @@ def collect(
     *,
     store: str | Path | None = None,
     env_kwargs: Mapping[str, Any] | None = None,
-    features: Features | None = None,
+    features: Features | str | None = None,
     feature_names: Sequence[str] | None = None,
     actions: bool = False,
     keep_policies: bool = False,
     deterministic: bool = False,
     n_envs: int | None = None,
     max_steps: int | None = None,
+    max_states_per_policy: int | None = None,
+    backend: str = "auto",
+    jobs: int = 1,
+    wrappers: Sequence[Wrapper] = (),
+    imports: Sequence[str] = (),
+    trust: bool = False,
     progress: bool = False,
 ) -> VisitedStates:
     """Let every policy play ``episodes`` episodes and return the states it visited.
@@ -51,7 +59,8 @@ def collect(
         A Gymnasium id, or a function that makes an environment.
     policies : str, policy, callable, or a list or dict of these
         Paths, globs, ``random``, ``module:object``, `Policy` objects, functions from a batch of
-        observations to a batch of actions; a dict gives the labels.
+        observations to a batch of actions; a dict gives the labels. Recorded states stand beside
+        them as ``npz:DIR`` or ``minari:NAME``.
     episodes : int
         Episodes of each policy.
     seed : int
@@ -60,8 +69,9 @@ def collect(
         A folder to keep the states in. Policies that are in it already are not played again.
     env_kwargs : mapping, optional
         Arguments for `gymnasium.make`.
-    features : callable, optional
-        Turns a batch of observations into the rows to keep, instead of flattening them.
+    features : callable or str, optional
+        Turns a batch of observations into the rows to keep, instead of flattening them; or the
+        name of such a function, see `pivec.rollouts.features.load_features`.
     feature_names : sequence of str, optional
         Names for what ``features`` gives.
     actions : bool
@@ -75,6 +85,21 @@ def collect(
         Environments side by side; a matter of speed and memory only.
     max_steps : int, optional
         Cut episodes after that many steps.
+    max_states_per_policy : int, optional
+        Thin very long runs: of all episodes of a policy every k-th state and the terminal one is
+        kept, k the smallest power of two that is enough (kept in its metadata as ``kept_every``).
+        Actions are those taken in the states that are kept.
+    backend : str
+        ``gymnasium``, ``envpool``, or ``auto``: EnvPool where it is installed and known to visit
+        the same states. A store goes on with the backend it was begun with.
+    jobs : int
+        Processes to play in; a matter of speed only. What is to be sent to them must be picklable.
+    wrappers : sequence of str or callable
+        Put around the environment: ``module:Class``, ``module:Class{"argument": 1}``.
+    imports : sequence of str
+        Modules to import first, which register the environment.
+    trust : bool
+        Allow ``features`` to load a torch file, which may run code.
     progress : bool
         Draw a progress bar.
 
@@ -91,40 +116,58 @@ def collect(
     >>> bool(data["lean"].mean_returns > data["random"].mean_returns)
     True
     """
-    if episodes < 1:
-        raise UsageError(f"episodes must be at least 1, but is {episodes}")
-    if seed < 0:
-        raise UsageError(f"seed must not be negative, but is {seed}")
-    if n_envs is not None and n_envs < 1:
-        raise UsageError(f"n_envs must be at least 1, but is {n_envs}")
-    environment = Environment.of(env, env_kwargs)
-    named = name_policies(policies)
-    if not named:
+    _check_numbers(episodes, seed, n_envs, jobs, max_states_per_policy)
+    environment = Environment.of(env, env_kwargs, wrappers, imports)
+    see = load_features(features, trust=trust) if isinstance(features, str) else features
+    acting, recorded = split_recorded(policies)
+    named = name_policies(acting) if len(recorded) == 0 or _is_any(acting) else []
+    if not named and not recorded:
         raise UsageError("expected at least one policy, but none is given")
-    settings = PlaySettings(episodes, seed, deterministic, actions, features, n_envs, max_steps)
-    names = _names(environment, features, feature_names)
+    labels = [one.info.label for one in named] + [one.info.label for one in recorded]
+    check_unique(labels)
+    if backend == "auto" and store is not None and Store.exists(store):
+        backend = str(Store(store).settings.get("backend", backend))
+    settings = PlaySettings(
+        episodes,
+        seed,
+        deterministic,
+        actions,
+        see,
+        n_envs,
+        max_steps,
+        choose_backend(backend, environment),
+        max_states_per_policy,
+    )
+    space, names = _space_and_names(environment, see, feature_names)
+
+    def read(one: Recorded) -> PolicyRecord:
+        return read_recorded(one, space, see, actions, max_states_per_policy, len(names))
+
     if store is None:
-        played = _play(environment, named, settings, progress)
-        records = [played[i] for i in range(len(named))]
+        played = _play(environment, named, settings, progress, jobs)
+        records = [*(played[i] for i in range(len(named))), *map(read, recorded)]
         chunks = [record.arrays for record in records]
-        actors = [one.policy for one in named]
+        actors = [*(one.policy for one in named), *(None for _ in recorded)]
         return assemble(records, chunks, names, environment.name, actions, actors)
     identity = _identity(environment, settings) | {"policies": keep_policies}
     kept = Store(store, identity, names)
     with kept.writing():
-        missing = [one for one in named if not _is_kept(kept, one)]
         try:
-            _play(environment, missing, settings, progress, kept)
+            for one in recorded:
+                if not holds(kept, one.info):
+                    kept.add(read(one))
+            missing = [one for one in named if not holds(kept, one.info)]
+            _play(environment, missing, settings, progress, jobs, kept)
         except PivecError as error:
-            done = sum(one.info.label in kept for one in named)
+            done = sum(label in kept for label in labels)
             if not done:
                 raise
             raise type(error)(
-                f"{error} ({done} of {len(named)} policies are kept in {kept.path}; the same "
+                f"{error} ({done} of {len(labels)} policies are kept in {kept.path}; the same "
                 "command goes on from there)"
             ) from error
-        kept.reorder([one.info.label for one in named])
-    return kept.load([one.info.label for one in named])
+        kept.reorder(labels)
+    return kept.load(labels)
 
 
 def _play(
@@ -132,13 +175,15 @@ def _play(
     named: Sequence[NamedPolicy],
     settings: PlaySettings,
     progress: bool,
+    jobs: int,
     store: Store | None = None,
 ) -> dict[int, PolicyRecord]:
     """Play; give each record to the store, or without one keep it."""
     records: dict[int, PolicyRecord] = {}
     with Progress("collecting", len(named), unit="policies", show=progress) as bar:
-        for played in play(environment, named, settings, bar):
-            record = _record(played)
+        for played in play(environment, named, settings, bar, jobs):
+            one = played.named
+            record = record_of(one.info, played.episodes, played.every, one.policy)
             if store is None:
                 records[played.index] = record
             else:
@@ -147,26 +192,27 @@ def _play(
     return records
 
 
-def _record(played: PlayedPolicy) -> PolicyRecord:
-    episodes = played.episodes
-    lengths = [len(episode.states) for episode in episodes]
-    moves = [episode.actions for episode in episodes if episode.actions is not None]
-    return PolicyRecord(
-        played.named.info,
-        np.concatenate([episode.states for episode in episodes]),
-        np.concatenate([[0], np.cumsum(lengths)]),
-        np.array([episode.total_reward for episode in episodes]),
-        np.array([episode.seed for episode in episodes]),
-        np.array([episode.terminated for episode in episodes]),
-        np.array([episode.truncated for episode in episodes]),
-        np.concatenate(moves) if moves else None,
-        played.named.policy,
-    )
+def _is_any(policies: Any) -> bool:
+    """Whether anything is left after recorded states were taken out."""
+    return not (isinstance(policies, list | dict) and not policies)
 
 
-def _is_kept(store: Store, one: NamedPolicy) -> bool:
-    """Whether these very states are there: the label, and the same policy behind it."""
-    return one.info.label in store and store.fingerprint(one.info.label) == one.info.fingerprint
+def _check_numbers(
+    episodes: int, seed: int, n_envs: int | None, jobs: int, max_states: int | None
+) -> None:
+    if episodes < 1:
+        raise UsageError(f"episodes must be at least 1, but is {episodes}")
+    if seed < 0:
+        raise UsageError(f"seed must not be negative, but is {seed}")
+    if n_envs is not None and n_envs < 1:
+        raise UsageError(f"n_envs must be at least 1, but is {n_envs}")
+    if jobs < 1:
+        raise UsageError(f"jobs must be at least 1, but is {jobs}")
+    if max_states is not None and max_states < 2 * episodes:
+        raise UsageError(
+            f"max_states_per_policy is {max_states}, but {episodes} episodes keep at least their "
+            f"first and terminal states: ask for {2 * episodes} or more"
+        )
 
 
 def _identity(environment: Environment, settings: PlaySettings) -> dict[str, Any]:
@@ -175,20 +221,26 @@ def _identity(environment: Environment, settings: PlaySettings) -> dict[str, Any
     return {
         "environment": environment.name,
         "arguments": dict(environment.arguments),
-        "backend": "gymnasium",
+        "wrappers": environment.wrapper_names or None,
+        "imports": list(environment.imports) or None,
+        "backend": settings.backend,
         "episodes": settings.episodes,
         "seed": settings.seed,
         "deterministic": settings.deterministic,
         "actions": settings.actions,
         "features": None if features is None else getattr(features, "__qualname__", repr(features)),
         "max_steps": settings.max_steps,
+        "max_states_per_policy": settings.max_states,
     }
 
 
-def _names(
+def _space_and_names(
     environment: Environment, features: Features | None, names: Iterable[str] | None
-) -> Sequence[str]:
-    """Names of the values of a state, from the environment or from a trial of ``features``."""
+) -> tuple[Any, Sequence[str]]:
+    """Space of the observations, and names of the values of a state.
+
+    Those come from the environment, from ``features`` if it has ``names``, or from a trial of it.
+    """
     env = environment.make()
     try:
         space = env.observation_space
@@ -198,10 +250,14 @@ def _names(
             batch = spaces.empty_batch(space, 1)
             observation, _ = env.reset(seed=0)
             spaces.assign(batch, 0, observation)
-            default = tuple(f"f[{i}]" for i in range(np.asarray(features(batch)).shape[-1]))
+            width = np.asarray(features(batch)).shape[-1]
+            default = tuple(f"f[{i}]" for i in range(width))
+            own = getattr(features, "names", None)
+            if own is not None and len(own) == width:
+                default = tuple(own)
     finally:
         env.close()
     given = default if names is None else tuple(names)
     if len(given) != len(default):
         raise UsageError(f"feature_names needs {len(default)} names, but has {len(given)}")
-    return given
+    return space, given

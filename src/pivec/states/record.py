@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pivec.policies.policy import Policy, PolicyInfo
+from pivec.rollouts.episodes import Episode
 from pivec.states.chunks import Arrays
 from pivec.states.visited import VisitedStates
 
@@ -32,6 +33,26 @@ class PolicyRecord:
     def arrays(self) -> Arrays:
         """States and actions, as `VisitedStates` takes them."""
         return self.states, self.actions
+
+
+def record_of(
+    info: PolicyInfo, episodes: Sequence[Episode], every: int = 1, policy: Policy | None = None
+) -> PolicyRecord:
+    """Put the episodes of one policy together; thinned ones say so in the metadata."""
+    if every > 1:
+        info = replace(info, metadata={**info.metadata, "kept_every": every})
+    moves = [episode.actions for episode in episodes if episode.actions is not None]
+    return PolicyRecord(
+        info,
+        np.concatenate([episode.states for episode in episodes]),
+        np.concatenate([[0], np.cumsum([len(episode.states) for episode in episodes])]),
+        np.array([episode.total_reward for episode in episodes]),
+        np.array([episode.seed for episode in episodes]),
+        np.array([episode.terminated for episode in episodes]),
+        np.array([episode.truncated for episode in episodes]),
+        np.concatenate(moves) if moves else None,
+        policy,
+    )
 
 
 def assemble(

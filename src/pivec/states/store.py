@@ -78,6 +78,11 @@ class Store:
             folder = folder / "states"
         return cls(folder)
 
+    @staticmethod
+    def exists(path: str | Path) -> bool:
+        """Tell whether there is a store at ``path``."""
+        return (Path(path) / _INDEX).exists()
+
     def __len__(self) -> int:
         return len(self.rows)
 

@@ -252,6 +252,16 @@ class VisitedStates:
             result[mine] = self.policy_states(policy)[wanted[mine] - starts[policy]]
         return result
 
+    def to_pandas(self, level: str = "states") -> Any:
+        """Return a pandas DataFrame of one row for each of the "states", "episodes" or "policies".
+
+        Beside the values of a state its row names policy, group, training step, episode and step,
+        and the action taken in it, where actions are kept.
+        """
+        from pivec.states.tables import to_pandas
+
+        return to_pandas(self, level)
+
     # ---- smaller ones ----
 
     @overload

@@ -1,0 +1,124 @@
+"""Encoders of observations that come in a file: ONNX, and torch where the user trusts it."""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pivec.errors import BadData, BadPolicyFile, MissingExtra, PivecError, UsageError
+
+Run = Callable[[NDArray[np.float32]], Any]
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """A network in a file: a batch of observations in as float32, rows of numbers out.
+
+    Attributes
+    ----------
+    path : str
+    digest : str
+        Of the file, so that a store knows when it has changed.
+    """
+
+    path: str
+    digest: str
+
+    @classmethod
+    def of(cls, path: str) -> Self:
+        """Make one of the file at ``path``, which is read when it is needed."""
+        try:
+            content = Path(path).expanduser().read_bytes()
+        except OSError as error:
+            raise UsageError(
+                f"the encoder {path} cannot be read: {error.strerror or error}"
+            ) from error
+        return cls(path, hashlib.sha256(content).hexdigest()[:16])
+
+    def load(self) -> Run:
+        """Load the file; the function answers one batch."""
+        raise NotImplementedError
+
+    @cached_property
+    def _run(self) -> Run:
+        try:
+            return self.load()
+        except PivecError:
+            raise
+        except Exception as error:
+            raise BadPolicyFile(
+                f"{self.path} is not an encoder that can be read: {error}"
+            ) from error
+
+    def __call__(self, observations: Any) -> NDArray[np.float32]:
+        """Encode a batch of observations."""
+        batch = np.ascontiguousarray(observations, dtype=np.float32)
+        run = self._run
+        try:
+            rows = np.asarray(run(batch), dtype=np.float32)
+        except Exception as error:
+            raise BadData(
+                f"the encoder {self.path} does not take observations of shape {batch.shape}: "
+                f"{error}"
+            ) from error
+        if not len(rows) == len(batch) or rows.ndim < 1:
+            raise BadData(
+                f"the encoder {self.path} gave an array of shape {rows.shape} for {len(batch)} "
+                "observations: expected one row for each"
+            )
+        return rows.reshape(len(batch), -1)
+
+    def __getstate__(self) -> dict[str, str]:
+        return {"path": self.path, "digest": self.digest}  # what is loaded does not travel
+
+
+@dataclass(frozen=True)
+class OnnxEncoder(Encoder):
+    """An encoder in an ``.onnx`` file; its first input and output count."""
+
+    def load(self) -> Run:
+        """Load the file."""
+        try:
+            import onnxruntime
+        except ImportError as error:
+            raise MissingExtra("an .onnx encoder", "onnx") from error
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = 1
+        session = onnxruntime.InferenceSession(
+            str(Path(self.path).expanduser()), options, providers=["CPUExecutionProvider"]
+        )
+        entry = session.get_inputs()[0].name
+        return lambda batch: session.run(None, {entry: batch})[0]
+
+
+@dataclass(frozen=True)
+class TorchEncoder(Encoder):
+    """An encoder in a TorchScript file, or with ``.pt2`` of torch.export."""
+
+    def load(self) -> Run:
+        """Load the file, which may run code."""
+        try:
+            import torch
+        except ImportError as error:
+            raise MissingExtra("a torch encoder", "torch") from error
+        path = str(Path(self.path).expanduser())
+        if path.endswith(".pt2"):
+            module = torch.export.load(path).module()
+        else:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)  # files made earlier stay
+                module = torch.jit.load(path, map_location="cpu").eval()
+
+        def run(batch: NDArray[np.float32]) -> Any:
+            with torch.inference_mode():
+                return module(torch.from_numpy(batch)).numpy()
+
+        return run

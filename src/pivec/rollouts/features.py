@@ -1,0 +1,160 @@
+"""Images as few numbers: grey cells as in Go-Explore, or an encoder of your own in a file.
+
+All of these are called with a batch of observations and give an array (n, values) of float32; they
+can be sent to other processes, and a store keeps their `repr` to know what its states are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pivec.errors import UsageError
+from pivec.rollouts.encoders import OnnxEncoder, TorchEncoder
+from pivec.rollouts.named_objects import named_object, split_arguments
+from pivec.rollouts.settings import Features
+
+_LUMA = np.array([0.299, 0.587, 0.114], dtype=np.float32)  # ITU-R BT.601, as most tools
+
+
+def load_features(spec: str, *, trust: bool = False) -> Features:
+    """Find features by name.
+
+    Parameters
+    ----------
+    spec : str
+        ``cells``, with arguments ``cells{"height": 8, "width": 11, "levels": 8}``; the path of
+        an ``.onnx`` file; the path of a TorchScript ``.pt`` or a ``.pt2`` of torch.export; or
+        ``module:function``.
+    trust : bool
+        Needed for torch files, which may run code when they are loaded.
+
+    Examples
+    --------
+    >>> load_features('cells{"levels": 4}')
+    GreyCells(height=8, width=11, levels=4, key=None)
+    """
+    name, arguments = split_arguments(spec)
+    if name == "cells":
+        try:
+            return GreyCells(**arguments)
+        except TypeError as error:
+            raise UsageError(f"cells does not take {arguments}: {error}") from error
+    if name.endswith(".onnx"):
+        return OnnxEncoder.of(name)
+    if name.endswith((".pt", ".pt2", ".pth")):
+        if not trust:
+            raise UsageError(
+                f"{name} is a torch file, which may run code when it is loaded: add --trust "
+                "(from Python trust=True) if you know where it comes from, or export it to .onnx"
+            )
+        return TorchEncoder.of(name)
+    found: Features = named_object(name, "features")
+    return found
+
+
+def grey_cells(
+    height: int = 8, width: int = 11, levels: int = 8, key: str | None = None
+) -> GreyCells:
+    """Make features of images: shrunk, grey, of few levels, as in Go-Explore.
+
+    Examples
+    --------
+    >>> frames = np.zeros((2, 84, 84, 3), np.uint8)
+    >>> grey_cells()(frames).shape
+    (2, 88)
+    """
+    return GreyCells(height, width, levels, key)
+
+
+@dataclass(frozen=True)
+class GreyCells:
+    """Images shrunk to ``height`` x ``width`` grey cells of values 0 ... ``levels``.
+
+    A cell is the mean over its area of the image, divided by 255, times ``levels``, cut down to a
+    whole number (Ecoffet et al. 2021, "First return, then explore": 8 x 11 cells of 8 levels).
+
+    Attributes
+    ----------
+    height, width : int
+        Cells of the image.
+    levels : int
+        The value of a white cell; 0 leaves means between 0 and 1 as they are.
+    key : str or None
+        Which part of a Dict observation is the image; the only one with an image's shape if None.
+    """
+
+    height: int = 8
+    width: int = 11
+    levels: int = 8
+    key: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.height < 1 or self.width < 1 or self.levels < 0:
+            raise UsageError(
+                "cells need a height and width from 1 and levels from 0, but are "
+                f"{self.height}, {self.width} and {self.levels}"
+            )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the cells, row by row from the top."""
+        return tuple(f"cell[{y},{x}]" for y in range(self.height) for x in range(self.width))
+
+    def __call__(self, observations: Any) -> NDArray[np.float32]:
+        """Turn a batch of images into rows of cells."""
+        grey = _grey(self._image(observations))
+        down = _area_weights(grey.shape[1], self.height)
+        across = _area_weights(grey.shape[2], self.width)
+        cells = np.einsum("yh,nhw,xw->nyx", down, grey, across, optimize=True) / np.float32(255)
+        if self.levels:
+            # A hair above: a white cell must not fall below its level by rounding.
+            cells = np.floor(cells * self.levels + 1e-4)
+        return np.asarray(cells.reshape(len(cells), -1), dtype=np.float32)
+
+    def _image(self, observations: Any) -> NDArray[Any]:
+        if not isinstance(observations, dict):
+            return np.asarray(observations)
+        if self.key is not None:
+            if self.key not in observations:
+                raise UsageError(
+                    f"observations have no part {self.key!r}; they have {', '.join(observations)}"
+                )
+            return np.asarray(observations[self.key])
+        images = [key for key, part in observations.items() if np.ndim(part) in (3, 4)]
+        if len(images) != 1:
+            raise UsageError(
+                f"{len(images)} parts of the observations may be images: say which with "
+                'cells{"key": "..."}'
+            )
+        return np.asarray(observations[images[0]])
+
+
+def _grey(images: NDArray[Any]) -> NDArray[np.float32]:
+    """Grey images (n, height, width) of any batch of images, colours last or first."""
+    if images.ndim == 3:
+        return images.astype(np.float32)
+    if images.ndim != 4:
+        raise UsageError(
+            f"cells are made of images, but the observations have shape {images.shape[1:]}: "
+            "choose other features"
+        )
+    if images.shape[-1] not in (1, 3, 4) and images.shape[1] in (1, 3, 4):
+        images = np.moveaxis(images, 1, -1)
+    if images.shape[-1] in (3, 4):
+        return np.asarray(images[..., :3].astype(np.float32) @ _LUMA)
+    return np.asarray(images.mean(axis=-1, dtype=np.float32))
+
+
+@lru_cache(maxsize=32)
+def _area_weights(size: int, cells: int) -> NDArray[np.float32]:
+    """Shares of ``size`` pixels in ``cells`` cells of equal extent; a row sums to 1."""
+    edges = np.linspace(0, size, cells + 1)
+    pixels = np.arange(size)
+    overlap = np.minimum(edges[1:, None], pixels + 1) - np.maximum(edges[:-1, None], pixels)
+    weights = np.clip(overlap, 0, None)
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True), dtype=np.float32)
