@@ -20,7 +20,7 @@ from pivec.policies import (
     register_format,
     save_policy,
 )
-from pivec.policies.formats import READERS
+from pivec.policies.formats import FORMATS, Format
 
 RNG = np.random.default_rng(0)
 
@@ -302,7 +302,7 @@ def as_constant(value):
 
 
 def test_formats_can_be_added(tmp_path, monkeypatch):
-    monkeypatch.setitem(READERS, ".txt", "")
+    monkeypatch.setitem(FORMATS, ".txt", Format(""))
     monkeypatch.setitem(sys.modules, "reader_of_this_test", sys.modules[__name__])
     register_format(".txt", "reader_of_this_test:read_text")
     (tmp_path / "five.txt").write_text("5")

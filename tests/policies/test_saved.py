@@ -77,7 +77,7 @@ def test_the_content_used_below_is_itself_fine():
         (b"\x00" * 100, "no safetensors file"),
         (content()[:-1], "no safetensors file"),
         (safetensors.numpy.save({"a": np.zeros(1)}), "without a description"),
-        (content(version="2"), "newer pivec"),
+        (content(version="3"), "newer pivec"),
         (content(network="[" * 100_000), "damaged"),
         (content(network="[]"), "damaged"),
         (content(network=network(layers=2)), "lacks '1.weight'"),

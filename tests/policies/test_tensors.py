@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from pivec.errors import BadPolicyFile
-from pivec.policies import archive, tensors
+from pivec.policies import archive, pickles, tensors
 from pivec.policies.tensors import read_tensors
 
 
@@ -221,7 +221,7 @@ def test_bounds_on_work_and_memory(monkeypatch):
     with pytest.raises(BadPolicyFile, match="more than 40 bytes"):
         read_tensors(data)
     monkeypatch.undo()
-    monkeypatch.setattr(tensors, "MAX_OPCODES", 5)
+    monkeypatch.setattr(pickles, "MAX_OPCODES", 5)
     with pytest.raises(BadPolicyFile, match="more than 5 instructions"):
         read_tensors(data)
 

@@ -90,8 +90,9 @@ def as_policy(thing: Any, name: str = "") -> Policy:
 
     Callables take a batch of observations, and may take a random generator as a second argument
     (or by the keyword ``rng``) and the keyword ``deterministic``. ``predict`` is as in
-    Stable-Baselines3 and may give ``(actions, None)``. PPO and A2C models with MLP policies are
-    copied as they are now; other models draw from torch's global generator when they sample.
+    Stable-Baselines3 and may give ``(actions, None)``. Its models are copied as they are now where
+    their networks are known (see `pivec.policies.sb3`), with the statistics of VecNormalize if they
+    were trained in one; other models draw from torch's global generator when they sample.
 
     Examples
     --------
@@ -107,10 +108,12 @@ def as_policy(thing: Any, name: str = "") -> Policy:
     name = name or _name_of(thing)
     if isinstance(thing, type):
         raise UsageError(f"{name} is a class: pass an instance of it.")
-    if type(thing).__module__ in ("stable_baselines3.ppo.ppo", "stable_baselines3.a2c.a2c"):
-        # Models that are no plain MLP are asked by predict, as those of other algorithms.
+    if callable(getattr(thing, "get_vec_normalize_env", None)):  # a model of Stable-Baselines3
+        # Models of a kind that cannot be copied are asked by predict.
         with contextlib.suppress(BadPolicyFile):
             return convert_sb3(thing)
+        if (wrapper := thing.get_vec_normalize_env()) is not None:
+            return _wrap(_normalised(thing, wrapper), f"{name}.predict")
     for method in ("act", "predict"):
         if callable(getattr(thing, method, None)):
             return _wrap(getattr(thing, method), f"{name}.{method}")
@@ -124,6 +127,16 @@ def as_policy(thing: Any, name: str = "") -> Policy:
 
 def _name_of(thing: Any) -> str:
     return str(getattr(thing, "__name__", None) or type(thing).__name__)
+
+
+def _normalised(model: Any, wrapper: Any) -> Callable[..., Any]:
+    """``predict`` of a model that expects observations as its VecNormalize gives them."""
+
+    def predict(observations: Any, deterministic: bool = False) -> Any:
+        seen = wrapper.normalize_obs(observations)
+        return model.predict(seen, deterministic=deterministic)
+
+    return predict
 
 
 def _wrap(call: Callable[..., Any], name: str) -> CallablePolicy:

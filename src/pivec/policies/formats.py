@@ -4,23 +4,52 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pivec.errors import BadPolicyFile, UsageError
+from pivec.policies.beside import Beside
 from pivec.policies.policy import Policy
 
-Reader = Callable[[bytes, str], tuple[Policy, dict[str, Any]]]
-
-READERS: dict[str, str] = {
-    ".zip": "pivec.policies.sb3:read_sb3",
-    ".safetensors": "pivec.policies.saved:read_policy",
-}
-"""Extension -> "module:function" of a `Reader`, which is imported when a file asks for it."""
-
 MAX_BYTES = 1 << 30
+
+
+@dataclass(frozen=True)
+class Format:
+    """How files of an extension are read.
+
+    Attributes
+    ----------
+    reader : str
+        "module:function", imported when a file asks for it. The function takes the file's bytes
+        and its name for error messages, and gives a policy and a dictionary about it.
+    beside : bool
+        Whether the function takes a `Beside` as well: descriptions, normalisers, trust.
+    ambiguous : bool
+        Whether such files are often something else. In a folder, only those with a description
+        (a .json of the same name) then count.
+    """
+
+    reader: str
+    beside: bool = False
+    ambiguous: bool = False
+
+
+FORMATS: dict[str, Format] = {
+    ".zip": Format("pivec.policies.sb3:read_sb3", beside=True),
+    ".safetensors": Format("pivec.policies.described:read_described_safetensors", beside=True),
+    ".npy": Format("pivec.policies.vectors:read_npy", beside=True, ambiguous=True),
+    ".npz": Format("pivec.policies.vectors:read_npz", beside=True, ambiguous=True),
+    ".cleanrl_model": Format("pivec.policies.cleanrl:read_cleanrl", beside=True),
+    ".pth": Format("pivec.policies.cleanrl:read_cleanrl", beside=True),
+    ".pt": Format("pivec.policies.torch_models:read_pt", beside=True),
+    ".pt2": Format("pivec.policies.torch_models:read_pt2", beside=True),
+    ".onnx": Format("pivec.policies.onnx:read_onnx", beside=True),
+    ".neat": Format("pivec.policies.neat:read_genome"),
+    ".pkl": Format("pivec.policies.neat:read_pickled_genome", beside=True, ambiguous=True),
+}
+"""Extension -> how it is read."""
 
 
 @dataclass(frozen=True)
@@ -52,16 +81,29 @@ def register_format(suffix: str, reader: str) -> None:
             "A format needs an extension such as '.onnx' and a reader such as 'module:function', "
             f"not {suffix!r} and {reader!r}."
         )
-    READERS[suffix] = reader
+    FORMATS[suffix] = Format(reader)
 
 
-def is_policy_file(path: Path) -> bool:
-    """Whether the extension is one that can be read."""
-    return path.suffix.lower() in READERS
+def is_policy_file(path: Path, *, named: bool = True) -> bool:
+    """Whether the file can be read as a policy, judged by its extension.
+
+    ``named`` tells whether the user asks for this file (or for all of its extension) by name, and
+    does not just mean what policies there may be in a folder.
+    """
+    kind = FORMATS.get(path.suffix.lower())
+    if kind is None:
+        return False
+    return named or not kind.ambiguous or path.with_suffix(".json").is_file()
 
 
-def read_file(path: Path) -> PolicyFile:
+def read_file(path: Path, trust: bool = False) -> PolicyFile:
     """Read a policy file of any registered format.
+
+    Parameters
+    ----------
+    path : Path
+    trust : bool
+        Whether code in the file may run, which some formats need.
 
     Raises
     ------
@@ -70,8 +112,9 @@ def read_file(path: Path) -> PolicyFile:
     BadPolicyFile
         If its content cannot be used; the message names the path.
     """
-    if not is_policy_file(path):
-        known = ", ".join(sorted(READERS))
+    kind = FORMATS.get(path.suffix.lower())
+    if kind is None:
+        known = ", ".join(sorted(FORMATS))
         raise UsageError(
             f"{path} has the extension {path.suffix or '(none)'}, which no reader knows: "
             f"expected one of {known}."
@@ -85,7 +128,14 @@ def read_file(path: Path) -> PolicyFile:
         raise UsageError(f"{path} cannot be read: {error.strerror or error}.") from error
     if not data:
         raise BadPolicyFile(f"{path} is empty.")
-    module, _, function = READERS[path.suffix.lower()].partition(":")
-    reader: Reader = getattr(importlib.import_module(module), function)
-    policy, metadata = reader(data, str(path))
-    return PolicyFile(policy, metadata, hashlib.sha256(data).hexdigest())
+    module, _, function = kind.reader.partition(":")
+    reader = getattr(importlib.import_module(module), function)
+    digest = hashlib.sha256(data)
+    if kind.beside:
+        beside = Beside(path, trust)
+        policy, metadata = reader(data, str(path), beside)
+        for each in beside.digests:
+            digest.update(each)
+    else:
+        policy, metadata = reader(data, str(path))
+    return PolicyFile(policy, metadata, digest.hexdigest())

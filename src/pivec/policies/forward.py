@@ -88,9 +88,14 @@ class Forward:
         Widths of the layers, the input's first.
     activation : str
         A name in `ACTIVATIONS`, applied after every layer but the last.
+    spread : bool
+        Whether there are standard deviations of random weights beside those of the last layer,
+        see `run`.
     """
 
-    def __init__(self, slots: int, lanes: int, sizes: Sequence[int], activation: str) -> None:
+    def __init__(
+        self, slots: int, lanes: int, sizes: Sequence[int], activation: str, spread: bool = False
+    ) -> None:
         self.slots, self.lanes = slots, lanes
         tiles = max(1, -(-lanes // TILE))
         self._activate = ACTIVATIONS[activation]
@@ -105,20 +110,30 @@ class Forward:
             self._input.reshape(slots, tiles, TILE, sizes[0]),
             *(np.zeros((slots, tiles, TILE, n_out), np.float32) for n_out in sizes[1:]),
         ]
-        self._output = self._tiled[-1].reshape(slots * tiles * TILE, sizes[-1])
+        self._output = self._tiled[-1].reshape(slots, tiles * TILE, sizes[-1])
+        self._variances = np.zeros_like(self._weights[-1]) if spread else None
+        self._squares = np.zeros_like(self._tiled[-2]) if spread else None
+        self._spread = np.zeros_like(self._tiled[-1]) if spread else None
 
-    def put(self, slot: int, layers: Sequence[Layer]) -> None:
-        """Copy the weights (in, out) and biases (out,) of a network into ``slot``."""
+    def put(self, slot: int, layers: Sequence[Layer], spread: Float | None = None) -> None:
+        """Copy the weights (in, out) and biases (out,) of a network into ``slot``.
+
+        ``spread`` are the deviations of random weights of the last layer, (in, out).
+        """
         for own_weight, own_bias, (weight, bias) in zip(
             self._weights, self._biases, layers, strict=True
         ):
             own_weight[slot, 0] = weight
             own_bias[slot, 0] = bias
+        if self._variances is not None and spread is not None:
+            self._variances[slot, 0] = np.square(spread)
 
     def run(self, observations: NDArray[Any]) -> Float:
-        """Compute outputs for observations (slots, lanes, in), padded: (slots * padded lanes, out).
+        """Compute outputs for observations (slots, lanes, in), padded: (slots, padded lanes, out).
 
-        The result is a buffer that the next call overwrites.
+        With ``spread``, the deviations that random weights give the outputs come behind them: with
+        h going into the last layer and weights of deviations s, sqrt of the sum over i of
+        h_i^2 s_i^2. The result may be a buffer that the next call overwrites.
         """
         self._input[:, : self.lanes] = observations
         last = len(self._weights) - 1
@@ -128,18 +143,24 @@ class Forward:
             out += bias
             if i < last:
                 self._activate(out)
-        return self._output
+        if self._variances is None or self._squares is None or self._spread is None:
+            return self._output
+        np.square(self._tiled[-2], out=self._squares)
+        np.matmul(self._squares, self._variances, out=self._spread)
+        np.sqrt(self._spread, out=self._spread)
+        return np.concatenate([self._output, self._spread.reshape(self._output.shape)], axis=-1)
 
     def unpad(self, rows: NDArray[Any]) -> NDArray[Any]:
         """Cut the padding off an array of padded rows: (slots, lanes, ...), a copy."""
-        padded = rows.reshape(self.slots, -1, *rows.shape[1:])
-        return padded[:, : self.lanes].copy()
+        return rows[:, : self.lanes].copy()
 
     def pad(self, values: NDArray[Any]) -> Float:
-        """Bring (slots, lanes, k) to padded rows (slots * padded lanes, k), zeros between."""
+        """Bring (slots, lanes, k) to padded rows (slots, padded lanes, k), zeros between."""
+        if self.lanes == self._input.shape[1]:
+            return np.ascontiguousarray(values, np.float32)
         padded = np.zeros((self.slots, self._input.shape[1], values.shape[-1]), np.float32)
         padded[:, : self.lanes] = values
-        return padded.reshape(-1, values.shape[-1])
+        return padded
 
 
 def softmax_terms(logits: Float) -> Float:

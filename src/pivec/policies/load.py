@@ -13,7 +13,7 @@ from typing import Any
 
 from pivec.errors import UsageError
 from pivec.policies.callables import as_policy
-from pivec.policies.formats import READERS, is_policy_file, read_file
+from pivec.policies.formats import FORMATS, is_policy_file, read_file
 from pivec.policies.imported import import_policy, is_import_spec
 from pivec.policies.paths import PathInfo, natural_key, read_paths
 from pivec.policies.policy import NamedPolicy, Policy, PolicyInfo
@@ -34,7 +34,7 @@ class _Found:
     alone: bool = True  # whether that label stands for this one only
 
 
-def load_policies(specs: Spec | Sequence[Spec]) -> list[NamedPolicy]:
+def load_policies(specs: Spec | Sequence[Spec], trust: bool = False) -> list[NamedPolicy]:
     """Load policies, named after where they come from.
 
     Parameters
@@ -43,14 +43,23 @@ def load_policies(specs: Spec | Sequence[Spec]) -> list[NamedPolicy]:
         A file, a folder (all policy files below it), a glob (``**`` crosses folders), ``random``
         (``random:3`` for three of them) or ``module:object``. The order is kept; the files of a
         folder or glob are sorted so that step 9000 comes before 10000. A file that is named
-        twice counts once.
+        twice counts once. What else lies in a folder (logs, statistics, arrays without a
+        description) is left out.
+    trust : bool
+        Whether code in the files may run, which some formats need: TorchScript, torch.export and
+        pickles of classes that are not known.
 
     Raises
     ------
     UsageError
         If a name matches nothing, or is of no known kind.
     BadPolicyFile
-        If a file is damaged or of a kind that is not supported.
+        If a file is damaged, of a kind that is not supported, or needs ``trust``.
+
+    Notes
+    -----
+    ``named.info.metadata`` holds what the file tells. Its ``normaliser``, where there is one, names
+    what is applied to observations before the policy sees them.
 
     Examples
     --------
@@ -59,10 +68,10 @@ def load_policies(specs: Spec | Sequence[Spec]) -> list[NamedPolicy]:
     """
     if isinstance(specs, str | os.PathLike):
         specs = [specs]
-    return _load([item for spec in specs for item in _find(spec)])
+    return _load([item for spec in specs for item in _find(spec)], trust)
 
 
-def name_policies(policies: Any) -> list[NamedPolicy]:
+def name_policies(policies: Any, trust: bool = False) -> list[NamedPolicy]:
     """Turn anything a Python user may pass as policies into named ones with unique labels.
 
     Parameters
@@ -71,6 +80,8 @@ def name_policies(policies: Any) -> list[NamedPolicy]:
         One of these, a sequence of them, or a mapping from labels to them: what `load_policies`
         takes, a policy, a callable, an object with ``act`` or ``predict``, a `NamedPolicy`. A
         label that stands for many files becomes the beginning of their labels.
+    trust : bool
+        Whether code in policy files may run, see `load_policies`.
 
     Examples
     --------
@@ -98,7 +109,7 @@ def name_policies(policies: Any) -> list[NamedPolicy]:
         )
         for i, thing in enumerate([policies] if one else policies):
             found += _find_any(thing, f"policy-{i}")
-    return _load(found)
+    return _load(found, trust)
 
 
 def _find_any(thing: Any, fallback: str) -> list[_Found]:
@@ -157,7 +168,7 @@ def _files_in(folder: Path) -> list[Path]:
     for where, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith(".")]
         files += [Path(where, name) for name in names if not name.startswith(".")]
-    return _policy_files(files, f"The folder {folder}")
+    return _policy_files(files, f"The folder {folder}", "")
 
 
 def _files_of_glob(pattern: str) -> list[Path]:
@@ -171,14 +182,17 @@ def _files_of_glob(pattern: str) -> list[Path]:
             f"The pattern {pattern!r} matches no file{hint}: check it, and quote it so that the "
             "shell leaves it alone."
         )
-    return _policy_files(files, f"The pattern {pattern!r}")
+    return _policy_files(files, f"The pattern {pattern!r}", Path(pattern).suffix.lower())
 
 
-def _policy_files(files: list[Path], what: str) -> list[Path]:
-    """Those that a reader knows, in natural order; whatever else lies beside them is no policy."""
-    known = [path for path in files if is_policy_file(path)]
+def _policy_files(files: list[Path], what: str, suffix: str) -> list[Path]:
+    """Those that a reader knows, in natural order; whatever else lies beside them is no policy.
+
+    ``suffix`` is the extension that the user asks for, if any.
+    """
+    known = [path for path in files if is_policy_file(path, named=path.suffix.lower() == suffix)]
     if not known:
-        kinds = ", ".join(sorted(READERS))
+        kinds = ", ".join(sorted(FORMATS))
         raise UsageError(f"{what} holds no policy file: expected some that end in {kinds}.")
     return sorted(known, key=lambda path: [natural_key(part) for part in path.parts])
 
@@ -194,7 +208,7 @@ def _suggestion(path: Path) -> str:
     return f"; {folder} holds {', '.join(near)}" if near else ""
 
 
-def _load(found: list[_Found]) -> list[NamedPolicy]:
+def _load(found: list[_Found], trust: bool) -> list[NamedPolicy]:
     """Read the files and give every policy its label."""
     if not found:
         raise UsageError("Expected at least one policy: a path, a glob, random or module:object.")
@@ -215,7 +229,7 @@ def _load(found: list[_Found]) -> list[NamedPolicy]:
     policies = []
     for item in unique:
         if item.path is not None:
-            named = _read(item.path, next(told))
+            named = _read(item.path, next(told), trust)
         elif item.named is not None:
             named = item.named
         label = named.info.label
@@ -226,8 +240,8 @@ def _load(found: list[_Found]) -> list[NamedPolicy]:
     return policies
 
 
-def _read(path: Path, told: PathInfo) -> NamedPolicy:
-    file = read_file(path)
+def _read(path: Path, told: PathInfo, trust: bool) -> NamedPolicy:
+    file = read_file(path, trust)
     step = told.step if told.step is not None else file.metadata.get("step")
     return NamedPolicy(
         file.policy,

@@ -4,26 +4,21 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Hashable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pivec.errors import UsageError
-from pivec.policies.forward import (
-    ACTIVATIONS,
-    Float,
-    Forward,
-    Layer,
-    sample_categorical,
-    softmax_terms,
-)
+from pivec.policies.forward import ACTIVATIONS, Float, Layer
+from pivec.policies.head import Distribution, Head, Options
+from pivec.policies.heads import frozen, make_head
+from pivec.policies.normaliser import Normaliser
+from pivec.policies.stacked import NetworkStack
 
 if TYPE_CHECKING:
     import gymnasium
-
-HEADS = ("categorical", "gaussian")
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,11 +33,21 @@ class NetworkPolicy:
         "tanh", "relu", "elu", "leaky_relu", "sigmoid", "silu", "gelu" or "identity", between the
         layers; the last layer has none.
     head : str
-        "categorical" (outputs are logits) or "gaussian" (outputs are means).
+        What the outputs are: "categorical" (logits), "multi_categorical" (logits of several
+        choices), "bernoulli" (logits of switches), "epsilon_greedy" (values of actions),
+        "gaussian" (means), "state_gaussian" (means and deviations) or "deterministic".
     log_std : ndarray of shape (actions,), optional
         Logarithm of the standard deviations of a Gaussian head.
     low, high : ndarray of shape (actions,), optional
-        The box that sampled actions are clipped to.
+        The box that real actions are clipped to, or squashed into.
+    options : Options, optional
+        Settings that only some heads have.
+    state_std : ndarray of shape (in, actions), optional
+        Standard deviations of random weights, redrawn at every action, that are added to the last
+        layer's (generalised state-dependent exploration); for a "state_gaussian" head with plain
+        deviations.
+    normaliser : Normaliser, optional
+        Applied to observations first.
 
     Examples
     --------
@@ -61,32 +66,41 @@ class NetworkPolicy:
     log_std: Float | None = None
     low: Float | None = None
     high: Float | None = None
+    options: Options = field(default_factory=Options)
+    state_std: Float | None = None
+    normaliser: Normaliser | None = None
+    rule: Head = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        if self.head not in HEADS:
-            raise UsageError(f"A policy's head is one of {', '.join(HEADS)}, not {self.head!r}.")
         if self.activation not in ACTIVATIONS:
             known = ", ".join(ACTIVATIONS)
             raise UsageError(f"A policy's activation is one of {known}, not {self.activation!r}.")
         object.__setattr__(self, "layers", _checked_layers(self.layers))
-        for name in ("log_std", "low", "high"):
-            value = getattr(self, name)
-            if value is not None:
-                if self.head != "gaussian":
-                    raise UsageError(f"A categorical policy has no {name}.")
-                value = _frozen(value)
-                if value.shape != (self.n_outputs,) or np.isnan(value).any():
-                    raise UsageError(
-                        f"{name} must have one number for each of {self.n_outputs} actions, "
-                        f"not shape {value.shape}{' with NaN' if np.isnan(value).any() else ''}."
-                    )
-                object.__setattr__(self, name, value)
-        if self.head == "gaussian" and self.log_std is None:
-            raise UsageError("A Gaussian policy needs log_std.")
-        if (self.low is None) != (self.high is None):
-            raise UsageError("A box of actions needs both low and high.")
-        if self.low is not None and self.high is not None and (self.low > self.high).any():
-            raise UsageError("A box of actions needs low <= high.")
+        width = self.n_outputs
+        if self.state_std is not None:
+            object.__setattr__(self, "state_std", self._checked_state_std(self.state_std))
+            width *= 2
+        arrays = {"log_std": self.log_std, "low": self.low, "high": self.high}
+        rule = make_head(self.head, width, self.options, arrays)
+        for name in arrays:
+            object.__setattr__(self, name, getattr(rule, name))
+        object.__setattr__(self, "rule", rule)
+        if self.normaliser is not None and len(self.normaliser.mean) != self.n_inputs:
+            raise UsageError(
+                f"The normaliser is made for observations of {len(self.normaliser.mean)} values, "
+                f"but the network expects {self.n_inputs}."
+            )
+
+    def _checked_state_std(self, value: Any) -> Float:
+        if self.head != "state_gaussian" or self.options.deviations != "plain":
+            raise UsageError("state_std needs a state_gaussian head with plain deviations.")
+        array, expected = frozen(value), self.layers[-1][0].shape
+        if array.shape != expected or not np.isfinite(array).all() or (array < 0).any():
+            raise UsageError(
+                f"state_std must have the shape {expected} of the last layer's weights, and hold "
+                f"finite numbers from 0, but has shape {array.shape}."
+            )
+        return array
 
     @property
     def n_inputs(self) -> int:
@@ -95,7 +109,7 @@ class NetworkPolicy:
 
     @property
     def n_outputs(self) -> int:
-        """Number of discrete actions, or of an action's values."""
+        """Number of the last layer's outputs."""
         return int(self.layers[-1][0].shape[1])
 
     @property
@@ -106,7 +120,9 @@ class NetworkPolicy:
     @property
     def architecture(self) -> Hashable:
         """Equal for policies whose weights can be stacked."""
-        return ("network", self.sizes, self.activation, self.head)
+        plain = ("network", self.sizes, self.activation, self.rule.key)
+        more = (self.state_std is not None, self.normaliser is not None)
+        return (*plain, *more) if any(more) else plain
 
     @property
     def fingerprint(self) -> str:
@@ -114,15 +130,21 @@ class NetworkPolicy:
         digest = hashlib.sha256(repr(self.architecture).encode())
         for weight, bias in self.layers:
             digest.update(weight.tobytes() + bias.tobytes())
-        for value in (self.log_std, self.low, self.high):
+        arrays = [self.log_std, self.low, self.high]
+        if self.head == "epsilon_greedy":
+            digest.update(repr(self.options.epsilon).encode())
+        if self.state_std is not None:
+            arrays.append(self.state_std)
+        for value in arrays:
             digest.update(b"-" if value is None else value.tobytes())
+        if self.normaliser is not None:
+            for double in (self.normaliser.mean, self.normaliser.scale, self.normaliser.limit):
+                digest.update(double.tobytes())
         return digest.hexdigest()
 
     def noise(self, rng: np.random.Generator, n: int) -> Float:
-        """Random numbers of ``n`` actions: one uniform each, or a standard normal a value."""
-        if self.head == "categorical":
-            return rng.random((n, 1), dtype=np.float32)
-        return rng.standard_normal((n, self.n_outputs), dtype=np.float32)
+        """Random numbers of ``n`` actions: uniform, or standard normal of real actions."""
+        return self.rule.noise(rng, n)
 
     def respond(self, observations: Any, noise: NDArray[np.float32] | None) -> NDArray[Any]:
         """Actions for ``observations`` (n, ...) given their random numbers; the mode if None."""
@@ -139,20 +161,15 @@ class NetworkPolicy:
         rows = self._rows(observations)
         return self.respond(rows, None if deterministic else self.noise(rng, len(rows)))
 
-    def distribution(self, observations: Any) -> Float | tuple[Float, Float]:
+    def distribution(self, observations: Any) -> Distribution:
         """Probabilities (n, actions), or means and standard deviations of (n, actions) each.
 
-        Means and deviations are those before actions are clipped to the box.
+        Means and deviations are those before actions are clipped or squashed. Several choices have
+        their probabilities one after another, switches the probability of being on.
         """
         rows = self._rows(observations)
-        forward = Forward(1, len(rows), self.sizes, self.activation)
-        forward.put(0, self.layers)
-        output = forward.run(rows[None])[: len(rows)]
-        if self.log_std is not None:
-            return output.copy(), np.broadcast_to(np.exp(self.log_std), output.shape).copy()
-        terms = softmax_terms(output)
-        terms /= terms.sum(axis=0)
-        return np.ascontiguousarray(terms.T)
+        stack = NetworkStack(1, len(rows), self)
+        return self.rule.distribution(stack.outputs(rows[None])[0, : len(rows)])
 
     def bind(
         self, observation_space: gymnasium.Space[Any], action_space: gymnasium.Space[Any]
@@ -175,28 +192,8 @@ class NetworkPolicy:
                 f"This policy expects observations of {self.n_inputs} values, but the environment "
                 f"gives {width} ({observation_space}): was it trained in another environment?"
             )
-        if self.head == "categorical":
-            if not isinstance(action_space, spaces.Discrete) or action_space.n != self.n_outputs:
-                raise UsageError(
-                    f"This policy chooses among {self.n_outputs} actions, but the environment "
-                    f"expects {action_space}: was it trained in another environment?"
-                )
-            if action_space.start != 0:
-                raise UsageError(
-                    f"This policy counts its actions from 0, but the environment expects "
-                    f"{action_space}: wrap the environment so that its actions start at 0."
-                )
-            return self
-        if not isinstance(action_space, spaces.Box) or action_space.shape != (self.n_outputs,):
-            raise UsageError(
-                f"This policy gives actions of {self.n_outputs} real values, but the environment "
-                f"expects {action_space}: was it trained in another environment?"
-            )
-        low, high = action_space.low.astype(np.float32), action_space.high.astype(np.float32)
-        if self.low is None or self.high is None:
-            return replace(self, low=low, high=high)
-        rounded = np.allclose(self.low, low) and np.allclose(self.high, high)
-        return replace(self, low=low, high=high) if rounded else self
+        bound = self.rule.bind(action_space)
+        return self if bound is self.rule else replace(self, low=bound.low, high=bound.high)
 
     def _rows(self, observations: Any) -> Float:
         rows = np.asarray(observations, dtype=np.float32)
@@ -208,68 +205,9 @@ class NetworkPolicy:
         return rows.reshape(len(rows), self.n_inputs)
 
 
-class NetworkStack:
-    """Networks of equal architecture whose weights are stacked, answering as one batch."""
-
-    def __init__(self, slots: int, lanes: int, like: NetworkPolicy) -> None:
-        self._architecture = like.architecture
-        self._gaussian = like.head == "gaussian"
-        self._forward = Forward(slots, lanes, like.sizes, like.activation)
-        self._shape = (slots, lanes, like.n_inputs)
-        self._noise_shape = (slots, lanes, like.n_outputs if self._gaussian else 1)
-        shape = (slots, 1, like.n_outputs if self._gaussian else 0)
-        self._std = np.ones(shape, np.float32)
-        self._low = np.full(shape, -np.inf, np.float32)
-        self._high = np.full(shape, np.inf, np.float32)
-        for slot in range(slots):
-            self.put(slot, like)
-
-    def put(self, slot: int, policy: NetworkPolicy) -> None:
-        """Let ``policy`` answer in ``slot`` from now on."""
-        if policy.architecture != self._architecture:
-            raise UsageError(
-                f"A stack of {self._architecture} cannot hold a policy of {policy.architecture}."
-            )
-        self._forward.put(slot, policy.layers)
-        if policy.log_std is not None:
-            self._std[slot] = np.exp(policy.log_std)
-            self._low[slot] = -np.inf if policy.low is None else policy.low
-            self._high[slot] = np.inf if policy.high is None else policy.high
-
-    def respond(
-        self, observations: NDArray[Any], noise: NDArray[np.float32] | None
-    ) -> NDArray[Any]:
-        """Actions (slots, lanes) or (slots, lanes, values) for observations (slots, lanes, in)."""
-        forward = self._forward
-        if np.shape(observations) != self._shape:
-            raise UsageError(
-                f"Expected observations of shape {self._shape}, but got {np.shape(observations)}."
-            )
-        if noise is not None and np.shape(noise) != self._noise_shape:
-            raise UsageError(
-                f"Expected random numbers of shape {self._noise_shape}, but got {np.shape(noise)}."
-            )
-        output = forward.run(observations)
-        if self._gaussian:
-            actions = forward.unpad(output)
-            if noise is not None:
-                actions += self._std * noise
-            return np.clip(actions, self._low, self._high, out=actions)
-        if noise is None:
-            return forward.unpad(output.argmax(axis=1))
-        return forward.unpad(sample_categorical(output, forward.pad(noise)[:, 0]))
-
-
-def _frozen(value: Any) -> Float:
-    with np.errstate(over="ignore"):  # becomes infinite, which is refused where it matters
-        array = np.array(value, dtype=np.float32, order="C")
-    array.flags.writeable = False
-    return array
-
-
 def _checked_layers(layers: Any) -> tuple[Layer, ...]:
     """Read-only float32 copies of layers whose shapes follow on each other."""
-    checked = tuple((_frozen(weight), _frozen(bias)) for weight, bias in layers)
+    checked = tuple((frozen(weight), frozen(bias)) for weight, bias in layers)
     if not checked:
         raise UsageError("A network needs at least one layer.")
     width = None

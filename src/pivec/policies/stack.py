@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.errors import UsageError
-from pivec.policies.network import NetworkPolicy, NetworkStack
+from pivec.policies.network import NetworkPolicy
 from pivec.policies.policy import BatchPolicy
+from pivec.policies.stacked import NetworkStack
 
 
 class Stack:

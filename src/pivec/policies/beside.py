@@ -1,0 +1,101 @@
+"""What lies beside a policy file: descriptions, normalisers, configurations. Read once, bounded."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pivec.errors import BadPolicyFile, UsageError
+
+MAX_BYTES = 1 << 26
+
+
+@dataclass(frozen=True)
+class Beside:
+    """The neighbours of a policy file, and whether the user trusts it.
+
+    Parameters
+    ----------
+    path : Path, optional
+        The policy file; None if it is in memory and nothing lies beside it.
+    trust : bool
+        Whether code in the file may run.
+
+    Examples
+    --------
+    >>> Beside().names(), Beside().description("a file in memory")
+    ([], None)
+    """
+
+    path: Path | None = None
+    trust: bool = False
+    digests: list[bytes] = field(default_factory=list, repr=False, compare=False)
+
+    @property
+    def stem(self) -> str:
+        """Name of the policy file without its extension."""
+        return "" if self.path is None else self.path.stem
+
+    def names(self) -> list[str]:
+        """Names of the other files in its folder, sorted."""
+        if self.path is None:
+            return []
+        try:
+            return sorted(
+                each.name for each in self.path.parent.iterdir() if each.name != self.path.name
+            )
+        except OSError as error:
+            raise UsageError(
+                f"{self.path.parent} cannot be read: {error.strerror or error}."
+            ) from error
+
+    def read(self, name: str) -> bytes | None:
+        """Read a file in the same folder; None if there is none of that name.
+
+        What was read counts for the policy's fingerprint.
+        """
+        if self.path is None:
+            return None
+        path = self.path.parent / name
+        try:
+            if not path.is_file():
+                return None
+            if (size := path.stat().st_size) > MAX_BYTES:
+                raise BadPolicyFile(f"{path} has {size} bytes, more than {MAX_BYTES}.")
+            data = path.read_bytes()
+        except OSError as error:
+            raise UsageError(f"{path} cannot be read: {error.strerror or error}.") from error
+        self.digests.append(hashlib.sha256(data).digest())
+        return data
+
+    def description(self, name: str) -> dict[str, Any] | None:
+        """Give the JSON object in the file of the same name that ends in .json; None without it.
+
+        ``name`` is what error messages call the policy file.
+        """
+        data = self.read(f"{self.stem}.json")
+        if data is None:
+            return None
+        return read_json(data, f"{self.stem}.json beside {name}")
+
+    def demand_trust(self, name: str, what: str) -> None:
+        """Refuse a file that can run code unless the user trusts it."""
+        if not self.trust:
+            raise BadPolicyFile(
+                f"{name} {what}, and loading it can run any code that is in it: if you trust where "
+                "it comes from, allow that with --trust (in Python: trust=True)."
+            )
+
+
+def read_json(data: bytes, name: str) -> dict[str, Any]:
+    """Read a JSON object; ``name`` is what error messages call it."""
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise BadPolicyFile(f"{name} is no valid JSON ({str(error)[:200]}).") from error
+    if not isinstance(value, dict):
+        raise BadPolicyFile(f"{name} must hold a JSON object, not {type(value).__name__}.")
+    return value

@@ -1,0 +1,142 @@
+"""What the outputs of a network mean: what every head has, and its settings.
+
+A head takes outputs of shape (..., n_outputs) and random numbers of shape (..., noise size). The
+numbers that differ between networks of one architecture (deviations, boxes, epsilon) are its
+`parameters`; a stack of networks stacks them as it stacks the weights.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pivec.errors import UsageError
+from pivec.policies.forward import Float
+
+if TYPE_CHECKING:
+    import gymnasium
+
+Parameters = tuple[Float, ...]
+Distribution = Float | tuple[Float, Float]
+
+
+@dataclass(frozen=True)
+class Options:
+    """Settings that only some heads have.
+
+    Attributes
+    ----------
+    choices : tuple of int
+        How many actions each part of a "multi_categorical" head chooses among.
+    epsilon : float
+        Probability of a random action of an "epsilon_greedy" head.
+    squash : bool
+        Whether real actions go through tanh and are rescaled from [-1, 1] to the box; otherwise
+        they are clipped to the box.
+    mean_limit : float
+        Means of a "state_gaussian" head are clipped to plus and minus this.
+    deviations : str
+        How a "state_gaussian" head makes standard deviations of the second half of its outputs x:
+        "clip", exp of x clipped to ``log_std_range``; "tanh", exp of tanh(x) rescaled to it;
+        "plain", x itself.
+    log_std_range : (float, float)
+        Smallest and largest logarithm of a deviation.
+    shape : tuple of int, optional
+        Shape of an action that has several axes.
+    """
+
+    choices: tuple[int, ...] = ()
+    epsilon: float = 0.0
+    squash: bool = False
+    mean_limit: float = math.inf
+    deviations: str = "clip"
+    log_std_range: tuple[float, float] = (-20.0, 2.0)
+    shape: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Head:
+    """What `pivec.policies.heads.make_head` gives; each kind fills in the rest.
+
+    Parameters
+    ----------
+    n_outputs : int
+        Width of the network's output.
+    options : Options
+    log_std, low, high : ndarray, optional
+        Deviations of a Gaussian, and the box of real actions.
+    """
+
+    name: ClassVar[str] = ""
+    takes: ClassVar[frozenset[str]] = frozenset()  # of log_std, low, high
+
+    n_outputs: int
+    options: Options
+    log_std: Float | None = None
+    low: Float | None = None
+    high: Float | None = None
+
+    def check(self) -> None:
+        """Refuse settings that make no sense."""
+
+    @property
+    def n_values(self) -> int:
+        """Number of values of an action."""
+        return self.n_outputs
+
+    @property
+    def noise_size(self) -> int:
+        """Random numbers that one action takes."""
+        return 1
+
+    @property
+    def key(self) -> Hashable:
+        """Equal for heads that may be stacked."""
+        return self.name
+
+    def noise(self, rng: np.random.Generator, n: int) -> Float:
+        """Random numbers of ``n`` actions, uniform in [0, 1)."""
+        return rng.random((n, self.noise_size), dtype=np.float32)
+
+    def parameters(self) -> Parameters:
+        """Arrays that differ from network to network, of one axis each."""
+        return ()
+
+    def choose(self, outputs: Float, noise: Float | None, parameters: Parameters) -> NDArray[Any]:
+        """Actions for outputs, which may be overwritten; the mode if there is no noise."""
+        raise NotImplementedError
+
+    def distribution(self, outputs: Float) -> Distribution:
+        """Probabilities, or means and deviations before clipping or squashing, of (n, ...)."""
+        raise NotImplementedError
+
+    def bind(self, space: gymnasium.Space[Any]) -> Self:
+        """Check that actions fit ``space``; take the box from it where that is missing."""
+        raise NotImplementedError
+
+
+def misfit(what: str, space: Any) -> UsageError:
+    """Tell that a policy which does ``what`` does not fit the actions of ``space``."""
+    return UsageError(
+        f"This policy {what}, but the environment expects {space}: was it trained in another "
+        "environment?"
+    )
+
+
+def refuse_start(space: Any) -> None:
+    """Refuse actions that are not counted from 0."""
+    if np.any(np.asarray(space.start) != 0):
+        raise UsageError(
+            f"This policy counts its actions from 0, but the environment expects {space}: "
+            "wrap the environment so that its actions start at 0."
+        )
+
+
+def shaped(actions: NDArray[Any], shape: tuple[int, ...] | None) -> NDArray[Any]:
+    """Give the values of each action the ``shape`` of an action."""
+    return actions if shape is None else actions.reshape(*actions.shape[:-1], *shape)

@@ -1,0 +1,156 @@
+"""Reads pickled Python objects as data: their class stays a name, their attributes a dictionary.
+
+Numbers and arrays of NumPy are understood. Nothing is imported and nothing runs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pivec.policies.pickles import Interpreter, Name
+
+MAX_DIMENSIONS = 8
+
+
+@dataclass(eq=False)
+class Object:
+    """An object of a pickle: the name of its class and its attributes."""
+
+    kind: Name
+    state: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(eq=False)
+class _Dtype:
+    """A dtype that is being built: its code, and the byte order that BUILD adds."""
+
+    code: str
+    order: str = "="
+
+
+@dataclass(eq=False)
+class _Array:
+    """An array, to which BUILD gives its content."""
+
+    values: NDArray[Any] | None = None
+
+
+def as_array(value: Any) -> NDArray[Any] | None:
+    """Give the array that a value read by `read_objects` stands for; None if it is none."""
+    if isinstance(value, _Array):
+        return value.values
+    return value if isinstance(value, np.ndarray) else None
+
+
+class _Opaque:
+    """Something whose value does not matter here, such as a random generator."""
+
+
+def read_objects(data: bytes, name: str, modules: tuple[str, ...]) -> Any:
+    """Read a pickle whose objects belong to ``modules`` (top-level packages).
+
+    Arrays among the values are taken out by `as_array`.
+
+    Raises
+    ------
+    BadPolicyFile
+        If the file is damaged, or wants anything else imported. Nothing of it has run then.
+    """
+    return _ObjectInterpreter(name, modules).run(data)
+
+
+class _ObjectInterpreter(Interpreter):
+    def __init__(self, name: str, modules: tuple[str, ...]) -> None:
+        super().__init__(name)
+        self.modules = modules
+
+    def call(self, function: Any, arguments: Any) -> Any:
+        if not isinstance(function, Name) or not isinstance(arguments, tuple):
+            return super().call(function, arguments)
+        module = function.module.replace("numpy.core.", "numpy._core.")
+        match f"{module}.{function.name}", arguments:
+            case "numpy._core.multiarray._reconstruct", (Name("numpy", "ndarray"), *_):
+                return _Array()
+            case "numpy._core.numeric._frombuffer", (bytes(raw), _Dtype() as dtype, shape, "C"):
+                return self.array(raw, dtype, shape, fortran=False)
+            case "numpy._core.multiarray.scalar", (_Dtype() as dtype, bytes(raw)):
+                return self.array(raw, dtype, (), fortran=False)[()]
+            case "numpy.dtype", (str(code), *_):
+                return _Dtype(code)
+            case "_codecs.encode", (str(text), "latin1"):
+                return self.encoded(text)
+            case "builtins.bytearray", (bytes(raw),):
+                return raw
+            case "collections.OrderedDict", ():
+                return {}
+            case "copyreg._reconstructor" | "copy_reg._reconstructor", (Name() as kind, *_):
+                return self.new(kind, ())
+        self.check(function)
+        return _Opaque()
+
+    def check(self, name: Name) -> None:
+        """Refuse names outside of the modules."""
+        if name.module.partition(".")[0] not in self.modules:
+            raise self.fail(f"it asks to run {str(name)[:100]}, which has no place in it")
+
+    def encoded(self, text: str) -> bytes:
+        try:
+            return text.encode("latin1")
+        except UnicodeEncodeError as error:
+            raise self.fail("its pickle is damaged (bytes are no bytes)") from error
+
+    def new(self, kind: Any, arguments: Any) -> Any:
+        if not isinstance(kind, Name):
+            return super().new(kind, arguments)
+        self.check(kind)
+        return Object(kind)
+
+    def build(self, target: Any, state: Any) -> Any:
+        match target, state:
+            case _Dtype(), (int(), str(order), *_) if order in ("<", ">", "|", "="):
+                target.order = order
+                return target
+            case _Array(), (int(), shape, _Dtype() as dtype, fortran, bytes(raw)):
+                target.values = self.array(raw, dtype, shape, bool(fortran))
+                return target
+            case Object(), dict():
+                target.state.update(state)
+                return target
+            case Object(), (_, dict() as slots):  # attributes and slots
+                target.state.update(slots)
+                return target
+            case ((_Opaque() | dict()), _):
+                return target
+        raise self.fail("it asks to set the state of something that has none")
+
+    def key(self, key: Any) -> Any:
+        # Pairs of numbers are the keys of connections between nodes.
+        if isinstance(key, tuple) and len(key) == 2 and all(type(n) is int for n in key):
+            return key
+        return super().key(key)
+
+    def array(self, raw: bytes, dtype: _Dtype, shape: Any, fortran: bool) -> NDArray[Any]:
+        order = "<" if dtype.order == "=" else dtype.order
+        try:
+            kind = np.dtype(f"{order}{dtype.code.lstrip('<>|=')}")
+        except (TypeError, ValueError) as error:
+            raise self.fail(f"it holds numbers of the kind {dtype.code[:20]!r}") from error
+        if kind.kind not in "biuf" or not kind.itemsize:
+            raise self.fail(f"it holds values of the kind {dtype.code[:20]!r}")
+        if (
+            not isinstance(shape, tuple)
+            or len(shape) > MAX_DIMENSIONS
+            or not all(type(n) is int and 0 <= n <= len(raw) for n in shape)
+        ):
+            raise self.fail("the shape of an array makes no sense")
+        count = 1
+        for n in shape:
+            count *= n
+        if count * kind.itemsize != len(raw):
+            raise self.fail(f"an array of shape {shape} has {len(raw)} bytes")
+        flat = np.frombuffer(raw, kind).astype(kind.newbyteorder("="))
+        return flat.reshape(shape, order="F" if fortran else "C")

@@ -1,0 +1,150 @@
+"""What the JSON part of a Stable-Baselines3 checkpoint says, where that is there as text.
+
+Its pickled fields (``:serialized:``) are never decoded.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from pivec.errors import BadPolicyFile
+from pivec.policies.forward import Float
+
+ACTIVATION_MODULES = {
+    "Tanh": "tanh",
+    "ReLU": "relu",
+    "ELU": "elu",
+    "LeakyReLU": "leaky_relu",
+    "Sigmoid": "sigmoid",
+    "SiLU": "silu",
+    "GELU": "gelu",
+    "Identity": "identity",
+}
+
+
+class Settings:
+    """The JSON part of a checkpoint.
+
+    Parameters
+    ----------
+    data : bytes
+        The archive's member ``data``.
+    name : str
+        What error messages call the file.
+    """
+
+    def __init__(self, data: bytes, name: str) -> None:
+        self.name = name
+        try:
+            values = json.loads(data)
+        except (ValueError, RecursionError) as error:
+            raise BadPolicyFile(f"{name}: its JSON part is damaged ({error}).") from error
+        if not isinstance(values, dict):
+            raise BadPolicyFile(f"{name}: its JSON part is no description of a model.")
+        self.values: dict[str, Any] = values
+
+    def __contains__(self, key: str) -> bool:
+        return key in self.values
+
+    def mapping(self, key: str) -> Mapping[str, Any]:
+        """Give the object under a key, empty if there is none."""
+        value = self.values.get(key)
+        return value if isinstance(value, dict) else {}
+
+    def argument(self, key: str, default: Any = None) -> Any:
+        """Give a keyword argument of the policy's class."""
+        return self.mapping("policy_kwargs").get(key, default)
+
+    @property
+    def policy_module(self) -> str:
+        """The module that the policy's class was defined in; empty if it is not told."""
+        return str(self.mapping("policy_class").get("__module__", ""))
+
+    def kind(self, key: str) -> str:
+        """Take the last name in text such as ``<class 'gymnasium.spaces.box.Box'>``."""
+        return class_name(self.mapping(key).get(":type:"))
+
+    def shape(self, key: str) -> tuple[int, ...] | None:
+        """Give the shape of a space; None if it is not told."""
+        shape = self.mapping(key).get("_shape")
+        if isinstance(shape, list) and all(type(n) is int and 0 < n < 1 << 20 for n in shape):
+            return tuple(shape)
+        return None
+
+    @property
+    def use_sde(self) -> bool:
+        """Whether noise comes from a random matrix times the last hidden layer (gSDE)."""
+        return bool(self.values.get("use_sde") or self.argument("use_sde"))
+
+    def activation(self, default: str) -> str:
+        """Give the activation between the layers."""
+        if "activation_fn" not in self.mapping("policy_kwargs"):
+            return default
+        text = self.argument("activation_fn")
+        activation = ACTIVATION_MODULES.get(class_name(text))
+        if activation is None or not text.startswith("<class 'torch.nn."):
+            known = ", ".join(ACTIVATION_MODULES)
+            raise BadPolicyFile(
+                f"{self.name} has the activation {str(text)[:80]}, which is not supported: "
+                f"expected one of {known}."
+            )
+        return activation
+
+    def count(self, key: str, field: str) -> int:
+        """Give a whole number above 0 of a space, such as ``n`` of Discrete."""
+        value = self.mapping(key).get(field)
+        if isinstance(value, str) and re.fullmatch(r"\d{1,9}", value):
+            value = int(value)
+        if type(value) is not int or value < 1:
+            raise BadPolicyFile(f"{self.name} does not tell how many actions there are.")
+        return value
+
+    def counts(self, key: str, field: str) -> tuple[int, ...]:
+        """Give the whole numbers of a space as printed, such as ``nvec`` of MultiDiscrete."""
+        text = self.mapping(key).get(field)
+        words = re.sub(r"[\[\],]", " ", text).split() if isinstance(text, str) else []
+        if not words or not all(re.fullmatch(r"[1-9]\d{0,8}", word) for word in words):
+            raise BadPolicyFile(f"{self.name} does not tell how many actions there are.")
+        return tuple(map(int, words))
+
+    def box(self, n_values: int) -> tuple[Float | None, Float | None]:
+        """Bounds of the action space as printed in the JSON; None where that was abridged."""
+        bounds = []
+        for key in ("low", "high"):
+            text = self.mapping("action_space").get(key)
+            words = re.sub(r"[\[\],]", " ", text).split() if isinstance(text, str) else []
+            try:
+                bounds.append(np.array([float(word) for word in words], dtype=np.float64))
+            except ValueError:
+                return None, None
+        low, high = bounds
+        if low.shape != (n_values,) or high.shape != (n_values,):
+            return None, None
+        if np.isnan(low).any() or np.isnan(high).any() or (low > high).any():
+            return None, None
+        with np.errstate(over="ignore"):
+            return low.astype(np.float32), high.astype(np.float32)
+
+    @property
+    def trained_normalised(self) -> bool | None:
+        """Whether the model was trained in a VecNormalize; None if that is not told.
+
+        Stable-Baselines3 keeps the last observation before normalisation if there was one.
+        """
+        if self.values.get("_last_original_obs") is not None:
+            return True
+        steps = self.values.get("num_timesteps")
+        if type(steps) is int and steps > 0 and "_last_original_obs" in self.values:
+            return False
+        return None
+
+
+def class_name(text: Any) -> str:
+    """Take the last name in text such as ``<class 'torch.nn.modules.activation.Tanh'>``."""
+    match = re.fullmatch(r"<class '([\w.]+)'>", text) if isinstance(text, str) else None
+    return match.group(1).rpartition(".")[2] if match else ""
