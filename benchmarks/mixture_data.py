@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 DATA = Path(__file__).parent / "data"
+COMPONENTS = 64
 ENVIRONMENTS = {
     "CartPole-v1": 400_000,
     "LunarLander-v3": 400_000,

@@ -23,9 +23,9 @@ from pivec.mixtures.workers import run_tasks
 
 name = "numba"
 
-_CHUNK = 16 * TILE
+_CHUNK = 8 * TILE
 """States a task, with sums of its own."""
-_RUN = 64 * TILE
+_RUN = 32 * TILE
 """States a task of segments, whose ends cost something."""
 _NARROW = 64.0
 """Beyond this |μ|/σ the rounding of float32 states is felt, 1e-5 of a deviation."""
@@ -46,7 +46,7 @@ def take(block: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[Any]:
 def pack(mixture: Mixture) -> Packed:
     """Lay a mixture out for the tiles; see `Packed`."""
     K, D = mixture.means.shape
-    rows, columns = K + K % 2, D + -D % 4
+    rows, columns = K + -K % 4, D + -D % 4
     deviations = np.sqrt(mixture.variances)
     factors = -0.5 * np.log2(np.e) / mixture.variances
     with np.errstate(divide="ignore"):
@@ -183,10 +183,9 @@ def _close(into: Fold, owner: int) -> None:
     nothing = np.zeros(0), np.zeros((0, 0)), np.zeros((0, 0))
     nn, nf, ff = (into.nn[owner], into.nf[owner], into.ff[owner]) if into.moments else nothing
     fold(
-        into.open_counts, into.open_sums, into.counts[owner], into.sums[owner], nn, nf, ff,
-        into.moments,
+        into.open_counts, into.open_sums, np.ones_like(into.open_sums), into.counts[owner],
+        into.sums[owner], nn, nf, ff, into.moments,
     )  # fmt: skip
-    into.open_counts[:], into.open_sums[:] = 0, 0
 
 
 def moments(block: NDArray[Any], first_row: int = 0) -> tuple[Array, Array]:

@@ -12,6 +12,9 @@ import numpy as np
 from pivec.mixtures.numba_tiles import TILE, difference, exact, expect, f32, new_tile, summing
 from pivec.mixtures.numba_vector import make_weighted_rows
 
+_PIECE = 256
+"""States of a segment that are summed in one go: their rows stay in the first-level cache."""
+
 _four_rows = make_weighted_rows(4, compensated=False)
 _four_rows_low = make_weighted_rows(4, compensated=True)
 _eight_rows = make_weighted_rows(8, compensated=False)
@@ -138,10 +141,20 @@ def sum_chunk(block, first, last, model, hard, counts, sums, squares):
 
 
 @summing
-def _sum(values, a, b):
+def _normalise(values, total):
+    """Turn responsibilities times total into responsibilities, by the factors in ``total``."""
+    for k in range(values.shape[0]):
+        row = values[k]
+        for i in range(TILE):
+            row[i] *= total[i]
+
+
+@summing
+def _sum(values, first, n):
+    """Sum n entries; numbers without a sign, because others may count from the end."""
     total = f32(0.0)
-    for i in range(a, b):
-        total += values[i]
+    for i in range(n):
+        total += values[np.uint64(first) + np.uint64(i)]
     return total
 
 
@@ -156,7 +169,7 @@ def _add_piece(tile, model, a, b, n, f, buffer):
     means, means_low = model.means.reshape(-1), model.means_low.reshape(-1)
     length = b - a
     for k in range(K):
-        count = _sum(tile.values[k], a, b)
+        count = _sum(values, k * TILE + a, length)
         if count == f32(0.0):
             continue
         n[k] += count
@@ -184,21 +197,30 @@ def _add_piece(tile, model, a, b, n, f, buffer):
 
 
 @exact
-def fold(n, f, counts, sums, nn, nf, ff, moments):
-    """Add one whole segment, n (K) and f (K, D), to the sums of its owner."""
-    K, D = f.shape
+def fold(n, f, factors, counts, sums, nn, nf, ff, moments):
+    """Add one segment, n (K) and f · factors (K, D), to sums of the same; n and f are emptied.
+
+    With ``moments`` also its n², n·f and f².
+    """
+    K, D = sums.shape
     for k in range(K):
         count = n[k]
         if count == 0.0:
             continue
+        n[k] = 0.0
         counts[k] += count
-        for d in range(D):
-            sums[k, d] += f[k, d]
         if moments:
             nn[k] += count * count
             for d in range(D):
-                nf[k, d] += count * f[k, d]
-                ff[k, d] += f[k, d] * f[k, d]
+                z = f[k, d] * factors[k, d]
+                f[k, d] = 0.0
+                sums[k, d] += z
+                nf[k, d] += count * z
+                ff[k, d] += z * z
+        else:
+            for d in range(D):
+                sums[k, d] += f[k, d] * factors[k, d]
+                f[k, d] = 0.0
 
 
 @exact
@@ -206,17 +228,17 @@ def sum_segments(block, first, last, segment, starts, owners, model, hard, out, 
     """Fold the segments of rows first to last into their owners; False if a row is not finite.
 
     ``segment`` is the one that holds the row ``first``. ``out`` is (counts, sums, nn, nf, ff,
-    moments), ``edges`` the first five of these again: the first and the last owner may be shared with a neighbouring run, so
-    what is theirs goes into edges[0] and edges[1]. A segment that began before ``first`` goes
-    unfolded into ends[0], one that ends after ``last`` into ends[1].
+    moments), ``edges`` the first five of these again: the first and the last owner may be shared
+    with a neighbouring run, so what is theirs goes into edges[0] and edges[1]. A segment that
+    began before ``first`` goes unfolded into ends[0], one that ends after ``last`` into ends[1].
     """
     counts, sums, nn, nf, ff, moments = out
-    K, D = sums.shape[1:]
     edge_counts, edge_sums, edge_nn, edge_nf, edge_ff = edges
     end_counts, end_sums = ends
     tile = new_tile(*model.means.shape)
     n, f = np.zeros(model.means.shape[0]), np.zeros(model.means.shape)
-    z = np.empty((K, D))
+    factors, nothing, none = model.inverse_deviations, np.empty(0), np.empty((0, 0))
+    never = len(nothing) > 0  # a literal False would have `fold` compiled once more
     buffer = np.empty(model.means.shape[1], np.float32)
     s = segment
     first_owner = owners[s]
@@ -226,34 +248,24 @@ def sum_segments(block, first, last, segment, starts, owners, model, hard, out, 
         density = expect(block, row, in_tile, model, hard, tile)
         if np.isnan(density):
             return False
-        for k in range(K):
-            for i in range(TILE):
-                tile.values[k, i] *= tile.total[i]
+        _normalise(tile.values, tile.total)
         a = np.int64(0)
         while a < in_tile:
-            b = min(in_tile, starts[s + 1] - row)
+            b = min(in_tile, starts[s + 1] - row, a + _PIECE)
             _add_piece(tile, model, a, b, n, f, buffer)
             a = b
             if row + b < starts[s + 1] and row + b < last:
                 continue
-            for k in range(K):
-                for d in range(D):
-                    z[k, d] = f[k, d] * model.inverse_deviations[k, d]
             o = owners[s]
-            if starts[s] < first:
-                end_counts[0] += n[:K]
-                end_sums[0] += z
-            elif starts[s + 1] > last:
-                end_counts[1] += n[:K]
-                end_sums[1] += z
+            if starts[s] < first or starts[s + 1] > last:
+                e = 0 if starts[s] < first else 1
+                fold(n, f, factors, end_counts[e], end_sums[e], nothing, none, none, never)
             elif o in (first_owner, last_owner):
                 e = 0 if o == first_owner else 1
-                fold(n, z, edge_counts[e], edge_sums[e], edge_nn[e], edge_nf[e], edge_ff[e],
-                     moments)  # fmt: skip
+                fold(n, f, factors, edge_counts[e], edge_sums[e], edge_nn[e], edge_nf[e],
+                     edge_ff[e], moments)  # fmt: skip
             else:
-                fold(n, z, counts[o], sums[o], nn[o], nf[o], ff[o], moments)
-            n[:] = 0.0
-            f[:] = 0.0
+                fold(n, f, factors, counts[o], sums[o], nn[o], nf[o], ff[o], moments)
             s += 1
             while s < len(owners) and starts[s + 1] <= row + b:
                 s += 1

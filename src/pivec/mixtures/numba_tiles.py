@@ -1,9 +1,8 @@
-"""The compiled loops over one tile of 256 states, which stays in the caches of a core.
+"""The compiled loops over one tile of 512 states, which stays in the caches of a core.
 
 Inside a tile everything is float32 and lies as [component, state] or [feature, state], so that
 the innermost loops run over states and become vector instructions. Sums over tiles are float64.
-Features come in fours, components in pairs; what is padded has weight zero. Logarithms are of
-base 2.
+Features and components come in fours; what is padded has weight zero. Logarithms are of base 2.
 
 Three things keep float32 right where it would lose digits:
 
@@ -27,11 +26,11 @@ from numba import njit
 
 from pivec.mixtures.numba_vector import bits_of, float_of
 
-TILE = 256
+TILE = 512
 
 
 class Packed(NamedTuple):
-    """A mixture laid out for the tiles: K is even and D a multiple of four by padding.
+    """A mixture laid out for the tiles: K and D are multiples of four by padding.
 
     ``center``, ``inverse`` (D) standardise; ``narrow`` (D/4) marks fours of features; ``means``,
     ``means_low``, ``factors`` (K, D) are float32 with factor −log₂e / 2σ²; ``quanta`` + ``rests``
@@ -236,37 +235,37 @@ def shares(values, quanta, hard, nearest, top, total):
     ``nearest`` is the largest value of a state: minus half its squared distance to the nearest
     component, in units of log₂e.
     """
-    K = values.shape[0]
-    quantum = quanta[0]
-    row = values[0]
     for i in range(TILE):
-        top[i] = quantum + row[i]
-        nearest[i] = row[i]
+        top[i] = f32(-3e38)
+        nearest[i] = f32(-3e38)
         total[i] = f32(0.0)
-    for k in range(1, K):
-        quantum = quanta[k]
-        row = values[k]
+    # Four components at a time: what belongs to a state is loaded and stored once for all four.
+    for k in range(0, values.shape[0], 4):
+        a, b, c, d = values[k], values[k + 1], values[k + 2], values[k + 3]
+        q0, q1, q2, q3 = quanta[k], quanta[k + 1], quanta[k + 2], quanta[k + 3]
         for i in range(TILE):
-            top[i] = max(top[i], quantum + row[i])
-            nearest[i] = max(nearest[i], row[i])
+            nearest[i] = max(nearest[i], a[i], b[i], c[i], d[i])
+            top[i] = max(top[i], q0 + a[i], q1 + b[i], q2 + c[i], q3 + d[i])
     if hard:
-        for k in range(K):
-            quantum = quanta[k]
-            row = values[k]
+        for k in range(values.shape[0]):
+            row, quantum = values[k], quanta[k]
             for i in range(TILE):
-                share = f32(1.0) if quantum + row[i] >= top[i] else f32(0.0)
-                row[i] = share
-                total[i] += share
-    else:
+                row[i] = f32(1.0) if quantum + row[i] >= top[i] else f32(0.0)
+                total[i] += row[i]
+        return
+    for i in range(TILE):
+        top[i] = np.floor(top[i] * f32(256.0) + f32(0.5)) * f32(1.0 / 256.0)
+    for k in range(0, values.shape[0], 4):
+        a, b, c, d = values[k], values[k + 1], values[k + 2], values[k + 3]
+        q0, q1, q2, q3 = quanta[k], quanta[k + 1], quanta[k + 2], quanta[k + 3]
         for i in range(TILE):
-            top[i] = np.floor(top[i] * f32(256.0) + f32(0.5)) * f32(1.0 / 256.0)
-        for k in range(K):
-            quantum = quanta[k]
-            row = values[k]
-            for i in range(TILE):
-                share = _exp2((quantum - top[i]) + row[i])
-                row[i] = share
-                total[i] += share
+            p0, p1 = _exp2((q0 - top[i]) + a[i]), _exp2((q1 - top[i]) + b[i])
+            p2, p3 = _exp2((q2 - top[i]) + c[i]), _exp2((q3 - top[i]) + d[i])
+            total[i] += (p0 + p1) + (p2 + p3)
+            a[i] = p0
+            b[i] = p1
+            c[i] = p2
+            d[i] = p3
 
 
 @summing
