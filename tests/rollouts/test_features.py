@@ -11,6 +11,7 @@ from worlds import Pixels, RoomWithMission
 
 import pivec
 from pivec.errors import BadData, BadPolicyFile, UsageError
+from pivec.policies.policy import NamedPolicy, PolicyInfo
 from pivec.rollouts.features import grey_cells, load_features
 
 
@@ -56,21 +57,24 @@ def test_a_world_of_pixels(tmp_path):
         )
 
 
-def test_a_world_with_a_mission_in_words():
-    with pytest.raises(UsageError, match=r"no fixed length.*features="):
-        pivec.collect(RoomWithMission, {"coin": Wander()}, episodes=2)
-    data = pivec.collect(RoomWithMission, {"coin": Wander()}, episodes=2, features=where)
-    assert data.n_features == 4
-    assert np.array_equal(data.states[:, 2:], np.tile([[3.0, 9.0]], (data.n_states, 1)))
-    cells = pivec.collect(RoomWithMission, {"coin": Wander()}, episodes=2, features="cells")
-    assert cells.n_features == 88
-
-
 class Wander:
     """Sees a dict of parts."""
 
     def act(self, observations, rng, deterministic=False):
         return rng.integers(3, size=len(observations["direction"]))
+
+
+WANDER = NamedPolicy(Wander(), PolicyInfo("wander"))
+
+
+def test_a_world_with_a_mission_in_words():
+    with pytest.raises(UsageError, match=r"no fixed length.*features="):
+        pivec.collect(RoomWithMission, WANDER, episodes=2)
+    data = pivec.collect(RoomWithMission, WANDER, episodes=2, features=where)
+    assert data.n_features == 4
+    assert np.array_equal(data.states[:, 2:], np.tile([[3.0, 9.0]], (data.n_states, 1)))
+    cells = pivec.collect(RoomWithMission, WANDER, episodes=2, features="cells")
+    assert cells.n_features == 88
 
 
 def where(observations):
@@ -82,9 +86,8 @@ def where(observations):
 
 def test_minigrid_itself():
     pytest.importorskip("minigrid")
-    policy = {"coin": Wander()}
     options = {"imports": ["minigrid"], "episodes": 2, "max_steps": 20}
-    data = pivec.collect("MiniGrid-Empty-5x5-v0", policy, features="cells", **options)
+    data = pivec.collect("MiniGrid-Empty-5x5-v0", WANDER, features="cells", **options)
     assert data.n_features == 88
     flat = pivec.collect(
         "MiniGrid-Empty-5x5-v0",

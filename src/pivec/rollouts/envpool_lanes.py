@@ -8,7 +8,10 @@ e % width. That does not depend on how many policies play side by side.
 
 from __future__ import annotations
 
+import contextlib
 import difflib
+import importlib
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -24,11 +27,16 @@ from pivec.rollouts.lanes import Outcome
 Correction = Callable[[NDArray[np.float32]], NDArray[np.float32]]
 
 
+def import_envpool() -> Any:
+    """Import EnvPool, after Box2D: in the other order importing Box2D crashes the process."""
+    with contextlib.suppress(ImportError):
+        importlib.import_module("Box2D")
+    return importlib.import_module("envpool")
+
+
 def check_task(name: str) -> None:
     """Refuse an environment that EnvPool does not have."""
-    import envpool
-
-    known = envpool.list_all_envs()
+    known = import_envpool().list_all_envs()
     if name not in known:
         close = difflib.get_close_matches(name, known, n=1)
         hint = f" (did you mean {close[0]}?)" if close else ""
@@ -96,10 +104,13 @@ class EnvPoolLanes:
             self.vacate(slot)
 
     def _make(self, seed: int) -> Any:
-        import envpool
-
-        # One thread each: the pools of all policies work side by side.
-        return envpool.make_gymnasium(self._task, num_envs=self._width, seed=seed, num_threads=1)
+        envpool = import_envpool()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about its own spaces, which are not used
+            # One thread each: the pools of all policies work side by side.
+            return envpool.make_gymnasium(
+                self._task, num_envs=self._width, seed=seed, num_threads=1
+            )
 
     def _show(self, lanes: NDArray[Any], observations: Any) -> None:
         if self._correct is not None:

@@ -1,0 +1,139 @@
+"""EnvPool: exact quotas and repeatable episodes, and states like Gymnasium's where that is said."""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+
+import numpy as np
+import pytest
+from test_play import coin, network, same
+
+import pivec
+from pivec.errors import MissingExtra, UsageError
+from pivec.rollouts import backends
+from pivec.rollouts.backends import choose_backend
+from pivec.rollouts.environment import Environment
+
+
+@pytest.fixture(scope="module")
+def envpool():
+    pytest.importorskip("Box2D")  # first: see import_envpool
+    return pytest.importorskip("envpool")
+
+
+def lander(rng):
+    return network(rng, 8, 4)
+
+
+@pytest.mark.usefixtures("envpool")
+def test_the_result_depends_on_neither_schedule_nor_company(rng):
+    policies = {f"p{i}": lander(rng) for i in range(5)}
+    options = {"episodes": 40, "backend": "envpool", "actions": True, "max_steps": 60}
+    runs = [
+        pivec.collect("LunarLander-v3", policies, n_envs=n, jobs=jobs, **options)
+        for n, jobs in ((1, 1), (80, 1), (4096, 1), (64, 2))
+    ]
+    for run in runs[1:]:
+        assert same(runs[0], run)
+        assert np.array_equal(runs[0].actions, run.actions)
+    alone = pivec.collect("LunarLander-v3", {"p3": policies["p3"]}, **options)
+    assert same(alone, runs[0]["p3"])
+    fewer = pivec.collect("LunarLander-v3", {"p3": policies["p3"]}, **(options | {"episodes": 33}))
+    assert np.array_equal(fewer.states, alone.states[: fewer.n_states])
+
+
+@pytest.mark.usefixtures("envpool")
+def test_quotas_are_exact_and_episodes_differ(rng):
+    data = pivec.collect("LunarLander-v3", {"a": lander(rng)}, episodes=70, backend="envpool")
+    assert data.n_episodes == 70
+    assert len({states.tobytes() for states in data.episodes()}) == 70
+    assert len(set(data.seeds.tolist())) == 32  # one for each lane
+    assert (data.terminated | data.truncated).all()
+    other = pivec.collect("LunarLander-v3", {"b": lander(rng)}, episodes=2, backend="envpool")
+    assert not set(other.seeds) & set(data.seeds)
+
+
+@pytest.mark.usefixtures("envpool")
+def test_episodes_are_those_of_cartpole(rng):
+    """Terminal states are there, first ones are first, and nothing of a reset is in between."""
+    data = pivec.collect("CartPole-v1", {"a": network(rng)}, episodes=50, backend="envpool",
+                         actions=True)  # fmt: skip
+    assert np.array_equal(data.returns, data.lengths - 1)
+    for states in data.episodes():
+        assert np.abs(states[0]).max() <= 0.05
+        assert (np.abs(states[:-1, 0]) <= 2.4).all()
+        assert (np.abs(states[:-1, 2]) <= 0.2095).all()
+        assert abs(states[-1, 2]) > 0.2094 or abs(states[-1, 0]) > 2.4 or len(states) == 501
+    env = pivec.rollouts.cartpole.CartPoleLanes(Environment("CartPole-v1"), 1)
+    states, moves = next(data.episodes()), data.actions
+    env._inner.state[:, 0] = states[0]
+    for step, state in enumerate(states[1:]):
+        env.step(np.array([0]), moves[step : step + 1])
+        assert np.allclose(env.observations[0], state, atol=1e-4)
+
+
+@pytest.mark.usefixtures("envpool")
+def test_spaces_are_gymnasiums(rng):
+    from pivec.rollouts.envpool_lanes import EnvPoolLanes
+
+    lanes = EnvPoolLanes(Environment("LunarLander-v3"), 1, 2)
+    assert lanes.observation_space == Environment("LunarLander-v3").make().observation_space
+    lanes.close()
+
+
+@pytest.mark.usefixtures("envpool")
+def test_a_store_is_never_mixed(tmp_path, rng):
+    policies = {"a": network(rng)}
+    pivec.collect("CartPole-v1", policies, episodes=2, store=tmp_path, backend="envpool")
+    assert pivec.Store(tmp_path).settings["backend"] == "envpool"
+    with pytest.raises(UsageError, match="backend = 'envpool'"):
+        pivec.collect("CartPole-v1", policies, episodes=2, store=tmp_path, backend="gymnasium")
+    again = pivec.collect("CartPole-v1", policies, episodes=2, store=tmp_path)
+    assert same(again, pivec.load(tmp_path))
+
+
+def test_only_approved_environments_are_chosen_by_themselves(monkeypatch, envpool):
+    monkeypatch.setattr(backends, "approved", lambda: {"BipedalWalker-v3": {}, "CartPole-v1": {}})
+    assert choose_backend("auto", Environment("BipedalWalker-v3")) == "envpool"
+    for environment in (
+        Environment("Pendulum-v1"),
+        Environment("CartPole-v1"),  # has lanes of its own, which are Gymnasium's to the bit
+        Environment("MountainCar-v0"),
+        Environment("BipedalWalker-v3", {"hardcore": True}),
+        Environment("BipedalWalker-v3", wrappers=("gymnasium.wrappers:FlattenObservation",)),
+    ):
+        assert choose_backend("auto", environment) == "gymnasium"
+    assert choose_backend("gymnasium", Environment("BipedalWalker-v3")) == "gymnasium"
+
+
+def test_without_envpool(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert choose_backend("auto", Environment("BipedalWalker-v3")) == "gymnasium"
+    with pytest.raises(MissingExtra, match=r"pivec\[fast\]"):
+        choose_backend("envpool", Environment("BipedalWalker-v3"))
+
+
+@pytest.mark.parametrize(
+    ("environment", "words"),
+    [
+        (Environment("CartPole-v7"), "did you mean CartPole"),
+        (Environment("CartPole-v1", {"sutton_barto_reward": True}), "by name alone"),
+    ],
+)
+@pytest.mark.usefixtures("envpool")
+def test_what_envpool_cannot_make_is_named(environment, words):
+    with pytest.raises(UsageError, match=words):
+        choose_backend("envpool", environment)
+
+
+def test_an_unknown_backend():
+    with pytest.raises(UsageError, match="auto, gymnasium or envpool"):
+        pivec.collect("CartPole-v1", {"coin": coin}, backend="isaac")
+
+
+def test_the_table_of_approved_environments_says_what_was_found():
+    table = json.loads((files("pivec.rollouts") / "backends.json").read_text())["environments"]
+    assert not table.get("Pendulum-v1", {"same": False})["same"]
+    for entry in table.values():
+        assert entry["same"] == (entry["p"] > 0.01)
