@@ -17,6 +17,7 @@ sb3 = pytest.importorskip("stable_baselines3")
 contrib = pytest.importorskip("sb3_contrib")
 
 spaces = gymnasium.spaces
+torch.set_num_threads(1)  # these models are tiny, and threads that wait for each other are slow
 
 OFF_POLICY = ("DQN", "SAC", "TD3", "DDPG", "QRDQN", "TQC")
 
@@ -62,7 +63,8 @@ def changed(data: bytes, **settings) -> bytes:
             content = old.read(name)
             if name == "data":
                 merged = {**json.loads(content), **settings}
-                merged = {key: value for key, value in merged.items() if value is not None}
+                for key in [key for key, value in settings.items() if value is None]:
+                    merged.pop(key, None)
                 content = json.dumps(merged).encode()
             new.writestr(name, content)
     return buffer.getvalue()

@@ -134,8 +134,11 @@ class Settings:
     def trained_normalised(self) -> bool | None:
         """Whether the model was trained in a VecNormalize; None if that is not told.
 
-        Stable-Baselines3 keeps the last observation before normalisation if there was one.
+        PPO, A2C and TRPO keep the last observation before normalisation if there was one; the
+        others always keep it.
         """
+        if "gae_lambda" not in self.values:
+            return None
         if self.values.get("_last_original_obs") is not None:
             return True
         steps = self.values.get("num_timesteps")
