@@ -115,3 +115,12 @@ def test_one_policy_gives_a_page(tmp_path):
     result = pivec.compare("CartPole-v1", "random", tmp_path, **SMALL)
     assert result.distances.tolist() == [[0.0]]
     assert result.report.exists()
+
+
+def test_what_a_characterization_needs_is_collected(tmp_path):
+    from importlib.resources import files
+
+    shelf = files("pivec") / "demo_policies" / "CartPole-v1" / "ppo-0"
+    result = pivec.compare("CartPole-v1", str(shelf), tmp_path, episodes=2, method="parameters")
+    assert result.distances.shape == (8, 8)
+    assert pivec.Store(tmp_path / "states").settings["policies"]

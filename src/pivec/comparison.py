@@ -97,7 +97,8 @@ def compare(
     out : path
         The folder that holds all results.
     method : str
-        Name of the characterization.
+        Name of the characterization. What it needs beside states (actions, the policies
+        themselves) is kept too.
     parameters : mapping, optional
         Its arguments, such as ``{"n_components": 64}``; its random_state is ``seed`` unless given.
     space : path, optional
@@ -117,6 +118,9 @@ def compare(
     folder = Path(out)
     earlier = None if space is None else Space.load(space)
     log = Log(command)
+    made = earlier.method if earlier else characterization(method, **(parameters or {}))
+    for what, option in (("actions", "actions"), ("policies", "keep_policies")):
+        collecting[option] = collecting.get(option, False) or what in made.needs
     with log.timed("collect"):
         data = collect(
             env, policies, episodes, seed, store=folder / STATES, progress=progress, **collecting
