@@ -29,24 +29,15 @@ def plus_plus(points: Array, n_clusters: int, rng: np.random.Generator) -> NDArr
     """
     n = len(points)
     trials = 2 + int(np.log(n_clusters))
-    norms = np.einsum("ij,ij->i", points, points)
-    columns = np.ascontiguousarray(points.T)
+    norms = np.einsum("ij,ij->i", points, points)[:, None]
+    ones = np.ones((n, 1))
+    # ‖a − b‖² = [−2a, 1, ‖a‖²] · [b, ‖b‖², 1], one product for all points.
+    left = np.hstack([-2 * points, ones, norms])
+    right = np.ascontiguousarray(np.hstack([points, norms, ones]).T)
     seeds = np.empty(n_clusters, dtype=np.int64)
     seeds[0] = rng.integers(n)
-    nearest = np.full(n, np.inf)
-
-    def reduced_distances(rows: NDArray[np.int64]) -> Array:
-        """Squared distances to the nearest seed if each of these rows were one too."""
-        distances: Array = points[rows] @ columns
-        distances *= -2
-        distances += norms
-        distances += norms[rows, None]
-        np.maximum(distances, 0, out=distances)
-        np.minimum(distances, nearest, out=distances)
-        return distances
-
     with single_threaded_blas():
-        nearest = reduced_distances(seeds[:1])[0]
+        nearest = np.maximum(left[seeds[0]] @ right, 0)
         for k in range(1, n_clusters):
             cumulative = np.cumsum(nearest)
             draws = rng.random(trials)
@@ -55,9 +46,10 @@ def plus_plus(points: Array, n_clusters: int, rng: np.random.Generator) -> NDArr
                 continue
             candidates = np.searchsorted(cumulative, draws * cumulative[-1], side="right")
             candidates = np.minimum(candidates, n - 1)
-            reduced = reduced_distances(candidates)
+            reduced = left[candidates] @ right
+            np.minimum(reduced, nearest, out=reduced)
             best = int(reduced.sum(axis=1).argmin())
-            seeds[k], nearest = candidates[best], reduced[best]
+            seeds[k], nearest = candidates[best], np.maximum(reduced[best], 0)
     return seeds
 
 

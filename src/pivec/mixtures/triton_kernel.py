@@ -79,10 +79,9 @@ def _pass(
         else:
             # The difference is small where it matters: float32 is enough for its exponential.
             shares = tl.exp2(((logits - top[None, :]) * 1.4426950408889634).to(tl.float32))
-        shares = shares.to(tl.float64)
-        total = tl.sum(shares, 0)
+        total = tl.sum(shares, 0).to(tl.float64)
         log_density += tl.where(live, top + tl.log(total), 0.0)
-        shares *= tl.where(live, 1.0 / total, 0.0)[None, :]
+        shares = shares.to(tl.float64) * tl.where(live, 1.0 / total, 0.0)[None, :]
         n_k += tl.sum(shares, 1)
         f = tl.dot(shares, x, acc=f, out_dtype=tl.float64)
         s = tl.dot(shares, x_2, acc=s, out_dtype=tl.float64)
