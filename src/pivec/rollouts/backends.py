@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib.util
 import json
 from dataclasses import dataclass
+from importlib.metadata import version
 from importlib.resources import files
 from typing import Any
 
@@ -37,10 +38,15 @@ class Layout:
 
 
 def approved() -> dict[str, dict[str, Any]]:
-    """Return the comparison of EnvPool with Gymnasium for each environment that passed it."""
+    """Return the environments in which the EnvPool that is installed passed the comparison."""
     text = (files("pivec.rollouts") / "backends.json").read_text(encoding="utf-8")
     found: dict[str, dict[str, Any]] = json.loads(text)["environments"]
-    return {name: entry for name, entry in found.items() if entry["same"]}
+    installed = version("envpool")
+    return {
+        name: entry
+        for name, entry in found.items()
+        if entry["same"] and entry["envpool"] == installed
+    }
 
 
 def choose_backend(asked: str, environment: Environment) -> str:

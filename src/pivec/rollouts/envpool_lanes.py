@@ -70,8 +70,8 @@ class EnvPoolLanes:
         slot, number = divmod(lane, self._width)
         pool = self._pools[slot]
         if pool is None:
-            pool = self._pools[slot] = self._make(seed - number)
-            observations, _ = pool.reset()
+            pool, observations = self._make(seed - number)
+            self._pools[slot] = pool
             first = slot * self._width
             self._show(np.arange(first, first + self._width), observations)
             self._begun[first : first + self._width] = False
@@ -103,14 +103,17 @@ class EnvPoolLanes:
         for slot in range(len(self._pools)):
             self.vacate(slot)
 
-    def _make(self, seed: int) -> Any:
+    def _make(self, seed: int) -> tuple[Any, Any]:
+        """Make a pool, and start an episode in all its environments."""
         envpool = import_envpool()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about its own spaces, which are not used
             # One thread each: the pools of all policies work side by side.
-            return envpool.make_gymnasium(
+            pool = envpool.make_gymnasium(
                 self._task, num_envs=self._width, seed=seed, num_threads=1
             )
+            observations, _ = pool.reset()
+        return pool, observations
 
     def _show(self, lanes: NDArray[Any], observations: Any) -> None:
         if self._correct is not None:
