@@ -318,7 +318,7 @@ def main() -> None:
                 KEPT.write_text(json.dumps(kept, indent=1))
             else:
                 kept[name] = result
-    text = mixture_report.report(kept)
+    text = mixture_report.report(kept, plots=not options.quick)
     if options.quick:
         print(text)
     else:

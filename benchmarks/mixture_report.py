@@ -14,8 +14,8 @@ from mixture_data import COMPONENTS
 FIGURES = Path(__file__).parent / "figures"
 
 
-def report(kept: dict[str, Any]) -> str:
-    """Write all sections that were measured."""
+def report(kept: dict[str, Any], plots: bool = True) -> str:
+    """Write all sections that were measured, and draw the plots."""
     writers = {
         "pass": pass_text,
         "fit": fit_text,
@@ -23,7 +23,8 @@ def report(kept: dict[str, Any]) -> str:
         "adapt": adapt_text,
         "scaling": scaling_text,
     }
-    parts = [writers[name](kept[name]) for name in writers if name in kept]
+    wanted = [name for name in writers if name in kept and (plots or name != "scaling")]
+    parts = [writers[name](kept[name]) for name in wanted]
     return "\n\n".join([f"{machine.versions()}.", *parts])
 
 

@@ -196,9 +196,24 @@ def test_ctrl_c_returns_the_mixture_so_far_if_asked(monkeypatch):
     np.testing.assert_array_equal(result.mixture.means, three.mixture.means)
 
 
-@pytest.mark.parametrize(("n", "on_interrupt"), [(2, "raise"), (1, "raise")])
-def test_ctrl_c_is_raised_otherwise(monkeypatch, n, on_interrupt):
-    interrupted = _Interrupted(n, 5_000)
+def test_ctrl_c_on_the_subsample_returns_what_was_found_there(monkeypatch):
+    interrupted = _Interrupted(40, 1_000)
+    monkeypatch.setattr(Passes, "__call__", lambda *a, **k: interrupted(*a, **k))
+    result = fit_mixture(
+        clusters(10_000, 3), 5, device="numpy", subsample=1000, on_interrupt="return"
+    )
+    assert result.interrupted
+    assert (result.n_iter, result.history) == (0, ())
+    assert result.warm_iter > 0
+
+
+@pytest.mark.parametrize(
+    ("n_states", "n", "on_interrupt"), [(5_000, 2, "raise"), (1000, 1, "return")]
+)
+def test_ctrl_c_is_raised_otherwise_or_where_there_is_nothing_yet(
+    monkeypatch, n_states, n, on_interrupt
+):
+    interrupted = _Interrupted(n, n_states)
     monkeypatch.setattr(Passes, "__call__", lambda *a, **k: interrupted(*a, **k))
     with pytest.raises(KeyboardInterrupt):
         fit_mixture(

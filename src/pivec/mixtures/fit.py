@@ -150,34 +150,44 @@ def fit_mixture(
         def report(run: EMRun) -> None:
             bar.advance(1, f"{run.history[-1]:.4f} nats a state")
 
+        warm: list[EMRun] = []
         runs: list[EMRun] = []
-        warm_iter, interrupted = 0, False
+        interrupted = False
         try:
             if warm_start:
                 small = Passes(ArraySource(look.subsample), kernel)
-                best = _best_start(small, settings, init, n_init, bar)
-                warm_iter = len(best.history)
-                runs.append(EMRun(best.mixture, reseeded=best.reseeded))
+                _warm_up(warm, small, settings, init, n_init, bar)
+                runs.append(_continued(_best(warm)))
                 _run(runs[0], passes, settings, tol, max_iter, report)
             else:
                 for _ in range(n_init):
                     runs.append(EMRun(_start(passes, settings, init)))
                     _run(runs[-1], passes, settings, tol, max_iter, report)
         except KeyboardInterrupt:
-            if on_interrupt == "raise" or not runs:
+            if on_interrupt == "raise" or not (runs or warm):
                 raise
             interrupted = True
-    run = max(runs, key=lambda r: r.history[-1] if r.history else -np.inf)
+    run = _best(runs) if runs else _continued(_best(warm))
     return FitResult(
         mixture=run.mixture,
         history=tuple(run.history),
         n_iter=len(run.history),
         converged=run.converged,
-        warm_iter=warm_iter,
+        warm_iter=len(_best(warm).history) if warm else 0,
         reseeded=run.reseeded,
         interrupted=interrupted,
         engine=kernel.name,
     )
+
+
+def _best(runs: list[EMRun]) -> EMRun:
+    """Give the run with the best likelihood."""
+    return max(runs, key=lambda run: run.history[-1] if run.history else -np.inf)
+
+
+def _continued(run: EMRun) -> EMRun:
+    """Give a run that goes on from where another one ended, on other states."""
+    return EMRun(run.mixture, reseeded=run.reseeded)
 
 
 def _run(
@@ -217,19 +227,20 @@ def _start(passes: Passes, settings: _Settings, init: str) -> Mixture:
     )
 
 
-def _best_start(
-    passes: Passes, settings: _Settings, init: str, n_init: int, bar: Progress
-) -> EMRun:
-    """Run EM on the subsample: shortly from each start, to a tight tolerance from the best."""
-    runs = []
+def _warm_up(
+    runs: list[EMRun], passes: Passes, settings: _Settings, init: str, n_init: int, bar: Progress
+) -> None:
+    """Run EM on the subsample: shortly from each start, to a tight tolerance from the best.
+
+    ``runs`` receives them as they begin, for the case of an interruption.
+    """
     for i in range(n_init):
         bar.note(f"start {i + 1} of {n_init}")
         runs.append(EMRun(_start(passes, settings, init)))
         if n_init > 1:
             _run(runs[-1], passes, settings, _WARM_TOL, _TRIAL)
-    best = runs[0] if n_init == 1 else max(runs, key=lambda run: run.history[-1])
     bar.note("the best start, on the subsample")
-    return _run(best, passes, settings, _WARM_TOL, _WARM_PASSES)
+    _run(_best(runs), passes, settings, _WARM_TOL, _WARM_PASSES)
 
 
 def _check(

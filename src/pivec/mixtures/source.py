@@ -123,8 +123,11 @@ def regroup(blocks: Iterable[Floats], rows: int) -> Iterator[Floats]:
 def numbered_blocks(source: StateSource) -> Iterator[tuple[int, Floats]]:
     """Yield (number of the first row, block) over the whole source, in blocks of good size."""
     rows = block_rows(source.n_features)
+    blocks = source.blocks(rows)
+    if not isinstance(source, ArraySource):  # whose blocks are as large as they can be
+        blocks = regroup(blocks, rows)
     first = 0
-    for block in regroup(source.blocks(rows), rows):
+    for block in blocks:
         check_shape(block, source.n_features)
         yield first, block
         first += len(block)
