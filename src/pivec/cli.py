@@ -11,13 +11,17 @@ import typer
 
 from pivec.cli_options import (
     Actions,
+    Backend,
     Components,
     Deterministic,
     Env,
     EnvArg,
     Episodes,
+    FeaturesOf,
+    Imports,
     Jobs,
     KeepPolicies,
+    MaxStates,
     MaxSteps,
     Method,
     MethodParam,
@@ -26,17 +30,22 @@ from pivec.cli_options import (
     Out,
     Param,
     Policies,
+    Processes,
     Quiet,
     Repetitions,
     Seed,
     Sizes,
     SpaceArgument,
     Stores,
+    Trust,
+    Wrappers,
     by_method,
     names,
     pairs,
     whole_numbers,
 )
+from pivec.cli_states import collect, export, import_, store_app
+from pivec.cli_train import train
 from pivec.errors import PivecError, UsageError
 
 app = typer.Typer(
@@ -50,8 +59,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-store_app = typer.Typer(help="Look into stores of states.", no_args_is_help=True)
+app.command()(collect)
+app.command(name="import")(import_)
+app.command()(export)
 app.add_typer(store_app, name="store")
+app.command()(train)
 
 _STOPPED = 130  # the exit code after Ctrl-C, which the parser may hand over as such
 
@@ -108,8 +120,15 @@ def compare(
     keep_policies: KeepPolicies = False,
     deterministic: Deterministic = False,
     env_arg: EnvArg = None,
+    wrapper: Wrappers = None,
+    imports: Imports = None,
+    features: FeaturesOf = None,
     max_steps: MaxSteps = None,
+    max_states_per_policy: MaxStates = None,
+    backend: Backend = "auto",
+    jobs: Processes = 1,
     n_envs: NEnvs = None,
+    trust: Trust = False,
     quiet: Quiet = False,
 ) -> None:
     """Collect, describe, measure, map and report, in one go.
@@ -135,50 +154,21 @@ def compare(
         keep_policies=keep_policies,
         deterministic=deterministic,
         env_kwargs=pairs(env_arg, "--env-arg"),
+        wrappers=wrapper or (),
+        imports=imports or (),
+        features=features,
         max_steps=max_steps,
+        max_states_per_policy=max_states_per_policy,
+        backend=backend,
+        jobs=jobs,
         n_envs=n_envs,
+        trust=trust,
     )
     if not quiet:
         from pivec.report.console import print_summary
 
         print_summary(result.labels, result.measured)
     typer.echo(f"Report: {result.report}")
-
-
-@app.command()
-def collect(
-    env: Env,
-    policies: Policies,
-    out: Annotated[Path, typer.Option(metavar="STORE", help="The store to write or go on with.")],
-    episodes: Episodes = 100,
-    seed: Seed = 0,
-    actions: Actions = False,
-    keep_policies: KeepPolicies = False,
-    deterministic: Deterministic = False,
-    env_arg: EnvArg = None,
-    max_steps: MaxSteps = None,
-    n_envs: NEnvs = None,
-    quiet: Quiet = False,
-) -> None:
-    """Let policies act, and keep the states they visit in a store."""
-    from pivec.states import collect as run
-
-    data = run(
-        env,
-        policies,
-        episodes,
-        seed,
-        store=out,
-        env_kwargs=pairs(env_arg, "--env-arg"),
-        actions=actions,
-        keep_policies=keep_policies,
-        deterministic=deterministic,
-        n_envs=n_envs,
-        max_steps=max_steps,
-        progress=not quiet,
-    )
-    typer.echo(f"{data.n_policies} policies, {data.n_episodes} episodes, {data.n_states} states")
-    typer.echo(f"Store: {out}")
 
 
 @app.command()
@@ -302,29 +292,6 @@ def evaluate(
     typer.echo(f"Figure: {out / 'evaluation.png'}")
     if result.problems:
         raise typer.Exit(1)
-
-
-@store_app.command()
-def ls(store: Annotated[Path, typer.Argument(metavar="STORE")]) -> None:
-    """List the policies of a store."""
-    from pivec.report.console import print_store
-    from pivec.states import Store
-
-    print_store(Store.find(store))
-
-
-@store_app.command()
-def verify(store: Annotated[Path, typer.Argument(metavar="STORE")]) -> None:
-    """Check every file of a store against its checksum."""
-    from pivec.states import Store
-
-    found = Store.find(store)
-    problems = found.verify()
-    for problem in problems:
-        typer.echo(problem, err=True)
-    if problems:
-        raise PivecError(f"{len(problems)} of {len(found)} files are damaged or missing")
-    typer.echo(f"{len(found)} policies, all files are whole")
 
 
 def _space(path: Path, out: Path | None) -> tuple[Any, Path]:

@@ -1,0 +1,25 @@
+"""Making policies: runs with checkpoints that `pivec.compare` takes as they are.
+
+train.py            `train`: several runs, each in a process of its own, finished ones kept
+settings.py         the paper's hyperparameters, from settings.toml, and the user's changes
+runs.py             the folder of a run: what it is, what it has reached, whether it is finished
+processes.py        starting a run's process, hearing from it, ending it
+child.py            what happens in that process
+checkpoints.py      when a policy is kept, and what is written beside its weights
+reinforcement.py    PPO and A2C, by Stable-Baselines3
+evolution.py        generations of a population, replayed from a ledger after a stop
+cmaes.py            generations proposed by pycma, of networks of a fixed shape
+neat_search.py      generations proposed by neat-python, of networks that grow
+genomes.py          the networks of NEAT as arrays, a whole population at once
+arena.py            the fitness of a population, in lock-step
+cloning.py          `clone`: imitates an expert from a few of its episodes
+"""
+
+from __future__ import annotations
+
+from pivec.training.cloning import clone
+from pivec.training.runs import TrainedRun
+from pivec.training.settings import ALGORITHMS, Settings, settings_for
+from pivec.training.train import train
+
+__all__ = ["ALGORITHMS", "Settings", "TrainedRun", "clone", "settings_for", "train"]

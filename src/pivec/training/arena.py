@@ -1,0 +1,110 @@
+"""The fitness of a population: all its individuals play in lock-step, from the same seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pivec.rollouts import spaces
+from pivec.rollouts.backends import Layout, choose_backend, make_lanes
+from pivec.rollouts.environment import Environment
+from pivec.rollouts.seeds import episode_seeds, lane_seeds
+
+Answer = Callable[[NDArray[np.float32]], NDArray[Any]]
+"""From observations (individuals, episodes, in) to actions (individuals, episodes, ...)."""
+
+
+class Arena:
+    """Environments for ``individuals`` times ``episodes``, kept from generation to generation.
+
+    Parameters
+    ----------
+    environment : Environment
+    individuals : int
+        How many play at a time.
+    episodes : int
+        Of each; the fitness is their mean return.
+    seed : int
+        With the number of a generation it decides the seeds of its episodes.
+    max_steps : int
+        Cut episodes after so many steps.
+    backend : str
+        See `pivec.rollouts.backends.choose_backend`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> arena = Arena(Environment("CartPole-v1"), individuals=2, episodes=3)
+    >>> def lean(observations):  # the second one does nothing sensible
+    ...     actions = (observations[..., 2] > 0).astype(int)
+    ...     actions[1] = 0
+    ...     return actions
+    >>> fitness, steps = arena.play(lean, generation=0)
+    >>> bool(fitness[0] > 2 * fitness[1]), steps == 3 * fitness.sum()
+    (True, True)
+    """
+
+    def __init__(
+        self,
+        environment: Environment,
+        individuals: int,
+        episodes: int,
+        seed: int = 0,
+        max_steps: int = 10_000,
+        backend: str = "gymnasium",
+    ) -> None:
+        self.individuals, self.episodes = individuals, episodes
+        self._seed, self._max_steps = seed, max_steps
+        self._backend = choose_backend(backend, environment)
+        self._lanes = make_lanes(environment, self._backend, Layout(individuals, episodes))
+        self._action_shape = self._lanes.action_space.shape or ()
+
+    def play(self, answer: Answer, generation: int, n: int | None = None) -> tuple[Any, int]:
+        """Play one generation; all individuals play the same episodes.
+
+        Parameters
+        ----------
+        answer : callable
+            Answers for the whole arena.
+        generation : int
+        n : int, optional
+            How many individuals there are, if fewer than the arena holds.
+
+        Returns
+        -------
+        fitness : ndarray of shape (n,)
+        steps : int
+            Environment steps taken.
+        """
+        n = self.individuals if n is None else n
+        lanes, label = self._lanes, f"generation {generation}"
+        seeds = (
+            lane_seeds(self._seed, label, self.episodes, self.episodes)
+            if self._backend == "envpool"
+            else episode_seeds(self._seed, label, self.episodes)
+        )
+        for individual in range(n):
+            lanes.vacate(individual)
+            for episode in range(self.episodes):
+                lanes.reset(individual * self.episodes + episode, int(seeds[episode]))
+        returns = np.zeros(n * self.episodes)
+        active = np.arange(n * self.episodes)
+        steps = 0
+        for _ in range(self._max_steps):
+            flat = spaces.flatten(lanes.observation_space, lanes.observations)
+            seen = flat.reshape(self.individuals, self.episodes, -1)
+            actions = answer(seen).reshape(lanes.n, *self._action_shape)
+            rewards, terminated, truncated = lanes.step(active, actions)
+            returns[active] += rewards
+            steps += len(active)
+            active = active[~(terminated | truncated)]
+            if not len(active):
+                break
+        return returns.reshape(n, self.episodes).mean(axis=1), steps
+
+    def close(self) -> None:
+        """Close the environments."""
+        self._lanes.close()

@@ -1,0 +1,258 @@
+"""clone: behavioural cloning, which imitates an expert from a few of its episodes.
+
+The network is trained to make the expert's actions likely, an entropy bonus (0 in the paper) aside:
+the loss of a batch is -mean log p(a | s) - weight * mean entropy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pivec.errors import MissingExtra, UsageError
+from pivec.policies.load import name_policies
+from pivec.policies.network import NetworkPolicy
+from pivec.policies.saved import save_policy
+from pivec.progress import Progress
+from pivec.rollouts.environment import Environment
+from pivec.states.collect import collect
+from pivec.training.checkpoints import Maker
+from pivec.training.runs import RunFolder, TrainedRun
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ALGORITHM = "clone"
+
+
+def clone(
+    expert: Any,
+    env: str | Environment | Callable[[], Any],
+    out: str | Path,
+    *,
+    trajectories: int = 10,
+    epochs: int = 50,
+    entropy_weight: float = 0.0,
+    batch_size: int = 32,
+    learning_rate: float = 1e-3,
+    hidden: tuple[int, ...] = (64, 64),
+    seed: int = 0,
+    env_kwargs: Mapping[str, Any] | None = None,
+    progress: bool = False,
+) -> TrainedRun:
+    """Imitate an expert, and keep the policy after every epoch.
+
+    Parameters
+    ----------
+    expert : str, path, policy or callable
+        One policy, as `pivec.collect` takes it; its actions are sampled.
+    env : str or callable
+        Where it acts.
+    out : path
+        The folder of the run: ``epoch_1.safetensors``, ... and ``run.json``.
+    trajectories : int
+        Episodes of the expert to learn from.
+    epochs : int
+        Passes over them, in batches of ``batch_size``, by Adam.
+    entropy_weight : float
+    hidden : tuple of int
+        Widths of the tanh layers.
+    seed : int
+        Of the episodes, the first weights and the batches.
+    env_kwargs : mapping, optional
+        Arguments for `gymnasium.make`.
+    progress : bool
+        Draw a progress bar.
+
+    Returns
+    -------
+    TrainedRun
+        ``mean_return`` is the expert's. A finished run is not repeated; one that was stopped is
+        begun again, which gives the same.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> lean = lambda observations: (observations[:, 2] > 0).astype(int)
+    >>> run = clone(lean, "CartPole-v1", tempfile.mkdtemp(), epochs=2)  # doctest: +SKIP
+    >>> sorted(path.name for path in run.folder.glob("epoch*"))  # doctest: +SKIP
+    ['epoch_1.safetensors', 'epoch_2.safetensors']
+    """
+    import importlib.util
+
+    if importlib.util.find_spec("torch") is None:
+        raise MissingExtra("behavioural cloning", "train")
+    for name, value in (("trajectories", trajectories), ("epochs", epochs), ("batch", batch_size)):
+        if type(value) is not int or value < 1:
+            raise UsageError(f"{name} must be a whole number from 1, but is {value!r}")
+    environment = Environment.of(env, env_kwargs)
+    experts = name_policies(expert)
+    if len(experts) != 1:
+        raise UsageError(f"one expert can be cloned at a time, but {len(experts)} are given")
+    identity = {
+        "algorithm": ALGORITHM,
+        "environment": environment.name,
+        "arguments": dict(environment.arguments),
+        "seed": seed,
+        "expert": {"label": experts[0].info.label, "fingerprint": experts[0].info.fingerprint},
+        "settings": {
+            "trajectories": trajectories,
+            "epochs": epochs,
+            "entropy_weight": entropy_weight,
+            "batch_size": batch_size,
+            "learning_rate": learning_rate,
+            "hidden": list(hidden),
+        },
+    }
+    folder = RunFolder(Path(out).absolute(), identity)
+    done = folder.finished()
+    if done is not None:
+        return done
+    folder.begin()
+    data = collect(environment, experts, trajectories, seed, actions=True)
+    observations, actions = _pairs(data)
+    returns = float(np.mean(data.returns))
+    maker = Maker(ALGORITHM, environment.name, seed, f"imitates {experts[0].info.label}")
+    learner = _Learner(environment, observations.shape[1], hidden, learning_rate, seed)
+    with _one_thread(), Progress("cloning", epochs, unit="epochs", show=progress) as bar:
+        for epoch in range(1, epochs + 1):
+            loss = learner.epoch(observations, actions, batch_size, entropy_weight)
+            about = maker.about(epoch, None, expert_return=returns, loss=loss)
+            save_policy(learner.policy(), folder.path / f"epoch_{epoch}.safetensors", about)
+            bar.advance(1, f"loss {loss:.4g}")
+    folder.finish(len(observations), returns, "all epochs are done")
+    result = folder.finished()
+    if result is None:
+        raise UsageError(f"{folder.path} was changed while it was written")
+    return TrainedRun(**{**vars(result), "reused": False})
+
+
+def _pairs(data: Any) -> tuple[NDArray[np.float32], NDArray[Any]]:
+    """States and the actions taken in them; the terminal state of an episode has none."""
+    ends = np.asarray(data.episode_starts)[1:] - 1
+    return np.delete(np.asarray(data.states), ends, axis=0), np.asarray(data.actions)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Let torch work on one core: the networks are small, and threads only wait."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def orthogonal(rng: np.random.Generator, n_in: int, n_out: int, gain: float) -> NDArray[np.float64]:
+    """Draw an orthogonal matrix (in, out), times ``gain``, as Stable-Baselines3 begins with.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> weight = orthogonal(np.random.default_rng(0), 3, 2, gain=2.0)
+    >>> bool(np.allclose(weight.T @ weight, 4 * np.eye(2)))
+    True
+    """
+    flat = rng.standard_normal((max(n_in, n_out), min(n_in, n_out)))
+    q, r = np.linalg.qr(flat)
+    q *= np.sign(np.diag(r))
+    result: NDArray[np.float64] = gain * (q if n_in >= n_out else q.T)
+    return result
+
+
+class _Learner:
+    """A tanh network and its optimizer; random numbers come from a generator of its own."""
+
+    def __init__(
+        self,
+        environment: Environment,
+        n_inputs: int,
+        hidden: tuple[int, ...],
+        learning_rate: float,
+        seed: int,
+    ) -> None:
+        import torch
+        from gymnasium import spaces
+
+        probe = environment.make()
+        space: Any = probe.action_space
+        probe.close()
+        self.rng = np.random.default_rng([seed, 0xBC])
+        self.box: tuple[Any, Any] = (None, None)
+        if isinstance(space, spaces.Discrete) and space.start == 0:
+            self.discrete, n_outputs = True, int(space.n)
+        elif isinstance(space, spaces.Box) and len(space.shape) == 1:
+            self.discrete, n_outputs = False, space.shape[0]
+            self.box = (space.low, space.high)
+        else:
+            raise UsageError(
+                "cloning needs discrete actions from 0 or vectors of real ones, but "
+                f"{environment.name} expects {space}"
+            )
+        sizes = (n_inputs, *hidden, n_outputs)
+        gains = [*[2.0**0.5] * len(hidden), 0.01]
+        self.layers: list[tuple[Any, Any]] = []
+        for n_in, n_out, gain in zip(sizes[:-1], sizes[1:], gains, strict=True):
+            weight = torch.tensor(orthogonal(self.rng, n_in, n_out, gain), dtype=torch.float32)
+            bias = torch.zeros(n_out)
+            self.layers.append((weight.requires_grad_(), bias.requires_grad_()))
+        self.log_std = torch.zeros(n_outputs).requires_grad_()
+        parameters = [each for layer in self.layers for each in layer]
+        if not self.discrete:
+            parameters.append(self.log_std)
+        self.optimizer = torch.optim.Adam(parameters, lr=learning_rate)
+
+    def epoch(
+        self,
+        observations: NDArray[np.float32],
+        actions: NDArray[Any],
+        batch_size: int,
+        entropy_weight: float,
+    ) -> float:
+        """Go once over the data in a random order; the mean loss."""
+        import torch
+
+        kind = torch.int64 if self.discrete else torch.float32
+        states = torch.tensor(observations, dtype=torch.float32)
+        taken = torch.tensor(actions, dtype=kind)
+        order = torch.tensor(self.rng.permutation(len(observations)))
+        total = 0.0
+        for rows in torch.split(order, batch_size):
+            likely, entropy = self._likelihood(states[rows], taken[rows])
+            loss = -likely.mean() - entropy_weight * entropy.mean()
+            self.optimizer.zero_grad()
+            loss.backward()
+            self.optimizer.step()
+            total += float(loss.detach()) * len(rows)
+        return total / len(observations)
+
+    def _likelihood(self, states: Any, actions: Any) -> tuple[Any, Any]:
+        """Logarithm of the probability of the actions, and the entropy."""
+        import torch
+
+        x = states
+        for weight, bias in self.layers[:-1]:
+            x = torch.tanh(x @ weight + bias)
+        outputs = x @ self.layers[-1][0] + self.layers[-1][1]
+        if self.discrete:
+            chances: Any = torch.distributions.Categorical(logits=outputs)
+            return chances.log_prob(actions), chances.entropy()
+        chances = torch.distributions.Normal(outputs, self.log_std.exp().expand_as(outputs))
+        return chances.log_prob(actions).sum(-1), chances.entropy().sum(-1)
+
+    def policy(self) -> NetworkPolicy:
+        """Give the network as it is now."""
+        layers = tuple((w.detach().numpy().copy(), b.detach().numpy()) for w, b in self.layers)
+        if self.discrete:
+            return NetworkPolicy(layers, "tanh", "categorical")
+        log_std = self.log_std.detach().numpy()
+        low, high = self.box
+        return NetworkPolicy(layers, "tanh", "gaussian", log_std, low, high)

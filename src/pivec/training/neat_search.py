@@ -1,0 +1,164 @@
+"""Generations proposed by NEAT (neat-python), of networks that grow.
+
+neat-python draws from Python's global generator. Here it has a state of its own, put in place
+around each of its turns: neither the caller's random numbers nor the environments' come between.
+"""
+
+from __future__ import annotations
+
+import configparser
+import hashlib
+import random
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pivec.errors import UsageError
+from pivec.policies.neat import save_genome
+from pivec.training.arena import Answer
+from pivec.training.genomes import GraphStack, graph_of
+from pivec.training.settings import neat_sections
+
+
+class NeatSearch:
+    """Asks neat-python for genomes, and tells it their fitness.
+
+    Parameters
+    ----------
+    n_inputs, n_outputs : int
+    box : (low, high), optional
+        Bounds of real actions; without them the largest output is the discrete action.
+    values : mapping
+        ``population``, and neat-python's own settings.
+    seed : int
+    """
+
+    suffix = ".neat"
+
+    def __init__(
+        self,
+        n_inputs: int,
+        n_outputs: int,
+        box: tuple[Any, Any] | None,
+        values: Mapping[str, Any],
+        seed: int,
+    ) -> None:
+        import neat
+
+        self._box = None if box is None else (box[0].ravel(), box[1].ravel())
+        self.config = make_config(n_inputs, n_outputs, values)
+        self._random = random.Random(seed).getstate()  # noqa: S311  (evolution, no secrets)
+        with self._own_random():
+            self._population: Any = neat.Population(self.config)
+
+    @contextmanager
+    def _own_random(self) -> Iterator[None]:
+        theirs = random.getstate()
+        random.setstate(self._random)
+        try:
+            yield
+        finally:
+            self._random = random.getstate()
+            random.setstate(theirs)
+
+    def ask(self) -> list[Any]:
+        """Give the genomes of the next generation."""
+        return list(self._population.population.values())
+
+    def checksum(self, population: Sequence[Any]) -> str:
+        """Give a digest that tells whether a replayed generation is the same."""
+        digest = hashlib.sha256()
+        for genome in population:
+            nodes = [(key, node.bias, node.response) for key, node in genome.nodes.items()]
+            genes = [(ends, gene.weight, gene.enabled) for ends, gene in genome.connections.items()]
+            digest.update(repr((genome.key, nodes, genes)).encode())
+        return digest.hexdigest()[:16]
+
+    def tell(self, population: Sequence[Any], fitness: NDArray[np.float64]) -> None:
+        """Take in the fitness, of which more is better, and breed the next generation."""
+
+        def assign(_genomes: Any, _config: Any) -> None:
+            for genome, value in zip(population, fitness.tolist(), strict=True):
+                genome.fitness = value
+
+        with self._own_random():
+            self._population.run(assign, 1)
+
+    def stopped(self) -> None:
+        """NEAT goes on to its last generation."""
+        return
+
+    def answer(self, population: Sequence[Any], individuals: int, episodes: int) -> Answer:
+        """Answer with stacked arrays for an arena of ``individuals``."""
+        del episodes
+        graphs = [graph_of(genome, self.config.genome_config) for genome in population]
+        stack = GraphStack(graphs, individuals)
+
+        def act(observations: NDArray[np.float32]) -> NDArray[Any]:
+            outputs = stack.outputs(observations)
+            if self._box is None:
+                best: NDArray[np.intp] = outputs.argmax(axis=-1)
+                return best
+            return np.clip(np.nan_to_num(outputs), *self._box).astype(np.float32)
+
+        return act
+
+    def save(self, individual: Any, path: Path, about: Mapping[str, Any]) -> None:
+        """Write one genome as JSON."""
+        save_genome(individual, self.config, path, about)
+
+
+def make_config(n_inputs: int, n_outputs: int, values: Mapping[str, Any]) -> Any:
+    """Make neat-python's configuration, which it reads from a file only."""
+    import neat
+
+    class PolicyGenome(neat.DefaultGenome):  # type: ignore[misc]  # the library has no types
+        """A genome whose outputs are linear; neat-python gives all nodes the same function."""
+
+        @staticmethod
+        def create_node(config: Any, node_id: int) -> Any:
+            node = neat.DefaultGenome.create_node(config, node_id)
+            if node_id in config.output_keys:
+                node.activation = "identity"
+            return node
+
+    if not values["feed_forward"]:
+        raise UsageError("only feed-forward networks are evolved, but feed_forward is false")
+    if values["activation_mutate_rate"] > 0:
+        raise UsageError(
+            "activation_mutate_rate must be 0, since the outputs stay linear: change "
+            "activation_default and activation_options instead"
+        )
+    kinds = {
+        "genome": PolicyGenome,
+        "species": neat.DefaultSpeciesSet,
+        "stagnation": neat.DefaultStagnation,
+        "reproduction": neat.DefaultReproduction,
+    }
+    parser = configparser.ConfigParser()
+    parser["NEAT"] = {
+        "pop_size": str(values["population"]),
+        "fitness_criterion": "max",
+        "fitness_threshold": "0",
+        "no_fitness_termination": "True",
+        "reset_on_extinction": "True",
+    }
+    for section, keys in neat_sections().items():
+        parser[kinds[section].__name__] = {key: str(values[key]) for key in keys}
+    parser["PolicyGenome"].update(num_inputs=str(n_inputs), num_outputs=str(n_outputs))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "neat.ini"
+        with open(path, "w", encoding="utf-8") as file:
+            parser.write(file)
+        try:
+            return neat.Config(*(kinds[each] for each in _ORDER), str(path))
+        except (RuntimeError, ValueError, NameError) as error:
+            raise UsageError(f"neat-python refuses its settings: {error}") from error
+
+
+_ORDER = ("genome", "reproduction", "species", "stagnation")

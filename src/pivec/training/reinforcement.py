@@ -1,0 +1,220 @@
+"""PPO and A2C, by Stable-Baselines3: one run, with checkpoints and a state to go on from.
+
+Stable-Baselines3 seeds the global generators, so this runs in a process of its own (`processes`).
+A run that was stopped goes on with its networks, its optimizer and its place in the schedules, in
+environments that are reset and with random numbers seeded anew: the distribution of what comes out
+is that of an undisturbed run, the numbers are not.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from pivec.atomic import atomic_write
+from pivec.errors import PivecError, UsageError
+from pivec.policies.network import NetworkPolicy
+from pivec.policies.saved import save_policy
+from pivec.policies.sb3 import convert_sb3
+from pivec.rollouts.environment import Environment
+from pivec.training.checkpoints import Maker, due_after, spread
+from pivec.training.runs import RunFolder
+
+STATE_FILE = "learner.state"  # no extension of a policy file: loaders leave it alone
+STATE_SECONDS = 60.0  # beside checkpoints, so that long gaps between them cost little after a stop
+# Settings that are ours and not arguments of Stable-Baselines3.
+OURS = ("steps", "n_envs", "decay", "hidden")
+
+
+class Report(Protocol):
+    """Hears how a run goes on."""
+
+    def __call__(self, done: int, steps: int, mean_return: float | None) -> None:
+        """``done`` of the run's total, after so many environment steps."""
+        ...
+
+
+def linear_decay(value: float) -> Callable[[float], float]:
+    """Fall linearly to zero over training.
+
+    Examples
+    --------
+    >>> linear_decay(0.2)(0.5)
+    0.1
+    """
+    return lambda remaining: value * remaining
+
+
+def schedules(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Make Stable-Baselines3's arguments: a schedule for each value that decays.
+
+    Examples
+    --------
+    >>> made = schedules({"learning_rate": 0.1, "gamma": 0.9, "steps": 5, "decay": ["gamma"]})
+    >>> made["learning_rate"], made["gamma"](0.5)
+    (0.1, 0.45)
+    """
+    return {
+        key: linear_decay(value) if key in values["decay"] else value
+        for key, value in values.items()
+        if key not in OURS
+    }
+
+
+def learn(
+    environment: Environment,
+    values: Mapping[str, Any],
+    checkpoints: int,
+    folder: RunFolder,
+    maker: Maker,
+    report: Report,
+) -> None:
+    """Train one run to its end, from where it stands."""
+    import torch
+    from stable_baselines3 import A2C, PPO
+    from stable_baselines3.common.callbacks import BaseCallback
+
+    torch.set_num_threads(1)  # the networks are small: more threads only wait for each other
+    earlier = read_state(folder.state / STATE_FILE)
+    begun = 0 if earlier is None else int(earlier["step"])
+    seed = maker.seed if earlier is None else _seed_after(maker.seed, begun)
+    environments = _environments(environment, values["n_envs"], seed)
+    hidden = list(values["hidden"])
+    model = {"ppo": PPO, "a2c": A2C}[maker.algorithm](
+        "MlpPolicy",
+        environments,
+        seed=seed,
+        device="cpu",
+        policy_kwargs={
+            "activation_fn": torch.nn.Tanh,
+            "net_arch": {"pi": hidden, "vf": hidden},
+        },
+        **schedules(values),
+    )
+    if earlier is not None:
+        _restore(model, earlier)
+    batch = values["n_envs"] * values["n_steps"]
+    total = values["steps"]
+    ends = [batch * i for i in range(-(-total // batch) + 1)]
+    due = [step for step in due_after(ends, spread(ends[-1], checkpoints)) if step >= begun]
+    returns: list[float] = [] if earlier is None else [float(each) for each in earlier["returns"]]
+
+    def recent() -> float | None:
+        latest = [each["r"] for each in model.ep_info_buffer or []] or returns
+        return float(np.mean(latest)) if latest else None
+
+    class Keep(BaseCallback):  # type: ignore[misc]  # the library has no types here
+        """Keeps the policy between updates, when it is as it will act."""
+
+        def _on_training_start(self) -> None:
+            self.saved = time.monotonic()
+
+        def _on_rollout_start(self) -> None:
+            step = self.num_timesteps
+            kept = bool(due) and step >= due[0]
+            if kept:
+                due.pop(0)
+                self.keep(step)
+            if kept or time.monotonic() - self.saved > STATE_SECONDS:
+                self.save(step)
+            report(min(step, total), step, recent())
+
+        def keep(self, step: int) -> None:
+            path = folder.path / f"step_{step}.safetensors"
+            policy = convert_sb3(self.model)
+            if not isinstance(policy, NetworkPolicy):
+                raise UsageError(
+                    f"{environment.name} shows images, but only policies of vectors are trained: "
+                    "train with your own code, and compare those checkpoints"
+                )
+            save_policy(policy, path, maker.about(step, recent()))
+
+        def save(self, step: int) -> None:
+            write_state(folder.state / STATE_FILE, model, step)
+            self.saved = time.monotonic()
+
+        def _on_step(self) -> bool:
+            return True
+
+    callback = Keep()
+    try:
+        if begun < total:
+            model.learn(total - begun, callback=callback, reset_num_timesteps=False)
+        callback.model, callback.num_timesteps = model, model.num_timesteps
+        callback.keep(model.num_timesteps)
+        report(total, model.num_timesteps, recent())
+    except ValueError as error:
+        raise _diverged(error, environment) from error
+    finally:
+        environments.close()
+    folder.finish(int(model.num_timesteps), recent(), "all steps are done")
+    (folder.state / STATE_FILE).unlink(missing_ok=True)
+
+
+def write_state(path: Path, model: Any, step: int) -> None:
+    """Keep what a run needs to go on: tensors and plain numbers, which torch reads safely."""
+    import torch
+
+    state = {
+        "step": step,
+        "policy": model.policy.state_dict(),
+        "optimizer": model.policy.optimizer.state_dict(),
+        "updates": int(model._n_updates),
+        "returns": [float(each["r"]) for each in model.ep_info_buffer or []],
+    }
+    with atomic_write(path) as file:
+        torch.save(state, file)
+
+
+def read_state(path: Path) -> dict[str, Any] | None:
+    """Read what `write_state` wrote, without running anything; None if there is nothing."""
+    import torch
+
+    if not path.exists():
+        return None
+    try:
+        state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+        return {key: state[key] for key in ("step", "policy", "optimizer", "updates", "returns")}
+    except Exception as error:  # torch raises whatever its reader meets
+        raise PivecError(
+            f"{path} is damaged ({type(error).__name__}): remove the run's folder to train anew"
+        ) from error
+
+
+def _restore(model: Any, state: Mapping[str, Any]) -> None:
+    model.policy.load_state_dict(state["policy"])
+    model.policy.optimizer.load_state_dict(state["optimizer"])
+    model.num_timesteps = int(state["step"])
+    model._n_updates = int(state["updates"])
+
+
+def _environments(environment: Environment, n: int, seed: int) -> Any:
+    """Environments side by side in this process, as Stable-Baselines3 wants them."""
+    import gymnasium
+    from stable_baselines3.common.env_util import make_vec_env
+
+    def make() -> gymnasium.Env[Any, Any]:
+        env = environment.make()
+        if isinstance(env.observation_space, gymnasium.spaces.Dict | gymnasium.spaces.Tuple):
+            # As rollouts flatten them for networks.
+            return gymnasium.wrappers.FlattenObservation(env)
+        return env
+
+    return make_vec_env(make, n_envs=n, seed=seed)
+
+
+def _seed_after(seed: int, step: int) -> int:
+    """Another seed for each place a run goes on from, below 2**31."""
+    return int(np.random.SeedSequence([seed, step]).generate_state(1)[0] >> 1)
+
+
+def _diverged(error: ValueError, environment: Environment) -> PivecError:
+    if "nan" not in str(error):
+        return PivecError(f"training in {environment.name} failed: {error}")
+    return PivecError(
+        f"training in {environment.name} diverged: the network gives NaN; lower learning_rate"
+    )

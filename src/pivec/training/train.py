@@ -1,0 +1,257 @@
+"""train: several runs of one algorithm, each in a process of its own; finished ones are kept."""
+
+from __future__ import annotations
+
+import importlib.util
+import queue
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from pivec.errors import MissingExtra, PivecError, UsageError
+from pivec.progress import Progress
+from pivec.rollouts.environment import Environment
+from pivec.training.checkpoints import Maker
+from pivec.training.child import Task
+from pivec.training.processes import Processes
+from pivec.training.runs import RunFolder, TrainedRun
+from pivec.training.settings import POPULATIONS, Settings, settings_for
+
+CHECKPOINTS = 100  # of a run of PPO or A2C, as in the paper's evaluation
+_PACKAGES = {"ppo": "stable_baselines3", "a2c": "stable_baselines3", "cmaes": "cma", "neat": "neat"}
+
+
+def train(
+    env: str | Environment | Callable[[], Any],
+    algo: str,
+    out: str | Path,
+    *,
+    runs: int = 1,
+    jobs: int = 1,
+    checkpoints: int | None = None,
+    seed: int = 0,
+    steps: int | None = None,
+    settings: Mapping[str, Any] | None = None,
+    env_kwargs: Mapping[str, Any] | None = None,
+    progress: bool = False,
+) -> list[TrainedRun]:
+    """Train policies and keep checkpoints, which `pivec.compare` takes as they are.
+
+    Every run has a process and a core of its own, so nothing random happens in this process. A run
+    that was stopped goes on; a finished one is not repeated.
+
+    Parameters
+    ----------
+    env : str or callable
+        A Gymnasium id, or a function that makes an environment, defined in a module.
+    algo : {"ppo", "a2c", "cmaes", "neat"}
+    out : path
+        Gets a folder for each run: ``ppo-0``, ``ppo-1``, ...
+    runs : int
+        Run number i has the seed ``seed`` + i.
+    jobs : int
+        Runs side by side.
+    checkpoints : int, optional
+        Policies kept of a run of PPO or A2C, from the untrained to the last (100); generations of
+        CMA-ES or NEAT of which a quarter is kept (every tenth).
+    steps : int, optional
+        Environment steps of each run, instead of the settings' own.
+    settings : mapping, optional
+        Other values for what `settings_for` gives.
+    env_kwargs : mapping, optional
+        Arguments for `gymnasium.make`.
+    progress : bool
+        Draw a progress bar.
+
+    Returns
+    -------
+    list of TrainedRun
+        In the order of their numbers.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> out = tempfile.mkdtemp()
+    >>> few = {"generations": 2, "population": 8, "keep_share": 0.5}
+    >>> [run] = train("CartPole-v1", "cmaes", out, settings=few)  # doctest: +SKIP
+    >>> sorted(path.name for path in run.folder.iterdir())  # doctest: +SKIP
+    ['generation_0', 'run.json', 'state']
+    """
+    changes = dict(settings or {})
+    if steps is not None:
+        changes["steps"] = steps
+    environment = Environment.of(env, env_kwargs)
+    chosen = settings_for(algo, environment.name, changes)
+    _check(algo, chosen, environment, runs, jobs, checkpoints, seed)
+    if checkpoints is None and algo not in POPULATIONS:
+        checkpoints = CHECKPOINTS
+    plans = [
+        _plan(environment, chosen, Path(out), number, seed + number, checkpoints)
+        for number in range(runs)
+    ]
+    done = {plan.number: result for plan in plans if (result := plan.folder.finished())}
+    todo = [plan for plan in plans if plan.number not in done]
+    for plan in todo:
+        plan.folder.begin()
+    total = chosen["generations" if algo in POPULATIONS else "steps"]
+    unit = "generations" if algo in POPULATIONS else "steps"
+    title = f"training {algo} in {environment.name}"
+    with Progress(title, total * len(todo), unit=unit, show=progress) as bar:
+        _run_all([plan.task for plan in todo], jobs, _Watch(bar, total))
+    for plan in todo:
+        result = plan.folder.finished()
+        if result is None:
+            raise PivecError(f"{plan.folder.path} is not finished: run the same command again")
+        done[plan.number] = TrainedRun(**{**vars(result), "reused": False})
+    return [done[number] for number in range(runs)]
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """A run: its number, its folder, and what its process is told."""
+
+    number: int
+    folder: RunFolder
+    task: Task
+
+
+def _plan(
+    environment: Environment,
+    settings: Settings,
+    out: Path,
+    number: int,
+    seed: int,
+    checkpoints: int | None,
+) -> _Plan:
+    algorithm, values = settings.algorithm, dict(settings.values)
+    identity = {
+        "algorithm": algorithm,
+        "environment": environment.name,
+        "arguments": dict(environment.arguments),
+        "wrappers": environment.wrapper_names,
+        "seed": seed,
+        "checkpoints": checkpoints,
+        "settings": values,
+    }
+    path = (out / f"{algorithm}-{number}").absolute()
+    origin = "settings of the paper" if settings.published else "general settings"
+    maker = Maker(algorithm, environment.name, seed, origin)
+    try:
+        folder = RunFolder(path, identity)
+    except (TypeError, ValueError) as error:
+        raise UsageError(
+            f"arguments of the environment must be what JSON can hold, but {error}"
+        ) from error
+    return _Plan(
+        number, folder, Task(environment, values, checkpoints, path, folder.identity, maker)
+    )
+
+
+@dataclass
+class _Watch:
+    """What is known of all runs, drawn as one line: return, steps a second, and the time left."""
+
+    bar: Progress
+    total: int
+    done: dict[str, int] = field(default_factory=dict)
+    steps: dict[str, int] = field(default_factory=dict)
+    first: dict[str, int] = field(default_factory=dict)
+    start: float = field(default_factory=time.monotonic)
+
+    def hear(self, name: str, message: Mapping[str, Any]) -> None:
+        """Take in a message of a run."""
+        if "finished" in message:
+            self.bar.advance(self.total - self.done.get(name, 0))
+            return
+        steps, done = message["steps"], message["done"]
+        self.first.setdefault(name, steps)
+        self.steps[name] = steps
+        more = done - self.done.get(name, 0)
+        self.done[name] = done
+        here = sum(self.steps.values()) - sum(self.first.values())
+        rate = here / max(time.monotonic() - self.start, 1e-9)
+        value = message["mean_return"]
+        told = "no return yet" if value is None else f"return {value:.4g}"
+        self.bar.advance(more, f"{name}: {told}, {rate:,.0f} steps/s")
+
+
+def _run_all(tasks: Sequence[Task], jobs: int, watch: _Watch) -> None:
+    """Run the tasks, at most ``jobs`` at a time; one that fails does not stop the others."""
+    waiting: queue.SimpleQueue[Task] = queue.SimpleQueue()
+    for task in tasks:
+        waiting.put(task)
+    heard: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
+    over = object()
+
+    def hands() -> None:
+        while True:
+            try:
+                task = waiting.get_nowait()
+            except queue.Empty:
+                break
+            name = task.folder.name
+            try:
+                processes.run(task, partial(_tell, heard, name))
+            except BaseException as error:
+                heard.put((name, error))
+        heard.put(("", over))
+
+    failures: list[BaseException] = []
+    with Processes() as processes:
+        threads = [
+            threading.Thread(target=hands, daemon=True) for _ in range(min(jobs, len(tasks)))
+        ]
+        for thread in threads:
+            thread.start()
+        left = len(threads)
+        while left:
+            name, message = heard.get()
+            if message is over:
+                left -= 1
+            elif isinstance(message, BaseException):
+                failures.append(message)
+            else:
+                watch.hear(name, message)
+    if failures:
+        raise failures[0]
+
+
+def _tell(heard: queue.SimpleQueue[tuple[str, Any]], name: str, message: Any) -> None:
+    heard.put((name, message))
+
+
+def _check(
+    algo: str,
+    settings: Settings,
+    environment: Environment,
+    runs: int,
+    jobs: int,
+    checkpoints: int | None,
+    seed: int,
+) -> None:
+    """Refuse what cannot work before any process is started."""
+    for name, value, least in (
+        ("runs", runs, 1),
+        ("jobs", jobs, 1),
+        ("checkpoints", 1 if checkpoints is None else checkpoints, 1),
+        ("seed", seed, 0),
+        ("steps", settings["steps"], 0 if algo in POPULATIONS else 1),
+    ):
+        if type(value) is not int or value < least:
+            raise UsageError(f"{name} must be a whole number from {least}, but is {value!r}")
+    if algo in POPULATIONS and settings["population"] < 4:
+        raise UsageError(f"a population has at least 4, but {settings['population']} are asked for")
+    if importlib.util.find_spec(_PACKAGES[algo]) is None:
+        raise MissingExtra(f"training by {algo}", "train")
+    probe = environment.make()
+    try:
+        if algo in POPULATIONS:
+            from pivec.training.evolution import check_spaces
+
+            check_spaces(probe.observation_space, probe.action_space)
+    finally:
+        probe.close()
