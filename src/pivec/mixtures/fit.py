@@ -111,7 +111,9 @@ def fit_mixture(
     tol, max_iter : float, int
         Passes over all states end when the mean log-likelihood changes by less than ``tol``.
     variance_floor : float
-        Least variance of a component, relative to the pooled variance of the feature.
+        Least variance of a component, relative to the pooled variance of the feature. At 1e-6,
+        which is what scikit-learn adds, every kernel is right to 1e-5 also on features with
+        spikes; a larger one makes components on such spikes wider, and distances there smaller.
     subsample : int
         States drawn for the start.
     device : str

@@ -252,7 +252,7 @@ def _writeable(block: NDArray[Any]) -> NDArray[Any]:
     """Give an array that torch takes without a warning; it is only read."""
     if block.flags.writeable and block.flags.c_contiguous:
         return block
-    return np.array(block)
+    return np.array(block, order="C")
 
 
 def _powers(tile: torch.Tensor, center: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:

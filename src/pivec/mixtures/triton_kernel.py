@@ -93,7 +93,8 @@ def _pass(
 
 
 def fused_statistics(states: torch.Tensor, mixture: Mixture, hard: bool = False) -> Statistics:
-    """Statistics of states on the card, shape (n, D), contiguous."""
+    """Statistics of states on the card, shape (n, D)."""
+    states = states.contiguous()
     K, D = mixture.means.shape
     rows, columns = _padded(K), _padded(D)
     both, constants = coefficients(mixture)
