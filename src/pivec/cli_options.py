@@ -41,6 +41,51 @@ NEnvs = Annotated[
     int | None,
     typer.Option(help="Environments side by side: speed and memory, never the result.", min=1),
 ]
+Backend = Annotated[
+    str,
+    typer.Option(
+        help="What steps the environments: [bold]gymnasium[/bold], [bold]envpool[/bold], or "
+        "[bold]auto[/bold]: EnvPool where it is installed and known to visit the same states."
+    ),
+]
+Processes = Annotated[
+    int, typer.Option("--jobs", help="Processes to play in: speed, never the result.", min=1)
+]
+FeaturesOf = Annotated[
+    str | None,
+    typer.Option(
+        "--features",
+        metavar="NAME",
+        help="What a state is, of an image: [bold]cells[/bold] (small grey cells), a path to an "
+        ".onnx encoder, or module:function.",
+    ),
+]
+MaxStates = Annotated[
+    int | None,
+    typer.Option(
+        "--max-states-per-policy",
+        help="Thin longer policies to every k-th state, k a power of two.",
+        min=2,
+    ),
+]
+Imports = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--import", metavar="MODULE", help="Import this first, to register ENV; may be repeated."
+    ),
+]
+Wrappers = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--wrapper",
+        metavar="MODULE:CLASS",
+        help="Put around the environment, with arguments "
+        "'module:Class{\"shape\": [84, 84]}'; may be repeated.",
+    ),
+]
+Trust = Annotated[
+    bool, typer.Option("--trust", help="Allow files that can run code when they are loaded.")
+]
 Method = Annotated[str, typer.Option(help="Characterization: supervector or gaussian.")]
 Param = Annotated[
     list[str] | None,

@@ -99,7 +99,7 @@ def collect(
     imports : sequence of str
         Modules to import first, which register the environment.
     trust : bool
-        Allow ``features`` to load a torch file, which may run code.
+        Allow policies and ``features`` in files that can run code when they are loaded.
     progress : bool
         Draw a progress bar.
 
@@ -120,7 +120,7 @@ def collect(
     environment = Environment.of(env, env_kwargs, wrappers, imports)
     see = load_features(features, trust=trust) if isinstance(features, str) else features
     acting, recorded = split_recorded(policies)
-    named = name_policies(acting) if len(recorded) == 0 or _is_any(acting) else []
+    named = name_policies(acting, trust) if not recorded or _is_any(acting) else []
     if not named and not recorded:
         raise UsageError("expected at least one policy, but none is given")
     labels = [one.info.label for one in named] + [one.info.label for one in recorded]

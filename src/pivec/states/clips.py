@@ -1,0 +1,132 @@
+"""Short films of episodes: replayed from their seeds and actions, with no screen attached."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pivec.atomic import atomic_write
+from pivec.errors import PivecError, UsageError
+from pivec.rollouts.environment import Environment
+from pivec.states.visited import VisitedStates
+
+_FRAMES_A_SECOND = 25  # GIF counts in hundredths of a second; more is shown by few viewers
+_WIDTH = 320
+_MOST_FRAMES = 1500
+
+
+def render_clips(
+    data: VisitedStates,
+    environment: Environment,
+    folder: str | Path,
+    episodes: Sequence[int] = (0,),
+) -> list[Path]:
+    """Write a GIF of the chosen episodes of every policy.
+
+    Parameters
+    ----------
+    data : VisitedStates
+        Collected in Gymnasium with actions, and not thinned.
+    environment : Environment
+        The one they were collected in.
+    folder : path
+        Gets a folder for each policy.
+    episodes : sequence of int
+        Numbers of the episodes, the same for every policy.
+
+    Returns
+    -------
+    list of Path
+    """
+    if not data.has_actions:
+        raise UsageError("clips are replayed from actions: collect with --actions")
+    last = int(np.diff(data.policy_starts).min())
+    for number in episodes:
+        if not 0 <= number < last:
+            raise UsageError(f"there is no episode {number} to render: expected 0 to {last - 1}")
+    env = _rendering(environment)
+    written = []
+    try:
+        for policy, info in enumerate(data.policies):
+            if info.source.startswith(("npz:", "minari:")):
+                continue  # recorded elsewhere: where it began is not known
+            if "kept_every" in info.metadata:
+                raise UsageError(f"{info.label} is thinned, so its actions are not all there")
+            actions = data._chunks[policy][1]
+            starts = data.episode_starts[data.policy_starts[policy] :]
+            for number in episodes:
+                begin, end = (int(at - starts[0]) for at in starts[number : number + 2])
+                moves = np.asarray(actions)[begin - number : end - number - 1]
+                seed = int(data.seeds[data.policy_starts[policy] + number])
+                frames = _replay(env, seed, moves, f"episode {number} of {info.label}")
+                path = Path(folder) / _slug(info.label) / f"episode-{number}.gif"
+                _write(path, frames, float(env.metadata.get("render_fps") or 30))
+                written.append(path)
+    finally:
+        env.close()
+    return written
+
+
+def _rendering(environment: Environment) -> Any:
+    try:
+        return environment.make(render_mode="rgb_array")
+    except TypeError as error:
+        raise UsageError(
+            f"the function that makes the environment must take render_mode to be filmed: {error}"
+        ) from error
+
+
+def _replay(env: Any, seed: int, actions: NDArray[Any], which: str) -> list[NDArray[np.uint8]]:
+    """Play known actions again and keep every frame."""
+    env.reset(seed=seed)
+    frames = [_frame(env)]
+    for step, action in enumerate(actions):
+        move = action.item() if action.ndim == 0 else action
+        _, _, terminated, truncated, _ = env.step(move)
+        frames.append(_frame(env))
+        if (terminated or truncated) and step + 1 < len(actions):
+            raise PivecError(
+                f"{which} ended after {step + 1} of its {len(actions)} steps when it was played "
+                "again: the environment does not repeat itself from a seed, so it cannot be filmed"
+            )
+        if len(frames) == _MOST_FRAMES:
+            break
+    return frames
+
+
+def _frame(env: Any) -> NDArray[np.uint8]:
+    frame = env.render()
+    if not isinstance(frame, np.ndarray) or frame.ndim != 3:
+        raise UsageError("the environment gives no pictures with render_mode=rgb_array")
+    return frame.astype(np.uint8)
+
+
+def _write(path: Path, frames: list[NDArray[np.uint8]], rate: float) -> None:
+    from PIL import Image
+
+    every = max(1, round(rate / _FRAMES_A_SECOND))
+    pictures = []
+    for frame in [*frames[:-1:every], frames[-1]]:
+        picture = Image.fromarray(frame[..., :3])
+        if picture.width > _WIDTH:
+            picture = picture.resize((_WIDTH, round(picture.height * _WIDTH / picture.width)))
+        pictures.append(picture.quantize(64))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_write(path) as file:
+        pictures[0].save(
+            file,
+            format="GIF",
+            save_all=True,
+            append_images=pictures[1:],
+            duration=max(20, round(1000 * every / rate)),
+            loop=0,
+        )
+
+
+def _slug(label: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]+", "_", label).strip("._") or "policy"
