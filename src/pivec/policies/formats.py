@@ -45,9 +45,9 @@ FORMATS: dict[str, Format] = {
     ".pth": Format("pivec.policies.cleanrl:read_cleanrl", beside=True),
     ".pt": Format("pivec.policies.torch_models:read_pt", beside=True),
     ".pt2": Format("pivec.policies.torch_models:read_pt2", beside=True),
-    ".onnx": Format("pivec.policies.onnx:read_onnx", beside=True),
+    ".onnx": Format("pivec.policies.onnx_models:read_onnx", beside=True),
     ".neat": Format("pivec.policies.neat:read_genome"),
-    ".pkl": Format("pivec.policies.neat:read_pickled_genome", beside=True, ambiguous=True),
+    ".pkl": Format("pivec.policies.neat_pickles:read_pickled_genome", beside=True, ambiguous=True),
 }
 """Extension -> how it is read."""
 

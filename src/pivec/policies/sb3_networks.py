@@ -51,11 +51,11 @@ def actor_critic(tensors: Tensors, settings: Settings) -> Network:
     """PPO, A2C, TRPO: an MLP, maybe with layers shared with the value network, and any actions."""
     name, kind = settings.name, settings.kind("action_space")
     prefixes = [
-        *_numbered(tensors, "mlp_extractor.shared_net", name),
-        *_numbered(tensors, "mlp_extractor.policy_net", name),
+        *numbered(tensors, "mlp_extractor.shared_net", name),
+        *numbered(tensors, "mlp_extractor.policy_net", name),
         "action_net",
     ]
-    layers = tuple(_linear(tensors, prefix, name) for prefix in prefixes)
+    layers = tuple(linear(tensors, prefix, name) for prefix in prefixes)
     if (kind == "Box") != ("log_std" in tensors):
         raise BadPolicyFile(f"{name} is damaged: its action space and its weights disagree.")
     network = Network(layers, settings.activation("tanh"), "categorical")
@@ -79,21 +79,21 @@ def squashed_actor(tensors: Tensors, settings: Settings) -> Network:
     """SAC and TQC: means and deviations both depend on the state, and tanh bounds the action."""
     name = settings.name
     hidden = [
-        _linear(tensors, prefix, name) for prefix in _numbered(tensors, "actor.latent_pi", name)
+        linear(tensors, prefix, name) for prefix in numbered(tensors, "actor.latent_pi", name)
     ]
     activation = settings.activation("relu")
     if "actor.log_std" in tensors:  # gSDE: a matrix of deviations instead of a layer
         limit = settings.argument("clip_mean", 2.0)
         if isinstance(limit, bool) or not isinstance(limit, int | float) or not np.isfinite(limit):
             raise BadPolicyFile(f"{name}: clip_mean must be a number, not {str(limit)[:40]}.")
-        mean = _linear(tensors, "actor.mu.0" if limit > 0 else "actor.mu", name)
+        mean = linear(tensors, "actor.mu.0" if limit > 0 else "actor.mu", name)
         options = Options(
             squash=True, deviations="plain", mean_limit=float(limit) if limit > 0 else np.inf
         )
         state_std = _state_std(tensors["actor.log_std"], mean, settings)
         return Network((*hidden, mean), activation, "state_gaussian", None, state_std, options)
-    means = _linear(tensors, "actor.mu", name)
-    deviations = _linear(tensors, "actor.log_std", name)
+    means = linear(tensors, "actor.mu", name)
+    deviations = linear(tensors, "actor.log_std", name)
     if means[0].shape != deviations[0].shape:
         raise BadPolicyFile(f"{name}: its means and deviations are of different sizes.")
     both = tuple(np.concatenate(parts, axis=-1) for parts in zip(means, deviations, strict=True))
@@ -104,8 +104,8 @@ def squashed_actor(tensors: Tensors, settings: Settings) -> Network:
 
 def plain_actor(tensors: Tensors, settings: Settings) -> Network:
     """TD3 and DDPG: one action for each state, bounded by tanh."""
-    prefixes = _numbered(tensors, "actor.mu", settings.name)
-    layers = tuple(_linear(tensors, prefix, settings.name) for prefix in prefixes)
+    prefixes = numbered(tensors, "actor.mu", settings.name)
+    layers = tuple(linear(tensors, prefix, settings.name) for prefix in prefixes)
     if not layers:
         raise BadPolicyFile(f"{settings.name} lacks the layers of its actor.")
     activation = settings.activation("relu")
@@ -115,8 +115,8 @@ def plain_actor(tensors: Tensors, settings: Settings) -> Network:
 def values(tensors: Tensors, settings: Settings, net: str) -> Network:
     """DQN and QR-DQN: the best action, or a random one with the probability in the checkpoint."""
     name = settings.name
-    prefixes = _numbered(tensors, f"{net}.{net}", name)
-    layers = [_linear(tensors, prefix, name) for prefix in prefixes]
+    prefixes = numbered(tensors, f"{net}.{net}", name)
+    layers = [linear(tensors, prefix, name) for prefix in prefixes]
     if not layers:
         raise BadPolicyFile(f"{name} lacks the layers of its network.")
     if net == "quantile_net":
@@ -146,15 +146,16 @@ def to_float(array: NDArray[Any]) -> Float:
         return np.ascontiguousarray(array, dtype=np.float32)
 
 
-def _linear(tensors: Tensors, prefix: str, name: str) -> Layer:
+def linear(tensors: Tensors, prefix: str, name: str) -> Layer:
+    """Give a layer of torch with its weights turned to (in, out)."""
     weight, bias = tensors.get(f"{prefix}.weight"), tensors.get(f"{prefix}.bias")
     if weight is None or bias is None or weight.ndim != 2 or bias.ndim != 1:
         raise BadPolicyFile(f"{name}: {prefix} is no linear layer with a bias.")
     return to_float(weight.T), to_float(bias)
 
 
-def _numbered(tensors: Tensors, prefix: str, name: str) -> list[str]:
-    """Prefixes of the layers of a Sequential: linear ones at 0, 2, 4, ..., activations between."""
+def numbered(tensors: Tensors, prefix: str, name: str) -> list[str]:
+    """Give the prefixes of a Sequential's layers: linear at 0, 2, 4, ..., activations between."""
     numbers = set()
     for key in tensors:
         if key.startswith(prefix + "."):

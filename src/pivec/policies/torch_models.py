@@ -1,0 +1,175 @@
+"""Models that torch runs: TorchScript (``.pt``) and exported programs (``.pt2``).
+
+Both hold code, so both need the user's trust. A ``.pt`` that holds weights only is read as data.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import re
+import warnings
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pivec.errors import BadPolicyFile, MissingExtra, UsageError
+from pivec.policies.archive import Archive
+from pivec.policies.beside import Beside
+from pivec.policies.cleanrl import read_cleanrl
+from pivec.policies.described import (
+    COMMON,
+    checked,
+    read_head,
+    read_info,
+    read_statistics,
+    refuse_unknown,
+)
+from pivec.policies.forward import TILE, Float
+from pivec.policies.outputs import OutputPolicy, in_tiles
+from pivec.policies.policy import Policy
+
+if TYPE_CHECKING:
+    import gymnasium
+
+SCRIPT, PROGRAM = "TorchScript", "torch.export"
+
+
+def read_pt(
+    data: bytes, name: str = "the file", beside: Beside | None = None
+) -> tuple[Policy, dict[str, Any]]:
+    """Read a ``.pt`` file: TorchScript with the user's trust, or weights as CleanRL saves them."""
+    beside = beside or Beside()
+    if data.startswith(b"PK"):
+        names = Archive(data, name).names()
+        if any(re.fullmatch(r"[^/]+/(code/.*|constants\.pkl)", each) for each in names):
+            return _read(data, name, beside, SCRIPT)
+    return read_cleanrl(data, name, beside)
+
+
+def read_pt2(
+    data: bytes, name: str = "the file", beside: Beside | None = None
+) -> tuple[OutputPolicy, dict[str, Any]]:
+    """Read a program that ``torch.export.save`` wrote, with the user's trust."""
+    return _read(data, name, beside or Beside(), PROGRAM)
+
+
+def _read(data: bytes, name: str, beside: Beside, kind: str) -> tuple[OutputPolicy, dict[str, Any]]:
+    Archive(data, name)  # whole, and within bounds
+    beside.demand_trust(name, f"is a program of {kind}")
+    description = beside.description(name) or {}
+    call, batch = _load(data, name, kind)
+
+    def build() -> OutputPolicy:
+        refuse_unknown(description, COMMON | {"output"})
+        output = description.get("output", 0)
+        if type(output) is not int or output < 0:
+            raise UsageError("output must be the number of the output that counts, from 0.")
+        model = TorchModel(data, kind, output, call, batch)
+        return OutputPolicy(model, read_head(description), read_statistics(description))
+
+    return checked(build, name), read_info(description, name)
+
+
+def _load(data: bytes, name: str, kind: str) -> tuple[Any, int]:
+    """Give a callable, and how many rows it takes at a time."""
+    try:
+        import torch
+    except ImportError as error:
+        raise MissingExtra(f"Reading {name}", "torch") from error
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that TorchScript is on its way out
+            if kind == SCRIPT:
+                return torch.jit.load(io.BytesIO(data), map_location="cpu").eval(), TILE
+            program = torch.export.load(io.BytesIO(data))
+            return program.module(), _batch(program)
+    except Exception as error:  # torch has many kinds of its own
+        raise BadPolicyFile(
+            f"{name} is damaged, or torch {torch.__version__} cannot load it "
+            f"({type(error).__name__}: {str(error)[:300]})."
+        ) from error
+
+
+def _batch(program: Any) -> int:
+    """Rows that an exported program takes: those it was exported with, unless it takes any."""
+    inputs = set(program.graph_signature.user_inputs)
+    for node in program.graph.nodes:
+        if node.op == "placeholder" and node.name in inputs:
+            shape = list(getattr(node.meta.get("val"), "shape", []))
+            return shape[0] if shape and type(shape[0]) is int else TILE
+    return TILE
+
+
+@dataclass(frozen=True, eq=False)
+class TorchModel:
+    """A module of torch as a `Model`; it survives pickling by being loaded again.
+
+    Parameters
+    ----------
+    data : bytes
+        The whole file.
+    kind : str
+        "TorchScript" or "torch.export".
+    output : int
+        Which of several outputs counts.
+    call : callable
+        The module.
+    batch : int
+        How many rows it takes at a time.
+    """
+
+    data: bytes
+    kind: str
+    output: int
+    call: Any = field(repr=False)
+    batch: int = TILE
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _again, (self.data, self.kind, self.output)
+
+    @property
+    def n_inputs(self) -> int | None:
+        """Unknown: the program does not tell."""
+        return None
+
+    @property
+    def fingerprint(self) -> str:
+        """A digest of everything that decides the outputs."""
+        return hashlib.sha256(self.data + bytes([self.output % 256])).hexdigest()
+
+    def outputs(self, observations: Float) -> NDArray[Any]:
+        """Outputs (n, k) of observations (n, ...)."""
+        return in_tiles(self._tile, np.asarray(observations), self.batch)
+
+    def _tile(self, rows: NDArray[Any]) -> NDArray[Any]:
+        import torch
+
+        try:
+            with torch.inference_mode():
+                result = self.call(torch.from_numpy(np.array(rows, np.float32)))
+                if isinstance(result, tuple | list):
+                    result = result[self.output]
+                array = np.asarray(result.detach().cpu().numpy())
+        except Exception as error:  # whatever the program raises
+            raise UsageError(
+                f"A program of {self.kind} failed on observations of shape {rows.shape[1:]} "
+                f"({type(error).__name__}: {str(error)[:300]})."
+            ) from error
+        if array.ndim == 0 or len(array) != len(rows):
+            raise UsageError(
+                f"Expected one row of outputs for each of {len(rows)} observations, but the "
+                f"program gave an array of shape {array.shape}."
+            )
+        return array.reshape(len(rows), -1)
+
+    def bind(self, observation_space: gymnasium.Space[Any]) -> TorchModel:  # noqa: ARG002
+        """Itself: what a program expects is found out by asking it."""
+        return self
+
+
+def _again(data: bytes, kind: str, output: int) -> TorchModel:
+    call, batch = _load(data, "the model", kind)
+    return TorchModel(data, kind, output, call, batch)

@@ -1,0 +1,197 @@
+"""Parameter vectors, as CMA-ES gives them, and arrays by name; a JSON beside states the layout."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pivec.errors import BadPolicyFile, UsageError
+from pivec.policies.archive import Archive
+from pivec.policies.beside import Beside
+from pivec.policies.described import (
+    COMMON,
+    ORDERS,
+    checked,
+    choice,
+    described_network,
+    make_network,
+    read_info,
+    refuse_unknown,
+)
+from pivec.policies.forward import Layer
+from pivec.policies.network import NetworkPolicy
+
+Tensors = dict[str, NDArray[Any]]
+
+MAX_SIZE = 1 << 20
+SEQUENCES = ("weights-biases", "biases-weights")
+
+
+def read_npy(
+    data: bytes, name: str = "the file", beside: Beside | None = None
+) -> tuple[NetworkPolicy, dict[str, Any]]:
+    """Read a parameter vector in a ``.npy`` file with a description beside it."""
+    description = _description(name, beside)
+    return _read({"vector": parse_npy(data, name)}, description, name)
+
+
+def read_npz(
+    data: bytes, name: str = "the file", beside: Beside | None = None
+) -> tuple[NetworkPolicy, dict[str, Any]]:
+    """Read a parameter vector, or weights by name, in a ``.npz`` with a description beside it."""
+    description = _description(name, beside)
+    archive = Archive(data, name)
+    arrays = {
+        member.removesuffix(".npy"): parse_npy(archive.read(member), f"{name} ({member})")
+        for member in archive.names()
+        if member.endswith(".npy")
+    }
+    return _read(arrays, description, name)
+
+
+def _description(name: str, beside: Beside | None) -> dict[str, Any]:
+    description = (beside or Beside()).description(name)
+    if description is None:
+        raise BadPolicyFile(
+            f"{name} holds arrays and is no policy without a .json of the same name beside it that "
+            "states the layers; recorded states are read by `pivec import`, or in Python by "
+            "VisitedStates.from_arrays."
+        )
+    return description
+
+
+def _read(
+    arrays: Tensors, description: Mapping[str, Any], name: str
+) -> tuple[NetworkPolicy, dict[str, Any]]:
+    if "sizes" not in description:
+        return described_network(description, arrays, name)
+    policy = checked(lambda: _from_vector(arrays, description), name)
+    return policy, read_info(description, name)
+
+
+def _from_vector(arrays: Tensors, description: Mapping[str, Any]) -> NetworkPolicy:
+    known = {"sizes", "vector", "weights", "biases", "sequence", "activation"}
+    refuse_unknown(description, COMMON | known)
+    sizes = description["sizes"]
+    if (
+        not isinstance(sizes, list)
+        or len(sizes) < 2
+        or not all(type(n) is int and 0 < n < MAX_SIZE for n in sizes)
+    ):
+        raise UsageError(
+            "sizes must be the widths of the layers, the input's first, as [4, 16, 2]."
+        )
+    biases = description.get("biases", True)
+    if not isinstance(biases, bool):
+        raise UsageError("biases must be true or false.")
+    vector = _vector(arrays, description.get("vector"))
+    layers = split_vector(
+        vector,
+        sizes,
+        biases=biases,
+        order=choice(description, "weights", ORDERS, "in-out"),
+        sequence=choice(description, "sequence", SEQUENCES, "weights-biases"),
+    )
+    return make_network(description, layers, arrays)
+
+
+def _vector(arrays: Tensors, key: Any) -> NDArray[Any]:
+    if key is None and len(arrays) == 1:
+        key = next(iter(arrays))
+    if not isinstance(key, str) or key not in arrays:
+        known = ", ".join(list(arrays)[:8])
+        raise UsageError(f"vector must be the name of an array: one of {known[:200]}.")
+    vector = arrays[key]
+    if vector.ndim != 1:
+        raise UsageError(
+            f"Expected one parameter vector, but {key[:60]!r} has shape {vector.shape}: save one "
+            "member of a population to a file."
+        )
+    return vector
+
+
+def split_vector(
+    vector: NDArray[Any],
+    sizes: list[int],
+    *,
+    biases: bool = True,
+    order: str = "in-out",
+    sequence: str = "weights-biases",
+) -> tuple[Layer, ...]:
+    """Cut a parameter vector into layers, one after another.
+
+    Parameters
+    ----------
+    vector : ndarray of shape (n,)
+    sizes : list of int
+        Widths of the layers, the input's first.
+    biases : bool
+        Whether it holds biases; they are 0 otherwise.
+    order : str
+        "in-out" for weights in rows of one input each, "out-in" for rows of one output each.
+    sequence : str
+        "weights-biases" or "biases-weights": what comes first in each layer.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> (weight, bias), = split_vector(np.arange(3.0), [2, 1])
+    >>> weight.tolist(), bias.tolist()
+    ([[0.0], [1.0]], [2.0])
+    """
+    pairs = list(pairwise(sizes))
+    expected = sum(n_in * n_out + biases * n_out for n_in, n_out in pairs)
+    if vector.shape != (expected,):
+        raise UsageError(
+            f"A network of sizes {sizes[:20]} has {expected} parameters, but the vector holds "
+            f"{vector.size}."
+        )
+    layers: list[Layer] = []
+    at = 0
+    for n_in, n_out in pairs:
+        parts: dict[str, NDArray[Any]] = {"biases": np.zeros(n_out)}
+        for part in sequence.split("-"):
+            if part == "biases" and not biases:
+                continue
+            size = n_out if part == "biases" else n_in * n_out
+            parts[part] = vector[at : at + size]
+            at += size
+        weights = parts["weights"]
+        turned = (
+            weights.reshape(n_out, n_in).T if order == "out-in" else weights.reshape(n_in, n_out)
+        )
+        layers.append((turned, parts["biases"]))
+    return tuple(layers)
+
+
+def parse_npy(data: bytes, name: str) -> NDArray[Any]:
+    """Read the numbers of a ``.npy`` file; its header cannot claim more than there is."""
+    stream = io.BytesIO(data)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # headers of Python 2 are read as well
+            version = np.lib.format.read_magic(stream)
+            if version == (1, 0):
+                shape, fortran, dtype = np.lib.format.read_array_header_1_0(stream)
+            elif version == (2, 0):
+                shape, fortran, dtype = np.lib.format.read_array_header_2_0(stream)
+            else:
+                raise ValueError(f"version {version}")
+    except Exception as error:  # the header is parsed as Python, with errors of many kinds
+        raise BadPolicyFile(f"{name} is no array of NumPy, or damaged ({error}).") from error
+    if dtype.kind not in "biuf":
+        raise BadPolicyFile(f"{name} holds values of the kind {str(dtype)[:60]}, not numbers.")
+    content = data[stream.tell() :]
+    count = 1
+    for n in shape:
+        count *= n
+    if min(shape, default=0) < 0 or count * dtype.itemsize != len(content):
+        raise BadPolicyFile(f"{name} is truncated: an array of shape {str(shape)[:80]}.")
+    flat = np.frombuffer(content, dtype).astype(dtype.newbyteorder("="))
+    return flat.reshape(shape, order="F" if fortran else "C")

@@ -1,0 +1,121 @@
+"""TorchScript and exported programs: they run only with the user's trust."""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+import warnings
+
+import gymnasium
+import numpy as np
+import pytest
+
+from pivec.errors import BadPolicyFile, UsageError
+from pivec.policies import load_policies
+
+torch = pytest.importorskip("torch")
+nn, spaces = torch.nn, gymnasium.spaces
+torch.set_num_threads(1)
+SEEN, THREE = spaces.Box(-9, 9, (4,)), spaces.Discrete(3)
+RNG = np.random.default_rng(0)
+ROWS = np.random.default_rng(1).normal(size=(37, 4)).astype(np.float32)
+
+
+def module(seed=0):
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Linear(4, 16), nn.Tanh(), nn.Linear(16, 3))
+
+
+class Two(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = module()
+
+    def forward(self, x):
+        return x.sum(dim=1), self.inner(x)
+
+
+def script(net):
+    buffer = io.BytesIO()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.jit.save(torch.jit.trace(net, torch.zeros(2, 4)), buffer)
+    return buffer.getvalue()
+
+
+def exported(net, dynamic=True, rows=2):
+    buffer = io.BytesIO()
+    shapes = ({0: torch.export.Dim("batch")},) if dynamic else None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        program = torch.export.export(net, (torch.zeros(rows, 4),), dynamic_shapes=shapes)
+        torch.export.save(program, buffer)
+    return buffer.getvalue()
+
+
+@pytest.fixture(scope="module")
+def files():
+    return {
+        "script.pt": script(module()),
+        "program.pt2": exported(module()),
+        "fixed.pt2": exported(module(), dynamic=False, rows=5),
+    }
+
+
+NAMES = ["script.pt", "program.pt2", "fixed.pt2"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_they_need_trust_and_then_agree_with_torch(tmp_path, files, name):
+    path = tmp_path / name
+    path.write_bytes(files[name])
+    with pytest.raises(BadPolicyFile, match=r"run any code.*--trust"):
+        load_policies(path)
+    (named,) = load_policies(path, trust=True)
+    policy = named.policy.bind(SEEN, THREE)
+    expected = torch.softmax(module()(torch.from_numpy(ROWS)), dim=1).detach().numpy()
+    np.testing.assert_allclose(policy.distribution(ROWS), expected, atol=1e-6)
+    whole = policy._outputs(ROWS)
+    for part in (slice(0, 1), slice(7, 9), slice(3, 31)):
+        np.testing.assert_array_equal(policy._outputs(ROWS[part]), whole[part])
+    again = pickle.loads(pickle.dumps(policy))
+    np.testing.assert_array_equal(again.distribution(ROWS), policy.distribution(ROWS))
+    assert again.fingerprint == policy.fingerprint
+    with pytest.raises(UsageError, match="failed on observations of shape"):
+        policy.act(np.zeros((2, 5)), RNG)
+
+
+def test_one_of_several_outputs_is_chosen_by_number(tmp_path):
+    (tmp_path / "a.pt").write_bytes(script(Two()))
+    (tmp_path / "a.json").write_text(json.dumps({"output": 1, "head": "epsilon_greedy"}))
+    policy = load_policies(tmp_path, trust=True)[0].policy.bind(SEEN, THREE)
+    best = module()(torch.from_numpy(ROWS)).argmax(dim=1).numpy()
+    np.testing.assert_array_equal(policy.act(ROWS, RNG), best)
+    (tmp_path / "a.json").write_text(json.dumps({"output": "x"}))
+    with pytest.raises(BadPolicyFile, match="output must be"):
+        load_policies(tmp_path, trust=True)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_damage_is_named(tmp_path, files, name):
+    path = tmp_path / name
+    path.write_bytes(files[name][:-100])
+    for trust in (False, True):
+        with pytest.raises(BadPolicyFile, match="truncated"):
+            load_policies(path, trust=trust)
+
+
+def test_weights_in_a_pt_file_need_no_trust(tmp_path):
+    net = nn.Module()
+    net.actor = module()
+    torch.save(net.state_dict(), tmp_path / "a.pt")
+    (named,) = load_policies(tmp_path)
+    expected = torch.softmax(net.actor(torch.from_numpy(ROWS)), dim=1).detach().numpy()
+    np.testing.assert_allclose(named.policy.distribution(ROWS), expected, atol=1e-6)
+
+
+def test_a_pickled_module_is_refused(tmp_path):
+    torch.save(module(), tmp_path / "a.pt")
+    with pytest.raises(BadPolicyFile, match="refused"):
+        load_policies(tmp_path, trust=True)
