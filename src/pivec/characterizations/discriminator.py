@@ -73,8 +73,8 @@ class Discriminator(Characterization):
         "For each policy a neural network is trained to tell its states from those of all other "
         "policies; its odds say how much more likely a state is under this policy than under the "
         "others. The distance of two policies is the mean of one over these odds on the states of "
-        "the other policy, summed both ways: about 2 for policies that visit the same states, "
-        "larger the more clearly the networks tell them apart."
+        "the other policy, summed both ways: smallest for policies that visit the same states "
+        "(at most about 2), larger the more clearly the networks tell them apart."
     )
     formula: ClassVar[str] = "d(p, q) = E_q[(1 − D_p) / D_p] + E_p[(1 − D_q) / D_q]"
 

@@ -46,6 +46,9 @@ class Encoder(Characterization):
         Trajectories in a batch.
     learning_rate : float
         Of Adam.
+    kl_weight : float
+        Weight of the divergence of the latents from the standard normal. At the paper's 1 latents
+        may tell nothing (posterior collapse), and distances are then noise; 0.01 keeps them apart.
     floor : float
         Added to the variances of the latents.
     random_state : int
@@ -65,7 +68,7 @@ class Encoder(Characterization):
     >>> rng = np.random.default_rng(0)
     >>> walks = [[rng.normal(m, 1, (20, 1)) for _ in range(5)] for m in (0, 0, 5)]
     >>> data = VisitedStates.from_arrays(walks)
-    >>> method = Encoder(n_units=8, n_latent=2, epochs=20, learning_rate=0.01).fit(data)
+    >>> method = Encoder(n_units=8, n_latent=2, epochs=20, kl_weight=0.01).fit(data)
     >>> d = method.distances(data)
     >>> bool(d[0, 2] > d[0, 1])
     True
@@ -88,6 +91,7 @@ class Encoder(Characterization):
         epochs: int = 5,
         batch_size: int = 8,
         learning_rate: float = 1e-3,
+        kl_weight: float = 1.0,
         floor: float = 1e-7,
         random_state: int = 0,
         progress: bool = False,
@@ -97,6 +101,7 @@ class Encoder(Characterization):
         self.epochs = epochs
         self.batch_size = batch_size
         self.learning_rate = learning_rate
+        self.kl_weight = kl_weight
         self.floor = floor
         self.random_state = random_state
         self.progress = progress
@@ -111,6 +116,7 @@ class Encoder(Characterization):
             epochs=self.epochs,
             batch_size=self.batch_size,
             learning_rate=self.learning_rate,
+            kl_weight=self.kl_weight,
             random_state=self.random_state,
             progress=self.progress,
         )

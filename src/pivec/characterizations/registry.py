@@ -24,6 +24,11 @@ _REGISTRY = {
     "returns": "pivec.characterizations.returns:Returns",
     "actions": "pivec.characterizations.actions:Actions",
     "parameters": "pivec.characterizations.parameters:Parameters",
+    "discriminator": "pivec.characterizations.discriminator:Discriminator",
+    "encoder": "pivec.characterizations.encoder:Encoder",
+    "skill-discriminator": "pivec.characterizations.skill_discriminator:SkillDiscriminator",
+    "trajectory-encoder": "pivec.characterizations.trajectory_encoder:TrajectoryEncoder",
+    "state-actions": "pivec.characterizations.state_actions:StateActions",
 }
 
 

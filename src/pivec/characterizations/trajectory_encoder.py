@@ -40,7 +40,7 @@ class TrajectoryEncoder(Characterization):
 
     Parameters
     ----------
-    n_units, n_latent, epochs, batch_size, learning_rate, random_state, progress
+    n_units, n_latent, epochs, batch_size, learning_rate, kl_weight, random_state, progress
         As of `Encoder`.
     max_episodes : int
         Trajectories of each policy to describe, drawn at random.
@@ -81,6 +81,7 @@ class TrajectoryEncoder(Characterization):
         epochs: int = 5,
         batch_size: int = 8,
         learning_rate: float = 1e-3,
+        kl_weight: float = 1.0,
         max_episodes: int = 200,
         random_state: int = 0,
         progress: bool = False,
@@ -90,6 +91,7 @@ class TrajectoryEncoder(Characterization):
         self.epochs = epochs
         self.batch_size = batch_size
         self.learning_rate = learning_rate
+        self.kl_weight = kl_weight
         self.max_episodes = max_episodes
         self.random_state = random_state
         self.progress = progress
@@ -111,6 +113,7 @@ class TrajectoryEncoder(Characterization):
             epochs=self.epochs,
             batch_size=self.batch_size,
             learning_rate=self.learning_rate,
+            kl_weight=self.kl_weight,
             random_state=self.random_state,
             progress=self.progress,
         )

@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from pivec.characterizations.networks import batched_mlp as mlp
+from pivec.characterizations.networks.training import one_thread_each
 from pivec.progress import Progress
 
 _ROWS = 8192  # states that are classified at a time
@@ -50,7 +51,9 @@ def train_classifier(
         bar.advance(1)
         return result.div_(batch_size)
 
-    with Progress("classifier", n_updates, unit="updates", show=progress) as bar:
+    # One thread: a network this small gains little from more, and loses much on busy cores.
+    bar = Progress("classifier", n_updates, unit="updates", show=progress)
+    with one_thread_each(), bar:
         mlp.train(layers, [n_updates], batch, slope, learning_rate)
     return np.asarray(mlp.unstacked(layers)[0])
 

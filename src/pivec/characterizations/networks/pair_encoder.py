@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from pivec.characterizations.networks import batched_mlp as mlp
+from pivec.characterizations.networks.training import one_thread_each
 from pivec.progress import Progress
 
 _ROWS = 8192  # pairs that are embedded at a time
@@ -73,7 +74,9 @@ def train_encoder(
         bar.advance(1)
         return (by_sets[:, :, None] / set_size).expand_as(sets).reshape(outputs.shape)
 
-    with Progress("state-actions", n_updates, unit="updates", show=progress) as bar:
+    # One thread: a network this small gains little from more, and loses much on busy cores.
+    bar = Progress("state-actions", n_updates, unit="updates", show=progress)
+    with one_thread_each(), bar:
         mlp.train(layers, [n_updates], batch, slope, learning_rate)
     return np.asarray(mlp.unstacked(layers)[0])
 

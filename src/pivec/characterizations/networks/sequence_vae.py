@@ -21,6 +21,8 @@ from pivec.mixtures.workers import run_tasks
 from pivec.progress import Progress
 
 _TOGETHER = 64  # sequences that are encoded together
+_SHARE = 4  # sequences of a batch that one core takes,
+_WORTH = 1 << 16  # if the LSTM has so many weights that it is worth another thread
 _BUCKET = 16  # batches among which sequences are sorted by length
 _SMALLEST = 1e-6  # added to deviations, so that none is 0
 _HALF_LOG_2PI = 0.5 * float(np.log(2.0 * np.pi))
@@ -118,7 +120,9 @@ def latents(weights: Weights, packed: Packed) -> tuple[torch.Tensor, torch.Tenso
     return _mean_and_deviation(weights, "latent", averages)
 
 
-def losses(weights: Weights, packed: Packed, noise: torch.Tensor) -> torch.Tensor:
+def losses(
+    weights: Weights, packed: Packed, noise: torch.Tensor, kl_weight: float = 1.0
+) -> torch.Tensor:
     """KL to the standard normal minus the mean log-likelihood of the next rows, a sequence each."""
     mean, deviation = latents(weights, packed)
     latent = mean + deviation * noise
@@ -130,7 +134,7 @@ def losses(weights: Weights, packed: Packed, noise: torch.Tensor) -> torch.Tenso
     expected, width = _mean_and_deviation(weights, "next", context)
     surprise = 0.5 * ((packed.rows[before + 1] - expected) / width) ** 2 + width.log()
     sums = torch.zeros_like(divergence).index_add(0, whose, (surprise + _HALF_LOG_2PI).sum(dim=1))
-    return divergence + sums / (packed.lengths - 1.0).clamp(min=1.0)
+    return kl_weight * divergence + sums / (packed.lengths - 1.0).clamp(min=1.0)
 
 
 def _mean_and_deviation(
@@ -149,6 +153,7 @@ def train(
     epochs: int,
     batch_size: int,
     learning_rate: float,
+    kl_weight: float,
     rng: np.random.Generator,
     progress: bool = False,
 ) -> dict[str, Array]:
@@ -157,15 +162,38 @@ def train(
     optimiser = Adam(list(values.values()), learning_rate)
     lengths = np.array([len(some) for some in sequences])
     n_latent = len(weights["latent_mean"])
-    with Progress("trajectories", epochs * len(lengths), show=progress) as bar:
+    with one_thread_each(), Progress("trajectories", epochs * len(lengths), show=progress) as bar:
         for _ in range(epochs):
             for numbers in batches(lengths, batch_size, rng):
-                packed = Packed.of([sequences[i] for i in numbers])
                 noise = rng.standard_normal((len(numbers), n_latent), dtype=np.float32)
-                loss = losses(values, packed, torch.from_numpy(noise)).mean()
-                optimiser.step(torch.autograd.grad(loss, list(values.values())))
+                some = [sequences[i] for i in numbers]
+                optimiser.step(gradients(values, some, noise, kl_weight))
                 bar.advance(len(numbers))
     return {name: value.detach().numpy() for name, value in values.items()}
+
+
+def gradients(
+    values: Weights, sequences: Sequence[Array], noise: Array, kl_weight: float
+) -> list[torch.Tensor]:
+    """Gradients of the mean loss of one batch, longest first; its parts go to all cores.
+
+    The parts do not depend on the number of cores, so neither do the results.
+    """
+    worth = values["recurrent"].numel() >= _WORTH
+    n_parts = -(-len(sequences) // _SHARE) if worth else 1
+    parts: list[tuple[torch.Tensor, ...]] = [()] * n_parts
+
+    def work(task: int) -> None:
+        loss = losses(
+            values,
+            Packed.of(sequences[task::n_parts]),
+            torch.from_numpy(noise[task::n_parts].copy()),
+            kl_weight,
+        )
+        parts[task] = torch.autograd.grad(loss.sum() / len(sequences), list(values.values()))
+
+    run_tasks(work, n_parts)
+    return [sum(some[1:], some[0]) for some in zip(*parts, strict=True)]
 
 
 def batches(

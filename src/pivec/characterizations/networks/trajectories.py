@@ -27,6 +27,7 @@ def fit_autoencoder(
     epochs: int,
     batch_size: int,
     learning_rate: float,
+    kl_weight: float,
     random_state: int,
     progress: bool,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], dict[str, Array]]:
@@ -48,6 +49,7 @@ def fit_autoencoder(
         epochs=epochs,
         batch_size=batch_size,
         learning_rate=learning_rate,
+        kl_weight=kl_weight,
         rng=rng,
         progress=progress,
     )
