@@ -123,7 +123,7 @@ def adapt_text(rows: list[dict[str, Any]]) -> str:
                 row["seconds"],
                 row["states"] / row["seconds"] / 1000000.0,
                 f"{share:.0%}",
-                verdict(share, 0.7),
+                "" if row["moments"] else verdict(share, 0.7),
             ]
         )
     return (
