@@ -7,6 +7,7 @@ kept in other files, is refused before onnxruntime sees the file.
 from __future__ import annotations
 
 import hashlib
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,7 @@ from pivec.policies.outputs import OutputPolicy, in_tiles
 if TYPE_CHECKING:
     import gymnasium
 
+MAX_INPUTS = 1 << 26
 # What onnxruntime calls the types of tensors -> what NumPy calls them.
 TYPES = {
     "tensor(float)": np.float32,
@@ -64,21 +66,30 @@ def read_onnx(
     info : dict
         ``info`` of the description.
     """
-    session = _session(data, name)
+    session, declared = _session(data, name)
     description = (beside or Beside()).description(name)
     if description is None:
-        own = session.get_modelmeta().custom_metadata_map.get("pivec", "")
+        own = declared.metadata.get("pivec", "")
         description = read_json(own.encode(), f"the metadata of {name}") if own else {}
 
     def build() -> OutputPolicy:
         refuse_unknown(description, COMMON | {"output"})
-        model = _model(data, session, description.get("output"))
+        model = _model(data, session, declared, description.get("output"))
         return OutputPolicy(model, read_head(description), read_statistics(description))
 
     return checked(build, name), read_info(description, name)
 
 
-def _session(data: bytes, name: str) -> Any:
+@dataclass(frozen=True)
+class Declared:
+    """What an ONNX file declares; sizes that may vary are None."""
+
+    inputs: tuple[tuple[str, str, tuple[int | None, ...]], ...]  # name, type, shape
+    outputs: dict[str, str]  # name -> type
+    metadata: dict[str, str]
+
+
+def _session(data: bytes, name: str) -> tuple[Any, Declared]:
     try:
         import onnxruntime
     except ImportError as error:
@@ -91,36 +102,46 @@ def _session(data: bytes, name: str) -> Any:
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 4
     try:
-        return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # onnxruntime has a dozen kinds of its own
+        session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+        declared = Declared(
+            tuple((each.name, each.type, _sizes(each.shape)) for each in session.get_inputs()),
+            {each.name: each.type for each in session.get_outputs()},
+            dict(session.get_modelmeta().custom_metadata_map),
+        )
+    except Exception as error:  # onnxruntime has a dozen kinds, and names may be no text
         raise BadPolicyFile(
             f"{name} is no ONNX model, or one that onnxruntime cannot run ({str(error)[:300]})."
         ) from error
+    return session, declared
 
 
-def _model(data: bytes, session: Any, output: Any) -> OnnxModel:
-    inputs, outputs = session.get_inputs(), session.get_outputs()
-    if len(inputs) != 1:
+def _sizes(shape: Any) -> tuple[int | None, ...]:
+    return tuple(n if isinstance(n, int) else None for n in shape)
+
+
+def _model(data: bytes, session: Any, declared: Declared, output: Any) -> OnnxModel:
+    if len(declared.inputs) != 1:
         raise UsageError(
-            f"Expected one input, a batch of observations, but the model has {len(inputs)}."
+            f"Expected one input, a batch of observations, but the model has "
+            f"{len(declared.inputs)}."
         )
-    if inputs[0].type not in TYPES:
-        raise UsageError(f"The input is a {inputs[0].type}, not a batch of numbers.")
-    shape = list(inputs[0].shape)
-    if not shape or any(isinstance(n, int) and not 0 < n < 1 << 24 for n in shape):
+    given, kind, shape = declared.inputs[0]
+    if kind not in TYPES:
+        raise UsageError(f"The input is a {kind}, not a batch of numbers.")
+    sizes = [n for n in shape if n is not None]
+    if not shape or not all(0 < n <= MAX_INPUTS for n in sizes) or math.prod(sizes) > MAX_INPUTS:
         raise UsageError(f"The input has the shape {str(shape)[:80]}, not that of a batch.")
-    names = [each.name for each in outputs]
+    names = list(declared.outputs)
     if output is None and len(names) == 1:
         output = names[0]
-    if output not in names:
+    if not isinstance(output, str) or output not in names:
         raise UsageError(
             f"The model has the outputs {', '.join(names)[:200]}: say in its description which "
             "one counts, as 'output'."
         )
-    kind = next(each.type for each in outputs if each.name == output)
-    if kind not in TYPES:
-        raise UsageError(f"The output is a {kind}, not a batch of numbers.")
-    return OnnxModel(data, str(output), session)
+    if declared.outputs[output] not in TYPES:
+        raise UsageError(f"The output is a {declared.outputs[output]}, not a batch of numbers.")
+    return OnnxModel(data, output, session, given, kind, shape)
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,26 +155,26 @@ class OnnxModel:
     output : str
         Name of the output that counts.
     session : onnxruntime.InferenceSession
+    input_name, input_type : str
+    input_shape : tuple of int or None
+        With the batch first; None where any size goes.
     """
 
-    data: bytes
+    data: bytes = field(repr=False)
     output: str
     session: Any = field(repr=False)
+    input_name: str
+    input_type: str
+    input_shape: tuple[int | None, ...]
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _again, (self.data, self.output)
 
     @property
-    def _declared(self) -> list[int | None]:
-        """The shape of an observation as the file declares it; None where any size goes."""
-        declared = self.session.get_inputs()[0].shape[1:]
-        return [n if isinstance(n, int) else None for n in declared]
-
-    @property
     def n_inputs(self) -> int | None:
         """Number of values of an observation; None if the file does not tell."""
-        sizes = [n for n in self._declared if n is not None]
-        return int(np.prod(sizes)) if len(sizes) == len(self._declared) else None
+        sizes = [n for n in self.input_shape[1:] if n is not None]
+        return math.prod(sizes) if len(sizes) == len(self.input_shape) - 1 else None
 
     @property
     def fingerprint(self) -> str:
@@ -163,12 +184,10 @@ class OnnxModel:
     def outputs(self, observations: Float) -> NDArray[Any]:
         """Outputs (n, k) of observations (n, ...)."""
         rows = self._shaped(np.asarray(observations))
-        batch = self.session.get_inputs()[0].shape[0]
-        size = batch if isinstance(batch, int) and batch > 0 else TILE
-        return in_tiles(self._tile, rows, size)
+        return in_tiles(self._tile, rows, self.input_shape[0] or TILE)
 
     def _shaped(self, rows: NDArray[Any]) -> NDArray[Any]:
-        declared = self._declared
+        declared = self.input_shape[1:]
         if len(declared) == rows.ndim - 1 and all(
             n in (None, size) for n, size in zip(declared, rows.shape[1:], strict=True)
         ):
@@ -183,11 +202,9 @@ class OnnxModel:
         )
 
     def _tile(self, rows: NDArray[Any]) -> NDArray[Any]:
-        given = self.session.get_inputs()[0]
+        given = {self.input_name: rows.astype(TYPES[self.input_type])}
         try:
-            (result,) = self.session.run(
-                [self.output], {given.name: rows.astype(TYPES[given.type])}
-            )
+            (result,) = self.session.run([self.output], given)
         except Exception as error:  # onnxruntime has a dozen kinds of its own
             raise UsageError(f"onnxruntime cannot run this policy ({str(error)[:300]}).") from error
         result = np.asarray(result)
@@ -214,4 +231,5 @@ class OnnxModel:
 
 
 def _again(data: bytes, output: str) -> OnnxModel:
-    return OnnxModel(data, output, _session(data, "the model"))
+    session, declared = _session(data, "the model")
+    return _model(data, session, declared, output)

@@ -1,0 +1,135 @@
+"""Spoilt files of every format are refused in words: no other error, and nothing runs."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+
+from pivec.errors import BadPolicyFile, PivecError
+from pivec.policies import load_policies
+from pivec.policies.formats import FORMATS
+
+pytest.importorskip("torch")
+pytest.importorskip("neat")
+
+from fuzzing import Payload, archive, attempt, bomb, liar, samples, spoil
+
+NAMES = [
+    *("sb3 ppo", "sb3 dqn", "sb3 sac", "sb3 td3", "sb3 cnn", "saved", "safetensors", "npy", "npz"),
+    *("cleanrl", "pth", "pt", "torchscript", "export", "onnx", "onnx inside", "neat"),
+    "pickled neat",
+]
+NEED_TRUST = ("torchscript", "export")
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return samples(tmp_path_factory.mktemp("sound"))
+
+
+def test_every_format_has_a_sample(sound):
+    assert list(sound) == NAMES
+    suffixes = {"." + next(iter(files)).partition(".")[2] for files in sound.values()}
+    assert suffixes == set(FORMATS)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_samples_are_sound(tmp_path, sound, name):
+    expected = "refused" if name in (*NEED_TRUST, "sb3 cnn") else "read"
+    assert attempt(tmp_path, sound[name]) == expected
+
+
+def fuzz(folder, sound, name, seed, rounds):
+    """Spoil the files of one sample again and again; tell how often it was refused."""
+    rng = np.random.default_rng(seed)
+    others = [content for files in sound.values() for content in files.values()]
+    refused = 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(rounds):
+            files = dict(sound[name])
+            chosen = next(iter(files)) if rng.random() < 0.7 else str(rng.choice(list(files)))
+            files[chosen] = spoil(files[chosen], rng, others)
+            refused += attempt(folder, files) == "refused"
+    assert not list(folder.iterdir()), "nothing was written"
+    return refused
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_spoilt_files_give_no_other_error(tmp_path, sound, name):
+    rounds = 300
+    refused = fuzz(tmp_path, sound, name, seed=0, rounds=rounds)
+    assert refused > rounds // 10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_spoilt_files_give_no_other_error_for_long(tmp_path, sound, name):
+    for seed in range(1, 9):
+        fuzz(tmp_path, sound, name, seed=seed, rounds=1000)
+
+
+@pytest.mark.parametrize("suffix", sorted(FORMATS))
+def test_files_of_the_wrong_type_are_refused(tmp_path, sound, suffix):
+    for files in sound.values():
+        own, content = next(iter(files.items()))
+        if own.endswith(suffix):
+            continue
+        if suffix in (".pth", ".cleanrl_model", ".pt") and own.partition(".")[2] in (
+            *("cleanrl_model", "pth", "pt"),
+        ):
+            continue
+        with pytest.raises(PivecError):
+            load_policies(write(tmp_path / f"b{suffix}", content))
+    for content in (b"\x00", b"\n", b"PK", b"\x80\x05.", b"{}", b"[]", bytes(1000), b"\xff" * 1000):
+        with pytest.raises(PivecError):
+            load_policies(write(tmp_path / f"b{suffix}", content))
+
+
+def write(path, content):
+    path.write_bytes(content)
+    return path
+
+
+@pytest.mark.parametrize("protocol", [0, 2, 4, 5])
+@pytest.mark.parametrize("suffix", sorted(FORMATS))
+def test_pickles_do_not_run(tmp_path, suffix, protocol):
+    touched = tmp_path / "touched"
+    evil = pickle.dumps({"w": Payload(touched)}, protocol)
+    wrapped = [
+        evil,
+        archive({"archive/data.pkl": evil}),
+        archive({"data": b"{}", "policy.pth": archive({"archive/data.pkl": evil})}),
+        archive({"data": evil, "policy.pth": evil}),
+        archive({"best.npy": b"\x93NUMPY\x01\x00v\x00" + evil}),
+        archive({"a/code/x.py": b"import os", "a/constants.pkl": evil, "a/data.pkl": evil}),
+        archive({"a/version": b"3", "a/models/model.json": b"{}", "a/data.pkl": evil}),
+    ]
+    (tmp_path / "b.cfg").write_text("[DefaultGenome]\nnum_inputs = 1\nnum_outputs = 1\n")
+    (tmp_path / "b.json").write_text('{"sizes": [1, 1], "head": "deterministic"}')
+    (tmp_path / "vecnormalize.pkl").write_bytes(evil)
+    for content in wrapped:
+        with pytest.raises(PivecError):
+            load_policies(write(tmp_path / f"b{suffix}", content))
+    assert not touched.exists()
+    pickle.loads(evil)
+    assert touched.exists(), "the payload itself must work, or this test shows nothing"
+
+
+@pytest.mark.parametrize("suffix", [".zip", ".npz", ".pt", ".pth", ".cleanrl_model", ".pt2"])
+def test_archives_are_not_unpacked_beyond_bounds_or_outside_of_memory(tmp_path, sound, suffix):
+    (tmp_path / "b.json").write_text('{"sizes": [1, 1], "head": "deterministic"}')
+    before = sorted(tmp_path.parent.iterdir())
+    member = {".zip": "data", ".npz": "best.npy"}.get(suffix, "archive/data.pkl")
+    extra = {"policy.pth": b""} if suffix == ".zip" else {}
+    escaping = archive({"../../escaped": b"x", "/escaped": b"x", member: b"x", **extra})
+    for content in (bomb(member), liar(member), escaping):
+        with pytest.raises(BadPolicyFile):
+            load_policies(write(tmp_path / f"b{suffix}", content))
+    assert sorted(tmp_path.parent.iterdir()) == before
+    assert not (tmp_path.parent / "escaped").exists()
