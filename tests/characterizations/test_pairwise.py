@@ -13,6 +13,7 @@ from pivec.characterizations.pairwise import (
     symmetric_kl_full,
     total_variation,
 )
+from pivec.errors import UsageError
 
 
 @pytest.mark.parametrize("n", [1, 2, 1024, 1100])
@@ -117,3 +118,26 @@ def test_euclidean_and_total_variation(rng):
     gaps = x[:, None] - y[None]
     assert np.allclose(euclidean(x, y), np.sqrt((gaps**2).sum(axis=-1)))
     assert np.allclose(total_variation(x, y), 0.5 * np.abs(gaps).sum(axis=-1))
+
+
+def test_the_graphics_card_path_agrees(rng):
+    pytest.importorskip("torch")
+    from pivec.characterizations.pairwise_torch import squared_euclidean_on
+
+    x = rng.normal(size=(300, 20))
+    x[1] = x[0] + 1e-9 * rng.normal(size=20)
+    y = rng.normal(size=(40, 20))
+    assert np.allclose(
+        squared_euclidean_on("cpu", x, None).numpy(), squared_euclidean(x), rtol=1e-9
+    )
+    assert np.allclose(squared_euclidean_on("cpu", x, y).numpy(), squared_euclidean(x, y))
+    exact = ((x[0] - x[1]) ** 2).sum()
+    assert squared_euclidean_on("cpu", x, None).numpy()[0, 1] == pytest.approx(exact, rel=1e-6)
+
+
+def test_a_missing_graphics_card_is_said(rng):
+    torch = pytest.importorskip("torch")
+    if torch.cuda.is_available():
+        pytest.skip("there is one")
+    with pytest.raises(UsageError, match="finds none"):
+        squared_euclidean(rng.normal(size=(3, 2)), device="cuda")

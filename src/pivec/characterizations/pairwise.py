@@ -23,6 +23,7 @@ def squared_euclidean(
     b: NDArray[np.float64] | None = None,
     *,
     out: NDArray[np.float64] | None = None,
+    device: str = "cpu",
 ) -> NDArray[np.float64]:
     """Squared Euclidean distances of all rows of ``a`` to all of ``b`` (or of ``a``).
 
@@ -35,6 +36,8 @@ def squared_euclidean(
     b : (m, d) array, optional
     out : (n, m) float64 array, optional
         Where to write: a memory map, if the result is larger than memory.
+    device : str
+        "cuda" computes on the graphics card; anything else here.
 
     Examples
     --------
@@ -49,6 +52,11 @@ def squared_euclidean(
         raise UsageError(
             f"out must be a float64 array of shape {shape}, but is {result.dtype} of {result.shape}"
         )
+    if device == "cuda":
+        from pivec.characterizations.pairwise_torch import squared_euclidean_on
+
+        result[:] = squared_euclidean_on("cuda", a, b).cpu().numpy()
+        return result
     norms_a = np.einsum("ij,ij->i", a, a)
     norms_b = norms_a if b is None else np.einsum("ij,ij->i", other, other)
     size = min(_TILE, max(_LEAST_TILE, -(-max(shape) // _TILES)))

@@ -184,7 +184,8 @@ class Supervector(Characterization):
 
     def _distances(self, a: Descriptions, b: Descriptions | None) -> NDArray[np.float64]:
         if self.adapt == "m":
-            return squared_euclidean(_points(a), None if b is None else _points(b))
+            other = None if b is None else _points(b)
+            return squared_euclidean(_points(a), other, device=self.device)
         shared = self.background_.variances[None]
         left, right = (
             (
