@@ -1,97 +1,116 @@
-"""Collecting against a loop of Stable-Baselines3's evaluate_policy, on the same checkpoints.
+"""Collecting against a loop of Stable-Baselines3's evaluate_policy, in environment steps a second.
 
-100 checkpoints of one PPO run on CartPole-v1 are trained once and kept under benchmarks/data/.
-The loop is measured on every tenth of them and few episodes, because the whole would take an hour;
-both are compared in environment steps a second.
+100 MLP policies of 64-64 play 20 episodes each: ten checkpoints of a PPO run, ten times under
+other names. The loop evaluates the same ten checkpoints one after another, with fewer episodes,
+because the whole would take an hour. In Gymnasium's Box2D fewer policies play, too.
 """
 
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
+import time
 
 from measure import in_process, serve, write_section
+from trained import RUNS, checkpoints
 
-DATA = Path(__file__).parent / "data" / "cartpole_ppo"
-POLICIES, EPISODES = 100, 100
-PEER_EVERY, PEER_EPISODES = 10, 10
-
-
-def train() -> None:
-    """One PPO run of 100 000 steps with a checkpoint every 1 000."""
-    if len(list(DATA.glob("*.zip"))) >= POLICIES:
-        return
-    import torch
-    from stable_baselines3 import PPO
-    from stable_baselines3.common.callbacks import CheckpointCallback
-    from stable_baselines3.common.env_util import make_vec_env
-
-    torch.set_num_threads(1)
-    env = make_vec_env("CartPole-v1", 8, seed=0)
-    model = PPO(
-        "MlpPolicy", env, n_steps=32, batch_size=256, n_epochs=20, gamma=0.98, gae_lambda=0.8,
-        learning_rate=1e-3, seed=0, device="cpu",
-    )  # fmt: skip
-    model.learn(100_000, callback=CheckpointCallback(1000 // 8, str(DATA)))
-
-
-def files() -> list[str]:
-    import re
-
-    found = sorted(DATA.glob("*.zip"), key=lambda p: int(re.findall(r"\d+", p.name)[0]))
-    return [str(path) for path in found[:POLICIES]]
+POLICIES, EPISODES = 100, 20
+# Ways of playing: backend, processes, policies, episodes.
+WAYS = {
+    "CartPole-v1": [("gymnasium", 1, 100, 20)],
+    "Pendulum-v1": [("gymnasium", 1, 100, 20)],
+    "Acrobot-v1": [("gymnasium", 1, 100, 20)],
+    "LunarLander-v3": [
+        ("envpool", 1, 100, 20), ("gymnasium", 1, 4, 16), ("gymnasium", 2, 8, 16),
+    ],
+    "BipedalWalker-v3": [
+        ("envpool", 1, 100, 20), ("gymnasium", 1, 4, 16), ("gymnasium", 2, 8, 16),
+    ],
+}  # fmt: skip
+PEER_EPISODES = {"BipedalWalker-v3": 1, "LunarLander-v3": 2}
+TARGETS = {
+    "CartPole-v1": 300,
+    "Pendulum-v1": 60,
+    "Acrobot-v1": 60,
+    "LunarLander-v3": 25,
+    "BipedalWalker-v3": 12,
+}
 
 
-def ours() -> dict[str, float]:
-    import time
+def policies(name: str, n: int = POLICIES):
+    """Checkpoints of one run, again and again under other names."""
+    from dataclasses import replace
 
-    import pivec
+    from pivec.policies.load import load_policies
+    from pivec.policies.policy import NamedPolicy
 
-    start = time.perf_counter()
-    data = pivec.collect("CartPole-v1", files(), episodes=EPISODES)
-    seconds = time.perf_counter() - start
-    steps = data.n_states - data.n_episodes
-    return {"seconds": seconds, "steps": steps, "mean_return": float(data.mean_returns.mean())}
-
-
-def stored() -> dict[str, float]:
-    import tempfile
-    import time
-
-    import pivec
-
-    with tempfile.TemporaryDirectory() as folder:
-        start = time.perf_counter()
-        data = pivec.collect("CartPole-v1", files(), episodes=EPISODES, store=folder)
-        seconds = time.perf_counter() - start
-    return {"seconds": seconds, "steps": data.n_states - data.n_episodes}
+    found = load_policies(checkpoints(name))
+    return [
+        NamedPolicy(one.policy, replace(one.info, label=f"{one.info.label} again {i}"))
+        for i in range(-(-n // len(found)))
+        for one in found
+    ][:n]
 
 
-def peer() -> dict[str, float]:
-    import time
+def ours(name: str, backend: str, jobs: int, n: int, episodes: int) -> dict[str, float]:
+    from pivec.rollouts.environment import Environment
+    from pivec.rollouts.play import bind, play, play_here
+    from pivec.rollouts.settings import PlaySettings
+    from pivec.rollouts.table import Seconds
 
+    environment, chosen = Environment(name), policies(name, n)
+    settings = PlaySettings(episodes=episodes, backend=backend)
+    seconds, steps, start = Seconds(), 0, time.perf_counter()
+    played = (
+        play_here(environment, bind(environment, chosen), settings, None, seconds)
+        if jobs == 1
+        else play(environment, chosen, settings, None, jobs)
+    )
+    for one in played:
+        steps += sum(len(episode.states) - 1 for episode in one.episodes)
+    result = {"seconds": time.perf_counter() - start, "steps": steps}
+    if jobs == 1:
+        result["answers"] = seconds.answers / seconds.total
+    return result
+
+
+def peer(name: str) -> dict[str, float]:
     import torch
     from stable_baselines3 import PPO
     from stable_baselines3.common.env_util import make_vec_env
     from stable_baselines3.common.evaluation import evaluate_policy
 
     torch.set_num_threads(1)
-    env = make_vec_env("CartPole-v1", 1, seed=0)
+    env = make_vec_env(name, 1, seed=0)
+    models = [PPO.load(path, device="cpu") for path in checkpoints(name)]
     steps, start = 0, time.perf_counter()
-    for path in files()[PEER_EVERY // 2 :: PEER_EVERY]:
-        model = PPO.load(path, device="cpu")
+    for model in models:
         _, lengths = evaluate_policy(
-            model, env, n_eval_episodes=PEER_EPISODES, deterministic=False,
+            model,
+            env,
+            n_eval_episodes=PEER_EPISODES.get(name, 4),
+            deterministic=False,
             return_episode_rewards=True,
-        )  # fmt: skip
+        )
         steps += sum(lengths)
     return {"seconds": time.perf_counter() - start, "steps": steps}
 
 
-def lanes(kind: str) -> dict[str, float]:
-    """Acrobot-v1 under random actions: our lanes against Gymnasium's SyncVectorEnv."""
-    import time
+def memory() -> dict[str, float]:
+    """1 000 policies of 100 CartPole episodes into a store."""
+    import tempfile
 
+    import pivec
+
+    chosen = policies("CartPole-v1", 1000)
+    with tempfile.TemporaryDirectory() as folder:
+        start = time.perf_counter()
+        data = pivec.collect("CartPole-v1", chosen, episodes=100, store=folder)
+        seconds = time.perf_counter() - start
+    return {"seconds": seconds, "steps": data.n_states - data.n_episodes}
+
+
+def lanes(kind: str) -> dict[str, float]:
+    """MountainCar-v0 under random actions: our lanes against Gymnasium's SyncVectorEnv."""
     import gymnasium
     import numpy as np
 
@@ -102,64 +121,100 @@ def lanes(kind: str) -> dict[str, float]:
     actions = np.random.default_rng(0).integers(3, size=(steps, n))
     start = time.perf_counter()
     if kind == "ours":
-        side_by_side = SteppedLanes(Environment("Acrobot-v1"), n)
+        side_by_side = SteppedLanes(Environment("MountainCar-v0"), n)
         everything = np.arange(n)
         for lane in range(n):
             side_by_side.reset(lane, lane)
         for row in actions:
             side_by_side.step(everything, row)
     else:
-        env = gymnasium.make_vec("Acrobot-v1", num_envs=n, vectorization_mode="sync")
+        env = gymnasium.make_vec("MountainCar-v0", num_envs=n, vectorization_mode="sync")
         env.reset(seed=0)
         for row in actions:
             env.step(row)
     return {"seconds": time.perf_counter() - start, "steps": n * steps}
 
 
-def main() -> None:
-    argparse.ArgumentParser(description=__doc__).parse_args()
-    train()
-    results = {
-        name: min((in_process(__file__, name) for _ in range(2)), key=lambda r: r["seconds"])
-        for name in ("ours", "stored", "peer")
-    }
-    speed = {name: r["steps"] / r["seconds"] for name, r in results.items()}
-    rows = [
-        ("pivec.collect, in memory", "ours"),
-        ("pivec.collect, into a store", "stored"),
-        (f"evaluate_policy ({POLICIES // PEER_EVERY} policies, {PEER_EPISODES} episodes)", "peer"),
-    ]
-    lines = [
-        f"CartPole-v1, {POLICIES} checkpoints of PPO (64-64), {EPISODES} episodes each:",
-        "",
-        "| | seconds | steps a second | ratio | peak memory |",
-        "| --- | --- | --- | --- | --- |",
-    ]
-    for title, name in rows:
-        r = results[name]
-        lines.append(
-            f"| {title} | {r['seconds']:.1f} | {speed[name]:,.0f} | "
-            f"{speed[name] / speed['peer']:.0f} | {r['peak_mb']:.0f} MB |"
-        )
-    mine, theirs = (in_process(__file__, f"lanes:{kind}") for kind in ("ours", "sync"))
-    lines += [
-        "",
-        "Why lanes of our own: 64 Acrobot-v1 under random actions, in steps a second:",
-        "",
-    ]
-    lines += [f"- ours {mine['steps'] / mine['seconds']:,.0f}"]
-    lines += [f"- Gymnasium's SyncVectorEnv {theirs['steps'] / theirs['seconds']:,.0f}"]
-    write_section("rollouts", "\n".join(lines))
-    print("\n".join(lines))
-
-
 PARTS = {
-    "ours": ours,
-    "stored": stored,
-    "peer": peer,
+    **{
+        f"{name}:{way[0]}:{way[1]}": lambda name=name, way=way: ours(name, *way)
+        for name, ways in WAYS.items()
+        for way in ways
+    },
+    **{f"{name}:peer": lambda n=name: peer(n) for name in WAYS},
+    "memory": memory,
     "lanes:ours": lambda: lanes("ours"),
     "lanes:sync": lambda: lanes("sync"),
 }
 
+
+def best(part: str, tries: int = 2) -> dict[str, float]:
+    """The faster of some tries: others may be using the machine."""
+    return max(
+        (in_process(__file__, part) for _ in range(tries)), key=lambda r: r["steps"] / r["seconds"]
+    )
+
+
+def table(names: list[str]) -> list[str]:
+    lines = [
+        "| environment | backend, processes | steps a second | ratio | wanted | answers | peak |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for name in names:
+        loop = best(f"{name}:peer")
+        slow = loop["steps"] / loop["seconds"]
+        lines.append(f"| {name} | evaluate_policy | {slow:,.0f} | 1 | | | |")
+        for backend, jobs, n, episodes in WAYS[name]:
+            r = best(f"{name}:{backend}:{jobs}")
+            speed = r["steps"] / r["seconds"]
+            share = f"{r['answers']:.1%}" if "answers" in r else ""
+            few = "" if n == POLICIES else f" ({n} x {episodes} episodes)"
+            lines.append(
+                f"| {name} | {backend}, {jobs}{few} | {speed:,.0f} | {speed / slow:.0f} | "
+                f"{TARGETS[name]} | {share} | {r['peak_mb']:.0f} MB |"
+            )
+            print(lines[-1], flush=True)
+    return lines
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("environments", nargs="*", default=list(WAYS))
+    parser.add_argument("--brief", action="store_true", help="print, and leave the rest out")
+    chosen = parser.parse_args()
+    for name in chosen.environments:
+        checkpoints(name)
+    title = (
+        f"{POLICIES} MLP policies of 64-64 (PPO), {EPISODES} episodes each unless said otherwise; "
+        "answers is the share of the time that the policies take:"
+    )
+    lines = [
+        title,
+        "",
+        *table(chosen.environments),
+    ]
+    if chosen.brief:
+        print("\n".join(lines))
+        return
+    r = in_process(__file__, "memory")
+    stored = (
+        f"1 000 policies of 100 CartPole-v1 episodes into a store: {r['steps']:,} steps in "
+        f"{r['seconds']:.0f} s, peak memory {r['peak_mb']:.0f} MB."
+    )
+    lines += [
+        "",
+        stored,
+        "",
+        "Why lanes of our own: 64 MountainCar-v0 under random actions, in steps a second:",
+        "",
+    ]
+    for title, kind in (("ours", "ours"), ("Gymnasium's SyncVectorEnv", "sync")):
+        r = best(f"lanes:{kind}")
+        lines.append(f"- {title} {r['steps'] / r['seconds']:,.0f}")
+    write_section("rollouts", "\n".join(lines))
+    print("\n".join(lines))
+
+
 if __name__ == "__main__" and not serve(PARTS):
+    assert set(WAYS) == set(RUNS)
     main()

@@ -35,9 +35,7 @@ def play(
     """
     if not policies:
         return
-    probe = environment.make()
-    bound = [_bind(named, probe.observation_space, probe.action_space) for named in policies]
-    probe.close()
+    bound = bind(environment, policies)
     if jobs > 1 and len(bound) > 1:
         from pivec.rollouts.processes import play_in_processes
 
@@ -73,11 +71,18 @@ def play_here(
                 lanes.close()
 
 
-def _bind(named: NamedPolicy, observation_space: Any, action_space: Any) -> NamedPolicy:
-    bind = getattr(named.policy, "bind", None)
-    if bind is None:
+def bind(environment: Environment, policies: Sequence[NamedPolicy]) -> list[NamedPolicy]:
+    """Tell policies the spaces they act in, where they want to know."""
+    probe = environment.make()
+    probe.close()
+    return [_bound(named, probe.observation_space, probe.action_space) for named in policies]
+
+
+def _bound(named: NamedPolicy, observation_space: Any, action_space: Any) -> NamedPolicy:
+    tell = getattr(named.policy, "bind", None)
+    if tell is None:
         return named
     try:
-        return NamedPolicy(bind(observation_space, action_space), named.info)
+        return NamedPolicy(tell(observation_space, action_space), named.info)
     except PivecError as error:
         raise type(error)(f"{named.info.label}: {error}") from error
