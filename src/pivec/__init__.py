@@ -18,8 +18,9 @@ Everything below is imported when it is first used, so that ``import pivec`` is 
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from pivec.lazy import attach
 
 __version__ = "0.1.0"
 
@@ -51,17 +52,13 @@ if TYPE_CHECKING:
     from pivec.policies import load_policies as load_policies
     from pivec.states import Store as Store
     from pivec.states import VisitedStates as VisitedStates
-    from pivec.states import collect as collect
     from pivec.states import load as load
+    from pivec.states.collect import collect as collect
 
 __all__ = sorted([*_EXPORTS, "__version__"])  # noqa: PLE0605
 
-
-def __getattr__(name: str) -> Any:
-    if name in _EXPORTS:
-        return getattr(importlib.import_module(_EXPORTS[name]), name)
-    raise AttributeError(f"module 'pivec' has no attribute {name!r}")
+__getattr__, _names = attach(__name__, _EXPORTS)
 
 
 def __dir__() -> list[str]:
-    return list(__all__)
+    return sorted([*_names(), "__version__"])
