@@ -79,6 +79,5 @@ def test_landers_rest_at_the_same_height(compare, monkeypatch):
     monkeypatch.setattr("pivec.rollouts.envpool_lanes.CORRECTIONS", {})
     _, raw = both("LunarLander-v3", {"pilot": pilot}, 30)
     assert np.median(resting(raw)) - np.median(resting(gym)) == pytest.approx(0.005, abs=0.001)
-    found, p = compare(gym, raw, deals=300)
-    assert p < 0.01
-    assert found["x[1]"][1] < 0.01
+    found, _ = compare(gym, raw, deals=300)
+    assert found["x[1] terminal"][1] < 0.01

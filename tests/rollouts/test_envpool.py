@@ -28,8 +28,8 @@ def lander(rng):
 
 @pytest.mark.usefixtures("envpool")
 def test_the_result_depends_on_neither_schedule_nor_company(rng):
-    policies = {f"p{i}": lander(rng) for i in range(5)}
-    options = {"episodes": 40, "backend": "envpool", "actions": True, "max_steps": 60}
+    policies = {f"p{i}": lander(rng) for i in range(4)}
+    options = {"episodes": 40, "backend": "envpool", "actions": True, "max_steps": 30}
     runs = [
         pivec.collect("LunarLander-v3", policies, n_envs=n, jobs=jobs, **options)
         for n, jobs in ((1, 1), (80, 1), (4096, 1), (64, 2))

@@ -1,9 +1,20 @@
 """Acting: episode quotas, seeds, vectorised environments, many policies in lock-step.
 
-environment.py   which environment, made from a name or a factory, with clear errors
-spaces.py        batches of observations as rows of numbers
-seeds.py         one seed for each (seed, policy, episode)
-lanes.py         environments side by side, each reset and stepped under our control
-answers.py       how a group of policies answers the observations of all its lanes
-play.py          the loop: every policy plays exactly its episodes
+environment.py          which environment, made from a name or a factory, with clear errors
+named_objects.py        objects named on the command line: wrappers, features
+spaces.py               batches of observations as rows of numbers
+features.py             images as few numbers: grey cells, encoders by name
+encoders.py             encoders that come in a file
+settings.py             how policies are played
+seeds.py                one seed for each (seed, policy, episode)
+lanes.py                environments side by side, each reset and stepped under our control
+cartpole.py, pendulum.py, acrobot.py   the same on arrays, equal to Gymnasium's to the last bit
+envpool_lanes.py        the same in EnvPool
+envpool_corrections.py  where EnvPool's environments differ by something fixed
+backends.py             which of these is used
+answers.py              how a group of policies answers the observations of all its lanes
+episodes.py             what is kept of an episode, and how long ones are thinned
+table.py                the loop: lanes, answers, record
+play.py                 every policy plays exactly its episodes
+processes.py            the same in several processes
 """

@@ -1,13 +1,20 @@
 """What was visited: VisitedStates in memory, the store on disk, and collecting them.
 
-visited.py   `VisitedStates`, three levels (policies, episodes, states), flat in memory
-chunks.py    the arrays of many policies, opened when they are needed
-arrays.py    building one from plain arrays, with every mistake named
-thinning.py  fewer states for a fit, drawn evenly
-record.py    everything that is kept of one policy
-arrow.py     one policy as one Arrow file: a row an episode
-store.py     the folder of such files, with its index `store.json`
-collect.py   `collect`: let policies act, and keep what they visit
+visited.py      `VisitedStates`, three levels (policies, episodes, states), flat in memory
+chunks.py       the arrays of many policies, opened when they are needed
+arrays.py       building one from plain arrays, with every mistake named
+thinning.py     fewer states for a fit, drawn evenly
+record.py       everything that is kept of one policy
+arrow.py        one policy as one Arrow file: a row an episode
+store.py        the folder of such files, with its index `store.json`
+collect.py      `collect`: let policies act, and keep what they visit
+recorded.py     states that others recorded, beside policies or alone
+raw.py          one recorded episode as it was found
+npz.py          recorded episodes in .npz files
+minari_data.py  recorded episodes in Minari datasets
+tables.py       pandas and Parquet
+export.py       a store for other tools
+clips.py        short films of episodes
 """
 
 from pivec.states.collect import collect
