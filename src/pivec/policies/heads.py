@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -33,6 +34,8 @@ HEADS: dict[str, type[Head]] = {
     )
 }
 """Name -> class."""
+
+MAX_AXES = 8
 
 
 def frozen(value: Any) -> Float:
@@ -95,8 +98,7 @@ def make_head(
             raise UsageError("A box of actions needs low <= high.")
         if head.options.squash and not np.isfinite([head.low, head.high]).all():
             raise UsageError("Actions can only be squashed into a box with bounds.")
-    if head.options.shape is not None and np.prod(head.options.shape) != head.n_values:
-        raise UsageError(
-            f"Actions of {head.n_values} values cannot have the shape {head.options.shape}."
-        )
+    shape = head.options.shape
+    if shape is not None and (len(shape) > MAX_AXES or math.prod(shape) != head.n_values):
+        raise UsageError(f"Actions of {head.n_values} values cannot have the shape {shape[:20]}.")
     return head

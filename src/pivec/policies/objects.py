@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from pivec.policies.pickles import Interpreter, Name
 
 MAX_DIMENSIONS = 8
+MAX_BYTES = 1 << 28
 
 
 @dataclass(eq=False)
@@ -66,7 +67,7 @@ def read_objects(data: bytes, name: str, modules: tuple[str, ...]) -> Any:
 class _ObjectInterpreter(Interpreter):
     def __init__(self, name: str, modules: tuple[str, ...]) -> None:
         super().__init__(name)
-        self.modules = modules
+        self.modules, self.bytes_left = modules, MAX_BYTES
 
     def call(self, function: Any, arguments: Any) -> Any:
         if not isinstance(function, Name) or not isinstance(arguments, tuple):
@@ -75,8 +76,8 @@ class _ObjectInterpreter(Interpreter):
         match f"{module}.{function.name}", arguments:
             case "numpy._core.multiarray._reconstruct", (Name("numpy", "ndarray"), *_):
                 return _Array()
-            case "numpy._core.numeric._frombuffer", (bytes(raw), _Dtype() as dtype, shape, "C"):
-                return self.array(raw, dtype, shape, fortran=False)
+            case "numpy._core.numeric._frombuffer", (bytes(raw), _Dtype() as dtype, shape, str(o)):
+                return self.array(raw, dtype, shape, fortran=o == "F")
             case "numpy._core.multiarray.scalar", (_Dtype() as dtype, bytes(raw)):
                 return self.array(raw, dtype, (), fortran=False)[()]
             case "numpy.dtype", (str(code), *_):
@@ -97,7 +98,14 @@ class _ObjectInterpreter(Interpreter):
         if name.module.partition(".")[0] not in self.modules:
             raise self.fail(f"it asks to run {str(name)[:100]}, which has no place in it")
 
+    def spend(self, size: int) -> None:
+        """Count bytes that are copied: a program may ask for the same ones again and again."""
+        self.bytes_left -= size
+        if self.bytes_left < 0:
+            raise self.fail(f"its values take more than {MAX_BYTES} bytes")
+
     def encoded(self, text: str) -> bytes:
+        self.spend(len(text))
         try:
             return text.encode("latin1")
         except UnicodeEncodeError as error:
@@ -144,7 +152,7 @@ class _ObjectInterpreter(Interpreter):
         if (
             not isinstance(shape, tuple)
             or len(shape) > MAX_DIMENSIONS
-            or not all(type(n) is int and 0 <= n <= len(raw) for n in shape)
+            or not all(type(n) is int and 0 <= n <= MAX_BYTES for n in shape)
         ):
             raise self.fail("the shape of an array makes no sense")
         count = 1
@@ -152,5 +160,9 @@ class _ObjectInterpreter(Interpreter):
             count *= n
         if count * kind.itemsize != len(raw):
             raise self.fail(f"an array of shape {shape} has {len(raw)} bytes")
+        self.spend(len(raw))
         flat = np.frombuffer(raw, kind).astype(kind.newbyteorder("="))
-        return flat.reshape(shape, order="F" if fortran else "C")
+        try:
+            return flat.reshape(shape, order="F" if fortran else "C")
+        except ValueError as error:  # nothing in it, but huge along the other axes
+            raise self.fail("the shape of an array makes no sense") from error

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import gymnasium
 
 DEVIATIONS = ("clip", "tanh", "plain")
+MAX_LOG_STD = 80.0  # exp of more than 88 is infinite in float32
 
 
 class Continuous(Head):
@@ -92,6 +93,8 @@ class Gaussian(Continuous):
     def check(self) -> None:
         if self.log_std is None:
             raise UsageError("A Gaussian policy needs log_std.")
+        if (self.log_std > MAX_LOG_STD).any():
+            raise UsageError(f"log_std is above {MAX_LOG_STD}: the training diverged.")
 
     def _std(self) -> Float:
         return np.exp(self.log_std) if self.log_std is not None else np.ones(1, np.float32)
@@ -125,9 +128,12 @@ class StateGaussian(Continuous):
                 f"deviations must be one of {', '.join(DEVIATIONS)}, not {options.deviations!r}."
             )
         least, most = options.log_std_range
-        if not (math.isfinite(least) and math.isfinite(most) and least <= most):
-            raise UsageError(f"log_std_range must be two numbers in order, not {least}, {most}.")
-        if not options.mean_limit > 0:
+        if not -MAX_LOG_STD <= least <= most <= MAX_LOG_STD:
+            raise UsageError(
+                f"log_std_range must be two numbers in order, from {-MAX_LOG_STD} to "
+                f"{MAX_LOG_STD}, not {least} and {most}."
+            )
+        if not 1e-30 < options.mean_limit < 1e30 and options.mean_limit != math.inf:
             raise UsageError(f"mean_limit must be above 0, not {options.mean_limit}.")
 
     @property

@@ -6,6 +6,7 @@ of NumPy are understood; everything else is refused by name.
 
 from __future__ import annotations
 
+import math
 import re
 import warnings
 from dataclasses import dataclass
@@ -28,6 +29,8 @@ MODULES = (
     "collections",
     "copyreg",
 )
+MAX_WIDTH = 1 << 24
+_WORDS = ("vecnormalize", "vec_normalize", "vecnorm", "vec_norm")
 _NORMALISER = re.compile(r".*vec_?norm(alize)?.*\.(pkl|pickle)", re.IGNORECASE)
 _STEPS = re.compile(r"(?P<prefix>.+)_(?P<steps>\d+)_steps")
 
@@ -91,9 +94,6 @@ def find_normaliser(
             f"folder have: its observations are not normalised; {advice}."
         )
     return None, ""
-
-
-_WORDS = ("vecnormalize", "vec_normalize", "vecnorm", "vec_norm")
 
 
 def _own_names(stem: str) -> list[str]:
@@ -181,9 +181,11 @@ def _read_statistics(value: Any) -> _Statistics:
 def _width(space: Any) -> int:
     """Number of values of a flattened part that is not normalised."""
     if isinstance(space, Object):
-        kind = str(space.kind).rpartition(".")[2]
+        kind, width = str(space.kind).rpartition(".")[2], 0
         if kind == "Discrete":
-            return int(space.state["n"])
-        if kind in ("Box", "MultiBinary"):
-            return int(np.prod([int(n) for n in space.state["_shape"]]))
+            width = int(space.state["n"])
+        elif kind in ("Box", "MultiBinary"):
+            width = math.prod(int(n) for n in space.state["_shape"])
+        if 0 < width <= MAX_WIDTH:
+            return width
     raise ValueError("a part of the observations that cannot be flattened")

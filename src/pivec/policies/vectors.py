@@ -194,4 +194,7 @@ def parse_npy(data: bytes, name: str) -> NDArray[Any]:
     if min(shape, default=0) < 0 or count * dtype.itemsize != len(content):
         raise BadPolicyFile(f"{name} is truncated: an array of shape {str(shape)[:80]}.")
     flat = np.frombuffer(content, dtype).astype(dtype.newbyteorder("="))
-    return flat.reshape(shape, order="F" if fortran else "C")
+    try:
+        return flat.reshape(shape, order="F" if fortran else "C")
+    except ValueError as error:  # nothing in it, but huge along the other axes
+        raise BadPolicyFile(f"{name} has a shape that makes no sense.") from error
