@@ -43,6 +43,10 @@ def test_black_is_zero_and_white_the_highest_level():
     first = np.moveaxis(frames, -1, 1)  # colours first
     assert np.array_equal(grey_cells(4, 5, 6)(first), cells)
     assert grey_cells(4, 5, 0)(frames)[1] == pytest.approx(1.0)
+    stacked = np.zeros((1, 4, 50, 70), np.uint8)  # four grey frames, one of them white
+    stacked[:, 3] = 255
+    assert grey_cells(4, 5, 8)(stacked).tolist() == [[2] * 20]
+    assert np.array_equal(grey_cells(4, 5, 8)(stacked[:, 3:]), grey_cells(4, 5, 8)(stacked[:, 3]))
 
 
 def test_a_world_of_pixels(tmp_path):

@@ -52,7 +52,12 @@ class Environment:
         """Accept what users pass as ``env``."""
         around = tuple(wrappers)
         if isinstance(env, Environment):
-            return env
+            return replace(
+                env,
+                arguments={**env.arguments, **(arguments or {})},
+                wrappers=(*env.wrappers, *around),
+                imports=(*env.imports, *imports),
+            )
         if isinstance(env, str):
             return cls(env, dict(arguments or {}), None, around, tuple(imports))
         if isinstance(env, gymnasium.Env) or not callable(env):
@@ -91,10 +96,6 @@ class Environment:
             and spec.max_episode_steps is not None
             and set(self.arguments) <= arguments
         )
-
-    def with_arguments(self, **more: Any) -> Environment:
-        """Return the same environment, made with further arguments."""
-        return replace(self, arguments={**self.arguments, **more})
 
     @property
     def wrapper_names(self) -> list[str]:

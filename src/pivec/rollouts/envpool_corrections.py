@@ -25,7 +25,7 @@ def lower_the_pad(observations: NDArray[np.float32]) -> NDArray[np.float32]:
     --------
     >>> heights = np.zeros((3, 8), np.float32)
     >>> heights[:, 1] = 0.0043, 0.79, 1.4
-    >>> lower_the_pad(heights)[:, 1].round(4).tolist()
+    >>> [round(float(height), 4) for height in lower_the_pad(heights)[:, 1]]
     [-0.0007, 0.7875, 1.4]
     """
     corrected = observations.copy()

@@ -22,7 +22,7 @@ from pivec.errors import UsageError
 from pivec.rollouts import spaces
 from pivec.rollouts.environment import Environment
 from pivec.rollouts.envpool_corrections import CORRECTIONS
-from pivec.rollouts.lanes import Outcome
+from pivec.rollouts.lanes import Outcome, failure
 
 Correction = Callable[[NDArray[np.float32]], NDArray[np.float32]]
 
@@ -84,18 +84,21 @@ class EnvPoolLanes:
         """Step the given lanes (in ascending order)."""
         cuts = np.searchsorted(lanes, np.arange(len(self._pools) + 1) * self._width)
         busy = np.flatnonzero(np.diff(cuts)).tolist()
-        for slot in busy:
-            mine = lanes[cuts[slot] : cuts[slot + 1]]
-            self._pools[slot].send(actions[mine], (mine - slot * self._width).astype(np.int32))
         rewards = np.zeros(len(lanes))
         terminated = np.zeros(len(lanes), dtype=bool)
         truncated = np.zeros(len(lanes), dtype=bool)
-        for slot in busy:
-            observations, reward, over, cut, info = self._pools[slot].recv()
-            back = info["env_id"] + slot * self._width
-            rows = np.searchsorted(lanes, back)
-            self._show(back, observations)
-            rewards[rows], terminated[rows], truncated[rows] = reward, over, cut
+        try:
+            for slot in busy:
+                mine = lanes[cuts[slot] : cuts[slot + 1]]
+                self._pools[slot].send(actions[mine], (mine - slot * self._width).astype(np.int32))
+            for slot in busy:
+                observations, reward, over, cut, info = self._pools[slot].recv()
+                back = info["env_id"] + slot * self._width
+                rows = np.searchsorted(lanes, back)
+                self._show(back, observations)
+                rewards[rows], terminated[rows], truncated[rows] = reward, over, cut
+        except RuntimeError as error:
+            raise failure(f"EnvPool's {self._task}", "step", error) from error
         return rewards, terminated, truncated
 
     def close(self) -> None:

@@ -143,11 +143,13 @@ def _grey(images: NDArray[Any]) -> NDArray[np.float32]:
             f"cells are made of images, but the observations have shape {images.shape[1:]}: "
             "choose other features"
         )
-    if images.shape[-1] not in (1, 3, 4) and images.shape[1] in (1, 3, 4):
-        images = np.moveaxis(images, 1, -1)
-    if images.shape[-1] in (3, 4):
+    if images.shape[-1] in (3, 4):  # with or without transparency
         return np.asarray(images[..., :3].astype(np.float32) @ _LUMA)
-    return np.asarray(images.mean(axis=-1, dtype=np.float32))
+    if images.shape[1] == 3:
+        return _grey(np.moveaxis(images, 1, -1))
+    # Grey with an axis of its own, or frames one behind another, of which the mean is seen.
+    frames = -1 if images.shape[-1] < images.shape[1] else 1
+    return np.asarray(images.mean(axis=frames, dtype=np.float32))
 
 
 @lru_cache(maxsize=32)

@@ -59,7 +59,7 @@ class SteppedLanes:
         try:
             self.observations = spaces.first_batch(self._envs[0], n)
         except Exception as error:
-            raise _failure(self.name, "reset(seed=0)", error) from error
+            raise failure(self.name, "reset(seed=0)", error) from error
 
     def reset(self, lane: int, seed: int) -> None:
         """Start an episode in ``lane``."""
@@ -67,7 +67,7 @@ class SteppedLanes:
             observation, _ = self._envs[lane].reset(seed=seed)
             spaces.assign(self.observations, lane, observation)
         except Exception as error:
-            raise _failure(self.name, f"reset(seed={seed})", error) from error
+            raise failure(self.name, f"reset(seed={seed})", error) from error
 
     def step(self, lanes: NDArray[np.intp], actions: NDArray[Any]) -> Outcome:
         """Step the given lanes."""
@@ -86,7 +86,7 @@ class SteppedLanes:
                 else:
                     spaces.assign(self.observations, lane, observation)
             except Exception as error:
-                raise _failure(self.name, f"step({moves[lane]!r})", error, lane) from error
+                raise failure(self.name, f"step({moves[lane]!r})", error, lane) from error
         return rewards, terminated, truncated
 
     def vacate(self, slot: int) -> None:
@@ -98,7 +98,8 @@ class SteppedLanes:
             env.close()
 
 
-def _failure(name: str, what: str, error: Exception, lane: int | None = None) -> EnvironmentFailure:
-    failure = EnvironmentFailure(f"{name} raised {type(error).__name__} in {what}: {error}")
-    failure.lane = lane
-    return failure
+def failure(name: str, what: str, error: Exception, lane: int | None = None) -> EnvironmentFailure:
+    """Say which environment raised, in what, and in which lane."""
+    found = EnvironmentFailure(f"{name} raised {type(error).__name__} in {what}: {error}")
+    found.lane = lane
+    return found

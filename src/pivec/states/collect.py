@@ -13,7 +13,7 @@ from pivec.policies.load import name_policies
 from pivec.policies.policy import NamedPolicy
 from pivec.progress import Progress
 from pivec.rollouts import spaces
-from pivec.rollouts.backends import choose_backend
+from pivec.rollouts.backends import BACKENDS, choose_backend
 from pivec.rollouts.environment import Environment, Wrapper
 from pivec.rollouts.features import load_features
 from pivec.rollouts.play import play
@@ -126,7 +126,8 @@ def collect(
     labels = [one.info.label for one in named] + [one.info.label for one in recorded]
     check_unique(labels)
     if backend == "auto" and store is not None and Store.exists(store):
-        backend = str(Store(store).settings.get("backend", backend))
+        begun = Store(store).settings.get("backend")
+        backend = begun if begun in BACKENDS else backend
     settings = PlaySettings(
         episodes,
         seed,
