@@ -78,5 +78,6 @@ def train(
     for each in results:
         value = "no episode ended" if each.mean_return is None else f"return {each.mean_return:.4g}"
         state = "finished before" if each.reused else each.reason
-        typer.echo(f"{each.folder.name}: {each.steps:,} steps, {value} ({state})")
+        kept = f"{each.n_policies} policies"
+        typer.echo(f"{each.folder.name}: {each.steps:,} steps, {value}, {kept} ({state})")
     typer.echo(f"Policies: {out}")

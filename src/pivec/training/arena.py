@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.rollouts import spaces
-from pivec.rollouts.backends import Layout, choose_backend, make_lanes
+from pivec.rollouts.backends import Layout, make_lanes
 from pivec.rollouts.environment import Environment
-from pivec.rollouts.seeds import episode_seeds, lane_seeds
+from pivec.rollouts.seeds import episode_seeds
 
 Answer = Callable[[NDArray[np.float32]], NDArray[Any]]
 """From observations (individuals, episodes, in) to actions (individuals, episodes, ...)."""
@@ -31,8 +31,6 @@ class Arena:
         With the number of a generation it decides the seeds of its episodes.
     max_steps : int
         Cut episodes after so many steps.
-    backend : str
-        See `pivec.rollouts.backends.choose_backend`.
 
     Examples
     --------
@@ -43,7 +41,7 @@ class Arena:
     ...     actions[1] = 0
     ...     return actions
     >>> fitness, steps = arena.play(lean, generation=0)
-    >>> bool(fitness[0] > 2 * fitness[1]), steps == 3 * fitness.sum()
+    >>> bool(fitness[0] > 2 * fitness[1]), bool(steps == 3 * fitness.sum())
     (True, True)
     """
 
@@ -54,12 +52,10 @@ class Arena:
         episodes: int,
         seed: int = 0,
         max_steps: int = 10_000,
-        backend: str = "gymnasium",
     ) -> None:
         self.individuals, self.episodes = individuals, episodes
         self._seed, self._max_steps = seed, max_steps
-        self._backend = choose_backend(backend, environment)
-        self._lanes = make_lanes(environment, self._backend, Layout(individuals, episodes))
+        self._lanes = make_lanes(environment, "gymnasium", Layout(individuals, episodes))
         self._action_shape = self._lanes.action_space.shape or ()
 
     def play(self, answer: Answer, generation: int, n: int | None = None) -> tuple[Any, int]:
@@ -80,14 +76,9 @@ class Arena:
             Environment steps taken.
         """
         n = self.individuals if n is None else n
-        lanes, label = self._lanes, f"generation {generation}"
-        seeds = (
-            lane_seeds(self._seed, label, self.episodes, self.episodes)
-            if self._backend == "envpool"
-            else episode_seeds(self._seed, label, self.episodes)
-        )
+        lanes = self._lanes
+        seeds = episode_seeds(self._seed, f"generation {generation}", self.episodes)
         for individual in range(n):
-            lanes.vacate(individual)
             for episode in range(self.episodes):
                 lanes.reset(individual * self.episodes + episode, int(seeds[episode]))
         returns = np.zeros(n * self.episodes)

@@ -10,6 +10,7 @@ import os
 import pickle
 import signal
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Mapping
@@ -45,7 +46,9 @@ def work(request: IO[bytes]) -> None:
         os.dup2(2, 1)
         try:
             task: Task = pickle.load(request)  # noqa: S301  (our parent's)
-            carry_out(task, told)
+            threading.Thread(target=_end_with_parent, daemon=True).start()
+            with RunFolder(task.folder, task.identity).claimed():
+                carry_out(task, told)
             _tell(told, finished=True)
         except BrokenPipeError:
             return  # the parent is gone
@@ -80,6 +83,13 @@ def carry_out(task: Task, told: IO[str]) -> None:
 
         with threadpool_limits(limits=1):
             evolve(task.environment, task.values, task.checkpoints, folder, task.maker, report)
+
+
+def _end_with_parent() -> None:
+    """Wait for the end of standard input, which the parent holds open, and end as well."""
+    while os.read(0, 1):
+        pass
+    os._exit(1)
 
 
 def _tell(told: IO[str], **message: Any) -> None:

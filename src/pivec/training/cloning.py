@@ -6,10 +6,12 @@ the loss of a batch is -mean log p(a | s) - weight * mean entropy.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import hashlib
+import importlib.util
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +25,6 @@ from pivec.rollouts.environment import Environment
 from pivec.states.collect import collect
 from pivec.training.checkpoints import Maker
 from pivec.training.runs import RunFolder, TrainedRun
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ALGORITHM = "clone"
 
@@ -79,47 +78,52 @@ def clone(
     --------
     >>> import tempfile
     >>> lean = lambda observations: (observations[:, 2] > 0).astype(int)
-    >>> run = clone(lean, "CartPole-v1", tempfile.mkdtemp(), epochs=2)  # doctest: +SKIP
-    >>> sorted(path.name for path in run.folder.glob("epoch*"))  # doctest: +SKIP
+    >>> out = tempfile.mkdtemp()
+    >>> run = clone(lean, "CartPole-v1", out, trajectories=2, epochs=2)
+    >>> sorted(path.name for path in run.folder.glob("epoch*"))
     ['epoch_1.safetensors', 'epoch_2.safetensors']
     """
-    import importlib.util
-
     if importlib.util.find_spec("torch") is None:
         raise MissingExtra("behavioural cloning", "train")
-    for name, value in (("trajectories", trajectories), ("epochs", epochs), ("batch", batch_size)):
+    for name, value in (
+        ("trajectories", trajectories),
+        ("epochs", epochs),
+        ("batch_size", batch_size),
+    ):
         if type(value) is not int or value < 1:
             raise UsageError(f"{name} must be a whole number from 1, but is {value!r}")
     environment = Environment.of(env, env_kwargs)
     experts = name_policies(expert)
     if len(experts) != 1:
         raise UsageError(f"one expert can be cloned at a time, but {len(experts)} are given")
+    data = collect(environment, experts, trajectories, seed, actions=True)
+    observations, actions = _pairs(data)
+    settings = {
+        "trajectories": trajectories,
+        "epochs": epochs,
+        "entropy_weight": entropy_weight,
+        "batch_size": batch_size,
+        "learning_rate": learning_rate,
+        "hidden": list(hidden),
+    }
     identity = {
         "algorithm": ALGORITHM,
         "environment": environment.name,
-        "arguments": dict(environment.arguments),
         "seed": seed,
-        "expert": {"label": experts[0].info.label, "fingerprint": experts[0].info.fingerprint},
-        "settings": {
-            "trajectories": trajectories,
-            "epochs": epochs,
-            "entropy_weight": entropy_weight,
-            "batch_size": batch_size,
-            "learning_rate": learning_rate,
-            "hidden": list(hidden),
-        },
+        # Of what it did: functions are experts too, and have no fingerprint.
+        "expert": hashlib.sha256(observations.tobytes() + actions.tobytes()).hexdigest(),
+        "settings": settings,
     }
     folder = RunFolder(Path(out).absolute(), identity)
     done = folder.finished()
     if done is not None:
         return done
     folder.begin()
-    data = collect(environment, experts, trajectories, seed, actions=True)
-    observations, actions = _pairs(data)
     returns = float(np.mean(data.returns))
     maker = Maker(ALGORITHM, environment.name, seed, f"imitates {experts[0].info.label}")
     learner = _Learner(environment, observations.shape[1], hidden, learning_rate, seed)
-    with _one_thread(), Progress("cloning", epochs, unit="epochs", show=progress) as bar:
+    bar = Progress("cloning", epochs, unit="epochs", show=progress)
+    with folder.claimed(), _one_thread(), bar:
         for epoch in range(1, epochs + 1):
             loss = learner.epoch(observations, actions, batch_size, entropy_weight)
             about = maker.about(epoch, None, expert_return=returns, loss=loss)

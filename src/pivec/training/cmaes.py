@@ -44,7 +44,7 @@ class CmaEs:
         What outputs mean: "epsilon_greedy" (the best action), or "deterministic" within a box,
         given as (low, high).
     values : mapping
-        ``population`` and ``sigma``.
+        ``population``, ``sigma`` and ``flat_generations``.
     seed : int
     """
 
@@ -71,6 +71,10 @@ class CmaEs:
                 "popsize": values["population"],
                 "randn": lambda *shape: rng.standard_normal(shape),
                 "seed": np.nan,  # do not touch the global generator
+                # At first all individuals may fail alike (Acrobot). pycma would stop at once; given
+                # some generations, one of them finds a way out.
+                "tolfun": 0.0,
+                "tolflatfitness": values["flat_generations"],
                 "verbose": -9,
                 "verb_log": 0,
             },

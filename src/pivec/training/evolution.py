@@ -23,8 +23,7 @@ from pivec.rollouts import spaces
 from pivec.rollouts.environment import Environment
 from pivec.training.arena import Answer, Arena
 from pivec.training.checkpoints import Maker, drawn, spread
-from pivec.training.reinforcement import Report
-from pivec.training.runs import RunFolder
+from pivec.training.runs import Report, RunFolder
 
 LEDGER = "generations.jsonl"
 
@@ -122,7 +121,6 @@ def evolve(
         values["episodes"],
         maker.seed,
         values["max_steps"],
-        values["backend"],
     )
     try:
         search = make_search(environment, maker.algorithm, values, maker.seed)
@@ -171,7 +169,8 @@ def _generations(
                 path.mkdir(exist_ok=True)
                 path /= f"individual_{number}{search.suffix}"
                 if not path.exists():
-                    about = maker.about(steps, float(played.fitness[number]), generation=generation)
+                    value = float(played.fitness[number])
+                    about = maker.about(generation, value, environment_steps=steps)
                     search.save(population[number], path, about)
         search.tell(population, played.fitness)
         report(generation + 1, steps, best)

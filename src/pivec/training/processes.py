@@ -99,7 +99,7 @@ class Processes:
         with contextlib.suppress(BrokenPipeError):
             if process.stdin is not None:
                 process.stdin.write(request)
-                process.stdin.close()
+                process.stdin.flush()  # and stays open: its end tells the child to end too
         for line in process.stdout or ():
             message: dict[str, Any] = json.loads(line)
             if "error" in message:

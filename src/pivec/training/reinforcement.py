@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -22,20 +22,12 @@ from pivec.policies.saved import save_policy
 from pivec.policies.sb3 import convert_sb3
 from pivec.rollouts.environment import Environment
 from pivec.training.checkpoints import Maker, due_after, spread
-from pivec.training.runs import RunFolder
+from pivec.training.runs import Report, RunFolder
 
 STATE_FILE = "learner.state"  # no extension of a policy file: loaders leave it alone
 STATE_SECONDS = 60.0  # beside checkpoints, so that long gaps between them cost little after a stop
 # Settings that are ours and not arguments of Stable-Baselines3.
 OURS = ("steps", "n_envs", "decay", "hidden")
-
-
-class Report(Protocol):
-    """Hears how a run goes on."""
-
-    def __call__(self, done: int, steps: int, mean_return: float | None) -> None:
-        """``done`` of the run's total, after so many environment steps."""
-        ...
 
 
 def linear_decay(value: float) -> Callable[[float], float]:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, Protocol
 
 from pivec.atomic import atomic_write
 from pivec.errors import PivecError, UsageError
 
-RUN, STATE = "run.json", "state"
+RUN, STATE, LOCK = "run.json", "state", "lock"
 FORMAT = 1
 
 
@@ -41,6 +42,21 @@ class TrainedRun:
     mean_return: float | None
     reason: str
     reused: bool = False
+
+    @property
+    def n_policies(self) -> int:
+        """Number of checkpoints."""
+        return sum(1 for _ in self.folder.rglob("*.safetensors")) + sum(
+            1 for _ in self.folder.rglob("*.neat")
+        )
+
+
+class Report(Protocol):
+    """Hears how a run goes on."""
+
+    def __call__(self, done: int, steps: int, mean_return: float | None) -> None:
+        """``done`` of the run's total, after so many environment steps."""
+        ...
 
 
 class RunFolder:
@@ -94,6 +110,14 @@ class RunFolder:
         if not (self.path / RUN).exists():
             self._write(None)
 
+    @contextmanager
+    def claimed(self) -> Iterator[None]:
+        """Keep other processes out, as long as this one lives."""
+        with open(self.state / LOCK, "wb") as file:
+            if not _locked(file):
+                raise PivecError(f"{self.path} is being trained in by another process")
+            yield
+
     def finish(self, steps: int, mean_return: float | None, reason: str) -> None:
         """Mark the run as finished."""
         self._write({"steps": steps, "mean_return": mean_return, "reason": reason})
@@ -107,6 +131,19 @@ class RunFolder:
         }
         with atomic_write(self.path / RUN, "w") as file:
             json.dump(content, file, indent=1)
+
+
+def _locked(file: IO[bytes]) -> bool:
+    """Lock a file until it is closed or the process ends; without locks, trust the user."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        return True
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 @cache

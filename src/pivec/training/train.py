@@ -76,10 +76,9 @@ def train(
     --------
     >>> import tempfile
     >>> out = tempfile.mkdtemp()
-    >>> few = {"generations": 2, "population": 8, "keep_share": 0.5}
-    >>> [run] = train("CartPole-v1", "cmaes", out, settings=few)  # doctest: +SKIP
-    >>> sorted(path.name for path in run.folder.iterdir())  # doctest: +SKIP
-    ['generation_0', 'run.json', 'state']
+    >>> [run] = train("CartPole-v1", "ppo", out, steps=512, checkpoints=2)
+    >>> sorted(path.name for path in run.folder.iterdir())
+    ['run.json', 'state', 'step_0.safetensors', 'step_512.safetensors']
     """
     changes = dict(settings or {})
     if steps is not None:

@@ -1,0 +1,147 @@
+"""Generations: what is kept, that populations improve, and that a stopped run goes on exactly."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from training_worlds import Follow, Nested, Switches
+
+from pivec.errors import PivecError, UsageError
+from pivec.policies import load_policies
+from pivec.rollouts.environment import Environment
+from pivec.training.checkpoints import Maker
+from pivec.training.evolution import Ledger, Played, check_spaces, evolve
+from pivec.training.runs import RunFolder
+from pivec.training.settings import settings_for
+
+PACKAGES = {"cmaes": "cma", "neat": "neat"}
+
+
+class Killed(Exception):
+    """Stands for the end of the process."""
+
+
+def run(path, algorithm, env="CartPole-v1", checkpoints=None, until=None, seed=0, **changes):
+    """Evolve in this process; ``until`` ends it after so many reports."""
+    pytest.importorskip(PACKAGES[algorithm])
+    environment = Environment.of(env)
+    values = settings_for(algorithm, environment.name, changes).values
+    folder = RunFolder(path / f"{algorithm}-0", {"seed": seed, "settings": dict(values)})
+    folder.begin()
+    reports = []
+
+    def report(done, steps, mean_return):
+        reports.append((done, steps, mean_return))
+        if done == until:
+            raise Killed
+
+    evolve(
+        environment,
+        values,
+        checkpoints,
+        folder,
+        Maker(algorithm, environment.name, seed, "test"),
+        report,
+    )
+    return folder, reports
+
+
+def contents(folder):
+    """Everything that a run leaves, policies by what they are."""
+    kept = {
+        named.info.label: (named.policy.fingerprint, named.info.metadata)
+        for named in load_policies(folder.path)
+    }
+    plain = [folder.path / "run.json", folder.state / "generations.jsonl"]
+    return kept, [path.read_bytes() for path in plain]
+
+
+@pytest.mark.parametrize("algorithm", ["cmaes", "neat"])
+def test_a_stopped_run_goes_on_exactly(tmp_path, algorithm):
+    settings = {"generations": 7, "population": 10, "keep_every": 2, "seed": 3}
+    whole, _ = run(tmp_path / "a", algorithm, **settings)
+    for until in (1, 4, 6):
+        with pytest.raises(Killed):
+            run(tmp_path / "b", algorithm, until=until, **settings)
+    # Killed in the middle of a line, and with a policy that was not written any more.
+    with open(tmp_path / "b" / f"{algorithm}-0" / "state" / "generations.jsonl", "a") as file:
+        file.write('{"checksum": "12')
+    next((tmp_path / "b" / f"{algorithm}-0" / "generation_4").iterdir()).unlink()
+    parts, reports = run(tmp_path / "b", algorithm, **settings)
+    assert contents(parts) == contents(whole)
+    assert [done for done, _, _ in reports] == list(range(1, 8))
+    assert parts.finished().reason == "all generations are done"
+
+
+@pytest.mark.parametrize("algorithm", ["cmaes", "neat"])
+def test_a_quarter_of_every_tenth_generation_is_kept(tmp_path, algorithm):
+    folder, reports = run(
+        tmp_path, algorithm, generations=12, population=16, episodes=1, max_steps=20
+    )
+    kept = load_policies(folder.path)
+    assert [named.info.step for named in kept] == [0] * 4 + [10] * 4
+    assert {named.info.group for named in kept} == {f"{algorithm}-0"}
+    told = kept[-1].info.metadata
+    assert told["algorithm"] == algorithm
+    assert (told["environment"], told["seed"], told["step"]) == ("CartPole-v1", 0, 10)
+    assert 1 <= told["return"] <= 20
+    assert told["environment_steps"] == reports[10][1]
+    assert told["versions"]["numpy"] == np.__version__
+
+
+def test_a_number_of_generations_is_spread(tmp_path):
+    folder, _ = run(
+        tmp_path, "cmaes", checkpoints=3, generations=9, population=4, episodes=1, max_steps=5
+    )
+    kept = sorted(path.name for path in folder.path.glob("generation_*"))
+    assert kept == ["generation_0", "generation_4", "generation_8"]
+
+
+@pytest.mark.parametrize("algorithm", ["cmaes", "neat"])
+def test_populations_improve(tmp_path, algorithm):
+    folder, _ = run(tmp_path, algorithm, Follow, generations=25, population=24, episodes=4)
+    ledger = Ledger(folder.state / "generations.jsonl")
+    means = [played.fitness.mean() for played in ledger.generations]
+    best = [played.fitness.max() for played in ledger.generations]
+    assert np.mean(means[-3:]) > np.mean(means[:3]) + 2
+    assert np.mean(best[-3:]) > -1
+
+
+def test_observations_in_parts(tmp_path):
+    folder, _ = run(tmp_path, "cmaes", Nested, generations=1, population=4)
+    assert load_policies(folder.path)[0].policy.n_inputs == 3
+
+
+def test_a_limit_of_steps_ends_the_run(tmp_path):
+    folder, reports = run(
+        tmp_path, "cmaes", Follow, generations=50, population=4, episodes=1, steps=100
+    )
+    assert folder.finished().steps == reports[-1][1] == 120
+    assert folder.finished().reason == "all steps are done"
+
+
+def test_a_generation_that_comes_out_differently_is_told(tmp_path):
+    settings = {"generations": 3, "population": 4, "episodes": 1}
+    with pytest.raises(Killed):
+        run(tmp_path, "cmaes", Follow, until=2, **settings)
+    path = tmp_path / "cmaes-0" / "state" / "generations.jsonl"
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    rows[1]["checksum"] = "another"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(PivecError, match="generation 1 comes out differently"):
+        run(tmp_path, "cmaes", Follow, **settings)
+
+
+def test_numbers_of_the_ledger_come_back_exactly(tmp_path):
+    fitness = np.random.default_rng(0).normal(size=5) / 3
+    Ledger(tmp_path / "l").append(Played("abc", fitness, 7))
+    [again] = Ledger(tmp_path / "l").generations
+    np.testing.assert_array_equal(again.fitness, fitness)
+    assert (again.checksum, again.steps) == ("abc", 7)
+
+
+def test_actions_that_no_population_takes_are_refused():
+    with pytest.raises(UsageError, match="MultiBinary"):
+        check_spaces(Switches.observation_space, Switches.action_space)

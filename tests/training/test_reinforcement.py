@@ -1,0 +1,137 @@
+"""PPO and A2C: arguments, checkpoints, and going on after a stop."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from training_worlds import Follow, Nested
+
+from pivec.errors import PivecError
+from pivec.policies import load_policies
+from pivec.rollouts.environment import Environment
+from pivec.training.checkpoints import Maker
+from pivec.training.reinforcement import learn, read_state, schedules
+from pivec.training.runs import RunFolder
+from pivec.training.settings import settings_for
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("stable_baselines3")
+
+SMALL = {"n_envs": 2, "n_steps": 32, "batch_size": 32, "n_epochs": 2, "steps": 320}
+
+
+class Killed(Exception):
+    """Stands for the end of the process."""
+
+
+@pytest.fixture(autouse=True)
+def _global_numbers():
+    """`learn` is for processes of its own: put back what it changes here."""
+    before = random.getstate(), np.random.get_state(), torch.get_num_threads()  # noqa: NPY002
+    with torch.random.fork_rng():
+        yield
+    random.setstate(before[0])
+    np.random.set_state(before[1])  # noqa: NPY002
+    torch.set_num_threads(before[2])
+
+
+def run(path, algorithm="ppo", env=Follow, checkpoints=6, until=None, **changes):
+    environment = Environment.of(env)
+    small = {key: value for key, value in SMALL.items() if algorithm == "ppo" or key != "n_epochs"}
+    if algorithm == "a2c":
+        del small["batch_size"]
+    values = settings_for(algorithm, environment.name, {**small, **changes}).values
+    folder = RunFolder(path / f"{algorithm}-0", {"seed": 0, "settings": dict(values)})
+    folder.begin()
+    reports = []
+
+    def report(done, steps, mean_return):
+        reports.append((done, steps, mean_return))
+        if until is not None and steps >= until:
+            raise Killed
+
+    maker = Maker(algorithm, environment.name, 0, "test")
+    learn(environment, values, checkpoints, folder, maker, report)
+    return folder, reports
+
+
+def steps_of(folder):
+    return [named.info.step for named in load_policies(folder.path)]
+
+
+def test_stars_are_schedules_and_the_rest_is_plain():
+    made = schedules(settings_for("ppo", "CartPole-v1").values)
+    for key, value in (("clip_range", 0.2), ("clip_range_vf", 0.2), ("learning_rate", 1e-3)):
+        assert made[key](1.0) == value
+        assert made[key](0.25) == pytest.approx(value / 4)
+        assert made[key](0.0) == 0.0
+    assert (made["gae_lambda"], made["n_steps"]) == (0.8, 32)
+    assert not {"steps", "n_envs", "decay", "hidden"} & set(made)
+    assert schedules(settings_for("ppo", "Acrobot-v1").values)["clip_range"] == 0.2
+
+
+@pytest.mark.parametrize("algorithm", ["ppo", "a2c"])
+def test_checkpoints_from_the_untrained_to_the_last(tmp_path, algorithm):
+    folder, reports = run(tmp_path, algorithm)
+    kept = load_policies(folder.path)
+    assert [named.info.step for named in kept] == [0, 64, 128, 192, 256, 320]
+    assert {named.info.group for named in kept} == {f"{algorithm}-0"}
+    assert len({named.policy.fingerprint for named in kept}) == 6
+    assert kept[0].policy.sizes == (1, 64, 64, 1)
+    assert kept[0].policy.activation == "tanh"
+    told = kept[-1].info.metadata
+    assert (told["algorithm"], told["step"], told["seed"]) == (algorithm, 320, 0)
+    assert told["return"] == folder.finished().mean_return == reports[-1][2] < 0
+    assert kept[0].info.metadata["return"] is None
+    assert folder.finished().steps == 320
+    assert not (folder.state / "learner.state").exists()
+
+
+def test_a_stopped_run_goes_on_from_its_last_checkpoint(tmp_path):
+    with pytest.raises(Killed):
+        run(tmp_path, until=192)
+    folder = RunFolder(tmp_path / "ppo-0", {})
+    state = read_state(folder.state / "learner.state")
+    assert state["step"] == 192
+    before = load_policies(folder.path / "step_192.safetensors")[0].policy
+    weights = state["policy"]["mlp_extractor.policy_net.0.weight"].numpy().T
+    np.testing.assert_array_equal(weights, before.layers[0][0])
+    folder, reports = run(tmp_path)
+    assert reports[0][:2] == (192, 192)
+    assert reports[0][2] is not None  # the return is remembered too
+    assert steps_of(folder) == [0, 64, 128, 192, 256, 320]
+    again = load_policies(folder.path / "step_192.safetensors")[0].policy
+    assert again.fingerprint == before.fingerprint
+    assert folder.finished().steps == 320
+
+
+def test_schedules_go_on_where_they_were(tmp_path):
+    decaying = {"decay": ["learning_rate"], "steps": 640}
+    with pytest.raises(Killed):
+        run(tmp_path, until=320, **decaying)
+    with pytest.raises(Killed):
+        run(tmp_path, until=384, **decaying)
+    state = read_state(tmp_path / "ppo-0" / "state" / "learner.state")
+    # The update after step 384 had 256 of 640 steps left.
+    [group] = state["optimizer"]["param_groups"]
+    assert group["lr"] == pytest.approx(0.0003 * 256 / 640)
+
+
+def test_a_damaged_state_is_told(tmp_path):
+    with pytest.raises(Killed):
+        run(tmp_path, until=192)
+    (tmp_path / "ppo-0" / "state" / "learner.state").write_bytes(b"nothing")
+    with pytest.raises(PivecError, match="is damaged"):
+        run(tmp_path)
+
+
+def test_more_checkpoints_than_updates_keep_each(tmp_path):
+    folder, _ = run(tmp_path, checkpoints=500)
+    assert steps_of(folder) == list(range(0, 321, 64))
+
+
+def test_observations_in_parts(tmp_path):
+    folder, _ = run(tmp_path, env=Nested, checkpoints=2, steps=64)
+    assert load_policies(folder.path)[0].policy.n_inputs == 3

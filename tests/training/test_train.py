@@ -1,0 +1,190 @@
+"""Whole runs in processes of their own: finished, repeated, killed, mistaken."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from training_worlds import Broken, Follow, Switches
+
+import pivec
+from pivec.cli import main
+from pivec.errors import MissingExtra, PivecError, UsageError
+from pivec.training import train
+
+FEW = {"generations": 4, "population": 8, "episodes": 1, "keep_every": 2, "max_steps": 30}
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch, capsys):
+    """Call the command line in this process."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def call(*arguments, code=0):
+        monkeypatch.setattr(sys, "argv", ["pivec", *map(str, arguments)])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        done = capsys.readouterr()
+        assert stop.value.code == code, done.out + done.err
+        assert "Traceback" not in done.err
+        return done
+
+    return call
+
+
+def test_the_command_line_from_training_to_comparison(run, tmp_path):
+    pytest.importorskip("stable_baselines3")
+    pytest.importorskip("neat")
+    arguments = ("train", "CartPole-v1", "--algo", "ppo", "--out", "runs", "--steps", 768)
+    arguments += ("--checkpoints", 4, "--runs", 2, "--jobs", 2, "--set", "n_epochs=2")
+    done = run(*arguments)
+    lines = done.out.splitlines()
+    assert lines[0] == "Settings: the paper's for CartPole-v1, changed by --set"
+    assert lines[1].startswith("ppo-0: 768 steps, return ")
+    assert lines[2].endswith("4 policies (all steps are done)")
+    assert lines[-1] == "Policies: runs"
+    assert sorted(path.name for path in (tmp_path / "runs" / "ppo-1").glob("*.safetensors")) == [
+        *("step_0.safetensors", "step_256.safetensors", "step_512.safetensors"),
+        "step_768.safetensors",
+    ]
+    about = json.loads((tmp_path / "runs" / "ppo-1" / "run.json").read_text())["run"]
+    assert (about["seed"], about["settings"]["n_epochs"]) == (1, 2)
+    small = [part for key, value in FEW.items() for part in ("--set", f"{key}={value}")]
+    run("train", "CartPole-v1", "--algo", "neat", "--out", "runs", *small)
+    out = run("compare", "CartPole-v1", "runs", "--episodes", 2, "--components", 2).out
+    assert "ppo-0" in out
+    assert "neat-0" in out
+    before = (tmp_path / "runs" / "ppo-0" / "run.json").stat().st_mtime_ns
+    again = run(*arguments)
+    assert again.out.count("(finished before)") == 2
+    assert (tmp_path / "runs" / "ppo-0" / "run.json").stat().st_mtime_ns == before
+    other = run(*arguments[:-1], "n_epochs=3", code=2)
+    assert "n_epochs is 2 there and 3 here" in other.err
+
+
+def test_mistakes_on_the_command_line(run):
+    cases = [
+        (("CartPole-v1", "--algo", "sac", "--out", "o"), "expected an algorithm among"),
+        (("CartPol-v1", "--algo", "cmaes", "--out", "o"), "Did you mean"),
+        (("CartPole-v1", "--algo", "ppo", "--out", "o", "--set", "gamma"), "KEY=VALUE"),
+        (("CartPole-v1", "--algo", "ppo", "--out", "o", "--set", "gama=1"), "no setting 'gama'"),
+        (("CartPole-v1", "--algo", "ppo", "--out", "o", "--runs", 0), "--runs"),
+    ]
+    for arguments, words in cases:
+        assert words in run("train", *arguments, code=2).err
+    assert not Path("o").exists()
+
+
+def test_general_settings_are_announced(run):
+    pytest.importorskip("cma")
+    small = [part for key, value in FEW.items() for part in ("--set", f"{key}={value}")]
+    done = run("train", "MountainCar-v0", "--algo", "cmaes", "--out", "o", *small)
+    assert "general ones, since the paper has none for cmaes in MountainCar-v0" in done.out
+    assert (
+        "Settings"
+        not in run(
+            "train", "MountainCar-v0", "--algo", "cmaes", "--out", "o", *small, "--quiet"
+        ).out
+    )
+
+
+def test_nothing_random_happens_here(tmp_path):
+    pytest.importorskip("neat")
+    before = random.getstate(), np.random.get_state()[1].copy()  # noqa: NPY002
+    [one] = train("CartPole-v1", "neat", tmp_path, settings=FEW)
+    assert one.n_policies == 4
+    assert random.getstate() == before[0]
+    np.testing.assert_array_equal(np.random.get_state()[1], before[1])  # noqa: NPY002
+
+
+def test_a_killed_command_goes_on(tmp_path):
+    pytest.importorskip("cma")
+    pytest.importorskip("fcntl")
+    settings = {**FEW, "generations": 80, "population": 32, "max_steps": 500, "keep_every": 40}
+    out = str(tmp_path / "a")
+    code = "from pivec.training import train\n"
+    code += f"train('CartPole-v1', 'cmaes', {out!r}, settings={settings})"
+    source = Path(pivec.__file__).parents[1]
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(source)}
+    )
+    ledger = tmp_path / "a" / "cmaes-0" / "state" / "generations.jsonl"
+    deadline = time.monotonic() + 60
+    while not ledger.exists() or ledger.read_bytes().count(b"\n") < 3:
+        assert time.monotonic() < deadline
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    _wait_for_release(ledger.parent / "lock", deadline)
+    played = ledger.read_bytes().count(b"\n")
+    assert 3 <= played < 80
+    begun = ledger.read_bytes().splitlines()[:3]
+    [one] = train("CartPole-v1", "cmaes", tmp_path / "a", settings=settings)
+    assert not one.reused
+    assert one.reason
+    assert ledger.read_bytes().splitlines()[:3] == begun
+    assert ledger.read_bytes().count(b"\n") > played
+
+
+def _wait_for_release(path, deadline):
+    """The run's process ends when its parent is gone, and with it the lock."""
+    import fcntl
+
+    with open(path, "ab") as file:
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                assert time.monotonic() < deadline, "the process of the run goes on"
+                time.sleep(0.02)
+            else:
+                return
+
+
+def test_failures_of_the_environment_are_told(tmp_path):
+    pytest.importorskip("cma")
+    with pytest.raises(PivecError, match=r"cmaes-0: .*out of order"):
+        train(Broken, "cmaes", tmp_path, settings=FEW)
+
+
+def test_one_run_that_cannot_go_on_does_not_stop_the_others(tmp_path):
+    pytest.importorskip("cma")
+    [one] = train(Follow, "cmaes", tmp_path, settings=FEW)
+    content = json.loads((one.folder / "run.json").read_text())
+    content["result"] = None
+    (one.folder / "run.json").write_text(json.dumps(content))
+    rows = (one.folder / "state" / "generations.jsonl").read_text()
+    (one.folder / "state" / "generations.jsonl").write_text(
+        rows.replace('"checksum": "', '"checksum": "x')
+    )
+    with pytest.raises(PivecError, match=r"cmaes-0: .*comes out differently"):
+        train(Follow, "cmaes", tmp_path, runs=2, settings=FEW)
+    assert json.loads((tmp_path / "cmaes-1" / "run.json").read_text())["result"] is not None
+
+
+def test_requests_that_make_no_sense(tmp_path):
+    pytest.importorskip("cma")
+    with pytest.raises(UsageError, match="MultiBinary"):
+        train(Switches, "cmaes", tmp_path)
+    with pytest.raises(UsageError, match="at least 4"):
+        train("CartPole-v1", "cmaes", tmp_path, settings={"population": 3})
+    with pytest.raises(UsageError, match="checkpoints must be"):
+        train("CartPole-v1", "cmaes", tmp_path, checkpoints=0)
+    with pytest.raises(UsageError, match="another process"):
+        train(lambda: Follow(), "cmaes", tmp_path)
+
+
+def test_a_missing_package_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(MissingExtra, match=r"pivec\[train\]"):
+        train("CartPole-v1", "ppo", tmp_path)
