@@ -192,6 +192,25 @@ def test_minari_there_and_back(tmp_path, minari):
         import_recorded(["minari:cartpole/test-v0#colour"], tmp_path / "x")
 
 
+def test_datasets_lie_in_the_folder_of_the_policies(tmp_path, minari):
+    weights = np.ones((4, 2), np.float32), np.zeros(2, np.float32)
+    network = pivec.policies.NetworkPolicy((weights,), activation="tanh", head="categorical")
+    data = pivec.collect(
+        "CartPole-v1", {"net": network}, 2, actions=True, store=tmp_path / "s", keep_policies=True
+    )
+    export(tmp_path / "s", "minari:cartpole/mine-v0")
+    folder = tmp_path / "minari"
+    alone = pivec.collect("CartPole-v1", [folder], episodes=2)
+    assert alone.labels == ("cartpole/mine-v0",)
+    assert np.array_equal(alone.states, data.states)
+    [file] = (tmp_path / "s").glob("*.safetensors")
+    file.rename(folder / "net.safetensors")
+    both = pivec.collect("CartPole-v1", str(folder), episodes=2)
+    assert both.labels == ("minari/net", "cartpole/mine-v0")
+    named = pivec.collect("CartPole-v1", {"x": str(folder)}, episodes=2)
+    assert named.labels == ("x", "x/cartpole/mine-v0")
+
+
 def test_minari_mistakes_are_named(tmp_path, minari):
     with pytest.raises(UsageError, match=r"no Minari dataset 'nope-v0' is on this disk"):
         pivec.collect("CartPole-v1", "minari:nope-v0")

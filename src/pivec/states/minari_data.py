@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,8 @@ from pivec.rollouts.environment import Environment
 from pivec.states.raw import RawEpisode
 from pivec.states.visited import VisitedStates
 
+_METADATA = "metadata.json"
+
 
 class MinariSource:
     """A dataset, or those of its episodes whose metadata agree in one key.
@@ -26,13 +29,14 @@ class MinariSource:
     Parameters
     ----------
     name : str
-        The name of a dataset, ``CartPole/expert-v0``; with ``#key`` the episodes that differ in
-        this key of their metadata count as different policies.
+        The name of a dataset, ``CartPole/expert-v0``, or the path of its folder; with ``#key`` the
+        episodes that differ in this key of their metadata count as different policies.
     """
 
     def __init__(self, name: str) -> None:
-        self.name, _, self.key = name.partition("#")
-        self._dataset = _open(self.name)
+        where, _, self.key = name.partition("#")
+        self._dataset = _open(where)
+        self.name = str(self._dataset.spec.dataset_id)
 
     @property
     def space(self) -> Any:
@@ -167,9 +171,25 @@ def _minari() -> Any:
     return minari
 
 
+def datasets_in(folder: Path) -> list[Path]:
+    """Find the folders of Minari datasets below a folder."""
+    found = []
+    for path in sorted(folder.rglob(_METADATA)):
+        if path.parent.name != "data":
+            continue
+        with contextlib.suppress(OSError, ValueError):
+            known = json.loads(path.read_text(encoding="utf-8"))
+            if isinstance(known, dict) and {"dataset_id", "minari_version"} <= known.keys():
+                found.append(path.parent.parent)
+    return found
+
+
 def _open(name: str) -> Any:
     minari = _minari()
+    folder = Path(name).expanduser() / "data"
     try:
+        if (folder / _METADATA).is_file():
+            return minari.MinariDataset(str(folder))
         return minari.load_dataset(name)
     except FileNotFoundError as error:
         known: list[str] = []

@@ -6,6 +6,7 @@ They are put into the store as they are; nobody acts.
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from pivec.errors import BadData, UsageError
+from pivec.policies.formats import is_policy_file
 from pivec.policies.policy import PolicyInfo
 from pivec.rollouts import spaces
 from pivec.rollouts.episodes import Episode, EpisodesOfOne
@@ -55,23 +57,49 @@ def is_recorded(thing: object) -> bool:
 
 
 def split_recorded(policies: Any) -> tuple[Any, list[Recorded]]:
-    """Separate recorded states from the policies that have to act."""
-    if is_recorded(policies):
-        return [], find_recorded(policies)
+    """Separate recorded states from the policies that have to act.
+
+    Minari datasets in a folder that is named as policies are found as well.
+    """
     if isinstance(policies, Mapping):
-        rest = {label: thing for label, thing in policies.items() if not is_recorded(thing)}
-        found = [
-            replace(one, info=replace(one.info, label=_under(label, one, several)))
-            for label, thing in policies.items()
-            if is_recorded(thing)
-            for several in [find_recorded(thing)]
-            for one in several
-        ]
-        return rest, found
+        acting: dict[Any, Any] = {}
+        found: list[Recorded] = []
+        for label, thing in policies.items():
+            acts, several = _split_one(thing)
+            if acts:
+                acting[label] = thing
+            found += [_renamed(one, label, len(several) == 1 and not acts) for one in several]
+        return acting, found
     if isinstance(policies, Sequence) and not isinstance(policies, str):
-        found = [one for thing in policies if is_recorded(thing) for one in find_recorded(thing)]
-        return [thing for thing in policies if not is_recorded(thing)], found
-    return policies, []
+        parts = [(thing, *_split_one(thing)) for thing in policies]
+        return [thing for thing, acts, _ in parts if acts], [one for *_, s in parts for one in s]
+    acts, found = _split_one(policies)
+    return (policies if acts else []), found
+
+
+def _split_one(thing: Any) -> tuple[bool, list[Recorded]]:
+    """Whether something a user names holds policies that act, and what recorded states it holds."""
+    if isinstance(thing, str) and thing.startswith(PREFIXES):
+        return False, find_recorded(thing)
+    if not isinstance(thing, str | os.PathLike):
+        return True, []
+    folder = Path(thing).expanduser()
+    if not folder.is_dir():
+        return True, []
+    from pivec.states.minari_data import datasets_in
+
+    datasets = datasets_in(folder)
+    found = [one for path in datasets for one in find_recorded(f"minari:{path}")]
+    acts = not found or any(
+        is_policy_file(path, named=False) for path in folder.rglob("*") if path.is_file()
+    )
+    return acts, found
+
+
+def _renamed(one: Recorded, label: str, alone: bool) -> Recorded:
+    return replace(
+        one, info=replace(one.info, label=label if alone else f"{label}/{one.info.label}")
+    )
 
 
 def find_recorded(spec: str) -> list[Recorded]:
@@ -244,7 +272,3 @@ def _of_file(path: Path, folder: Path) -> Recorded:
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     info = PolicyInfo(label, group, None, f"npz:{path}", {}, digest)
     return Recorded(info, None, "", feature_names(path), path, None)
-
-
-def _under(label: str, one: Recorded, several: list[Recorded]) -> str:
-    return label if len(several) == 1 else f"{label}/{one.info.label}"
