@@ -312,3 +312,38 @@ def test_formats_can_be_added(tmp_path, monkeypatch):
     for suffix, reader in (("txt", "a:b"), (".TXT", "a:b"), (".txt", "ab")):
         with pytest.raises(UsageError, match="A format needs"):
             register_format(suffix, reader)
+
+
+def test_folders_leave_out_what_is_often_no_policy(tmp_path):
+    save_policy(make(), tmp_path / "a.safetensors")
+    np.savez(tmp_path / "evaluations.npz", results=np.zeros(3))
+    np.save(tmp_path / "states.npy", np.zeros(3))
+    (tmp_path / "replay_buffer.pkl").write_bytes(b"x")
+    (tmp_path / "progress.json").write_text("{}")
+    assert len(load_policies(tmp_path)) == len(load_policies(tmp_path / "*")) == 1
+    for pattern in ("*.npz", "*.npy", "*.pkl"):
+        with pytest.raises(BadPolicyFile):
+            load_policies(str(tmp_path / pattern))
+
+
+def test_what_lies_beside_counts_for_the_fingerprint(tmp_path):
+    np.save(tmp_path / "a.npy", np.zeros(4))
+    prints = []
+    for head in ("categorical", "epsilon_greedy"):
+        text = f'{{"sizes": [1, 2], "head": "{head}"}}'
+        (tmp_path / "a.json").write_text(text)
+        prints.append(load_policies(tmp_path)[0].info.fingerprint)
+    assert prints[0] != prints[1]
+
+
+def test_trust_is_passed_on(tmp_path):
+    import io
+    import zipfile
+
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as file:
+        file.writestr("a/constants.pkl", b"")
+    (tmp_path / "a.pt").write_bytes(buffer.getvalue())
+    for load in (load_policies, name_policies):
+        with pytest.raises(BadPolicyFile, match="--trust"):
+            load(str(tmp_path))

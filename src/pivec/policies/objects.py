@@ -84,6 +84,8 @@ class _ObjectInterpreter(Interpreter):
                 return _Dtype(code)
             case "_codecs.encode", (str(text), "latin1"):
                 return self.encoded(text)
+            case "builtins.bytes" | "__builtin__.bytes", ():
+                return b""
             case "builtins.bytearray", (bytes(raw),):
                 return raw
             case "collections.OrderedDict", ():
