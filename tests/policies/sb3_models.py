@@ -14,7 +14,6 @@ import pytest
 torch = pytest.importorskip("torch")
 sb3 = pytest.importorskip("stable_baselines3")
 
-contrib = pytest.importorskip("sb3_contrib")
 
 spaces = gymnasium.spaces
 torch.set_num_threads(1)  # these models are tiny, and threads that wait for each other are slow
@@ -40,7 +39,8 @@ def model(algorithm="PPO", env="CartPole-v1", policy="MlpPolicy", seed=0, **argu
         warnings.simplefilter("ignore")
         if algorithm in OFF_POLICY:
             arguments.setdefault("buffer_size", 10)
-        kind = getattr(sb3, algorithm, None) or getattr(contrib, algorithm)
+        kind = getattr(sb3, algorithm, None)
+        kind = kind or getattr(pytest.importorskip("sb3_contrib"), algorithm)
         made = kind(policy, env, device="cpu", seed=seed, **arguments)
     torch.manual_seed(seed)
     with torch.no_grad():  # the start has nearly equal probabilities, which would hide errors

@@ -237,6 +237,21 @@ def test_models_in_memory_keep_the_statistics_of_their_environment():
     np.testing.assert_allclose(policy.act(rows, RNG, deterministic=True), expected, atol=1e-5)
 
 
+def test_models_of_own_classes_are_asked_by_predict_with_the_statistics():
+    from stable_baselines3 import PPO
+
+    class Own(PPO):
+        pass
+
+    venv = wrapped()
+    policy = as_policy(Own("MlpPolicy", venv, n_steps=8, batch_size=8, device="cpu"))
+    assert not isinstance(policy, NetworkPolicy)
+    rows = np.random.default_rng(0).normal(size=(30, 3)).astype(np.float32)
+    model_of = policy.call.__closure__[0].cell_contents
+    expected, _ = model_of.predict(venv.normalize_obs(rows), deterministic=True)
+    np.testing.assert_array_equal(policy.act(rows, RNG, deterministic=True), expected)
+
+
 def test_normalised_policies_stack_and_survive_saving(tmp_path, trained):
     from pivec.policies import Stack, read_policy, save_policy
 

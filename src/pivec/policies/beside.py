@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
+import os
+import re
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,6 +15,7 @@ from typing import Any
 from pivec.errors import BadPolicyFile, UsageError
 
 MAX_BYTES = 1 << 26
+SETTLED_NS = 2_000_000_000
 
 
 @dataclass(frozen=True)
@@ -39,14 +44,18 @@ class Beside:
         """Name of the policy file without its extension."""
         return "" if self.path is None else self.path.stem
 
-    def names(self) -> list[str]:
-        """Names of the other files in its folder, sorted."""
+    def names(self, pattern: str = ".*") -> list[str]:
+        """Names of the other files in its folder that match a regular expression, sorted."""
         if self.path is None:
             return []
+        folder = str(self.path.parent)
         try:
-            return sorted(
-                each.name for each in self.path.parent.iterdir() if each.name != self.path.name
-            )
+            changed = os.stat(folder).st_mtime_ns
+            # A folder of thousands of checkpoints is not listed for each of them again. One that
+            # changed just now may change once more without another time.
+            settled = time.time_ns() - changed > SETTLED_NS
+            found = (_kept_listing if settled else _listing)(folder, changed, pattern)
+            return [each for each in found if each != self.path.name]
         except OSError as error:
             raise UsageError(
                 f"{self.path.parent} cannot be read: {error.strerror or error}."
@@ -88,6 +97,13 @@ class Beside:
                 f"{name} {what}, and loading it can run any code that is in it: if you trust where "
                 "it comes from, allow that with --trust (in Python: trust=True)."
             )
+
+
+def _listing(folder: str, changed: int, pattern: str) -> tuple[str, ...]:  # noqa: ARG001
+    return tuple(each for each in sorted(os.listdir(folder)) if re.fullmatch(pattern, each))
+
+
+_kept_listing = functools.lru_cache(maxsize=16)(_listing)
 
 
 def read_json(data: bytes, name: str) -> dict[str, Any]:

@@ -109,9 +109,11 @@ def as_policy(thing: Any, name: str = "") -> Policy:
     if isinstance(thing, type):
         raise UsageError(f"{name} is a class: pass an instance of it.")
     if callable(getattr(thing, "get_vec_normalize_env", None)):  # a model of Stable-Baselines3
-        # Models of a kind that cannot be copied are asked by predict.
-        with contextlib.suppress(BadPolicyFile):
-            return convert_sb3(thing)
+        # Models of a kind that cannot be copied are asked by predict, and so are those of a class
+        # of the user's, who may have changed it.
+        if type(thing).__module__.partition(".")[0] in ("stable_baselines3", "sb3_contrib"):
+            with contextlib.suppress(BadPolicyFile):
+                return convert_sb3(thing)
         if (wrapper := thing.get_vec_normalize_env()) is not None:
             return _wrap(_normalised(thing, wrapper), f"{name}.predict")
     for method in ("act", "predict"):

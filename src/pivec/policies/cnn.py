@@ -5,6 +5,7 @@ Three convolutions and a linear layer (Mnih et al. 2015), then layers and a head
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -51,8 +52,10 @@ class ImageNetwork:
         Of an image.
     convolutions : tuple of (weight, bias)
         Weights of shape (channels * size * size, filters).
+    linear : (weight, bias)
+        From the flattened result of the convolutions to the features.
     rest : NetworkPolicy
-        From the flattened result of the convolutions on; without its head.
+        From the features on; without its head.
     scale : float
         Images are divided by it.
     channels_last : bool
@@ -61,7 +64,7 @@ class ImageNetwork:
 
     shape: tuple[int, int, int]
     convolutions: tuple[Layer, ...]
-    linear: NetworkPolicy
+    linear: Layer
     rest: NetworkPolicy
     scale: float
     channels_last: bool = False
@@ -74,11 +77,9 @@ class ImageNetwork:
     @property
     def fingerprint(self) -> str:
         """A digest of everything that decides the outputs."""
-        import hashlib
-
-        about = (self.shape, self.scale, self.linear.fingerprint, self.rest.fingerprint)
+        about = (self.shape, self.scale, self.rest.fingerprint)
         digest = hashlib.sha256(repr(about).encode())
-        for weight, bias in self.convolutions:
+        for weight, bias in (*self.convolutions, self.linear):
             digest.update(weight.tobytes() + bias.tobytes())
         return digest.hexdigest()
 
@@ -103,9 +104,10 @@ class ImageNetwork:
             x = windows.reshape(n, rows * columns, -1) @ weight + bias
             np.maximum(x, np.float32(0), out=x)
             x = x.reshape(n, rows, columns, -1).transpose(0, 3, 1, 2)
-        features = _outputs(self.linear, x.reshape(len(x), -1))
+        features = x.reshape(len(x), -1) @ self.linear[0] + self.linear[1]
         np.maximum(features, np.float32(0), out=features)
-        return _outputs(self.rest, features)
+        stack = NetworkStack(1, len(features), self.rest)
+        return stack.outputs(features[None])[0, : len(features)].copy()
 
     def bind(self, observation_space: gymnasium.Space[Any]) -> ImageNetwork:
         """Take images with the channels first or last."""
@@ -119,11 +121,6 @@ class ImageNetwork:
             f"environment gives {observation_space.shape}: wrap it as in training (resizing, grey "
             "levels, stacked frames)."
         )
-
-
-def _outputs(network: NetworkPolicy, rows: NDArray[Any]) -> Float:
-    stack = NetworkStack(1, len(rows), network)
-    return stack.outputs(rows[None])[0, : len(rows)].copy()
 
 
 def read_cnn(
@@ -157,12 +154,12 @@ def read_cnn(
         height, width = (height - size) // stride + 1, (width - size) // stride + 1
         if min(height, width) < 1:
             raise BadPolicyFile(f"{name}: images of shape {shape} are too small for its CNN.")
-    if not all(np.isfinite(part).all() for layer in convolutions for part in layer):
-        raise BadPolicyFile(f"{name} holds NaN or infinite weights: the training diverged.")
     weight, bias = (tensors.get(f"{prefix}.linear.0.{part}") for part in ("weight", "bias"))
     if weight is None or bias is None or weight.shape != (len(bias), channels * height * width):
         raise BadPolicyFile(f"{name}: its CNN is not Stable-Baselines3's NatureCNN.")
-    linear = NetworkPolicy(((to_float(weight.T), to_float(bias)),), "identity", "deterministic")
+    linear = (to_float(weight.T), to_float(bias))
+    if not all(np.isfinite(part).all() for layer in (*convolutions, linear) for part in layer):
+        raise BadPolicyFile(f"{name} holds NaN or infinite weights: the training diverged.")
     rest = NetworkPolicy(
         network.layers,
         network.activation,
@@ -173,7 +170,7 @@ def read_cnn(
         options,
         network.state_std,
     )
-    if rest.n_inputs != linear.n_outputs:
+    if rest.n_inputs != len(bias):
         raise BadPolicyFile(f"{name}: its CNN and the layers behind it do not fit together.")
     model = ImageNetwork((shape[0], shape[1], shape[2]), tuple(convolutions), linear, rest, scale)
     arrays = {"log_std": network.log_std, "low": low, "high": high}

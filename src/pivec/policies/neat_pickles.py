@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import configparser
 import pickle  # only for files that the user trusts
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,7 +20,7 @@ from pivec.policies.objects import Object, read_objects
 from pivec.policies.outputs import OutputPolicy
 
 MODULES = ("neat", "collections", "copyreg")
-SUFFIXES = (".cfg", ".ini", ".config", ".txt")
+SUFFIXES = r"\.(cfg|ini|config|txt)"
 ATTRIBUTES = ("bias", "response", "activation", "aggregation")
 
 
@@ -100,9 +101,8 @@ def _state(gene: Any) -> Mapping[str, Any]:
 
 def _read_config(name: str, beside: Beside) -> tuple[list[int], list[int]]:
     """Keys of inputs and outputs, as neat-python numbers them."""
-    others = beside.names()
-    own = [f"{beside.stem}{suffix}" for suffix in SUFFIXES if f"{beside.stem}{suffix}" in others]
-    shared = [each for each in others if "config" in each.lower() and not each.startswith(".")]
+    own = beside.names(re.escape(beside.stem) + SUFFIXES)
+    shared = beside.names(r"(?i)(?!\.).*config.*")
     if not own and len(shared) != 1:
         raise BadPolicyFile(
             f"{name} needs the configuration of its genome: expected {beside.stem}.cfg beside it, "

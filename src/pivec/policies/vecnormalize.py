@@ -31,7 +31,7 @@ MODULES = (
 )
 MAX_WIDTH = 1 << 24
 _WORDS = ("vecnormalize", "vec_normalize", "vecnorm", "vec_norm")
-_NORMALISER = re.compile(r".*vec_?norm(alize)?.*\.(pkl|pickle)", re.IGNORECASE)
+_NORMALISER = r"(?i).*vec_?norm.*\.pkl"
 _STEPS = re.compile(r"(?P<prefix>.+)_(?P<steps>\d+)_steps")
 
 
@@ -70,7 +70,7 @@ def find_normaliser(
         If the checkpoint was trained with VecNormalize, or others beside it were, and no
         statistics belong to it; or if statistics lie beside one that was trained without.
     """
-    names = {each.lower(): each for each in beside.names() if _NORMALISER.fullmatch(each)}
+    names = {each.lower(): each for each in beside.names(_NORMALISER)}
     own = [names[each] for each in _own_names(beside.stem) if each in names]
     shared = [names[f"{each}.pkl"] for each in _WORDS if f"{each}.pkl" in names]
     advice = f"name the right file {beside.stem}_vecnormalize.pkl to have it applied"
