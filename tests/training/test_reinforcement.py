@@ -132,6 +132,11 @@ def test_more_checkpoints_than_updates_keep_each(tmp_path):
     assert steps_of(folder) == list(range(0, 321, 64))
 
 
+def test_checkpoints_at_chosen_steps(tmp_path):
+    folder, _ = run(tmp_path, checkpoints=[0, 10, 129])
+    assert steps_of(folder) == [0, 64, 192]
+
+
 def test_observations_in_parts(tmp_path):
     folder, _ = run(tmp_path, env=Nested, checkpoints=2, steps=64)
     assert load_policies(folder.path)[0].policy.n_inputs == 3

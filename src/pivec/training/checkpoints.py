@@ -28,6 +28,17 @@ def spread(total: int, count: int) -> list[int]:
     return sorted({int(step) for step in np.linspace(0, total, count).round()})
 
 
+def wanted(checkpoints: int | Sequence[int], total: int) -> list[int]:
+    """Say where checkpoints are wanted: so many from 0 to ``total``, or at given places.
+
+    Examples
+    --------
+    >>> wanted(3, 100), wanted([50, 7], 100)
+    ([0, 50, 100], [7, 50])
+    """
+    return spread(total, checkpoints) if isinstance(checkpoints, int) else sorted(checkpoints)
+
+
 def due_after(updates: Sequence[int], targets: Sequence[int]) -> list[int]:
     """Choose for each target the first update that reaches it.
 

@@ -32,7 +32,7 @@ class Task:
 
     environment: Environment
     values: Mapping[str, Any]
-    checkpoints: int | None
+    checkpoints: int | list[int] | None
     folder: Path
     identity: Mapping[str, Any]
     maker: Maker

@@ -22,7 +22,7 @@ from pivec.policies.head import Options
 from pivec.rollouts import spaces
 from pivec.rollouts.environment import Environment
 from pivec.training.arena import Answer, Arena
-from pivec.training.checkpoints import Maker, drawn, spread
+from pivec.training.checkpoints import Maker, drawn, wanted
 from pivec.training.runs import Report, RunFolder
 
 LEDGER = "generations.jsonl"
@@ -109,7 +109,7 @@ def _row(line: bytes) -> Played | None:
 def evolve(
     environment: Environment,
     values: Mapping[str, Any],
-    checkpoints: int | None,
+    checkpoints: int | Sequence[int] | None,
     folder: RunFolder,
     maker: Maker,
     report: Report,
@@ -133,7 +133,7 @@ def _generations(
     search: Search,
     arena: Arena,
     values: Mapping[str, Any],
-    checkpoints: int | None,
+    checkpoints: int | Sequence[int] | None,
     folder: RunFolder,
     maker: Maker,
     report: Report,
@@ -142,7 +142,7 @@ def _generations(
     kept = (
         range(0, total, values["keep_every"])
         if checkpoints is None
-        else spread(total - 1, checkpoints)
+        else wanted(checkpoints, total - 1)
     )
     ledger = Ledger(folder.state / LEDGER)
     steps, best, reason = 0, -np.inf, "all generations are done"

@@ -9,7 +9,7 @@ is that of an undisturbed run, the numbers are not.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from pivec.policies.network import NetworkPolicy
 from pivec.policies.saved import save_policy
 from pivec.policies.sb3 import convert_sb3
 from pivec.rollouts.environment import Environment
-from pivec.training.checkpoints import Maker, due_after, spread
+from pivec.training.checkpoints import Maker, due_after, wanted
 from pivec.training.runs import Report, RunFolder
 
 STATE_FILE = "learner.state"  # no extension of a policy file: loaders leave it alone
@@ -60,7 +60,7 @@ def schedules(values: Mapping[str, Any]) -> dict[str, Any]:
 def learn(
     environment: Environment,
     values: Mapping[str, Any],
-    checkpoints: int,
+    checkpoints: int | Sequence[int],
     folder: RunFolder,
     maker: Maker,
     report: Report,
@@ -92,7 +92,7 @@ def learn(
     batch = values["n_envs"] * values["n_steps"]
     total = values["steps"]
     ends = [batch * i for i in range(-(-total // batch) + 1)]
-    due = [step for step in due_after(ends, spread(ends[-1], checkpoints)) if step >= begun]
+    due = [step for step in due_after(ends, wanted(checkpoints, ends[-1])) if step >= begun]
     returns: list[float] = [] if earlier is None else [float(each) for each in earlier["returns"]]
 
     def recent() -> float | None:
@@ -137,7 +137,8 @@ def learn(
         if begun < total:
             model.learn(total - begun, callback=callback, reset_num_timesteps=False)
         callback.model, callback.num_timesteps = model, model.num_timesteps
-        callback.keep(model.num_timesteps)
+        if due:  # the last update has reached what was still wanted
+            callback.keep(model.num_timesteps)
         report(total, model.num_timesteps, recent())
     except ValueError as error:
         raise _diverged(error, environment) from error

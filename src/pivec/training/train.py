@@ -32,7 +32,7 @@ def train(
     *,
     runs: int = 1,
     jobs: int = 1,
-    checkpoints: int | None = None,
+    checkpoints: int | Sequence[int] | None = None,
     seed: int = 0,
     steps: int | None = None,
     settings: Mapping[str, Any] | None = None,
@@ -55,9 +55,10 @@ def train(
         Run number i has the seed ``seed`` + i.
     jobs : int
         Runs side by side.
-    checkpoints : int, optional
+    checkpoints : int or sequence of int, optional
         Policies kept of a run of PPO or A2C, from the untrained to the last (100); generations of
-        CMA-ES or NEAT of which a quarter is kept (every tenth).
+        CMA-ES or NEAT of which a quarter is kept (every tenth). Or the steps or generations to
+        keep.
     steps : int, optional
         Environment steps of each run, instead of the settings' own.
     settings : mapping, optional
@@ -85,12 +86,12 @@ def train(
         changes["steps"] = steps
     environment = Environment.of(env, env_kwargs)
     chosen = settings_for(algo, environment.name, changes)
-    _check(algo, chosen, environment, runs, jobs, checkpoints, seed)
-    if checkpoints is None and algo not in POPULATIONS:
-        checkpoints = CHECKPOINTS
+    kept = checkpoints if checkpoints is None or isinstance(checkpoints, int) else [*checkpoints]
+    _check(algo, chosen, environment, runs, jobs, kept, seed)
+    if kept is None and algo not in POPULATIONS:
+        kept = CHECKPOINTS
     plans = [
-        _plan(environment, chosen, Path(out), number, seed + number, checkpoints)
-        for number in range(runs)
+        _plan(environment, chosen, Path(out), number, seed + number, kept) for number in range(runs)
     ]
     done = {plan.number: result for plan in plans if (result := plan.folder.finished())}
     todo = [plan for plan in plans if plan.number not in done]
@@ -124,7 +125,7 @@ def _plan(
     out: Path,
     number: int,
     seed: int,
-    checkpoints: int | None,
+    checkpoints: int | list[int] | None,
 ) -> _Plan:
     algorithm, values = settings.algorithm, dict(settings.values)
     identity = {
@@ -229,19 +230,23 @@ def _check(
     environment: Environment,
     runs: int,
     jobs: int,
-    checkpoints: int | None,
+    checkpoints: int | list[int] | None,
     seed: int,
 ) -> None:
     """Refuse what cannot work before any process is started."""
     for name, value, least in (
         ("runs", runs, 1),
         ("jobs", jobs, 1),
-        ("checkpoints", 1 if checkpoints is None else checkpoints, 1),
+        ("checkpoints", checkpoints if isinstance(checkpoints, int) else 1, 1),
         ("seed", seed, 0),
         ("steps", settings["steps"], 0 if algo in POPULATIONS else 1),
     ):
         if type(value) is not int or value < least:
             raise UsageError(f"{name} must be a whole number from {least}, but is {value!r}")
+    if isinstance(checkpoints, list) and not (
+        checkpoints and all(type(each) is int and each >= 0 for each in checkpoints)
+    ):
+        raise UsageError(f"checkpoints must be whole numbers from 0, but are {checkpoints}")
     if algo in POPULATIONS and settings["population"] < 4:
         raise UsageError(f"a population has at least 4, but {settings['population']} are asked for")
     if importlib.util.find_spec(_PACKAGES[algo]) is None:
