@@ -104,16 +104,16 @@ def one_method(row: str) -> dict[str, float]:
     return {"seconds": time.perf_counter() - start, "n_states": data.n_states}
 
 
-def rows(only: list[str]) -> dict[str, dict[str, float]]:
+def write_rows(only: list[str]) -> None:
+    """Measure row after row, and write each at once: the slowest take minutes."""
     wanted = every_row()
     unknown = set(only) - set(wanted)
     if unknown:
         raise SystemExit(f"no row is called {sorted(unknown)[0]!r}; there are {', '.join(wanted)}")
-    measured = {}
     for row in only or wanted:
-        measured[row] = in_process(__file__, "row", {"row": row})
-        print(row, {key: round(value, 2) for key, value in measured[row].items()}, flush=True)
-    return measured
+        measured = in_process(__file__, "row", {"row": row})
+        print(row, {key: round(value, 2) for key, value in measured.items()}, flush=True)
+        write_table({row: measured})
 
 
 def one_line(row: str, measured: Mapping[str, float]) -> str:
@@ -292,10 +292,10 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", default=[], help="rows of the table to measure")
     only = parser.parse_args().only
     print(cartpole(), flush=True)
-    write_table(rows(only))
     if not only:
         write_pairs()
         write_walker()
+    write_rows(only)
 
 
 PARTS = {"row": one_method, "walker": walker, "pairs": all_pairs}
