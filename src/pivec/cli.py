@@ -165,8 +165,9 @@ def compare(
         trust=trust,
     )
     if not quiet:
-        from pivec.report.console import print_summary
+        from pivec.report.console import print_normalisers, print_summary
 
+        print_normalisers(result.space.descriptions.policies)
         print_summary(result.labels, result.measured)
     typer.echo(f"Report: {result.report}")
 

@@ -90,6 +90,10 @@ def collect(
         progress=not quiet,
         **shared,
     )
+    if not quiet:
+        from pivec.report.console import print_normalisers
+
+        print_normalisers(data.policies)
     typer.echo(f"{data.n_policies} policies, {data.n_episodes} episodes, {data.n_states} states")
     typer.echo(f"Store: {out}")
     if render is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from rich.console import Console
@@ -9,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from pivec.distances import Measured
+from pivec.policies.policy import PolicyInfo
 from pivec.states import Store
 
 
@@ -27,6 +29,14 @@ def print_summary(labels: Sequence[str], measured: Measured) -> None:
     for run in sorted(measured.travels, key=lambda run: -run.total)[:10]:
         table.add_row(escape(run.group), str(len(run.rows)), f"{run.total:.4g}")
     console.print(table)
+
+
+def print_normalisers(policies: Sequence[PolicyInfo]) -> None:
+    """Print what normalised the policies' observations: a wrong one is an easy mistake to make."""
+    applied = Counter(str(info.metadata.get("normaliser") or "") for info in policies)
+    for name, count in applied.items():
+        if name:
+            Console().print(f"Observations of {count} policies are normalised by {escape(name)}.")
 
 
 def print_store(store: Store) -> None:
