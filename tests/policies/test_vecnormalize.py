@@ -156,6 +156,15 @@ def test_statistics_beside_a_checkpoint_are_applied_and_named(
     assert bare.policy.architecture != named.policy.architecture
 
 
+def test_statistics_of_rewards_only_are_told_but_change_nothing(tmp_path, trained):
+    data, _, rows, _, plain = trained
+    (tmp_path / "best.zip").write_bytes(data)
+    (tmp_path / "vecnormalize.pkl").write_bytes(pickle.dumps(wrapped(norm_obs=False)))
+    (named,) = load_policies(tmp_path / "best.zip")
+    assert named.info.metadata["normaliser"] == "none (vecnormalize.pkl is for rewards only)"
+    np.testing.assert_allclose(named.policy.act(rows, RNG, True), plain, atol=1e-5)
+
+
 def labels(policies):
     return [each.info.label for each in policies]
 

@@ -110,6 +110,7 @@ class Forward:
             self._input.reshape(slots, tiles, TILE, sizes[0]),
             *(np.zeros((slots, tiles, TILE, n_out), np.float32) for n_out in sizes[1:]),
         ]
+        self._padded: dict[int, Float] = {}
         self._output = self._tiled[-1].reshape(slots, tiles * TILE, sizes[-1])
         self._variances = np.zeros_like(self._weights[-1]) if spread else None
         self._squares = np.zeros_like(self._tiled[-2]) if spread else None
@@ -155,10 +156,16 @@ class Forward:
         return rows[:, : self.lanes].copy()
 
     def pad(self, values: NDArray[Any]) -> Float:
-        """Bring (slots, lanes, k) to padded rows (slots, padded lanes, k), zeros between."""
+        """Bring (slots, lanes, k) to padded rows (slots, padded lanes, k), zeros between.
+
+        The result may be a buffer that the next call overwrites.
+        """
         if self.lanes == self._input.shape[1]:
             return np.ascontiguousarray(values, np.float32)
-        padded = np.zeros((self.slots, self._input.shape[1], values.shape[-1]), np.float32)
+        width = values.shape[-1]
+        if width not in self._padded:
+            self._padded[width] = np.zeros((self.slots, self._input.shape[1], width), np.float32)
+        padded = self._padded[width]
         padded[:, : self.lanes] = values
         return padded
 

@@ -56,7 +56,7 @@ def find_normaliser(
     -------
     normaliser : Normaliser or None
     file : str
-        Name of the file that was applied, empty if none was.
+        Name of the file that was applied, empty if none was found.
 
     Raises
     ------
@@ -82,7 +82,8 @@ def find_normaliser(
         return None, ""
     if own or shared:
         file = (own or shared)[0]
-        return read_normaliser(beside.read(file) or b"", f"{file} beside {name}"), file
+        normaliser = read_normaliser(beside.read(file) or b"", f"{file} beside {name}")
+        return normaliser, file if normaliser is not None else f"none ({file} is for rewards only)"
     if trained_normalised:
         _warn(
             f"{name} was trained with VecNormalize, but no statistics of it lie beside: its "
