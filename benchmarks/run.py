@@ -7,7 +7,15 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-SCRIPTS = ("rollouts.py", "mixture.py", "distances.py", "tsne.py")
+SCRIPTS = (
+    "rollouts.py",
+    "backends.py",
+    "mixture.py",
+    "distances.py",
+    "tsne.py",
+    "characterizations.py",
+    "networks.py",
+)
 
 
 def main() -> None:
