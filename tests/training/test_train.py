@@ -19,6 +19,7 @@ import pivec
 from pivec.cli import main
 from pivec.errors import MissingExtra, PivecError, UsageError
 from pivec.training import train
+from pivec.training.train import _Watch
 
 FEW = {"generations": 4, "population": 8, "episodes": 1, "keep_every": 2, "max_steps": 30}
 
@@ -170,6 +171,28 @@ def test_one_run_that_cannot_go_on_does_not_stop_the_others(tmp_path):
     with pytest.raises(PivecError, match=r"cmaes-0: .*comes out differently"):
         train(Follow, "cmaes", tmp_path, runs=2, settings=FEW)
     assert json.loads((tmp_path / "cmaes-1" / "run.json").read_text())["result"] is not None
+
+
+def test_the_line_shows_return_speed_and_progress():
+    class Bar:
+        done, note = 0, ""
+
+        def advance(self, count, note=None):
+            self.done += count
+            self.note = note or self.note
+
+    bar = Bar()
+    watch = _Watch(bar, total=5_000, scale=1_000, runs=2)
+    watch.hear("ppo-0", {"done": 0, "steps": 0, "mean_return": None})
+    assert bar.note == "ppo-0 no return yet, 0/s"
+    watch.hear("ppo-1", {"done": 2_600, "steps": 2_600, "mean_return": 19.26})
+    watch.start -= 10
+    watch.hear("ppo-0", {"done": 500, "steps": 500, "mean_return": -3.0})
+    assert bar.done == 3  # thousands, of both
+    assert bar.note == "ppo-0 return -3, 50/s"  # what a run had done before does not count
+    for name in ("ppo-0", "ppo-1"):
+        watch.hear(name, {"finished": True})
+    assert bar.done == 10
 
 
 def test_requests_that_make_no_sense(tmp_path):

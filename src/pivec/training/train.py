@@ -97,11 +97,12 @@ def train(
     todo = [plan for plan in plans if plan.number not in done]
     for plan in todo:
         plan.folder.begin()
-    total = chosen["generations" if algo in POPULATIONS else "steps"]
-    unit = "generations" if algo in POPULATIONS else "steps"
-    title = f"training {algo} in {environment.name}"
-    with Progress(title, total * len(todo), unit=unit, show=progress) as bar:
-        _run_all([plan.task for plan in todo], jobs, _Watch(bar, total))
+    population = algo in POPULATIONS
+    total = chosen["generations" if population else "steps"]
+    # Short, since a line of 80 characters must hold it all.
+    scale, unit = (1, "gens") if population else (1_000, "k steps")
+    with Progress(algo, total * len(todo) // scale, unit=unit, show=progress) as bar:
+        _run_all([plan.task for plan in todo], jobs, _Watch(bar, total, scale, len(todo)))
     for plan in todo:
         result = plan.folder.finished()
         if result is None:
@@ -156,7 +157,9 @@ class _Watch:
     """What is known of all runs, drawn as one line: return, steps a second, and the time left."""
 
     bar: Progress
-    total: int
+    total: int  # of each run
+    scale: int  # of these, one on the bar
+    runs: int
     done: dict[str, int] = field(default_factory=dict)
     steps: dict[str, int] = field(default_factory=dict)
     first: dict[str, int] = field(default_factory=dict)
@@ -165,18 +168,22 @@ class _Watch:
     def hear(self, name: str, message: Mapping[str, Any]) -> None:
         """Take in a message of a run."""
         if "finished" in message:
-            self.bar.advance(self.total - self.done.get(name, 0))
+            self.done[name] = self.total
+            self.bar.advance(self._more())
             return
-        steps, done = message["steps"], message["done"]
+        steps = message["steps"]
         self.first.setdefault(name, steps)
-        self.steps[name] = steps
-        more = done - self.done.get(name, 0)
-        self.done[name] = done
+        self.steps[name], self.done[name] = steps, message["done"]
         here = sum(self.steps.values()) - sum(self.first.values())
         rate = here / max(time.monotonic() - self.start, 1e-9)
         value = message["mean_return"]
         told = "no return yet" if value is None else f"return {value:.4g}"
-        self.bar.advance(more, f"{name}: {told}, {rate:,.0f} steps/s")
+        who = f"{name} " if self.runs > 1 else ""
+        self.bar.advance(self._more(), f"{who}{told}, {rate:,.0f}/s")
+
+    def _more(self) -> int:
+        """How far the bar has to move."""
+        return sum(self.done.values()) // self.scale - self.bar.done
 
 
 def _run_all(tasks: Sequence[Task], jobs: int, watch: _Watch) -> None:
