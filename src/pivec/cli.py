@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -320,7 +321,9 @@ def main() -> None:
     debug = "--debug" in sys.argv
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
     try:
-        code = app(args=arguments, prog_name="pivec", standalone_mode=False)
+        with warnings.catch_warnings():
+            warnings.showwarning = _warn
+            code = app(args=arguments, prog_name="pivec", standalone_mode=False)
     except KeyboardInterrupt:
         code = _STOPPED
     except Exception as error:  # the last line of defence: a sentence, not a traceback
@@ -331,6 +334,10 @@ def main() -> None:
         message = "pivec: stopped; what is finished is kept, the same command goes on from there"
         typer.echo(message, err=True)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _warn(message: Warning | str, *_: Any) -> None:
+    typer.echo(f"pivec: warning: {message}", err=True)
 
 
 def _explain(error: Exception) -> int:

@@ -17,6 +17,8 @@ from pivec.policies.policy import Policy
 from pivec.policies.uniform import UniformPolicy
 from pivec.states.visited import VisitedStates
 
+# Heads that choose one of n actions: there, the random policy gives each 1/n.
+_SINGLE_CHOICE = ("categorical", "epsilon_greedy")
 _DISCRETE, _GAUSSIAN = "discrete", "gaussian"
 
 
@@ -89,6 +91,7 @@ class Actions(Characterization):
                 answer = _answer(policy, data.labels[i], self.probes_[:1])
                 self.kind_ = _GAUSSIAN if isinstance(answer, tuple) else _DISCRETE
                 self.n_actions_ = int((answer[0] if isinstance(answer, tuple) else answer).shape[1])
+                self.single_ = getattr(policy, "head", "categorical") in _SINGLE_CHOICE
                 return
         raise UsageError(
             "actions needs at least one policy that is a network: all of these are random"
@@ -103,7 +106,7 @@ class Actions(Characterization):
         variances = np.empty(shape if gaussian else (len(data), 0))
         for i in range(len(data)):
             policy, label = data.policy(i), data.labels[i]
-            if isinstance(policy, UniformPolicy) and not gaussian:
+            if isinstance(policy, UniformPolicy) and self.single_:
                 means[i] = 1.0 / self.n_actions_
                 continue
             answer = _answer(policy, label, self.probes_)
@@ -135,11 +138,13 @@ class Actions(Characterization):
             "probes": self.probes_,
             "kind": np.array(self.kind_),
             "n_actions": np.array(self.n_actions_),
+            "single": np.array(self.single_),
         }
 
     def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         self.probes_ = arrays["probes"]
         self.kind_, self.n_actions_ = str(arrays["kind"]), int(arrays["n_actions"])
+        self.single_ = bool(arrays["single"])
 
 
 def _gaussians(described: Descriptions) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -164,4 +169,6 @@ def _answer(
             "features="
         )
     answer: NDArray[Any] | tuple[NDArray[Any], NDArray[Any]] = ask(states)
+    if getattr(policy, "head", "") == "bernoulli" and isinstance(answer, np.ndarray):
+        return np.concatenate([answer, 1.0 - answer], axis=1)  # each switch: on, off
     return answer

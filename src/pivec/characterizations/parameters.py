@@ -98,8 +98,7 @@ def _shape(policy: NetworkPolicy) -> str:
 
 def _flat(policy: NetworkPolicy) -> NDArray[np.float64]:
     parts = [part.ravel() for layer in policy.layers for part in layer]
-    if policy.log_std is not None:
-        parts.append(policy.log_std)
+    parts += [part.ravel() for part in (policy.log_std, policy.state_std) if part is not None]
     return np.concatenate(parts).astype(np.float64)
 
 

@@ -36,7 +36,7 @@ def print_normalisers(policies: Sequence[PolicyInfo]) -> None:
     applied = Counter(str(info.metadata.get("normaliser") or "") for info in policies)
     for name, count in applied.items():
         if name:
-            Console().print(f"Observations of {count} policies are normalised by {escape(name)}.")
+            Console().print(f"Normaliser of the observations of {count} policies: {escape(name)}")
 
 
 def print_store(store: Store) -> None:
