@@ -322,7 +322,7 @@ def main() -> None:
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = _warn
+            warnings.showwarning = _warn  # type: ignore[assignment]
             code = app(args=arguments, prog_name="pivec", standalone_mode=False)
     except KeyboardInterrupt:
         code = _STOPPED
