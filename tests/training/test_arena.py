@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from training_worlds import Follow
 
+from pivec.errors import BadData
 from pivec.rollouts.environment import Environment
 from pivec.rollouts.seeds import episode_seeds
 from pivec.training.arena import Arena
@@ -61,3 +62,14 @@ def test_generations_play_different_episodes():
     arena = Arena(Environment.of(Follow), 1, 1)
     still = lambda seen: np.zeros_like(seen)  # noqa: E731
     assert arena.play(still, 0)[0] != arena.play(still, 1)[0]
+
+
+class Unpriced(Follow):
+    def step(self, action):
+        observation, _, *rest = super().step(action)
+        return observation, float("nan"), *rest
+
+
+def test_returns_that_are_no_numbers_are_told():
+    with pytest.raises(BadData, match="not finite"):
+        Arena(Environment.of(Unpriced), 1, 1).play(lambda seen: np.zeros_like(seen), 0)

@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pivec.errors import BadData
 from pivec.rollouts import spaces
 from pivec.rollouts.backends import Layout, make_lanes
 from pivec.rollouts.environment import Environment
 from pivec.rollouts.seeds import episode_seeds
 
+Fitness = NDArray[np.float64]
 Answer = Callable[[NDArray[np.float32]], NDArray[Any]]
 """From observations (individuals, episodes, in) to actions (individuals, episodes, ...)."""
 
@@ -54,11 +56,11 @@ class Arena:
         max_steps: int = 10_000,
     ) -> None:
         self.individuals, self.episodes = individuals, episodes
-        self._seed, self._max_steps = seed, max_steps
+        self._name, self._seed, self._max_steps = environment.name, seed, max_steps
         self._lanes = make_lanes(environment, "gymnasium", Layout(individuals, episodes))
         self._action_shape = self._lanes.action_space.shape or ()
 
-    def play(self, answer: Answer, generation: int, n: int | None = None) -> tuple[Any, int]:
+    def play(self, answer: Answer, generation: int, n: int | None = None) -> tuple[Fitness, int]:
         """Play one generation; all individuals play the same episodes.
 
         Parameters
@@ -94,6 +96,12 @@ class Arena:
             active = active[~(terminated | truncated)]
             if not len(active):
                 break
+        if not np.isfinite(returns).all():
+            seed = seeds[int(np.flatnonzero(~np.isfinite(returns))[0]) % self.episodes]
+            raise BadData(
+                f"an episode of {self._name} (seed {seed}) has a return that is not finite: check "
+                "the environment's rewards"
+            )
         return returns.reshape(n, self.episodes).mean(axis=1), steps
 
     def close(self) -> None:
