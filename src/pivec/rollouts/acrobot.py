@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pivec.rollouts import spaces
 from pivec.rollouts.environment import Environment
-from pivec.rollouts.lanes import Outcome
+from pivec.rollouts.lanes import Outcome, SeededLanes
 
 _ENTRY = "gymnasium.envs.classic_control.acrobot:AcrobotEnv"
 _DT = 0.2
@@ -19,7 +19,7 @@ _FASTEST = 4 * np.pi, 9 * np.pi
 _GRAVITY = 9.8
 
 
-class AcrobotLanes:
+class AcrobotLanes(SeededLanes):
     """``n`` double pendulums; states, rewards and ends are those of Acrobot-v1, bit for bit.
 
     Examples
@@ -75,9 +75,6 @@ class AcrobotLanes:
         self.observations[lanes] = _observe(state)
         terminated = -np.cos(state[0]) - np.cos(state[1] + state[0]) > 1.0
         return np.where(terminated, 0.0, -1.0), terminated, self._steps[lanes] >= self._limit
-
-    def vacate(self, slot: int) -> None:
-        """Nothing is kept from one policy to the next."""
 
     def close(self) -> None:
         """Nothing is held."""

@@ -95,13 +95,15 @@ def layout(
     return Layout(max(1, min(policies, lanes // width)), width)
 
 
-def make_lanes(environment: Environment, backend: str, shape: Layout) -> Lanes:
+def make_lanes(
+    environment: Environment, backend: str, shape: Layout, threads: int | None = None
+) -> Lanes:
     """Make lanes of the fastest kind there is for this environment and backend."""
     n = shape.slots * shape.width
     if backend == "envpool":
         from pivec.rollouts.envpool_lanes import EnvPoolLanes
 
-        return EnvPoolLanes(environment, shape.slots, shape.width)
+        return EnvPoolLanes(environment, shape.slots, shape.width, threads)
     for kind in _VECTORISED:
         if kind.fits(environment):
             return kind(environment, n)

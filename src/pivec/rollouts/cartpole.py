@@ -10,10 +10,10 @@ from gymnasium.utils.seeding import np_random
 from numpy.typing import NDArray
 
 from pivec.rollouts.environment import Environment
-from pivec.rollouts.lanes import Outcome
+from pivec.rollouts.lanes import Outcome, SeededLanes
 
 
-class CartPoleLanes:
+class CartPoleLanes(SeededLanes):
     """Gymnasium's vectorised CartPole, with each episode started as CartPole-v1 starts it."""
 
     def __init__(self, environment: Environment, n: int) -> None:
@@ -49,9 +49,6 @@ class CartPoleLanes:
         self.observations, rewards, terminated, truncated, _ = self._inner.step(actions)
         self._inner.prev_done[lanes] = False
         return rewards[lanes].astype(np.float64), terminated[lanes], truncated[lanes]
-
-    def vacate(self, slot: int) -> None:
-        """Nothing is kept from one policy to the next."""
 
     def close(self) -> None:
         """Close the environments."""

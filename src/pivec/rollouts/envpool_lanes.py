@@ -1,9 +1,9 @@
-"""EnvPool in lanes: a pool for each policy, an environment for each lane.
+"""EnvPool in lanes: an environment for each lane of a policy, those of many policies in a pool.
 
-EnvPool sets seeds when environments are made: environment i of a pool with seed s has seed s + i,
-and draws all its episodes from that one stream. So a policy gets a pool of its own, with a seed
-that follows from its label; episode number e of the policy is the (e // width)-th of environment
-e % width. That does not depend on how many policies play side by side.
+EnvPool sets the seed of an environment when it is made, and draws all its episodes from that one
+stream. So a policy gets environments of its own, with seeds that follow from its label; episode
+number e of the policy is the (e // width)-th of environment e % width. That does not depend on how
+many policies play side by side, nor on which pool they share.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ from __future__ import annotations
 import contextlib
 import difflib
 import importlib
+import os
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -43,57 +45,80 @@ def check_task(name: str) -> None:
         raise UsageError(f"EnvPool has no {name!r}{hint}: use --backend gymnasium")
 
 
+@dataclass
+class _Pool:
+    """A pool, the lanes of its environments, and the policies that still play in it."""
+
+    number: int
+    pool: Any
+    lanes: NDArray[np.intp]
+    slots: set[int]
+
+
 class EnvPoolLanes:
-    """``slots`` pools of ``width`` environments, stepped side by side in EnvPool's threads.
+    """``slots`` policies of ``width`` environments each, stepped in EnvPool's threads.
 
     Spaces are Gymnasium's: EnvPool's bounds differ for some environments.
     """
 
-    def __init__(self, environment: Environment, slots: int, width: int) -> None:
+    def __init__(
+        self, environment: Environment, slots: int, width: int, threads: int | None = None
+    ) -> None:
         self.n, self._width, self._task = slots * width, width, environment.name
+        self._threads = threads or _cores()
         env = environment.make()
         self.observation_space, self.action_space = env.observation_space, env.action_space
         self.observations = spaces.first_batch(env, self.n)
         env.close()
         self._correct: Correction | None = CORRECTIONS.get(environment.name)
-        self._pools: list[Any] = [None] * slots
+        self._pools: dict[int, _Pool] = {}
+        self._made = 0
+        self._owner = np.full(self.n, -1)  # the number of the pool of each lane
+        self._number = np.zeros(self.n, dtype=np.int32)  # of the environment in its pool
         self._begun = np.zeros(self.n, dtype=bool)
 
-    def vacate(self, slot: int) -> None:
-        """Drop the pool of a policy that is done."""
-        pool, self._pools[slot] = self._pools[slot], None
-        if pool is not None:
-            pool.close()
+    def take(self, slots: list[int], seeds: NDArray[np.int64]) -> None:
+        """Make environments for policies that begin together, in one pool."""
+        lanes = (np.array(slots)[:, None] * self._width + np.arange(self._width)).ravel()
+        pool, observations = self._make(seeds.ravel())
+        self._pools[self._made] = _Pool(self._made, pool, lanes, set(slots))
+        self._owner[lanes] = self._made
+        self._number[lanes] = np.arange(len(lanes))
+        self._begun[lanes] = False
+        self._made += 1
+        self._show(lanes, observations)
 
-    def reset(self, lane: int, seed: int) -> None:
-        """Start the next episode of ``lane``; ``seed`` counts when its pool is made."""
-        slot, number = divmod(lane, self._width)
-        pool = self._pools[slot]
-        if pool is None:
-            pool, observations = self._make(seed - number)
-            self._pools[slot] = pool
-            first = slot * self._width
-            self._show(np.arange(first, first + self._width), observations)
-            self._begun[first : first + self._width] = False
+    def vacate(self, slot: int) -> None:
+        """Drop a pool when the last of its policies is done."""
+        number = int(self._owner[slot * self._width])
+        if number in self._pools:
+            self._pools[number].slots.discard(slot)
+            if not self._pools[number].slots:
+                self._pools.pop(number).pool.close()
+        self._owner[slot * self._width : (slot + 1) * self._width] = -1
+
+    def reset(self, lane: int, seed: int) -> None:  # noqa: ARG002  (set when it was made)
+        """Start the next episode of ``lane``; the first one has begun with the pool."""
         if self._begun[lane]:
-            observations, _ = pool.reset(np.array([number], dtype=np.int32))
+            pool = self._pools[int(self._owner[lane])].pool
+            observations, _ = pool.reset(self._number[lane : lane + 1])
             self._show(np.array([lane]), observations)
         self._begun[lane] = True
 
     def step(self, lanes: NDArray[np.intp], actions: NDArray[Any]) -> Outcome:
         """Step the given lanes (in ascending order)."""
-        cuts = np.searchsorted(lanes, np.arange(len(self._pools) + 1) * self._width)
-        busy = np.flatnonzero(np.diff(cuts)).tolist()
+        owners = self._owner[lanes]
         rewards = np.zeros(len(lanes))
         terminated = np.zeros(len(lanes), dtype=bool)
         truncated = np.zeros(len(lanes), dtype=bool)
+        busy = [self._pools[number] for number in np.unique(owners).tolist()]
         try:
-            for slot in busy:
-                mine = lanes[cuts[slot] : cuts[slot + 1]]
-                self._pools[slot].send(actions[mine], (mine - slot * self._width).astype(np.int32))
-            for slot in busy:
-                observations, reward, over, cut, info = self._pools[slot].recv()
-                back = info["env_id"] + slot * self._width
+            for one in busy:
+                mine = lanes if len(busy) == 1 else lanes[owners == one.number]
+                one.pool.send(actions[mine], self._number[mine])
+            for one in busy:
+                observations, reward, over, cut, info = one.pool.recv()
+                back = one.lanes[info["env_id"]]
                 rows = np.searchsorted(lanes, back)
                 self._show(back, observations)
                 rewards[rows], terminated[rows], truncated[rows] = reward, over, cut
@@ -103,17 +128,20 @@ class EnvPoolLanes:
 
     def close(self) -> None:
         """Close all pools."""
-        for slot in range(len(self._pools)):
-            self.vacate(slot)
+        for one in self._pools.values():
+            one.pool.close()
+        self._pools.clear()
 
-    def _make(self, seed: int) -> tuple[Any, Any]:
+    def _make(self, seeds: NDArray[np.int64]) -> tuple[Any, Any]:
         """Make a pool, and start an episode in all its environments."""
         envpool = import_envpool()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about its own spaces, which are not used
-            # One thread each: the pools of all policies work side by side.
             pool = envpool.make_gymnasium(
-                self._task, num_envs=self._width, seed=seed, num_threads=1
+                self._task,
+                num_envs=len(seeds),
+                env_seed=seeds.tolist(),
+                num_threads=min(self._threads, max(1, len(seeds) // 64)),
             )
             observations, _ = pool.reset()
         return pool, observations
@@ -126,3 +154,7 @@ class EnvPoolLanes:
         else:
             for row, lane in enumerate(lanes.tolist()):
                 spaces.assign(self.observations, lane, spaces.pick(observations, row))
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -32,6 +32,10 @@ class Lanes(Protocol):
         """Start an episode in ``lane``."""
         ...
 
+    def take(self, slots: list[int], seeds: NDArray[np.int64]) -> None:
+        """Policies take these slots; ``seeds`` (slots, width) are those of their first episodes."""
+        ...
+
     def vacate(self, slot: int) -> None:
         """Forget the policy that played in ``slot``; another may take its lanes."""
         ...
@@ -48,7 +52,17 @@ class Lanes(Protocol):
         ...
 
 
-class SteppedLanes:
+class SeededLanes:
+    """Lanes in which an episode follows from its own seed: they need not know who plays."""
+
+    def take(self, slots: list[int], seeds: NDArray[np.int64]) -> None:
+        """Nothing is to be done."""
+
+    def vacate(self, slot: int) -> None:
+        """Nothing is kept from one policy to the next."""
+
+
+class SteppedLanes(SeededLanes):
     """Any Gymnasium environment, stepped one after another."""
 
     def __init__(self, environment: Environment, n: int) -> None:
@@ -88,9 +102,6 @@ class SteppedLanes:
             except Exception as error:
                 raise failure(self.name, f"step({moves[lane]!r})", error, lane) from error
         return rewards, terminated, truncated
-
-    def vacate(self, slot: int) -> None:
-        """Nothing is kept from one policy to the next."""
 
     def close(self) -> None:
         """Close the environments."""

@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from pivec.rollouts import spaces
 from pivec.rollouts.environment import Environment
-from pivec.rollouts.lanes import Outcome
+from pivec.rollouts.lanes import Outcome, SeededLanes
 
 _DT, _MAX_SPEED, _MAX_TORQUE = 0.05, 8, 2.0
 _START = np.array([np.pi, 1.0])  # the farthest angle and speed of a first state
 
 
-class PendulumLanes:
+class PendulumLanes(SeededLanes):
     """``n`` pendulums. States are those of Pendulum-v1 bit for bit, rewards to float32's last bit.
 
     Examples
@@ -68,9 +68,6 @@ class PendulumLanes:
         self._steps[lanes] += 1
         self._show(lanes)
         return -costs, np.zeros(len(lanes), dtype=bool), self._steps[lanes] >= self._limit
-
-    def vacate(self, slot: int) -> None:
-        """Nothing is kept from one policy to the next."""
 
     def close(self) -> None:
         """Nothing is held."""

@@ -63,7 +63,7 @@ def play_here(
             shape = layout(
                 environment, settings.backend, settings.episodes, len(group), settings.n_envs
             )
-            lanes = make_lanes(environment, settings.backend, shape)
+            lanes = make_lanes(environment, settings.backend, shape, settings.threads)
             try:
                 table = Table(lanes, shape, group[0][1].policy, settings, progress, seconds)
                 yield from table.run(group)

@@ -15,6 +15,7 @@ import sys
 import time
 import traceback
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
@@ -39,6 +40,8 @@ def play_in_processes(
 ) -> Iterator[PlayedPolicy]:
     """Play policies that know the spaces in ``jobs`` processes; yield each when it is done."""
     jobs = min(jobs, len(policies))
+    if settings.threads is None:
+        settings = replace(settings, threads=max(1, (os.cpu_count() or 1) // jobs))
     # Dealt like cards: policies that lie together, as checkpoints of a run do, play equally long.
     shares = [_pickled(environment, policies[first::jobs], settings) for first in range(jobs)]
     context = multiprocessing.get_context("spawn")

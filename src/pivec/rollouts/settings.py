@@ -35,6 +35,8 @@ class PlaySettings:
         ``gymnasium`` or ``envpool``.
     max_states : int or None
         Thin a policy's episodes to at most that many states; see `pivec.rollouts.episodes`.
+    threads : int or None
+        Threads of EnvPool; all cores if None. A matter of speed.
     """
 
     episodes: int = 100
@@ -46,3 +48,4 @@ class PlaySettings:
     max_steps: int | None = None
     backend: str = "gymnasium"
     max_states: int | None = None
+    threads: int | None = None

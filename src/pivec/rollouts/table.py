@@ -92,20 +92,20 @@ class Table:
         queue = deque(group)
         time = 0
         start = perf_counter()
-        for slot in range(len(self.slots)):
-            self._seat(slot, queue, time)
+        self._seat(range(len(self.slots)), queue, time)
         active = self._refresh()
         while len(active):
             self.states[time] = self.rows
             actions = self._act(active, time)
             ended, outcome = self._step(active, actions)
+            free = []
             for lane, terminated, truncated in zip(ended, *outcome, strict=True):
-                slot = lane // self.width
                 self._finish(lane, time, bool(terminated), bool(truncated))
                 finished = self._next(lane, time)
                 if finished is not None:
                     yield finished
-                    self._seat(slot, queue, time + 1)
+                    free.append(lane // self.width)
+            self._seat(free, queue, time + 1)
             if len(ended):
                 active = self._refresh()
             time += 1
@@ -188,18 +188,27 @@ class Table:
             return None
         return PlayedPolicy(slot.index, slot.named, slot.episodes.all(), slot.episodes.every)
 
-    def _seat(self, slot: int, queue: deque[tuple[int, NamedPolicy]], time: int) -> None:
-        """Give the slot to the next policy in the queue, if there is one."""
-        self.slots[slot] = None
-        self.lanes.vacate(slot)
-        if not queue:
-            self.answers.vacate(slot)
+    def _seat(self, slots: Sequence[int], queue: deque[tuple[int, NamedPolicy]], time: int) -> None:
+        """Give free slots to the next policies in the queue, as long as there are some."""
+        taken: dict[int, _Slot] = {}
+        for slot in slots:
+            self.slots[slot] = None
+            self.lanes.vacate(slot)
+            if not queue:
+                self.answers.vacate(slot)
+                continue
+            index, named = queue.popleft()
+            taken[slot] = self.slots[slot] = _Slot(index, named, self.settings, self.width)
+            self.answers.put(slot, named.policy)
+        if not taken:
             return
-        index, named = queue.popleft()
-        self.slots[slot] = _Slot(index, named, self.settings, self.width)
-        self.answers.put(slot, named.policy)
-        for number in range(min(self.width, self.settings.episodes)):
-            self._start(slot * self.width + number, number, time)
+        start = perf_counter()
+        seeds = np.stack([policy.seeds[: self.width] for policy in taken.values()])
+        self.lanes.take(list(taken), seeds)
+        self.seconds.environments += perf_counter() - start
+        for slot in taken:
+            for number in range(self.width):
+                self._start(slot * self.width + number, number, time)
 
     def _start(self, lane: int, number: int, time: int) -> None:
         slot = self._slot(lane)
