@@ -32,7 +32,9 @@ def test_the_whole_pipeline_needs_no_torch():
 from importlib.machinery import PathFinder
 hidden = ('torch', 'stable_baselines3', 'envpool', 'minari', 'ray', 'onnxruntime', 'pandas')
 find = PathFinder.find_spec
-PathFinder.find_spec = lambda name, *rest: None if name.split('.')[0] in hidden else find(name, *rest)
+def find_others(name, *rest):
+    return None if name.split('.')[0] in hidden else find(name, *rest)
+PathFinder.find_spec = find_others
 import pivec, tempfile
 result = pivec.compare('CartPole-v1', 'random:3', tempfile.mkdtemp(), episodes=3,
                        parameters={'n_components': 4})

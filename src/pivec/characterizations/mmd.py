@@ -19,9 +19,8 @@ from pivec.characterizations.views import (
     draw_rows,
     restored_view,
 )
+from pivec.engines.workers import run_tasks, single_threaded_blas
 from pivec.errors import UsageError
-from pivec.mixtures.numpy_kernel import single_threaded_blas
-from pivec.mixtures.workers import run_tasks
 from pivec.states.visited import VisitedStates
 
 # Rows at a time: 1024 × 512 float32 phases are 2 MB.

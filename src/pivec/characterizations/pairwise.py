@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from pivec.engines.workers import run_tasks, single_threaded_blas
 from pivec.errors import UsageError
-from pivec.mixtures.numpy_kernel import single_threaded_blas
-from pivec.mixtures.workers import run_tasks
 
 # Rows of a tile: 1024 × 1024 float64 results are 8 MB, and the product runs at full speed. Fewer
 # rows are cut smaller, so that there is work for all cores and a mirrored half to leave out.

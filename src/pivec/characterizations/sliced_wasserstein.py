@@ -12,9 +12,8 @@ from pivec.characterizations.base import Characterization
 from pivec.characterizations.descriptions import Descriptions
 from pivec.characterizations.pairwise import squared_euclidean, total_variation
 from pivec.characterizations.views import Of, View, center_and_scale, check_of, restored_view
+from pivec.engines.workers import run_tasks, single_threaded_blas
 from pivec.errors import UsageError
-from pivec.mixtures.numpy_kernel import single_threaded_blas
-from pivec.mixtures.workers import run_tasks
 from pivec.states.visited import VisitedStates
 
 # Projected values at a time: 2²³ float32 are 32 MB, however many states a policy has.

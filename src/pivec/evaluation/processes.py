@@ -2,30 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import pickle
 import queue
 import signal
-import subprocess
-import sys
-import threading
 
+from pivec.engines.children import Children, preamble
 from pivec.errors import PivecError, UsageError
 from pivec.evaluation.unit import Task
-
-# The parent's way to find modules comes first, then the cores to stay on: libraries count the
-# cores when they are loaded.
-_CHILD = """
-import os, pickle, sys
-path, cores = pickle.load(sys.stdin.buffer)
-sys.path[:] = path
-if cores:
-    os.sched_setaffinity(0, cores)
-from pivec.evaluation.unit import answer
-answer(sys.stdin.buffer)
-"""
 
 
 class UnitFailed(Exception):
@@ -36,31 +21,17 @@ class UnitFailed(Exception):
         self.expected = expected
 
 
-class Processes:
+class Processes(Children):
     """Runs units in processes of their own, at most ``jobs`` side by side; a context manager.
 
     Where the system allows, each job stays on its own share of the cores.
     """
 
     def __init__(self, jobs: int) -> None:
+        super().__init__("pivec.evaluation.unit:answer")
         self._shares: queue.SimpleQueue[list[int]] = queue.SimpleQueue()
         for share in shares_of_cores(jobs):
             self._shares.put(share)
-        self._running: set[subprocess.Popen[bytes]] = set()
-        self._lock = threading.Lock()
-        self._closed = False
-
-    def __enter__(self) -> Processes:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """End what still runs: after an interruption nobody waits for it."""
-        with self._lock:
-            self._closed = True
-            running = list(self._running)
-        for process in running:
-            with contextlib.suppress(OSError):
-                process.kill()
 
     def run(self, task: Task) -> None:
         """Run one unit, which leaves its file; `UnitFailed` if it does not."""
@@ -72,26 +43,18 @@ class Processes:
             raise _not_importable(task)
         share = self._shares.get()
         try:
-            self._ask(pickle.dumps((sys.path, share)) + request)
+            self._ask(preamble(share) + request)
         finally:
             self._shares.put(share)
 
     def _ask(self, request: bytes) -> None:
-        with self._lock:
-            if self._closed:
-                raise UnitFailed("was not started", expected=False)
-            process = subprocess.Popen(  # noqa: S603  (this Python, and the lines above)
-                [sys.executable, "-c", _CHILD],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-            )
-            self._running.add(process)
+        process = self.start()
+        if process is None:
+            raise UnitFailed("was not started", expected=False)
         try:
             out, err = process.communicate(request)
         finally:
-            with self._lock:
-                self._running.discard(process)
+            self.forget(process)
         message = _reply(out)
         if message is None:
             raise UnitFailed(_ended(process.returncode, err), expected=False)

@@ -5,13 +5,13 @@ The way of the data: a `StateSource` gives blocks of states; `accumulate` turns 
 `policy_statistics` with `map_offsets` is MAP adaptation of the means.
 """
 
+from pivec.engines.workers import threads
 from pivec.mixtures.accumulate import accumulate, accumulate_segments, engine_name
 from pivec.mixtures.adapt import EpisodeMoments, PolicyStatistics, map_offsets, policy_statistics
 from pivec.mixtures.fit import FitResult, fit_mixture
 from pivec.mixtures.mixture import Mixture
 from pivec.mixtures.source import ArraySource, StateSource
 from pivec.mixtures.statistics import Statistics
-from pivec.mixtures.workers import threads
 
 __all__ = [
     "ArraySource",

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pivec.engines.workers import run_tasks
 from pivec.mixtures.checks import FAR, refuse_not_finite
 from pivec.mixtures.fold import Fold
 from pivec.mixtures.mixture import Mixture
@@ -19,7 +20,6 @@ from pivec.mixtures.numba_sums import fold, sum_chunk, sum_moments, sum_segments
 from pivec.mixtures.numba_tiles import TILE, Packed
 from pivec.mixtures.source import StateSource
 from pivec.mixtures.statistics import Statistics
-from pivec.mixtures.workers import run_tasks
 
 name = "numba"
 

@@ -6,20 +6,18 @@ one matrix product. That form cancels as (μ/σ)²: harmless in float64, ruinous
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import cache
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pivec.engines.workers import run_tasks, single_threaded_blas
 from pivec.mixtures.checks import FAR, check_finite
 from pivec.mixtures.fold import Fold
 from pivec.mixtures.mixture import Mixture
 from pivec.mixtures.source import StateSource
 from pivec.mixtures.statistics import Statistics
-from pivec.mixtures.workers import run_tasks
 
 name = "numpy"
 
@@ -37,27 +35,6 @@ def hold(source: StateSource) -> None:
 def take(block: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[Any]:
     """Give a copy of some rows of a block."""
     return np.ascontiguousarray(block[rows])
-
-
-@cache
-def _blas() -> Any:
-    """Give the controller of BLAS threads, or None where threadpoolctl is missing."""
-    try:
-        from threadpoolctl import ThreadpoolController
-    except ImportError:
-        return None
-    return ThreadpoolController()
-
-
-@contextmanager
-def single_threaded_blas() -> Iterator[None]:
-    """One BLAS thread a worker: BLAS's own threads inside small products only wait."""
-    controller = _blas()
-    if controller is None:
-        yield
-    else:
-        with controller.limit(limits=1, user_api="blas"):
-            yield
 
 
 def coefficients(mixture: Mixture) -> tuple[Array, Array]:

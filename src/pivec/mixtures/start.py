@@ -11,9 +11,9 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from pivec.engines.workers import single_threaded_blas
 from pivec.mixtures.em import maximise
 from pivec.mixtures.mixture import Mixture
-from pivec.mixtures.numpy_kernel import single_threaded_blas
 from pivec.mixtures.source import Floats
 from pivec.mixtures.statistics import Statistics
 

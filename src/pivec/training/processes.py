@@ -12,80 +12,48 @@ import os
 import pickle
 import signal
 import subprocess
-import sys
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pivec.errors
+from pivec.engines.children import Children, preamble
 from pivec.errors import PivecError, UsageError
 from pivec.training.child import Task
 from pivec.training.runs import STATE
 
 LOG = "log.txt"
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
-# The parent's way to find modules comes first.
-_CHILD = """
-import pickle, sys
-sys.path[:] = pickle.load(sys.stdin.buffer)
-from pivec.training.child import work
-work(sys.stdin.buffer)
-"""
 
 Listener = Callable[[dict[str, Any]], None]
 
 
-class Processes:
+class Processes(Children):
     """Runs tasks in processes of their own; a context manager that ends what still runs."""
 
     def __init__(self) -> None:
-        self._running: set[subprocess.Popen[bytes]] = set()
-        self._lock = threading.Lock()
-        self._closed = False
-
-    def __enter__(self) -> Processes:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._closed = True
-            running = list(self._running)
-        for process in running:
-            with contextlib.suppress(OSError):
-                process.kill()
+        super().__init__("pivec.training.child:work")
 
     def run(self, task: Task, listen: Listener) -> None:
         """Run one task to its end; ``listen`` hears of its progress, in this thread."""
-        request = pickle.dumps(sys.path) + pickled(task)
+        request = preamble() + pickled(task)
         log = task.folder / STATE / LOG
         with open(log, "ab") as errors:
-            process = self._start(errors)
+            process = self.start(
+                errors=errors, environment={**os.environ, **dict.fromkeys(_THREADS, "1")}
+            )
+            if process is None:
+                raise PivecError("training was stopped")
             try:
                 self._talk(process, request, listen, task.folder.name, log)
             finally:
-                with self._lock:
-                    self._running.discard(process)
+                self.forget(process)
                 process.kill()
                 process.wait()
                 for pipe in (process.stdin, process.stdout):
                     if pipe is not None:
                         with contextlib.suppress(OSError):
                             pipe.close()
-
-    def _start(self, errors: Any) -> subprocess.Popen[bytes]:
-        with self._lock:
-            if self._closed:
-                raise PivecError("training was stopped")
-            process = subprocess.Popen(  # noqa: S603  (this Python, and the lines above)
-                [sys.executable, "-c", _CHILD],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                env={**os.environ, **dict.fromkeys(_THREADS, "1")},
-            )
-            self._running.add(process)
-        return process
 
     def _talk(
         self,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pivec.characterizations.networks import batched_mlp as mlp
 from pivec.characterizations.networks.training import one_thread_each
-from pivec.mixtures.workers import run_tasks
+from pivec.engines.workers import run_tasks
 from pivec.progress import Progress
 
 # Networks that are trained together stay near the processor: their weights, gradients, the two

@@ -21,7 +21,7 @@ import torch
 from numpy.typing import NDArray
 
 from pivec.characterizations.networks.training import Adam, one_thread_each, uniform
-from pivec.mixtures.workers import run_tasks
+from pivec.engines.workers import run_tasks
 from pivec.progress import Progress
 
 _TOGETHER = 64  # sequences that are encoded together

@@ -8,6 +8,8 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cache
+from typing import Any
 
 from pivec.errors import UsageError
 
@@ -75,3 +77,24 @@ def run_tasks(work: Callable[[int], None], n_tasks: int) -> None:
             thread.join()
     if failures:
         raise failures[0]
+
+
+@cache
+def _blas() -> Any:
+    """Give the controller of BLAS threads, or None where threadpoolctl is missing."""
+    try:
+        from threadpoolctl import ThreadpoolController
+    except ImportError:
+        return None
+    return ThreadpoolController()
+
+
+@contextmanager
+def single_threaded_blas() -> Iterator[None]:
+    """One BLAS thread a worker: BLAS's own threads inside small products only wait."""
+    controller = _blas()
+    if controller is None:
+        yield
+    else:
+        with controller.limit(limits=1, user_api="blas"):
+            yield

@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
+from pivec.engines.workers import n_threads, run_tasks, threads
 from pivec.errors import UsageError
-from pivec.mixtures.workers import n_threads, run_tasks, threads
 
 
 @pytest.mark.parametrize("n", [1, 2, 5])

@@ -1,0 +1,5 @@
+"""Where the work runs: the threads of this process, and processes beside it.
+
+workers.py    one thread a core for numbered tasks, and one BLAS thread in each
+children.py   processes that end with their parent
+"""

@@ -1,0 +1,77 @@
+"""Processes that end with their parent: started under a lock, killed when nobody waits for them."""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+# The parent's way to find modules comes first, then the cores to stay on (libraries count them
+# when they are loaded); the entry then reads its own request.
+_CHILD = """
+import importlib, os, pickle, sys
+path, cores = pickle.load(sys.stdin.buffer)
+sys.path[:] = path
+if cores:
+    os.sched_setaffinity(0, cores)
+getattr(importlib.import_module({module!r}), {function!r})(sys.stdin.buffer)
+"""
+
+
+class Children:
+    """Starts Python processes; a context manager that kills what still runs when it is left.
+
+    Parameters
+    ----------
+    entry : str
+        ``module:function`` that a child calls with its standard input, which holds the request.
+    """
+
+    def __init__(self, entry: str) -> None:
+        module, _, function = entry.partition(":")
+        self._code = _CHILD.format(module=module, function=function)
+        self._running: set[subprocess.Popen[bytes]] = set()
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._closed = True
+            running = list(self._running)
+        for process in running:
+            with contextlib.suppress(OSError):
+                process.kill()
+
+    def start(
+        self, *, errors: Any = subprocess.PIPE, environment: Mapping[str, str] | None = None
+    ) -> subprocess.Popen[bytes] | None:
+        """Start a child, its request still to be sent; None after the end."""
+        with self._lock:
+            if self._closed:
+                return None
+            process = subprocess.Popen(  # noqa: S603  (this Python, and the lines above)
+                [sys.executable, "-c", self._code],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                env=environment,
+            )
+            self._running.add(process)
+        return process
+
+    def forget(self, process: subprocess.Popen[bytes]) -> None:
+        """Stop watching a child that has ended."""
+        with self._lock:
+            self._running.discard(process)
+
+
+def preamble(cores: Sequence[int] = ()) -> bytes:
+    """Return what a child reads before its request; without cores it may use all of them."""
+    return pickle.dumps((sys.path, list(cores)))
