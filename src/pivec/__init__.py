@@ -11,6 +11,8 @@ distances          how far apart two descriptions are
 evaluation         how good a characterization is
 maps               policies in the plane
 report             tables, figures, the page
+training           making policies
+engines            where the work runs: threads, processes
 comparison         all of it in one go: `compare`
 
 Everything below is imported when it is first used, so that ``import pivec`` is instant.
