@@ -87,7 +87,7 @@ def layout(
         width = min(episodes, ENVPOOL_LANES)
         return Layout(max(1, min(policies, (n_envs or 2048) // width)), width)
     vectorised = _is_vectorised(environment)
-    lanes = n_envs or (2048 if vectorised else 64)
+    lanes = n_envs or (2048 if vectorised else 128)
     # Networks answer in tiles of 16 rows: lanes beside a full tile would cost a whole one.
     width = min(episodes, 128 if vectorised else 16, lanes)
     if width > 16:
