@@ -20,7 +20,7 @@ import numpy as np
 from measure import in_process, serve, table, write_section
 
 DATA = Path(__file__).parent / "data" / "cartpole_controllers.npz"
-POLICIES, EPISODES, EVERY = 100, 50, 10
+POLICIES, EPISODES, EVERY = 100, 20, 10
 ENCODED_EVERY, ENCODED_EPISODES = 5, 16
 BATCH, EPOCHS, CLIP = 128, 30, 10.0
 FAST = {"epochs": 6, "learning_rate": 5e-3}

@@ -158,9 +158,7 @@ class Discriminator(Characterization):
                 np.stack(start), states, batches, others.states, how
             )
 
-        train.run_groups(
-            work, len(groups), len(data), [len(group) for group in groups], self.progress
-        )
+        train.run_groups(work, [len(group) for group in groups], self.progress)
         arrays: dict[str, NDArray[Any]] = pack("states", kept)
         arrays |= {"weights": weights, "keys": np.array(keys, dtype=np.uint64)}
         return None, None, arrays

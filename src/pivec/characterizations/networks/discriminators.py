@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -153,12 +152,16 @@ def mean_inverse_ratios(
     return result
 
 
-def run_groups(work: Any, n_groups: int, total: int, sizes: Sequence[int], show: bool) -> None:
-    """Call ``work`` for every group on all cores, each with one thread of its own."""
-    with Progress("discriminators", total, unit="policies", show=show) as bar, one_thread_each():
+def run_groups(work: Callable[[int], None], sizes: Sequence[int], show: bool) -> None:
+    """Call ``work`` with the number of every group on all cores, each with one thread of its own.
 
-        def counted(group: int) -> None:
-            work(group)
-            bar.advance(sizes[group])
+    ``sizes`` are the policies in each group.
+    """
+    bar = Progress("discriminators", sum(sizes), unit="policies", show=show)
 
-        run_tasks(counted, n_groups)
+    def counted(group: int) -> None:
+        work(group)
+        bar.advance(sizes[group])
+
+    with bar, one_thread_each():
+        run_tasks(counted, len(sizes))
