@@ -193,3 +193,10 @@ def test_wrong_arguments_of_an_environment():
 def test_a_network_of_another_environment_is_refused(rng):
     with pytest.raises(UsageError, match="acro"):
         pivec.collect("Acrobot-v1", {"acro": network(rng)}, episodes=1)
+
+
+def test_a_function_sees_composite_observations():
+    def still(observations):
+        return np.zeros((len(observations["mode"]), 2), np.float32)
+
+    assert pivec.collect(Composite, {"still": still}, episodes=2).returns.tolist() == [0.0, 0.0]

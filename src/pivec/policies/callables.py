@@ -69,9 +69,10 @@ class CallablePolicy:
             actions = np.asarray(result)
         except ValueError as error:
             raise UsageError(f"{self.name} gave actions of different shapes ({error}).") from error
-        if actions.ndim == 0 or len(actions) != len(observations):
+        expected = _count(observations)
+        if actions.ndim == 0 or len(actions) != expected:
             raise UsageError(
-                f"{self.name} must give one action for each of {len(observations)} observations, "
+                f"{self.name} must give one action for each of {expected} observations, "
                 f"but gave an array of shape {actions.shape}."
             )
         return actions
@@ -83,6 +84,14 @@ class CallablePolicy:
     ) -> CallablePolicy:
         """Itself: what a function expects cannot be checked beforehand."""
         return self
+
+
+def _count(observations: Any) -> int:
+    """Rows of a batch, which is an array or, of composite observations, a dict or tuple of them."""
+    while isinstance(observations, dict | tuple):
+        parts = observations.values() if isinstance(observations, dict) else observations
+        observations = next(iter(parts))
+    return len(observations)
 
 
 def as_policy(thing: Any, name: str = "") -> Policy:

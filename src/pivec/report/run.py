@@ -15,7 +15,17 @@ from typing import Any
 from pivec.atomic import atomic_write
 
 RUN = "run.json"
-_PACKAGES = ("pivec", "numpy", "gymnasium", "scikit-learn", "openTSNE", "pyarrow", "numba")
+_PACKAGES = (
+    "pivec",
+    "numpy",
+    "gymnasium",
+    "scikit-learn",
+    "openTSNE",
+    "pyarrow",
+    "numba",
+    "envpool",
+    "torch",
+)
 
 
 @dataclass
