@@ -27,6 +27,7 @@ demo: $(VENV)/.core  ## Install the core, compare the policies that ship with it
 	$(BIN)/pivec demo --out pivec-demo
 
 test: check  ## Install everything, check the code, run the tests
+	$(BIN)/python -m pytest -q --doctest-modules src
 	$(BIN)/python -m pytest -q -m "not slow"
 
 test-slow: $(VENV)/.dev  ## Run the tests that take long
