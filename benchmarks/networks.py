@@ -152,7 +152,8 @@ def discriminators() -> str:
     title = (
         f"Discriminators of {POLICIES} policies, {data.n_states:,} states (3 x 256 units, batches "
         f"of 2 x 128). The loop is measured on every tenth policy and counted tenfold; the two "
-        "loops differ in their seed, so the second row's correlations are the noise:"
+        "loops differ in their seed, so the second row's correlations are the noise. The last row "
+        "trains less: where its correlations fall below the noise, it is no substitute:"
     )
     return f"{title}\n\n{table(head, rows)}"
 
