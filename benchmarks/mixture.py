@@ -24,7 +24,7 @@ import mixture_report
 from measure import alternately, in_process, mark_memory, serve, write_section
 
 COMPONENTS = mixture_data.COMPONENTS
-PEER_SEEDS = 2  # a fit of scikit-learn takes minutes
+PEER_SEEDS = 1  # a fit of scikit-learn takes minutes
 KEPT = mixture_data.DATA / "mixture_results.json"
 
 
