@@ -176,7 +176,7 @@ def table(names: list[str]) -> list[str]:
             share = f"{r['answers']:.1%}" if "answers" in r else ""
             few = "" if n == POLICIES else f" ({n} x {episodes} episodes)"
             lines.append(
-                f"| {name} | {backend}, {jobs}{few} | {speed:,.0f} | {speed / slow:.0f} | "
+                f"| {name} | {backend}, {jobs}{few} | {speed:,.0f} | {speed / slow:.1f} | "
                 f"{TARGETS[name]} | {share} | {r['peak_mb']:.0f} MB |"
             )
             print(lines[-1], flush=True)

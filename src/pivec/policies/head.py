@@ -8,6 +8,7 @@ numbers that differ between networks of one architecture (deviations, boxes, eps
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -60,7 +61,7 @@ class Options:
 
 
 @dataclass(frozen=True, eq=False)
-class Head:
+class Head(ABC):
     """What `pivec.policies.heads.make_head` gives; each kind fills in the rest.
 
     Parameters
@@ -81,7 +82,7 @@ class Head:
     low: Float | None = None
     high: Float | None = None
 
-    def check(self) -> None:
+    def check(self) -> None:  # noqa: B027  (most kinds accept everything)
         """Refuse settings that make no sense."""
 
     @property
@@ -107,17 +108,17 @@ class Head:
         """Arrays that differ from network to network, of one axis each."""
         return ()
 
+    @abstractmethod
     def choose(self, outputs: Float, noise: Float | None, parameters: Parameters) -> NDArray[Any]:
         """Actions for outputs, which may be overwritten; the mode if there is no noise."""
-        raise NotImplementedError
 
+    @abstractmethod
     def distribution(self, outputs: Float) -> Distribution:
         """Probabilities, or means and deviations before clipping or squashing, of (n, ...)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def bind(self, space: gymnasium.Space[Any]) -> Self:
         """Check that actions fit ``space``; take the box from it where that is missing."""
-        raise NotImplementedError
 
 
 def misfit(what: str, space: Any) -> UsageError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,7 +20,7 @@ Run = Callable[[NDArray[np.float32]], Any]
 
 
 @dataclass(frozen=True)
-class Encoder:
+class Encoder(ABC):
     """A network in a file: a batch of observations in as float32, rows of numbers out.
 
     Attributes
@@ -43,9 +44,9 @@ class Encoder:
             ) from error
         return cls(path, hashlib.sha256(content).hexdigest()[:16])
 
+    @abstractmethod
     def load(self) -> Run:
         """Load the file; the function answers one batch."""
-        raise NotImplementedError
 
     @cached_property
     def _run(self) -> Run:
