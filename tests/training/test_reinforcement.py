@@ -89,22 +89,39 @@ def test_checkpoints_from_the_untrained_to_the_last(tmp_path, algorithm):
     assert not (folder.state / "learner.state").exists()
 
 
-def test_a_stopped_run_goes_on_from_its_last_checkpoint(tmp_path):
+@pytest.mark.parametrize("algorithm", ["ppo", "a2c"])
+@pytest.mark.parametrize("until", [192, 256])
+def test_a_stopped_run_gives_the_policies_of_an_undisturbed_one(tmp_path, algorithm, until):
+    whole, _ = run(tmp_path / "whole", algorithm)
     with pytest.raises(Killed):
-        run(tmp_path, until=192)
-    folder = RunFolder(tmp_path / "ppo-0", {})
-    state = read_state(folder.state / "learner.state")
-    assert state["step"] == 192
-    before = load_policies(folder.path / "step_192.safetensors")[0].policy
-    weights = state["policy"]["mlp_extractor.policy_net.0.weight"].numpy().T
-    np.testing.assert_array_equal(weights, before.layers[0][0])
-    folder, reports = run(tmp_path)
-    assert reports[0][:2] == (192, 192)
+        run(tmp_path / "cut", algorithm, until=until)
+    state = read_state(tmp_path / "cut" / f"{algorithm}-0" / "state" / "learner.state")
+    assert state["step"] == until
+    np.random.default_rng().random()
+    torch.rand(3)  # whatever happens to global numbers in between
+    cut, reports = run(tmp_path / "cut", algorithm)
+    assert reports[0][:2] == (until, until)
     assert reports[0][2] is not None  # the return is remembered too
-    assert steps_of(folder) == [0, 64, 128, 192, 256, 320]
-    again = load_policies(folder.path / "step_192.safetensors")[0].policy
-    assert again.fingerprint == before.fingerprint
-    assert folder.finished().steps == 320
+    theirs, ours = load_policies(whole.path), load_policies(cut.path)
+    assert [each.info.step for each in ours] == [0, 64, 128, 192, 256, 320]
+    assert [each.policy.fingerprint for each in ours] == [
+        each.policy.fingerprint for each in theirs
+    ]
+    assert [each.info.metadata["return"] for each in ours] == [
+        each.info.metadata["return"] for each in theirs
+    ]
+    assert cut.finished().mean_return == whole.finished().mean_return
+
+
+def test_runs_longer_than_their_parts_go_on_from_a_part(tmp_path):
+    settings = {"steps": 64 * 60}  # 60 updates, a part every third
+    whole, _ = run(tmp_path / "whole", **settings)
+    with pytest.raises(Killed):
+        run(tmp_path / "cut", until=64 * 31, **settings)
+    cut, reports = run(tmp_path / "cut", **settings)
+    assert reports[0][0] == 64 * 30
+    last = [load_policies(each.path)[-1].policy.fingerprint for each in (whole, cut)]
+    assert last[0] == last[1]
 
 
 def test_schedules_go_on_where_they_were(tmp_path):

@@ -7,6 +7,7 @@ processes.py        starting a run's process, hearing from it, ending it
 child.py            what happens in that process
 checkpoints.py      when a policy is kept, and what is written beside its weights
 reinforcement.py    PPO and A2C, by Stable-Baselines3
+lanes_env.py        lanes of environments as Stable-Baselines3 wants them
 evolution.py        generations of a population, replayed from a ledger after a stop
 cmaes.py            generations proposed by pycma, of networks of a fixed shape
 neat_search.py      generations proposed by neat-python, of networks that grow

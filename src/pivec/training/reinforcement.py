@@ -1,14 +1,14 @@
 """PPO and A2C, by Stable-Baselines3: one run, with checkpoints and a state to go on from.
 
 Stable-Baselines3 seeds the global generators, so this runs in a process of its own (`processes`).
-A run that was stopped goes on with its networks, its optimizer and its place in the schedules, in
-environments that are reset and with random numbers seeded anew: the distribution of what comes out
-is that of an undisturbed run, the numbers are not.
+A run is cut into parts. Each begins with environments that are reset, and with random numbers that
+follow from the run's seed and the step, whether the run was stopped there or not: so a run that was
+stopped goes on from its last part and gives the same policies as one that was not. The price is one
+episode cut short in each environment for each part.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,13 +21,13 @@ from pivec.policies.network import NetworkPolicy
 from pivec.policies.saved import save_policy
 from pivec.policies.sb3 import convert_sb3
 from pivec.rollouts.environment import Environment
-from pivec.training.checkpoints import Maker, due_after, wanted
+from pivec.training.checkpoints import Maker, due_after, spread, wanted
 from pivec.training.runs import Report, RunFolder
 
 STATE_FILE = "learner.state"  # no extension of a policy file: loaders leave it alone
-STATE_SECONDS = 60.0  # beside checkpoints, so that long gaps between them cost little after a stop
+PARTS = 20  # of a run; one that was stopped goes on from the last of them
 # Settings that are ours and not arguments of Stable-Baselines3.
-OURS = ("steps", "n_envs", "decay", "hidden")
+OURS = ("steps", "n_envs", "decay", "hidden", "backend")
 
 
 def linear_decay(value: float) -> Callable[[float], float]:
@@ -70,16 +70,17 @@ def learn(
     from stable_baselines3 import A2C, PPO
     from stable_baselines3.common.callbacks import BaseCallback
 
+    from pivec.training.lanes_env import LanesVecEnv
+
     torch.set_num_threads(1)  # the networks are small: more threads only wait for each other
     earlier = read_state(folder.state / STATE_FILE)
     begun = 0 if earlier is None else int(earlier["step"])
-    seed = maker.seed if earlier is None else _seed_after(maker.seed, begun)
-    environments = _environments(environment, values["n_envs"], seed)
+    environments = LanesVecEnv(environment, values["n_envs"], values["backend"])
     hidden = list(values["hidden"])
     model = {"ppo": PPO, "a2c": A2C}[maker.algorithm](
         "MlpPolicy",
         environments,
-        seed=seed,
+        seed=maker.seed,
         device="cpu",
         policy_kwargs={
             "activation_fn": torch.nn.Tanh,
@@ -87,37 +88,36 @@ def learn(
         },
         **schedules(values),
     )
-    if earlier is not None:
-        _restore(model, earlier)
     batch = values["n_envs"] * values["n_steps"]
     total = values["steps"]
     ends = [batch * i for i in range(-(-total // batch) + 1)]
     due = [step for step in due_after(ends, wanted(checkpoints, ends[-1])) if step >= begun]
-    returns: list[float] = [] if earlier is None else [float(each) for each in earlier["returns"]]
+    parts = set(due_after(ends, spread(ends[-1], PARTS + 1)))
 
     def recent() -> float | None:
-        latest = [each["r"] for each in model.ep_info_buffer or []] or returns
+        latest = [each["r"] for each in model.ep_info_buffer or []]
         return float(np.mean(latest)) if latest else None
 
     class Keep(BaseCallback):  # type: ignore[misc]  # the library has no types here
         """Keeps the policy between updates, when it is as it will act."""
 
         def _on_training_start(self) -> None:
-            self.saved = time.monotonic()
+            if earlier is not None:
+                _restore(model, earlier)
 
         def _on_rollout_start(self) -> None:
-            step = self.num_timesteps
-            kept = bool(due) and step >= due[0]
-            if kept:
+            step = model.num_timesteps
+            if due and step >= due[0]:
                 due.pop(0)
                 self.keep(step)
-            if kept or time.monotonic() - self.saved > STATE_SECONDS:
-                self.save(step)
+            if step in parts:
+                write_state(folder.state / STATE_FILE, model, step)
+                _renew(model, _seed_at(maker.seed, step))
             report(min(step, total), step, recent())
 
         def keep(self, step: int) -> None:
             path = folder.path / f"step_{step}.safetensors"
-            policy = convert_sb3(self.model)
+            policy = convert_sb3(model)
             if not isinstance(policy, NetworkPolicy):
                 raise UsageError(
                     f"{environment.name} shows images, but only policies of vectors are trained: "
@@ -125,18 +125,14 @@ def learn(
                 )
             save_policy(policy, path, maker.about(step, recent()))
 
-        def save(self, step: int) -> None:
-            write_state(folder.state / STATE_FILE, model, step)
-            self.saved = time.monotonic()
-
         def _on_step(self) -> bool:
             return True
 
     callback = Keep()
     try:
+        model.num_timesteps = begun
         if begun < total:
             model.learn(total - begun, callback=callback, reset_num_timesteps=False)
-        callback.model, callback.num_timesteps = model, model.num_timesteps
         if due:  # the last update has reached what was still wanted
             callback.keep(model.num_timesteps)
         report(total, model.num_timesteps, recent())
@@ -157,7 +153,7 @@ def write_state(path: Path, model: Any, step: int) -> None:
         "policy": model.policy.state_dict(),
         "optimizer": model.policy.optimizer.state_dict(),
         "updates": int(model._n_updates),
-        "returns": [float(each["r"]) for each in model.ep_info_buffer or []],
+        "episodes": [[float(each["r"]), int(each["l"])] for each in model.ep_info_buffer or []],
     }
     with atomic_write(path) as file:
         torch.save(state, file)
@@ -171,7 +167,7 @@ def read_state(path: Path) -> dict[str, Any] | None:
         return None
     try:
         state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
-        return {key: state[key] for key in ("step", "policy", "optimizer", "updates", "returns")}
+        return {key: state[key] for key in ("step", "policy", "optimizer", "updates", "episodes")}
     except Exception as error:  # torch raises whatever its reader meets
         raise PivecError(
             f"{path} is damaged ({type(error).__name__}): remove the run's folder to train anew"
@@ -181,27 +177,19 @@ def read_state(path: Path) -> dict[str, Any] | None:
 def _restore(model: Any, state: Mapping[str, Any]) -> None:
     model.policy.load_state_dict(state["policy"])
     model.policy.optimizer.load_state_dict(state["optimizer"])
-    model.num_timesteps = int(state["step"])
     model._n_updates = int(state["updates"])
+    model.ep_info_buffer.extend({"r": reward, "l": length} for reward, length in state["episodes"])
 
 
-def _environments(environment: Environment, n: int, seed: int) -> Any:
-    """Environments side by side in this process, as Stable-Baselines3 wants them."""
-    import gymnasium
-    from stable_baselines3.common.env_util import make_vec_env
-
-    def make() -> gymnasium.Env[Any, Any]:
-        env = environment.make()
-        if isinstance(env.observation_space, gymnasium.spaces.Dict | gymnasium.spaces.Tuple):
-            # As rollouts flatten them for networks.
-            return gymnasium.wrappers.FlattenObservation(env)
-        return env
-
-    return make_vec_env(make, n_envs=n, seed=seed)
+def _renew(model: Any, seed: int) -> None:
+    """Begin a part: all that is random from here on follows from ``seed``."""
+    model.set_random_seed(seed)  # of the environments too
+    model._last_obs = model.env.reset()
+    model._last_episode_starts = np.ones(model.n_envs, dtype=bool)
 
 
-def _seed_after(seed: int, step: int) -> int:
-    """Another seed for each place a run goes on from, below 2**31."""
+def _seed_at(seed: int, step: int) -> int:
+    """Another seed for each part, below 2**31."""
     return int(np.random.SeedSequence([seed, step]).generate_state(1)[0] >> 1)
 
 

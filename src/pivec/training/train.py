@@ -14,6 +14,7 @@ from typing import Any
 
 from pivec.errors import MissingExtra, PivecError, UsageError
 from pivec.progress import Progress
+from pivec.rollouts.backends import choose_backend
 from pivec.rollouts.environment import Environment
 from pivec.training.checkpoints import Maker
 from pivec.training.child import Task
@@ -86,6 +87,8 @@ def train(
         changes["steps"] = steps
     environment = Environment.of(env, env_kwargs)
     chosen = settings_for(algo, environment.name, changes)
+    if "backend" in chosen.values:  # checked before any process is started
+        choose_backend(chosen["backend"], environment)
     kept = checkpoints if checkpoints is None or isinstance(checkpoints, int) else [*checkpoints]
     _check(algo, chosen, environment, runs, jobs, kept, seed)
     if kept is None and algo not in POPULATIONS:
