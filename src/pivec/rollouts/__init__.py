@@ -9,6 +9,7 @@ settings.py             how policies are played
 seeds.py                one seed for each (seed, policy, episode)
 lanes.py                environments side by side, each reset and stepped under our control
 cartpole.py, pendulum.py, acrobot.py   the same on arrays, equal to Gymnasium's to the last bit
+vector_lanes.py         the same of pivec's own environments
 envpool_lanes.py        the same in EnvPool
 envpool_corrections.py  where EnvPool's environments differ by something fixed
 backends.py             which of these is used

@@ -1,8 +1,9 @@
 """What steps the environments: Gymnasium or EnvPool, and which of them is chosen by itself.
 
 Gymnasium is the reference. CartPole, Pendulum and Acrobot have lanes on arrays that repeat it bit
-for bit. EnvPool is another implementation: ``auto`` takes it only where `backends.json`, written
-by benchmarks/backends.py, says that trained policies visit the same distribution of states in both.
+for bit, and so have the environments of `pivec.envs`. EnvPool is another implementation: ``auto``
+takes it only where `backends.json`, written by benchmarks/backends.py, says that trained policies
+visit the same distribution of states in both.
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ from pivec.rollouts.cartpole import CartPoleLanes
 from pivec.rollouts.environment import Environment
 from pivec.rollouts.lanes import Lanes, SteppedLanes
 from pivec.rollouts.pendulum import PendulumLanes
+from pivec.rollouts.vector_lanes import VectorLanes
 
 BACKENDS = ("gymnasium", "envpool")
-_VECTORISED = (CartPoleLanes, PendulumLanes, AcrobotLanes)
+_VECTORISED = (CartPoleLanes, PendulumLanes, AcrobotLanes, VectorLanes)
 
 # Episodes of a policy in EnvPool are cut into this many lanes, each with one environment that
 # plays its episodes one after another; never changed by n_envs, since results depend on it.

@@ -10,6 +10,7 @@ from typing import Any
 
 import gymnasium
 
+import pivec.envs  # noqa: F401 - registers them
 from pivec.errors import PivecError, UsageError
 from pivec.rollouts.named_objects import named_object, split_arguments
 
@@ -123,7 +124,7 @@ class Environment:
             ) from error
 
     def _unknown(self, reason: str) -> str:
-        known = [name for name in gymnasium.registry if "/" not in name]
+        known = [name for name in gymnasium.registry if "/" not in name.removeprefix("pivec/")]
         close = difflib.get_close_matches(self.name, known, n=3, cutoff=0.6)
         hint = f" Did you mean {' or '.join(close)}?" if close else ""
         return (

@@ -1,0 +1,182 @@
+"""Many of one environment on arrays: each lane is, bit for bit, a single one of the same seed."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.utils.seeding import np_random
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+from numpy.typing import NDArray
+
+Lanes = NDArray[np.intp]
+_DRAWN = 256  # random numbers drawn of a lane's stream at a time
+
+
+class ArrayVectorEnv(VectorEnv[Any, Any, Any], ABC):
+    """Lanes on arrays, with Gymnasium's autoreset on the next step.
+
+    A subclass has the arguments of its single environment, and after them ``max_episode_steps``
+    (as registered) and ``render_mode``; it keeps the state of all lanes in arrays and gives:
+
+    - `start_episodes`: bring lanes into the first state of an episode;
+    - `move`: take an action in lanes; counting steps and cutting episodes happens here;
+    - `observe`: what lanes show;
+    - `picture`: a lane as an image.
+
+    What happens in them belongs into free functions on arrays, which the single environment
+    calls with arrays of length one. Random numbers come from `random` only, which gives each lane
+    what ``self.np_random.random(count)`` gives the single environment. Then lane i of
+    ``reset(seed=s)`` goes through the episodes of a single environment after ``reset(seed=s + i)``.
+
+    Parameters
+    ----------
+    num_envs : int
+    observation_space, action_space : gymnasium.Space
+        Those of one environment.
+    max_episode_steps : int
+    render_mode : {None, "rgb_array"}
+    """
+
+    metadata: dict[str, Any] = {  # noqa: RUF012 - as Gymnasium has it
+        "render_modes": ["rgb_array"],
+        "render_fps": 30,
+        "autoreset_mode": AutoresetMode.NEXT_STEP,
+    }
+
+    def __init__(
+        self,
+        num_envs: int,
+        observation_space: gymnasium.Space[Any],
+        action_space: gymnasium.Space[Any],
+        max_episode_steps: int,
+        render_mode: str | None = None,
+    ) -> None:
+        self.num_envs, self.render_mode = num_envs, render_mode
+        self.max_episode_steps = max_episode_steps
+        self.single_observation_space = observation_space
+        self.single_action_space = action_space
+        self.observation_space = batch_space(observation_space, num_envs)
+        self.action_space = batch_space(action_space, num_envs)
+        shape = (num_envs, *(observation_space.shape or ()))
+        self.observations: NDArray[Any] = np.zeros(shape, observation_space.dtype)
+        """What each lane shows now."""
+        self._steps = np.zeros(num_envs, np.int64)
+        self._ended = np.zeros(num_envs, bool)
+        self._streams: list[np.random.Generator | int | None] = [None] * num_envs
+        self._drawn = np.zeros((0, _DRAWN))
+        self._used = np.full(num_envs, _DRAWN)
+
+    @abstractmethod
+    def start_episodes(self, lanes: Lanes) -> None:
+        """Bring ``lanes`` into the first state of an episode."""
+
+    @abstractmethod
+    def move(
+        self, lanes: Lanes, actions: NDArray[Any]
+    ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """Take an action in each of ``lanes``, one row of ``actions`` each.
+
+        Returns rewards and whether the environment terminated, one for each of ``lanes``.
+        """
+
+    @abstractmethod
+    def observe(self, lanes: Lanes) -> NDArray[Any]:
+        """Give the observations of ``lanes``, a row each."""
+
+    @abstractmethod
+    def picture(self, lane: int) -> NDArray[np.uint8]:
+        """Draw one lane: an image of shape (height, width, 3)."""
+
+    def random(self, lanes: Lanes, count: int = 1) -> NDArray[np.float64]:
+        """Draw ``count`` uniform numbers for each of ``lanes`` from its own stream.
+
+        Returns an array of shape (len(lanes), count).
+        """
+        if not len(self._drawn):
+            self._drawn = np.zeros((self.num_envs, _DRAWN))
+        numbers = np.empty((len(lanes), count))
+        for k in range(count):
+            for lane in lanes[self._used[lanes] == _DRAWN].tolist():
+                self._drawn[lane] = self._stream(lane).random(_DRAWN)
+                self._used[lane] = 0
+            numbers[:, k] = self._drawn[lanes, self._used[lanes]]
+            self._used[lanes] += 1
+        return numbers
+
+    def reset_lanes(self, lanes: Lanes, seeds: Sequence[int] | None = None) -> None:
+        """Start episodes in ``lanes``, with seeds of their own or going on with their streams."""
+        if seeds is not None:
+            for lane, seed in zip(lanes.tolist(), seeds, strict=True):
+                self._streams[lane] = int(seed)
+            self._used[lanes] = _DRAWN
+        self.start_episodes(lanes)
+        self._steps[lanes] = 0
+        self._ended[lanes] = False
+        self.observations[lanes] = self.observe(lanes)
+
+    def step_lanes(
+        self, lanes: Lanes, actions: NDArray[Any]
+    ) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]:
+        """Step the given lanes only, one row of ``actions`` each, and never reset.
+
+        Returns rewards, terminated and truncated, one for each of ``lanes``.
+        """
+        rewards, terminated = self.move(lanes, actions)
+        self._steps[lanes] += 1
+        truncated = self._steps[lanes] >= self.max_episode_steps
+        self.observations[lanes] = self.observe(lanes)
+        return rewards, terminated, truncated
+
+    def reset(
+        self,
+        *,
+        seed: int | Sequence[int] | None = None,
+        options: dict[str, Any] | None = None,  # noqa: ARG002 - there are none
+    ) -> tuple[NDArray[Any], dict[str, Any]]:
+        """Start an episode in every lane; lane i has the seed ``seed`` + i, or its own of a list.
+
+        Returns
+        -------
+        observations : ndarray
+        info : dict
+            Empty.
+        """
+        lanes = np.arange(self.num_envs)
+        if isinstance(seed, int | np.integer):
+            seed = [int(seed) + i for i in range(self.num_envs)]
+        self.reset_lanes(lanes, seed)
+        return self.observations.copy(), {}
+
+    def step(
+        self, actions: Any
+    ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any], dict[str, Any]]:
+        """Step all lanes; those whose episode ended on the step before start the next instead."""
+        rewards = np.zeros(self.num_envs)
+        terminated, truncated = np.zeros((2, self.num_envs), bool)
+        over, going = np.flatnonzero(self._ended), np.flatnonzero(~self._ended)
+        if len(going):
+            moves = np.asarray(actions)[going]
+            rewards[going], terminated[going], truncated[going] = self.step_lanes(going, moves)
+        if len(over):
+            self.reset_lanes(over)
+        self._ended = terminated | truncated
+        return self.observations.copy(), rewards, terminated, truncated, {}
+
+    def render(self) -> tuple[Any, ...] | None:
+        """Draw every lane, if made with ``render_mode="rgb_array"``."""
+        if self.render_mode != "rgb_array":
+            return None
+        return tuple(self.picture(lane) for lane in range(self.num_envs))
+
+    def _stream(self, lane: int) -> np.random.Generator:
+        """Give the lane's generator; many environments never need it, so it is made late."""
+        stream = self._streams[lane]
+        if not isinstance(stream, np.random.Generator):
+            stream, _ = np_random(stream)
+            self._streams[lane] = stream
+        return stream
