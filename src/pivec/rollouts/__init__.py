@@ -15,6 +15,7 @@ envpool_corrections.py  where EnvPool's environments differ by something fixed
 backends.py             which of these is used
 answers.py              how a group of policies answers the observations of all its lanes
 episodes.py             what is kept of an episode, and how long ones are thinned
+gather.py               episodes out of somebody else's loop
 table.py                the loop: lanes, answers, record
 play.py                 every policy plays exactly its episodes
 processes.py            the same in several processes

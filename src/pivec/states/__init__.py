@@ -9,6 +9,8 @@ arrow.py        one policy as one Arrow file: a row an episode
 store.py        the folder of such files, with its index `store.json`
 collect.py      `collect`: let policies act, and keep what they visit
 recorded.py     states that others recorded, beside policies or alone
+stored.py       the policies of one store as recorded states for another
+recorder.py     `StateRecorder`: a store that grows while somebody else's loop runs
 raw.py          one recorded episode as it was found
 npz.py          recorded episodes in .npz files
 minari_data.py  recorded episodes in Minari datasets

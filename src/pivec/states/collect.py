@@ -60,7 +60,7 @@ def collect(
     policies : str, policy, callable, or a list or dict of these
         Paths, globs, ``random``, ``module:object``, `Policy` objects, functions from a batch of
         observations to a batch of actions; a dict gives the labels. Recorded states stand beside
-        them as ``npz:DIR`` or ``minari:NAME``.
+        them as ``npz:DIR``, ``minari:NAME`` or ``store:DIR``.
     episodes : int
         Episodes of each policy.
     seed : int

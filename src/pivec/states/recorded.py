@@ -1,6 +1,6 @@
-"""Recorded states beside policies: ``npz:DIR`` and ``minari:NAME`` stand where a policy may.
+"""Recorded states beside policies: ``npz:DIR``, ``minari:NAME`` and ``store:DIR``.
 
-They are put into the store as they are; nobody acts.
+They stand where a policy may, and are put into the store as they are; nobody acts.
 """
 
 from __future__ import annotations
@@ -24,16 +24,18 @@ from pivec.states.npz import feature_names, files_in, read_npz
 from pivec.states.raw import RawEpisode
 from pivec.states.record import PolicyRecord, record_of
 from pivec.states.store import Store
+from pivec.states.stored import StoreSource
 from pivec.states.visited import VisitedStates
 
-PREFIXES = ("npz:", "minari:")
+PREFIXES = ("npz:", "minari:", "store:")
 
 
 @dataclass(frozen=True)
 class Recorded:
     """Episodes of one policy that somebody recorded, not yet read.
 
-    ``space`` is the space of the observations where it is known.
+    ``space`` is the space of the observations where it is known; ``is_flat`` tells that they are
+    states already, which nothing is to turn into rows.
     """
 
     info: PolicyInfo
@@ -42,6 +44,7 @@ class Recorded:
     names: tuple[str, ...] | None
     source: Any
     part: Any
+    is_flat: bool = False
 
     def episodes(self) -> Iterator[RawEpisode]:
         """Read one episode after another."""
@@ -103,14 +106,20 @@ def _renamed(one: Recorded, label: str, alone: bool) -> Recorded:
 
 
 def find_recorded(spec: str) -> list[Recorded]:
-    """Find what ``npz:DIR`` or ``minari:NAME`` stands for."""
+    """Find what ``npz:DIR``, ``minari:NAME`` or ``store:DIR`` stands for."""
     kind, _, where = spec.partition(":")
     if not where:
-        raise UsageError(f"{spec!r} names no data: expected npz:DIR or minari:NAME")
+        raise UsageError(f"{spec!r} names no data: expected npz:DIR, minari:NAME or store:DIR")
     if kind == "npz":
         folder = Path(where).expanduser()
         files = files_in(folder)
         return [_of_file(path, folder) for path in files]
+    if kind == "store":
+        store = StoreSource(where)
+        return [
+            Recorded(info, None, store.environment, store.feature_names, store, label, is_flat=True)
+            for info, label in store.policies()
+        ]
     from pivec.states.minari_data import MinariSource
 
     dataset = MinariSource(where)
@@ -145,6 +154,8 @@ def read_recorded(
         How many values a state has to have.
     """
     label = recorded.info.label
+    if recorded.is_flat:
+        space = features = None
     kept = EpisodesOfOne(0, max_states)
     for number, raw in enumerate(recorded.episodes()):
         rows = _rows(raw.observations, space, features, f"{label}, episode {number}")
@@ -188,7 +199,7 @@ def import_recorded(
     Parameters
     ----------
     specs : sequence of str
-        ``npz:DIR`` and ``minari:NAME``.
+        ``npz:DIR``, ``minari:NAME`` and ``store:DIR``.
     store : path
         The folder to write.
     environment : str
@@ -200,7 +211,9 @@ def import_recorded(
     """
     found = [one for spec in specs for one in find_recorded(spec)]
     if not found:
-        raise UsageError("expected at least one of npz:DIR and minari:NAME, but none is given")
+        raise UsageError(
+            "expected at least one of npz:DIR, minari:NAME and store:DIR, but none is given"
+        )
     check_unique([one.info.label for one in found])
     first = found[0]
     if actions is None:

@@ -99,9 +99,13 @@ class Store:
     # ---- writing ----
 
     @contextlib.contextmanager
-    def writing(self) -> Iterator[None]:
-        """Hold the store for writing: no other process may; what a killed run left is adopted."""
-        with _locked(self.path):
+    def writing(self, wait: float = 0.0) -> Iterator[None]:
+        """Hold the store for writing: no other process may; what a killed run left is adopted.
+
+        A store that another process holds is an error after ``wait`` seconds.
+        """
+        with _locked(self.path, wait):
+            self._read()  # others may have written since this was opened
             self._adopt()
             try:
                 yield
@@ -110,7 +114,21 @@ class Store:
 
     def add(self, record: PolicyRecord) -> None:
         """Keep one policy; its file appears when it is whole."""
+        self._add(record, _file_name(record.info.label))
+
+    def replace(self, record: PolicyRecord) -> None:
+        """Keep one policy anew, in a file of another name.
+
+        The old file goes when the index names the new one, so a crash leaves either of them whole.
+        """
+        old = self.rows.get(record.info.label, {}).get("file")
         file = _file_name(record.info.label)
+        self._add(record, _file_name(record.info.label, "-b") if old == file else file)
+        self.flush()
+        if old is not None:
+            (self.path / old).unlink(missing_ok=True)
+
+    def _add(self, record: PolicyRecord, file: str) -> None:
         try:
             if isinstance(record.policy, NetworkPolicy) and self.settings.get("policies"):
                 save_policy(record.policy, (self.path / file).with_suffix(".safetensors"))
@@ -160,7 +178,11 @@ class Store:
         for path in sorted(self.path.glob("*.arrow")):
             if path.name not in known:
                 with contextlib.suppress(BadStore):
-                    self._enter(path.name, read_policy(path))
+                    record = read_policy(path)
+                    if record.info.label in self.rows:  # what `replace` had no time to remove
+                        path.unlink()
+                    else:
+                        self._enter(path.name, record)
         for path in self.path.glob(".*.tmp"):
             path.unlink(missing_ok=True)
 
@@ -293,9 +315,9 @@ def _without_states(record: PolicyRecord) -> PolicyRecord:
     return PolicyRecord(record.info, states=record.states[:0].copy(), **copies)
 
 
-def _file_name(label: str) -> str:
+def _file_name(label: str, version: str = "") -> str:
     slug = re.sub(r"[^A-Za-z0-9._-]+", "_", label)[-60:].strip("._")
-    return f"{slug}-{hashlib.sha256(label.encode()).hexdigest()[:10]}.arrow"
+    return f"{slug}-{hashlib.sha256(label.encode()).hexdigest()[:10]}{version}.arrow"
 
 
 def _digest(path: Path) -> str:
@@ -304,7 +326,7 @@ def _digest(path: Path) -> str:
 
 
 @contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[None]:
+def _locked(folder: Path, wait: float) -> Iterator[None]:
     """Keep other processes from writing to the same store, where the system can."""
     try:
         import fcntl
@@ -312,10 +334,16 @@ def _locked(folder: Path) -> Iterator[None]:
         yield
         return
     with (folder / ".lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise PivecError(
-                f"another process is writing to {folder}: wait for it, or choose another folder"
-            ) from error
+        last = time.monotonic() + wait
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError as error:
+                if time.monotonic() >= last:
+                    raise PivecError(
+                        f"another process is writing to {folder}: wait for it, or choose another "
+                        "folder"
+                    ) from error
+                time.sleep(0.01)
         yield

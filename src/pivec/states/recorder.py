@@ -1,0 +1,321 @@
+"""StateRecorder: a store that grows while somebody else's loop runs.
+
+What is on disk is whole at every moment: a policy's file is written anew beside the old one, which
+goes when the index names the new one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pivec.errors import BadData, UsageError
+from pivec.policies.policy import PolicyInfo
+from pivec.rollouts import spaces
+from pivec.rollouts.episodes import Episode, EpisodesOfOne
+from pivec.rollouts.gather import Gatherer
+from pivec.rollouts.settings import Features
+from pivec.states.arrow import read_policy
+from pivec.states.record import PolicyRecord, record_of
+from pivec.states.store import Store
+
+LOCK_SECONDS = 30.0  # others that write to the same store hold it for a moment only
+_SHARE = 20  # writing may take one part in that many of the time
+
+Existing = Literal["error", "append", "replace"]
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What is recorded, and where.
+
+    Attributes
+    ----------
+    store : path
+        The folder; made if it is not there.
+    space : Space
+        Of one observation.
+    environment : str
+        The Gymnasium id.
+    arguments : mapping
+        Those of `gymnasium.make`.
+    features : callable or None
+        Turns a batch of observations into the rows to keep, instead of flattening them.
+    feature_names : sequence of str or None
+        Names for what ``features`` gives.
+    actions : bool
+        Keep the actions too.
+    max_states_per_policy : int or None
+        As for `pivec.collect`.
+    cut_after : int or None
+        Cut episodes into pieces of that many steps.
+    """
+
+    store: str | Path
+    space: Any
+    environment: str = ""
+    arguments: Mapping[str, Any] | None = None
+    features: Features | None = None
+    feature_names: Sequence[str] | None = None
+    actions: bool = False
+    max_states_per_policy: int | None = None
+    cut_after: int | None = None
+
+    def rows(self, observations: Any) -> NDArray[np.float32]:
+        """Turn a batch of observations into states."""
+        if self.features is None:
+            return spaces.flatten(self.space, observations)
+        rows = np.asarray(self.features(observations), dtype=np.float32)
+        if rows.ndim != 2:
+            raise BadData(
+                f"features must give one row of numbers for each observation, but gave an array "
+                f"of shape {rows.shape}"
+            )
+        return rows
+
+    def names(self, width: int) -> tuple[str, ...]:
+        """Name the values of a state."""
+        own = self.feature_names or getattr(self.features, "names", None)
+        if own is None and self.features is None:
+            own = spaces.feature_names(self.space)
+        names = tuple(f"f[{i}]" for i in range(width)) if own is None else tuple(own)
+        if len(names) != width:
+            raise UsageError(f"feature_names needs {width} names, but has {len(names)}")
+        return names
+
+    def open(self, width: int, **more: Any) -> Store:
+        """Open the store, or make it; one that holds other states is refused."""
+        features = self.features
+        settings = {
+            "environment": self.environment,
+            "arguments": dict(self.arguments or {}),
+            "backend": "recorded",
+            "actions": self.actions,
+            "features": None
+            if features is None
+            else getattr(features, "__qualname__", repr(features)),
+            "max_states_per_policy": self.max_states_per_policy,
+            **more,
+        }
+        try:
+            return Store(self.store, settings, self.names(width))
+        except (TypeError, ValueError) as error:
+            raise UsageError(
+                f"arguments of the environment must be what JSON can hold, but {error}"
+            ) from error
+
+
+class StateRecorder:
+    """Records what happens in some lanes into a store, for one policy after another.
+
+    `pivec.gymnasium.RecordStates` puts one around an environment. Used by hand: `set_policy`,
+    `start` when episodes begin, `step` after each step, `close` in the end.
+
+    Parameters
+    ----------
+    recording : Recording
+    n_lanes : int
+        Environments side by side.
+    existing : {"error", "append", "replace"}
+        What to do about a label that the store holds from an earlier time.
+    keep_cut : bool
+        Keep episodes that a reset or the end of the loop cut, marked as truncated.
+    flush_seconds : float
+        Write what has come in about that often. A loop that is killed loses no more.
+    """
+
+    def __init__(
+        self,
+        recording: Recording,
+        n_lanes: int = 1,
+        *,
+        existing: Existing = "error",
+        keep_cut: bool = True,
+        flush_seconds: float = 10.0,
+    ) -> None:
+        if existing not in ("error", "append", "replace"):
+            raise UsageError(
+                f'existing must be "error", "append" or "replace", but is {existing!r}'
+            )
+        self.recording = recording
+        self._existing = existing
+        self._keep_cut = keep_cut
+        self._seconds = flush_seconds
+        self._due = 0.0
+        self._gatherer = Gatherer(n_lanes, actions=recording.actions, cut_after=recording.cut_after)
+        self._owners: list[str] = [""] * n_lanes
+        self._open: dict[str, _Policy] = {}
+        self._mine: set[str] = set()  # labels that this recorder has written to
+        self._store: Store | None = None
+        self._label = ""
+
+    def set_policy(self, label: str, *, group: str = "", step: int | None = None) -> None:
+        """Say who acts from now on; a running episode stays with the policy that began it."""
+        if not label:
+            raise UsageError("a policy needs a label that is not empty")
+        known = Store.exists(self.recording.store) and label in Store(self.recording.store)
+        if known and label not in self._mine and self._existing == "error":
+            raise UsageError(
+                f"{self.recording.store} holds states of {label!r} from an earlier time: choose "
+                'another label or folder, or say existing="append" or "replace"'
+            )
+        info = PolicyInfo(label, group, None if step is None else int(step))
+        if label in self._open:
+            self._open[label].info = info
+        else:
+            kept = EpisodesOfOne(0, self.recording.max_states_per_policy)
+            if known and (label in self._mine or self._existing == "append"):
+                kept = _reopened(Store(self.recording.store), label, kept)
+            self._open[label] = _Policy(info, kept)
+        self._label = label
+        self._mine.add(label)
+        if any(name not in (label, *self._running()) for name in self._open):
+            self.flush()
+
+    def start(
+        self, observations: Any, lanes: ArrayLike | None = None, seeds: ArrayLike = -1
+    ) -> None:
+        """Begin an episode in all lanes, or in these (a mask); what ran there was cut."""
+        if not self._label:
+            raise UsageError("nobody acts yet: call set_policy(label) before the first reset")
+        rows = self.recording.rows(observations)
+        if self._store is None:
+            self._store = self.recording.open(rows.shape[1])
+        self.cut(lanes)
+        self._gatherer.start(rows, lanes, seeds)
+        chosen = range(self._gatherer.n_lanes) if lanes is None else np.flatnonzero(lanes)
+        for lane in chosen:
+            self._owners[lane] = self._label
+
+    def step(
+        self,
+        observations: Any,
+        rewards: ArrayLike,
+        terminated: ArrayLike,
+        truncated: ArrayLike,
+        actions: ArrayLike | None = None,
+        terminal: Mapping[int, Any] | None = None,
+    ) -> None:
+        """Take in one step of all lanes; see `pivec.rollouts.gather.Gatherer.step`.
+
+        ``terminal`` maps lanes to observations where ``observations`` has the first ones of the
+        next episodes already; those then begin.
+        """
+        rows = self.recording.rows(observations)
+        last = {
+            lane: self.recording.rows(batch_of_one(self.recording.space, observation))[0]
+            for lane, observation in (terminal or {}).items()
+        }
+        ended = self._gatherer.step(rows, rewards, terminated, truncated, actions, last)
+        if ended:
+            self._keep(ended)
+        if last:
+            mask = np.zeros(self._gatherer.n_lanes, dtype=bool)
+            mask[list(last)] = True
+            self.start(observations, mask)
+
+    def cut(self, lanes: ArrayLike | None = None) -> None:
+        """End what is running in all lanes, or in these (a mask)."""
+        ended = self._gatherer.cut(lanes)
+        if ended and self._keep_cut:
+            self._keep(ended)
+
+    def flush(self) -> None:
+        """Write everything that has come in since the last time."""
+        begun = time.monotonic()
+        fresh = [policy for policy in self._open.values() if policy.is_new]
+        if fresh and self._store is not None:
+            with self._store.writing(LOCK_SECONDS):
+                for policy in fresh:
+                    self._store.replace(policy.record())
+                    policy.is_new = False
+        running = self._running()
+        for label in [name for name in self._open if name != self._label and name not in running]:
+            del self._open[label]  # all of it is on disk
+        now = time.monotonic()
+        self._due = now + max(self._seconds, _SHARE * (now - begun))
+
+    def close(self) -> None:
+        """Keep what is running, if that is wanted, and write everything."""
+        self.cut()
+        self.flush()
+
+    @property
+    def is_idle(self) -> NDArray[np.bool_]:
+        """Tell for each lane whether no episode is running there."""
+        return np.asarray(~self._gatherer.active)
+
+    def _running(self) -> set[str]:
+        return {self._owners[lane] for lane in np.flatnonzero(self._gatherer.active)}
+
+    def _keep(self, ended: Sequence[tuple[int, Episode]]) -> None:
+        for lane, episode in ended:
+            self._open[self._owners[lane]].add(episode)
+        if time.monotonic() >= self._due:
+            self.flush()
+
+
+@dataclass
+class _Policy:
+    """A policy whose episodes still come in."""
+
+    info: PolicyInfo
+    kept: EpisodesOfOne
+    is_new: bool = False
+
+    def add(self, episode: Episode) -> None:
+        check_finite(episode, self.info.label)
+        for _ in range(self.kept.every.bit_length() - 1):
+            episode.halve()
+        self.kept.done.append(None)
+        self.kept.put(len(self.kept.done) - 1, episode)
+        self.kept.thin()
+        self.is_new = True
+
+    def record(self) -> PolicyRecord:
+        return record_of(self.info, self.kept.all(), self.kept.every)
+
+
+def check_finite(episode: Episode, label: str) -> None:
+    """Refuse states that are not finite."""
+    if not np.isfinite(episode.states).all():
+        step, column = np.argwhere(~np.isfinite(episode.states))[0]
+        raise BadData(
+            f"step {step} of an episode of {label} has {episode.states[step, column]} in feature "
+            f"{column}, but states must be finite"
+        )
+
+
+def batch_of_one(space: Any, observation: Any) -> Any:
+    """Make a batch of one observation."""
+    batch = spaces.empty_batch(space, 1)
+    spaces.assign(batch, 0, observation)
+    return batch
+
+
+def _reopened(store: Store, label: str, kept: EpisodesOfOne) -> EpisodesOfOne:
+    """Take a policy's episodes back from disk."""
+    record = read_policy(store.path / store.rows[label]["file"])
+    kept.every = int(record.info.metadata.get("kept_every", 1))
+    for number, (begin, end) in enumerate(pairwise(record.episode_starts.tolist())):
+        moves = None
+        if record.actions is not None:
+            moves = np.array(record.actions[begin - number : end - number - 1])
+        episode = Episode(
+            np.array(record.states[begin:end]),
+            moves,
+            float(record.returns[number]),
+            int(record.seeds[number]),
+            bool(record.terminated[number]),
+            bool(record.truncated[number]),
+        )
+        kept.done.append(None)
+        kept.put(number, episode)
+    return kept
