@@ -49,6 +49,20 @@ class Scenario:
             reached[table[reached]] = True
         return reached.reshape(self.walls.shape)
 
+    @property
+    def action_distance(self) -> float:
+        """Distance of the policies by actions: the sum of |π − π̂| over `acting` and actions.
+
+        Deterministic policies differ by 2 in a cell: one action has probability 1 and 0, another
+        0 and 1. Random actions belong to the world and do not enter.
+        """
+        return 2.0 * int((self.blue != self.green)[self.acting].sum())
+
+    @property
+    def most_actions(self) -> float:
+        """The largest distance by actions that there can be in this world."""
+        return 2.0 * int(self.acting.sum())
+
 
 def scenarios() -> tuple[Scenario, Scenario, Scenario]:
     """Make the scenarios distinct, doorway and unreachable.

@@ -16,9 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.envs.grid_world import disturbed, next_cells
-
-TIMEOUT = 500
+from pivec.envs.grid_world import TIMEOUT, disturbed, next_cells
 
 Array = NDArray[np.float64]
 
@@ -72,6 +70,8 @@ def exact_visits(
     walls: NDArray[np.bool_],
     policy: NDArray[np.int64],
     probability: float,
+    *,
+    with_start: bool = False,
     timeout: int = TIMEOUT,
 ) -> Visits:
     """Expected visits over expected steps, and the expected return, by linear algebra.
@@ -80,6 +80,8 @@ def exact_visits(
     visits are x (P + … + Pᵀ), with T the timeout, and their sum is the expected number of steps.
     (I − P)⁻¹ would give the sum, but does not exist where a policy walks in circles: powers of the
     block matrix [[P, P], [0, I]] have the sum in their upper right corner in any case.
+
+    ``with_start`` counts the first state of an episode as a visit, too, as `pivec.collect` does.
 
     Examples
     --------
@@ -93,7 +95,8 @@ def exact_visits(
     blocks = np.block([[matrix, matrix], [nothing, identity]])
     visits = np.linalg.matrix_power(blocks, timeout)[0, n:]
     steps = float(visits.sum())
-    distribution = (visits / steps).reshape(walls.shape)
+    visits[0] += with_start
+    distribution = (visits / visits.sum()).reshape(walls.shape)
     return Visits(distribution, 1 - steps / timeout, steps, np.zeros(walls.shape))
 
 
@@ -102,8 +105,8 @@ def simulated_visits(
     policy: NDArray[np.int64],
     probability: float,
     rng: np.random.Generator,
-    *,
     episodes: int,
+    *,
     timeout: int = TIMEOUT,
 ) -> Visits:
     """Visits over steps in episodes played side by side.
@@ -113,7 +116,7 @@ def simulated_visits(
     Examples
     --------
     >>> walls, right = np.zeros((1, 3), dtype=bool), np.array([[1, 1, 1]])
-    >>> simulated_visits(walls, right, 0.0, np.random.default_rng(0), episodes=4).distribution
+    >>> simulated_visits(walls, right, 0.0, np.random.default_rng(0), 4).distribution
     array([[0. , 0.5, 0.5]])
     """
     table, actions = next_cells(walls), policy.ravel()
@@ -140,23 +143,6 @@ def simulated_visits(
         float(steps.mean()),
         errors.reshape(walls.shape),
     )
-
-
-def action_distance(
-    blue: NDArray[np.int64], green: NDArray[np.int64], acting: NDArray[np.bool_]
-) -> float:
-    """Sum of |π − π̂| over actions and the cells in which policies act.
-
-    Deterministic policies differ by 2 in a cell: one action has probability 1 and 0, another 0
-    and 1. What replaces actions at random belongs to the world and does not enter.
-
-    Examples
-    --------
-    >>> action_distance(np.array([0, 1]), np.array([0, 2]), np.array([True, True]))
-    2.0
-    """
-    one_hot = np.eye(4)
-    return float(np.abs(one_hot[blue[acting]] - one_hot[green[acting]]).sum())
 
 
 def state_distance(a: Array, b: Array) -> float:
