@@ -17,7 +17,13 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from pivec.rollouts.settings import Features
-from pivec.states.recorder import Existing, Recording, StateRecorder, batch_of_one
+from pivec.states.recorder import (
+    Existing,
+    Recording,
+    StateRecorder,
+    batch_of_one,
+    identity_of,
+)
 
 __all__ = ["RecordStates", "RecordVectorStates"]
 
@@ -244,10 +250,7 @@ def _recorder(
     cut_after: int | None = None,
     **options: Any,
 ) -> StateRecorder:
-    spec = env.spec
-    name = type(env.unwrapped).__name__ if spec is None else spec.id
-    arguments = {} if spec is None else dict(spec.kwargs)
-    arguments.pop("render_mode", None)  # changes nothing about the states
+    name, arguments = identity_of(env.spec, type(env.unwrapped).__name__)
     recording = Recording(
         store,
         space,

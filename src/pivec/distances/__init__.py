@@ -3,16 +3,23 @@
 pairs.py    the nearest and the farthest pairs
 travel.py   the distance a training run travels, checkpoint by checkpoint
 measured.py these and each policy's nearest others, however many policies there are
+noise.py    the distance that chance alone gives
+settling.py when a run has settled: its behaviour does not change any more
 """
 
 from pivec.distances.measured import Measured, measure
+from pivec.distances.noise import Noise, chance_distance
 from pivec.distances.pairs import Pair, farthest_pairs, nearest_pairs
+from pivec.distances.settling import SettlingRule
 from pivec.distances.travel import Travel, travels
 
 __all__ = [
     "Measured",
+    "Noise",
     "Pair",
+    "SettlingRule",
     "Travel",
+    "chance_distance",
     "farthest_pairs",
     "measure",
     "nearest_pairs",

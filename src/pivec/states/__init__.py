@@ -10,6 +10,7 @@ store.py        the folder of such files, with its index `store.json`
 collect.py      `collect`: let policies act, and keep what they visit
 recorded.py     states that others recorded, beside policies or alone
 stored.py       the policies of one store as recorded states for another
+regroup.py      episodes put together anew, as the policies of another
 recorder.py     `StateRecorder`: a store that grows while somebody else's loop runs
 raw.py          one recorded episode as it was found
 npz.py          recorded episodes in .npz files

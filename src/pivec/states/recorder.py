@@ -283,6 +283,20 @@ class _Policy:
         return record_of(self.info, self.kept.all(), self.kept.every)
 
 
+def identity_of(spec: Any, otherwise: str) -> tuple[str, dict[str, Any]]:
+    """Id and arguments of an environment by its specification, if it has one.
+
+    Arguments that change nothing about the states are left out.
+    """
+    if spec is None:
+        return otherwise, {}
+    plain = {"render_mode", "num_envs", "vectorization_mode", "vector_kwargs"}
+    arguments = {key: value for key, value in spec.kwargs.items() if key not in plain}
+    if arguments.get("max_episode_steps") == spec.max_episode_steps:
+        arguments.pop("max_episode_steps", None)
+    return spec.id, arguments
+
+
 def check_finite(episode: Episode, label: str) -> None:
     """Refuse states that are not finite."""
     if not np.isfinite(episode.states).all():
