@@ -121,11 +121,6 @@ class BehaviourMonitor:
             raise UsageError(f"fit_on must be at least 1, but is {fit_on}")
         if divisions < 0 or divisions == 1:
             raise UsageError(f"divisions must be 0, or 2 at least, but is {divisions}")
-        if expert is not None and len(expert) != 1:
-            raise UsageError(
-                f"the expert must be one policy, but {len(expert)} are given: choose one, "
-                "data[label]"
-            )
         self.changes: list[Change] = []
         self.given = space if isinstance(space, Space) or space is None else Space.load(space)
         if self.given is not None:
@@ -138,13 +133,27 @@ class BehaviourMonitor:
         self._fit_on = 0 if self.given is not None else fit_on
         self._divisions = 0 if "policies" in self.method.needs else divisions
         self._rng = np.random.default_rng(seed)
-        self._expert = expert
+        self._expert: VisitedStates | None = None
+        self.expert = expert
         self._expert_described: Descriptions | None = None
         self._waiting: list[VisitedStates] = []
         self._described: list[Descriptions] = []
         self._last: VisitedStates | None = None
         self._map: LandmarkMap | None = None
         self._landmarks: Descriptions | None = None
+
+    @property
+    def expert(self) -> VisitedStates | None:
+        """The policy to measure the distance to; may be set before the first description."""
+        return self._expert
+
+    @expert.setter
+    def expert(self, data: VisitedStates | None) -> None:
+        if data is not None and len(data) != 1:
+            raise UsageError(
+                f"the expert must be one policy, but {len(data)} are given: choose one, data[label]"
+            )
+        self._expert = data
 
     @property
     def is_ready(self) -> bool:

@@ -1,0 +1,384 @@
+"""BehaviourCallback: the behaviour of a policy while Stable-Baselines3 trains it.
+
+Nothing is played for it: it looks at the rollouts that training makes anyway.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from stable_baselines3.common.callbacks import BaseCallback
+
+from pivec.characterizations.space import Space
+from pivec.distances.settling import SettlingRule
+from pivec.errors import UsageError
+from pivec.policies.policy import PolicyInfo
+from pivec.policies.sb3 import convert_sb3
+from pivec.rollouts.environment import Environment
+from pivec.rollouts.episodes import Episode
+from pivec.rollouts.gather import Gatherer
+from pivec.rollouts.settings import Features
+from pivec.states.collect import collect
+from pivec.states.record import assemble, record_of
+from pivec.states.recorder import (
+    LOCK_SECONDS,
+    Recording,
+    batch_of_one,
+    check_finite,
+    identity_of,
+)
+from pivec.states.store import Store
+from pivec.states.visited import VisitedStates
+from pivec.training.behaviour import BehaviourMonitor, Change
+
+
+class BehaviourCallback(BaseCallback):  # type: ignore[misc]  # the library has no types here
+    """Describes the policy every so many steps, and logs how its behaviour moves.
+
+    Under ``behaviour/`` it records in the model's logger, and so in TensorBoard, CSV and what
+    else is set up: ``distance_to_previous``, ``distance_to_first``, ``distance_to_expert``,
+    ``path_length`` (the sum of the steps), ``noise`` (the distance to the previous one that
+    chance alone would give), ``map_x`` and ``map_y`` (places in a map that does not move),
+    ``episodes`` and ``mean_return``.
+
+    A description is made of whole episodes, the last ``episodes`` that have ended since the one
+    before: as they were played, exploration included. One that is still running counts when it
+    ends. Observations are the environment's own: `VecNormalize` is undone (a terminal observation
+    that it had clipped stays clipped).
+
+    Works with every algorithm of Stable-Baselines3 that learns from steps of a `VecEnv`.
+
+    Parameters
+    ----------
+    every : int
+        Steps of the environments from one description to the next.
+    method, parameters, space, fit_on, divisions, seed
+        What is described, and in which space; see `pivec.training.BehaviourMonitor`. By default
+        supervectors in a space that is fitted on the first three descriptions, and frozen.
+    expert : VisitedStates, path or policy, optional
+        One policy to measure the distance to: its states, a store of them, or anything that
+        `pivec.collect` takes, which then plays ``expert_episodes`` episodes before training.
+    expert_episodes : int
+    store : path, optional
+        A folder to keep the states in, one policy a description: `pivec compare ENV store:DIR`
+        compares them afterwards, and nothing is collected again.
+    group : str, optional
+        Name of the run, by default that of the algorithm with the seed, such as ``ppo-0``.
+    episodes : int
+        Episodes of a description, at most.
+    min_episodes : int
+        Wait for so many before a description is made.
+    features : callable, optional
+        Turns a batch of observations (as the model sees them) into the rows to describe, instead
+        of flattening them.
+    feature_names : sequence of str, optional
+    actions, keep_policies : bool
+        Keep actions, and the policy's network, too; done anyway if the method needs them.
+    cut_after : int, optional
+        Cut episodes into pieces of that many steps, for tasks that never end.
+    verbose : int
+        1 prints a line for each description.
+
+    Attributes
+    ----------
+    monitor : BehaviourMonitor
+        Holds all descriptions; ``monitor.space.save(folder)`` keeps the space for other runs.
+    changes : list of Change
+        What was logged, from the first description on.
+
+    Examples
+    --------
+    >>> from stable_baselines3 import PPO
+    >>> behaviour = BehaviourCallback(every=200, parameters={"n_components": 4})
+    >>> model = PPO("MlpPolicy", "CartPole-v1", n_steps=200, batch_size=200, seed=0, device="cpu")
+    >>> _ = model.learn(800, callback=behaviour)
+    >>> [change.step for change in behaviour.changes]
+    [200, 400, 600, 800]
+    """
+
+    def __init__(
+        self,
+        every: int = 10_000,
+        *,
+        method: str = "supervector",
+        parameters: Mapping[str, Any] | None = None,
+        space: Space | str | Path | None = None,
+        fit_on: int = 3,
+        divisions: int = 10,
+        seed: int = 0,
+        expert: Any = None,
+        expert_episodes: int = 20,
+        store: str | Path | None = None,
+        group: str | None = None,
+        episodes: int = 100,
+        min_episodes: int = 5,
+        features: Features | None = None,
+        feature_names: Sequence[str] | None = None,
+        actions: bool = False,
+        keep_policies: bool = False,
+        cut_after: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(verbose)
+        if every < 1:
+            raise UsageError(f"every must be at least 1 step, but is {every}")
+        if not 2 <= min_episodes <= episodes:
+            raise UsageError(
+                f"min_episodes must be from 2 to episodes, which is {episodes}, but is "
+                f"{min_episodes}"
+            )
+        self.monitor = BehaviourMonitor(
+            method, parameters, space=space, fit_on=fit_on, divisions=divisions, seed=seed
+        )
+        needs = self.monitor.method.needs
+        self.every, self.min_episodes = every, min_episodes
+        self._expert, self._expert_episodes, self._seed = expert, expert_episodes, seed
+        self._store, self._group = store, group
+        self._features, self._feature_names = features, feature_names
+        self._actions = actions or "actions" in needs
+        self._keep_policies = keep_policies or "policies" in needs
+        self._cut_after = cut_after
+        self._episodes: deque[Episode] = deque(maxlen=episodes)
+        self._begun = 0  # the step after which the next description begins
+        self._gatherer: Gatherer | None = None
+        self._newest: Any = None
+
+    @property
+    def changes(self) -> list[Change]:
+        """One entry for each description."""
+        return self.monitor.changes
+
+    # ---- what Stable-Baselines3 calls ----
+
+    def _on_training_start(self) -> None:
+        env = self.training_env
+        self._normaliser = self.model.get_vec_normalize_env()
+        if (
+            self._normaliser is not None
+            and self._normaliser.observation_space != env.observation_space
+        ):
+            raise UsageError(
+                "VecNormalize must be the outermost wrapper around the environments, but another "
+                "one changes the observations after it: put VecNormalize around that"
+            )
+        name, arguments = identity_of(
+            env.get_attr("spec")[0], type(env.get_attr("unwrapped")[0]).__name__
+        )
+        self._recording = Recording(
+            self._store or "",
+            env.observation_space,
+            name,
+            arguments,
+            self._features,
+            self._feature_names,
+            self._actions,
+            cut_after=self._cut_after,
+        )
+        if self._group is None:
+            algorithm, seed = type(self.model).__name__.lower(), self.model.seed
+            self._group = algorithm if seed is None else f"{algorithm}-{seed}"
+        self._begin_lanes()
+        self._check_store()
+        if self._expert is not None and self.monitor.expert is None:
+            self.monitor.expert = self._find_expert()
+        if not self.changes:
+            self._begun = self.num_timesteps
+
+    def _on_step(self) -> bool:
+        found = self.locals
+        gatherer = self._gatherer
+        if gatherer is None:
+            raise UsageError("the callback was not started: give it to model.learn(callback=...)")
+        dones, infos = found["dones"], found["infos"]
+        terminal: dict[int, Any] = {}
+        truncated = np.zeros(len(dones), dtype=bool)
+        if dones.any():
+            for lane in np.flatnonzero(dones).tolist():
+                truncated[lane] = infos[lane].get("TimeLimit.truncated", False)
+                last = infos[lane].get("terminal_observation")
+                if last is not None:
+                    terminal[lane] = self._row(last)
+        rows = self._recording.rows(self._observations(found["new_obs"]))
+        rewards = found["rewards"]
+        if self._normaliser is not None:
+            rewards = self._normaliser.get_original_reward()
+        for _, episode in gatherer.step(
+            rows, rewards, dones & ~truncated, truncated, found["actions"], terminal
+        ):
+            check_finite(episode, str(self._group))
+            self._episodes.append(episode)
+        if dones.any():
+            gatherer.start(rows, dones)
+        self._newest = found["new_obs"]
+        if (
+            self.num_timesteps - self._begun >= self.every
+            and len(self._episodes) >= self.min_episodes
+        ):
+            self._describe()
+        return True
+
+    # ---- parts of it ----
+
+    def _begin_lanes(self) -> None:
+        """Begin to look at the episodes; those whose beginning nobody saw are left out."""
+        model, last = self.model, self.model._last_obs
+        again = not self.locals.get("reset_num_timesteps", True) and self.num_timesteps > 0
+        if again and self._newest is last and self._gatherer is not None:
+            return  # training goes on where this callback saw it stop
+        self._gatherer = Gatherer(
+            self.training_env.num_envs, actions=self._actions, cut_after=self._cut_after
+        )
+        known = np.ones(self.training_env.num_envs, dtype=bool)
+        if again:
+            # Only algorithms with a rollout buffer keep up to date which lanes have just begun.
+            current = hasattr(model, "rollout_buffer")
+            known = np.asarray(model._last_episode_starts, dtype=bool) & current
+        self._gatherer.start(self._recording.rows(self._observations(last)), known)
+
+    def _observations(self, seen: Any) -> Any:
+        """Observations as the environments gave them."""
+        return seen if self._normaliser is None else self._normaliser.get_original_obs()
+
+    def _row(self, observation: Any) -> Any:
+        if self._normaliser is not None:
+            observation = self._normaliser.unnormalize_obs(observation)
+        return self._recording.rows(batch_of_one(self._recording.space, observation))[0]
+
+    def _describe(self) -> None:
+        step = self.num_timesteps
+        kind = type(self.model).__name__
+        info = PolicyInfo(
+            f"{self._group}/step_{step}", str(self._group), step, f"stable-baselines3:{kind}"
+        )
+        policy = convert_sb3(self.model) if self._keep_policies else None
+        record = record_of(info, list(self._episodes), policy=policy)
+        names = self._recording.names(record.states.shape[1])
+        data = assemble(
+            [record],
+            [record.arrays],
+            names,
+            self._recording.environment,
+            self._actions,
+            [policy],
+        )
+        self._episodes.clear()
+        self._begun = step - (step - self._begun) % self.every  # a late one delays no other
+        if self._store is not None:
+            store = self._recording.open(len(names), policies=self._keep_policies)
+            with store.writing(LOCK_SECONDS):
+                store.add(record)
+        change = self.monitor.add(data)
+        if change is not None:
+            self._log(change)
+
+    def _log(self, change: Change) -> None:
+        values = {
+            "distance_to_previous": change.to_previous,
+            "distance_to_first": change.to_first,
+            "distance_to_expert": change.to_expert,
+            "noise": change.noise.mean,
+            "path_length": change.path_length,
+            "map_x": change.position[0],
+            "map_y": change.position[1],
+            "mean_return": change.mean_return,
+            "episodes": change.n_episodes,
+        }
+        for name, value in values.items():
+            if not np.isnan(value):
+                self.logger.record(f"behaviour/{name}", value)
+        if self.verbose:
+            print(  # noqa: T201  # what verbose asks for
+                f"{change.label}: {change.to_previous:.4g} from the previous (by chance "
+                f"{change.noise.mean:.4g}), {change.to_first:.4g} from the first"
+            )
+
+    def _check_store(self) -> None:
+        """Refuse to mix two runs before any time is spent."""
+        if self._store is None or not Store.exists(self._store):
+            return
+        for label, row in Store(self._store).rows.items():
+            if row["group"] == self._group and (row["step"] or 0) > self.num_timesteps:
+                raise UsageError(
+                    f"{self._store} holds {label!r} of an earlier run, beyond the step "
+                    f"{self.num_timesteps} at which this one begins: use another folder or group"
+                )
+
+    def _find_expert(self) -> VisitedStates:
+        """The states of the expert; a policy plays for them."""
+        expert = self._expert
+        if isinstance(expert, VisitedStates):
+            return expert
+        if isinstance(expert, str | os.PathLike):
+            folder = Path(expert)
+            if Store.exists(folder) or Store.exists(folder / "states"):
+                return Store.find(folder).load()
+        if self.training_env.get_attr("spec")[0] is None:
+            raise UsageError(
+                "an expert that is to act needs an environment that was made by its Gymnasium id: "
+                "give its states instead, expert=pivec.collect(...)"
+            )
+        return collect(
+            Environment(self._recording.environment, dict(self._recording.arguments or {})),
+            expert,
+            self._expert_episodes,
+            self._seed,
+            features=self._features,
+            feature_names=self._feature_names,
+            actions=self._actions,
+        )
+
+
+class StopWhenBehaviourSettles(BaseCallback):  # type: ignore[misc]
+    """Stops training when behaviour has not changed for some descriptions.
+
+    Give it behind the `BehaviourCallback` that it looks at:
+    ``model.learn(..., callback=[behaviour, StopWhenBehaviourSettles(behaviour)])``.
+
+    Parameters
+    ----------
+    behaviour : BehaviourCallback
+    checkpoints, tolerance, deviations
+        See `pivec.distances.SettlingRule`.
+    verbose : int
+        1 prints a line when it stops.
+
+    Attributes
+    ----------
+    stopped_at : int or None
+        The training step at which it stopped.
+    """
+
+    def __init__(
+        self,
+        behaviour: BehaviourCallback,
+        checkpoints: int = 10,
+        tolerance: float = 0.01,
+        deviations: float = 3.0,
+        *,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(verbose)
+        self.behaviour = behaviour
+        self.rule = SettlingRule(checkpoints, tolerance, deviations)
+        self.stopped_at: int | None = None
+        self._judged = 0
+
+    def _on_step(self) -> bool:
+        described = len(self.behaviour.changes)
+        if described == self._judged:
+            return True
+        self._judged = described
+        if not self.behaviour.monitor.has_settled(self.rule):
+            return True
+        self.stopped_at = self.num_timesteps
+        if self.verbose:
+            print(  # noqa: T201  # what verbose asks for
+                f"Stopped at step {self.stopped_at}: behaviour has not changed for "
+                f"{self.rule.checkpoints} descriptions"
+            )
+        return False
