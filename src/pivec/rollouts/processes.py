@@ -48,20 +48,27 @@ def play_in_processes(
     workers: list[Any] = []
     numbers: dict[Any, int] = {}
     try:
-        for first, share in enumerate(shares):
-            here, there = context.Pipe(duplex=False)
-            worker = context.Process(target=_work, args=(there, share), daemon=True)
+        for first in range(jobs):
+            here, there = context.Pipe()
+            worker = context.Process(target=_work, args=(there,), daemon=True)
             worker.start()
             there.close()
             workers.append(worker)
             numbers[here] = first
+        # Not as an argument of the process: the parent would wait for ever for one that is dead.
+        for line, first in numbers.items():
+            try:
+                line.send_bytes(shares[first])
+            except ConnectionError as error:
+                workers[first].join(_PATIENCE)
+                raise _died(workers[first].exitcode) from error
         while numbers:
             for ready in wait(list(numbers)):
                 connection: Any = ready
                 first = numbers[connection]
                 try:
                     kind, content = connection.recv()
-                except EOFError as error:
+                except (EOFError, ConnectionError) as error:
                     workers[first].join(_PATIENCE)
                     raise _died(workers[first].exitcode) from error
                 if kind == "done":
@@ -78,7 +85,7 @@ def play_in_processes(
         _end(workers, list(numbers))
 
 
-def _work(connection: Connection, share: bytes) -> None:
+def _work(connection: Connection) -> None:
     """Play a share of the policies and send each to the parent; runs in a process of its own."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.path.append(os.getcwd())  # where modules of the user's policies may be
@@ -86,7 +93,9 @@ def _work(connection: Connection, share: bytes) -> None:
         try:
             from pivec.rollouts.play import play_here
 
-            environment, policies, settings = pickle.loads(share)  # noqa: S301  (our parent's)
+            environment, policies, settings = pickle.loads(  # noqa: S301
+                connection.recv_bytes()  # our parent's
+            )
             for played in play_here(environment, policies, settings, _Steps(connection)):
                 connection.send(("played", (played.index, played.episodes, played.every)))
             connection.send(("done", None))
