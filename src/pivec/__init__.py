@@ -14,6 +14,7 @@ report             tables, figures, the page
 training           making policies
 engines            where the work runs: threads, processes
 comparison         all of it in one go: `compare`
+sb3, gymnasium, ribs   for people's own code: a callback, wrappers that record, archives
 
 Everything below is imported when it is first used, so that ``import pivec`` is instant.
 """

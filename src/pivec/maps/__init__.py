@@ -2,16 +2,19 @@
 
 - `tsne_map`, `tsne_map_from_distances`: a `PolicyMap` from vectors or from distances alone.
 - `place`: new policies in an existing map, which does not move.
+- `LandmarkMap`: a map of main directions that never moves, from distances alone.
 - `leaf_order`, `group_order`: the order of rows in a heatmap.
 """
 
 from __future__ import annotations
 
+from pivec.maps.landmarks import LandmarkMap
 from pivec.maps.order import group_order, leaf_order
 from pivec.maps.place import place
 from pivec.maps.tsne import PolicyMap, tsne_map, tsne_map_from_distances
 
 __all__ = [
+    "LandmarkMap",
     "PolicyMap",
     "group_order",
     "leaf_order",

@@ -58,7 +58,7 @@ class BehaviourCallback(BaseCallback):  # type: ignore[misc]  # the library has 
     every : int
         Steps of the environments from one description to the next.
     method, parameters, space, fit_on, divisions, seed
-        What is described, and in which space; see `pivec.training.BehaviourMonitor`. By default
+        What is described, and in which space; see `pivec.training.behaviour.BehaviourMonitor`. By default
         supervectors in a space that is fitted on the first three descriptions, and frozen.
     expert : VisitedStates, path or policy, optional
         One policy to measure the distance to: its states, a store of them, or anything that

@@ -1,0 +1,182 @@
+"""Behaviour in archives of pyribs: any characterization as measures, novelty on supervectors.
+
+`BehaviourMeasures` turns the states that solutions visited into measures, in a space that does
+not change: a few main directions for a `GridArchive` or a `CVTArchive`, or whole scaled
+supervectors for the `ProximityArchive` of this module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pivec.characterizations.descriptions import Descriptions
+from pivec.characterizations.registry import characterization
+from pivec.characterizations.space import Space
+from pivec.errors import MissingExtra, UsageError
+from pivec.maps.landmarks import LandmarkMap
+from pivec.states.visited import VisitedStates
+
+if find_spec("ribs") is None:
+    raise MissingExtra("pivec.ribs", "ribs")
+
+import ribs.archives
+
+__all__ = ["BehaviourMeasures", "ProximityArchive"]
+
+Array = NDArray[np.float64]
+
+
+class BehaviourMeasures:
+    """Measures of solutions by the states they visit: ``measures(data)``, one row a policy.
+
+    Parameters
+    ----------
+    space : Space or path
+        A fitted characterization and the policies it has described.
+    n_measures : int, optional
+        Project on so many main directions in which the policies of the space differ, so that
+        squared differences of measures come as close to their distances as so few can. None
+        takes the whole vectors, of characterizations whose distance is that of vectors.
+
+    Attributes
+    ----------
+    space : Space
+    n_measures : int
+    reference : (n, n_measures) array
+        Measures of the policies of the space.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> walks = [[rng.normal(place, 1, (30, 2))] for place in ((0, 0), (0, 4), (4, 0), (4, 4))]
+    >>> data = VisitedStates.from_arrays(walks)
+    >>> measures = BehaviourMeasures.fit(data, parameters={"n_components": 2})
+    >>> measures(data).shape, len(measures.ranges())
+    ((4, 2), 2)
+    """
+
+    def __init__(self, space: Space | str | Path, n_measures: int | None = 2) -> None:
+        self.space = space if isinstance(space, Space) else Space.load(space)
+        known = self.space.descriptions
+        self._map: LandmarkMap | None = None
+        if n_measures is None:
+            self.reference = self._whole(known)
+        else:
+            if not 1 <= n_measures < len(known):
+                raise UsageError(
+                    f"n_measures must be from 1 to {len(known) - 1}, one fewer than the policies "
+                    f"of the space, but is {n_measures}"
+                )
+            self._map = LandmarkMap(self.space.method.distances(known), n_measures)
+            self.reference = self._map.positions
+        self.n_measures = int(self.reference.shape[1])
+
+    @classmethod
+    def fit(
+        cls,
+        data: VisitedStates,
+        method: str = "supervector",
+        parameters: Mapping[str, Any] | None = None,
+        n_measures: int | None = 2,
+    ) -> BehaviourMeasures:
+        """Fit a space on some policies, such as random ones; it then stays as it is."""
+        made = characterization(method, **dict(parameters or {})).fit(data)
+        return cls(Space(made, made.describe(data)), n_measures)
+
+    def __call__(self, data: VisitedStates | Descriptions) -> Array:
+        """Measure each policy of ``data``, (n_policies, n_measures)."""
+        method = self.space.method
+        described = method.describe(data) if isinstance(data, VisitedStates) else data
+        if self._map is None:
+            return self._whole(described)
+        return self._map.place(method.distances(described, self.space.descriptions))
+
+    def ranges(self, margin: float = 0.5) -> list[tuple[float, float]]:
+        """Lower and upper bounds for a `GridArchive`: those of the space, and a margin.
+
+        ``margin`` is a share of the width to add on both sides.
+        """
+        low, high = self.reference.min(axis=0), self.reference.max(axis=0)
+        more = margin * np.maximum(high - low, 1e-12)
+        return [(float(a), float(b)) for a, b in zip(low - more, high + more, strict=True)]
+
+    def _whole(self, described: Descriptions) -> Array:
+        if described.points is None:
+            raise UsageError(
+                f"{described.method} has no vectors whose distance is its own: project on main "
+                "directions, n_measures=2, or use supervector"
+            )
+        return np.asarray(described.points, dtype=np.float64)
+
+
+class ProximityArchive(ribs.archives.ProximityArchive):
+    """An archive of novel behaviour: pyribs' own, on vectors such as scaled supervectors.
+
+    The Euclidean distance between these is the root of the characterization's distance. Give
+    `add` the measures that ``archive.measures_of(data)`` makes of visited states.
+
+    Parameters
+    ----------
+    measures : BehaviourMeasures
+        Best whole, with ``n_measures=None``.
+    solution_dim : int
+    k_neighbors : int
+        Novelty is the mean distance to so many nearest entries.
+    novelty_threshold : float, optional
+        Novelty from which on a solution joins; by default the mean novelty, among each other, of
+        the policies of the space.
+    **options
+        Further ones of `ribs.archives.ProximityArchive`.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> data = VisitedStates.from_arrays([[rng.normal(i, 1, (30, 2))] for i in range(12)])
+    >>> measures = BehaviourMeasures.fit(data, parameters={"n_components": 2}, n_measures=None)
+    >>> archive = ProximityArchive(measures, solution_dim=1, k_neighbors=3, novelty_threshold=0.1)
+    >>> _ = archive.add(np.arange(12)[:, None], np.ones(12), archive.measures_of(data))
+    >>> len(archive)
+    12
+    """
+
+    def __init__(
+        self,
+        measures: BehaviourMeasures,
+        *,
+        solution_dim: int,
+        k_neighbors: int = 10,
+        novelty_threshold: float | None = None,
+        **options: Any,
+    ) -> None:
+        if novelty_threshold is None:
+            novelty_threshold = _mean_novelty(measures.reference, k_neighbors)
+        super().__init__(
+            solution_dim=solution_dim,
+            measure_dim=measures.n_measures,
+            k_neighbors=k_neighbors,
+            novelty_threshold=novelty_threshold,
+            **options,
+        )
+        self._measures = measures
+
+    def measures_of(self, data: VisitedStates) -> Array:
+        """Measure each policy of ``data``."""
+        return self._measures(data)
+
+
+def _mean_novelty(points: Array, k: int) -> float:
+    from scipy.spatial import KDTree
+
+    if len(points) < 2:
+        raise UsageError(
+            "the space holds one policy only, which tells nothing of novelty: give "
+            "novelty_threshold"
+        )
+    distances, _ = KDTree(points).query(points, k=np.arange(2, min(k, len(points) - 1) + 2))
+    return float(distances.mean())
