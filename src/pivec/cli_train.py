@@ -10,7 +10,11 @@ import typer
 from pivec.cli_options import Env, EnvArg, Quiet, Seed, pairs
 
 Algo = Annotated[
-    str, typer.Option(help="[bold]ppo[/bold], [bold]a2c[/bold], [bold]cmaes[/bold] or neat.")
+    str,
+    typer.Option(
+        help="[bold]ppo[/bold], [bold]a2c[/bold], [bold]cmaes[/bold], [bold]neat[/bold], "
+        "[bold]es[/bold] or nsr-es (ES with novelty)."
+    ),
 ]
 
 
@@ -26,13 +30,21 @@ def train(
         int | None,
         typer.Option(
             help="Policies kept of a run (100); of cmaes and neat, generations of which a quarter "
-            "is kept (every tenth).",
+            "is kept (every tenth); of es and nsr-es, generations (all).",
             min=1,
         ),
     ] = None,
     seed: Seed = 0,
     steps: Annotated[
         int | None, typer.Option(help="Environment steps of each run (the settings' own).", min=1)
+    ] = None,
+    behaviour: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="What nsr-es takes as behaviour: a characterization (see `pivec describe`), with "
+            'arguments if any: supervector{"n_components": 8}.',
+        ),
     ] = None,
     set_: Annotated[
         list[str] | None,
@@ -47,12 +59,16 @@ def train(
 
     Then: pivec compare CartPole-v1 runs
 
+    Novelty search: pivec train pivec/DeceptivePoint-v0 --algo nsr-es --behaviour gaussian --out ns
+
     Run the same command again to go on after a stop; finished runs are not repeated.
     """
     from pivec.training import settings_for
     from pivec.training import train as run
 
     changes = pairs(set_, "--set")
+    if behaviour is not None:
+        changes["behaviour"] = behaviour
     known = settings_for(algo, env, changes)
     if not quiet:
         name = env.rpartition(":")[2]
@@ -61,7 +77,7 @@ def train(
             if known.published
             else f"general ones, since the paper has none for {algo} in {name}"
         )
-        typer.echo(f"Settings: {origin}{', changed by --set' if changes else ''}")
+        typer.echo(f"Settings: {origin}{', changed by --set' if set_ else ''}")
     results = run(
         env,
         algo,

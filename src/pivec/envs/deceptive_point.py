@@ -71,7 +71,8 @@ def _spaces() -> tuple[Any, Any]:
 class DeceptivePointEnv(gymnasium.Env[NDArray[np.float32], NDArray[np.float32]]):
     """A point in the plane that is rewarded for going up, y_new - y_old a step.
 
-    Straight up ends in the pocket, with a return of 0.65; around it, one of 4.1 is possible. An
+    Straight up ends in the pocket, with a return of 0.65; no policy that stays in it has more than
+    0.70, where the bar begins. Around it leads a way of 4.17 (the paper's policies found 3.7). An
     observation is the position (x, y), an action one number in [-1, 1] for the direction, see
     `moved`. An episode has 100 steps, and always the same start.
 

@@ -12,7 +12,13 @@ evolution.py        generations of a population, replayed from a ledger after a 
 cmaes.py            generations proposed by pycma, of networks of a fixed shape
 neat_search.py      generations proposed by neat-python, of networks that grow
 genomes.py          the networks of NEAT as arrays, a whole population at once
+novelty.py          `NoveltySearch`: ES and NSR-ES, with any characterization as behaviour
+novelty_archive.py  the behaviours it met, and how new others are beside them
+novelty_runs.py     a run of it in its folder
+es.py               its networks and mathematics: centred ranks, mirrored noise, Adam
 arena.py            the fitness of a population, in lock-step
+behaviour.py        `BehaviourMonitor`: follows one run, description by description
+behaviour_callback.py  the same inside Stable-Baselines3's training; see `pivec.sb3`
 cloning.py          `clone`: imitates an expert from a few of its episodes
 """
 

@@ -76,13 +76,15 @@ def carry_out(task: Task, told: IO[str]) -> None:
         from pivec.training.reinforcement import learn
 
         learn(task.environment, task.values, task.checkpoints or 1, folder, task.maker, report)
+        return
+    from threadpoolctl import threadpool_limits
+
+    if task.maker.algorithm in ("es", "nsr-es"):
+        from pivec.training.novelty_runs import search as run
     else:
-        from threadpoolctl import threadpool_limits
-
-        from pivec.training.evolution import evolve
-
-        with threadpool_limits(limits=1):
-            evolve(task.environment, task.values, task.checkpoints, folder, task.maker, report)
+        from pivec.training.evolution import evolve as run
+    with threadpool_limits(limits=1):
+        run(task.environment, task.values, task.checkpoints, folder, task.maker, report)
 
 
 def _end_with_parent() -> None:

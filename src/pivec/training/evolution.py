@@ -213,25 +213,29 @@ def check_spaces(observation_space: Any, action_space: Any) -> None:
     spaces.flat_size(observation_space)
 
 
+def outputs_for(action_space: Any) -> tuple[int, str, Options, tuple[Any, Any] | None]:
+    """Say how a network acts: number of outputs, head, its options, and the box of real actions."""
+    from gymnasium import spaces as gym_spaces
+
+    # Individuals take their best action: the search is over behaviours, not over distributions.
+    if isinstance(action_space, gym_spaces.Discrete):
+        return int(action_space.n), "epsilon_greedy", Options(), None
+    shape = action_space.shape or ()
+    options = Options(shape=shape if len(shape) > 1 else None)
+    box = (getattr(action_space, "low", None), getattr(action_space, "high", None))
+    return int(np.prod(shape)), "deterministic", options, box
+
+
 def make_search(
     environment: Environment, algorithm: str, values: Mapping[str, Any], seed: int
 ) -> Search:
     """Make what proposes the generations of a run."""
-    from gymnasium import spaces as gym_spaces
-
     probe = environment.make()
     observation_space, action_space = probe.observation_space, probe.action_space
     probe.close()
     check_spaces(observation_space, action_space)
     n_inputs = spaces.flat_size(observation_space)
-    # Individuals take their best action: the search is over behaviours, not over distributions.
-    if isinstance(action_space, gym_spaces.Discrete):
-        n_outputs, head, options, box = int(action_space.n), "epsilon_greedy", Options(), None
-    else:
-        shape = action_space.shape or ()
-        n_outputs, head = int(np.prod(shape)), "deterministic"
-        options = Options(shape=shape if len(shape) > 1 else None)
-        box = (getattr(action_space, "low", None), getattr(action_space, "high", None))
+    n_outputs, head, options, box = outputs_for(action_space)
     if algorithm == "cmaes":
         from pivec.training.cmaes import CmaEs
 

@@ -29,7 +29,8 @@ class TrainedRun:
     steps : int
         Environment steps taken.
     mean_return : float or None
-        Of the latest episodes of training; of populations, the best fitness of the last generation.
+        Of the latest episodes of training; of populations, the best fitness of the last generation;
+        of ES and NSR-ES, the best mean return of any generation's updated policy.
     reason : str
         Why it ended.
     reused : bool

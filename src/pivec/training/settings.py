@@ -12,8 +12,8 @@ from typing import Any
 
 from pivec.errors import UsageError
 
-ALGORITHMS = ("ppo", "a2c", "cmaes", "neat")
-POPULATIONS = ("cmaes", "neat")
+ALGORITHMS = ("ppo", "a2c", "cmaes", "neat", "es", "nsr-es")
+POPULATIONS = ("cmaes", "neat", "es", "nsr-es")  # whose progress is counted in generations
 # From settings.toml to the names of neat-python's sections.
 NEAT_SECTIONS = ("genome", "species", "stagnation", "reproduction")
 
@@ -56,6 +56,12 @@ def published_environments(algorithm: str) -> tuple[str, ...]:
     return tuple(name for name in _tables()[algorithm] if name != "general")
 
 
+def behaviour_defaults() -> dict[str, dict[str, Any]]:
+    """Give the paper's arguments of characterizations in novelty search, by name."""
+    defaults: dict[str, dict[str, Any]] = _tables()["behaviours"]
+    return defaults
+
+
 def neat_sections() -> dict[str, tuple[str, ...]]:
     """Tell which settings of neat-python belong to which of its sections."""
     return {name: tuple(_tables()["neat_python"][name]) for name in NEAT_SECTIONS}
@@ -68,7 +74,7 @@ def settings_for(
 
     Parameters
     ----------
-    algorithm : {"ppo", "a2c", "cmaes", "neat"}
+    algorithm : {"ppo", "a2c", "cmaes", "neat", "es", "nsr-es"}
     environment : str
         A Gymnasium id; one that the paper does not have gets general settings.
     changes : mapping, optional
@@ -132,5 +138,6 @@ _AT_LEAST_ONE = frozenset(
     {
         *("n_envs", "n_steps", "n_epochs", "batch_size"),
         *("generations", "episodes", "keep_every", "max_steps"),
+        *("population", "batch_episodes", "behaviour_episodes", "neighbours"),
     }
 )

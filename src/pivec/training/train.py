@@ -20,10 +20,11 @@ from pivec.training.checkpoints import Maker
 from pivec.training.child import Task
 from pivec.training.processes import Processes
 from pivec.training.runs import RunFolder, TrainedRun
-from pivec.training.settings import POPULATIONS, Settings, settings_for
+from pivec.training.settings import POPULATIONS, Settings, behaviour_defaults, settings_for
 
 CHECKPOINTS = 100  # of a run of PPO or A2C, as in the paper's evaluation
 _PACKAGES = {"ppo": "stable_baselines3", "a2c": "stable_baselines3", "cmaes": "cma", "neat": "neat"}
+_WITHIN = ("cmaes", "neat")  # whose populations must be large enough to select from
 
 
 def train(
@@ -49,7 +50,7 @@ def train(
     ----------
     env : str or callable
         A Gymnasium id, or a function that makes an environment, defined in a module.
-    algo : {"ppo", "a2c", "cmaes", "neat"}
+    algo : {"ppo", "a2c", "cmaes", "neat", "es", "nsr-es"}
     out : path
         Gets a folder for each run: ``ppo-0``, ``ppo-1``, ...
     runs : int
@@ -58,12 +59,13 @@ def train(
         Runs side by side.
     checkpoints : int or sequence of int, optional
         Policies kept of a run of PPO or A2C, from the untrained to the last (100); generations of
-        CMA-ES or NEAT of which a quarter is kept (every tenth). Or the steps or generations to
-        keep.
+        CMA-ES or NEAT of which a quarter is kept (every tenth), or of ES and NSR-ES whose updated
+        policy is kept (all). Or the steps or generations to keep.
     steps : int, optional
         Environment steps of each run, instead of the settings' own.
     settings : mapping, optional
-        Other values for what `settings_for` gives.
+        Other values for what `settings_for` gives. For NSR-ES ``behaviour`` may be the name of a
+        characterization, with arguments as JSON behind it, or a characterization.
     env_kwargs : mapping, optional
         Arguments for `gymnasium.make`.
     progress : bool
@@ -85,6 +87,10 @@ def train(
     changes = dict(settings or {})
     if steps is not None:
         changes["steps"] = steps
+    if not isinstance(changes.get("behaviour", ""), str):
+        from pivec.training.novelty_archive import behaviour_text
+
+        changes["behaviour"] = behaviour_text(changes["behaviour"])
     environment = Environment.of(env, env_kwargs)
     chosen = settings_for(algo, environment.name, changes)
     if "backend" in chosen.values:  # checked before any process is started
@@ -257,9 +263,13 @@ def _check(
         checkpoints and all(type(each) is int and each >= 0 for each in checkpoints)
     ):
         raise UsageError(f"checkpoints must be whole numbers from 0, but are {checkpoints}")
-    if algo in POPULATIONS and settings["population"] < 4:
+    if algo in _WITHIN and settings["population"] < 4:
         raise UsageError(f"a population has at least 4, but {settings['population']} are asked for")
-    if importlib.util.find_spec(_PACKAGES[algo]) is None:
+    if "behaviour" in settings.values:
+        from pivec.training.novelty_archive import behaviour_named
+
+        behaviour_named(settings["behaviour"], behaviour_defaults(), seed)
+    if algo in _PACKAGES and importlib.util.find_spec(_PACKAGES[algo]) is None:
         raise MissingExtra(f"training by {algo}", "train")
     probe = environment.make()
     try:

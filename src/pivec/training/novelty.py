@@ -1,0 +1,269 @@
+"""Novelty search: ES and NSR-ES of Conti et al. 2018, with any characterization as behaviour.
+
+Each generation one parent is chosen, moved by mirrored noise, and updated towards the better half
+of what came of it: better by return (ES), or by return and novelty (NSR-ES). The updated policy
+joins the archive, beside which others are new or not. Everything random follows from the seed and
+the number of the generation, and episodes from the policies' labels, so a stopped run needs only
+the weights to go on exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import astuple, dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pivec.characterizations import Characterization
+from pivec.errors import PivecError
+from pivec.policies.policy import NamedPolicy, PolicyInfo
+from pivec.rollouts import spaces
+from pivec.rollouts.environment import Environment
+from pivec.rollouts.play import play_here
+from pivec.rollouts.settings import PlaySettings
+from pivec.states.record import assemble, record_of
+from pivec.states.visited import VisitedStates
+from pivec.training.es import Adam, Architecture, ascent, centred_ranks
+from pivec.training.novelty_archive import Archive
+from pivec.training.settings import settings_for
+
+Float = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Generation:
+    """What came of a generation.
+
+    Attributes
+    ----------
+    number : int
+    steps : int
+        Environment steps so far.
+    parent : int
+        The member of the population that was updated.
+    mean_return : float
+        Of the updated policy.
+    best_return : float
+        The best of these so far.
+    novelty : float
+        Of the parent before, NaN for ES.
+    """
+
+    number: int
+    steps: int
+    parent: int
+    mean_return: float
+    best_return: float
+    novelty: float
+
+
+class NoveltySearch:
+    """ES, or with a behaviour NSR-ES, one generation at a time.
+
+    `pivec.training.train` runs it to its end with checkpoints; this is for loops of one's own.
+
+    Parameters
+    ----------
+    env : str, callable or Environment
+    behaviour : Characterization, optional
+        Any of the registry or of one's own; it is fitted anew as the archive grows. Without one,
+        only returns count (ES).
+    seed : int
+    settings : mapping, optional
+        Other values for what `settings_for` gives for ``nsr-es`` (or ``es``).
+
+    Attributes
+    ----------
+    archive : Archive or None
+    history : list of Generation
+
+    Examples
+    --------
+    >>> from pivec import characterization
+    >>> few = {"batch_episodes": 4, "batch_steps": 0, "behaviour_episodes": 1}
+    >>> gaussian = characterization("gaussian")
+    >>> search = NoveltySearch("pivec/DeceptivePoint-v0", gaussian, settings=few)
+    >>> search.advance().steps, search.advance().steps  # 3 first policies, then 4 + 1 episodes each
+    (800, 1300)
+    >>> len(search.archive)
+    5
+    """
+
+    def __init__(
+        self,
+        env: str | Environment | Callable[[], Any],
+        behaviour: Characterization | None = None,
+        *,
+        seed: int = 0,
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._environment = Environment.of(env)
+        algorithm = "es" if behaviour is None else "nsr-es"
+        values = settings_for(algorithm, self._environment.name, settings).values
+        self._values, self._seed = values, seed
+        probe = self._environment.make()
+        self._names = spaces.feature_names(probe.observation_space)
+        self.architecture = Architecture.of(
+            probe.observation_space, probe.action_space, values["hidden"], values["action_noise"]
+        )
+        probe.close()
+        self._needs = frozenset() if behaviour is None else behaviour.needs
+        self.archive = None if behaviour is None else Archive(behaviour, values["neighbours"])
+        self.history: list[Generation] = []
+        rng = np.random.default_rng([seed, 0xE5])
+        first = [self.architecture.first_vector(rng) for _ in range(values.get("population", 1))]
+        self._members = [Adam.at(vector) for vector in first]
+        self._entries = first  # the vectors of all that joined the archive
+        self._latest = list(range(len(first)))  # the newest entry of each member
+        self._steps = 0
+        if self.archive is not None:
+            data = self._play(first, self._entry_labels(), values["behaviour_episodes"])
+            self.archive.add(data)
+            self._steps = _steps(data)
+
+    @property
+    def policy(self) -> Any:
+        """The policy that was updated last."""
+        return self.architecture.policy(self._entries[-1])
+
+    def advance(self) -> Generation:
+        """Run the next generation."""
+        values, number = self._values, len(self.history)
+        rng = np.random.default_rng([self._seed, 1 + number])
+        parent, novelty = self._choose_parent(rng)
+        member = self._members[parent]
+        scores, noise = self._try_around(member.weights, number, rng)
+        gradient = values["l2"] * member.weights - ascent(scores, noise)
+        member.descend(gradient, values["learning_rate"])
+        self._entries = [*self._entries, member.weights]
+        self._latest[parent] = len(self._entries) - 1
+        label = self._entry_labels()[-1]
+        data = self._play([member.weights], [label], values["behaviour_episodes"])
+        self._steps += _steps(data)
+        if self.archive is not None:
+            self.archive.add(data)
+        value = float(data.mean_returns[0])
+        best = max([value, *(each.best_return for each in self.history[-1:])])
+        self.history.append(Generation(number, self._steps, parent, value, best, novelty))
+        return self.history[-1]
+
+    def _choose_parent(self, rng: np.random.Generator) -> tuple[int, float]:
+        """Draw a member in proportion to its novelty."""
+        if self.archive is None:
+            return 0, float("nan")
+        novelty = self.archive.novelty_of_members(self._latest)
+        total = novelty.sum()
+        chances = novelty / total if 0 < total < np.inf else None  # all alike: any of them
+        parent = int(rng.choice(len(novelty), p=chances))
+        return parent, float(novelty[parent])
+
+    def _try_around(
+        self, centre: Float, number: int, rng: np.random.Generator
+    ) -> tuple[Float, Float]:
+        """Play mirrored pairs until there are enough episodes and steps; give their scores."""
+        values = self._values
+        pairs, steps = -(-values["batch_episodes"] // 2), 0
+        noises: list[Float] = []
+        returns: list[Float] = []
+        novelties: list[Float] = []
+        while pairs:
+            noise = rng.standard_normal((pairs, len(centre)))
+            moved = np.concatenate(
+                [centre + values["sigma"] * noise, centre - values["sigma"] * noise]
+            )
+            labels = [f"generation {number}/{len(noises)}/{i}" for i in range(len(moved))]
+            data = self._play(moved, labels, 1)
+            noises.append(noise)
+            returns.append(data.returns.reshape(2, pairs))
+            if self.archive is not None:
+                novelties.append(self.archive.novelty(data).reshape(2, pairs))
+            steps += _steps(data)
+            done = sum(map(len, noises))
+            pairs = max(0, int(np.ceil((values["batch_steps"] - steps) * done / steps)))
+        self._steps += steps
+        scores = centred_ranks(np.concatenate(returns, axis=1))
+        if novelties:
+            weight = values["novelty_weight"]
+            novel = centred_ranks(np.concatenate(novelties, axis=1))
+            scores = (1 - weight) * scores + weight * novel
+        return scores, np.concatenate(noises)
+
+    def _play(self, vectors: Sequence[Float] | Float, labels: list[str], n: int) -> VisitedStates:
+        """Let all policies play ``n`` episodes in lock-step."""
+        named = [
+            NamedPolicy(self.architecture.policy(vector), PolicyInfo(label))
+            for vector, label in zip(vectors, labels, strict=True)
+        ]
+        actions, limit = "actions" in self._needs, self._values["max_steps"]
+        settings = PlaySettings(n, self._seed, actions=actions, max_steps=limit)
+        played = sorted(play_here(self._environment, named, settings), key=lambda each: each.index)
+        records = [
+            record_of(each.named.info, each.episodes, policy=each.named.policy) for each in played
+        ]
+        return assemble(
+            records,
+            [record.arrays for record in records],
+            self._names,
+            self._environment.name,
+            actions,
+            [record.policy for record in records],
+        )
+
+    def _entry_labels(self) -> list[str]:
+        first = len(self._members)
+        return [
+            f"first {i}" if i < first else f"generation {i - first}"
+            for i in range(len(self._entries))
+        ]
+
+    # ---- stopping and going on ----
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Give all that is needed to go on exactly, as plain arrays."""
+        members = self._members
+        return {
+            "weights": np.stack([member.weights for member in members]),
+            "first": np.stack([member.first for member in members]),
+            "second": np.stack([member.second for member in members]),
+            "updates": np.array([member.updates for member in members]),
+            "latest": np.array(self._latest),
+            "entries": np.stack(self._entries),
+            "history": np.array([astuple(each) for each in self.history]).reshape(
+                -1, len(fields(Generation))
+            ),
+        }
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Go on from what `arrays` gave; the entries of the archive play their episodes again."""
+        parts = (arrays[name] for name in ("weights", "first", "second", "updates"))
+        self._members = [
+            Adam(weights, first, second, int(updates))
+            for weights, first, second, updates in zip(*parts, strict=True)
+        ]
+        self._latest = arrays["latest"].tolist()
+        self._entries = list(arrays["entries"])
+        self.history = [
+            Generation(int(row[0]), int(row[1]), int(row[2]), *row[3:].tolist())
+            for row in arrays["history"]
+        ]
+        if not self.history:
+            return
+        self._steps = self.history[-1].steps
+        if self.archive is None:
+            return
+        data = self._play(self._entries, self._entry_labels(), self._values["behaviour_episodes"])
+        told = [each.mean_return for each in self.history]
+        if not np.allclose(data.mean_returns[len(self._members) :], told, rtol=1e-9, atol=1e-9):
+            raise PivecError(
+                "the policies of the archive play differently than before, most likely since "
+                "other versions of packages are installed: begin anew"
+            )
+        self.archive.data = None
+        self.archive.add(data)
+
+
+def _steps(data: VisitedStates) -> int:
+    """Count environment steps: one fewer an episode than states."""
+    return data.n_states - data.n_episodes
