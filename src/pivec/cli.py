@@ -45,6 +45,7 @@ from pivec.cli_options import (
     pairs,
     whole_numbers,
 )
+from pivec.cli_reproduce import reproduce
 from pivec.cli_states import collect, export, import_, store_app
 from pivec.cli_train import train
 from pivec.errors import PivecError, UsageError
@@ -65,6 +66,7 @@ app.command(name="import")(import_)
 app.command()(export)
 app.add_typer(store_app, name="store")
 app.command()(train)
+app.command()(reproduce)
 
 _STOPPED = 130  # the exit code after Ctrl-C, which the parser may hand over as such
 

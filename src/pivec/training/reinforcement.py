@@ -66,28 +66,11 @@ def learn(
     report: Report,
 ) -> None:
     """Train one run to its end, from where it stands."""
-    import torch
-    from stable_baselines3 import A2C, PPO
     from stable_baselines3.common.callbacks import BaseCallback
 
-    from pivec.training.lanes_env import LanesVecEnv
-
-    torch.set_num_threads(1)  # the networks are small: more threads only wait for each other
     earlier = read_state(folder.state / STATE_FILE)
     begun = 0 if earlier is None else int(earlier["step"])
-    environments = LanesVecEnv(environment, values["n_envs"], values["backend"])
-    hidden = list(values["hidden"])
-    model = {"ppo": PPO, "a2c": A2C}[maker.algorithm](
-        "MlpPolicy",
-        environments,
-        seed=maker.seed,
-        device="cpu",
-        policy_kwargs={
-            "activation_fn": torch.nn.Tanh,
-            "net_arch": {"pi": hidden, "vf": hidden},
-        },
-        **schedules(values),
-    )
+    model = make_model(environment, values, maker.algorithm, maker.seed)
     batch = values["n_envs"] * values["n_steps"]
     total = values["steps"]
     ends = [batch * i for i in range(-(-total // batch) + 1)]
@@ -139,9 +122,33 @@ def learn(
     except ValueError as error:
         raise _diverged(error, environment) from error
     finally:
-        environments.close()
+        model.env.close()
     folder.finish(int(model.num_timesteps), recent(), "all steps are done")
     (folder.state / STATE_FILE).unlink(missing_ok=True)
+
+
+def make_model(
+    environment: Environment, values: Mapping[str, Any], algorithm: str, seed: int
+) -> Any:
+    """Make the learner of Stable-Baselines3, on one core; seeds the global generators."""
+    import torch
+    from stable_baselines3 import A2C, PPO
+
+    from pivec.training.lanes_env import LanesVecEnv
+
+    torch.set_num_threads(1)  # the networks are small: more threads only wait for each other
+    hidden = list(values["hidden"])
+    return {"ppo": PPO, "a2c": A2C}[algorithm](
+        "MlpPolicy",
+        LanesVecEnv(environment, values["n_envs"], values["backend"]),
+        seed=seed,
+        device="cpu",
+        policy_kwargs={
+            "activation_fn": torch.nn.Tanh,
+            "net_arch": {"pi": hidden, "vf": hidden},
+        },
+        **schedules(values),
+    )
 
 
 def write_state(path: Path, model: Any, step: int) -> None:
