@@ -1,0 +1,37 @@
+"""Stop training when behaviour has not changed for some checkpoints, beyond sampling noise.
+
+Needs: pip install "pivec[sb3]"
+
+The same rule judges any sequence of distances, here those of a run that was kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from stable_baselines3 import PPO
+from stable_baselines3.common.env_util import make_vec_env
+
+import pivec.sb3
+from pivec.distances import SettlingRule
+
+parser = argparse.ArgumentParser(description=__doc__)
+parser.add_argument("--steps", type=int, default=300_000)
+parser.add_argument("--smoke", action="store_true", help="a few seconds only")
+options = parser.parse_args()
+# At smoke size nearly everything counts as unchanged, so that something is seen to stop.
+steps, checkpoints, tolerance = (8_000, 2, 1.0) if options.smoke else (options.steps, 6, 0.05)
+
+behaviour = pivec.sb3.BehaviourCallback(every=steps // 40, parameters={"n_components": 16})
+stop = pivec.sb3.StopWhenBehaviourSettles(behaviour, checkpoints, tolerance, verbose=1)
+model = PPO("MlpPolicy", make_vec_env("CartPole-v1", 4, seed=0), n_steps=128, seed=0, device="cpu")
+model.learn(steps, callback=[behaviour, stop])
+print(f"trained for {model.num_timesteps} of {steps} steps")
+
+# Afterwards, on the distances between all checkpoints and the noise of each:
+rule = SettlingRule(checkpoints, tolerance)
+space = behaviour.monitor.space
+distances = space.method.distances(space.descriptions)
+noise = [change.noise for change in behaviour.changes]
+settled = rule.settled_at(distances, noise)
+print("settled at", None if settled is None else behaviour.changes[settled].label)
