@@ -1,0 +1,131 @@
+"""Runs of novelty search in their folders: checkpoints, stops, the command line."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import pivec
+from pivec.characterizations import characterization
+from pivec.errors import PivecError, UsageError
+from pivec.rollouts.environment import Environment
+from pivec.training import train
+from pivec.training.checkpoints import Maker
+from pivec.training.novelty_runs import read_generations, search
+from pivec.training.runs import RunFolder
+from pivec.training.settings import settings_for
+
+POINT = "pivec/DeceptivePoint-v0"
+FEW = {"generations": 4, "batch_episodes": 4, "batch_steps": 0, "behaviour_episodes": 1}
+
+
+def test_a_run_leaves_policies_that_can_be_compared(tmp_path) -> None:
+    few = {**FEW, "behaviour": characterization("supervector", n_components=2)}
+    [run] = train(POINT, "nsr-es", tmp_path, settings=few, seed=2)
+    assert (run.n_policies, run.reason) == (4, "all generations are done")
+    history = read_generations(run.folder)
+    assert [each.number for each in history] == [0, 1, 2, 3]
+    assert history[-1].steps == run.steps == 300 + 4 * 500
+    assert history[-1].best_return == run.mean_return
+    data = pivec.collect(POINT, str(run.folder), episodes=1)
+    assert data.steps == (0, 1, 2, 3)
+    assert data.groups == ("nsr-es-0",) * 4
+    # The policies that are kept are those whose returns are told: noise aside they play alike.
+    told = [each.mean_return for each in history]
+    np.testing.assert_allclose(data.mean_returns, told, atol=0.05)
+    assert train(POINT, "nsr-es", tmp_path, settings=few, seed=2)[0].reused
+
+
+def test_checkpoints_and_steps_are_what_was_asked_for(tmp_path) -> None:
+    [run] = train(POINT, "es", tmp_path, settings=FEW, checkpoints=[0, 2], steps=1400)
+    assert {path.name for path in run.folder.glob("*.safetensors")} == {
+        "generation_0.safetensors",
+        "generation_2.safetensors",
+    }
+    assert (run.steps, run.reason) == (1500, "all steps are done")
+
+
+class Stop(Exception):
+    """Ends a run in the middle."""
+
+
+def test_a_run_that_was_killed_goes_on_to_the_same_numbers(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("pivec.training.novelty_runs._SECONDS", 0.0)
+    values = dict(settings_for("nsr-es", POINT, {**FEW, "behaviour": "gaussian"}).values)
+    maker = Maker("nsr-es", POINT, 5, "general settings")
+
+    def go(name, stop=None):
+        folder = RunFolder(tmp_path / name, {"seed": 5})
+        folder.begin()
+
+        def report(done, steps, mean_return):
+            if done == stop:
+                raise Stop
+
+        search(Environment(POINT), values, None, folder, maker, report)
+        return folder.path
+
+    whole = go("whole")
+    with pytest.raises(Stop):
+        go("parts", stop=3)
+    assert not (tmp_path / "parts" / "generations.csv").exists()
+    parts = go("parts")
+    assert read_generations(parts) == read_generations(whole)
+    kept = [[one.info.fingerprint for one in pivec.load_policies(run)] for run in (whole, parts)]
+    assert len(kept[0]) == 4
+    assert kept[0] == kept[1]
+
+
+def test_a_damaged_state_is_told(tmp_path) -> None:
+    values = dict(settings_for("es", POINT, FEW).values)
+    folder = RunFolder(tmp_path / "run", {"seed": 0})
+    folder.begin()
+    (folder.state / "search.npz").write_bytes(b"no")
+    with pytest.raises(PivecError, match=r"cannot be read .* to train anew"):
+        search(Environment(POINT), values, None, folder, Maker("es", POINT, 0, ""), print)
+
+
+def test_mistakes_are_told_before_anything_starts(tmp_path) -> None:
+    for changes, told in (
+        ({"behaviour": "gausian"}, "no characterization is called"),
+        ({"behaviour": 3}, "behaviour must be a characterization"),
+        ({"population": 0}, "population must be at least 1"),
+        ({"neighbours": 0}, "neighbours must be at least 1"),
+    ):
+        with pytest.raises(UsageError, match=told):
+            train(POINT, "nsr-es", tmp_path, settings=changes)
+    with pytest.raises(UsageError, match="es has no setting 'behaviour'"):
+        train(POINT, "es", tmp_path, settings={"behaviour": "gaussian"})
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(PivecError, match="finished es or nsr-es run"):
+        read_generations(tmp_path)
+
+
+def test_the_papers_settings() -> None:
+    settings = settings_for("nsr-es", POINT)
+    assert settings.published
+    expected = {"generations": 128, "population": 3, "neighbours": 10, "sigma": 0.02, "l2": 0.005}
+    assert expected.items() <= settings.values.items()
+    shared = set(settings_for("es", POINT).values)
+    assert shared == set(settings.values) - {
+        *("population", "behaviour", "neighbours", "novelty_weight")
+    }
+    assert all(settings[key] == settings_for("es", POINT)[key] for key in shared)
+
+
+def test_the_command_line(tmp_path, monkeypatch, capsys) -> None:
+    from pivec.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    arguments = ["pivec", "train", POINT, "--algo", "nsr-es", "--behaviour", "terminal-state"]
+    few = [part for key, value in FEW.items() for part in ("--set", f"{key}={value}")]
+    monkeypatch.setattr("sys.argv", [*arguments, "--out", "runs", *few])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    done = capsys.readouterr()
+    assert stop.value.code == 0, done.err
+    assert "nsr-es-0: 2,300 steps" in done.out
+    about = json.loads((tmp_path / "runs" / "nsr-es-0" / "run.json").read_text())["run"]
+    assert about["settings"]["behaviour"] == "terminal-state"
