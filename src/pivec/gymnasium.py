@@ -62,7 +62,8 @@ class RecordStates(gymnasium.Wrapper[Any, Any, Any, Any]):
     existing : {"error", "append", "replace"}
         What to do about a label that the store holds from an earlier time.
     flush_seconds : float
-        A loop that is killed loses at most about what came in during that many seconds.
+        A loop that is killed loses at most about what came in during that many seconds (more if
+        writing takes long); 0 writes after every episode.
 
     Examples
     --------

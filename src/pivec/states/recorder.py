@@ -128,7 +128,8 @@ class StateRecorder:
     keep_cut : bool
         Keep episodes that a reset or the end of the loop cut, marked as truncated.
     flush_seconds : float
-        Write what has come in about that often. A loop that is killed loses no more.
+        Write what has come in about that often, and less often if writing takes long; 0 writes
+        after every episode.
     """
 
     def __init__(
@@ -240,7 +241,8 @@ class StateRecorder:
         for label in [name for name in self._open if name != self._label and name not in running]:
             del self._open[label]  # all of it is on disk
         now = time.monotonic()
-        self._due = now + max(self._seconds, _SHARE * (now - begun))
+        pause = max(self._seconds, _SHARE * (now - begun)) if self._seconds else 0.0
+        self._due = now + pause
 
     def close(self) -> None:
         """Keep what is running, if that is wanted, and write everything."""
