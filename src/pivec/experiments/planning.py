@@ -127,7 +127,7 @@ def _collection_step(recipe: str, need: Collection, shop: Workshop, speeds: _Spe
     if shop.is_collected(need):
         return Step(recipe, what, amount, True, 0.0, 0)
     states = policies * need.episodes * (longest_episode(need.environment) + 1)
-    disk = states * n_features(need.environment) * _STATE_BYTES
+    disk = states * n_features(need.environment) * _STATE_BYTES if need.kept else 0
     return Step(recipe, what, amount, False, states / speeds.playing[need.environment], disk)
 
 
@@ -137,11 +137,16 @@ def n_policies(training: Training) -> int:
         return training.checkpoints
     settings = training.settings
     kept = -(-int(settings["generations"]) // int(settings["keep_every"]))
+    if "keep_share" not in settings:  # ES keeps the one policy that it updated
+        return kept
     return int(kept * max(1, round(settings["keep_share"] * settings["population"])))
 
 
 def _population_steps(training: Training) -> int:
     """Episodes of all runs of a population."""
     settings = training.settings
-    each = int(settings["generations"]) * int(settings["population"]) * int(settings["episodes"])
-    return each * training.runs
+    if "batch_episodes" in settings:
+        each = int(settings["batch_episodes"]) + int(settings["behaviour_episodes"])
+    else:
+        each = int(settings["population"]) * int(settings["episodes"])
+    return int(settings["generations"]) * each * training.runs

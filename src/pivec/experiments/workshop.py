@@ -90,12 +90,15 @@ class Collection:
     policies : int or None
         So many of each run, spread evenly from the first to the last; None takes all.
     seed : int
+    kept : bool
+        Whether the states stay on disk; if not, `described` plays them a few policies at a time.
     """
 
     trainings: tuple[Training, ...]
     episodes: int
     policies: int | None = None
     seed: int = 0
+    kept: bool = True
 
     @property
     def environment(self) -> str:
