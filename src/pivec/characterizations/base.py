@@ -80,9 +80,11 @@ class Characterization(BaseEstimator):
         return self
 
     def parameters_json(self) -> str:
-        """Return the constructor's arguments as JSON."""
+        """Return the constructor's arguments as JSON, but for the device, which decides nothing."""
+        parameters = self.get_params(deep=False)
+        parameters.pop("device", None)
         try:
-            return json.dumps(self.get_params(deep=False))
+            return json.dumps(parameters)
         except TypeError as error:
             raise UsageError(
                 f"cannot save a {self.name} whose arguments are not plain numbers and text "

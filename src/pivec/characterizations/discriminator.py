@@ -48,6 +48,9 @@ class Discriminator(Characterization):
         States of each policy that the distance averages over, drawn at random.
     random_state : int
         Seed.
+    device : {"cpu", "cuda", "auto"}
+        Where the networks are trained; the results agree but for rounding. "auto" is the graphics
+        card where there is one.
     progress : bool
         Draw a bar while the networks are trained.
 
@@ -91,6 +94,7 @@ class Discriminator(Characterization):
         max_background: int = 100_000,
         max_states: int = 1000,
         random_state: int = 0,
+        device: str = "cpu",
         progress: bool = False,
     ) -> None:
         self.n_units = n_units
@@ -102,6 +106,7 @@ class Discriminator(Characterization):
         self.max_background = max_background
         self.max_states = max_states
         self.random_state = random_state
+        self.device = device
         self.progress = progress
 
     def _fit(self, data: VisitedStates) -> None:
@@ -167,17 +172,13 @@ class Discriminator(Characterization):
     def _distances(self, a: Descriptions, b: Descriptions | None) -> NDArray[np.float64]:
         from pivec.characterizations.networks.discriminators import mean_inverse_ratios
 
-        sizes = self._settings().sizes
+        how = (self._settings().sizes, self.clip, self.device)
         other = a if b is None else b
-        result = mean_inverse_ratios(
-            a.arrays["weights"], unpack(other.arrays, "states"), sizes, self.clip
-        )
+        result = mean_inverse_ratios(a.arrays["weights"], unpack(other.arrays, "states"), *how)
         if b is None:
             result = result + result.T
         else:
-            result += mean_inverse_ratios(
-                b.arrays["weights"], unpack(a.arrays, "states"), sizes, self.clip
-            ).T
+            result += mean_inverse_ratios(b.arrays["weights"], unpack(a.arrays, "states"), *how).T
         # The same states are the same policy, as on the diagonal.
         result[a.arrays["keys"][:, None] == other.arrays["keys"]] = 0.0
         return result
@@ -188,7 +189,8 @@ class Discriminator(Characterization):
         from pivec.characterizations.networks.discriminators import Settings
 
         sizes = layer_sizes(len(self.center_), self.n_units, self.n_layers)
-        return Settings(tuple(sizes), self.epochs, self.batch_size, self.learning_rate, self.clip)
+        how = (self.epochs, self.batch_size, self.learning_rate, self.clip, self.device)
+        return Settings(tuple(sizes), *how)
 
     def _standardised(self, states: NDArray[Any]) -> NDArray[np.float32]:
         return np.asarray((states - self.center_) / self.scale_, dtype=np.float32)

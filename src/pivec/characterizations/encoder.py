@@ -53,6 +53,9 @@ class Encoder(Characterization):
         Added to the variances of the latents.
     random_state : int
         Seed.
+    device : {"cpu", "cuda", "auto"}
+        Where the autoencoder is trained; the results agree but for rounding. "auto" is the graphics
+        card where there is one.
     progress : bool
         Draw a bar while fitting.
 
@@ -94,6 +97,7 @@ class Encoder(Characterization):
         kl_weight: float = 1.0,
         floor: float = 1e-7,
         random_state: int = 0,
+        device: str = "cpu",
         progress: bool = False,
     ) -> None:
         self.n_units = n_units
@@ -104,6 +108,7 @@ class Encoder(Characterization):
         self.kl_weight = kl_weight
         self.floor = floor
         self.random_state = random_state
+        self.device = device
         self.progress = progress
 
     def _fit(self, data: VisitedStates) -> None:
@@ -119,6 +124,7 @@ class Encoder(Characterization):
             kl_weight=self.kl_weight,
             random_state=self.random_state,
             progress=self.progress,
+            device=self.device,
         )
 
     def _trajectories(self, data: VisitedStates, policy: int) -> list[NDArray[np.float32]]:
@@ -129,7 +135,9 @@ class Encoder(Characterization):
     ) -> tuple[NDArray[Any] | None, NDArray[Any] | None, dict[str, NDArray[Any]]]:
         require_torch("the encoder characterization")
         encoded = encode_policies(
-            self.weights_, [self._trajectories(data, i) for i in range(len(data))]
+            self.weights_,
+            [self._trajectories(data, i) for i in range(len(data))],
+            self.device,
         )
         means = np.empty((len(data), self.n_latent))
         variances = np.empty_like(means)

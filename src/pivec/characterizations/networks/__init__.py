@@ -8,6 +8,7 @@ classifier.py     one of them for all policies, which names the policy of a stat
 pair_encoder.py   one of them that embeds (state, action) pairs
 trajectories.py   trajectories of the data, and the autoencoder trained on them
 sequence_vae.py   the variational autoencoder of trajectories
+stacked_vae.py    several of them trained together, on a graphics card
 """
 
 from __future__ import annotations

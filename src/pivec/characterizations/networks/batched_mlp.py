@@ -39,11 +39,14 @@ def starting_values(rng: np.random.Generator, sizes: Sequence[int]) -> NDArray[n
     return np.concatenate(parts)
 
 
-def stacked(rows: NDArray[np.float32], sizes: Sequence[int]) -> Layers:
+def stacked(
+    rows: NDArray[np.float32], sizes: Sequence[int], device: torch.device | None = None
+) -> Layers:
     """Layers of all networks from one row of values for each."""
     layers, at = [], 0
     for n, m in pairwise(sizes):
-        block = torch.from_numpy(rows[:, at : at + (n + 1) * m].copy()).view(len(rows), n + 1, m)
+        part = torch.from_numpy(rows[:, at : at + (n + 1) * m].copy()).to(device)
+        block = part.view(len(rows), n + 1, m)
         layers += [block[:, :n].contiguous(), block[:, n:].contiguous()]
         at += (n + 1) * m
     return layers
@@ -52,7 +55,7 @@ def stacked(rows: NDArray[np.float32], sizes: Sequence[int]) -> Layers:
 def unstacked(layers: Layers) -> NDArray[np.float32]:
     """One row of values for each network; the opposite of `stacked`."""
     flat = [part.reshape(len(part), -1) for part in layers]
-    return np.asarray(torch.cat(flat, dim=1).numpy())
+    return np.asarray(torch.cat(flat, dim=1).cpu().numpy())
 
 
 def forward(layers: Layers, x: torch.Tensor) -> tuple[list[torch.Tensor], torch.Tensor]:
@@ -116,9 +119,13 @@ def train(
 
 
 def evaluate(
-    row: NDArray[np.float32], sizes: Sequence[int], x: NDArray[Any]
+    row: NDArray[np.float32],
+    sizes: Sequence[int],
+    x: NDArray[Any],
+    device: torch.device | None = None,
 ) -> NDArray[np.float32]:
     """Outputs (rows, outputs) of one network for ``x`` (rows, inputs)."""
     with torch.no_grad():
-        layers = stacked(row[None], sizes)
-        return np.asarray(forward(layers, torch.from_numpy(x)[None])[1][0].numpy())
+        layers = stacked(row[None], sizes, device)
+        outputs = forward(layers, torch.from_numpy(x)[None].to(device))[1]
+        return np.asarray(outputs[0].cpu().numpy())

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from pivec.characterizations.networks import batched_mlp as mlp
-from pivec.characterizations.networks.training import one_thread_each
+from pivec.characterizations.networks.training import device_of, one_thread_each
 from pivec.engines.workers import run_tasks
 from pivec.progress import Progress
 
@@ -18,6 +18,7 @@ from pivec.progress import Progress
 # averages of Adam and the layers' outputs take this many bytes or less.
 _ROOM = 24 << 20
 _MOST = 64
+_MOST_ON_CARD = 512
 _DRAWN = 64  # updates whose batches are drawn at a time
 
 Array = NDArray[np.float32]
@@ -46,6 +47,7 @@ class Settings:
     batch_size: int
     learning_rate: float
     clip: float
+    device: str = "cpu"
 
     def updates(self, n_states: int) -> int:
         """Updates of a network: an epoch is counted over its policy's own states."""
@@ -94,10 +96,12 @@ def train_group(
     start: Array, own: Sequence[Array], batches: Sequence[Batches], others: Array, how: Settings
 ) -> Array:
     """Train one discriminator for each of ``own``, most states first; one row of weights each."""
-    layers = mlp.stacked(start, how.sizes)
+    device = device_of(how.device)
+    layers = mlp.stacked(start, how.sizes, device)
     size = how.batch_size
     offsets = np.cumsum([0] + [len(states) for states in own[:-1]])
-    mine, theirs = torch.from_numpy(np.concatenate(own)), torch.from_numpy(others)
+    mine = torch.from_numpy(np.concatenate(own)).to(device)
+    theirs = torch.from_numpy(others).to(device)
     drawn: list[torch.Tensor] = []
 
     def batch(t: int, active: int) -> torch.Tensor:
@@ -106,7 +110,8 @@ def train_group(
             numbers = [[p[0] + at for p, at in zip(pairs, offsets, strict=False)]]
             numbers += [[p[1] for p in pairs]]
             drawn[:] = [
-                torch.from_numpy(np.stack(some).reshape(active, _DRAWN, size)) for some in numbers
+                torch.from_numpy(np.stack(some).reshape(active, _DRAWN, size)).to(device)
+                for some in numbers
             ]
         a, b = (numbers[:active, t % _DRAWN].reshape(-1) for numbers in drawn)
         shape = (active, size, mine.shape[1])
@@ -126,6 +131,8 @@ def train_group(
 
 def group_size(how: Settings) -> int:
     """How many networks to train together."""
+    if device_of(how.device).type != "cpu":
+        return _MOST_ON_CARD
     rows = 2 * how.batch_size * 2 * sum(how.sizes)
     return int(np.clip(_ROOM // (4 * (5 * mlp.n_values(how.sizes) + rows)), 1, _MOST))
 
@@ -135,16 +142,18 @@ def mean_inverse_ratios(
     states: Sequence[Array],
     sizes: Sequence[int],
     clip: float,
+    device: str = "cpu",
 ) -> NDArray[np.float64]:
     """E[exp(-log r)] of each network over each policy's states, (networks, policies).
 
     The paper's equation for f: r = D / (1 - D), whose logarithm is the clipped logit.
     """
     result = np.empty((len(networks), len(states)))
+    where = device_of(device)
 
     def work(i: int) -> None:
         for j, some in enumerate(states):
-            logits = np.clip(mlp.evaluate(networks[i], sizes, some), -clip, clip)
+            logits = np.clip(mlp.evaluate(networks[i], sizes, some, where), -clip, clip)
             result[i, j] = np.exp(-logits.astype(np.float64)).mean()
 
     with one_thread_each():

@@ -13,14 +13,14 @@ square of the length (for 500 steps ten times as long).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pivec.characterizations.networks.training import Adam, one_thread_each, uniform
+from pivec.characterizations.networks.training import Adam, device_of, one_thread_each, uniform
 from pivec.engines.workers import run_tasks
 from pivec.progress import Progress
 
@@ -28,8 +28,8 @@ _TOGETHER = 64  # sequences that are encoded together
 _SHARE = 4  # sequences of a batch that one core takes,
 _WORTH = 1 << 16  # if the LSTM has so many weights that it is worth another thread
 _BUCKET = 16  # batches among which sequences are sorted by length
-_SMALLEST = 1e-6  # added to deviations, so that none is 0
-_HALF_LOG_2PI = 0.5 * float(np.log(2.0 * np.pi))
+SMALLEST = 1e-6  # added to deviations, so that none is 0
+HALF_LOG_2PI = 0.5 * float(np.log(2.0 * np.pi))
 
 Array = NDArray[np.float32]
 _LSTM = ("input", "recurrent", "input_offset", "recurrent_offset")
@@ -98,6 +98,10 @@ class Padded:
             torch.from_numpy(inside.astype(np.float32)),
         )
 
+    def to(self, device: torch.device) -> Padded:
+        """Bring all to a device."""
+        return Padded(*(getattr(self, each.name).to(device) for each in fields(self)))
+
 
 Weights = Mapping[str, torch.Tensor]
 
@@ -133,7 +137,7 @@ def losses(
     context = torch.cat([padded.rows[before], latent[whose]], dim=1)
     expected, width = _mean_and_deviation(weights, "next", context)
     surprise = 0.5 * ((padded.rows[before + 1] - expected) / width) ** 2 + width.log()
-    sums = torch.zeros_like(divergence).index_add(0, whose, (surprise + _HALF_LOG_2PI).sum(dim=1))
+    sums = torch.zeros_like(divergence).index_add(0, whose, (surprise + HALF_LOG_2PI).sum(dim=1))
     return kl_weight * divergence + sums / (padded.lengths - 1.0).clamp(min=1.0)
 
 
@@ -143,7 +147,7 @@ def _mean_and_deviation(
     linear = torch.nn.functional.linear
     mean = linear(x, weights[f"{name}_mean"], weights[f"{name}_mean_offset"])
     wide = linear(x, weights[f"{name}_deviation"], weights[f"{name}_deviation_offset"])
-    return mean, torch.nn.functional.softplus(wide) + _SMALLEST
+    return mean, torch.nn.functional.softplus(wide) + SMALLEST
 
 
 def train(
@@ -163,12 +167,10 @@ def train(
     lengths = np.array([len(some) for some in sequences])
     n_latent = len(weights["latent_mean"])
     with one_thread_each(), Progress("trajectories", epochs * len(lengths), show=progress) as bar:
-        for _ in range(epochs):
-            for numbers in batches(lengths, batch_size, rng):
-                noise = rng.standard_normal((len(numbers), n_latent), dtype=np.float32)
-                some = [sequences[i] for i in numbers]
-                optimiser.step(gradients(values, some, noise, kl_weight))
-                bar.advance(len(numbers))
+        for numbers, noise in schedule(lengths, batch_size, n_latent, epochs, rng):
+            some = [sequences[i] for i in numbers]
+            optimiser.step(gradients(values, some, noise, kl_weight))
+            bar.advance(len(numbers))
     return {name: value.detach().numpy() for name, value in values.items()}
 
 
@@ -196,6 +198,19 @@ def gradients(
     return [sum(some[1:], some[0]) for some in zip(*parts, strict=True)]
 
 
+def schedule(
+    lengths: NDArray[np.int64],
+    batch_size: int,
+    n_latent: int,
+    epochs: int,
+    rng: np.random.Generator,
+) -> Iterator[tuple[NDArray[np.int64], Array]]:
+    """Give the numbers of the sequences of every update, and the noise of their latents."""
+    for _ in range(epochs):
+        for numbers in batches(lengths, batch_size, rng):
+            yield numbers, rng.standard_normal((len(numbers), n_latent), dtype=np.float32)
+
+
 def batches(
     lengths: NDArray[np.int64], size: int, rng: np.random.Generator
 ) -> list[NDArray[np.int64]]:
@@ -209,9 +224,12 @@ def batches(
     return [result[i] for i in rng.permutation(len(result))]
 
 
-def encode(weights: Mapping[str, Array], sequences: Sequence[Array]) -> tuple[Array, Array]:
+def encode(
+    weights: Mapping[str, Array], sequences: Sequence[Array], device: str = "cpu"
+) -> tuple[Array, Array]:
     """Mean and deviation of the latent of every sequence, (n_sequences, n_latent) each."""
-    values = {name: torch.from_numpy(array) for name, array in weights.items()}
+    where = device_of(device)
+    values = {name: torch.from_numpy(array).to(where) for name, array in weights.items()}
     lengths = np.array([len(some) for some in sequences])
     order = np.argsort(-lengths, kind="stable")
     means = np.empty((len(sequences), len(weights["latent_mean"])), dtype=np.float32)
@@ -220,8 +238,9 @@ def encode(weights: Mapping[str, Array], sequences: Sequence[Array]) -> tuple[Ar
     def work(task: int) -> None:
         numbers = order[task * _TOGETHER : (task + 1) * _TOGETHER]
         with torch.no_grad():
-            mean, deviation = latents(values, Padded.of([sequences[i] for i in numbers]))
-        means[numbers], deviations[numbers] = mean.numpy(), deviation.numpy()
+            some = Padded.of([sequences[i] for i in numbers]).to(where)
+            mean, deviation = latents(values, some)
+        means[numbers], deviations[numbers] = mean.cpu().numpy(), deviation.cpu().numpy()
 
     with one_thread_each():
         run_tasks(work, -(-len(sequences) // _TOGETHER))

@@ -30,9 +30,12 @@ def fit_autoencoder(
     kl_weight: float,
     random_state: int,
     progress: bool,
+    device: str = "cpu",
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], dict[str, Array]]:
     """Center and scale of the view's rows, and the weights of an autoencoder trained on them."""
     from pivec.characterizations.networks.sequence_vae import starting_weights, train
+    from pivec.characterizations.networks.stacked_vae import Job, train_together
+    from pivec.characterizations.networks.training import device_of
 
     check_positive(
         n_units=n_units,
@@ -43,16 +46,21 @@ def fit_autoencoder(
     )
     rng = np.random.default_rng(random_state)
     center, scale = center_and_scale(view, data)
-    weights = train(
-        starting_weights(rng, len(center), n_units, n_latent),
-        [some for i in range(len(data)) for some in trajectories(data, i, view, center, scale)],
-        epochs=epochs,
-        batch_size=batch_size,
-        learning_rate=learning_rate,
-        kl_weight=kl_weight,
-        rng=rng,
-        progress=progress,
-    )
+    start = starting_weights(rng, len(center), n_units, n_latent)
+    sequences = [
+        some for i in range(len(data)) for some in trajectories(data, i, view, center, scale)
+    ]
+    how: dict[str, Any] = {
+        "epochs": epochs,
+        "batch_size": batch_size,
+        "learning_rate": learning_rate,
+        "kl_weight": kl_weight,
+        "progress": progress,
+    }
+    if device_of(device).type == "cpu":
+        weights = train(start, sequences, rng=rng, **how)
+    else:
+        [(_, weights)] = train_together([Job(start, sequences, rng)], device=device, **how)
     return center, scale, weights
 
 
@@ -78,7 +86,7 @@ def trajectories(
 
 
 def encode_policies(
-    weights: Mapping[str, Array], policies: list[list[Array]]
+    weights: Mapping[str, Array], policies: list[list[Array]], device: str = "cpu"
 ) -> tuple[list[Array], list[Array], list[list[int]]]:
     """Means and deviations of the latents and the keys of each policy's trajectories.
 
@@ -94,7 +102,7 @@ def encode_policies(
         for key, some in zip(mine, sequences, strict=True)
     }
     order = sorted(once, key=lambda key: (len(once[key]), key))
-    means, deviations = encode(weights, [once[key] for key in order])
+    means, deviations = encode(weights, [once[key] for key in order], device)
     row = {key: i for i, key in enumerate(order)}
     numbers = [[row[key] for key in mine] for mine in keys]
     return [means[some] for some in numbers], [deviations[some] for some in numbers], keys
