@@ -120,7 +120,9 @@ def _step(recipe: str, need: Need, shop: Workshop, speeds: _Speeds) -> Step:
 
 def _collection_step(recipe: str, need: Collection, shop: Workshop, speeds: _Speeds) -> Step:
     policies = sum(
-        one.runs * min(n_policies(one), need.policies or n_policies(one)) for one in need.trainings
+        (one.runs if need.runs is None else len(need.runs))
+        * min(n_policies(one), need.policies or n_policies(one))
+        for one in need.trainings
     )
     what = f"collect in {need.environment}"
     amount = f"{policies:,} policies, {need.episodes} episodes each"

@@ -92,6 +92,8 @@ class Collection:
     seed : int
     kept : bool
         Whether the states stay on disk; if not, `described` plays them a few policies at a time.
+    runs : tuple of int or None
+        Only these runs of each training; None takes all.
     """
 
     trainings: tuple[Training, ...]
@@ -99,6 +101,7 @@ class Collection:
     policies: int | None = None
     seed: int = 0
     kept: bool = True
+    runs: tuple[int, ...] | None = None
 
     @property
     def environment(self) -> str:
@@ -109,7 +112,8 @@ class Collection:
     def key(self) -> str:
         """A name that says what it is, with a digest of all that decides the states."""
         who = [[each.name, each.key, each.runs] for each in self.trainings]
-        digest = digest_of([who, self.episodes, self.policies, self.seed])
+        decides = [who, self.episodes, self.policies, self.seed]
+        digest = digest_of(decides if self.runs is None else [*decides, self.runs])
         return f"{self.environment}-{digest}"
 
 
@@ -219,14 +223,19 @@ class Workshop:
         """Name the folder of a run."""
         return self.cache / "policies" / training.key / f"run-{number}"
 
-    def policies(self, training: Training, count: int | None = None) -> list[NamedPolicy]:
-        """Load the policies of all runs, in order, ``count`` of each spread evenly.
+    def policies(
+        self,
+        training: Training,
+        count: int | None = None,
+        runs: Sequence[int] | None = None,
+    ) -> list[NamedPolicy]:
+        """Load the policies of all runs or some, in order, ``count`` of each spread evenly.
 
         Their groups are ``name-0``, ``name-1``, ... and their labels begin with these.
         """
         self.train([training])
         found = []
-        for number in range(training.runs):
+        for number in range(training.runs) if runs is None else runs:
             group = f"{training.name}-{number}"
             all_of_run = load_policies(self.run_folder(training, number))
             for one in spread_evenly(all_of_run, count):
@@ -244,7 +253,7 @@ class Workshop:
             policies = [
                 policy
                 for training in collection.trainings
-                for policy in self.policies(training, collection.policies)
+                for policy in self.policies(training, collection.policies, collection.runs)
             ]
             collect(
                 collection.environment,
