@@ -73,7 +73,7 @@ def test_a_run_that_was_killed_goes_on_to_the_same_numbers(tmp_path, monkeypatch
     assert not (tmp_path / "parts" / "generations.csv").exists()
     parts = go("parts")
     assert read_generations(parts) == read_generations(whole)
-    kept = [[one.info.fingerprint for one in pivec.load_policies(run)] for run in (whole, parts)]
+    kept = [[one.policy.fingerprint for one in pivec.load_policies(run)] for run in (whole, parts)]
     assert len(kept[0]) == 4
     assert kept[0] == kept[1]
 

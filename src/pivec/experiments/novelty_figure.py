@@ -1,0 +1,113 @@
+"""The picture of novelty search: the best return over training, and the ways around the walls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pivec.envs.deceptive_point import START, WALLS
+from pivec.report.canvas import HAIRLINE, INK, MUTED, add_heading, new_figure, quiet_axes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+COLOURS = ("#59636E", "#0072B2", "#009E73", "#D55E00")
+DASHES = ((0, (1.2, 1.2)), (0, (5, 1.6)), (0, (3, 1.2, 1.2, 1.2)), "-")
+WALL, PAPER = "#59636E", "#9AA4AE"
+_TOP = 3.4  # of the ways that are shown
+
+
+def novelty_figure(
+    curves: Mapping[str, Mapping[str, Sequence[float]]],
+    ways: Mapping[str, Sequence[NDArray[np.float64]]],
+) -> Figure:
+    """Draw the best mean return so far with its intervals, and the way of each run's best policy.
+
+    Parameters
+    ----------
+    curves : mapping of method to mapping
+        ``steps``, ``mean``, ``low`` and ``high``, one for each generation.
+    ways : mapping of method to sequence of (n, 2) arrays
+    """
+    width, height, top, bottom = 9.6, 4.9, 1.12, 0.62
+    figure = new_figure(width, height)
+    add_heading(
+        figure,
+        "Novelty leads out of the pocket, whatever describes behaviour",
+        "Best mean return so far (mean and 95 % interval of runs), and where the best policies go",
+    )
+    tall = (height - top - bottom) / height
+    axes = figure.add_axes((0.66 / width, bottom / height, 5.2 / width, tall))
+    _draw_curves(axes, curves)
+    side = 0.72
+    for i, name in enumerate(ways):
+        left = (6.3 + i * (side + 0.06)) / width
+        panel = figure.add_axes((left, bottom / height, side / width, tall))
+        _draw_ways(panel, ways[name], COLOURS[i])
+        panel.set_title(name.rpartition(", ")[2], fontsize=8.5, color=COLOURS[i], pad=4)
+    return figure
+
+
+def _draw_curves(axes: Axes, curves: Mapping[str, Mapping[str, Sequence[float]]]) -> None:
+    for i, (name, curve) in enumerate(curves.items()):
+        steps = np.asarray(curve["steps"]) / 1e6
+        axes.fill_between(
+            steps, curve["low"], curve["high"], color=COLOURS[i], alpha=0.14, linewidth=0
+        )
+        axes.plot(
+            steps, curve["mean"], color=COLOURS[i], linestyle=DASHES[i], linewidth=1.9, label=name
+        )
+    for value, text in ((0.65, "straight up"), (3.7, "the paper's best")):
+        axes.axhline(value, color=PAPER, linewidth=0.8, zorder=1)
+        axes.annotate(
+            f"{text}, {value}",
+            (1, value),
+            (-2, 2),
+            xycoords=("axes fraction", "data"),
+            textcoords="offset points",
+            ha="right",
+            fontsize=8.5,
+            color=MUTED,
+        )
+    axes.set_xlim(left=0)
+    axes.set_ylim(bottom=min(0.0, *(min(each["low"]) for each in curves.values())), top=4.2)
+    axes.set_xlabel("environment steps, millions", fontsize=10, color=MUTED)
+    axes.set_ylabel("best mean return so far", fontsize=10, color=MUTED)
+    axes.tick_params(length=2.5, width=0.6, labelsize=9.5, color=MUTED, labelcolor=INK)
+    axes.grid(axis="y", color=HAIRLINE, linewidth=0.6)
+    axes.set_axisbelow(True)
+    for name, spine in axes.spines.items():
+        spine.set_visible(name in ("left", "bottom"))
+        spine.set_color(HAIRLINE)
+    axes.legend(
+        loc="lower left",
+        bbox_to_anchor=(-0.005, 1.0),
+        ncols=2,
+        frameon=False,
+        fontsize=9.5,
+        labelcolor=INK,
+        handlelength=2.4,
+        columnspacing=1.4,
+        labelspacing=0.25,
+        borderaxespad=0.2,
+    )
+
+
+def _draw_ways(axes: Axes, ways: Sequence[NDArray[np.float64]], colour: str) -> None:
+    from matplotlib.patches import Rectangle
+
+    cell = 2 / len(WALLS)
+    for row, column in np.argwhere(WALLS):
+        axes.add_patch(
+            Rectangle((column * cell - 1, row * cell - 1), cell, cell, color=WALL, linewidth=0)
+        )
+    for way in ways:
+        axes.plot(*way.T, color=colour, linewidth=1.0, alpha=0.8, solid_capstyle="round")
+    axes.plot(*START, marker="o", markersize=4, color=INK, zorder=4)
+    axes.set_xlim(-1.35, 1.35)
+    axes.set_ylim(-1.35, _TOP)
+    quiet_axes(axes)
