@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from training_worlds import Broken, Follow, Nested
+from training_worlds import Broken, Follow, Nested, Switches
 
 from pivec.characterizations import characterization
-from pivec.errors import EnvironmentFailure, PivecError
+from pivec.errors import BadData, EnvironmentFailure, PivecError, UsageError
 from pivec.training.es import Adam, ascent, centred_ranks
 from pivec.training.novelty import NoveltySearch
 
@@ -27,7 +27,7 @@ def test_a_generation_equals_the_method_of_conti_step_by_step() -> None:
     before = {name: value.copy() for name, value in search.arrays().items()}
     archive, number = search.archive.descriptions.arrays["ends"].copy(), 1
 
-    rng = np.random.default_rng([0, 1 + number])
+    rng = np.random.default_rng([0, 1 + number, 0xE5])
     gaps = np.linalg.norm(archive[before["latest"], None] - archive[None], axis=2)
     novelty = np.sort(gaps, axis=1)[:, :10].mean(axis=1)
     parent = int(rng.choice(3, p=novelty / novelty.sum()))
@@ -120,9 +120,21 @@ def test_any_environment_and_any_observations(env) -> None:
     assert told.steps > 0
 
 
+class Unbounded(Follow):
+    """Rewards without end."""
+
+    def step(self, action):
+        shown, _, *rest = super().step(action)
+        return shown, float("inf"), *rest
+
+
 def test_an_environment_that_fails_is_told() -> None:
     with pytest.raises(EnvironmentFailure, match="out of order"):
         searching("gaussian", Broken)
+    with pytest.raises(BadData, match="return that is not finite"):
+        searching("gaussian", Unbounded)
+    with pytest.raises(UsageError, match="discrete actions from 0 or a box"):
+        searching("gaussian", Switches)
 
 
 def test_with_novelty_it_gets_out_of_the_pocket_and_without_it_does_not() -> None:

@@ -14,7 +14,7 @@ from pivec.policies.head import Options
 from pivec.policies.network import NetworkPolicy
 from pivec.policies.vectors import split_vector
 from pivec.rollouts import spaces
-from pivec.training.evolution import outputs_for
+from pivec.training.evolution import check_spaces, outputs_for
 
 Float = NDArray[np.float64]
 
@@ -46,6 +46,7 @@ class Architecture:
         cls, observation_space: Any, action_space: Any, hidden: Sequence[int], action_noise: float
     ) -> Architecture:
         """Fit the spaces of an environment; real actions get Gaussian noise."""
+        check_spaces(observation_space, action_space)
         n_outputs, head, options, box = outputs_for(action_space)
         arrays = {}
         if box is not None:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.characterizations import Characterization
-from pivec.errors import PivecError
+from pivec.errors import BadData, PivecError
 from pivec.policies.policy import NamedPolicy, PolicyInfo
 from pivec.rollouts import spaces
 from pivec.rollouts.environment import Environment
@@ -30,6 +30,8 @@ from pivec.training.novelty_archive import Archive
 from pivec.training.settings import settings_for
 
 Float = NDArray[np.float64]
+
+_STREAM = 0xE5  # tells the streams of the search from others of the same seed
 
 
 @dataclass(frozen=True)
@@ -68,8 +70,8 @@ class NoveltySearch:
     ----------
     env : str, callable or Environment
     behaviour : Characterization, optional
-        Any of the registry or of one's own; it is fitted anew as the archive grows. Without one,
-        only returns count (ES).
+        Any of the registry or of one's own; this object is fitted anew as the archive grows.
+        Without one, only returns count (ES).
     seed : int
     settings : mapping, optional
         Other values for what `settings_for` gives for ``nsr-es`` (or ``es``).
@@ -112,7 +114,7 @@ class NoveltySearch:
         self._needs = frozenset() if behaviour is None else behaviour.needs
         self.archive = None if behaviour is None else Archive(behaviour, values["neighbours"])
         self.history: list[Generation] = []
-        rng = np.random.default_rng([seed, 0xE5])
+        rng = np.random.default_rng([seed, 0, _STREAM])
         first = [self.architecture.first_vector(rng) for _ in range(values.get("population", 1))]
         self._members = [Adam.at(vector) for vector in first]
         self._entries = first  # the vectors of all that joined the archive
@@ -131,7 +133,7 @@ class NoveltySearch:
     def advance(self) -> Generation:
         """Run the next generation."""
         values, number = self._values, len(self.history)
-        rng = np.random.default_rng([self._seed, 1 + number])
+        rng = np.random.default_rng([self._seed, 1 + number, _STREAM])
         parent, novelty = self._choose_parent(rng)
         member = self._members[parent]
         scores, noise = self._try_around(member.weights, number, rng)
@@ -202,6 +204,11 @@ class NoveltySearch:
         records = [
             record_of(each.named.info, each.episodes, policy=each.named.policy) for each in played
         ]
+        if not all(np.isfinite(record.returns).all() for record in records):
+            raise BadData(
+                f"an episode of {self._environment.name} has a return that is not finite: check "
+                "the environment's rewards"
+            )
         return assemble(
             records,
             [record.arrays for record in records],
