@@ -3,6 +3,7 @@
 The way of the data, which is also the listing of the folders:
 
 policies           who acts: a small protocol, and loaders for what people have on disk
+envs               where: the paper's own environments, registered with Gymnasium
 rollouts           acting: episode quotas, seeds, vectorised environments, policies in lock-step
 states             what was visited: `VisitedStates` in memory, the store on disk
 mixtures           the background model: sufficient statistics, EM, MAP
