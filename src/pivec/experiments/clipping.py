@@ -168,8 +168,8 @@ def successive_distances(points: NDArray[Any]) -> Array:
     >>> successive_distances(np.array([[0.0, 0.0], [3.0, 4.0], [3.0, 5.0]]))
     array([25.,  1.])
     """
-    steps = np.diff(points.astype(np.float64), axis=0)
-    return np.einsum("ij,ij->i", steps, steps)
+    steps: Array = np.diff(points.astype(np.float64), axis=0)
+    return np.asarray((steps * steps).sum(axis=1))
 
 
 def pearson(a: Array, b: Array) -> float:

@@ -38,8 +38,8 @@ def clipping_figure(rows: Rows) -> Figure:
     figure = new_figure(width, height)
     add_heading(
         figure,
-        "A wider trust region lets the policy travel farther",
-        "Distance travelled in training, and how it goes with the return, by the clip ratio of PPO",
+        "The clip ratio of PPO, and how far a policy travels",
+        "Distance travelled in training, and its correlation with the return along the way",
     )
     for i, environment in enumerate(environments):
         x = (left + i * (side + gap)) / width
@@ -54,6 +54,7 @@ def clipping_figure(rows: Rows) -> Figure:
             else:
                 axes.axhline(0, color=MUTED, linewidth=0.8, zorder=1)
                 axes.set_ylim(-1, 1)
+                axes.set_yticks([-1, -0.5, 0, 0.5, 1])
                 axes.set_xlabel("clip ratio", fontsize=10, color=MUTED)
             axes.set_xticklabels(
                 [] if j == 0 else ["A2C" if s == A2C else s.lstrip("0") for s in settings],
@@ -157,9 +158,8 @@ def curves_figure(curves: Rows) -> Figure:
     figure = new_figure(width, height)
     add_heading(
         figure,
-        "Behaviour changes most while the return is low",
-        "Distance to the next policy, on a logarithmic scale, and return, over training; "
-        "means of all runs",
+        "Change of behaviour, and return, over training",
+        "Distance to the next policy, on a logarithmic scale, and return; means over runs",
     )
     shades = dict(zip(settings, _shades(columns), strict=True)) | {A2C: BASELINE}
     for i, environment in enumerate(environments):

@@ -108,17 +108,21 @@ def background_of(
 
 def description_needs(collection: Collection, background: Background) -> list[Need]:
     """List what `described` trains, collects and computes."""
-    passes = 30.0  # of the fit, more or less
     return [
         *collection.trainings,
         *background.collections,
         collection,
-        Calculation(
-            f"background model of {collection.environment}, passes over a million states",
-            passes * background.states / 1e6,
-            lambda: _seconds_a_pass(background.components),
-        ),
+        pass_calculation(collection.environment, background.components, background.states),
     ]
+
+
+def pass_calculation(environment: str, components: int, states: int) -> Calculation:
+    """Tell what fitting a background model takes, which is some thirty passes over the states."""
+    return Calculation(
+        f"background model of {environment}, passes over a million states",
+        30 * states / 1e6,
+        lambda: _seconds_a_pass(components),
+    )
 
 
 def _seconds_a_pass(components: int) -> float:
