@@ -9,6 +9,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 SCRIPTS = (
     "rollouts.py",
+    "callback.py",
     "backends.py",
     "mixture.py",
     "distances.py",

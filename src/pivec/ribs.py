@@ -12,20 +12,20 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from pivec.errors import MissingExtra, UsageError
+
+if find_spec("ribs") is None:
+    raise MissingExtra("pivec.ribs", "ribs")
+
 import numpy as np
+import ribs.archives
 from numpy.typing import NDArray
 
 from pivec.characterizations.descriptions import Descriptions
 from pivec.characterizations.registry import characterization
 from pivec.characterizations.space import Space
-from pivec.errors import MissingExtra, UsageError
 from pivec.maps.landmarks import LandmarkMap
 from pivec.states.visited import VisitedStates
-
-if find_spec("ribs") is None:
-    raise MissingExtra("pivec.ribs", "ribs")
-
-import ribs.archives
 
 __all__ = ["BehaviourMeasures", "ProximityArchive"]
 

@@ -16,7 +16,8 @@ def run(rng, places, noise=0.05, values=8):
     points += rng.normal(0, noise, points.shape)
     d = ((points[:, None] - points) ** 2).sum(axis=2)
     samples = 2 * noise**2 * rng.chisquare(values, 1000)
-    return d, [Noise(float(samples.mean()), float(samples.std()))] * len(places)
+    noises = [Noise(float(samples.mean()), float(samples.std()))] * (len(places) - 1)
+    return d, [Noise(np.nan, np.nan), *noises]  # nobody is before the first
 
 
 def test_a_run_that_stands_still_has_settled(rng):

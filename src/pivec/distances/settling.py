@@ -82,7 +82,7 @@ class SettlingRule:
         means, deviations = _split(noise, n)
         last = slice(n - self.checkpoints, n)
         if d.ndim == 2:
-            recent, reach = d[n - self.checkpoints - 1, last], float((d[0] - means).max())
+            recent, reach = d[n - self.checkpoints - 1, last], float((d[0] - means)[1:].max())
         else:
             recent, reach = d[-self.checkpoints :], float((d - means[1:]).max())
         return self.unchanged(recent, means[last], deviations[last], reach)

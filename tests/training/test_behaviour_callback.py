@@ -1,0 +1,279 @@
+"""The callback sees every episode of training as it was, and training does not notice."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+
+import gymnasium
+import numpy as np
+import pytest
+
+pytest.importorskip("stable_baselines3")
+
+import torch
+from stable_baselines3 import DQN, PPO, SAC
+from stable_baselines3.common.logger import Logger
+from stable_baselines3.common.monitor import Monitor
+from stable_baselines3.common.vec_env import DummyVecEnv, VecFrameStack, VecNormalize
+
+import pivec
+import pivec.sb3
+from pivec.errors import UsageError
+
+FEW = {"n_components": 3}
+
+
+class Diary(gymnasium.Wrapper):
+    """Keeps what it showed, an entry an episode: observations, rewards, whether it was cut."""
+
+    def __init__(self, env, pages):
+        super().__init__(env)
+        self.pages = pages
+
+    def reset(self, **arguments):
+        observation, info = super().reset(**arguments)
+        self.page = ([observation], [])
+        return observation, info
+
+    def step(self, action):
+        observation, reward, terminated, truncated, info = super().step(action)
+        self.page[0].append(observation)
+        self.page[1].append(reward)
+        if terminated or truncated:
+            self.pages.append((np.array(self.page[0], np.float32), sum(self.page[1]), truncated))
+        return observation, reward, terminated, truncated, info
+
+
+def environments(n, pages, name="CartPole-v1"):
+    return DummyVecEnv([lambda: Monitor(Diary(gymnasium.make(name), pages)) for _ in range(n)])
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def ppo(env, **more):
+    return PPO(
+        "MlpPolicy", env, n_steps=64, batch_size=64, n_epochs=1, seed=0, device="cpu", **more
+    )
+
+
+def check_pages(data, pages, exact=True, share=0.8):
+    """The store holds the last pages of each window, in order."""
+    got, ends = list(data.episodes()), 0
+    assert len(got) >= share * len(pages)
+    for episode, total, cut in zip(got, data.returns, data.truncated, strict=True):
+        while not (
+            ends < len(pages)
+            and len(pages[ends][0]) == len(episode)
+            and np.allclose(pages[ends][0], episode, atol=0 if exact else 1e-4)
+        ):
+            ends += 1
+            assert ends < len(pages), "an episode that nobody played"
+        assert total == pytest.approx(pages[ends][1], rel=1e-5)
+        assert cut == pages[ends][2]
+        ends += 1
+
+
+def test_states_are_those_of_training_and_compare_takes_them(tmp_path):
+    pages = []
+    behaviour = pivec.sb3.BehaviourCallback(
+        256, parameters=FEW, store=tmp_path / "states", actions=True
+    )
+    ppo(environments(2, pages)).learn(1536, callback=behaviour)
+    data = pivec.load(tmp_path / "states")
+    check_pages(data, pages)
+    assert data.labels[0] == "ppo-0/step_256"
+    assert set(data.groups) == {"ppo-0"}
+    assert list(data.steps) == [change.step for change in behaviour.changes]
+    assert data.environment == "CartPole-v1"
+    assert data.actions.shape == (data.n_states - data.n_episodes,)
+    taken = pivec.collect("CartPole-v1", f"store:{tmp_path / 'states'}")  # as compare does
+    assert taken.policies == tuple(
+        replace(info, fingerprint=found.fingerprint)
+        for info, found in zip(data.policies, taken.policies, strict=True)
+    )
+    assert np.array_equal(taken.states, data.states)
+
+
+def test_normalised_observations_are_undone(tmp_path):
+    pages = []
+    behaviour = pivec.sb3.BehaviourCallback(256, parameters=FEW, store=tmp_path)
+    model = ppo(VecNormalize(environments(2, pages)))
+    model.learn(1024, callback=behaviour)
+    check_pages(pivec.load(tmp_path), pages, exact=False)
+
+
+@pytest.mark.parametrize("kind", ["dqn", "sac"])
+def test_algorithms_with_a_replay_buffer(tmp_path, kind):
+    pages = []
+    behaviour = pivec.sb3.BehaviourCallback(300, parameters=FEW, store=tmp_path, min_episodes=2)
+    shared = {"learning_starts": 50, "batch_size": 8, "seed": 0, "device": "cpu"}
+    if kind == "dqn":
+        model = DQN("MlpPolicy", environments(2, pages), train_freq=16, **shared)
+    else:
+        pendulum = VecNormalize(environments(2, pages, "Pendulum-v1"))
+        model = SAC("MlpPolicy", pendulum, train_freq=64, gradient_steps=1, **shared)
+    model.learn(1700, callback=behaviour)
+    assert len(behaviour.changes) >= 3
+    check_pages(pivec.load(tmp_path), pages, exact=kind == "dqn")
+
+
+def test_training_is_the_same_with_and_without():
+    runs = [ppo(environments(2, [])).learn(640, callback=callback) for callback in (
+        None, pivec.sb3.BehaviourCallback(128, parameters=FEW)
+    )]  # fmt: skip
+    weights = [[p.detach().numpy() for p in run.policy.parameters()] for run in runs]
+    assert all(np.array_equal(a, b) for a, b in zip(*weights, strict=True))
+
+
+def test_everything_is_in_the_logger():
+    recorded = {}
+
+    class Kept(Logger):
+        def dump(self, step=0):
+            for key, value in self.name_to_value.items():
+                recorded.setdefault(key, []).append(value)
+            super().dump(step)
+
+    behaviour = pivec.sb3.BehaviourCallback(
+        256, parameters=FEW, expert={"still": lambda seen: np.zeros(len(seen), int)},
+        expert_episodes=5,
+    )  # fmt: skip
+    model = ppo(environments(2, []))
+    model.set_logger(Kept(None, []))
+    model.learn(1536, callback=behaviour)
+    changes = behaviour.changes[2:]  # the first three are described when the third is there
+    assert recorded["behaviour/distance_to_previous"] == [c.to_previous for c in changes]
+    assert recorded["behaviour/distance_to_first"] == [c.to_first for c in changes]
+    assert recorded["behaviour/distance_to_expert"] == [c.to_expert for c in changes]
+    assert recorded["behaviour/path_length"] == [c.path_length for c in changes]
+    assert recorded["behaviour/noise"] == [c.noise.mean for c in changes]
+    assert recorded["behaviour/map_x"] == [c.position[0] for c in changes]
+    assert recorded["behaviour/map_y"] == [c.position[1] for c in changes]
+
+
+def test_training_that_goes_on_is_seen_through(tmp_path):
+    pages = []
+    behaviour = pivec.sb3.BehaviourCallback(128, parameters=FEW, store=tmp_path)
+    model = ppo(environments(2, pages))
+    model.learn(512, callback=behaviour)
+    model.learn(512, callback=behaviour, reset_num_timesteps=False)
+    data = pivec.load(tmp_path)
+    check_pages(data, pages)
+    # A new callback begins with the first episode that it sees from its start.
+    again = pivec.sb3.BehaviourCallback(128, parameters=FEW, store=tmp_path)
+    known = len(pages)
+    model.learn(512, callback=again, reset_num_timesteps=False)
+    fresh = pivec.load(tmp_path).select([c.label for c in again.changes])
+    check_pages(fresh, pages[known:], share=0.5)
+    assert fresh.steps[0] > data.steps[-1]
+
+
+def test_a_store_of_another_run_is_refused_before_any_step(tmp_path):
+    for group in ("a", "b"):
+        ppo(environments(2, [])).learn(
+            256, callback=pivec.sb3.BehaviourCallback(128, group=group, store=tmp_path)
+        )
+    assert set(pivec.load(tmp_path).groups) == {"a", "b"}
+    model = ppo(environments(2, []))
+    with pytest.raises(UsageError, match="earlier run"):
+        model.learn(256, callback=pivec.sb3.BehaviourCallback(128, group="a", store=tmp_path))
+    assert model.num_timesteps == 0
+
+
+def test_experts_come_as_states_as_a_store_or_as_a_policy(tmp_path):
+    def still(seen):
+        return np.zeros(len(seen), dtype=int)
+
+    states = pivec.collect("CartPole-v1", {"still": still}, 5, store=tmp_path)
+    found = []
+    for expert in (states, tmp_path, {"still": still}):
+        behaviour = pivec.sb3.BehaviourCallback(
+            128, parameters=FEW, expert=expert, expert_episodes=5
+        )
+        ppo(environments(1, [])).learn(768, callback=behaviour)
+        found.append(behaviour.changes[-1].to_expert)
+    assert found[0] == pytest.approx(found[1]) == pytest.approx(found[2])
+    two = pivec.sb3.BehaviourCallback(128, expert=["random:2"])
+    with pytest.raises(UsageError, match="one policy"):
+        ppo(environments(1, [])).learn(128, callback=two)
+
+
+def test_methods_that_look_at_networks_and_actions(tmp_path):
+    for method, small in (("parameters", {}), ("state-actions", {"n_updates": 4})):
+        behaviour = pivec.sb3.BehaviourCallback(
+            128, method=method, parameters=small, store=tmp_path / method
+        )
+        ppo(environments(2, [])).learn(512, callback=behaviour)
+        assert behaviour.changes[-1].to_first > 0
+        assert np.isfinite(behaviour.changes[-1].position).all()
+        found = pivec.characterization(method, **small).fit(data := pivec.load(tmp_path / method))
+        assert np.isfinite(found.distances(data)).all()
+
+
+def test_tasks_without_an_end_are_cut_into_pieces():
+    class Endless(gymnasium.Env):
+        observation_space = gymnasium.spaces.Box(-9, 9, (2,))
+        action_space = gymnasium.spaces.Discrete(2)
+
+        def reset(self, *, seed=None, options=None):
+            super().reset(seed=seed)
+            return np.zeros(2, np.float32), {}
+
+        def step(self, action):
+            return self.np_random.normal(size=2).astype(np.float32), 1.0, False, False, {}
+
+    behaviour = pivec.sb3.BehaviourCallback(128, parameters=FEW, cut_after=16)
+    ppo(DummyVecEnv([Endless])).learn(640, callback=behaviour)
+    assert behaviour.changes[0].n_states == 17 * behaviour.changes[0].n_episodes
+    assert len(behaviour.changes) == 5
+
+
+def test_training_stops_when_behaviour_has_settled(capsys):
+    behaviour = pivec.sb3.BehaviourCallback(64, parameters=FEW, min_episodes=2)
+    stop = pivec.sb3.StopWhenBehaviourSettles(behaviour, 3, deviations=1e9, verbose=1)
+    model = ppo(environments(2, []), learning_rate=0.0)
+    model.learn(5000, callback=[behaviour, stop])
+    assert len(behaviour.changes) == 4
+    assert stop.stopped_at == model.num_timesteps < 1000
+    assert "has not changed for 3" in capsys.readouterr().out
+    # Without a measure of noise every distance is a change.
+    never = pivec.sb3.BehaviourCallback(64, parameters=FEW, min_episodes=2, divisions=0)
+    strict = pivec.sb3.StopWhenBehaviourSettles(never, 3, tolerance=0.0, deviations=0.0)
+    ppo(environments(2, [])).learn(640, callback=[never, strict])
+    assert strict.stopped_at is None
+
+
+def test_mistakes_are_named():
+    for bad in ({"every": 0}, {"min_episodes": 1}, {"min_episodes": 9, "episodes": 8}):
+        with pytest.raises(UsageError):
+            pivec.sb3.BehaviourCallback(**bad)
+    stacked = VecFrameStack(VecNormalize(environments(1, [])), 2)
+    with pytest.raises(UsageError, match="outermost"):
+        ppo(stacked).learn(64, callback=pivec.sb3.BehaviourCallback())
+    nameless = DummyVecEnv([gymnasium.envs.classic_control.CartPoleEnv])
+    with pytest.raises(UsageError, match="Gymnasium id"):
+        ppo(nameless).learn(64, callback=pivec.sb3.BehaviourCallback(expert="random"))
+
+
+@pytest.mark.parametrize(
+    ("module", "package", "extra"), [("sb3", "stable_baselines3", "sb3"), ("ribs", "ribs", "ribs")]
+)
+def test_what_is_missing_is_said(module, package, extra):
+    code = f"""
+from importlib.machinery import PathFinder
+find = PathFinder.find_spec
+def find_others(name, path=None, *rest):
+    return None if name == {package!r} and path is None else find(name, path, *rest)
+PathFinder.find_spec = find_others
+import pivec.{module}
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert f'pip install "pivec[{extra}]"' in done.stderr
