@@ -166,9 +166,7 @@ class BehaviourCallback(BaseCallback):  # type: ignore[misc]  # the library has 
                 "VecNormalize must be the outermost wrapper around the environments, but another "
                 "one changes the observations after it: put VecNormalize around that"
             )
-        name, arguments = identity_of(
-            env.get_attr("spec")[0], type(env.get_attr("unwrapped")[0]).__name__
-        )
+        name, arguments = identity_of(self._spec(), "")
         self._recording = Recording(
             self._store or "",
             env.observation_space,
@@ -194,7 +192,7 @@ class BehaviourCallback(BaseCallback):  # type: ignore[misc]  # the library has 
         gatherer = self._gatherer
         if gatherer is None:
             raise UsageError("the callback was not started: give it to model.learn(callback=...)")
-        dones, infos = found["dones"], found["infos"]
+        dones, infos = np.asarray(found["dones"], dtype=bool), found["infos"]
         terminal: dict[int, Any] = {}
         truncated = np.zeros(len(dones), dtype=bool)
         if dones.any():
@@ -223,6 +221,13 @@ class BehaviourCallback(BaseCallback):  # type: ignore[misc]  # the library has 
         return True
 
     # ---- parts of it ----
+
+    def _spec(self) -> Any:
+        """What Gymnasium knows of the environment; None if it was made otherwise."""
+        try:
+            return self.training_env.get_attr("spec", 0)[0]
+        except (AttributeError, NotImplementedError):
+            return None  # a vectorised environment of its own kind
 
     def _begin_lanes(self) -> None:
         """Begin to look at the episodes; those whose beginning nobody saw are left out."""
@@ -317,7 +322,7 @@ class BehaviourCallback(BaseCallback):  # type: ignore[misc]  # the library has 
             folder = Path(expert)
             if Store.exists(folder) or Store.exists(folder / "states"):
                 return Store.find(folder).load()
-        if self.training_env.get_attr("spec")[0] is None:
+        if self._spec() is None:
             raise UsageError(
                 "an expert that is to act needs an environment that was made by its Gymnasium id: "
                 "give its states instead, expert=pivec.collect(...)"
