@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 
 import gymnasium
 import numpy as np
 import pytest
 
 import pivec
-from pivec.errors import BadData, UsageError
+from pivec.errors import BadData, PivecError, UsageError
 from pivec.states.recorder import Recording, StateRecorder
 from pivec.states.store import Store
 
@@ -98,6 +99,27 @@ def test_several_recorders_share_a_store(tmp_path):
         rec.close()
     assert len(pivec.load(tmp_path)) == 9
     assert Store(tmp_path).verify() == []
+
+
+def test_a_store_that_another_holds_is_waited_for(tmp_path):
+    first, second = Store(tmp_path, {}, ["x"]), Store(tmp_path)
+    with first.writing():
+        with pytest.raises(PivecError, match="another process"), second.writing(wait=0.05):
+            pass
+    held, release = threading.Event(), threading.Event()
+
+    def hold():
+        with first.writing():
+            held.set()
+            release.wait()
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    held.wait()
+    threading.Timer(0.2, release.set).start()
+    with second.writing(wait=30.0):
+        assert release.is_set()
+    holder.join()
 
 
 def test_what_is_written_is_whole_at_every_moment(tmp_path):

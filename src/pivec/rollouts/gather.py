@@ -51,9 +51,7 @@ class Gatherer:
         self._keeps_actions = actions
         self._moves: NDArray[Any] | None = None
 
-    def start(
-        self, rows: ArrayLike, lanes: ArrayLike | None = None, seeds: ArrayLike = -1
-    ) -> None:
+    def start(self, rows: ArrayLike, lanes: ArrayLike | None = None, seeds: ArrayLike = -1) -> None:
         """Begin an episode in all lanes, or in these (a mask), with the observations of ``rows``.
 
         What was running there is forgotten. ``seeds`` are -1 where they are not known.

@@ -15,7 +15,6 @@ import numpy as np
 from stable_baselines3.common.callbacks import BaseCallback
 
 from pivec.characterizations.space import Space
-from pivec.distances.settling import SettlingRule
 from pivec.errors import UsageError
 from pivec.policies.policy import PolicyInfo
 from pivec.policies.sb3 import convert_sb3
@@ -58,8 +57,9 @@ class BehaviourCallback(BaseCallback):  # type: ignore[misc]  # the library has 
     every : int
         Steps of the environments from one description to the next.
     method, parameters, space, fit_on, divisions, seed
-        What is described, and in which space; see `pivec.training.behaviour.BehaviourMonitor`. By default
-        supervectors in a space that is fitted on the first three descriptions, and frozen.
+        What is described, and in which space; see `pivec.training.behaviour.BehaviourMonitor`.
+        By default supervectors, in a space that is fitted on the first three descriptions and
+        then frozen.
     expert : VisitedStates, path or policy, optional
         One policy to measure the distance to: its states, a store of them, or anything that
         `pivec.collect` takes, which then plays ``expert_episodes`` episodes before training.
@@ -336,54 +336,3 @@ class BehaviourCallback(BaseCallback):  # type: ignore[misc]  # the library has 
             feature_names=self._feature_names,
             actions=self._actions,
         )
-
-
-class StopWhenBehaviourSettles(BaseCallback):  # type: ignore[misc]
-    """Stops training when behaviour has not changed for some descriptions.
-
-    Give it behind the `BehaviourCallback` that it looks at:
-    ``model.learn(..., callback=[behaviour, StopWhenBehaviourSettles(behaviour)])``.
-
-    Parameters
-    ----------
-    behaviour : BehaviourCallback
-    checkpoints, tolerance, deviations
-        See `pivec.distances.SettlingRule`.
-    verbose : int
-        1 prints a line when it stops.
-
-    Attributes
-    ----------
-    stopped_at : int or None
-        The training step at which it stopped.
-    """
-
-    def __init__(
-        self,
-        behaviour: BehaviourCallback,
-        checkpoints: int = 10,
-        tolerance: float = 0.01,
-        deviations: float = 3.0,
-        *,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(verbose)
-        self.behaviour = behaviour
-        self.rule = SettlingRule(checkpoints, tolerance, deviations)
-        self.stopped_at: int | None = None
-        self._judged = 0
-
-    def _on_step(self) -> bool:
-        described = len(self.behaviour.changes)
-        if described == self._judged:
-            return True
-        self._judged = described
-        if not self.behaviour.monitor.has_settled(self.rule):
-            return True
-        self.stopped_at = self.num_timesteps
-        if self.verbose:
-            print(  # noqa: T201  # what verbose asks for
-                f"Stopped at step {self.stopped_at}: behaviour has not changed for "
-                f"{self.rule.checkpoints} descriptions"
-            )
-        return False
