@@ -108,18 +108,30 @@ def background_of(
 
 def description_needs(collection: Collection, background: Background) -> list[Need]:
     """List what `described` trains, collects and computes."""
+    policies = sum(
+        training.runs * (part.policies or 0)
+        for part in background.collections
+        for training in part.trainings
+    )
+    episodes = policies * collection.episodes
     return [
         *collection.trainings,
         *background.collections,
         collection,
-        pass_calculation(collection.environment, background.components, background.states),
+        fit_need(collection.environment, episodes, background.components, background.states),
     ]
 
 
-def pass_calculation(environment: str, components: int, states: int) -> Calculation:
-    """Tell what fitting a background model takes, which is some thirty passes over the states."""
+def fit_need(environment: str, episodes: int, components: int, most: int) -> Calculation:
+    """Tell what fitting a background model on so many episodes takes, ``most`` states at most.
+
+    That is some thirty passes over the states.
+    """
+    from pivec.experiments.measuring import longest_episode
+
+    states = min(most, episodes * longest_episode(environment))
     return Calculation(
-        f"background model of {environment}, passes over a million states",
+        f"fit the background model of {environment}, passes over a million states",
         30 * states / 1e6,
         lambda: _seconds_a_pass(components),
     )

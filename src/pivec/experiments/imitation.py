@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pivec.characterizations.supervector import Supervector
 from pivec.experiments.clipping import pearson
-from pivec.experiments.described import chance_distances, pass_calculation
+from pivec.experiments.described import chance_distances, fit_need
 from pivec.experiments.imitation_figure import imitation_figure
 from pivec.experiments.imitation_page import findings, notes, table
 from pivec.experiments.recipes import Calculation, Need, Recipe, Result
@@ -52,7 +52,7 @@ def needs(shop: Workshop, counts: Counts) -> list[Need]:
                 played,
                 partial(_seconds_an_episode, environment, shop.backend),
             ),
-            pass_calculation(environment, counts.components, counts.background_states),
+            fit_need(environment, played, counts.components, counts.background_states),
         ]
     return found
 
