@@ -103,9 +103,9 @@ def test_several_recorders_share_a_store(tmp_path):
 
 def test_a_store_that_another_holds_is_waited_for(tmp_path):
     first, second = Store(tmp_path, {}, ["x"]), Store(tmp_path)
-    with first.writing():
-        with pytest.raises(PivecError, match="another process"), second.writing(wait=0.05):
-            pass
+    refused = pytest.raises(PivecError, match="another process")
+    with first.writing(), refused, second.writing(wait=0.05):
+        pass
     held, release = threading.Event(), threading.Event()
 
     def hold():

@@ -18,7 +18,8 @@ novelty_runs.py     a run of it in its folder
 es.py               its networks and mathematics: centred ranks, mirrored noise, Adam
 arena.py            the fitness of a population, in lock-step
 behaviour.py        `BehaviourMonitor`: follows one run, description by description
-behaviour_callback.py  the same inside Stable-Baselines3's training; see `pivec.sb3`
+behaviour_callback.py  the same inside Stable-Baselines3's training, see `pivec.sb3`
+stopping.py         the end of such training, when behaviour does not change any more
 cloning.py          `clone`: imitates an expert from a few of its episodes
 """
 
