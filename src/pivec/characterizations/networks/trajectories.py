@@ -33,7 +33,7 @@ def fit_autoencoder(
     device: str = "cpu",
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], dict[str, Array]]:
     """Center and scale of the view's rows, and the weights of an autoencoder trained on them."""
-    from pivec.characterizations.networks.sequence_vae import starting_weights, train
+    from pivec.characterizations.networks.sequence_vae import train
     from pivec.characterizations.networks.stacked_vae import Job, train_together
     from pivec.characterizations.networks.training import device_of
 
@@ -44,12 +44,9 @@ def fit_autoencoder(
         batch_size=batch_size,
         learning_rate=learning_rate,
     )
-    rng = np.random.default_rng(random_state)
-    center, scale = center_and_scale(view, data)
-    start = starting_weights(rng, len(center), n_units, n_latent)
-    sequences = [
-        some for i in range(len(data)) for some in trajectories(data, i, view, center, scale)
-    ]
+    center, scale, start, sequences, rng = untrained(
+        data, view, n_units=n_units, n_latent=n_latent, random_state=random_state
+    )
     how: dict[str, Any] = {
         "epochs": epochs,
         "batch_size": batch_size,
@@ -62,6 +59,23 @@ def fit_autoencoder(
     else:
         [(_, weights)] = train_together([Job(start, sequences, rng)], device=device, **how)
     return center, scale, weights
+
+
+def untrained(
+    data: VisitedStates, view: View, *, n_units: int, n_latent: int, random_state: int
+) -> tuple[
+    NDArray[np.float64], NDArray[np.float64], dict[str, Array], list[Array], np.random.Generator
+]:
+    """Center, scale, starting weights, trajectories, and the random numbers to train with."""
+    from pivec.characterizations.networks.sequence_vae import starting_weights
+
+    rng = np.random.default_rng(random_state)
+    center, scale = center_and_scale(view, data)
+    start = starting_weights(rng, len(center), n_units, n_latent)
+    sequences = [
+        some for i in range(len(data)) for some in trajectories(data, i, view, center, scale)
+    ]
+    return center, scale, start, sequences, rng
 
 
 def named(weights: Mapping[str, Array]) -> dict[str, NDArray[Any]]:
