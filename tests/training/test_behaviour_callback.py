@@ -16,7 +16,12 @@ import torch
 from stable_baselines3 import DQN, PPO, SAC
 from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.monitor import Monitor
-from stable_baselines3.common.vec_env import DummyVecEnv, VecFrameStack, VecNormalize
+from stable_baselines3.common.vec_env import (
+    DummyVecEnv,
+    VecEnvWrapper,
+    VecFrameStack,
+    VecNormalize,
+)
 
 import pivec
 import pivec.sb3
@@ -110,6 +115,26 @@ def test_normalised_observations_are_undone(tmp_path):
     check_pages(pivec.load(tmp_path), pages, exact=False)
 
 
+def test_terminal_observations_that_are_not_told_are_left_out(tmp_path):
+    class Silent(VecEnvWrapper):
+        def reset(self):
+            return self.venv.reset()
+
+        def step_wait(self):
+            seen, rewards, dones, infos = self.venv.step_wait()
+            for info in infos:
+                info.pop("terminal_observation", None)
+            return seen, rewards, dones, infos
+
+    pages = []
+    behaviour = pivec.sb3.BehaviourCallback(128, parameters=FEW, store=tmp_path, actions=True)
+    ppo(Silent(environments(2, pages))).learn(512, callback=behaviour)
+    data = pivec.load(tmp_path)
+    assert len(data.actions) == data.n_states - data.n_episodes
+    shorter = [(rows[:-1], total, cut) for rows, total, cut in pages]
+    check_pages(data, shorter)
+
+
 @pytest.mark.parametrize("kind", ["dqn", "sac"])
 def test_algorithms_with_a_replay_buffer(tmp_path, kind):
     pages = []
@@ -174,6 +199,13 @@ def test_training_that_goes_on_is_seen_through(tmp_path):
     fresh = pivec.load(tmp_path).select([c.label for c in again.changes])
     check_pages(fresh, pages[known:], share=0.5)
     assert fresh.steps[0] > data.steps[-1]
+
+
+def test_a_callback_that_begins_anew_describes_from_the_first_steps():
+    behaviour = pivec.sb3.BehaviourCallback(256, parameters=FEW, fit_on=1)
+    for _ in range(2):
+        ppo(environments(2, [])).learn(512, callback=behaviour)
+    assert [change.step for change in behaviour.changes] == [256, 512, 256, 512]
 
 
 def test_a_store_of_another_run_is_refused_before_any_step(tmp_path):

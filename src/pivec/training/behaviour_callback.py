@@ -184,8 +184,7 @@ class BehaviourCallback(BaseCallback):  # type: ignore[misc]  # the library has 
         self._check_store()
         if self._expert is not None and self.monitor.expert is None:
             self.monitor.expert = self._find_expert()
-        if not self.changes:
-            self._begun = self.num_timesteps
+        self._begun = min(self._begun if self.changes else np.inf, self.num_timesteps)
 
     def _on_step(self) -> bool:
         found = self.locals
@@ -205,9 +204,11 @@ class BehaviourCallback(BaseCallback):  # type: ignore[misc]  # the library has 
         rewards = found["rewards"]
         if self._normaliser is not None:
             rewards = self._normaliser.get_original_reward()
-        for _, episode in gatherer.step(
+        for lane, episode in gatherer.step(
             rows, rewards, dones & ~truncated, truncated, found["actions"], terminal
         ):
+            if dones[lane] and lane not in terminal:
+                _drop_last(episode)
             check_finite(episode, str(self._group))
             self._episodes.append(episode)
         if dones.any():
@@ -336,3 +337,10 @@ class BehaviourCallback(BaseCallback):  # type: ignore[misc]  # the library has 
             feature_names=self._feature_names,
             actions=self._actions,
         )
+
+
+def _drop_last(episode: Episode) -> None:
+    """Leave out a terminal state that the environments did not tell: it is of the next episode."""
+    episode.states = episode.states[:-1]
+    if episode.actions is not None:
+        episode.actions = episode.actions[:-1]
