@@ -11,7 +11,11 @@ torch = pytest.importorskip("torch")
 
 from pivec.characterizations import characterization  # noqa: E402
 from pivec.characterizations.networks import sequence_vae as vae  # noqa: E402
-from pivec.characterizations.networks.stacked_vae import Job, train_together  # noqa: E402
+from pivec.characterizations.networks.stacked_vae import (  # noqa: E402
+    Job,
+    encode_on,
+    train_together,
+)
 from pivec.characterizations.networks.training import device_of  # noqa: E402
 from pivec.errors import UsageError  # noqa: E402
 from pivec.states import VisitedStates  # noqa: E402
@@ -40,6 +44,13 @@ def test_trained_together_as_alone(device: str) -> None:
         for name, values in alone.items():
             assert np.abs(values - one.weights[name]).max() > 1e-3, name  # it did learn
             np.testing.assert_allclose(together[number][name], values, atol=2e-4, err_msg=name)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_encoded_together_as_alone(device: str) -> None:
+    one = job(3, 9)
+    found = encode_on(device, one.weights, one.sequences)
+    np.testing.assert_allclose(found, vae.encode(one.weights, one.sequences), atol=1e-5)
 
 
 def test_those_with_fewest_updates_come_first() -> None:

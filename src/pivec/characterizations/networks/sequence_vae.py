@@ -14,13 +14,13 @@ square of the length (for 500 steps ten times as long).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pivec.characterizations.networks.training import Adam, device_of, one_thread_each, uniform
+from pivec.characterizations.networks.training import Adam, one_thread_each, uniform
 from pivec.engines.workers import run_tasks
 from pivec.progress import Progress
 
@@ -97,10 +97,6 @@ class Padded:
             torch.from_numpy(backwards),
             torch.from_numpy(inside.astype(np.float32)),
         )
-
-    def to(self, device: torch.device) -> Padded:
-        """Bring all to a device."""
-        return Padded(*(getattr(self, each.name).to(device) for each in fields(self)))
 
 
 Weights = Mapping[str, torch.Tensor]
@@ -224,12 +220,9 @@ def batches(
     return [result[i] for i in rng.permutation(len(result))]
 
 
-def encode(
-    weights: Mapping[str, Array], sequences: Sequence[Array], device: str = "cpu"
-) -> tuple[Array, Array]:
+def encode(weights: Mapping[str, Array], sequences: Sequence[Array]) -> tuple[Array, Array]:
     """Mean and deviation of the latent of every sequence, (n_sequences, n_latent) each."""
-    where = device_of(device)
-    values = {name: torch.from_numpy(array).to(where) for name, array in weights.items()}
+    values = {name: torch.from_numpy(array) for name, array in weights.items()}
     lengths = np.array([len(some) for some in sequences])
     order = np.argsort(-lengths, kind="stable")
     means = np.empty((len(sequences), len(weights["latent_mean"])), dtype=np.float32)
@@ -238,9 +231,8 @@ def encode(
     def work(task: int) -> None:
         numbers = order[task * _TOGETHER : (task + 1) * _TOGETHER]
         with torch.no_grad():
-            some = Padded.of([sequences[i] for i in numbers]).to(where)
-            mean, deviation = latents(values, some)
-        means[numbers], deviations[numbers] = mean.cpu().numpy(), deviation.cpu().numpy()
+            mean, deviation = latents(values, Padded.of([sequences[i] for i in numbers]))
+        means[numbers], deviations[numbers] = mean.numpy(), deviation.numpy()
 
     with one_thread_each():
         run_tasks(work, -(-len(sequences) // _TOGETHER))

@@ -26,6 +26,7 @@ from pivec.characterizations.networks.sequence_vae import (
 from pivec.characterizations.networks.training import Adam, device_of
 from pivec.progress import Progress
 
+_TOGETHER = 1024  # sequences that are encoded together
 _LINEAR = ("latent_mean", "latent_deviation", "next_mean", "next_deviation")
 
 
@@ -130,7 +131,7 @@ class _Held:
         for k, (numbers, own) in enumerate(steps):
             places[0, k, : len(numbers)] = self.starts[k][numbers]
             places[1, k, : len(numbers)] = self.lengths[k][numbers]
-            noise[k, : len(numbers)] = own
+            noise[k, : len(numbers)] = own.reshape(len(numbers), n_latent)
         longest = int(places[1].max())
         first, length = _sent(places, self.rows.device)
         time = torch.arange(longest, device=self.rows.device)
@@ -146,18 +147,44 @@ def stacked_gradients(
 ) -> dict[str, torch.Tensor]:
     """Gradients of the mean loss of each autoencoder over its batch, by all of its weights."""
     with torch.no_grad():
-        x = batch.backwards
-        inside = torch.arange(len(x), device=x.device)[:, None, None] < batch.lengths
-        outputs, kept = _lstm(values, x)
-        shares = inside[..., None] / batch.lengths.clamp(min=1.0)[..., None]
+        shares = _shares(batch)
+        outputs, kept = _lstm(values, batch.backwards)
         averages = (outputs * shares).sum(dim=0)
     some = {name: values[name].detach() for one in _LINEAR for name in (one, f"{one}_offset")}
     leaves = [averages.requires_grad_(), *(part.requires_grad_() for part in some.values())]
     loss = _losses(some, averages, batch, kl_weight)
     slope, *linear = torch.autograd.grad(loss, leaves)
     with torch.no_grad():
-        found = _lstm_gradients(values, x, outputs, kept, slope * shares)
+        found = _lstm_gradients(values, batch.backwards, outputs, kept, slope * shares)
     return found | dict(zip(some, linear, strict=True))
+
+
+def encode_on(
+    device: str, weights: Mapping[str, Array], sequences: Sequence[Array]
+) -> tuple[Array, Array]:
+    """Mean and deviation of the latent of every sequence, as `sequence_vae.encode`."""
+    where = device_of(device)
+    values = {name: torch.from_numpy(array[None]).to(where) for name, array in weights.items()}
+    held = _Held.of([sequences], where)
+    order = np.argsort(-held.lengths[0], kind="stable")
+    shape = (len(sequences), len(weights["latent_mean"]))
+    means, deviations = np.empty((2, *shape), dtype=np.float32)
+    for at in range(0, len(order), _TOGETHER):
+        numbers = order[at : at + _TOGETHER]
+        with torch.no_grad():
+            batch = held.batch([(numbers, np.empty(0, dtype=np.float32))], len(numbers), 0)
+            averages = (_lstm(values, batch.backwards)[0] * _shares(batch)).sum(dim=0)
+            means[numbers] = _linear(values, "latent_mean", averages)[0].cpu().numpy()
+            wide = _linear(values, "latent_deviation", averages)
+            deviations[numbers] = _positive(wide)[0].cpu().numpy()
+    return means, deviations
+
+
+def _shares(batch: Batch) -> torch.Tensor:
+    """Weights of the steps in the averages over time: 0 where there is padding."""
+    time = torch.arange(len(batch.backwards), device=batch.backwards.device)
+    inside = time[:, None, None] < batch.lengths
+    return (inside / batch.lengths.clamp(min=1.0))[..., None]
 
 
 def _losses(

@@ -108,6 +108,8 @@ def encode_policies(
     the order of length and key, so that the order of the policies changes no numbers.
     """
     from pivec.characterizations.networks.sequence_vae import encode
+    from pivec.characterizations.networks.stacked_vae import encode_on
+    from pivec.characterizations.networks.training import device_of
 
     keys = [[sequence_key(some) for some in sequences] for sequences in policies]
     once = {
@@ -116,7 +118,11 @@ def encode_policies(
         for key, some in zip(mine, sequences, strict=True)
     }
     order = sorted(once, key=lambda key: (len(once[key]), key))
-    means, deviations = encode(weights, [once[key] for key in order], device)
+    sequences = [once[key] for key in order]
+    if device_of(device).type == "cpu":
+        means, deviations = encode(weights, sequences)
+    else:
+        means, deviations = encode_on(device, weights, sequences)
     row = {key: i for i, key in enumerate(order)}
     numbers = [[row[key] for key in mine] for mine in keys]
     return [means[some] for some in numbers], [deviations[some] for some in numbers], keys
