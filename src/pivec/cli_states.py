@@ -138,7 +138,7 @@ def import_(
     data: Annotated[
         list[str],
         typer.Argument(
-            metavar="DATA", help="A folder of .npz files, npz:DIR, or a dataset, minari:NAME."
+            metavar="DATA", help="A folder of .npz files, npz:DIR, minari:NAME or store:DIR."
         ),
     ],
     out: Annotated[Path, typer.Option(metavar="STORE", help="The store to write or go on with.")],
