@@ -104,48 +104,57 @@ def _to_png(figure: Figure) -> bytes:
     return buffer.getvalue()
 
 
-def evaluation_figure(evaluation: Evaluation) -> Figure:
-    """Make the figure that `draw_evaluation` writes."""
+def evaluation_figure(evaluation: Evaluation, *, across: bool = False) -> Figure:
+    """Make the figure that `draw_evaluation` writes.
+
+    Environments are its rows; with ``across`` they are its columns, as in the paper.
+    """
     summary = evaluation.summary()
     environments, methods = evaluation.environments, evaluation.methods
     shown = [name for name in methods if any(row.done for row in summary if row.method == name)]
     looks = _looks(methods)
 
-    legend = 0.75 + 0.078 * max(len(_short(name)) for name in methods)
-    rows = len(environments)
-    step = PANEL_HEIGHT + 0.74
-    entries = 0.24 * (len(methods) + 2)
-    height = max(TOP + rows * step - 0.74 + BOTTOM, TOP + entries + 0.2)
-    width = LEFT + 3 * PANEL_WIDTH + 2 * GAP + 0.25 + max(legend, 1.4)
+    legend = max(1.4, 0.75 + 0.078 * max(len(_short(name)) for name in methods))
+    rows, columns = (3, len(environments)) if across else (len(environments), 3)
+    step = PANEL_HEIGHT + (0.34 if across else 0.74)
+    bottom_row = TOP + (rows - 1) * step + PANEL_HEIGHT
+    height = max(bottom_row + BOTTOM, TOP + 0.24 * (len(methods) + 2) + 0.2)
+    width = LEFT + columns * (PANEL_WIDTH + GAP) - GAP + 0.25 + legend
     figure = new_figure(width, height)
     add_heading(figure, "How well do characterizations measure behaviour?", _subtitle(evaluation))
 
-    for i, environment in enumerate(environments):
-        bottom = height - TOP - PANEL_HEIGHT - i * step
+    for i, j in np.ndindex(rows, columns):
+        panel, environment = (
+            (PANELS[i], environments[j]) if across else (PANELS[j], environments[i])
+        )
+        left, bottom = LEFT + j * (PANEL_WIDTH + GAP), height - TOP - PANEL_HEIGHT - i * step
+        axes = figure.add_axes(
+            (left / width, bottom / height, PANEL_WIDTH / width, PANEL_HEIGHT / height)
+        )
         here = [row for row in summary if row.environment == environment]
-        for j, panel in enumerate(PANELS):
-            left = LEFT + j * (PANEL_WIDTH + GAP)
-            axes = figure.add_axes(
-                (left / width, bottom / height, PANEL_WIDTH / width, PANEL_HEIGHT / height)
-            )
-            _draw_panel(axes, panel, here, looks)
-            _dress(axes, evaluation.sizes, labelled=i == rows - 1)
-            if i == 0:
-                _title(axes, panel)
-        if rows > 1:
-            figure.text(
-                0.22 / width,
-                (bottom + PANEL_HEIGHT / 2) / height,
-                literal(environment, 32),
-                rotation=90,
-                ha="center",
-                va="center",
-                fontsize=11,
-                fontweight="bold",
-                color=INK,
-            )
-    _add_legend(figure, shown, methods, looks, (1 - (max(legend, 1.4)) / width, 1 - TOP / height))
+        _draw_panel(axes, panel, here, looks)
+        _dress(axes, evaluation.sizes, labelled=i == rows - 1)
+        if i == 0:
+            _title(axes, *((environment, "") if across else (panel.title, panel.better)))
+        if j == 0 and (across or rows > 1):
+            named = f"{panel.title}\n({panel.better})" if across else literal(environment, 32)
+            middle = (bottom + PANEL_HEIGHT / 2) / height
+            _name_row(figure, (0.22 / width, middle), named, 9.5 if across else 11)
+    _add_legend(figure, shown, methods, looks, (1 - legend / width, 1 - TOP / height))
     return figure
+
+
+def _name_row(figure: Figure, place: tuple[float, float], text: str, size: float) -> None:
+    figure.text(
+        *place,
+        text,
+        rotation=90,
+        ha="center",
+        va="center",
+        fontsize=size,
+        fontweight="bold",
+        color=INK,
+    )
 
 
 @dataclass(frozen=True)
@@ -234,11 +243,11 @@ def _dress(axes: Axes, sizes: Sequence[int], *, labelled: bool) -> None:
         axes.set_xlabel("trajectories of each policy", fontsize=10.5, color=MUTED)
 
 
-def _title(axes: Axes, panel: _Panel) -> None:
+def _title(axes: Axes, title: str, below: str) -> None:
     axes.annotate(
-        panel.title,
+        literal(title, 40),
         (0, 1),
-        (0, 21),
+        (0, 21 if below else 8),
         xycoords="axes fraction",
         textcoords="offset points",
         fontsize=11.5,
@@ -246,7 +255,7 @@ def _title(axes: Axes, panel: _Panel) -> None:
         color=INK,
     )
     axes.annotate(
-        panel.better,
+        below,
         (0, 1),
         (0, 8),
         xycoords="axes fraction",
