@@ -1,0 +1,223 @@
+"""TrustRegionPPO: Stable-Baselines3's PPO whose updates a rule stops, instead of ratio clipping.
+
+```python
+model = TrustRegionPPO("MlpPolicy", "CartPole-v1", rule=MaxTotalVariation(0.1))
+model.learn(100_000)
+```
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pivec.errors import BadPolicyFile, MissingExtra, UsageError
+from pivec.policies.policy import Policy
+from pivec.policies.sb3 import convert_sb3
+from pivec.training.trust_region_rules import (
+    MaxBehaviourDistance,
+    MaxTotalVariation,
+    NoConstraint,
+    Rule,
+)
+
+if find_spec("stable_baselines3") is None:
+    raise MissingExtra("pivec.training.trust_region", "sb3")
+
+import torch
+from stable_baselines3 import PPO
+
+__all__ = [
+    "Actor",
+    "MaxBehaviourDistance",
+    "MaxTotalVariation",
+    "NoConstraint",
+    "Rule",
+    "TrustRegionPPO",
+]
+
+
+class Actor:
+    """The policy of a model as rules see it: its network, and a player of episodes.
+
+    Attributes
+    ----------
+    policy : stable_baselines3.common.policies.ActorCriticPolicy
+        For example ``policy.get_distribution(observations)``.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self.policy, self._model = model.policy, model
+
+    def frozen(self) -> Actor:
+        """Give a copy that stays as it is now."""
+        copied = copy.copy(self)
+        copied.policy = copy.deepcopy(self.policy).requires_grad_(False)
+        copied.policy.set_training_mode(False)
+        player = self._converted() or _Sampled(copied.policy, self._model.get_vec_normalize_env())
+        copied.player = lambda: player  # type: ignore[method-assign]
+        return copied
+
+    def player(self) -> Policy:
+        """Give the policy as `pivec.collect` takes it: it answers the environment's observations.
+
+        Where its network is known to `pivec.policies`, that is a copy which plays fast.
+        """
+        return self._converted() or _Sampled(self.policy, self._model.get_vec_normalize_env())
+
+    def _converted(self) -> Policy | None:
+        try:
+            return convert_sb3(self._model)
+        except BadPolicyFile:
+            return None
+
+
+class _Sampled:
+    """Any policy of Stable-Baselines3, asked by ``predict`` with numbers from a given generator."""
+
+    def __init__(self, policy: Any, wrapper: Any) -> None:
+        self._policy = policy
+        self._normalize = wrapper.normalize_obs if wrapper is not None else None
+
+    def act(
+        self, observations: Any, rng: np.random.Generator, deterministic: bool = False
+    ) -> NDArray[Any]:
+        """Sample an action for each row; torch's global generator stays where it was."""
+        if self._normalize is not None:
+            observations = self._normalize(observations)
+        device = self._policy.device
+        with torch.random.fork_rng(devices=[] if device.type == "cpu" else [device]):
+            torch.manual_seed(int(rng.integers(2**63)))
+            actions, _ = self._policy.predict(observations, deterministic=deterministic)
+        return np.asarray(actions)
+
+
+class TrustRegionPPO(PPO):  # type: ignore[misc]  # the library has no types here
+    """PPO without ratio clipping: updates on a rollout go on until a rule stops them.
+
+    Batches are drawn as in PPO, in as many passes over the data as ``max_updates`` takes. Under
+    ``trust_region/`` it logs ``updates`` (made on the last rollout) and ``exceeded`` (whether the
+    rule ended them).
+
+    Parameters
+    ----------
+    policy, env
+        As for PPO.
+    rule : Rule
+        When to stop: `MaxTotalVariation`, `MaxBehaviourDistance`, `NoConstraint`, or an object
+        of yours with ``begin`` and ``exceeded``. It is not saved with the model:
+        ``TrustRegionPPO.load(path, rule=...)``.
+    max_updates : int
+        Updates on a rollout, at most.
+    clip_range : float or schedule
+        Infinite, which is no clipping; give PPO's 0.2 to have both.
+    **arguments
+        All others of PPO but ``n_epochs``, whose place ``max_updates`` takes.
+
+    Examples
+    --------
+    >>> model = TrustRegionPPO("MlpPolicy", "CartPole-v1", rule=MaxTotalVariation(0.05),
+    ...                        n_steps=128, device="cpu")
+    >>> _ = model.learn(256)
+    >>> model.updates_made[-1] <= 100
+    True
+    """
+
+    rollout_buffer: Any
+
+    def __init__(
+        self,
+        policy: Any,
+        env: Any,
+        rule: Rule | None = None,
+        *,
+        max_updates: int = 100,
+        clip_range: Any = float("inf"),
+        **arguments: Any,
+    ) -> None:
+        if "n_epochs" in arguments:
+            raise UsageError(
+                "TrustRegionPPO counts updates, not passes over the data: give max_updates "
+                "instead of n_epochs"
+            )
+        if type(max_updates) is not int or max_updates < 1:
+            raise UsageError(f"max_updates must be a whole number from 1, but is {max_updates!r}")
+        self.rule, self.max_updates = rule, max_updates
+        self.updates_made: list[int] = []
+        super().__init__(policy, env, n_epochs=1, clip_range=clip_range, **arguments)
+
+    def train(self) -> None:
+        """Update on the rollout until the rule, or ``max_updates``, ends it.
+
+        PPO's own loop makes the updates. It takes one batch after another out of the rollout
+        buffer, and asks for the next when the update on the last one is made. So a buffer that
+        checks the rule before it gives the next batch, and has none left when the rule is
+        exceeded, is all that is needed: one pass ("epoch") of PPO over as many batches as there
+        are to be updates.
+        """
+        if self.rule is None:
+            raise UsageError(
+                "TrustRegionPPO needs a rule to learn: give rule=... (of a loaded model, to load), "
+                "NoConstraint() for none"
+            )
+        rule, buffer = self.rule, self.rollout_buffer
+        actor = Actor(self)
+        with torch.no_grad():
+            rule.begin(actor.frozen(), _flat_observations(buffer))
+
+        def exceeded() -> bool:
+            self.policy.set_training_mode(False)
+            with torch.no_grad():
+                answer = bool(rule.exceeded(actor))
+            self.policy.set_training_mode(True)
+            return answer
+
+        self.rollout_buffer = batches = _Batches(buffer, self.max_updates, exceeded)
+        try:
+            super().train()
+        finally:
+            self.rollout_buffer = buffer
+        self.updates_made.append(batches.updates)
+        self.logger.record("trust_region/updates", batches.updates)
+        self.logger.record("trust_region/exceeded", float(batches.exceeded))
+
+    def _excluded_save_params(self) -> list[str]:
+        return [*super()._excluded_save_params(), "rule"]
+
+
+class _Batches:
+    """A rollout buffer that gives batches until a number of them is used, or a check ends it."""
+
+    def __init__(self, buffer: Any, most: int, check: Callable[[], bool]) -> None:
+        self._buffer, self._most, self._check = buffer, most, check
+        self.updates, self.exceeded = 0, False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._buffer, name)
+
+    def get(self, batch_size: int | None = None) -> Iterator[Any]:
+        """Give batches, in a new order after each pass over the data."""
+        while True:
+            for batch in self._buffer.get(batch_size):
+                yield batch
+                self.updates += 1  # whoever asks for the next batch has made its update
+                self.exceeded = self._check()
+                if self.exceeded or self.updates == self._most:
+                    return
+
+
+def _flat_observations(buffer: Any) -> Any:
+    """All observations of a full buffer, as the network takes them."""
+    found = buffer.observations
+    if isinstance(found, dict):
+        return {name: _flat(buffer, each) for name, each in found.items()}
+    return _flat(buffer, found)
+
+
+def _flat(buffer: Any, values: NDArray[Any]) -> Any:
+    return buffer.to_torch(values.reshape(-1, *values.shape[2:]))

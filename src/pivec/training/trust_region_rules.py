@@ -1,0 +1,193 @@
+"""Rules that say when a policy has moved far enough from the one that collected the data.
+
+A `Rule` has two methods. `begin` is called when data have been collected, before the first update;
+`exceeded` after every update, and ends the updates on these data when it says so. The update that
+went too far stays, as in the paper: the constraint stops, it does not undo.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pivec.characterizations import Characterization, characterization
+from pivec.errors import UsageError
+from pivec.policies.policy import Policy
+from pivec.rollouts.environment import Environment
+from pivec.states.collect import collect
+from pivec.states.visited import VisitedStates
+
+if TYPE_CHECKING:
+    from pivec.training.trust_region import Actor
+
+
+class Rule(Protocol):
+    """What stops the updates; write your own with these two methods."""
+
+    def begin(self, old: Actor, observations: Any) -> None:
+        """Data were collected.
+
+        Parameters
+        ----------
+        old : Actor
+            The policy that collected them; a copy, which stays as it is.
+        observations : tensor of shape (n, ...), or dict of these
+            What it saw, as its network takes it.
+        """
+        ...
+
+    def exceeded(self, new: Actor) -> bool:
+        """Tell, after an update, whether ``new`` has gone too far for another on these data."""
+        ...
+
+
+class NoConstraint:
+    """Never stops: all updates are made."""
+
+    def begin(self, old: Actor, observations: Any) -> None:
+        """Nothing is to be kept."""
+
+    def exceeded(self, new: Actor) -> bool:  # noqa: ARG002 - whatever it is
+        """No."""
+        return False
+
+
+class MaxTotalVariation:
+    """Stops when the probability of actions has changed too much in any collected state.
+
+    The distance is max over states of ½ Σ_a |π(a|s) − π'(a|s)| (Schulman et al. 2015), for
+    policies with one discrete action.
+
+    Parameters
+    ----------
+    threshold : float
+        From 0 to 1; the paper's best was 0.4.
+
+    Attributes
+    ----------
+    distance : float
+        What was measured last.
+    """
+
+    def __init__(self, threshold: float) -> None:
+        self.threshold = _checked(threshold)
+        self.distance = 0.0
+
+    def begin(self, old: Actor, observations: Any) -> None:
+        """Keep the observations and the probabilities of the old policy."""
+        self._observations, self._old = observations, self._probabilities(old, observations)
+
+    def exceeded(self, new: Actor) -> bool:
+        """Compare the probabilities."""
+        change = (self._probabilities(new, self._observations) - self._old).abs().sum(dim=-1) / 2
+        self.distance = float(change.max())
+        return self.distance > self.threshold
+
+    @staticmethod
+    def _probabilities(actor: Actor, observations: Any) -> Any:
+        from torch.distributions import Categorical
+
+        chances = actor.policy.get_distribution(observations).distribution
+        if not isinstance(chances, Categorical):
+            raise UsageError(
+                "MaxTotalVariation needs policies with one discrete action, but this one has "
+                f"{actor.policy.action_space}: use MaxBehaviourDistance, or a rule of your own"
+            )
+        return chances.probs
+
+
+class MaxBehaviourDistance:
+    """Stops when the states that a policy visits have become too different.
+
+    Every check plays a few episodes of the old policy and of the current one, fits the
+    characterization on both, and measures their distance. It works with any policy and any
+    environment, and takes its time: the environment is played after every update.
+
+    Parameters
+    ----------
+    threshold : float
+        In the units of the characterization. Two samples of one policy are not at distance 0,
+        so look at ``distance`` of checks before anything was learned. The paper's best were 0.05
+        for supervectors and 10 for Gaussians.
+    env : str or callable
+        Where episodes are played: a Gymnasium id, or a function that makes an environment.
+    characterization : Characterization, optional
+        Anything of the registry; by default supervectors of 4 components, as in the paper.
+    trajectories : int
+        Episodes of either policy a check.
+    noise : float
+        Standard deviation of Gaussian noise that is added to states. Where they lie on a grid,
+        a little of it (the paper: 0.001) keeps variances from being zero.
+    seed : int
+        Episodes and noise follow from it, and from the number of the check.
+    env_kwargs : mapping, optional
+        Arguments for `gymnasium.make`.
+
+    Attributes
+    ----------
+    distance : float
+        What was measured last.
+    """
+
+    def __init__(
+        self,
+        threshold: float,
+        env: str | Environment | Callable[[], Any],
+        characterization: Characterization | None = None,
+        *,
+        trajectories: int = 5,
+        noise: float = 0.0,
+        seed: int = 0,
+        env_kwargs: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.threshold = _checked(threshold)
+        self.characterization = characterization or _small_supervector()
+        self.environment = Environment.of(env, env_kwargs)
+        self.trajectories, self.noise = trajectories, noise
+        self.distance = 0.0
+        self._rng = np.random.default_rng(seed)
+        self._old: Policy | None = None
+
+    def begin(self, old: Actor, observations: Any) -> None:  # noqa: ARG002 - plays its own
+        """Keep the old policy."""
+        self._old = old.player()
+
+    def exceeded(self, new: Actor) -> bool:
+        """Play both policies and compare the states they visit."""
+        if self._old is None:
+            raise UsageError("exceeded() compares with an old policy: call begin() first")
+        data = collect(
+            self.environment,
+            {"old": self._old, "new": new.player()},
+            self.trajectories,
+            int(self._rng.integers(2**31)),
+            actions="actions" in self.characterization.needs,
+        )
+        if self.noise > 0:
+            data = _with_noise(data, self.noise, self._rng)
+        self.distance = float(self.characterization.fit(data).distances(data)[0, 1])
+        return self.distance > self.threshold
+
+
+def _small_supervector() -> Characterization:
+    return characterization("supervector", n_components=4)
+
+
+def _with_noise(data: VisitedStates, noise: float, rng: np.random.Generator) -> VisitedStates:
+    """Add noise to all states; the policies and their episodes stay."""
+
+    def noisy(episode: NDArray[np.float32]) -> NDArray[np.float64]:
+        return episode + rng.normal(0.0, noise, episode.shape)
+
+    episodes = [[noisy(each) for each in data[i].episodes()] for i in range(len(data))]
+    returns = [data[i].returns for i in range(len(data))]
+    return VisitedStates.from_arrays(episodes, data.labels, returns=returns)
+
+
+def _checked(threshold: float) -> float:
+    if not threshold > 0:
+        raise UsageError(f"a threshold must be positive, but is {threshold!r}")
+    return threshold
