@@ -312,10 +312,14 @@ def _short(name: str) -> str:
 
 
 def _subtitle(evaluation: Evaluation) -> str:
-    stores = len({row.store for row in evaluation.rows})
+    names = evaluation.environments
+    stores = max(
+        len({row.store for row in evaluation.rows if row.environment == name}) for name in names
+    )
     repetitions = max(row.repetition for row in evaluation.rows)
     sets = "1 set of policies" if stores == 1 else f"{stores} sets of policies"
     draws = "1 draw" if repetitions == 1 else f"{repetitions} draws"
-    text = f"{sets}, {draws} of the trajectories; band: ± one standard deviation"
-    names = evaluation.environments
-    return f"{names[0]}: {text}" if len(names) == 1 else text
+    text = f"{draws} of the trajectories; band: ± one standard deviation"
+    if len(names) == 1:
+        return f"{names[0]}: {sets}, {text}"
+    return f"{sets} an environment, {text}"
