@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLOURS = ("#59636E", "#0072B2", "#009E73", "#D55E00")
-DASHES = ((0, (1.2, 1.2)), (0, (5, 1.6)), (0, (3, 1.2, 1.2, 1.2)), "-")
+DASHES: tuple[Any, ...] = ((0, (1.2, 1.2)), (0, (5, 1.6)), (0, (3, 1.2, 1.2, 1.2)), "-")
 WALL, PAPER = "#59636E", "#9AA4AE"
-_TOP = 3.4  # of the ways that are shown
+_VIEW = (-2.2, 1.4, -1.35, 3.4)  # of the plane: left, right, bottom, top
 
 
 def novelty_figure(
@@ -33,22 +33,19 @@ def novelty_figure(
         ``steps``, ``mean``, ``low`` and ``high``, one for each generation.
     ways : mapping of method to sequence of (n, 2) arrays
     """
-    width, height, top, bottom = 9.6, 4.9, 1.12, 0.62
+    width, height, top, bottom = 9.2, 4.9, 1.12, 0.62
     figure = new_figure(width, height)
     add_heading(
         figure,
-        "Novelty leads out of the pocket, whatever describes behaviour",
-        "Best mean return so far (mean and 95 % interval of runs), and where the best policies go",
+        "Novelty search in the deceptive point",
+        "Best mean return so far (mean and 95 % interval of runs), and the way of each run's best",
     )
-    tall = (height - top - bottom) / height
-    axes = figure.add_axes((0.66 / width, bottom / height, 5.2 / width, tall))
+    tall = height - top - bottom
+    axes = figure.add_axes((0.66 / width, bottom / height, 5.7 / width, tall / height))
     _draw_curves(axes, curves)
-    side = 0.72
-    for i, name in enumerate(ways):
-        left = (6.3 + i * (side + 0.06)) / width
-        panel = figure.add_axes((left, bottom / height, side / width, tall))
-        _draw_ways(panel, ways[name], COLOURS[i])
-        panel.set_title(name.rpartition(", ")[2], fontsize=8.5, color=COLOURS[i], pad=4)
+    wide = tall * (_VIEW[1] - _VIEW[0]) / (_VIEW[3] - _VIEW[2])
+    panel = figure.add_axes((6.6 / width, bottom / height, wide / width, tall / height))
+    _draw_ways(panel, ways)
     return figure
 
 
@@ -61,12 +58,12 @@ def _draw_curves(axes: Axes, curves: Mapping[str, Mapping[str, Sequence[float]]]
         axes.plot(
             steps, curve["mean"], color=COLOURS[i], linestyle=DASHES[i], linewidth=1.9, label=name
         )
-    for value, text in ((0.65, "straight up"), (3.7, "the paper's best")):
+    for value, text, above in ((0.65, "straight up", -9.5), (3.7, "the paper's best", 2)):
         axes.axhline(value, color=PAPER, linewidth=0.8, zorder=1)
         axes.annotate(
             f"{text}, {value}",
             (1, value),
-            (-2, 2),
+            (-2, above),
             xycoords=("axes fraction", "data"),
             textcoords="offset points",
             ha="right",
@@ -97,7 +94,7 @@ def _draw_curves(axes: Axes, curves: Mapping[str, Mapping[str, Sequence[float]]]
     )
 
 
-def _draw_ways(axes: Axes, ways: Sequence[NDArray[np.float64]], colour: str) -> None:
+def _draw_ways(axes: Axes, ways: Mapping[str, Sequence[NDArray[np.float64]]]) -> None:
     from matplotlib.patches import Rectangle
 
     cell = 2 / len(WALLS)
@@ -105,9 +102,10 @@ def _draw_ways(axes: Axes, ways: Sequence[NDArray[np.float64]], colour: str) -> 
         axes.add_patch(
             Rectangle((column * cell - 1, row * cell - 1), cell, cell, color=WALL, linewidth=0)
         )
-    for way in ways:
-        axes.plot(*way.T, color=colour, linewidth=1.0, alpha=0.8, solid_capstyle="round")
+    for several, colour, dashes in zip(ways.values(), COLOURS, DASHES, strict=True):
+        for way in several:
+            axes.plot(*way.T, color=colour, linestyle=dashes, linewidth=1.1, alpha=0.85)
     axes.plot(*START, marker="o", markersize=4, color=INK, zorder=4)
-    axes.set_xlim(-1.35, 1.35)
-    axes.set_ylim(-1.35, _TOP)
+    axes.set_xlim(*_VIEW[:2])
+    axes.set_ylim(*_VIEW[2:])
     quiet_axes(axes)
