@@ -14,15 +14,18 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # Inches.
-CELL_WIDTH, CELL_HEIGHT, LEFT, TOP, BOTTOM, GAP, RIGHT = 0.56, 0.34, 1.3, 1.12, 0.66, 0.42, 0.3
+NARROWEST = 7.2
+CELL_WIDTH, CELL_HEIGHT, LEFT, TOP, BOTTOM, GAP, RIGHT = 0.58, 0.36, 1.2, 1.12, 0.66, 0.36, 0.3
 
 
 def components_figure(summary: Rows, sets: int, repetitions: int) -> Figure:
     """Draw a row of heatmaps for each metric, a column for each environment."""
     environments = list(dict.fromkeys(row["environment"] for row in summary))
     components, sizes, _ = grid(summary, environments[0], METRICS[0][0])
-    wide, high = CELL_WIDTH * len(sizes), CELL_HEIGHT * len(components)
-    width = max(LEFT + len(environments) * (wide + GAP) - GAP + RIGHT, 6.4)
+    n = len(environments)
+    room = (NARROWEST - LEFT - RIGHT - (n - 1) * GAP) / n
+    wide, high = max(CELL_WIDTH * len(sizes), room), CELL_HEIGHT * len(components)
+    width = LEFT + n * (wide + GAP) - GAP + RIGHT
     height = TOP + len(METRICS) * (high + GAP) - GAP + BOTTOM
     figure = new_figure(width, height)
     several = "s" if sets > 1 else ""
@@ -42,7 +45,7 @@ def components_figure(summary: Rows, sets: int, repetitions: int) -> Figure:
                            fontweight="bold", color=INK, loc="left")  # fmt: skip
             if j == 0:
                 axes.set_ylabel("components", fontsize=10, color=MUTED)
-                figure.text(0.3 / width, (bottom + high / 2) / height, _cut(title), rotation=90,
+                figure.text(0.32 / width, (bottom + high / 2) / height, title, rotation=90,
                             ha="center", va="center", fontsize=10.5, fontweight="bold",
                             color=INK)  # fmt: skip
             else:
@@ -54,12 +57,8 @@ def components_figure(summary: Rows, sets: int, repetitions: int) -> Figure:
     return figure
 
 
-def _cut(title: str) -> str:
-    return title.replace(" with ", "\nwith ")
-
-
 def _draw(axes: Axes, components: list[int], sizes: list[int], values: Any, sign: float) -> None:
-    """One heatmap; colours follow the ranks' scale: the logarithm where values spread widely."""
+    """Draw one heatmap; where values spread widely, colours follow their logarithm."""
     known = values[~np.isnan(values)]
     spread = known.size and known.min() > 0 and known.max() > 10 * known.min()
     shades = sign * (np.log(values) if spread else values)

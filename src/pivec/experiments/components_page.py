@@ -14,7 +14,7 @@ Rows = Sequence[dict[str, Any]]
 PICTURE = "the heatmaps, without numbers in the text"
 FEW = 4  # "one to four components"
 METRICS = (
-    ("correlation", "Correlation with return difference", 1.0),
+    ("correlation", "Correlation", 1.0),
     ("error_percent", "Distance error", -1.0),
     ("variance", "Distance variance", -1.0),
 )
