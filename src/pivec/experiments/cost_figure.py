@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 COLOURS = dict(zip(RATINGS, ("#0072B2", "#E69F00", "#D55E00", "#8C959F", "#57606A"), strict=True))
 _TOLD = {"": "not in the table"}
 # Inches.
-LINE, LEFT, TOP, BOTTOM, SECONDS, MEMORY, GAP = 0.33, 1.75, 1.42, 0.66, 4.6, 2.5, 0.4
+LINE, LEFT, TOP, BOTTOM, SECONDS, MEMORY, GAP = 0.33, 1.75, 1.2, 0.66, 4.8, 2.3, 0.4
 
 
 def cost_figure(rows: Rows, environment: str, episodes: int) -> Figure:
@@ -40,10 +40,11 @@ def cost_figure(rows: Rows, environment: str, episodes: int) -> Figure:
         )
         _draw_method(left, right, place, mine)
     left.set_xscale("log")
+    left.set_xlim(right=6 * left.get_xlim()[1])  # room for the numbers
     left.set_yticks(range(len(last)), [literal(row["method"], 24) for row in last])
     _dress(left, len(last), f"seconds, ○ {counts[0]} and ● {counts[-1]} policies")
     right.set_yticks([])
-    right.set_xscale("symlog", linthresh=10)
+    right.set_xlim(0, 1.2 * max(1.0, *(row["added_mb"] for row in last)))
     _dress(right, len(last), f"memory added, MB, {counts[-1]} policies")
     _add_legend(figure, {row["paper"] for row in last}, (LEFT / width, 1 - 0.78 / height))
     return figure
@@ -55,13 +56,24 @@ def _draw_method(left: Axes, right: Axes, place: int, rows: list[dict[str, Any]]
     left.plot(seconds, [place] * len(rows), color=colour, linewidth=2.2, solid_capstyle="round")
     left.plot(seconds[0], place, "o", color=colour, markerfacecolor="white", markersize=7)
     left.plot(seconds[-1], place, "o", color=colour, markersize=7)
-    right.barh(place, max(rows[-1]["added_mb"], 0.0), height=0.62, color=colour)
+    _say(left, seconds[-1], place, _told(seconds[-1]))
+    added = max(rows[-1]["added_mb"], 0.0)
+    right.barh(place, added, height=0.62, color=colour)
+    _say(right, added, place, f"{added:.0f}")
+
+
+def _say(axes: Axes, x: float, place: int, text: str) -> None:
+    axes.annotate(text, (x, place), (8, 0), textcoords="offset points", va="center", fontsize=9,
+                  color=MUTED)  # fmt: skip
 
 
 def _dress(axes: Axes, n_lines: int, label: str) -> None:
+    from matplotlib.ticker import NullLocator
+
     axes.set_ylim(n_lines - 0.4, -0.6)
     axes.set_xlabel(label, fontsize=10.5, color=MUTED)
     axes.tick_params(length=0, labelsize=10, labelcolor=INK)
+    axes.xaxis.set_minor_locator(NullLocator())
     axes.grid(axis="x", color=HAIRLINE, linewidth=0.6)
     axes.set_axisbelow(True)
     for side, spine in axes.spines.items():
@@ -88,3 +100,7 @@ def _add_legend(figure: Figure, used: set[str], corner: tuple[float, float]) -> 
         borderaxespad=0.0,
         columnspacing=1.4,
     )
+
+
+def _told(seconds: float) -> str:
+    return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:,.0f} s"
