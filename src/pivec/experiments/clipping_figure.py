@@ -31,9 +31,10 @@ def clipping_figure(rows: Rows) -> Figure:
     """
     environments = list(dict.fromkeys(row["environment"] for row in rows))
     settings = list(dict.fromkeys(row["setting"] for row in rows))
-    side, gap, left, right, top, bottom, between = 2.35, 0.5, 0.85, 0.3, 1.35, 0.75, 0.42
+    gap, left, right, top, bottom, between = 0.5, 0.85, 0.3, 1.35, 0.75, 0.42
     n = len(environments)
-    width = max(left + n * side + (n - 1) * gap + right, 7.6)
+    side = max(2.35, (7.6 - left - right + gap) / n - gap)
+    width = left + n * (side + gap) - gap + right
     height = top + 2 * 2.0 + between + bottom
     figure = new_figure(width, height)
     add_heading(
