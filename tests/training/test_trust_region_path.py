@@ -22,7 +22,7 @@ from pivec.training.trust_region_updates import (
 )
 
 SHORT = {"n_steps": 64, "total_steps": 2_048, "max_updates": 20}
-NUMBERS = Numbers(0, np.inf, np.inf, 20, 64, 1e-3, 0.5, 0.5, 5, 1e-3, 4, 25)
+NUMBERS = Numbers(0, np.inf, np.inf, 20, 64, 1e-3, 0.5, 0.5, 5, False, 1e-3, 4, 25)
 
 
 def slow_networks(theta, states):
@@ -210,6 +210,15 @@ def test_constraints_stop_updates_and_none_makes_all():
         assert (run.updates == expected).all(), rule
     assert (runs["max-tv", 1.0].own_distances == 0).all()
     assert (runs["gaussian", 1e-6].own_distances > 0).all()
+
+
+def test_playing_the_old_policy_once_is_another_run_with_the_same_own_distances_at_first():
+    runs = [
+        learn_path(PathSettings(rule="gaussian", threshold=5.0, old_once=once, **SHORT), 0, 0)
+        for once in (False, True)
+    ]
+    assert runs[0].own_distances[0] == runs[1].own_distances[0]
+    assert not np.array_equal(runs[0].updates, runs[1].updates)
 
 
 def test_looking_at_checks_that_never_stop_changes_nothing():

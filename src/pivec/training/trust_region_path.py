@@ -41,6 +41,8 @@ class PathSettings:
     learning_rate, max_grad_norm, value_weight : float
     trajectories : int
         Episodes of either policy that a check of states looks at.
+    old_once : bool
+        Play those of the old policy once an iteration, instead of anew for every check.
     noise : float
         Standard deviation of what is added to their states.
     n_components : int
@@ -62,6 +64,7 @@ class PathSettings:
     max_grad_norm: float = 0.5
     value_weight: float = 0.5
     trajectories: int = 5
+    old_once: bool = False
     noise: float = 1e-3
     n_components: int = 4
     n_dimensions: int = 5

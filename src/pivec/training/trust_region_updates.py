@@ -57,6 +57,7 @@ class Numbers(NamedTuple):
     max_grad_norm: float
     value_weight: float
     trajectories: int
+    old_once: bool
     noise: float
     n_components: int
     episode_steps: int
@@ -194,11 +195,16 @@ def visited(outcomes, states, log_probs, numbers, rng):
 
 
 @compiled
-def distance(outcomes, states, rows, n, old, new, numbers, rng):
-    """How far apart two policies are by the rule, ``rows`` being the states of the rollout."""
+def distance(outcomes, states, rows, n, old, new, before, numbers, rng):
+    """How far apart two policies are by the rule.
+
+    ``rows`` are the states of the rollout, and ``before`` states that the old policy visited; with
+    none in it, it is played anew.
+    """
     if numbers.rule == _MAX_TV:
         return largest_total_variation(rows, n, old, new, outcomes.shape[1])
-    before = visited(outcomes, states, old, numbers, rng)
+    if len(before) == 0:
+        before = visited(outcomes, states, old, numbers, rng)
     after = visited(outcomes, states, new, numbers, rng)
     if numbers.rule == _GAUSSIAN:
         return symmetric_kl(before, after)
@@ -228,11 +234,13 @@ def improve(learner, count, outcomes, states, rollout, numbers, rng, own_rng):
     value_at = ask_policy(learner[0], states, everywhere, n_states, n_actions, room)
     ask_value(learner[0], value_at, states, rows, n, room)
     new, old = room[_LOG_PROBS], room[_LOG_PROBS, :, :n_actions].copy()
-    advantages, own = np.empty(n_steps), 0.0
+    advantages, own, before = np.empty(n_steps), 0.0, np.empty((0, states.shape[1]))
     for i in range(n_steps):  # discount 0: what comes later does not count
         advantages[i] = rollout[2, i] - room[_VALUES, rollout[0, i], 0]
     if numbers.rule != _NONE:
-        own = distance(outcomes, states, rows, n, new, new, numbers, own_rng)
+        own = distance(outcomes, states, rows, n, new, new, before, numbers, own_rng)
+        if numbers.old_once and numbers.rule != _MAX_TV:
+            before = visited(outcomes, states, old, numbers, rng)
     order = np.arange(n_steps)
     for done in range(numbers.max_updates):
         at = (done * numbers.batch_size) % n_steps
@@ -242,7 +250,7 @@ def improve(learner, count, outcomes, states, rollout, numbers, rng, own_rng):
         update(learner, count + done + 1, states, rollout, batch, advantages, old, numbers, room)
         if numbers.rule != _NONE:
             ask_policy(learner[0], states, everywhere, n_states, n_actions, room)
-            far = distance(outcomes, states, rows, n, old, new, numbers, rng)
+            far = distance(outcomes, states, rows, n, old, new, before, numbers, rng)
             if far > numbers.threshold:
                 return done + 1, own
     return numbers.max_updates, own
