@@ -41,7 +41,7 @@ def trust_region_figure(
     Parameters
     ----------
     curves : mapping of method to mapping
-        Those with a colour are shown; ``steps``, ``mean``, ``low`` and ``high``, one for each iteration.
+        ``steps``, ``mean``, ``low`` and ``high``, one for each iteration; `COLOURS` are shown.
     sweep : sequence of mappings
         ``method``, ``threshold`` and ``area`` (mean, low, high) of every threshold.
     chosen : mapping of method to threshold
