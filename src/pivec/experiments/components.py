@@ -69,7 +69,7 @@ RECIPE = Recipe(
             repetitions=2,
             components=(1, 2, 8),
         ),
-        "small": Counts(sets=1, policies=25, episodes=40, sizes=(20, 10, 5)),
+        "small": Counts(sets=1, policies=20, episodes=40, sizes=(20, 10, 5)),
         "paper": Counts(sets=3, policies=100, episodes=200),
     },
     needs=needs,

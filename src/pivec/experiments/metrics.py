@@ -85,13 +85,10 @@ RECIPE = Recipe(
         ),
         "small": Counts(
             sets=1,
-            policies=25,
+            policies=20,
             episodes=40,
             sizes=(20, 10, 5),
-            parameters={
-                "discriminator": {"n_units": 64, "epochs": 5},
-                "encoder": {"n_units": 64, "n_latent": 64, "epochs": 2},
-            },
+            parameters={"discriminator": {"epochs": 2}, "encoder": {"epochs": 2}},
         ),
         "paper": Counts(sets=3, policies=100, episodes=200),
     },
