@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import torch
@@ -116,16 +115,3 @@ def train(
             some = [part[:active] for part in layers]
             inputs, outputs = forward(some, batch(t, active))
             optimiser.step(backward(some, inputs, slope(t, outputs)), active)
-
-
-def evaluate(
-    row: NDArray[np.float32],
-    sizes: Sequence[int],
-    x: NDArray[Any],
-    device: torch.device | None = None,
-) -> NDArray[np.float32]:
-    """Outputs (rows, outputs) of one network for ``x`` (rows, inputs)."""
-    with torch.no_grad():
-        layers = stacked(row[None], sizes, device)
-        outputs = forward(layers, torch.from_numpy(x)[None].to(device))[1]
-        return np.asarray(outputs[0].cpu().numpy())

@@ -150,11 +150,14 @@ def mean_inverse_ratios(
     """
     result = np.empty((len(networks), len(states)))
     where = device_of(device)
+    held = [torch.from_numpy(some).to(where) for some in states]
 
     def work(i: int) -> None:
-        for j, some in enumerate(states):
-            logits = np.clip(mlp.evaluate(networks[i], sizes, some, where), -clip, clip)
-            result[i, j] = np.exp(-logits.astype(np.float64)).mean()
+        layers = mlp.stacked(networks[i : i + 1], sizes, where)
+        with torch.no_grad():
+            logits = [mlp.forward(layers, some[None])[1].clamp_(-clip, clip) for some in held]
+            means = [torch.exp(-some.double()).mean() for some in logits]
+        result[i] = torch.stack(means).cpu().numpy()
 
     with one_thread_each():
         run_tasks(work, len(networks))
