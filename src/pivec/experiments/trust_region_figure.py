@@ -103,9 +103,9 @@ def _draw_sweep(
     best = thresholds.tolist().index(chosen)
     axes.plot(best, mean[best], marker="o", markersize=7.5, color=COLOURS[rule], zorder=3)
     axes.set_xticks(places, [f"{value:g}".lstrip("0") for value in thresholds])
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(0, 1.1 * max(none, high.max()))
     axes.set_title(
-        f"{TITLES[rule]}, mean return by threshold",
+        f"{TITLES[rule][0].upper()}{TITLES[rule][1:]}, mean return by threshold",
         loc="left",
         fontsize=9.5,
         color=COLOURS[rule],
