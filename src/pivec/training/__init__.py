@@ -17,6 +17,10 @@ novelty_archive.py  the behaviours it met, and how new others are beside them
 novelty_runs.py     a run of it in its folder
 es.py               its networks and mathematics: centred ranks, mirrored noise, Adam
 arena.py            the fitness of a population, in lock-step
+trust_region.py     `TrustRegionPPO`: PPO whose updates a rule stops, with Stable-Baselines3
+trust_region_rules.py  when: total variation of actions, distance of behaviour, or your own
+trust_region_path.py   the same on the dangerous path, compiled, for the paper's experiment
+trust_region_updates.py, _network.py, _checks.py  its parts: updates, gradients, distances
 behaviour.py        `BehaviourMonitor`: follows one run, description by description
 behaviour_callback.py  the same inside Stable-Baselines3's training, see `pivec.sb3`
 stopping.py         the end of such training, when behaviour does not change any more
