@@ -70,8 +70,8 @@ class Gatherer:
         self,
         rows: ArrayLike,
         rewards: ArrayLike,
-        terminated: ArrayLike,
-        truncated: ArrayLike,
+        terminated: ArrayLike | None,
+        truncated: ArrayLike | None,
         actions: ArrayLike | None = None,
         terminal: Mapping[int, ArrayLike] | None = None,
     ) -> list[tuple[int, Episode]]:
@@ -81,7 +81,9 @@ class Gatherer:
         ----------
         rows : (n_lanes, n_features) array
             Observations after the step; copied.
-        rewards, terminated, truncated : (n_lanes,) arrays
+        rewards : (n_lanes,) array
+        terminated, truncated : (n_lanes,) arrays or None
+            Both None where no episode ended, which is quicker.
         actions : (n_lanes, ...) array, optional
             Taken in the observations before.
         terminal : mapping of lane to (n_features,) array, optional
@@ -98,14 +100,14 @@ class Gatherer:
             self._moves[self._now] = moves
         self._now += 1
         self._rows[self._now] = rows
-        self._totals += np.asarray(rewards, dtype=np.float64)
-        over = np.asarray(terminated, dtype=bool)
-        cut = np.asarray(truncated, dtype=bool)
+        np.add(self._totals, rewards, out=self._totals)
         ended = []
-        for lane in np.flatnonzero(self.active & (over | cut)).tolist():
-            last = None if terminal is None else terminal.get(lane)
-            ended.append((lane, self._episode(lane, bool(over[lane]), bool(cut[lane]), last)))
-            self.active[lane] = False
+        if terminated is not None and truncated is not None:
+            over, cut = np.asarray(terminated, dtype=bool), np.asarray(truncated, dtype=bool)
+            for lane in np.flatnonzero(self.active & (over | cut)).tolist():
+                last = None if terminal is None else terminal.get(lane)
+                ended.append((lane, self._episode(lane, bool(over[lane]), bool(cut[lane]), last)))
+                self.active[lane] = False
         if self.cut_after is not None:
             for lane in np.flatnonzero(
                 self.active & (self._now - self._begins >= self.cut_after)

@@ -187,32 +187,19 @@ class BehaviourCallback(BaseCallback):  # type: ignore[misc]  # the library has 
         self._begun = min(self._begun if self.changes else np.inf, self.num_timesteps)
 
     def _on_step(self) -> bool:
-        found = self.locals
-        gatherer = self._gatherer
+        found, gatherer = self.locals, self._gatherer
         if gatherer is None:
             raise UsageError("the callback was not started: give it to model.learn(callback=...)")
-        dones, infos = np.asarray(found["dones"], dtype=bool), found["infos"]
-        terminal: dict[int, Any] = {}
-        truncated = np.zeros(len(dones), dtype=bool)
-        if dones.any():
-            for lane in np.flatnonzero(dones).tolist():
-                truncated[lane] = infos[lane].get("TimeLimit.truncated", False)
-                last = infos[lane].get("terminal_observation")
-                if last is not None:
-                    terminal[lane] = self._row(last)
         rows = self._recording.rows(self._observations(found["new_obs"]))
-        rewards = found["rewards"]
+        rewards, moves = found["rewards"], found["actions"]
         if self._normaliser is not None:
             rewards = self._normaliser.get_original_reward()
-        for lane, episode in gatherer.step(
-            rows, rewards, dones & ~truncated, truncated, found["actions"], terminal
-        ):
-            if dones[lane] and lane not in terminal:
-                _drop_last(episode)
-            check_finite(episode, str(self._group))
-            self._episodes.append(episode)
-        if dones.any():
-            gatherer.start(rows, dones)
+        dones = found["dones"]
+        if True in dones.tolist():
+            self._take_in(gatherer, rows, rewards, moves, dones, found["infos"])
+        else:
+            for _, piece in gatherer.step(rows, rewards, None, None, moves):
+                self._keep(piece)
         self._newest = found["new_obs"]
         if (
             self.num_timesteps - self._begun >= self.every
@@ -222,6 +209,28 @@ class BehaviourCallback(BaseCallback):  # type: ignore[misc]  # the library has 
         return True
 
     # ---- parts of it ----
+
+    def _take_in(
+        self, gatherer: Gatherer, rows: Any, rewards: Any, moves: Any, dones: Any, infos: Any
+    ) -> None:
+        """Take in a step in which episodes ended."""
+        over = np.asarray(dones, dtype=bool)
+        cut = np.zeros(len(over), dtype=bool)
+        terminal: dict[int, Any] = {}
+        for lane in np.flatnonzero(over).tolist():
+            cut[lane] = infos[lane].get("TimeLimit.truncated", False)
+            last = infos[lane].get("terminal_observation")
+            if last is not None:
+                terminal[lane] = self._row(last)
+        for lane, episode in gatherer.step(rows, rewards, over & ~cut, cut, moves, terminal):
+            if over[lane] and lane not in terminal:
+                _drop_last(episode)
+            self._keep(episode)
+        gatherer.start(rows, over)
+
+    def _keep(self, episode: Episode) -> None:
+        check_finite(episode, str(self._group))
+        self._episodes.append(episode)
 
     def _spec(self) -> Any:
         """What Gymnasium knows of the environment; None if it was made otherwise."""
