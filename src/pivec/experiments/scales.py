@@ -42,7 +42,7 @@ def scaled_settings(scale: str, algorithm: str, environment: str) -> dict[str, A
     Examples
     --------
     >>> scaled_settings("small", "ppo", "LunarLander-v3")
-    {'steps': 500000}
+    {'steps': 500000, 'n_steps': 256}
     >>> scaled_settings("paper", "ppo", "LunarLander-v3")
     {}
     """
