@@ -53,14 +53,14 @@ class Actor:
 
     def __init__(self, model: Any) -> None:
         self.policy, self._model = model.policy, model
+        self._player: Policy | None = None
 
     def frozen(self) -> Actor:
         """Give a copy that stays as it is now."""
-        copied = copy.copy(self)
+        copied = Actor(self._model)
         copied.policy = copy.deepcopy(self.policy).requires_grad_(False)
         copied.policy.set_training_mode(False)
-        player = self._converted() or _Sampled(copied.policy, self._model.get_vec_normalize_env())
-        copied.player = lambda: player  # type: ignore[method-assign]
+        copied._player = copied.player()
         return copied
 
     def player(self) -> Policy:
@@ -68,13 +68,12 @@ class Actor:
 
         Where its network is known to `pivec.policies`, that is a copy which plays fast.
         """
-        return self._converted() or _Sampled(self.policy, self._model.get_vec_normalize_env())
-
-    def _converted(self) -> Policy | None:
+        if self._player is not None:
+            return self._player
         try:
             return convert_sb3(self._model)
         except BadPolicyFile:
-            return None
+            return _Sampled(self.policy, self._model.get_vec_normalize_env())
 
 
 class _Sampled:
