@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 Rows = Sequence[dict[str, Any]]
 
+MOST_COLUMNS = 7  # of panels side by side
 OURS, BASELINE, PAPER = "#0072B2", "#D55E00", "#9AA4AE"
 
 
@@ -152,35 +153,37 @@ def curves_figure(curves: Rows) -> Figure:
     """
     environments = list(dict.fromkeys(row["environment"] for row in curves))
     settings = list(dict.fromkeys(row["setting"] for row in curves))
-    rows, columns = len(environments), len(settings)
-    side, tall, gap, left, right, top, bottom = 1.3, 1.15, 0.13, 1.05, 0.75, 1.3, 0.62
+    columns = len(settings) if len(settings) <= MOST_COLUMNS else -(-len(settings) // 2)
+    lines = -(-len(settings) // columns)  # of panels, for each environment
+    side, tall, gap, over, left, right, top, bottom = 1.5, 1.15, 0.13, 0.3, 0.95, 0.3, 1.1, 0.62
     width = max(left + columns * (side + gap) + right, 7.6)
-    height = top + rows * (tall + gap) + bottom
+    height = top + len(environments) * lines * (tall + over) + bottom
     figure = new_figure(width, height)
     add_heading(
         figure,
         "Change of behaviour, and return, over training",
         "Distance to the next policy, on a logarithmic scale, and return; means over runs",
     )
-    shades = dict(zip(settings, _shades(columns), strict=True)) | {A2C: BASELINE}
+    shades = dict(zip(settings, _shades(len(settings)), strict=True)) | {A2C: BASELINE}
     for i, environment in enumerate(environments):
         mine = {row["setting"]: row for row in curves if row["environment"] == environment}
         lengths = np.concatenate([row["legs"] for row in mine.values()])
         lengths = lengths[lengths > 0]
         limits = float(np.quantile(lengths, 0.01)) / 2, float(lengths.max()) * 1.5
-        for j, setting in enumerate(settings):
+        for k, setting in enumerate(settings):
+            line, j = divmod(k, columns)
+            below = len(environments) * lines - 1 - (i * lines + line)
             box = (
                 (left + j * (side + gap)) / width,
-                (bottom + (rows - 1 - i) * (tall + gap)) / height,
+                (bottom + below * (tall + over)) / height,
                 side / width,
                 tall / height,
             )
             axes = figure.add_axes(box)
             _draw_curve(axes, mine[setting], shades[setting], limits, environment)
-            if i == 0:
-                name = "A2C" if setting == A2C else f"clip {setting}"
-                axes.set_title(name, fontsize=10, color=shades[setting], fontweight="bold")
-            if i < rows - 1:
+            name = "A2C" if setting == A2C else f"clip {setting}"
+            axes.set_title(name, fontsize=9.5, color=shades[setting], fontweight="bold", pad=4)
+            if below:
                 axes.set_xticklabels([])
             if j > 0:
                 axes.set_yticklabels([])
