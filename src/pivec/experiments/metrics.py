@@ -56,7 +56,7 @@ def make(shop: Workshop, counts: Counts) -> Result:
     return Result(
         numbers={"averages": summary, "units": unit_rows(found)},
         rows=unit_rows(found),
-        figures={"metrics": evaluation_figure(found, across=True)},
+        figures={"metrics": evaluation_figure(found, across=len(counts.environments) > 1)},
         tables=tables(summary),
         findings=findings(summary, tells=shop.scale != "smoke"),
         notes=[*notes(), *found.notes, *evaluating.told_problems(found)],
