@@ -63,7 +63,7 @@ def test_a_run_is_followed_in_the_order_of_training(rng):
     steps = np.array([30, 0, 10, 20, 5, 6, 7, 8])
     groups = np.array(["a"] * 4 + ["b"] * 4)
     returns = np.arange(8.0)
-    found = Described(points, returns, np.full(8, 0.5), groups, steps)
+    found = Described(points, returns, np.array([0.1, 0.1, 0.2, 0.2, 9, 9, 9, 9]), groups, steps)
     run = run_of(found, "a")
     order = [1, 2, 3, 0]
     slow = [((points[i] - points[j]).astype(float) ** 2).sum() for i, j in ((1, 2), (2, 3), (3, 0))]
@@ -73,6 +73,9 @@ def test_a_run_is_followed_in_the_order_of_training(rng):
     assert run.distance == pytest.approx(sum(slow))
     # The return of a checkpoint goes with the distance to the next.
     assert run.correlation == pytest.approx(np.corrcoef(returns[order][:3], slow)[0, 1])
+    beyond = np.array(slow) - [0.15, 0.2, 0.15]
+    expected = np.corrcoef(returns[order][:3], beyond)[0, 1]
+    assert run.correlation_beyond_chance == pytest.approx(expected)
 
 
 def test_distances_of_successive_rows(rng):
@@ -99,6 +102,7 @@ def rows_of(distance, correlation, environment="LunarLander-v3"):
             "run": run,
             "distance": distance[setting] + 0.1 * run,
             "correlation": correlation[setting],
+            "correlation_beyond_chance": correlation[setting] - 0.1,
             "by_chance": 0.1,
             "first_return": 0.0,
             "last_return": 1.0,
@@ -115,7 +119,8 @@ def test_findings_follow_the_numbers():
     assert grows.holds
     assert farther.holds
     assert falls.holds
-    assert falls.ours == "-0.20 to -0.10"
+    assert falls.ours.startswith("-0.20 to -0.10; ")
+    assert falls.ours.endswith(" -0.30 to -0.20")
     distance |= {"0.01": 9.0, "10": 0.5, "a2c": 2.0}
     correlation |= {"0.1": 0.01}
     grows, farther, falls = findings(rows_of(distance, correlation), tell=True)

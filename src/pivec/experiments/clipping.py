@@ -24,6 +24,7 @@ from pivec.experiments.workshop import Collection, Training, Workshop
 Array = NDArray[np.float64]
 
 ENVIRONMENTS = ("BipedalWalker-v3", "LunarLander-v3", "Acrobot-v1", "CartPole-v1", "Pendulum-v1")
+MEASURES = ("distance", "correlation", "correlation_beyond_chance", "by_chance", "last_return")
 PUBLISHED_RATIO = 0.2  # of the paper's settings: these runs are shared with other recipes
 
 
@@ -69,6 +70,11 @@ class Run:
     def correlation(self) -> float:
         """Corr(R, d): of the return of a checkpoint and the distance from it to the next."""
         return pearson(self.returns[:-1], self.legs)
+
+    @property
+    def correlation_beyond_chance(self) -> float:
+        """The same of the part of the distances that sampling does not explain."""
+        return pearson(self.returns[:-1], self.legs - self.chance)
 
 
 Runs = Mapping[str, Mapping[str, list[Run]]]  # by environment and setting: "0.2", ..., "a2c"
@@ -132,6 +138,7 @@ def make(shop: Workshop, counts: Counts) -> Result:
             "run": number,
             "distance": run.distance,
             "correlation": run.correlation,
+            "correlation_beyond_chance": run.correlation_beyond_chance,
             "by_chance": float(run.chance.sum()),
             "first_return": float(run.returns[0]),
             "last_return": float(run.returns[-1]),
@@ -196,7 +203,7 @@ def summary(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
             "setting": setting,
             **{
                 f"{name}_{kind}": float(measure([row[name] for row in several]))
-                for name in ("distance", "correlation", "by_chance", "last_return")
+                for name in MEASURES
                 for kind, measure in (("mean", np.mean), ("std", np.std))
             },
         }

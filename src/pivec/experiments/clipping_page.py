@@ -103,13 +103,16 @@ def findings(rows: Rows, *, tell: bool) -> list[Finding]:
     theirs = published()["clipping"]["correlation"]
     for each in (name for name in NEGATIVE if name in environments):
         middle = dict.fromkeys(r["setting"] for r in rows if _in_the_middle(r["setting"]))
-        ours_means = [float(np.mean(_of(rows, each, name, "correlation"))) for name in middle]
+        ours_means, beyond = (
+            [float(np.mean(_of(rows, each, name, what))) for name in middle]
+            for what in ("correlation", "correlation_beyond_chance")
+        )
         found.append(
             Finding(
                 f"The better the policy, the less it changes: Corr(R, d) < 0 for clip ratios from "
                 f"0.1 to 0.5: {short(each)}",
                 _range([theirs[each][name][0] for name in middle]),
-                _range(ours_means),
+                f"{_range(ours_means)}; of what sampling does not explain {_range(beyond)}",
                 max(ours_means) < 0 if tell else None,
             )
         )
