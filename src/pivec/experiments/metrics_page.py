@@ -152,9 +152,13 @@ def notes() -> list[str]:
         "its largest: one policy far from all others makes the other distances small, and their "
         "relative errors large."
     )
+    empty = (
+        "Steady is not yet good: if the latents of the encoder tell nothing (posterior collapse), "
+        "all its distances are about the same, with little error and variance, and no correlation."
+    )
     versions = (
         "Environments are Gymnasium's of today (the paper: Acrobot-v0, Pendulum-v0, "
         "LunarLander-v2), policies are trained with Stable-Baselines3."
     )
     card = "Networks are trained on a graphics card where there is one; that changes rounding only."
-    return [relative, versions, card]
+    return [relative, empty, versions, card]
