@@ -235,7 +235,7 @@ RECIPE = Recipe(
     ),
     counts={
         "smoke": Counts(("CartPole-v1", "Pendulum-v1"), (0.2, 2), 1, 5, 4, 4),
-        "small": Counts(ENVIRONMENTS, (0.01, 0.1, 0.2, 0.5, 2, 10), 2, 25, 50, 64),
+        "small": Counts(ENVIRONMENTS, (0.1, 0.2, 0.5, 10), 2, 25, 50, 64),
         "paper": Counts(
             ENVIRONMENTS, (0.01, 0.1, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2, 5, 10), 5, 50, 100, 64
         ),
