@@ -13,9 +13,9 @@ from pivec.experiments.evolution import (
     covered,
     map_cells,
     mean_distance,
+    mean_step,
     measured,
     plan_of,
-    run_path,
 )
 from pivec.experiments.evolution_figure import Places, evolution_figure
 from pivec.experiments.evolution_page import findings, table
@@ -61,10 +61,31 @@ def test_mean_distance_is_that_of_all_pairs(rng):
     assert mean_distance(points[:1]) == 0.0
 
 
-def test_the_path_of_a_population_is_that_of_its_means(rng):
+def test_steps_of_a_population_are_those_of_its_means_without_noise(rng):
     points = rng.normal(size=(6, 2))
-    path = run_path(points, np.array([20, 0, 0, 10, 20, 20]))
-    np.testing.assert_allclose(path, [points[1:3].mean(0), points[3], points[[0, 4, 5]].mean(0)])
+    chance = np.arange(6.0)
+    path = [points[1:3].mean(0), points[3], points[[0, 4, 5]].mean(0)]
+    noise = [1.5 / 2, 3.0, 3.0 / 3]
+    slow = np.mean(
+        [((path[i + 1] - path[i]) ** 2).sum() - (noise[i] + noise[i + 1]) / 2 for i in range(2)]
+    )
+    assert mean_step(points, chance, np.array([20, 0, 0, 10, 20, 20])) == pytest.approx(slow)
+
+
+def test_spread_and_step_of_a_policy_that_does_not_change_are_nothing():
+    """Samples of one policy, with the noise that its chance distance tells."""
+    rng = np.random.default_rng(1)
+    n, noise = 400, 0.3
+    points = rng.normal(scale=noise, size=(n, 8)).astype(np.float32)
+    chance = np.full(n, 2 * 8 * noise**2)
+    groups = np.array([f"{name}-0" for name in ("ppo", "a2c", "neat", "cmaes")]).repeat(n // 4)
+    order = np.tile(np.arange(n // 4), 4)
+    order[groups == "neat-0"] //= 10
+    places = Places(points[:, :2].astype(float), np.zeros(n), groups, order)
+    described = Described(points, places.returns, chance, groups, order)
+    for row in measured("CartPole-v1", described, places, 0):
+        assert abs(row["spread"]) < 0.1 * chance[0]
+        assert abs(row["step"]) < 0.1 * chance[0]
 
 
 @pytest.fixture
@@ -86,7 +107,7 @@ def found(rng):
     x = np.concatenate(points)
     places = Places(x, rng.uniform(0, 500, len(x)), np.array(groups), np.array(steps))
     return Described(
-        x.astype(np.float32), places.returns, np.full(len(x), 0.1), places.groups, places.order
+        x.astype(np.float32), places.returns, np.full(len(x), 0.001), places.groups, places.order
     ), places
 
 

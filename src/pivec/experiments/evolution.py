@@ -110,7 +110,8 @@ def measured(environment: str, found: Described, places: Places, seed: int) -> l
     """Measure every run: area on the map, spread among supervectors, and steps along the run.
 
     The area of a run is that of equally many policies of every run, as many as the run with the
-    fewest has, as a mean over draws; that of an algorithm is that of all its policies.
+    fewest has, as a mean over draws; that of an algorithm is that of all its policies. Spreads and
+    steps are without what sampling adds to them.
     """
     cells = map_cells(places.positions, CELLS)
     groups = list(dict.fromkeys(found.groups.tolist()))
@@ -121,7 +122,7 @@ def measured(environment: str, found: Described, places: Places, seed: int) -> l
     result = []
     for group, rows in runs.items():
         algorithm, _, number = group.rpartition("-")
-        path = run_path(found.points[rows], found.steps[rows])
+        points, chance = found.points[rows], np.nan_to_num(found.chance[rows])
         result.append(
             {
                 "environment": environment,
@@ -130,9 +131,9 @@ def measured(environment: str, found: Described, places: Places, seed: int) -> l
                 "policies": len(rows),
                 "area": covered(cells[rows], fewest, DRAWS, rng),
                 "area_of_algorithm": whole[algorithm],
-                "spread": mean_distance(found.points[rows]),
-                "step": float(successive_distances(path).mean()),
-                "by_chance": float(np.nanmean(found.chance[rows])),
+                "spread": mean_distance(points) - float(chance.mean()),
+                "step": mean_step(points, chance, found.steps[rows]),
+                "by_chance": float(chance.mean()),
                 "compared_policies": fewest,
                 "best_return": float(found.returns[rows].max()),
             }
@@ -183,15 +184,23 @@ def mean_distance(points: NDArray[Any]) -> float:
     return float(2 * ((x - x.mean(axis=0)) ** 2).sum() / (n - 1))
 
 
-def run_path(points: NDArray[Any], order: NDArray[np.int64]) -> Array:
-    """Follow a run: its policies in order, or the mean of those that share a generation.
+def mean_step(points: NDArray[Any], chance: Array, order: NDArray[np.int64]) -> float:
+    """Mean distance from a policy to the next, or between the means of successive generations.
+
+    Sampling adds half of ``chance``, the distance between two samples of a policy, to each side of
+    a step, and the less to means the more policies they are of; that is taken off.
 
     Examples
     --------
-    >>> run_path(np.array([[0.0], [2.0], [5.0]]), np.array([0, 0, 10])).tolist()
-    [[1.0], [5.0]]
+    >>> points, chance = np.array([[0.0], [2.0], [5.0]]), np.array([0.4, 0.4, 0.2])
+    >>> mean_step(points, chance, np.array([0, 0, 10]))  # from 1 to 5
+    15.8
     """
-    return np.array([points[order == each].mean(axis=0, dtype=float) for each in np.unique(order)])
+    times = np.unique(order)
+    mine = [order == each for each in times]
+    path = np.array([points[rows].mean(axis=0, dtype=np.float64) for rows in mine])
+    noise = np.array([chance[rows].mean() / rows.sum() for rows in mine])
+    return float(np.mean(successive_distances(path) - (noise[1:] + noise[:-1]) / 2))
 
 
 RECIPE = Recipe(

@@ -129,8 +129,11 @@ def _add_scale(figure: Figure, width: float, height: float, left: float) -> None
     bar = figure.add_axes((left / width, 0.38 / height, 2.6 / width, 0.13 / height))
     bar.imshow(np.linspace(0, 1, 256)[None, :], aspect="auto", cmap=_colours(True))
     bar.set_yticks([])
-    bar.set_xticks([0, 255], ["least return", "most"])
+    bar.set_xticks([0, 255], ["least return", "most return"])
     bar.tick_params(length=0, labelsize=9, labelcolor=MUTED, pad=2)
+    least, most = bar.get_xticklabels()
+    least.set_horizontalalignment("left")
+    most.set_horizontalalignment("right")
     for spine in bar.spines.values():
         spine.set_visible(False)
 

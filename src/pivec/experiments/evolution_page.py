@@ -18,6 +18,7 @@ MEASURES = {
     "area": ("cells that equally many policies of every run lie in", 1),
     "spread": ("mean distance between two policies of a run", 2),
     "step": ("mean step along a run", 3),
+    "best_return": ("best return of a run", 0),
 }
 
 
@@ -120,13 +121,20 @@ def notes(rows: Rows) -> list[str]:
             "of a run, among supervectors, does not depend on their number."
         ),
         (
+            "Distances between and along policies are without what sampling adds to them, as the "
+            "even and the odd episodes of each policy tell. On the map that part cannot be taken "
+            "off: policies of PPO and A2C draw their actions, and scatter more than those of NEAT "
+            "and CMA-ES, the more the fewer episodes there are."
+        ),
+        (
             "A step along a run is the distance from a checkpoint to the next; along a "
             "population, that between the means of kept generations. Runs of A2C and PPO have "
             "different numbers of steps and of checkpoints: a policy of PPO changes only with "
             "each of its updates."
         ),
         (
-            "The figure has one run of NEAT and of CMA-ES. The search of CMA-ES ends when all of a "
-            "population fare alike."
+            "There is one run of NEAT and of CMA-ES. The search of CMA-ES ends when all of a "
+            "population fare alike. A search that has not learned yet, as its best return tells, "
+            "has fewer behaviours to show."
         ),
     ]

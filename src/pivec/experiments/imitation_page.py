@@ -87,7 +87,7 @@ def notes(runs: Rows) -> list[str]:
         best = max(run["expert_return"] for run in poor)
         parts.append(
             "The experts of BipedalWalkerHardcore are no experts at this scale: trained for a "
-            f"hundredth of the paper's steps, the best of them has a return of {best:.0f}. What is "
+            f"small part of the paper's steps, the best of them has a return of {best:.0f}. What is "
             "cloned there is the behaviour of a beginner, so its return says little of how well "
             "it is imitated."
         )
