@@ -5,11 +5,12 @@ recipes.py       what a recipe is and gives; the list of them
 workshop.py      the stages that recipes share: train, collect, compute; kept by hash
 scales.py        how much of everything, from scales.toml
 planning.py      `plan`: what a recipe would do, and the time and disk it would take
-published.toml   the paper's numbers
+published.py     the paper's numbers, from published.toml
+described.py     supervectors of the policies of many runs, without keeping all their states
 
 Recipes, in the order of the paper: gridworld.py, extraction.py, metrics.py, components.py,
 evolution.py, clipping.py, imitation.py, cost.py, novelty.py, trust_region.py; what they draw is in
-files named ``<recipe>_figure.py``.
+files named ``<recipe>_figure.py``, and what they say in ``<recipe>_page.py``.
 
 A recipe is a module with a `RECIPE`: counts for every scale (a frozen dataclass), ``needs``, which
 lists what is trained, collected and computed, and ``make``, which does it through the workshop and
