@@ -73,14 +73,14 @@ def findings(summary: Rows, *, tells: bool) -> list[Finding]:
         f"{best[environment, 'error_percent']} by error"
         for environment in environments
     )
-    few = [each for each in environments if (best[each, "variance"] or FEW + 1) <= FEW]
+    few = [k for k in best.values() if k is not None and k <= FEW]
     most = max(row["components"] for row in summary)
     ranks = overall_ranks(summary)
     first = min(ranks, key=ranks.__getitem__) if ranks else None
     return [
         Finding(
             "The best number of components depends on the environment: in some one to four are "
-            "steadiest",
+            "steadiest (by variance or by error)",
             PICTURE,
             told,
             bool(few) if tells else None,
