@@ -153,7 +153,7 @@ def described(shop: Workshop, collection: Collection, background: Background) ->
     method = _fitted(shop, known, background)
     parts: list[Arrays] = []
     for training in collection.trainings:
-        policies = shop.policies(training, collection.policies)
+        policies = shop.policies(training, collection.policies, collection.runs)
         title = f"{collection.environment} {training.name}"
         with Progress(title, len(policies), unit="policies", show=shop.progress) as bar:
             for begin in range(0, len(policies), AT_ONCE):
