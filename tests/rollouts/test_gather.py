@@ -84,3 +84,25 @@ def test_lanes_that_were_not_started_give_nothing():
     gatherer.start(np.zeros((2, 1)), [True, False], seeds=[7, 8])
     [(lane, episode)] = gatherer.step(np.ones((2, 1)), [0, 0], [True, True], [False, False])
     assert (lane, episode.seed) == (0, 7)
+
+
+@pytest.mark.parametrize("cut_after", [None, 7])
+def test_many_steps_at_once_are_the_same_as_one_by_one(cut_after):
+    rng = np.random.default_rng(2)
+    rows, rewards = rng.normal(size=(700, 2, 3)).astype(np.float32), rng.normal(size=(700, 2))
+    actions = rng.integers(4, size=(700, 2))
+    one, many = (Gatherer(2, actions=True, cut_after=cut_after) for _ in range(2))
+    got = []
+    for gatherer in (one, many):
+        gatherer.start(np.zeros((2, 3)))
+    alone = [e for r, w, a in zip(rows, rewards, actions, strict=True)
+             for e in one.step(r, w, None, None, a)]  # fmt: skip
+    for begin, end in ((0, 5), (5, 400), (400, 700)):
+        got += many.extend(rows[begin:end], rewards[begin:end], actions[begin:end])
+    alone, got = alone + one.cut(), got + many.cut()
+    assert len(got) == len(alone) == (2 if cut_after is None else 200)
+    for (a, x), (b, y) in zip(got, alone, strict=True):
+        assert a == b
+        assert np.array_equal(x.states, y.states)
+        assert np.array_equal(x.actions, y.actions)
+        assert x.total_reward == pytest.approx(y.total_reward)

@@ -116,6 +116,39 @@ class Gatherer:
                 self._begins[lane], self._totals[lane] = self._now, 0.0
         return ended
 
+    def extend(
+        self,
+        rows: NDArray[Any],
+        rewards: NDArray[Any],
+        actions: NDArray[Any] | None = None,
+    ) -> list[tuple[int, Episode]]:
+        """Take in several steps in which no episode ended; return what ``cut_after`` cuts.
+
+        Parameters
+        ----------
+        rows, rewards, actions : (n_steps, n_lanes, ...) arrays
+        """
+        moves = actions if self._keeps_actions else None
+        if self._rows is None:
+            return []
+        if self.cut_after is not None:
+            each = [None] * len(rows) if moves is None else moves
+            steps = zip(rows, rewards, each, strict=True)
+            return [one for r, w, a in steps for one in self.step(r, w, None, None, a)]
+        half = _FIRST_ROWS // 2  # what there is always room for after making some
+        for begin in range(0, len(rows), half):
+            block = rows[begin : begin + half]
+            if self._now + len(block) >= len(self._rows):
+                self._make_room()
+            if moves is not None:
+                if self._moves is None:
+                    self._moves = np.empty((len(self._rows), *moves.shape[1:]), moves.dtype)
+                self._moves[self._now : self._now + len(block)] = moves[begin : begin + half]
+            self._rows[self._now + 1 : self._now + 1 + len(block)] = block
+            self._now += len(block)
+        self._totals += rewards.sum(axis=0, dtype=np.float64)
+        return []
+
     def cut(self, lanes: ArrayLike | None = None) -> list[tuple[int, Episode]]:
         """End what is running in all lanes, or in these (a mask); return what has a step."""
         mask = np.ones(self.n_lanes, bool) if lanes is None else np.asarray(lanes, dtype=bool)

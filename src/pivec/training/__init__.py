@@ -23,6 +23,7 @@ trust_region_path.py   the same on the dangerous path, compiled, for the paper's
 trust_region_updates.py, _network.py, _checks.py  its parts: updates, gradients, distances
 behaviour.py        `BehaviourMonitor`: follows one run, description by description
 behaviour_callback.py  the same inside Stable-Baselines3's training, see `pivec.sb3`
+watching.py         whole episodes out of the steps that such training takes
 stopping.py         the end of such training, when behaviour does not change any more
 cloning.py          `clone`: imitates an expert from a few of its episodes
 """

@@ -20,20 +20,14 @@ from pivec.policies.policy import PolicyInfo
 from pivec.policies.sb3 import convert_sb3
 from pivec.rollouts.environment import Environment
 from pivec.rollouts.episodes import Episode
-from pivec.rollouts.gather import Gatherer
 from pivec.rollouts.settings import Features
 from pivec.states.collect import collect
 from pivec.states.record import assemble, record_of
-from pivec.states.recorder import (
-    LOCK_SECONDS,
-    Recording,
-    batch_of_one,
-    check_finite,
-    identity_of,
-)
+from pivec.states.recorder import LOCK_SECONDS, Recording, check_finite, identity_of
 from pivec.states.store import Store
 from pivec.states.visited import VisitedStates
 from pivec.training.behaviour import BehaviourMonitor, Change
+from pivec.training.watching import RolloutWatch
 
 
 class BehaviourCallback(BaseCallback):  # type: ignore[misc]  # the library has no types here
@@ -145,8 +139,7 @@ class BehaviourCallback(BaseCallback):  # type: ignore[misc]  # the library has 
         self._cut_after = cut_after
         self._episodes: deque[Episode] = deque(maxlen=episodes)
         self._begun = 0  # the step after which the next description begins
-        self._gatherer: Gatherer | None = None
-        self._newest: Any = None
+        self._watch: RolloutWatch | None = None
 
     @property
     def changes(self) -> list[Change]:
@@ -156,20 +149,10 @@ class BehaviourCallback(BaseCallback):  # type: ignore[misc]  # the library has 
     # ---- what Stable-Baselines3 calls ----
 
     def _on_training_start(self) -> None:
-        env = self.training_env
-        self._normaliser = self.model.get_vec_normalize_env()
-        if (
-            self._normaliser is not None
-            and self._normaliser.observation_space != env.observation_space
-        ):
-            raise UsageError(
-                "VecNormalize must be the outermost wrapper around the environments, but another "
-                "one changes the observations after it: put VecNormalize around that"
-            )
         name, arguments = identity_of(self._spec(), "")
         self._recording = Recording(
             self._store or "",
-            env.observation_space,
+            self.training_env.observation_space,
             name,
             arguments,
             self._features,
@@ -180,53 +163,25 @@ class BehaviourCallback(BaseCallback):  # type: ignore[misc]  # the library has 
         if self._group is None:
             algorithm, seed = type(self.model).__name__.lower(), self.model.seed
             self._group = algorithm if seed is None else f"{algorithm}-{seed}"
-        self._begin_lanes()
+        goes_on = not self.locals.get("reset_num_timesteps", True) and self.num_timesteps > 0
+        if self._watch is None or not goes_on or not self._watch.saw(self.model):
+            self._watch = RolloutWatch(self.model, self._recording, self._keep, goes_on)
         self._check_store()
         if self._expert is not None and self.monitor.expert is None:
             self.monitor.expert = self._find_expert()
         self._begun = min(self._begun if self.changes else np.inf, self.num_timesteps)
 
     def _on_step(self) -> bool:
-        found, gatherer = self.locals, self._gatherer
-        if gatherer is None:
+        if self._watch is None:
             raise UsageError("the callback was not started: give it to model.learn(callback=...)")
-        rows = self._recording.rows(self._observations(found["new_obs"]))
-        rewards, moves = found["rewards"], found["actions"]
-        if self._normaliser is not None:
-            rewards = self._normaliser.get_original_reward()
-        dones = found["dones"]
-        if True in dones.tolist():
-            self._take_in(gatherer, rows, rewards, moves, dones, found["infos"])
-        else:
-            for _, piece in gatherer.step(rows, rewards, None, None, moves):
-                self._keep(piece)
-        self._newest = found["new_obs"]
-        if (
-            self.num_timesteps - self._begun >= self.every
-            and len(self._episodes) >= self.min_episodes
-        ):
-            self._describe()
+        self._watch.step(self.locals)
+        if self.num_timesteps - self._begun >= self.every:
+            self._watch.work_off()
+            if len(self._episodes) >= self.min_episodes:
+                self._describe()
         return True
 
     # ---- parts of it ----
-
-    def _take_in(
-        self, gatherer: Gatherer, rows: Any, rewards: Any, moves: Any, dones: Any, infos: Any
-    ) -> None:
-        """Take in a step in which episodes ended."""
-        over = np.asarray(dones, dtype=bool)
-        cut = np.zeros(len(over), dtype=bool)
-        terminal: dict[int, Any] = {}
-        for lane in np.flatnonzero(over).tolist():
-            cut[lane] = infos[lane].get("TimeLimit.truncated", False)
-            last = infos[lane].get("terminal_observation")
-            if last is not None:
-                terminal[lane] = self._row(last)
-        for lane, episode in gatherer.step(rows, rewards, over & ~cut, cut, moves, terminal):
-            if over[lane] and lane not in terminal:
-                _drop_last(episode)
-            self._keep(episode)
-        gatherer.start(rows, over)
 
     def _keep(self, episode: Episode) -> None:
         check_finite(episode, str(self._group))
@@ -238,31 +193,6 @@ class BehaviourCallback(BaseCallback):  # type: ignore[misc]  # the library has 
             return self.training_env.get_attr("spec", 0)[0]
         except (AttributeError, NotImplementedError):
             return None  # a vectorised environment of its own kind
-
-    def _begin_lanes(self) -> None:
-        """Begin to look at the episodes; those whose beginning nobody saw are left out."""
-        model, last = self.model, self.model._last_obs
-        again = not self.locals.get("reset_num_timesteps", True) and self.num_timesteps > 0
-        if again and self._newest is last and self._gatherer is not None:
-            return  # training goes on where this callback saw it stop
-        self._gatherer = Gatherer(
-            self.training_env.num_envs, actions=self._actions, cut_after=self._cut_after
-        )
-        known = np.ones(self.training_env.num_envs, dtype=bool)
-        if again:
-            # Only algorithms with a rollout buffer keep up to date which lanes have just begun.
-            current = hasattr(model, "rollout_buffer")
-            known = np.asarray(model._last_episode_starts, dtype=bool) & current
-        self._gatherer.start(self._recording.rows(self._observations(last)), known)
-
-    def _observations(self, seen: Any) -> Any:
-        """Observations as the environments gave them."""
-        return seen if self._normaliser is None else self._normaliser.get_original_obs()
-
-    def _row(self, observation: Any) -> Any:
-        if self._normaliser is not None:
-            observation = self._normaliser.unnormalize_obs(observation)
-        return self._recording.rows(batch_of_one(self._recording.space, observation))[0]
 
     def _describe(self) -> None:
         step = self.num_timesteps
@@ -346,10 +276,3 @@ class BehaviourCallback(BaseCallback):  # type: ignore[misc]  # the library has 
             feature_names=self._feature_names,
             actions=self._actions,
         )
-
-
-def _drop_last(episode: Episode) -> None:
-    """Leave out a terminal state that the environments did not tell: it is of the next episode."""
-    episode.states = episode.states[:-1]
-    if episode.actions is not None:
-        episode.actions = episode.actions[:-1]
