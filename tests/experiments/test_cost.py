@@ -43,7 +43,8 @@ def test_one_process_measures_few_and_many_policies(tmp_path):
     assert found.seconds.shape == (2, 3)
     assert (found.seconds > 0).all()
     assert found.before_mb > 20
-    assert np.all(np.diff([found.before_mb, *found.peak_mb]) >= 0)
+    # Memory that was given back in between may make the larger one a little smaller.
+    assert np.all(np.diff([found.before_mb, *found.peak_mb]) > -1)
 
 
 def test_what_goes_wrong_in_the_process_is_told(tmp_path):
