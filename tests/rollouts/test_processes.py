@@ -108,7 +108,10 @@ if __name__ == "__main__":
 
 def workers_of(pid):
     found = subprocess.run(
-        ["ps", "-o", "pid=,args=", "--ppid", str(pid)], capture_output=True, text=True, check=False
+        ["ps", "-ww", "-o", "pid=,args=", "--ppid", str(pid)],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     return [int(row.split()[0]) for row in found.stdout.splitlines() if "spawn_main" in row]
 
