@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import signal
+
 import numpy as np
 import pytest
 
 from pivec.states import VisitedStates
+
+
+def pytest_configure() -> None:
+    """Let Ctrl-C be tested in a shell's background too: jobs there ignore it, as do their own."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
