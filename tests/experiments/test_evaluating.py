@@ -56,8 +56,9 @@ def test_the_plan_counts_every_trajectory_of_every_characterization(tmp_path):
     assert {need.amount for need in work} == {3 * 100 * 3 * (100 + 50 + 25 + 10)}
 
 
-def test_the_speed_of_a_characterization_is_measured():
-    assert 0 < seconds_a_trajectory("CartPole-v1", ("gaussian", {})) < 10
+@pytest.mark.parametrize("name", ["gaussian", "supervector"])  # the latter with 64 components
+def test_the_speed_of_a_characterization_is_measured(name):
+    assert 0 < seconds_a_trajectory("Pendulum-v1", (name, {})) < 10
 
 
 def test_the_supervectors_of_metrics_are_a_row_of_components(shop, monkeypatch):

@@ -39,7 +39,7 @@ def test_stages_are_planned_once_and_not_when_they_are_there(tmp_path):
     assert [(step.recipe, step.what) for step in steps] == [
         ("one", "train ppo in CartPole-v1"),
         ("one", "train neat in CartPole-v1"),
-        ("one", "collect in CartPole-v1"),
+        ("one", "collect ppo, neat in CartPole-v1"),
         ("one", "sums"),
         ("two", "sums"),
     ]

@@ -27,7 +27,7 @@ def methods_of(counts: Counts) -> dict[str, Method]:
 
 def needs(shop: Workshop, counts: Counts) -> list[Need]:
     """List the runs and the sets of policies, which are those of `metrics`, and the fits."""
-    return evaluating.needs(shop, counts, methods_of(counts))
+    return evaluating.needs(shop, counts, methods_of(counts), " components")
 
 
 def make(shop: Workshop, counts: Counts) -> Result:

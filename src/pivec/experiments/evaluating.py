@@ -85,8 +85,10 @@ def evaluated(shop: Workshop, counts: SetCounts, methods: Mapping[str, Method]) 
     )
 
 
-def needs(shop: Workshop, counts: SetCounts, methods: Mapping[str, Method]) -> list[Need]:
-    """List what is trained, collected and computed."""
+def needs(
+    shop: Workshop, counts: SetCounts, methods: Mapping[str, Method], unit: str = ""
+) -> list[Need]:
+    """List what is trained, collected and computed; ``unit`` is what labels of methods count."""
     found: list[Need] = []
     trajectories = counts.sets * counts.policies * counts.repetitions * sum(counts.sizes)
     for environment in counts.environments:
@@ -94,7 +96,7 @@ def needs(shop: Workshop, counts: SetCounts, methods: Mapping[str, Method]) -> l
         found += policy_sets(shop, counts, environment)
         found += [
             Calculation(
-                f"{label} of trajectories in {environment}",
+                f"{label}{unit} of trajectories in {environment}",
                 trajectories,
                 partial(seconds_a_trajectory, environment, method),
             )
@@ -116,8 +118,9 @@ def seconds_a_trajectory(environment: str, method: Method) -> float:
         ]
         return VisitedStates.from_arrays(walks, returns=list(range(policies)))
 
-    small, data = made(2, 1, 16), made(policies, each, shape[0])
-    characterization(name, **parameters).fit(small).distances(small)  # warms up
+    # Few states warm up, but more than a mixture has components.
+    few, data = made(2, 1, 16 if name in _SLOW else 512), made(policies, each, shape[0])
+    characterization(name, **parameters).fit(few).distances(few)
     began = time.perf_counter()
     characterization(name, **parameters).fit(data).distances(data)
     return (time.perf_counter() - began) / (policies * each)

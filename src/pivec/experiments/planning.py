@@ -124,7 +124,10 @@ def _collection_step(recipe: str, need: Collection, shop: Workshop, speeds: _Spe
         * min(n_policies(one), need.policies or n_policies(one))
         for one in need.trainings
     )
-    what = f"collect in {need.environment}"
+    who = ", ".join(one.name for one in need.trainings)
+    if need.runs is not None:
+        who += " run " + ", ".join(map(str, need.runs))
+    what = f"collect {who} in {need.environment}"
     amount = f"{policies:,} policies, {need.episodes} episodes each"
     if shop.is_collected(need):
         return Step(recipe, what, amount, True, 0.0, 0)
