@@ -9,7 +9,7 @@ import numpy as np
 
 from pivec.experiments.clipping_page import A2C, short
 from pivec.experiments.published import published, scaled_return
-from pivec.report.canvas import HAIRLINE, INK, MUTED, add_heading, new_figure
+from pivec.report.canvas import INK, MUTED, add_heading, add_key, lined_axes, new_figure
 from pivec.report.colours import VIRIDIS
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def clipping_figure(rows: Rows) -> Figure:
             if i == 0:
                 label = "distance travelled" if j == 0 else "Corr(R, d)"
                 axes.set_ylabel(label, fontsize=10, color=MUTED)
-    _add_key(figure, width, height)
+    _add_key(figure)
     return figure
 
 
@@ -96,20 +96,10 @@ def _draw_settings(
         axes.scatter([place], [np.mean(each)], s=34, color=colour, edgecolors="white", zorder=4)
     axes.set_xticks(places)
     axes.set_xlim(-0.5, places[-1] + 0.6)
-    dress(axes)
+    lined_axes(axes, 9)
 
 
-def dress(axes: Axes) -> None:
-    """Draw quiet axes with horizontal lines."""
-    axes.tick_params(length=2.5, width=0.6, labelsize=9, color=MUTED, labelcolor=INK)
-    axes.grid(axis="y", color=HAIRLINE, linewidth=0.6)
-    axes.set_axisbelow(True)
-    for name, spine in axes.spines.items():
-        spine.set_visible(name in ("left", "bottom"))
-        spine.set_color(HAIRLINE)
-
-
-def _add_key(figure: Figure, width: float, height: float) -> None:
+def _add_key(figure: Figure) -> None:
     from matplotlib.lines import Line2D
 
     handles = [
@@ -127,19 +117,7 @@ def _add_key(figure: Figure, width: float, height: float) -> None:
             label="paper (mean, deviation)",
         ),
     ]
-    figure.legend(
-        handles=handles,
-        loc="upper left",
-        bbox_to_anchor=(0.24 / width, 1 - 0.74 / height),
-        ncols=4,
-        frameon=False,
-        fontsize=9.5,
-        labelcolor=INK,
-        borderaxespad=0,
-        borderpad=0,
-        handletextpad=0.4,
-        columnspacing=1.6,
-    )
+    add_key(figure, handles)
 
 
 def curves_figure(curves: Rows) -> Figure:
@@ -189,7 +167,7 @@ def curves_figure(curves: Rows) -> Figure:
                 axes.set_yticklabels([])
             else:
                 axes.set_ylabel(short(environment), fontsize=10, color=INK, fontweight="bold")
-    _add_curve_key(figure, width, height)
+    _add_curve_key(figure)
     figure.text(
         (left + columns * (side + gap) / 2) / width,
         0.16 / height,
@@ -219,7 +197,7 @@ def _draw_curve(
     axes.set_xlim(0, 1)
     axes.set_xticks([0, 0.5, 1], ["0", "½", "1"])
     axes.minorticks_off()
-    dress(axes)
+    lined_axes(axes, 9)
     axes.tick_params(labelsize=8)
     scale: Any = axes.twinx()
     scale.plot(
@@ -235,7 +213,7 @@ def _draw_curve(
         spine.set_visible(False)
 
 
-def _add_curve_key(figure: Figure, width: float, height: float) -> None:
+def _add_curve_key(figure: Figure) -> None:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
@@ -244,15 +222,4 @@ def _add_curve_key(figure: Figure, width: float, height: float) -> None:
         Patch(color="#E4E8EC", label="what sampling alone gives"),
         Line2D([], [], color=INK, linewidth=1.1, linestyle=(0, (3, 1.6)), label="return, 0 to 1"),
     ]
-    figure.legend(
-        handles=handles,
-        loc="upper left",
-        bbox_to_anchor=(0.24 / width, 1 - 0.74 / height),
-        ncols=3,
-        frameon=False,
-        fontsize=9.5,
-        labelcolor=INK,
-        borderaxespad=0,
-        borderpad=0,
-        columnspacing=1.6,
-    )
+    add_key(figure, handles)

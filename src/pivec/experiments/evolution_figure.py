@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pivec.experiments.clipping_page import short
 from pivec.experiments.evolution_page import NAMES
 from pivec.experiments.published import scaled_return
-from pivec.report.canvas import INK, MUTED, add_heading, new_figure, quiet_axes
+from pivec.report.canvas import INK, MUTED, add_heading, add_key, new_figure, quiet_axes
 from pivec.report.text import thousands
 
 if TYPE_CHECKING:
@@ -172,17 +172,5 @@ def algorithms_figure(maps: Mapping[str, Places]) -> Figure:
         Line2D([], [], color=colour, marker="o", linestyle="none", label=NAMES[name])
         for name, colour in COLOURS.items()
     ]
-    figure.legend(
-        handles=handles,
-        loc="upper left",
-        bbox_to_anchor=(0.2 / width, 1 - 0.74 / height),
-        ncols=4,
-        frameon=False,
-        fontsize=9.5,
-        labelcolor=INK,
-        borderaxespad=0,
-        borderpad=0,
-        handletextpad=0.2,
-        columnspacing=1.4,
-    )
+    add_key(figure, handles)
     return figure

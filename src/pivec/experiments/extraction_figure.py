@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.report.canvas import HAIRLINE, INK, MUTED, add_heading, new_figure, quiet_axes
+from pivec.report.canvas import (
+    HAIRLINE,
+    INK,
+    MUTED,
+    add_heading,
+    add_panel_title,
+    new_figure,
+    quiet_axes,
+)
 from pivec.report.colours import group_colours
 
 if TYPE_CHECKING:
@@ -95,7 +103,7 @@ def extraction_figure(
             zorder=4,
         )
     _dress(pool, labelled=True)
-    _title(pool, "1  Pool the states, fit a mixture", "the background model")
+    add_panel_title(pool, "1  Pool the states, fit a mixture", "the background model")
     for i, (one, colour) in enumerate(zip(policies, colours, strict=True)):
         axes = inches(LEFT + (i + 1) * (SIDE + GAP), above, SIDE, SIDE)
         _draw_dots(axes, shown[i : i + 1], [colour])
@@ -104,7 +112,7 @@ def extraction_figure(
         _draw_arrows(axes, background.means, one.means)
         _dress(axes)
         title = "2  Adapt its means to each policy" if i == 0 else ""
-        _title(
+        add_panel_title(
             axes, title, f"{one.name}, mean return {one.mean_return:.0f}".replace("-", "−"), colour
         )
     strips = inches(LEFT, BOTTOM, 3 * SIDE + 2 * GAP, n * STRIP)
@@ -170,23 +178,6 @@ def _dress(axes: Axes, *, labelled: bool = False) -> None:
         axes.set_ylabel("speed, rad/s", fontsize=10, color=MUTED, labelpad=2)
 
 
-def _title(axes: Axes, title: str, subtitle: str, colour: str = MUTED) -> None:
-    for text, offset, size, weight, ink in (
-        (title, 21, 11.5, "bold", INK),
-        (subtitle, 7, 9.5, "normal" if colour == MUTED else "bold", colour),
-    ):
-        axes.annotate(
-            text,
-            (0, 1),
-            (0, offset),
-            xycoords="axes fraction",
-            textcoords="offset points",
-            fontsize=size,
-            fontweight=weight,
-            color=ink,
-        )
-
-
 def _draw_supervectors(
     axes: Axes, background: Components, policies: Sequence[Adapted], colours: Sequence[str]
 ) -> None:
@@ -214,7 +205,7 @@ def _draw_supervectors(
         label.set_color(colour)
         label.set_fontweight("bold")
     axes.set_xlabel("Gaussian: its angle and its speed", fontsize=10, color=MUTED, labelpad=2)
-    _title(
+    add_panel_title(
         axes,
         "3  Stack the adapted means: the supervectors",
         "shown as the way from the background's mean, in standard deviations",
@@ -248,4 +239,4 @@ def _draw_distances(axes: Axes, distances: Array, colours: Sequence[str]) -> Non
     axes.set_ylim(len(pairs), 0)
     quiet_axes(axes, frame=False)
     axes.axvline(0, color=MUTED, linewidth=0.8)
-    _title(axes, "4  Measure", "distances, equation 6")
+    add_panel_title(axes, "4  Measure", "distances, equation 6")

@@ -10,7 +10,16 @@ from numpy.typing import NDArray
 
 from pivec.envs.grid_world import MOVES
 from pivec.experiments.gridworld_scenarios import Scenario
-from pivec.report.canvas import HAIRLINE, INK, MUTED, add_heading, new_figure, quiet_axes
+from pivec.report.canvas import (
+    HAIRLINE,
+    INK,
+    MUTED,
+    add_heading,
+    add_panel_title,
+    lined_axes,
+    new_figure,
+    quiet_axes,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -128,20 +137,7 @@ def _draw_world(axes: Axes, world: Scenario) -> None:
     axes.set_xlim(0, columns)
     axes.set_ylim(0, rows)
     quiet_axes(axes)
-    for text, offset, size, weight, colour in (
-        (world.title, 20, 11.5, "bold", INK),
-        (world.remark, 7, 9.5, "normal", MUTED),
-    ):
-        axes.annotate(
-            text,
-            (0, 1),
-            (0, offset),
-            xycoords="axes fraction",
-            textcoords="offset points",
-            fontsize=size,
-            fontweight=weight,
-            color=colour,
-        )
+    add_panel_title(axes, world.title, world.remark)
 
 
 def _tails(blue: int, green: int) -> NDArray[np.float64]:
@@ -159,12 +155,7 @@ def _dress_curves(axes: Axes, *, labelled: bool) -> None:
     axes.set_ylim(0, 1.03)
     axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "0.25", "0.5", "0.75", "1"])
     axes.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", "", "0.5", "", "1"])
-    axes.tick_params(length=2.5, width=0.6, labelsize=9.5, color=MUTED, labelcolor=INK)
-    axes.grid(axis="y", color=HAIRLINE, linewidth=0.6)
-    axes.set_axisbelow(True)
-    for name, spine in axes.spines.items():
-        spine.set_visible(name in ("left", "bottom"))
-        spine.set_color(HAIRLINE)
+    lined_axes(axes)
     axes.set_xlabel("probability of a random action", fontsize=10, color=MUTED)
     if labelled:
         axes.set_ylabel("distance, as a share\nof the largest possible", fontsize=10, color=MUTED)

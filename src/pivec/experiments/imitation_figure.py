@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pivec.experiments.clipping_page import short
-from pivec.report.canvas import HAIRLINE, INK, MUTED, add_heading, new_figure
+from pivec.report.canvas import HAIRLINE, INK, MUTED, add_heading, add_key, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -55,22 +55,12 @@ def imitation_figure(rows: Rows, runs: Rows) -> Figure:
         chance = [run["by_chance"] for run in runs if run["environment"] == environment]
         _draw(axes, mine, float(np.mean(chance)))
         axes.set_title(short(environment), loc="left", fontsize=11.5, fontweight="bold")
-    figure.legend(
-        handles=[
-            Line2D([], [], color=DISTANCE, linewidth=2, label="distance to the expert"),
-            Line2D([], [], color=RETURN, linewidth=2, linestyle=(0, (4, 1.6)), label="return"),
-            Patch(color=CHANCE, label="distance of the expert to itself, by sampling"),
-        ],
-        loc="upper left",
-        bbox_to_anchor=(0.24 / width, 1 - 0.74 / height),
-        ncols=3,
-        frameon=False,
-        fontsize=9.5,
-        labelcolor=INK,
-        borderaxespad=0,
-        borderpad=0,
-        columnspacing=1.6,
-    )
+    handles = [
+        Line2D([], [], color=DISTANCE, linewidth=2, label="distance to the expert"),
+        Line2D([], [], color=RETURN, linewidth=2, linestyle=(0, (4, 1.6)), label="return"),
+        Patch(color=CHANCE, label="distance of the expert to itself, by sampling"),
+    ]
+    add_key(figure, handles)
     return figure
 
 

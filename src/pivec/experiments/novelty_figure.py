@@ -9,7 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.envs.deceptive_point import START, WALLS
-from pivec.report.canvas import HAIRLINE, INK, MUTED, add_heading, new_figure, quiet_axes
+from pivec.report.canvas import (
+    INK,
+    MUTED,
+    add_curve_key,
+    add_heading,
+    lined_axes,
+    new_figure,
+    quiet_axes,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -74,24 +82,8 @@ def _draw_curves(axes: Axes, curves: Mapping[str, Mapping[str, Sequence[float]]]
     axes.set_ylim(bottom=min(0.0, *(min(each["low"]) for each in curves.values())), top=4.2)
     axes.set_xlabel("environment steps, millions", fontsize=10, color=MUTED)
     axes.set_ylabel("best mean return so far", fontsize=10, color=MUTED)
-    axes.tick_params(length=2.5, width=0.6, labelsize=9.5, color=MUTED, labelcolor=INK)
-    axes.grid(axis="y", color=HAIRLINE, linewidth=0.6)
-    axes.set_axisbelow(True)
-    for name, spine in axes.spines.items():
-        spine.set_visible(name in ("left", "bottom"))
-        spine.set_color(HAIRLINE)
-    axes.legend(
-        loc="lower left",
-        bbox_to_anchor=(-0.005, 1.0),
-        ncols=2,
-        frameon=False,
-        fontsize=9.5,
-        labelcolor=INK,
-        handlelength=2.4,
-        columnspacing=1.4,
-        labelspacing=0.25,
-        borderaxespad=0.2,
-    )
+    lined_axes(axes)
+    add_curve_key(axes, 2)
 
 
 def _draw_ways(axes: Axes, ways: Mapping[str, Sequence[NDArray[np.float64]]]) -> None:

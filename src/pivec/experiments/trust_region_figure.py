@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pivec.experiments.trust_region_findings import TITLES
-from pivec.report.canvas import HAIRLINE, INK, MUTED, add_heading, new_figure
+from pivec.report.canvas import MUTED, add_curve_key, add_heading, lined_axes, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -67,19 +67,8 @@ def trust_region_figure(
     axes.set_ylim(bottom=0)
     axes.set_xlabel("environment steps, millions", fontsize=10, color=MUTED)
     axes.set_ylabel("mean return, of 25", fontsize=10, color=MUTED)
-    _quiet(axes, labelsize=9.5)
-    axes.legend(
-        loc="lower left",
-        bbox_to_anchor=(-0.005, 1.0),
-        ncols=3,
-        frameon=False,
-        fontsize=9.5,
-        labelcolor=INK,
-        handlelength=2.4,
-        columnspacing=1.4,
-        labelspacing=0.25,
-        borderaxespad=0.2,
-    )
+    lined_axes(axes)
+    add_curve_key(axes, 3)
     rules = [name for name in COLOURS if name in chosen]
     gap = 0.62
     each = (tall + 0.35 - gap * (len(rules) - 1)) / len(rules)
@@ -111,13 +100,4 @@ def _draw_sweep(
         color=COLOURS[rule],
         pad=3,
     )
-    _quiet(axes, labelsize=8.5)
-
-
-def _quiet(axes: Axes, labelsize: float) -> None:
-    axes.tick_params(length=2.5, width=0.6, labelsize=labelsize, color=MUTED, labelcolor=INK)
-    axes.grid(axis="y", color=HAIRLINE, linewidth=0.6)
-    axes.set_axisbelow(True)
-    for name, spine in axes.spines.items():
-        spine.set_visible(name in ("left", "bottom"))
-        spine.set_color(HAIRLINE)
+    lined_axes(axes, 8.5)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import warnings
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -75,6 +76,68 @@ def quiet_axes(axes: Axes, *, frame: bool = True) -> None:
         spine.set_visible(frame)
         spine.set_color(HAIRLINE)
         spine.set_linewidth(0.8)
+
+
+def lined_axes(axes: Axes, labelsize: float = 9.5) -> None:
+    """Draw quiet axes with horizontal lines."""
+    axes.tick_params(length=2.5, width=0.6, labelsize=labelsize, color=MUTED, labelcolor=INK)
+    axes.grid(axis="y", color=HAIRLINE, linewidth=0.6)
+    axes.set_axisbelow(True)
+    for name, spine in axes.spines.items():
+        spine.set_visible(name in ("left", "bottom"))
+        spine.set_color(HAIRLINE)
+
+
+def add_panel_title(axes: Axes, title: str, subtitle: str, colour: str = MUTED) -> None:
+    """Put a title and a line of smaller text above a panel; a colour makes that line bold."""
+    for text, offset, size, weight, ink in (
+        (title, 21, 11.5, "bold", INK),
+        (subtitle, 7, 9.5, "normal" if colour == MUTED else "bold", colour),
+    ):
+        axes.annotate(
+            text,
+            (0, 1),
+            (0, offset),
+            xycoords="axes fraction",
+            textcoords="offset points",
+            fontsize=size,
+            fontweight=weight,
+            color=ink,
+        )
+
+
+def add_key(figure: Figure, handles: Sequence[Any]) -> None:
+    """Put a legend in one line under the heading."""
+    width, height = figure.get_size_inches()
+    figure.legend(
+        handles=handles,
+        loc="upper left",
+        bbox_to_anchor=(0.24 / width, 1 - 0.74 / height),
+        ncols=len(handles),
+        frameon=False,
+        fontsize=9.5,
+        labelcolor=INK,
+        borderaxespad=0,
+        borderpad=0,
+        handletextpad=0.4,
+        columnspacing=1.6,
+    )
+
+
+def add_curve_key(axes: Axes, columns: int) -> None:
+    """Put a legend of the curves of a panel above it, in so many columns."""
+    axes.legend(
+        loc="lower left",
+        bbox_to_anchor=(-0.005, 1.0),
+        ncols=columns,
+        frameon=False,
+        fontsize=9.5,
+        labelcolor=INK,
+        handlelength=2.4,
+        columnspacing=1.4,
+        labelspacing=0.25,
+        borderaxespad=0.2,
+    )
 
 
 def save_png(figure: Figure, path: str | os.PathLike[str]) -> None:
