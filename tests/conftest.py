@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import signal
+import sys
 
 import numpy as np
 import pytest
 
+from pivec.cli import main
 from pivec.states import VisitedStates
 
 
@@ -42,3 +44,21 @@ def walks() -> VisitedStates:
         returns=[[10 * abs(place) + e for e in range(4)] for place in places],
         environment="Walk-v0",
     )
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch, capsys):
+    """Call the command line in this process and an empty folder, as a fresh one would see it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def call(*arguments, code=0):
+        monkeypatch.setattr(sys, "argv", ["pivec", *map(str, arguments)])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        done = capsys.readouterr()
+        assert stop.value.code == code, done.out + done.err
+        assert "Traceback" not in done.err
+        return done
+
+    return call

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 import pivec
-from pivec.cli import main
 
 MINE = """
 import numpy as np
@@ -25,22 +24,10 @@ class Broken:
 
 
 @pytest.fixture
-def run(tmp_path, monkeypatch, capsys):
-    """Call the command line in this process, as a fresh one would see it."""
+def run(run, tmp_path):
+    """Call the command line where a module of the user's is."""
     (tmp_path / "mine.py").write_text(MINE)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def call(*arguments, code=0):
-        monkeypatch.setattr(sys, "argv", ["pivec", *map(str, arguments)])
-        with pytest.raises(SystemExit) as stop:
-            main()
-        done = capsys.readouterr()
-        assert stop.value.code == code, done.out + done.err
-        assert "Traceback" not in done.err
-        return done
-
-    yield call
+    yield run
     sys.modules.pop("mine", None)
 
 

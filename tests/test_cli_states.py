@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import pivec
-from pivec.cli import main
 
 MINE = """
 import gymnasium as gym
@@ -49,22 +48,11 @@ gym.register("Line-v0", Line, max_episode_steps=40)
 
 
 @pytest.fixture
-def run(tmp_path, monkeypatch, capsys):
+def run(run, tmp_path, monkeypatch):
     (tmp_path / "mine_too.py").write_text(MINE)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "minari"))
     monkeypatch.syspath_prepend(tmp_path)
-
-    def call(*arguments, code=0):
-        monkeypatch.setattr(sys, "argv", ["pivec", *map(str, arguments)])
-        with pytest.raises(SystemExit) as stop:
-            main()
-        done = capsys.readouterr()
-        assert stop.value.code == code, done.out + done.err
-        return done
-
-    yield call
+    yield run
     sys.modules.pop("mine_too", None)
     gymnasium.registry.pop("Line-v0", None)
 

@@ -3,35 +3,23 @@
 from __future__ import annotations
 
 import csv
-import sys
+from functools import partial
 
 import numpy as np
 import pytest
 
-from pivec.cli import main
 from pivec.evaluation.sets import write_set
 from pivec.states import VisitedStates
 
 
 @pytest.fixture
-def run(tmp_path, monkeypatch, capsys):
+def run(run, tmp_path):
+    """Call `pivec evaluate` where a store is."""
     rng = np.random.default_rng(0)
     states = [[rng.normal(place, 1.0, (12, 2)) for _ in range(6)] for place in range(4)]
     data = VisitedStates.from_arrays(states, returns=range(4), environment="Walk-v0")
     write_set(data, tmp_path / "store")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")
-
-    def call(*arguments, code=0):
-        monkeypatch.setattr(sys, "argv", ["pivec", "evaluate", *map(str, arguments)])
-        with pytest.raises(SystemExit) as stop:
-            main()
-        done = capsys.readouterr()
-        assert stop.value.code == code, done.out + done.err
-        assert "Traceback" not in done.err
-        return done
-
-    return call
+    return partial(run, "evaluate")
 
 
 def test_a_store_from_end_to_end(run, tmp_path):

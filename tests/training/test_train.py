@@ -16,30 +16,11 @@ import pytest
 from training_worlds import Broken, Follow, Switches
 
 import pivec
-from pivec.cli import main
 from pivec.errors import MissingExtra, PivecError, UsageError
 from pivec.training import train
 from pivec.training.train import _Watch
 
 FEW = {"generations": 4, "population": 8, "episodes": 1, "keep_every": 2, "max_steps": 30}
-
-
-@pytest.fixture
-def run(tmp_path, monkeypatch, capsys):
-    """Call the command line in this process."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def call(*arguments, code=0):
-        monkeypatch.setattr(sys, "argv", ["pivec", *map(str, arguments)])
-        with pytest.raises(SystemExit) as stop:
-            main()
-        done = capsys.readouterr()
-        assert stop.value.code == code, done.out + done.err
-        assert "Traceback" not in done.err
-        return done
-
-    return call
 
 
 def test_the_command_line_from_training_to_comparison(run, tmp_path):

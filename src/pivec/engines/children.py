@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import os
 import pickle
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from collections.abc import Iterator, Mapping, Sequence
+from typing import IO, Any, Self
+
+from pivec.errors import PivecError
 
 # The parent's way to find modules comes first, then the cores to stay on (libraries count them
 # when they are loaded); the entry then reads its own request.
@@ -70,6 +74,35 @@ class Children:
         """Stop watching a child that has ended."""
         with self._lock:
             self._running.discard(process)
+
+
+def ask(
+    entry: str, request: Any, *, failed: str, environment: Mapping[str, str] | None = None
+) -> Any:
+    """Let a process answer one request, which its entry reads; the answer is what it tells.
+
+    Raises
+    ------
+    PivecError
+        That says ``failed``, and the last line that the process wrote.
+    """
+    with Children(entry) as children:
+        process = children.start(environment=environment)
+        if process is None:
+            raise PivecError(f"{failed}: it was stopped")
+        told, errors = process.communicate(preamble() + pickle.dumps(request))
+    if process.returncode:
+        last = errors.decode(errors="replace").strip().splitlines()[-1:]
+        raise PivecError(f"{failed}: {' '.join(last)}")
+    return json.loads(told)
+
+
+@contextlib.contextmanager
+def telling() -> Iterator[IO[str]]:
+    """In a child: open what the parent reads; what anybody prints does not mix with it."""
+    with os.fdopen(os.dup(1), "w", encoding="utf-8") as told:
+        os.dup2(2, 1)
+        yield told
 
 
 def preamble(cores: Sequence[int] = ()) -> bytes:

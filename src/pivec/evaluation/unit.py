@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
 import pickle
 import sys
 import time
@@ -25,6 +24,7 @@ from sklearn.base import clone
 
 from pivec.atomic import atomic_write
 from pivec.characterizations.base import Characterization
+from pivec.engines.children import telling
 from pivec.errors import BadData, PivecError
 from pivec.states.store import load
 from pivec.states.visited import VisitedStates
@@ -155,17 +155,14 @@ def answer(requests: BinaryIO) -> None:
     Only a process that `pivec.evaluation.processes` started runs this: what it reads comes from
     its own parent, by a pipe.
     """
-    # Whatever a method prints must not mix with the reply.
-    reply = os.dup(1)
-    os.dup2(2, 1)
     message: dict[str, object] = {}
-    try:
-        task: Task = pickle.load(requests)  # noqa: S301  (see above)
-        drawn = draw(load(task.store, verify=False), task.size, task.entropy)
-        outcome = compute(task.method, drawn)
-        outcome = Outcome(outcome.distances, outcome.seconds, peak_mb())
-        write_outcome(task.target, outcome, task.identity)
-    except Exception as error:  # the parent decides what a failure means
-        message = {"error": explained(error), "expected": isinstance(error, PivecError)}
-    with open(reply, "w", encoding="utf-8") as out:
-        out.write(json.dumps(message))
+    with telling() as told:
+        try:
+            task: Task = pickle.load(requests)  # noqa: S301  (see above)
+            drawn = draw(load(task.store, verify=False), task.size, task.entropy)
+            outcome = compute(task.method, drawn)
+            outcome = Outcome(outcome.distances, outcome.seconds, peak_mb())
+            write_outcome(task.target, outcome, task.identity)
+        except Exception as error:  # the parent decides what a failure means
+            message = {"error": explained(error), "expected": isinstance(error, PivecError)}
+        json.dump(message, told)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import pickle
 import time
 from collections.abc import Mapping, Sequence
@@ -15,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.characterizations.registry import characterization
-from pivec.engines.children import Children, preamble
-from pivec.errors import PivecError
+from pivec.engines.children import ask, telling
 from pivec.evaluation.unit import peak_mb
 from pivec.states.store import load
 
@@ -47,18 +45,8 @@ def measure_in_process(
 ) -> Measured:
     """Let a process describe and compare the first so many policies of a store, few first."""
     request = (method, dict(parameters), str(store.resolve()), list(policies))
-    with Children("pivec.experiments.cost_process:answer") as children:
-        process = children.start()
-        if process is None:
-            raise PivecError("measuring was stopped")
-        try:
-            told, errors = process.communicate(preamble() + pickle.dumps(request))
-        finally:
-            children.forget(process)
-    if process.returncode:
-        last = errors.decode(errors="replace").strip().splitlines()[-1:]
-        raise PivecError(f"{method} could not be measured: {' '.join(last)}")
-    answer = json.loads(told.decode().splitlines()[-1])
+    entry = "pivec.experiments.cost_process:answer"
+    answer = ask(entry, request, failed=f"{method} could not be measured")
     return Measured(
         method, np.array(answer["seconds"]), np.array(answer["peaks"]), answer["before"]
     )
@@ -66,8 +54,7 @@ def measure_in_process(
 
 def answer(requests: IO[bytes]) -> None:
     """Measure what is asked for; runs in a process of its own."""
-    with os.fdopen(os.dup(1), "w", encoding="utf-8") as told:
-        os.dup2(2, 1)  # whatever a method prints must not mix with the answer
+    with telling() as told:
         method, parameters, store, policies = pickle.load(requests)  # noqa: S301  (our parent's)
         data = load(store, verify=False)
         few = data[:3].sample_episodes(1, np.random.default_rng(0))
@@ -85,4 +72,4 @@ def answer(requests: IO[bytes]) -> None:
             times.append(time.perf_counter())
             seconds.append(np.diff(times).tolist())
             peaks.append(peak_mb())
-        told.write(json.dumps({"seconds": seconds, "peaks": peaks, "before": before}) + "\n")
+        json.dump({"seconds": seconds, "peaks": peaks, "before": before}, told)

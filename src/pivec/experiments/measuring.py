@@ -5,7 +5,6 @@ Training seeds global generators, so it is measured in a process of its own.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import pickle
@@ -13,7 +12,7 @@ import time
 from collections.abc import Sequence
 from typing import IO, Any
 
-from pivec.engines.children import Children, preamble
+from pivec.engines.children import ask, telling
 from pivec.errors import PivecError
 from pivec.experiments.workshop import Training
 from pivec.rollouts.environment import Environment
@@ -28,20 +27,12 @@ def training_speeds(trainings: Sequence[Training]) -> list[float]:
     if not trainings:
         return []
     request = [(one.environment, one.algorithm, dict(one.settings)) for one in trainings]
-    with Children("pivec.experiments.measuring:measure_training") as children:
-        process = children.start(environment={**os.environ, **dict.fromkeys(_THREADS, "1")})
-        if process is None:
-            raise PivecError("measuring was stopped")
-        try:
-            told, errors = process.communicate(preamble() + pickle.dumps(request))
-        finally:
-            children.forget(process)
-            with contextlib.suppress(OSError):
-                process.kill()
-    if process.returncode:
-        last = errors.decode(errors="replace").strip().splitlines()[-1:]
-        raise PivecError(f"the speed of training could not be measured: {' '.join(last)}")
-    speeds: list[float] = json.loads(told.decode().splitlines()[-1])
+    speeds: list[float] = ask(
+        "pivec.experiments.measuring:measure_training",
+        request,
+        failed="the speed of training could not be measured",
+        environment={**os.environ, **dict.fromkeys(_THREADS, "1")},
+    )
     return speeds
 
 
@@ -50,8 +41,7 @@ def measure_training(request: IO[bytes]) -> None:
     from pivec.training.reinforcement import make_model
 
     speeds = []
-    with os.fdopen(os.dup(1), "w", encoding="utf-8") as told:
-        os.dup2(2, 1)
+    with telling() as told:
         for environment, algorithm, settings in pickle.load(request):  # noqa: S301  (our parent's)
             values = dict(settings)
             # As few steps an update as fill a batch: the work for each step is the same.
@@ -66,7 +56,7 @@ def measure_training(request: IO[bytes]) -> None:
                 steps += update
             speeds.append(steps / (time.perf_counter() - start))
             model.env.close()
-        told.write(json.dumps(speeds) + "\n")
+        json.dump(speeds, told)
 
 
 def playing_speed(environment: str, backend: str) -> float:

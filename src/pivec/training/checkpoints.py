@@ -39,6 +39,19 @@ def wanted(checkpoints: int | Sequence[int], total: int) -> list[int]:
     return spread(total, checkpoints) if isinstance(checkpoints, int) else sorted(checkpoints)
 
 
+def generations_kept(
+    checkpoints: int | Sequence[int] | None, total: int, every: int
+) -> Sequence[int]:
+    """Say which generations of ``total`` are kept: those wanted, or else every so manyth.
+
+    Examples
+    --------
+    >>> list(generations_kept(None, 30, every=10)), generations_kept(2, 30, every=10)
+    ([0, 10, 20], [0, 29])
+    """
+    return range(0, total, every) if checkpoints is None else wanted(checkpoints, total - 1)
+
+
 def due_after(updates: Sequence[int], targets: Sequence[int]) -> list[int]:
     """Choose for each target the first update that reaches it.
 

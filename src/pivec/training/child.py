@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from pivec.engines.children import telling
 from pivec.errors import PivecError
 from pivec.rollouts.environment import Environment
 from pivec.training.checkpoints import Maker
@@ -42,8 +43,7 @@ def work(request: IO[bytes]) -> None:
     """Carry out the task that comes in, and tell about it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends this
     sys.path.append(os.getcwd())  # where modules of the user's environments may be
-    with os.fdopen(os.dup(1), "w", encoding="utf-8") as told:
-        os.dup2(2, 1)
+    with telling() as told:
         try:
             task: Task = pickle.load(request)  # noqa: S301  (our parent's)
             threading.Thread(target=_end_with_parent, daemon=True).start()

@@ -22,7 +22,7 @@ from pivec.policies.head import Options
 from pivec.rollouts import spaces
 from pivec.rollouts.environment import Environment
 from pivec.training.arena import Answer, Arena
-from pivec.training.checkpoints import Maker, drawn, wanted
+from pivec.training.checkpoints import Maker, drawn, generations_kept
 from pivec.training.runs import Report, RunFolder
 
 LEDGER = "generations.jsonl"
@@ -139,11 +139,7 @@ def _generations(
     report: Report,
 ) -> None:
     total = values["generations"]
-    kept = (
-        range(0, total, values["keep_every"])
-        if checkpoints is None
-        else wanted(checkpoints, total - 1)
-    )
+    kept = generations_kept(checkpoints, total, values["keep_every"])
     ledger = Ledger(folder.state / LEDGER)
     steps, best, reason = 0, -np.inf, "all generations are done"
     for generation in range(total):

@@ -16,7 +16,7 @@ from pivec.engines.workers import threads
 from pivec.errors import PivecError
 from pivec.policies.saved import save_policy
 from pivec.rollouts.environment import Environment
-from pivec.training.checkpoints import Maker, wanted
+from pivec.training.checkpoints import Maker, generations_kept
 from pivec.training.novelty import Generation, NoveltySearch
 from pivec.training.novelty_archive import behaviour_named
 from pivec.training.runs import Report, RunFolder
@@ -39,11 +39,7 @@ def search(
     text = values.get("behaviour")
     behaviour = None if text is None else behaviour_named(text, behaviour_defaults(), maker.seed)
     total = values["generations"]
-    kept = (
-        range(0, total, values["keep_every"])
-        if checkpoints is None
-        else wanted(checkpoints, total - 1)
-    )
+    kept = generations_kept(checkpoints, total, values["keep_every"])
     # A run has one core: workers that share it only get in each other's way.
     with threads(1):
         running = NoveltySearch(environment, behaviour, seed=maker.seed, settings=values)
