@@ -115,17 +115,10 @@ def test_the_papers_settings() -> None:
     assert all(settings[key] == settings_for("es", POINT)[key] for key in shared)
 
 
-def test_the_command_line(tmp_path, monkeypatch, capsys) -> None:
-    from pivec.cli import main
-
-    monkeypatch.chdir(tmp_path)
-    arguments = ["pivec", "train", POINT, "--algo", "nsr-es", "--behaviour", "terminal-state"]
+def test_the_command_line(run, tmp_path) -> None:
     few = [part for key, value in FEW.items() for part in ("--set", f"{key}={value}")]
-    monkeypatch.setattr("sys.argv", [*arguments, "--out", "runs", *few])
-    with pytest.raises(SystemExit) as stop:
-        main()
-    done = capsys.readouterr()
-    assert stop.value.code == 0, done.err
+    options = ["--algo", "nsr-es", "--behaviour", "terminal-state", "--out", "runs"]
+    done = run("train", POINT, *options, *few)
     assert "nsr-es-0: 2,300 steps" in done.out
     about = json.loads((tmp_path / "runs" / "nsr-es-0" / "run.json").read_text())["run"]
     assert about["settings"]["behaviour"] == "terminal-state"
