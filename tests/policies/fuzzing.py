@@ -186,7 +186,7 @@ def _spoil_inside(data, rng, others):
     chosen = str(rng.choice(pickles if pickles and rng.random() < 0.7 else list(members)))
     members[chosen] = spoil(members[chosen], rng, others)
     if rng.random() < 0.1:
-        members[str(rng.choice(["../../escaped", "/tmp/escaped", "a/../../escaped"]))] = b"x"
+        members[str(rng.choice(["../../escaped", "/escaped", "a/../../escaped"]))] = b"x"
     return archive(members)
 
 
