@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import io
 import os
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.atomic import atomic_write
 from pivec.evaluation.result import Average, Evaluation, Summary
 from pivec.report.canvas import (
     HAIRLINE,
     INK,
-    MAX_PNG_BYTES,
     MUTED,
-    RESOLUTIONS,
     add_heading,
     literal,
     new_figure,
+    save_png,
 )
 from pivec.report.colours import group_colours
 
@@ -74,34 +70,7 @@ def draw_evaluation(path: str | os.PathLike[str], evaluation: Evaluation) -> Non
     >>> path.stat().st_size < 300_000
     True
     """
-    data = _to_png(evaluation_figure(evaluation))
-    with atomic_write(path) as file:
-        file.write(data)
-
-
-def _to_png(figure: Figure) -> bytes:
-    """Render as `canvas.to_png` does, but with 256 colours.
-
-    Bands that lie over each other have thousands of shades, which would cost the sharpness.
-    """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from PIL import Image
-
-    buffer = io.BytesIO()
-    for dpi in RESOLUTIONS:
-        figure.set_dpi(dpi)
-        canvas: Any = FigureCanvasAgg(figure)
-        with warnings.catch_warnings():
-            # A label may hold characters that the font has no picture for; it shows a box.
-            warnings.filterwarnings("ignore", message="Glyph .* missing from")
-            canvas.draw()
-        image = Image.fromarray(np.asarray(canvas.buffer_rgba())[..., :3])
-        few = image.quantize(256, dither=Image.Dither.NONE)
-        buffer = io.BytesIO()
-        few.save(buffer, format="png", optimize=True, dpi=(dpi, dpi))
-        if buffer.tell() <= MAX_PNG_BYTES:
-            break
-    return buffer.getvalue()
+    save_png(evaluation_figure(evaluation), path)
 
 
 def evaluation_figure(evaluation: Evaluation, *, across: bool = False) -> Figure:
