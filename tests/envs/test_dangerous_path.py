@@ -6,6 +6,7 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
+from lanes import play_beside_singles
 
 import pivec.envs  # noqa: F401 - registers
 from pivec.envs.dangerous_path import (
@@ -121,28 +122,16 @@ def test_the_picture_shows_where_the_agent_is() -> None:
 
 def test_lanes_equal_single_environments_bit_for_bit() -> None:
     rng = np.random.default_rng(0)
-    arguments = {"n_dimensions": 3, "length": 6, "path_seed": 5}
-    envs = gymnasium.make_vec(NAME, num_envs=4, **arguments)
-    assert isinstance(envs.unwrapped, DangerousPathVectorEnv)
-    singles = [gymnasium.make(NAME, **arguments) for _ in range(4)]
-    shown, _ = envs.reset(seed=3)
-    assert np.array_equal(shown, [env.reset(seed=3 + i)[0] for i, env in enumerate(singles)])
-    over = np.zeros(4, dtype=bool)
-    ends = 0
-    for _ in range(400):
-        # Mostly right ones, so that some episodes reach the end of the path.
+
+    def mostly_right(lanes: DangerousPathVectorEnv, shown: np.ndarray) -> np.ndarray:
+        """So that some episodes reach the end of the path."""
         places = shown.sum(axis=1).astype(int)
-        right = envs.unwrapped.outcomes[np.minimum(places, 5)].argmax(axis=1)
-        actions = np.where(rng.random(4) < 0.8, right, rng.integers(0, 3, 4))
-        shown, rewards, terminated, truncated, _ = envs.step(actions)
-        for i, env in enumerate(singles):
-            expected = (env.reset()[0], 0.0, False, False) if over[i] else env.step(actions[i])[:4]
-            assert shown[i].dtype == expected[0].dtype
-            assert np.array_equal(shown[i], expected[0])
-            assert (rewards[i], terminated[i], truncated[i]) == expected[1:]
-        over = terminated | truncated
-        ends += int(terminated.sum())
-    assert ends > 10
+        right = lanes.outcomes[np.minimum(places, 5)].argmax(axis=1)
+        return np.where(rng.random(4) < 0.8, right, rng.integers(0, 3, 4))
+
+    arguments = {"n_dimensions": 3, "length": 6, "path_seed": 5}
+    ends = play_beside_singles(NAME, arguments, DangerousPathVectorEnv, mostly_right, 400)
+    assert ends[0] > 10
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
+from lanes import play_beside_singles
 
 import pivec
 from pivec.envs.grid_world import (
@@ -111,26 +112,15 @@ def test_it_passes_the_checker_of_gymnasium_without_a_warning() -> None:
 @pytest.mark.parametrize("random_action", [0.0, 0.4])
 def test_lanes_equal_single_environments_bit_for_bit(random_action: float) -> None:
     rng = np.random.default_rng(0)
+
+    def first_stays_left(_: GridWorldVectorEnv, __: np.ndarray) -> np.ndarray:
+        """So that an episode is cut."""
+        return np.append(LEFT, rng.integers(0, 4, 3))
+
     arguments = {"width": 4, "height": 3, "walls": [(1, 1)], "random_action": random_action}
-    envs = gymnasium.make_vec(NAME, num_envs=4, **arguments)
-    assert isinstance(envs.unwrapped, GridWorldVectorEnv)
-    singles = [gymnasium.make(NAME, **arguments) for _ in range(4)]
-    shown, _ = envs.reset(seed=3)
-    assert np.array_equal(shown, [env.reset(seed=3 + i)[0] for i, env in enumerate(singles)])
-    over = np.zeros(4, dtype=bool)
-    ends = 0
-    for _ in range(700):
-        actions = rng.integers(0, 4, 4)
-        actions[0] = LEFT  # so that an episode is cut
-        shown, rewards, terminated, truncated, _ = envs.step(actions)
-        for i, env in enumerate(singles):
-            expected = (env.reset()[0], 0.0, False, False) if over[i] else env.step(actions[i])[:4]
-            assert shown[i].dtype == expected[0].dtype
-            assert np.array_equal(shown[i], expected[0])
-            assert (rewards[i], terminated[i], truncated[i]) == expected[1:]
-        over = terminated | truncated
-        ends += int(over.sum())
-    assert ends > 10
+    ends = play_beside_singles(NAME, arguments, GridWorldVectorEnv, first_stays_left, 700)
+    assert ends.sum() > 10
+    assert (ends > 0).all() or random_action > 0
 
 
 def test_collect_takes_the_lanes_and_keeps_coordinates() -> None:

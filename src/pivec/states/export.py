@@ -29,7 +29,8 @@ def export(store: str | Path, target: str, level: str = "states") -> str:
 
         write_parquet(data, target, level)
         return f"Parquet: {target}"
-    from pivec.states.minari_data import raw_episodes, write_minari
+    from pivec.states.minari_data import write_minari
+    from pivec.states.raw import raw_episodes
 
     kind, _, where = target.partition(":")
     if kind == "npz" and where:

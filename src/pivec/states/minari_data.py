@@ -17,7 +17,7 @@ import numpy as np
 from pivec.errors import BadData, MissingExtra, UsageError
 from pivec.policies.policy import PolicyInfo
 from pivec.rollouts.environment import Environment
-from pivec.states.raw import RawEpisode
+from pivec.states.raw import RawEpisode, raw_episodes
 from pivec.states.visited import VisitedStates
 
 _METADATA = "metadata.json"
@@ -145,22 +145,6 @@ def write_minari(data: VisitedStates, name: str, environment: Environment) -> No
         raise UsageError(f"Minari refuses the dataset {name!r}: {error}") from error
     finally:
         env.close()
-
-
-def raw_episodes(data: VisitedStates) -> Iterator[RawEpisode]:
-    """Go through the episodes of one policy as recorded ones."""
-    states, actions = data._chunks[0]
-    starts = data.episode_starts
-    for number in range(data.n_episodes):
-        begin, end = int(starts[number]), int(starts[number + 1])
-        yield RawEpisode(
-            states[begin:end],
-            None if actions is None else actions[begin - number : end - number - 1],
-            float(data.returns[number]),
-            int(data.seeds[number]),
-            bool(data.terminated[number]),
-            bool(data.truncated[number]),
-        )
 
 
 def _minari() -> Any:

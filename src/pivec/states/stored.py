@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 
 from pivec.errors import BadStore
 from pivec.policies.policy import PolicyInfo
-from pivec.states.raw import RawEpisode
+from pivec.states.raw import RawEpisode, raw_episodes
 from pivec.states.store import Store
 
 
@@ -31,14 +30,4 @@ class StoreSource:
 
     def episodes(self, label: str) -> Iterator[RawEpisode]:
         """Go through the episodes of one policy."""
-        data = self._store[label]
-        states, actions = data.states, data.actions
-        for number, (begin, end) in enumerate(pairwise(data.episode_starts.tolist())):
-            yield RawEpisode(
-                states[begin:end],
-                None if actions is None else actions[begin - number : end - number - 1],
-                float(data.returns[number]),
-                int(data.seeds[number]),
-                bool(data.terminated[number]),
-                bool(data.truncated[number]),
-            )
+        yield from raw_episodes(self._store[label])
