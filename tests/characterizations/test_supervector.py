@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pivec.characterizations.supervector import Supervector
-from pivec.errors import PivecError
+from pivec.errors import PivecError, UsageError
 from pivec.states import VisitedStates
 
 
@@ -108,6 +108,35 @@ def test_relevance_pulls_towards_the_background(walks):
         for r in (1.0, 16.0, 1000.0)
     }
     assert d[1.0] > d[16.0] > d[1000.0] > 0
+
+
+def test_a_common_total_is_a_relevance_factor_for_each_policy(data):
+    method = Supervector(n_components=8, common_total=500).fit(data)
+    vectors = method.describe(data).vectors.reshape(len(data), 8, 4)
+    for i, vector in enumerate(vectors):
+        states = data.policy_states(i)
+        plain = plain_supervector(
+            states, method.background_, method.center_, method.scale_, 16.0 * len(states) / 500
+        )
+        assert np.allclose(vector, plain, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("adapt", ["m", "mw", "mwv"])
+def test_with_a_common_total_the_same_states_twice_are_the_same_policy(rng, adapt):
+    once = [rng.normal(0.5, 1, (60, 2))]
+    data = VisitedStates.from_arrays([once, once * 2, [rng.normal(0, 1, (60, 2))]])
+    plain = Supervector(n_components=4, adapt=adapt).fit(data).distances(data)
+    common = Supervector(n_components=4, adapt=adapt, common_total=1000).fit(data).distances(data)
+    assert plain[0, 1] > 1e-3 * plain[0, 2]
+    assert common[0, 1] == pytest.approx(0, abs=1e-9 * common[0, 2])
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("common_total", 0), ("common_total", float("nan")), ("relevance", -1)]
+)
+def test_amounts_that_cannot_be_are_told_before_the_fit(walks, name, value):
+    with pytest.raises(UsageError, match=rf"{name.split('_')[0]}.*positive.*but is {value}"):
+        Supervector(n_components=2, **{name: value}).fit(walks)
 
 
 def test_more_components_than_states_is_said():

@@ -15,7 +15,13 @@ from pivec.characterizations.base import Characterization
 from pivec.characterizations.descriptions import Descriptions
 from pivec.characterizations.pairwise import matched_kl, squared_euclidean
 from pivec.errors import UsageError
-from pivec.mixtures.adapt import map_offsets, policy_statistics
+from pivec.mixtures.adapt import (
+    check_common_total,
+    check_relevance,
+    map_offsets,
+    policy_relevance,
+    policy_statistics,
+)
 from pivec.mixtures.adapt_all import full_statistics, map_variances, map_weights
 from pivec.mixtures.fit import fit_mixture
 from pivec.mixtures.mixture import Mixture
@@ -38,6 +44,9 @@ class Supervector(Characterization):
         Gaussians in the background model.
     relevance : float
         The relevance factor r of equation (4): how many states it takes to move a mean half way.
+    common_total : float, optional
+        Adapt as if every policy had visited so many states: a vector then tells where a policy is,
+        and not how much data there is of it. None takes the states as they are, as the paper does.
     adapt : str
         What is adapted: "m", the means as in the paper; "mw", the weights too, which tell how
         often a region is visited; "mwv", the variances too (Reynolds 2000, equations 11-13).
@@ -85,6 +94,7 @@ class Supervector(Characterization):
         n_components: int = 64,
         *,
         relevance: float = 16.0,
+        common_total: float | None = None,
         adapt: Literal["m", "mw", "mwv"] = "m",
         max_states: int | None = None,
         max_policies: int | None = None,
@@ -101,6 +111,7 @@ class Supervector(Characterization):
     ) -> None:
         self.n_components = n_components
         self.relevance = relevance
+        self.common_total = common_total
         self.adapt = adapt
         self.max_states = max_states
         self.max_policies = max_policies
@@ -118,6 +129,8 @@ class Supervector(Characterization):
     def _fit(self, data: VisitedStates) -> None:
         if self.adapt not in ("m", "mw", "mwv"):
             raise UsageError(f'adapt must be "m", "mw" or "mwv", but is {self.adapt!r}')
+        check_relevance(self.relevance)
+        check_common_total(self.common_total)
         rng = np.random.default_rng(self.random_state)
         source = thin(
             data,
@@ -155,10 +168,11 @@ class Supervector(Characterization):
         statistics = policy_statistics(
             data, data.episode_starts, data.policy_starts, background, device=self.device
         )
-        offsets = map_offsets(statistics.counts, statistics.sums, background, self.relevance)
+        relevance = policy_relevance(statistics.counts, self.relevance, self.common_total)
+        offsets = map_offsets(statistics.counts, statistics.sums, background, relevance)
         vectors = (background.means + offsets).reshape(len(data), -1)
         if self.adapt == "mw":
-            weights = map_weights(statistics.counts, background, self.relevance)
+            weights = map_weights(statistics.counts, background, relevance)
             arrays = {"counts": statistics.counts, "weights": weights, "offsets": offsets}
             return np.concatenate([vectors, weights], axis=1), None, arrays
         # Equation (6) as a plain squared Euclidean distance, of the offsets from the background
@@ -172,11 +186,10 @@ class Supervector(Characterization):
     ) -> tuple[NDArray[Any], None, dict[str, NDArray[Any]]]:
         background, n = self.background_, len(data)
         statistics = full_statistics(data, data.state_starts, background, device=self.device)
-        offsets = map_offsets(statistics.counts, statistics.sums, background, self.relevance)
-        weights = map_weights(statistics.counts, background, self.relevance)
-        variances = map_variances(
-            statistics, offsets, background, self.relevance, self.variance_floor
-        )
+        relevance = policy_relevance(statistics.counts, self.relevance, self.common_total)
+        offsets = map_offsets(statistics.counts, statistics.sums, background, relevance)
+        weights = map_weights(statistics.counts, background, relevance)
+        variances = map_variances(statistics, offsets, background, relevance, self.variance_floor)
         means = background.means + offsets
         vectors = [means.reshape(n, -1), weights, variances.reshape(n, -1)]
         arrays = {"counts": statistics.counts, "weights": weights, "offsets": offsets}

@@ -129,14 +129,51 @@ def policy_statistics(
     return PolicyStatistics(fold.counts, fold.sums, np.diff(policies), moments)
 
 
+def policy_relevance(
+    counts: NDArray[Any], relevance: float = 16.0, common_total: float | None = None
+) -> Array:
+    """Relevance factors of policies, shape (P, 1), as if all had ``common_total`` states.
+
+    A policy of T states whose counts and sums are rescaled by N/T is adapted as with the factor
+    ρ T/N. Without a common total it is ρ for all, as in the paper.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> policy_relevance(np.array([[500.0, 500.0], [50.0, 50.0]]), 16.0, common_total=1000)
+    array([[16. ], [ 1.6]])
+    """
+    check_relevance(relevance)
+    check_common_total(common_total)
+    total = np.asarray(counts, dtype=np.float64).sum(axis=1, keepdims=True)
+    if common_total is None:
+        return np.full_like(total, relevance)
+    return np.where(total > 0, relevance * total / common_total, relevance)
+
+
+def check_relevance(relevance: float | NDArray[Any]) -> None:
+    """Refuse a relevance factor that is not positive."""
+    if not np.all(np.asarray(relevance) > 0):
+        raise UsageError(f"the relevance factor must be positive, but is {relevance}.")
+
+
+def check_common_total(common_total: float | None) -> None:
+    """Refuse a common total that no policy can have."""
+    if common_total is not None and not 0 < common_total < np.inf:
+        raise UsageError(f"common_total must be a positive number or None, but is {common_total}.")
+
+
 def map_offsets(
-    counts: NDArray[Any], sums: NDArray[Any], mixture: Mixture, relevance: float = 16.0
+    counts: NDArray[Any],
+    sums: NDArray[Any],
+    mixture: Mixture,
+    relevance: float | NDArray[Any] = 16.0,
 ) -> Array:
     """Adapted means minus background means, in standardised units, shape (P, K, D).
 
     Reynolds 2000, eq. 12 and 14 with α = n / (n + ρ): the offset α σ f/n is σ f / (n + ρ), which
     needs no division by a count that may be zero. Differences between policies are then taken
-    of small numbers, and keep their digits.
+    of small numbers, and keep their digits. ``relevance`` is ρ, or one for each policy, (P, 1).
 
     Examples
     --------
@@ -145,7 +182,6 @@ def map_offsets(
     >>> map_offsets(np.array([[16.0]]), np.array([[[8.0]]]), mixture)
     array([[[0.5]]])
     """
-    if not relevance > 0:
-        raise UsageError(f"the relevance factor must be positive, but is {relevance}.")
-    n = np.asarray(counts, dtype=np.float64)[..., None]
-    return np.sqrt(mixture.variances) * np.asarray(sums, dtype=np.float64) / (n + relevance)
+    check_relevance(relevance)
+    weight = np.asarray(counts + np.asarray(relevance, dtype=np.float64))[..., None]
+    return np.asarray(np.sqrt(mixture.variances) * sums / weight, dtype=np.float64)

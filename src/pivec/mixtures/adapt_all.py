@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.errors import BadData, UsageError
+from pivec.errors import BadData
 from pivec.mixtures.accumulate import accumulate, check_starts
+from pivec.mixtures.adapt import check_relevance
 from pivec.mixtures.mixture import Mixture
 from pivec.mixtures.source import StateSource, as_source, numbered_blocks
 
@@ -81,7 +82,9 @@ def full_statistics(
     return FullStatistics(counts, sums, squares)
 
 
-def map_weights(counts: NDArray[Any], mixture: Mixture, relevance: float = 16.0) -> Array:
+def map_weights(
+    counts: NDArray[Any], mixture: Mixture, relevance: float | NDArray[Any] = 16.0
+) -> Array:
     """Adapted weights of every policy, shape (P, K): positive, with sum 1.
 
     Reynolds 2000, eq. 11: (α n/T + (1 − α) w) γ, where T is the number of the policy's states and
@@ -108,7 +111,7 @@ def map_variances(
     statistics: FullStatistics,
     offsets: Array,
     mixture: Mixture,
-    relevance: float = 16.0,
+    relevance: float | NDArray[Any] = 16.0,
     floor: float = 1e-6,
 ) -> Array:
     """Adapted variances of every policy in standardised units, shape (P, K, D).
@@ -123,7 +126,7 @@ def map_variances(
     offsets : array of shape (P, K, D)
         Adapted minus background means, of `map_offsets` with the same relevance factor.
     mixture : Mixture
-    relevance : float
+    relevance : float or array of shape (P, 1)
         The relevance factor ρ.
     floor : float
         The least variance, in standardised units.
@@ -136,12 +139,7 @@ def map_variances(
     array([[[2.5]]])
     """
     check_relevance(relevance)
+    rho = np.asarray(relevance, dtype=np.float64)[..., None]
     n = statistics.counts[..., None]
-    spread = mixture.variances * (statistics.squares + relevance) / (n + relevance)
+    spread = mixture.variances * (statistics.squares + rho) / (n + rho)
     return np.maximum(spread - offsets**2, floor)
-
-
-def check_relevance(relevance: float) -> None:
-    """Refuse a relevance factor that is not positive."""
-    if not relevance > 0:
-        raise UsageError(f"the relevance factor must be positive, but is {relevance}.")
