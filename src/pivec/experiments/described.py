@@ -149,6 +149,7 @@ def _seconds_a_pass(components: int) -> float:
 
 def described(shop: Workshop, collection: Collection, background: Background) -> Described:
     """Describe the policies of a collection by one background model."""
+    shop.train(collection.trainings)  # all at once, so that every job has a run
     known = joined([shop.collect(one) for one in background.collections])
     method = _fitted(shop, known, background)
     parts: list[Arrays] = []
