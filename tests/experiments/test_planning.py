@@ -7,10 +7,11 @@ from dataclasses import dataclass
 import pytest
 
 from pivec.experiments import planning
-from pivec.experiments.recipes import Calculation, Recipe
+from pivec.experiments.recipes import NAMES, Calculation, Recipe, recipe
 from pivec.experiments.workshop import Collection, Workshop
 
 pytest.importorskip("stable_baselines3")
+pytest.importorskip("Box2D")  # here, where warnings are no errors: they would crash it
 
 
 @dataclass(frozen=True)
@@ -54,3 +55,18 @@ def test_stages_are_planned_once_and_not_when_they_are_there(tmp_path):
     later = planning.plan("one", "smoke", tmp_path)
     assert [step.done for step in later[:3]] == [True] * 3
     assert sum(step.bytes for step in later) == 0
+
+
+LONG = ("evolution", "clipping", "imitation", "cost")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(each, marks=[pytest.mark.slow] * (each in LONG)) for each in NAMES],
+)
+def test_every_recipe_has_a_plan_at_the_paper_scale(tmp_path, name):
+    own = getattr(recipe(name).counts["paper"], "environments", ())
+    few = ["CartPole-v1"] if "CartPole-v1" in own else None
+    steps = planning.plan(name, "paper", tmp_path, environments=few)
+    assert steps
+    assert all(step.seconds > 0 for step in steps)
