@@ -37,8 +37,13 @@ def reproduce(
         typer.Option(metavar="DIR", help="Policies, states and results (OUT/cache)."),
     ] = None,
     jobs: Annotated[
-        int, typer.Option(help="Processes side by side: speed, never the result.", min=1)
-    ] = 1,
+        int | None,
+        typer.Option(
+            help="Processes side by side: speed, never the result.",
+            min=1,
+            show_default="one for each core",
+        ),
+    ] = None,
     seed: Seed = 0,
     backend: Backend = "auto",
     list_: Annotated[bool, typer.Option("--list", help="Name the recipes.")] = False,
@@ -50,15 +55,17 @@ def reproduce(
 ) -> None:
     """Make the paper's figures and tables: train, collect, describe, measure, draw.
 
-    Example: pivec reproduce gridworld clipping --scale small --jobs 2
+    Example: pivec reproduce gridworld clipping --scale small
 
     First: pivec reproduce --plan clipping --scale paper
 
     Run the same command again to go on after a stop; recipes share policies and states.
     """
+    from pivec.engines.workers import usable_cores
     from pivec.experiments import NAMES
     from pivec.experiments import reproduce as run
 
+    jobs = jobs or usable_cores()
     if list_:
         _print_list()
         return

@@ -16,14 +16,17 @@ from pivec.errors import UsageError
 _chosen: ContextVar[int | None] = ContextVar("pivec_mixture_threads", default=None)
 
 
-def n_threads() -> int:
-    """Give the number of workers: what `threads` chose, else the cores this process may use."""
-    chosen = _chosen.get()
-    if chosen is not None:
-        return chosen
+def usable_cores() -> int:
+    """Count the cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def n_threads() -> int:
+    """Give the number of workers: what `threads` chose, else the cores this process may use."""
+    chosen = _chosen.get()
+    return usable_cores() if chosen is None else chosen
 
 
 @contextmanager

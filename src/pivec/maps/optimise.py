@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pivec.engines.workers import usable_cores
+
 Array = NDArray[np.float64]
 
 # Below, the Barnes-Hut tree is faster; above, interpolation on a grid (as openTSNE chooses).
@@ -27,9 +29,7 @@ def threads_for(n: int, n_jobs: int | None) -> int:
         return max(1, n_jobs)
     if n < SERIAL_ROWS:
         return 1
-    if hasattr(os, "sched_getaffinity"):
-        return max(1, len(os.sched_getaffinity(0)))
-    return os.cpu_count() or 1
+    return usable_cores()
 
 
 def load_opentsne() -> ModuleType:

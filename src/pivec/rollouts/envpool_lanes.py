@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import difflib
 import importlib
-import os
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pivec.engines.workers import usable_cores
 from pivec.errors import UsageError
 from pivec.rollouts import spaces
 from pivec.rollouts.environment import Environment
@@ -65,7 +65,7 @@ class EnvPoolLanes:
         self, environment: Environment, slots: int, width: int, threads: int | None = None
     ) -> None:
         self.n, self._width, self._task = slots * width, width, environment.name
-        self._threads = threads or _cores()
+        self._threads = threads or usable_cores()
         env = environment.make()
         self.observation_space, self.action_space = env.observation_space, env.action_space
         self.observations = spaces.first_batch(env, self.n)
@@ -154,7 +154,3 @@ class EnvPoolLanes:
         else:
             for row, lane in enumerate(lanes.tolist()):
                 spaces.assign(self.observations, lane, spaces.pick(observations, row))
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -20,6 +20,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 import pivec.errors
+from pivec.engines.workers import usable_cores
 from pivec.errors import PivecError, UsageError
 from pivec.policies.policy import NamedPolicy
 from pivec.progress import Progress
@@ -41,7 +42,7 @@ def play_in_processes(
     """Play policies that know the spaces in ``jobs`` processes; yield each when it is done."""
     jobs = min(jobs, len(policies))
     if settings.threads is None:
-        settings = replace(settings, threads=max(1, (os.cpu_count() or 1) // jobs))
+        settings = replace(settings, threads=max(1, usable_cores() // jobs))
     # Dealt like cards: policies that lie together, as checkpoints of a run do, play equally long.
     shares = [_pickled(environment, policies[first::jobs], settings) for first in range(jobs)]
     context = multiprocessing.get_context("spawn")
