@@ -82,11 +82,18 @@ _DIGEST = sha256(
 
 
 def _compiled(*liberties):
-    """Make a decorator that compiles with these liberties in floating-point arithmetic."""
+    """Make a decorator that compiles with these liberties in floating-point arithmetic.
+
+    A function that is called by another becomes a part of it: the process that compiles would else
+    call the one that was compiled alone, and later ones, from the cache, the copy within, whose
+    sums may be taken in another order.
+    """
 
     def decorate(function):
         function.__qualname__ += f"_{_DIGEST}"
-        return njit(fastmath=set(liberties), nogil=True, cache=True, error_model="numpy")(function)
+        return njit(
+            fastmath=set(liberties), forceinline=True, nogil=True, cache=True, error_model="numpy"
+        )(function)
 
     return decorate
 
