@@ -126,7 +126,7 @@ def make(shop: Workshop, counts: Counts) -> Result:
         figures={"imitation": imitation_figure(rows, runs)},
         tables=table(runs),
         findings=findings(runs, tell=shop.scale != "smoke"),
-        notes=notes(runs),
+        notes=notes(runs, whole=shop.scale == "paper"),
     )
 
 

@@ -34,8 +34,9 @@ def imitation_figure(rows: Rows, runs: Rows) -> Figure:
     from matplotlib.patches import Patch
 
     environments = list(dict.fromkeys(row["environment"] for row in rows))
-    side, tall, gap, left, right, top, bottom = 3.9, 2.9, 1.35, 0.8, 0.85, 1.3, 0.65
-    width = max(left + len(environments) * (side + gap) - gap + right, 7.2)
+    tall, gap, left, right, top, bottom = 2.9, 1.35, 0.8, 0.85, 1.3, 0.65
+    side = 3.9 if len(environments) > 1 else 5.8
+    width = left + len(environments) * (side + gap) - gap + right
     height = top + tall + bottom
     figure = new_figure(width, height)
     add_heading(

@@ -67,8 +67,8 @@ def findings(runs: Rows, *, tell: bool) -> list[Finding]:
     ]
 
 
-def notes(runs: Rows) -> list[str]:
-    """What a reader must know to read the numbers."""
+def notes(runs: Rows, *, whole: bool) -> list[str]:
+    """What a reader must know to read the numbers; ``whole`` if experts had the paper's steps."""
     chance = float(np.median([run["by_chance"] / run["last_distance"] for run in runs]))
     parts = [
         (
@@ -89,9 +89,10 @@ def notes(runs: Rows) -> list[str]:
         returns = [run["expert_return"] for run in runs if run["environment"] == environment]
         if returns and max(returns) < solved:
             parts.append(
-                f"The experts of {short(environment)} are no experts at this scale: trained for a "
-                f"part of the paper's steps, the best of them has a return of {max(returns):.0f}, "
-                f"and {solved} counts as solved. What is cloned is the behaviour of a beginner, so "
-                "the return says less of how well it is imitated."
+                f"The experts of {short(environment)}, trained for "
+                + ("" if whole else "a part of ")
+                + f"the paper's steps, have returns of at most {max(returns):.0f}, and {solved} "
+                "counts as solved. What is cloned is the behaviour of a learner, so the return "
+                "says less of how well it is imitated."
             )
     return parts
