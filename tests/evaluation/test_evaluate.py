@@ -17,7 +17,10 @@ from pivec.evaluation.methods import candidates
 from pivec.evaluation.processes import shares_of_cores
 from pivec.evaluation.sets import write_set
 from pivec.evaluation.unit import draw, peak_mb, read_outcome
+from pivec.policies import NetworkPolicy
+from pivec.policies.saved import save_policy
 from pivec.states import VisitedStates, load
+from pivec.states.collect import collect
 
 PLACES = (0.0, 0.4, 1.0, 1.5, 3.0)
 
@@ -85,6 +88,21 @@ def test_draws_do_not_depend_on_the_other_stores_but_on_the_seed(here):
     assert not set(values) & {row.correlation for row in other.rows}
 
 
+def test_draws_do_not_depend_on_where_the_policies_and_the_store_lie(tmp_path, here):
+    rng = np.random.default_rng(0)
+    layers = [(rng.normal(size=(4, 2)).astype(np.float32), np.zeros(2, np.float32))]
+    policy = NetworkPolicy(layers, activation="tanh", head="categorical")
+    found = []
+    for folder in (tmp_path / "here" / "runs", tmp_path / "there" / "runs"):
+        folder.mkdir(parents=True)
+        for name in ("a", "b", "c"):
+            save_policy(policy, folder / f"{name}.safetensors", {})
+        collect("CartPole-v1", str(folder), episodes=8, store=folder / "store")
+        found.append(evaluate(folder / "store", ["gaussian"], **here))
+    values = [[row.variance for row in one.rows] for one in found]
+    assert values[0] == values[1]
+
+
 def test_a_draw_is_of_whole_trajectories_and_repeats():
     data = walks()
     a, b = (draw(data, 5, (0, 1, 5, 1)) for _ in range(2))
@@ -96,16 +114,16 @@ def test_a_draw_is_of_whole_trajectories_and_repeats():
 def test_the_correlation_is_with_returns_of_all_trajectories(here):
     data = walks()
     row = evaluate(data, ["gaussian"], **here).rows[0]
-    drawn = draw(data, 6, (0, int(_identity(data)[:15], 16), 6, 1))
+    drawn = draw(data, 6, (0, int(_visited(data)[:15], 16), 6, 1))
     d = characterization("gaussian").fit(drawn).distances(drawn)
     assert row.correlation == return_correlation(d, data.mean_returns)
     assert row.correlation != return_correlation(d, drawn.mean_returns)
 
 
-def _identity(data):
+def _visited(data):
     from pivec.evaluation.sets import policy_sets
 
-    return policy_sets([data], 1)[0].identity
+    return policy_sets([data], 1)[0].visited
 
 
 def test_each_repetition_has_its_own_seed_unless_one_is_given():

@@ -162,7 +162,7 @@ def _unit(
     isolate: bool,
 ) -> _Unit:
     # By the store's data, not by its place in the list, nor by the method: all see the same draw.
-    entropy = (seed, int(policies.identity[:15], 16), size, repetition)
+    entropy = (seed, int(policies.visited[:15], 16), size, repetition)
     state = np.random.SeedSequence(entropy, spawn_key=(1,)).generate_state(1)[0]
     method = candidate.make(int(state) >> 1)
     identity = identity_of(method, policies.identity, size, entropy, isolate)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,8 +31,11 @@ class PolicySet:
         Its name in tables: the path, or a number.
     environment : str
         Sets of one environment are averaged; the label where it is not known.
+    visited : str
+        A digest of labels, states, actions and returns, which the draws follow from: not of the
+        files, which tell where policies came from, and when.
     identity : str
-        A digest of all its data: the same states, the same identity.
+        A digest of that and of the policies, which some methods look at.
     data : VisitedStates
     path : Path or None
         The store, where there is one on disk.
@@ -40,6 +43,7 @@ class PolicySet:
 
     label: str
     environment: str
+    visited: str
     identity: str
     data: VisitedStates
     path: Path | None = None
@@ -119,7 +123,7 @@ def _actor(data: VisitedStates, number: int) -> Policy | None:
 def _opened(given: Given, label: str | None, number: int) -> PolicySet:
     if isinstance(given, VisitedStates):
         name = label or f"set {number}"
-        return PolicySet(name, given.environment or name, _digest_of_data(given), given)
+        return PolicySet(name, given.environment or name, *_digests_of(given), given)
     if not isinstance(given, str | Path):
         raise UsageError(
             f"a store is a path or VisitedStates, but got {type(given).__name__}: use "
@@ -127,23 +131,14 @@ def _opened(given: Given, label: str | None, number: int) -> PolicySet:
         )
     name = label or str(given)
     store = Store.find(given)
-    data = store.load()  # verifies the checksums that the identity is made of
-    return PolicySet(name, data.environment or name, _digest_of_store(store), data, store.path)
+    data = store.load()
+    return PolicySet(name, data.environment or name, *_digests_of(data), data, store.path)
 
 
-def _digest_of_store(store: Store) -> str:
+def _digests_of(data: VisitedStates) -> tuple[str, str]:
+    """Digest what was visited, and that with the policies themselves."""
     digest = hashlib.sha256()
-    for label, row in store.rows.items():
-        for part in (label, row["sha256"], row.get("fingerprint", "")):
-            digest.update(f"{part}\0".encode("utf-8", "backslashreplace"))
-    return digest.hexdigest()
-
-
-def _digest_of_data(data: VisitedStates) -> str:
-    digest = hashlib.sha256()
-    for info in data.policies:
-        text = f"{info.label}\0{info.group}\0{info.step}\0{info.fingerprint}\0"
-        digest.update(text.encode("utf-8", "backslashreplace"))
+    _add_text(digest, data.labels)
     facts: tuple[NDArray[Any], ...] = (
         data.episode_starts,
         data.policy_starts,
@@ -157,7 +152,15 @@ def _digest_of_data(data: VisitedStates) -> str:
         digest.update(np.ascontiguousarray(data.policy_states(number)).data)
         if data.has_actions and (actions := data[number].actions) is not None:
             digest.update(np.ascontiguousarray(actions).data)
-    return digest.hexdigest()
+    visited = digest.hexdigest()
+    for info in data.policies:
+        _add_text(digest, (info.group, info.step, info.fingerprint))
+    return visited, digest.hexdigest()
+
+
+def _add_text(digest: Any, parts: Iterable[object]) -> None:
+    for part in parts:
+        digest.update(f"{part}\0".encode("utf-8", "backslashreplace"))
 
 
 def _check_different(sets: Sequence[PolicySet]) -> None:
