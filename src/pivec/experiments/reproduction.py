@@ -21,7 +21,7 @@ from pivec.experiments.workshop import Workshop
 from pivec.report.canvas import save_png
 from pivec.report.run import Log
 
-_HOLDS = {True: "yes", False: "**no**", None: "too small a scale to tell"}
+_HOLDS = {True: "yes", False: "**no**", None: "cannot be told"}
 
 
 def reproduce(
