@@ -21,6 +21,8 @@ INK = "#1F2328"
 MUTED = "#59636E"
 HAIRLINE = "#D1D9E0"
 
+_KEY: dict[str, Any] = {"frameon": False, "fontsize": 9.5, "labelcolor": INK}
+
 MAX_PNG_BYTES = 300_000
 # Tried from the sharpest on, until the file is small enough.
 RESOLUTIONS = (200, 175, 150, 125, 100, 75, 50, 25)
@@ -114,13 +116,11 @@ def add_key(figure: Figure, handles: Sequence[Any]) -> None:
         loc="upper left",
         bbox_to_anchor=(0.24 / width, 1 - 0.74 / height),
         ncols=len(handles),
-        frameon=False,
-        fontsize=9.5,
-        labelcolor=INK,
         borderaxespad=0,
         borderpad=0,
         handletextpad=0.4,
         columnspacing=1.6,
+        **_KEY,
     )
 
 
@@ -130,13 +130,11 @@ def add_curve_key(axes: Axes, columns: int) -> None:
         loc="lower left",
         bbox_to_anchor=(-0.005, 1.0),
         ncols=columns,
-        frameon=False,
-        fontsize=9.5,
-        labelcolor=INK,
         handlelength=2.4,
         columnspacing=1.4,
         labelspacing=0.25,
         borderaxespad=0.2,
+        **_KEY,
     )
 
 
