@@ -32,6 +32,10 @@ class EnvironmentFailure(PivecError):
     """The environment raised an exception while a policy was acting in it."""
 
 
+class PivecWarning(UserWarning):
+    """Something had to be assumed, or is probably not meant; one sentence, as an error has."""
+
+
 class MissingExtra(PivecError):
     """An optional dependency is needed; the message says which extra to install."""
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.errors import BadPolicyFile, PivecError
+from pivec.errors import BadPolicyFile, PivecWarning, PivecError
 from pivec.policies.beside import Beside
 from pivec.policies.normaliser import Normaliser
 from pivec.policies.objects import Object, as_array, read_objects
@@ -107,7 +107,7 @@ def _own_names(stem: str) -> list[str]:
 
 
 def _warn(message: str) -> None:
-    warnings.warn(message, UserWarning, stacklevel=2)
+    warnings.warn(message, PivecWarning, stacklevel=2)
 
 
 def read_normaliser(data: bytes, name: str = "the file") -> Normaliser | None:
