@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.errors import BadPolicyFile, PivecWarning, PivecError
+from pivec.errors import BadPolicyFile, PivecError, PivecWarning
 from pivec.policies.beside import Beside
 from pivec.policies.normaliser import Normaliser
 from pivec.policies.objects import Object, as_array, read_objects
