@@ -17,13 +17,11 @@ Three things keep float32 right where it would lose digits:
 
 from __future__ import annotations
 
-from hashlib import sha256
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
+from pivec.engines.compiled import compiler
 from pivec.mixtures.numba_vector import bits_of, float_of
 
 TILE = 512
@@ -73,13 +71,6 @@ f32 = np.float32
 _SMALLEST = f32(-64.0)
 """Responsibilities under 2⁻⁶⁴ of the largest are zero, so that components can be skipped."""
 
-# Numba looks at one file only to see whether compiled code in its cache is still good, but the
-# code of several files is compiled into one. So the name there carries a digest of them all.
-_SOURCES = ("numba_vector.py", "numba_tiles.py", "numba_sums.py")
-_DIGEST = sha256(
-    b"".join((Path(__file__).parent / source).read_bytes() for source in _SOURCES)
-).hexdigest()[:12]
-
 
 def _compiled(*liberties):
     """Make a decorator that compiles with these liberties in floating-point arithmetic.
@@ -88,14 +79,7 @@ def _compiled(*liberties):
     call the one that was compiled alone, and later ones, from the cache, the copy within, whose
     sums may be taken in another order.
     """
-
-    def decorate(function):
-        function.__qualname__ += f"_{_DIGEST}"
-        return njit(
-            fastmath=set(liberties), forceinline=True, nogil=True, cache=True, error_model="numpy"
-        )(function)
-
-    return decorate
+    return compiler(*liberties, sources="numba_*.py", forceinline=True)
 
 
 # NaN and infinity always keep their meaning; sums may be taken in any order where that is said.

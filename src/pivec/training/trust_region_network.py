@@ -11,9 +11,9 @@ the layers. It is the same sum as over the rows of the batch, in another order.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from pivec.engines.compiled import compiler
 from pivec.training.cloning import orthogonal
 
 Array = NDArray[np.float64]
@@ -22,9 +22,7 @@ WIDTH = 16
 _BETA1, _BETA2, _EPSILON = 0.9, 0.999, 1e-5  # Adam's, as Stable-Baselines3 has it
 
 # Sums may be taken in any order; infinities and NaN keep their meaning.
-compiled = njit(
-    fastmath={"reassoc", "contract", "nsz"}, nogil=True, cache=True, error_model="numpy"
-)
+compiled = compiler("reassoc", "contract", "nsz", sources="trust_region_*.py")
 
 
 def layer_shapes(n_inputs: int, n_actions: int) -> list[tuple[int, int]]:
