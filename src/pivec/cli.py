@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -49,6 +48,8 @@ from pivec.cli_reproduce import reproduce
 from pivec.cli_states import collect, export, import_, store_app
 from pivec.cli_train import train
 from pivec.errors import PivecError, UsageError
+from pivec.notices import Notice, Notices
+from pivec.terminal import printable, say, shortened
 
 app = typer.Typer(
     name="pivec",
@@ -68,6 +69,7 @@ app.add_typer(store_app, name="store")
 app.command()(train)
 app.command()(reproduce)
 
+_SHORT = 200  # characters of a warning that is said again, or is not pivec's own
 _STOPPED = 130  # the exit code after Ctrl-C, which the parser may hand over as such
 
 
@@ -81,7 +83,7 @@ def _root(
     if version:
         from pivec import __version__
 
-        typer.echo(f"pivec {__version__}")
+        say(f"pivec {__version__}")
         raise typer.Exit
 
 
@@ -172,7 +174,7 @@ def compare(
 
         print_normalisers(result.space.descriptions.policies)
         print_summary(result.labels, result.measured)
-    typer.echo(f"Report: {result.report}")
+    say(f"Report: {result.report}")
 
 
 @app.command()
@@ -212,8 +214,8 @@ def describe(
         earlier,
         progress=not quiet,
     )
-    typer.echo(f"{len(result.descriptions)} policies described by {result.method.name}")
-    typer.echo(f"Space: {folder / comparison.SPACE}")
+    say(f"{len(result.descriptions)} policies described by {result.method.name}")
+    say(f"Space: {folder / comparison.SPACE}")
 
 
 @app.command()
@@ -224,7 +226,7 @@ def distances(space: SpaceArgument, out: Out = None) -> None:
 
     found, folder = _space(space, out)
     comparison.measure(found, folder, Log())
-    typer.echo(f"Distances: {folder / 'distances.csv'}")
+    say(f"Distances: {folder / 'distances.csv'}")
 
 
 @app.command(name="map")
@@ -235,7 +237,7 @@ def map_(space: SpaceArgument, out: Out = None, seed: Seed = 0) -> None:
 
     found, folder = _space(space, out)
     comparison.draw(found, folder, Log(), seed)
-    typer.echo(f"Map: {folder / 'map.png'}")
+    say(f"Map: {folder / 'map.png'}")
 
 
 @app.command()
@@ -245,7 +247,7 @@ def report(space: SpaceArgument, out: Out = None) -> None:
     from pivec.report.run import Log
 
     found, folder = _space(space, out)
-    typer.echo(f"Report: {comparison.write_page(found, folder, Log())}")
+    say(f"Report: {comparison.write_page(found, folder, Log())}")
 
 
 @app.command()
@@ -293,7 +295,7 @@ def evaluate(
     if not quiet:
         print_evaluation(result)
     draw_evaluation(out / "evaluation.png", result)
-    typer.echo(f"Figure: {out / 'evaluation.png'}")
+    say(f"Figure: {out / 'evaluation.png'}")
     if result.problems:
         raise typer.Exit(1)
 
@@ -323,9 +325,11 @@ def main() -> None:
     debug = "--debug" in sys.argv
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
     try:
-        with warnings.catch_warnings():
-            warnings.showwarning = _warn  # type: ignore[assignment]
-            code = app(args=arguments, prog_name="pivec", standalone_mode=False)
+        with Notices(_warn) as notices:
+            try:
+                code = app(args=arguments, prog_name="pivec", standalone_mode=False)
+            finally:
+                _count(notices)
     except KeyboardInterrupt:
         code = _STOPPED
     except Exception as error:  # the last line of defence: a sentence, not a traceback
@@ -334,26 +338,38 @@ def main() -> None:
         code = _explain(error)
     if code == _STOPPED:
         message = "pivec: stopped; what is finished is kept, the same command goes on from there"
-        typer.echo(message, err=True)
+        say(message, error=True)
     sys.exit(code if isinstance(code, int) else 0)
 
 
-def _warn(message: Warning | str, *_: Any) -> None:
-    typer.echo(f"pivec: warning: {message}", err=True)
+def _warn(notice: Notice) -> None:
+    """Say at once what pivec itself warns of: to read it after hours would be too late."""
+    if notice.own:
+        say(f"pivec: warning: {notice.text}", error=True)
+
+
+def _count(notices: Notices) -> None:
+    """Say after the result how often a warning came, and shortly what other packages said."""
+    for notice in notices.rows:
+        times = f" ({notice.times} times)" if notice.times > 1 else ""
+        kind = "warning" if notice.own else f"{notice.kind} of another package"
+        if times or not notice.own:
+            say(f"pivec: {kind}{times}: {shortened(notice.text, _SHORT)}", error=True)
 
 
 def _explain(error: Exception) -> int:
     if hasattr(error, "show") and hasattr(error, "exit_code"):  # a mistake found by the parser
+        error.message = printable(str(getattr(error, "message", "")))  # type: ignore[attr-defined]
         error.show()
         return int(error.exit_code)
     if isinstance(error, PivecError):
-        typer.echo(f"pivec: {error}", err=True)
+        say(f"pivec: {error}", error=True)
         return error.exit_code
     if type(error).__name__ == "Abort":  # what the parser makes of Ctrl-C
         return _STOPPED
-    typer.echo(
+    say(
         f"pivec: unexpected {type(error).__name__}: {error} (run again with --debug for details)",
-        err=True,
+        error=True,
     )
     return 1
 

@@ -11,6 +11,7 @@ import typer
 
 from pivec.cli_options import Backend, Quiet, Seed
 from pivec.errors import UsageError
+from pivec.terminal import say
 
 
 def reproduce(
@@ -87,7 +88,7 @@ def reproduce(
         command=shlex.join(["pivec", *sys.argv[1:]]),
     )
     for name, folder in folders.items():
-        typer.echo(f"{name}: {folder / 'README.md'}")
+        say(f"{name}: {folder / 'README.md'}")
 
 
 def _print_list() -> None:

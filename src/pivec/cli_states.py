@@ -30,6 +30,7 @@ from pivec.cli_options import (
     whole_numbers,
 )
 from pivec.errors import PivecError, UsageError
+from pivec.terminal import say
 
 store_app = typer.Typer(help="Look into stores of states.", no_args_is_help=True)
 
@@ -94,11 +95,11 @@ def collect(
         from pivec.report.console import print_normalisers
 
         print_normalisers(data.policies)
-    typer.echo(f"{data.n_policies} policies, {data.n_episodes} episodes, {data.n_states} states")
-    typer.echo(f"Store: {out}")
+    say(f"{data.n_policies} policies, {data.n_episodes} episodes, {data.n_states} states")
+    say(f"Store: {out}")
     if render is not None:
         chosen = whole_numbers(render_episodes, "--render-episodes")
-        typer.echo(_film(env, policies, out, render, chosen, seed, shared))
+        say(_film(env, policies, out, render, chosen, seed, shared))
 
 
 def _film(
@@ -156,8 +157,8 @@ def import_(
     found = import_recorded(
         specs, out, environment=env, max_states_per_policy=max_states_per_policy
     )
-    typer.echo(f"{found.n_policies} policies, {found.n_episodes} episodes, {found.n_states} states")
-    typer.echo(f"Store: {out}")
+    say(f"{found.n_policies} policies, {found.n_episodes} episodes, {found.n_states} states")
+    say(f"Store: {out}")
 
 
 def export(
@@ -172,7 +173,7 @@ def export(
     """Write the states of a store for other tools."""
     from pivec.states.export import export as run
 
-    typer.echo(run(store, target, level))
+    say(run(store, target, level))
 
 
 @store_app.command()
@@ -192,7 +193,7 @@ def verify(store: StorePath) -> None:
     found = Store.find(store)
     problems = found.verify()
     for problem in problems:
-        typer.echo(problem, err=True)
+        say(problem, error=True)
     if problems:
         raise PivecError(f"{len(problems)} of {len(found)} files are damaged or missing")
-    typer.echo(f"{len(found)} policies, all files are whole")
+    say(f"{len(found)} policies, all files are whole")

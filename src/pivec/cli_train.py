@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from pivec.cli_options import Env, EnvArg, Quiet, Seed, pairs
+from pivec.terminal import say
 
 Algo = Annotated[
     str,
@@ -77,7 +78,7 @@ def train(
             if known.published
             else f"general ones, since the paper has none for {algo} in {name}"
         )
-        typer.echo(f"Settings: {origin}{', changed by --set' if set_ else ''}")
+        say(f"Settings: {origin}{', changed by --set' if set_ else ''}")
     results = run(
         env,
         algo,
@@ -95,5 +96,5 @@ def train(
         value = "no episode ended" if each.mean_return is None else f"return {each.mean_return:.4g}"
         state = "finished before" if each.reused else each.reason
         kept = f"{each.n_policies} policies"
-        typer.echo(f"{each.folder.name}: {each.steps:,} steps, {value}, {kept} ({state})")
-    typer.echo(f"Policies: {out}")
+        say(f"{each.folder.name}: {each.steps:,} steps, {value}, {kept} ({state})")
+    say(f"Policies: {out}")

@@ -31,7 +31,7 @@ from pivec.report import (
     write_neighbours_csv,
     write_report,
 )
-from pivec.report.run import Log, read_run
+from pivec.report.run import Log, notices, read_run
 from pivec.states.collect import collect
 from pivec.states.store import Store
 from pivec.states.visited import VisitedStates
@@ -245,6 +245,7 @@ def write_page(
             timings=run["timings"],
             versions=run["versions"],
             command=run["command"],
+            notices=notices(run),
             method=space.method.explanation,
             formula=space.method.formula,
         )

@@ -7,10 +7,12 @@ import os
 import pickle
 import queue
 import signal
+from typing import Any
 
 from pivec.engines.children import Children, preamble
 from pivec.errors import PivecError, UsageError
 from pivec.evaluation.unit import Task
+from pivec.notices import warn_again
 
 
 class UnitFailed(Exception):
@@ -58,6 +60,7 @@ class Processes(Children):
         message = _reply(out)
         if message is None:
             raise UnitFailed(_ended(process.returncode, err), expected=False)
+        warn_again(message["warnings"])
         if "error" in message:
             raise UnitFailed(str(message["error"]), expected=bool(message["expected"]))
 
@@ -86,9 +89,9 @@ def _not_importable(task: Task) -> PivecError:
     )
 
 
-def _reply(out: bytes) -> dict[str, object] | None:
+def _reply(out: bytes) -> dict[str, Any] | None:
     try:
-        message: dict[str, object] = json.loads(out)
+        message: dict[str, Any] = json.loads(out)
     except ValueError:
         return None
     return message

@@ -26,6 +26,7 @@ from pivec.atomic import atomic_write
 from pivec.characterizations.base import Characterization
 from pivec.engines.children import telling
 from pivec.errors import BadData, PivecError
+from pivec.notices import Notices
 from pivec.states.store import load
 from pivec.states.visited import VisitedStates
 
@@ -156,7 +157,7 @@ def answer(requests: BinaryIO) -> None:
     its own parent, by a pipe.
     """
     message: dict[str, object] = {}
-    with telling() as told:
+    with telling() as told, Notices(lambda _: None) as notices:
         try:
             task: Task = pickle.load(requests)  # noqa: S301  (see above)
             drawn = draw(load(task.store, verify=False), task.size, task.entropy)
@@ -165,4 +166,4 @@ def answer(requests: BinaryIO) -> None:
             write_outcome(task.target, outcome, task.identity)
         except Exception as error:  # the parent decides what a failure means
             message = {"error": explained(error), "expected": isinstance(error, PivecError)}
-        json.dump(message, told)
+        json.dump(message | {"warnings": notices.take()}, told)

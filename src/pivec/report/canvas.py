@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pivec.atomic import atomic_write
-from pivec.report.text import printable, shortened
+from pivec.terminal import printable, shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

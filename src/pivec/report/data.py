@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from pivec.errors import UsageError
 from pivec.maps import group_order
+from pivec.notices import Notice
 
 Array = NDArray[np.float64]
 
@@ -121,6 +122,8 @@ class ReportData(MapRows):
     timings : mapping of str to float
         Seconds for each stage.
     command : str
+    notices : sequence of Notice
+        Warnings that were raised on the way.
     method : str
         How policies were described and compared, in plain words; blank lines part paragraphs.
     formula : str
@@ -139,6 +142,7 @@ class ReportData(MapRows):
     timings: Mapping[str, float] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
     command: str = ""
+    notices: Sequence[Notice] = ()
     method: str = ""
     formula: str = ""
 

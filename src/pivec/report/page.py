@@ -26,13 +26,15 @@ from pivec.report.heatmap import distances_figure, has_groups
 from pivec.report.map_figure import informative_colourings, map_figure
 from pivec.report.page_tables import (
     facts_html,
+    notices_html,
     pairs_html,
     policies_html,
     shown_text,
     travel_table_html,
 )
-from pivec.report.text import encodable, printable, thousands
+from pivec.report.text import encodable, thousands
 from pivec.report.travel import travel_svg
+from pivec.terminal import printable
 
 TSNE_READING = (
     "On the map, neighbours are policies that behave alike. The space between far-apart clusters, "
@@ -87,6 +89,7 @@ def report_html(report: ReportData) -> str:
         "environment": shown_text(report.environment),
         "summary": _summary(report, n_own),
         "figures": _key_figures(report, n_own),
+        "notices": notices_html(report),
         "map_about": _about_map(report),
         "map_reading": LINEAR_READING if report.map_method in ("pca", "mds") else TSNE_READING,
         "map_label": escape(

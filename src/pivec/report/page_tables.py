@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 from html import escape
 
 from pivec.maps import group_order
+from pivec.notices import Notice
 from pivec.report.data import ReportData
-from pivec.report.text import printable, rounded, thousands
+from pivec.report.text import rounded, thousands
+from pivec.terminal import printable
 
 # Rows of a table of policies or runs; the files beside the page hold all.
 MAX_ROWS = 500
@@ -137,6 +139,33 @@ def facts_html(report: ReportData) -> str:
         _facts_table("Versions", report.versions),
     ]
     return "".join(parts) + f'<div class="facts">{"".join(tables)}</div>'
+
+
+def notices_html(report: ReportData) -> str:
+    """Make the list of warnings: pivec's own, and folded away those of other packages."""
+    own = [row for row in report.notices if row.own]
+    others = [row for row in report.notices if not row.own]
+    if not report.notices:
+        return ""
+    folded = (
+        f'<details class="note"><summary>Warnings of other packages ({len(others)})</summary>'
+        f"{_notice_list(others)}</details>"
+    )
+    return (
+        '<section aria-labelledby="notices"><h2 id="notices">What to know about this run</h2>'
+        f"{_notice_list(own) if own else ''}{folded if others else ''}</section>"
+    )
+
+
+def _notice_list(notices: Sequence[Notice]) -> str:
+    items = (
+        f"<li>{'' if row.own else f'{shown_text(row.kind)}: '}{shown_text(row.text)}"
+        f"{f' ({thousands(row.times)} times)' if row.times > 1 else ''}</li>"
+        for row in notices[:MAX_ROWS]
+    )
+    rest = len(notices) - MAX_ROWS
+    more = f"<li>and {thousands(rest)} more, see run.json</li>" if rest > 0 else ""
+    return f'<ul class="notices">{"".join(items)}{more}</ul>'
 
 
 def _facts_table(heading: str, facts: Mapping[str, str]) -> str:

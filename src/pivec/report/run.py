@@ -1,4 +1,4 @@
-"""How a folder of results was made: command, settings, versions and timings, in run.json."""
+"""How a folder of results was made: command, settings, versions, times, warnings, in run.json."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pivec.atomic import atomic_write
+from pivec.notices import Notice, Notices, joined
 
 RUN = "run.json"
 _PACKAGES = (
@@ -35,13 +36,16 @@ class Log:
     command: str = ""
     settings: dict[str, Any] = field(default_factory=dict)
     timings: dict[str, float] = field(default_factory=dict)
+    warnings: dict[str, list[Notice]] = field(default_factory=dict)
 
     @contextmanager
     def timed(self, stage: str) -> Iterator[None]:
-        """Measure one stage in seconds."""
+        """Measure one stage in seconds, and keep the warnings that are raised in it."""
         start = time.perf_counter()
-        yield
+        with Notices() as notices:
+            yield
         self.timings[stage] = round(time.perf_counter() - start, 3)
+        self.warnings[stage] = notices.rows
 
     def write(self, folder: Path) -> None:
         """Write run.json; stages that an earlier command ran are kept."""
@@ -51,6 +55,8 @@ class Log:
             "settings": old.get("settings", {}) | self.settings,
             "versions": versions(),
             "timings": old.get("timings", {}) | self.timings,
+            "warnings": old.get("warnings", {})
+            | {stage: [row._asdict() for row in rows] for stage, rows in self.warnings.items()},
         }
         with atomic_write(folder / RUN, "w") as file:
             json.dump(record, file, indent=1)
@@ -63,6 +69,12 @@ def read_run(folder: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return record
+
+
+def notices(run: dict[str, Any]) -> list[Notice]:
+    """Give the warnings of all stages that run.json holds."""
+    stages = run.get("warnings", {}).values()
+    return joined(Notice(**row) for rows in stages for row in rows)
 
 
 def versions() -> dict[str, str]:

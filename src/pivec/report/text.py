@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import takewhile
-from unicodedata import category
 
 
 def encodable(text: str) -> str:
@@ -17,36 +16,6 @@ def encodable(text: str) -> str:
     'a\\udcff'
     """
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
-
-
-def printable(text: str) -> str:
-    r"""Write control characters, and marks that turn the direction of text, as escapes.
-
-    Examples
-    --------
-    >>> print(printable("two\nlines \u202e"))
-    two\nlines \u202e
-    """
-    if text.isprintable():
-        return text
-    return "".join(
-        c if c.isprintable() or category(c) == "Zs" else c.encode("unicode_escape").decode()
-        for c in text
-    )
-
-
-def shortened(text: str, length: int) -> str:
-    """Cut the middle out of a long text; names of checkpoints differ at both ends.
-
-    Examples
-    --------
-    >>> shortened("runs/walker/seed_1/model_1000000_steps.zip", 20)
-    'runs/walk…_steps.zip'
-    """
-    if len(text) <= length:
-        return text
-    head = (length - 1) // 2
-    return f"{text[:head]}…{text[head + 1 - length :]}"
 
 
 def without_shared_folder(names: Sequence[str]) -> list[str]:

@@ -19,7 +19,8 @@ from pivec.report.canvas import (
     save_png,
 )
 from pivec.report.colours import group_colours
-from pivec.report.text import printable, rounded, short_number, shortened, without_shared_folder
+from pivec.report.text import rounded, short_number, without_shared_folder
+from pivec.terminal import printable, shortened
 
 Travel = Sequence[tuple[str, Sequence[int], Sequence[float]]]
 

@@ -22,6 +22,7 @@ from typing import Any
 import pivec.errors
 from pivec.engines.workers import usable_cores
 from pivec.errors import PivecError, UsageError
+from pivec.notices import Notices, warn_again
 from pivec.policies.policy import NamedPolicy
 from pivec.progress import Progress
 from pivec.rollouts.environment import Environment
@@ -76,6 +77,8 @@ def play_in_processes(
                     del numbers[connection]
                 elif kind == "steps" and progress is not None:
                     progress.count(content)
+                elif kind == "warned":
+                    warn_again(content)
                 elif kind == "failed":
                     raise _failure(*content)
                 elif kind == "played":
@@ -90,36 +93,45 @@ def _work(connection: Connection) -> None:
     """Play a share of the policies and send each to the parent; runs in a process of its own."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.path.append(os.getcwd())  # where modules of the user's policies may be
-    with contextlib.suppress(BrokenPipeError, ConnectionError):
+    with contextlib.suppress(BrokenPipeError, ConnectionError), Notices(lambda _: None) as notices:
+        steps = _Steps(connection, notices)
         try:
             from pivec.rollouts.play import play_here
 
             environment, policies, settings = pickle.loads(  # noqa: S301
                 connection.recv_bytes()  # our parent's
             )
-            for played in play_here(environment, policies, settings, _Steps(connection)):
+            for played in play_here(environment, policies, settings, steps):
                 connection.send(("played", (played.index, played.episodes, played.every)))
+            steps.tell()
             connection.send(("done", None))
         except ConnectionError:
             raise
         except Exception as error:
+            steps.tell()
             connection.send(("failed", (type(error).__name__, str(error), traceback.format_exc())))
 
 
 class _Steps(Progress):
-    """Progress of a worker: steps are counted, and told to the parent now and then."""
+    """Progress of a worker: steps and warnings are counted, and told to the parent at times."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, notices: Notices) -> None:
         super().__init__("", 0, show=False)
-        self._connection, self._steps, self._told = connection, 0, time.monotonic()
+        self._connection, self._notices = connection, notices
+        self._steps, self._told = 0, time.monotonic()
 
     def count(self, steps: int) -> None:
         """Count steps; fails when the parent is gone, which ends the worker."""
         self._steps += steps
-        now = time.monotonic()
-        if now - self._told > _SIGN_OF_LIFE:
-            self._connection.send(("steps", self._steps))
-            self._steps, self._told = 0, now
+        if time.monotonic() - self._told > _SIGN_OF_LIFE:
+            self.tell()
+
+    def tell(self) -> None:
+        """Tell the parent what has come together since the last time."""
+        self._connection.send(("steps", self._steps))
+        self._steps, self._told = 0, time.monotonic()
+        if notices := self._notices.take():
+            self._connection.send(("warned", notices))
 
 
 def _pickled(

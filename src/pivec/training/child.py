@@ -20,6 +20,7 @@ from typing import IO, Any
 
 from pivec.engines.children import telling
 from pivec.errors import PivecError
+from pivec.notices import Notice, Notices
 from pivec.rollouts.environment import Environment
 from pivec.training.checkpoints import Maker
 from pivec.training.runs import RunFolder
@@ -47,8 +48,11 @@ def work(request: IO[bytes]) -> None:
         try:
             task: Task = pickle.load(request)  # noqa: S301  (our parent's)
             threading.Thread(target=_end_with_parent, daemon=True).start()
-            with RunFolder(task.folder, task.identity).claimed():
-                carry_out(task, told)
+            with RunFolder(task.folder, task.identity).claimed(), Notices(_log) as notices:
+                try:
+                    carry_out(task, told)
+                finally:
+                    _tell(told, warned=[row for row in notices.rows if row.own])
             _tell(told, finished=True)
         except BrokenPipeError:
             return  # the parent is gone
@@ -85,6 +89,11 @@ def carry_out(task: Task, told: IO[str]) -> None:
         from pivec.training.evolution import evolve as run
     with threadpool_limits(limits=1):
         run(task.environment, task.values, task.checkpoints, folder, task.maker, report)
+
+
+def _log(notice: Notice) -> None:
+    """Keep a warning in the log, where those of other packages stay."""
+    print(f"{notice.kind}: {notice.text}", file=sys.stderr)  # noqa: T201
 
 
 def _end_with_parent() -> None:

@@ -19,6 +19,7 @@ from typing import Any
 import pivec.errors
 from pivec.engines.children import Children, preamble
 from pivec.errors import PivecError, UsageError
+from pivec.notices import warn_again
 from pivec.training.child import Task
 from pivec.training.runs import STATE
 
@@ -72,6 +73,9 @@ class Processes(Children):
             message: dict[str, Any] = json.loads(line)
             if "error" in message:
                 raise _failure(name, message["kind"], message["error"])
+            if "warned" in message:
+                warn_again(message["warned"])
+                continue
             finished = finished or "finished" in message
             listen(message)
         code = process.wait()
