@@ -8,8 +8,8 @@ from collections import OrderedDict
 import numpy as np
 import pytest
 
+from pivec import reading
 from pivec.errors import BadPolicyFile
-from pivec.policies import objects
 from pivec.policies.objects import Object, as_array, read_objects
 
 
@@ -89,9 +89,20 @@ def test_the_same_bytes_again_and_again_are_counted(monkeypatch):
     many = [raw.copy() for _ in range(3)]
     data = pickle.dumps(many)
     assert len(read_objects(data, "a", MINE)) == 3
-    monkeypatch.setattr(objects, "MAX_BYTES", 20_000)
+    monkeypatch.setattr(reading, "FREE", -200 * len(data) + 20_000)
     with pytest.raises(BadPolicyFile, match="more than 20000 bytes"):
         read_objects(data, "a", MINE)
+
+
+def test_a_dictionary_shared_by_many_objects_is_counted():
+    state = (
+        b"}(" + b"".join(b"J" + i.to_bytes(4, "little") + b"K\x00" for i in range(20_000)) + b"u"
+    )
+    module = MINE[0].encode()
+    thing = b"c" + module + b"\nThing\n)\x81q\x02" + b"h\x01b"
+    program = b"\x80\x02" + state + b"q\x01" + thing * 5000 + b"."
+    with pytest.raises(BadPolicyFile, match="out of proportion"):
+        read_objects(program, "a", MINE)
 
 
 @pytest.mark.parametrize(

@@ -177,6 +177,7 @@ def test_arrays_are_read_as_numpy_reads_them():
         (npy([1.0])[:-1], "truncated"),
         (npy([1.0]).replace(b"(1,)", b"(9,)"), "truncated"),
         (npy([1.0]).replace(b"(1,)", b"(-1,)"), "truncated|damaged"),
+        (npy([1.0]).replace(b"(1,), ", b"(True,),"), "truncated|damaged"),
         (npy([1.0]).replace(b"<f8", b"<O8"), "damaged|kind"),
         (npy(["a"]), "kind"),
         (npy(np.array([{}], object)), "kind object"),

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,8 @@ from pivec.characterizations.descriptions import SUMMARY, Descriptions
 from pivec.characterizations.registry import characterization
 from pivec.errors import BadStore, UsageError
 from pivec.policies.policy import PolicyInfo
+from pivec.policies.vectors import unpack_npz
+from pivec.reading import Budget, open_regular
 
 FORMAT = 1
 _INDEX, _ARRAYS = "space.json", "space.npz"
@@ -96,11 +98,9 @@ class Space:
                 "and `pivec describe` leave it"
             )
         try:
-            with (
-                (path / _ARRAYS).open("rb") as file,
-                np.load(file, allow_pickle=False) as archive,
-            ):
-                arrays = {name: archive[name] for name in archive.files}
+            with open_regular(path / _ARRAYS) as file:
+                size = os.fstat(file.fileno()).st_size
+                arrays = unpack_npz(file, str(path / _ARRAYS), Budget(size, str(path)), "biufU")
             index = json.loads(arrays.pop("index").tobytes())
             if int(index["format"]) > FORMAT:
                 raise BadStore(
@@ -108,7 +108,9 @@ class Space:
                     f"{FORMAT}: upgrade pivec"
                 )
             return cls._build(index, arrays)
-        except (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile) as error:
+        except BadStore:
+            raise
+        except Exception as error:  # files of strangers raise anything
             raise BadStore(f"{path} is not a whole space ({error!r}): make it again") from error
 
     @classmethod

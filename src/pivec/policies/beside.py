@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from pivec.errors import BadPolicyFile, UsageError
+from pivec.reading import Budget, read_regular
 
 MAX_BYTES = 1 << 26
+JSON_ITEM = 72  # bytes of an empty list and its place in another one
 SETTLED_NS = 2_000_000_000
 
 
@@ -70,11 +72,9 @@ class Beside:
             return None
         path = self.path.parent / name
         try:
-            if not path.is_file():
-                return None
-            if (size := path.stat().st_size) > MAX_BYTES:
-                raise BadPolicyFile(f"{path} has {size} bytes, more than {MAX_BYTES}.")
-            data = path.read_bytes()
+            data = read_regular(path, MAX_BYTES)
+        except FileNotFoundError:
+            return None
         except OSError as error:
             raise UsageError(f"{path} cannot be read: {error.strerror or error}.") from error
         self.digests.append(hashlib.sha256(data).digest())
@@ -106,8 +106,10 @@ def _listing(folder: str, changed: int, pattern: str) -> tuple[str, ...]:  # noq
 _kept_listing = functools.lru_cache(maxsize=16)(_listing)
 
 
-def read_json(data: bytes, name: str) -> dict[str, Any]:
+def read_json(data: bytes | bytearray, name: str, budget: Budget | None = None) -> dict[str, Any]:
     """Read a JSON object; ``name`` is what error messages call it."""
+    items = data.count(b",") + data.count(b"[") + data.count(b"{")
+    (budget or Budget(len(data), name)).spend(JSON_ITEM * items)
     try:
         value = json.loads(data)
     except (ValueError, RecursionError) as error:

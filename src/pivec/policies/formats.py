@@ -11,6 +11,7 @@ from typing import Any
 from pivec.errors import BadPolicyFile, UsageError
 from pivec.policies.beside import Beside
 from pivec.policies.policy import Policy
+from pivec.reading import naming, read_regular
 
 MAX_BYTES = 1 << 30
 
@@ -120,10 +121,7 @@ def read_file(path: Path, trust: bool = False) -> PolicyFile:
             f"expected one of {known}."
         )
     try:
-        size = path.stat().st_size
-        if size > MAX_BYTES:
-            raise BadPolicyFile(f"{path} has {size} bytes, more than {MAX_BYTES}.")
-        data = path.read_bytes()
+        data = read_regular(path, MAX_BYTES)
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror or error}.") from error
     if not data:
@@ -131,11 +129,12 @@ def read_file(path: Path, trust: bool = False) -> PolicyFile:
     module, _, function = kind.reader.partition(":")
     reader = getattr(importlib.import_module(module), function)
     digest = hashlib.sha256(data)
-    if kind.beside:
-        beside = Beside(path, trust)
-        policy, metadata = reader(data, str(path), beside)
-        for each in beside.digests:
-            digest.update(each)
-    else:
-        policy, metadata = reader(data, str(path))
+    with naming(path, f"a policy in {path.suffix} format"):
+        if kind.beside:
+            beside = Beside(path, trust)
+            policy, metadata = reader(data, str(path), beside)
+            for each in beside.digests:
+                digest.update(each)
+        else:
+            policy, metadata = reader(data, str(path))
     return PolicyFile(policy, metadata, digest.hexdigest())

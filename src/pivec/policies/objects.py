@@ -12,9 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.policies.pickles import Interpreter, Name
+from pivec.reading import Budget
 
 MAX_DIMENSIONS = 8
 MAX_BYTES = 1 << 28
+ENTRY = 128  # bytes of an entry of a dictionary, with its share of what is free
 
 
 @dataclass(eq=False)
@@ -61,13 +63,13 @@ def read_objects(data: bytes, name: str, modules: tuple[str, ...]) -> Any:
     BadPolicyFile
         If the file is damaged, or wants anything else imported. Nothing of it has run then.
     """
-    return _ObjectInterpreter(name, modules).run(data)
+    return _ObjectInterpreter(name, modules, Budget(len(data), name, MAX_BYTES)).run(data)
 
 
 class _ObjectInterpreter(Interpreter):
-    def __init__(self, name: str, modules: tuple[str, ...]) -> None:
-        super().__init__(name)
-        self.modules, self.bytes_left = modules, MAX_BYTES
+    def __init__(self, name: str, modules: tuple[str, ...], budget: Budget) -> None:
+        super().__init__(name, budget)
+        self.modules = modules
 
     def call(self, function: Any, arguments: Any) -> Any:
         if not isinstance(function, Name) or not isinstance(arguments, tuple):
@@ -100,14 +102,8 @@ class _ObjectInterpreter(Interpreter):
         if name.module.partition(".")[0] not in self.modules:
             raise self.fail(f"it asks to run {str(name)[:100]}, which has no place in it")
 
-    def spend(self, size: int) -> None:
-        """Count bytes that are copied: a program may ask for the same ones again and again."""
-        self.bytes_left -= size
-        if self.bytes_left < 0:
-            raise self.fail(f"its values take more than {MAX_BYTES} bytes")
-
     def encoded(self, text: str) -> bytes:
-        self.spend(len(text))
+        self.budget.spend(len(text))
         try:
             return text.encode("latin1")
         except UnicodeEncodeError as error:
@@ -127,11 +123,9 @@ class _ObjectInterpreter(Interpreter):
             case _Array(), (int(), shape, _Dtype() as dtype, fortran, bytes(raw)):
                 target.values = self.array(raw, dtype, shape, bool(fortran))
                 return target
-            case Object(), dict():
-                target.state.update(state)
-                return target
-            case Object(), (_, dict() as slots):  # attributes and slots
-                target.state.update(slots)
+            case (Object(), dict() as attributes) | (Object(), (_, dict() as attributes)):
+                self.budget.spend(ENTRY * len(attributes))  # one may be given to many objects
+                target.state.update(attributes)
                 return target
             case ((_Opaque() | dict()), _):
                 return target
@@ -162,7 +156,7 @@ class _ObjectInterpreter(Interpreter):
             count *= n
         if count * kind.itemsize != len(raw):
             raise self.fail(f"an array of shape {shape} has {len(raw)} bytes")
-        self.spend(len(raw))
+        self.budget.spend(len(raw))
         flat = np.frombuffer(raw, kind).astype(kind.newbyteorder("="))
         try:
             return flat.reshape(shape, order="F" if fortran else "C")

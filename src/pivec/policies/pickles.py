@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pivec.errors import BadPolicyFile
+from pivec.reading import Budget
 
 MAX_OPCODES = 1_000_000
 
@@ -40,10 +41,12 @@ class Interpreter:
     ----------
     name : str
         What error messages call the file.
+    budget : Budget
+        Values count that a program may ask for again and again.
     """
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, name: str, budget: Budget) -> None:
+        self.name, self.budget = name, budget
         self.stack: list[Any] = []
         self.memo: dict[int, Any] = {}
 
@@ -77,7 +80,7 @@ class Interpreter:
             raise self.fail("a dictionary has keys that are neither text nor numbers")
         return key
 
-    def instructions(self, program: bytes) -> Iterator[tuple[str, Any]]:
+    def instructions(self, program: bytes | bytearray) -> Iterator[tuple[str, Any]]:
         """Decode the program, one instruction and its argument at a time."""
         stream = pickletools.genops(program)
         for _ in range(MAX_OPCODES):
@@ -90,7 +93,7 @@ class Interpreter:
             yield opcode.name, argument
         raise self.fail(f"its pickle has more than {MAX_OPCODES} instructions")
 
-    def run(self, program: bytes) -> Any:
+    def run(self, program: bytes | bytearray) -> Any:
         """Give the value that the program builds."""
         for name, argument in self.instructions(program):
             if name == "STOP":

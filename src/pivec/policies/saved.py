@@ -101,7 +101,7 @@ def read_safetensors(data: bytes, name: str) -> tuple[Tensors, dict[str, Any]]:
     try:
         tensors = safetensors.numpy.load(data)
         length = int.from_bytes(data[:8], "little")
-        metadata = json.loads(data[8 : 8 + length]).get("__metadata__", {})
+        metadata = json.loads(data[8 : 8 + length]).get("__metadata__") or {}
     except Exception as error:  # safetensors has errors of its own beside KeyError and others
         raise BadPolicyFile(f"{name} is no safetensors file, or damaged ({error}).") from error
     return tensors, metadata

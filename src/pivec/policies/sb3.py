@@ -26,6 +26,7 @@ from pivec.policies.sb3_networks import Network, Tensors
 from pivec.policies.sb3_settings import Settings, class_name
 from pivec.policies.tensors import read_tensors
 from pivec.policies.vecnormalize import find_normaliser
+from pivec.reading import Budget
 
 PLAIN_EXTRACTORS = ("FlattenExtractor", "CombinedExtractor")
 POLICY_MODULES = frozenset(
@@ -60,14 +61,15 @@ def read_sb3(
         ``algorithm``, ``step`` (environment steps trained for), ``sb3_version``, ``epsilon`` (of
         DQN) where known, and ``normaliser``, the file applied to observations, if there is one.
     """
-    archive = Archive(data, name)
+    budget = Budget(len(data), name)
+    archive = Archive(data, name, budget)
     if "data" not in archive or "policy.pth" not in archive:
         raise BadPolicyFile(
             f"{name} is a zip archive, but not of Stable-Baselines3: "
             "expected 'data' and 'policy.pth' in it."
         )
-    settings = Settings(archive.read("data"), name)
-    tensors = read_tensors(archive.read("policy.pth"), f"{name} (policy.pth)")
+    settings = Settings(archive.read("data"), name, budget)
+    tensors = read_tensors(archive.read("policy.pth"), f"{name} (policy.pth)", budget)
     algorithm, read = _algorithm(settings, tensors)
     cnn = find_cnn(tensors)
     _refuse_what_is_not_supported(settings, tensors, algorithm, cnn)

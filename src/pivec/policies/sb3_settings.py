@@ -5,7 +5,6 @@ Its pickled fields (``:serialized:``) are never decoded.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -13,7 +12,9 @@ from typing import Any
 import numpy as np
 
 from pivec.errors import BadPolicyFile
+from pivec.policies.beside import read_json
 from pivec.policies.forward import Float
+from pivec.reading import Budget
 
 ACTIVATION_MODULES = {
     "Tanh": "tanh",
@@ -36,17 +37,13 @@ class Settings:
         The archive's member ``data``.
     name : str
         What error messages call the file.
+    budget : Budget, optional
+        Of the whole file.
     """
 
-    def __init__(self, data: bytes, name: str) -> None:
+    def __init__(self, data: bytes | bytearray, name: str, budget: Budget | None = None) -> None:
         self.name = name
-        try:
-            values = json.loads(data)
-        except (ValueError, RecursionError) as error:
-            raise BadPolicyFile(f"{name}: its JSON part is damaged ({error}).") from error
-        if not isinstance(values, dict):
-            raise BadPolicyFile(f"{name}: its JSON part is no description of a model.")
-        self.values: dict[str, Any] = values
+        self.values = read_json(data, f"{name} ('data' in it)", budget)
 
     def __contains__(self, key: str) -> bool:
         return key in self.values

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from pivec.errors import BadPolicyFile
 from pivec.policies.archive import Archive
 from pivec.policies.pickles import Interpreter, Name
+from pivec.reading import Budget
 
-MAX_BYTES = 1 << 30
+MAX_NUMBERS = 1 << 30
 MAX_DIMENSIONS = 8
 
 # Kinds of storage, and how their numbers lie in the file (bfloat16 is the upper half of float32).
@@ -46,7 +47,9 @@ class _OrderedDict(dict[Any, Any]):
     """An OrderedDict of the pickle: BUILD may hang attributes on it, which are ignored."""
 
 
-def read_tensors(data: bytes, name: str = "the file") -> dict[str, NDArray[Any]]:
+def read_tensors(
+    data: bytes | bytearray, name: str = "the file", budget: Budget | None = None
+) -> dict[str, NDArray[Any]]:
     """Tensors of a state dictionary that ``torch.save`` wrote, by their names.
 
     Parameters
@@ -55,6 +58,8 @@ def read_tensors(data: bytes, name: str = "the file") -> dict[str, NDArray[Any]]
         The whole file.
     name : str
         What error messages call it.
+    budget : Budget, optional
+        Of the file that this is a part of.
 
     Raises
     ------
@@ -62,7 +67,7 @@ def read_tensors(data: bytes, name: str = "the file") -> dict[str, NDArray[Any]]
         If the file is damaged, holds anything else than a dictionary of tensors, or asks to run
         code. Nothing of it has run then.
     """
-    result = read_torch(data, name)
+    result = read_torch(data, name, budget)
     if not isinstance(result, dict):
         raise BadPolicyFile(f"{name} holds no dictionary of tensors.")
     for key, value in result.items():
@@ -71,33 +76,36 @@ def read_tensors(data: bytes, name: str = "the file") -> dict[str, NDArray[Any]]
     return dict(result)
 
 
-def read_torch(data: bytes, name: str = "the file") -> Any:
+def read_torch(
+    data: bytes | bytearray, name: str = "the file", budget: Budget | None = None
+) -> Any:
     """Read whatever ``torch.save`` wrote, if it is made of tensors and plain values only."""
     if data[:2] == b"\x80\x02":
         raise BadPolicyFile(
             f"{name} is in torch's format before version 1.6: load it there and save it again."
         )
-    archive = Archive(data, name)
+    budget = budget or Budget(len(data), name)
+    archive = Archive(data, name, budget)
     pickles = [member for member in archive.names() if member.split("/")[1:] == ["data.pkl"]]
     if len(pickles) != 1:
         raise BadPolicyFile(f"{name} is not a torch file: it has {len(pickles)} data.pkl inside.")
     folder = pickles[0].split("/")[0]
     order = "<"
     if f"{folder}/byteorder" in archive:
-        mark = archive.read(f"{folder}/byteorder")
+        mark = bytes(archive.read(f"{folder}/byteorder"))
         if mark not in (b"little", b"big"):
             raise BadPolicyFile(f"{name} has an unknown byte order.")
         order = "<" if mark == b"little" else ">"
-    return _TorchInterpreter(archive, folder, order).run(archive.read(pickles[0]))
+    return _TorchInterpreter(archive, folder, order, budget).run(archive.read(pickles[0]))
 
 
 class _TorchInterpreter(Interpreter):
     """Understands what rebuilds tensors from the raw numbers in the archive."""
 
-    def __init__(self, archive: Archive, folder: str, order: str) -> None:
-        super().__init__(archive.name)
+    def __init__(self, archive: Archive, folder: str, order: str, budget: Budget) -> None:
+        super().__init__(archive.name, budget)
         self.archive, self.folder, self.order = archive, folder, order
-        self.bytes_left = MAX_BYTES
+        self.contents: dict[str, bytearray] = {}
 
     def build(self, target: Any, state: Any) -> Any:
         if not isinstance(target, _OrderedDict):
@@ -141,11 +149,13 @@ class _TorchInterpreter(Interpreter):
             or not isinstance(strides, tuple)
             or len(shape) != len(strides)
             or len(shape) > MAX_DIMENSIONS
-            or not all(type(n) is int and 0 <= n <= MAX_BYTES for n in (*numbers, storage.length))
+            or not all(type(n) is int and 0 <= n <= MAX_NUMBERS for n in (*numbers, storage.length))
         ):
             raise self.fail("the shape of a tensor makes no sense")
         dtype = np.dtype(self.order + STORAGES[storage.kind])
-        content = self.archive.read(f"{self.folder}/data/{storage.key}")
+        if storage.key not in self.contents:  # tensors may share a storage
+            self.contents[storage.key] = self.archive.read(f"{self.folder}/data/{storage.key}")
+        content = self.contents[storage.key]
         if len(content) != storage.length * dtype.itemsize:
             raise self.fail(
                 f"a storage of {storage.length} numbers has {len(content)} bytes instead of "
@@ -157,9 +167,7 @@ class _TorchInterpreter(Interpreter):
         last = offset + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
         if count > storage.length or (count and last >= storage.length):
             raise self.fail(f"a tensor of shape {shape} reaches beyond its storage")
-        self.bytes_left -= count * 8
-        if self.bytes_left < 0:
-            raise self.fail(f"its tensors take more than {MAX_BYTES} bytes")
+        self.budget.spend(count * dtype.itemsize)
         flat = np.frombuffer(content, dtype)
         if count == 0:
             values = np.zeros(shape, dtype)

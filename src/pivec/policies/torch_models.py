@@ -30,6 +30,7 @@ from pivec.policies.described import (
 from pivec.policies.forward import TILE, Float
 from pivec.policies.outputs import OutputPolicy, in_tiles
 from pivec.policies.policy import Policy
+from pivec.reading import Budget
 
 if TYPE_CHECKING:
     import gymnasium
@@ -43,7 +44,7 @@ def read_pt(
     """Read a ``.pt`` file: TorchScript with the user's trust, or weights as CleanRL saves them."""
     beside = beside or Beside()
     if data.startswith(b"PK"):
-        names = Archive(data, name).names()
+        names = Archive(data, name, Budget(len(data), name)).names()
         if any(re.fullmatch(r"[^/]+/(code/.*|constants\.pkl)", each) for each in names):
             return _read(data, name, beside, SCRIPT)
     return read_cleanrl(data, name, beside)
@@ -57,7 +58,7 @@ def read_pt2(
 
 
 def _read(data: bytes, name: str, beside: Beside, kind: str) -> tuple[OutputPolicy, dict[str, Any]]:
-    Archive(data, name)  # whole, and within bounds
+    Archive(data, name, Budget(len(data), name))  # whole
     beside.demand_trust(name, f"is a program of {kind}")
     description = beside.description(name) or {}
     call, batch = _load(data, name, kind)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import io
+import math
 import warnings
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,10 +27,12 @@ from pivec.policies.described import (
 )
 from pivec.policies.forward import Layer
 from pivec.policies.network import NetworkPolicy
+from pivec.reading import Budget
 
 Tensors = dict[str, NDArray[Any]]
 
 MAX_SIZE = 1 << 20
+MAX_HEADER = 1 << 16  # NumPy itself refuses to parse longer ones
 SEQUENCES = ("weights-biases", "biases-weights")
 
 
@@ -46,13 +49,7 @@ def read_npz(
 ) -> tuple[NetworkPolicy, dict[str, Any]]:
     """Read a parameter vector, or weights by name, in a ``.npz`` with a description beside it."""
     description = _description(name, beside)
-    archive = Archive(data, name)
-    arrays = {
-        member.removesuffix(".npy"): parse_npy(archive.read(member), f"{name} ({member})")
-        for member in archive.names()
-        if member.endswith(".npy")
-    }
-    return _read(arrays, description, name)
+    return _read(unpack_npz(data, name, Budget(len(data), name)), description, name)
 
 
 def _description(name: str, beside: Beside | None) -> dict[str, Any]:
@@ -170,9 +167,22 @@ def split_vector(
     return tuple(layers)
 
 
-def parse_npy(data: bytes, name: str) -> NDArray[Any]:
-    """Read the numbers of a ``.npy`` file; its header cannot claim more than there is."""
-    stream = io.BytesIO(data)
+def unpack_npz(source: bytes | BinaryIO, name: str, budget: Budget, kinds: str = "biuf") -> Tensors:
+    """Read all arrays of a ``.npz`` file by their names."""
+    archive = Archive(source, name, budget)
+    return {
+        member.removesuffix(".npy"): parse_npy(archive.read(member), f"{name} ({member})", kinds)
+        for member in archive.names()
+        if member.endswith(".npy")
+    }
+
+
+def parse_npy(data: bytes | bytearray, name: str, kinds: str = "biuf") -> NDArray[Any]:
+    """Read the numbers of a ``.npy`` file; its header cannot claim more than there is.
+
+    ``kinds`` are the kinds of dtypes that are taken, as NumPy abbreviates them.
+    """
+    stream = io.BytesIO(data[:MAX_HEADER])
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # headers of Python 2 are read as well
@@ -185,15 +195,15 @@ def parse_npy(data: bytes, name: str) -> NDArray[Any]:
                 raise ValueError(f"version {version}")
     except Exception as error:  # the header is parsed as Python, with errors of many kinds
         raise BadPolicyFile(f"{name} is no array of NumPy, or damaged ({error}).") from error
-    if dtype.kind not in "biuf":
+    if dtype.kind not in kinds or not dtype.itemsize:
         raise BadPolicyFile(f"{name} holds values of the kind {str(dtype)[:60]}, not numbers.")
-    content = data[stream.tell() :]
-    count = 1
-    for n in shape:
-        count *= n
-    if min(shape, default=0) < 0 or count * dtype.itemsize != len(content):
+    if not all(type(n) is int and n >= 0 for n in shape):
+        raise BadPolicyFile(f"{name} is damaged: its shape makes no sense.")
+    count, start = math.prod(shape), stream.tell()
+    if count * dtype.itemsize != len(data) - start:
         raise BadPolicyFile(f"{name} is truncated: an array of shape {str(shape)[:80]}.")
-    flat = np.frombuffer(content, dtype).astype(dtype.newbyteorder("="))
+    flat = np.frombuffer(data, dtype, count, start) if count else np.zeros(0, dtype)
+    flat = flat.astype(dtype.newbyteorder("="), copy=False)
     try:
         return flat.reshape(shape, order="F" if fortran else "C")
     except ValueError as error:  # nothing in it, but huge along the other axes

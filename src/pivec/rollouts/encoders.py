@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.errors import BadData, BadPolicyFile, MissingExtra, PivecError, UsageError
+from pivec.reading import read_regular
 
 Run = Callable[[NDArray[np.float32]], Any]
 
@@ -37,7 +38,7 @@ class Encoder(ABC):
     def of(cls, path: str) -> Self:
         """Make one of the file at ``path``, which is read when it is needed."""
         try:
-            content = Path(path).expanduser().read_bytes()
+            content = read_regular(Path(path).expanduser())
         except OSError as error:
             raise UsageError(
                 f"the encoder {path} cannot be read: {error.strerror or error}"

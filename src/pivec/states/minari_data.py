@@ -16,6 +16,7 @@ import numpy as np
 
 from pivec.errors import BadData, MissingExtra, UsageError
 from pivec.policies.policy import PolicyInfo
+from pivec.reading import read_regular
 from pivec.rollouts.environment import Environment
 from pivec.states.raw import RawEpisode, raw_episodes
 from pivec.states.visited import VisitedStates
@@ -161,8 +162,8 @@ def datasets_in(folder: Path) -> list[Path]:
     for path in sorted(folder.rglob(_METADATA)):
         if path.parent.name != "data":
             continue
-        with contextlib.suppress(OSError, ValueError):
-            known = json.loads(path.read_text(encoding="utf-8"))
+        with contextlib.suppress(OSError, ValueError, RecursionError):
+            known = json.loads(read_regular(path))
             if isinstance(known, dict) and {"dataset_id", "minari_version"} <= known.keys():
                 found.append(path.parent.parent)
     return found

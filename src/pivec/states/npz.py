@@ -13,8 +13,7 @@ and ``feature_names``.
 
 from __future__ import annotations
 
-import zipfile
-import zlib
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,10 +21,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.errors import BadData, UsageError
+from pivec.errors import BadData, BadPolicyFile, UsageError
+from pivec.policies.vectors import unpack_npz
+from pivec.reading import Budget, open_regular
 from pivec.states.raw import RawEpisode
 
-_LARGEST = 1 << 36  # bytes one array may unpack to
+_MOST = 1 << 34  # bytes a file may unpack to
 
 
 def files_in(folder: Path) -> list[Path]:
@@ -50,6 +51,8 @@ def read_npz(path: Path) -> Iterator[RawEpisode]:
             + (", ".join(sorted(arrays)) or "none")
         )
     rows = _rows(path, name, arrays)
+    if not rows:
+        raise BadData(f"{path} holds no episodes: leave it out")
     actions = arrays.get("actions")
     for number, mine in enumerate(rows):
         yield RawEpisode(
@@ -91,14 +94,10 @@ def write_npz(path: Path, episodes: list[RawEpisode], names: tuple[str, ...]) ->
 
 def _arrays(path: Path) -> dict[str, NDArray[Any]]:
     try:
-        with zipfile.ZipFile(path) as archive:
-            for member in archive.infolist():
-                if member.file_size > _LARGEST:
-                    raise BadData(f"{path}: {member.filename} unpacks to too many bytes to be data")
-        with np.load(path, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, KeyError, EOFError, zlib.error, zipfile.BadZipFile,
-            NotImplementedError, MemoryError, RuntimeError) as error:  # fmt: skip
+        with open_regular(path) as file:
+            size = os.fstat(file.fileno()).st_size
+            return unpack_npz(file, str(path), Budget(size, str(path), _MOST), kinds="biufU")
+    except (OSError, BadPolicyFile) as error:
         raise BadData(f"{path} is not a readable .npz of plain arrays: {error}") from error
 
 
@@ -113,7 +112,8 @@ def _rows(path: Path, name: str, arrays: dict[str, NDArray[Any]]) -> list[Any]:
             "it arrays episode and step that number its rows"
         )
     lengths = np.asarray(arrays.get("lengths", np.full(len(states), states.shape[1])))
-    if lengths.shape != (len(states),) or lengths.min(initial=1) < 1:
+    whole = lengths.dtype.kind in "iu" or (lengths.dtype.kind == "f" and (lengths % 1 == 0).all())
+    if lengths.shape != (len(states),) or not whole or lengths.min(initial=1) < 1:
         raise BadData(f"{path}: lengths needs one number from 1 for each of {len(states)} episodes")
     if lengths.max(initial=0) > states.shape[1]:
         raise BadData(

@@ -17,6 +17,7 @@ import numpy as np
 from pivec.errors import BadData, UsageError
 from pivec.policies.formats import is_policy_file
 from pivec.policies.policy import PolicyInfo
+from pivec.reading import naming, open_regular
 from pivec.rollouts import spaces
 from pivec.rollouts.episodes import Episode, EpisodesOfOne
 from pivec.rollouts.settings import Features
@@ -48,10 +49,12 @@ class Recorded:
 
     def episodes(self) -> Iterator[RawEpisode]:
         """Read one episode after another."""
-        if isinstance(self.source, Path):
-            return read_npz(self.source)
-        found: Iterator[RawEpisode] = self.source.episodes(self.part)
-        return found
+        source = self.info.source
+        with naming(source, "recorded episodes", BadData):
+            if isinstance(self.source, Path):
+                yield from read_npz(self.source)
+            else:
+                yield from self.source.episodes(self.part)
 
 
 def is_recorded(thing: object) -> bool:
@@ -110,6 +113,11 @@ def find_recorded(spec: str) -> list[Recorded]:
     kind, _, where = spec.partition(":")
     if not where:
         raise UsageError(f"{spec!r} names no data: expected npz:DIR, minari:NAME or store:DIR")
+    with naming(spec, "recorded episodes", BadData):
+        return _find(kind, where)
+
+
+def _find(kind: str, where: str) -> list[Recorded]:
     if kind == "npz":
         folder = Path(where).expanduser()
         files = files_in(folder)
@@ -282,6 +290,10 @@ def _of_file(path: Path, folder: Path) -> Recorded:
     inner = path.relative_to(folder) if path != folder else Path(path.name)
     label = inner.with_suffix("").as_posix()
     group = inner.parent.as_posix() if inner.parent != Path() else folder.stem
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    try:
+        with open_regular(path) as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error
     info = PolicyInfo(label, group, None, f"npz:{path}", {}, digest)
     return Recorded(info, None, "", feature_names(path), path, None)

@@ -21,6 +21,7 @@ from pivec.policies.network import NetworkPolicy
 from pivec.policies.policy import Policy
 from pivec.policies.saved import read_policy as read_network
 from pivec.policies.saved import save_policy
+from pivec.reading import open_regular, read_regular
 from pivec.states.arrow import read_policy, write_policy
 from pivec.states.chunks import Arrays
 from pivec.states.record import PolicyRecord, assemble
@@ -235,7 +236,7 @@ class Store:
     def _read(self) -> None:
         path = self.path / _INDEX
         try:
-            index = json.loads(path.read_text(encoding="utf-8"))
+            index = json.loads(read_regular(path))
             version = int(index["format"])
             if version > FORMAT:
                 raise BadStore(
@@ -291,7 +292,7 @@ class _KeptPolicies(Sequence[Policy | None]):
 
     def __getitem__(self, i: Any) -> Any:
         file = self._files[i]
-        return read_network(file.read_bytes(), file.name)[0] if file.exists() else None
+        return read_network(read_regular(file), file.name)[0] if file.exists() else None
 
 
 def load(path: str | Path, *, verify: bool = True) -> VisitedStates:
@@ -321,7 +322,7 @@ def _file_name(label: str, version: str = "") -> str:
 
 
 def _digest(path: Path) -> str:
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
