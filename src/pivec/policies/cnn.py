@@ -1,4 +1,4 @@
-"""Policies of Stable-Baselines3 that look at images: its NatureCNN, in NumPy.
+"""Policies of Stable-Baselines3 that look at images: its NatureCNN, in float32.
 
 Three convolutions and a linear layer (Mnih et al. 2015), then layers and a head as any network.
 """
@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pivec.errors import BadPolicyFile, UsageError
-from pivec.policies.forward import Float, Layer
+from pivec.policies.forward import Float, Layer, affine, padded
 from pivec.policies.head import Options
 from pivec.policies.network import NetworkPolicy
-from pivec.policies.outputs import HeadDescription, OutputPolicy, in_tiles
+from pivec.policies.outputs import HeadDescription, OutputPolicy
 from pivec.policies.sb3_networks import Network, Tensors, to_float
 from pivec.policies.sb3_settings import Settings
 from pivec.policies.stacked import NetworkStack
@@ -32,6 +33,7 @@ EXTRACTORS = (
     "quantile_net.features_extractor",
 )
 KERNELS = ((8, 4), (4, 2), (3, 1))  # size and stride of each convolution
+AT_ONCE = 16  # images whose windows are laid out as rows
 
 
 def find_cnn(tensors: Tensors) -> str:
@@ -92,22 +94,28 @@ class ImageNetwork:
                 f"This policy expects images of shape {own}, "
                 f"but got a batch of shape {observations.shape}."
             )
-        return in_tiles(self._tile, observations)
+        some = [observations[i : i + AT_ONCE] for i in range(0, len(observations), AT_ONCE)]
+        return np.concatenate([self._answer(images) for images in some])
 
-    def _tile(self, images: Float) -> NDArray[Any]:
-        x = np.moveaxis(images, -1, 1) if self.channels_last else images
+    @cached_property
+    def _padded(self) -> tuple[Layer, ...]:
+        return tuple(padded(layer) for layer in (*self.convolutions, self.linear))
+
+    def _answer(self, images: Float) -> NDArray[Any]:
+        x = images if self.channels_last else np.moveaxis(images, 1, -1)
         x = x / np.float32(self.scale)
-        for (weight, bias), (size, stride) in zip(self.convolutions, KERNELS, strict=True):
-            windows = np.lib.stride_tricks.sliding_window_view(x, (size, size), axis=(2, 3))
-            windows = windows[:, :, ::stride, ::stride].transpose(0, 2, 3, 1, 4, 5)
-            n, rows, columns = windows.shape[:3]
-            x = windows.reshape(n, rows * columns, -1) @ weight + bias
-            np.maximum(x, np.float32(0), out=x)
-            x = x.reshape(n, rows, columns, -1).transpose(0, 3, 1, 2)
-        features = x.reshape(len(x), -1) @ self.linear[0] + self.linear[1]
-        np.maximum(features, np.float32(0), out=features)
-        stack = NetworkStack(1, len(features), self.rest)
-        return stack.outputs(features[None])[0, : len(features)].copy()
+        for layer, (_, bias), (size, stride) in zip(
+            self._padded, self.convolutions, KERNELS, strict=False
+        ):
+            windows = np.lib.stride_tricks.sliding_window_view(x, (size, size), axis=(1, 2))
+            windows = windows[:, ::stride, ::stride]  # n, rows, columns, channels, size, size
+            flat = windows.reshape(-1, len(layer[0]))
+            x = affine(flat, layer, "relu")[:, : len(bias)].reshape(*windows.shape[:3], -1)
+        # The linear layer counts channels first.
+        flat = np.moveaxis(x, -1, 1).reshape(len(x), -1)
+        features = affine(flat, self._padded[-1], "relu")[:, : self.rest.n_inputs]
+        outputs: Float = NetworkStack(1, len(features), self.rest).outputs(features[None])[0]
+        return outputs
 
     def bind(self, observation_space: gymnasium.Space[Any]) -> ImageNetwork:
         """Take images with the channels first or last."""

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.errors import UsageError
-from pivec.policies.forward import ACTIVATIONS, Float, sample_categorical, softmax_terms
+from pivec.policies.forward import Float, evaluate, sample_categorical, softmax_terms
 from pivec.policies.head import Distribution, Head, Parameters, misfit, refuse_start, shaped
 
 if TYPE_CHECKING:
@@ -19,14 +19,9 @@ if TYPE_CHECKING:
 
 def _probabilities(logits: Float) -> Float:
     terms = softmax_terms(logits)
-    terms /= terms.sum(axis=0)
+    # Running sums are taken in order; NumPy's sum of a single row is not.
+    terms /= terms.cumsum(axis=0)[-1]
     return np.ascontiguousarray(terms.T)
-
-
-def _sigmoid(x: Float) -> Float:
-    x = np.array(x, np.float32)
-    ACTIVATIONS["sigmoid"](x)
-    return x
 
 
 class Categorical(Head):
@@ -173,11 +168,11 @@ class Bernoulli(Head):
         noise: Float | None,
         parameters: Parameters,  # noqa: ARG002 - the signature of every head
     ) -> NDArray[Any]:
-        on = outputs > 0 if noise is None else noise < _sigmoid(outputs)
+        on = outputs > 0 if noise is None else noise < evaluate("sigmoid", outputs)
         return shaped(on.astype(np.int8), self.options.shape)
 
     def distribution(self, outputs: Float) -> Distribution:
-        return _sigmoid(outputs)
+        return evaluate("sigmoid", outputs)
 
     def bind(self, space: gymnasium.Space[Any]) -> Self:
         from gymnasium import spaces

@@ -1,13 +1,12 @@
-"""The forward pass of many equal multilayer perceptrons at once, in NumPy and float32.
+"""The forward pass of many equal multilayer perceptrons at once, in float32.
 
-Rows go through the matrix products in tiles of exactly 16. Every call of BLAS then has the same
-sizes, whatever the number of rows, so a row's result never depends on its company.
+A row's outputs are one fixed sequence of operations on the row (see `pivec.policies.kernels`), so
+they never depend on its company: not on the number of rows, of networks, or of threads.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,65 +15,57 @@ from numpy.typing import NDArray
 Float = NDArray[np.float32]
 Layer = tuple[Float, Float]
 
-TILE = 16
+ACTIVATIONS = ("tanh", "relu", "elu", "leaky_relu", "sigmoid", "silu", "gelu", "identity")
+"""Each is torch's module of that name with its default settings."""
 
 
-def _tanh(x: Float) -> None:
-    np.tanh(x, out=x)
+def function(name: str) -> Callable[[Float], None]:
+    """Give a function of numbers by its name in `kernels`; it works on an array of one axis."""
+    from pivec.policies import kernels  # Numba takes a while to import
+
+    compiled: Callable[[Float], None] = getattr(kernels, name)
+    return compiled
 
 
-def _relu(x: Float) -> None:
-    np.maximum(x, np.float32(0), out=x)
+def evaluate(name: str, x: NDArray[Any]) -> Float:
+    """Give the values of a function at every number, as a new array.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> evaluate("exp", np.array([[0.0, 1.0]])).round(3)
+    array([[1.   , 2.718]], dtype=float32)
+    """
+    values = np.array(x, np.float32, order="C")
+    function(name)(values.reshape(-1))
+    return values
 
 
-def _elu(x: Float) -> None:
-    below = np.expm1(np.minimum(x, np.float32(0)))
-    np.maximum(x, np.float32(0), out=x)
-    x += below
+def padded(layer: Layer) -> Layer:
+    """Copy weights (in, out) and biases (out,), with outputs of zero up to whole blocks."""
+    from pivec.policies.kernels import WIDTH
+
+    weight, bias = layer
+    n_in, n_out = weight.shape
+    width = n_out + -n_out % WIDTH
+    weights, biases = np.zeros((n_in, width), np.float32), np.zeros(width, np.float32)
+    weights[:, :n_out], biases[:n_out] = weight, bias
+    return weights, biases
 
 
-def _leaky_relu(x: Float) -> None:
-    np.maximum(x, x * np.float32(0.01), out=x)
+def affine(rows: NDArray[Any], layer: Layer, activation: str) -> Float:
+    """Rows (n, in) through one layer that is `padded`: (n, padded out)."""
+    from pivec.policies.kernels import ROWS, multiply
 
-
-def _sigmoid(x: Float) -> None:
-    # 1/(1+exp(-x)) = (1 + tanh(x/2))/2, which cannot overflow.
-    x *= np.float32(0.5)
-    np.tanh(x, out=x)
-    x += np.float32(1)
-    x *= np.float32(0.5)
-
-
-def _silu(x: Float) -> None:
-    gate = x.copy()
-    _sigmoid(gate)
-    x *= gate
-
-
-def _gelu(x: Float) -> None:
-    from scipy.special import erf
-
-    gate = erf(x * np.float32(0.7071067811865476))
-    gate += np.float32(1)
-    gate *= np.float32(0.5)
-    x *= gate
-
-
-def _identity(x: Float) -> None:
-    pass
-
-
-ACTIVATIONS: dict[str, Callable[[Float], None]] = {
-    "tanh": _tanh,
-    "relu": _relu,
-    "elu": _elu,
-    "leaky_relu": _leaky_relu,
-    "sigmoid": _sigmoid,
-    "silu": _silu,
-    "gelu": _gelu,
-    "identity": _identity,
-}
-"""Each works in place, as torch's module of that name with its default settings."""
+    n = len(rows)
+    x = np.zeros((1, max(n, ROWS), rows.shape[1]), np.float32)
+    x[0, :n] = rows
+    weights, biases = layer
+    out = np.empty((1, x.shape[1], len(biases)), np.float32)
+    multiply(x, weights[None], biases[None], out)
+    function(activation)(out.reshape(-1))
+    result: Float = out[0, :n]
+    return result
 
 
 class Forward:
@@ -96,78 +87,55 @@ class Forward:
     def __init__(
         self, slots: int, lanes: int, sizes: Sequence[int], activation: str, spread: bool = False
     ) -> None:
-        self.slots, self.lanes = slots, lanes
-        tiles = max(1, -(-lanes // TILE))
-        self._activate = ACTIVATIONS[activation]
-        self._input = np.zeros((slots, tiles * TILE, sizes[0]), np.float32)
-        # The axis of length one repeats a network's weights over its tiles. Biases are repeated
-        # over the 16 rows beforehand: adding runs of 16 x width numbers is twice as fast.
+        from pivec.policies.kernels import ROWS, WIDTH
+
+        self.lanes, self._n_outputs = lanes, sizes[-1]
+        self._activate = function(activation)
+        rows, widths = max(lanes, ROWS), [n + -n % WIDTH for n in sizes[1:]]
         self._weights = [
-            np.zeros((slots, 1, n_in, n_out), np.float32) for n_in, n_out in pairwise(sizes)
+            np.zeros((slots, n_in, width), np.float32)
+            for n_in, width in zip(sizes, widths, strict=False)
         ]
-        self._biases = [np.zeros((slots, 1, TILE, n_out), np.float32) for n_out in sizes[1:]]
-        self._tiled = [
-            self._input.reshape(slots, tiles, TILE, sizes[0]),
-            *(np.zeros((slots, tiles, TILE, n_out), np.float32) for n_out in sizes[1:]),
-        ]
-        self._padded: dict[int, Float] = {}
-        self._output = self._tiled[-1].reshape(slots, tiles * TILE, sizes[-1])
+        self._biases = [np.zeros((slots, width), np.float32) for width in widths]
+        self._values = [np.zeros((slots, rows, n), np.float32) for n in (sizes[0], *widths)]
         self._variances = np.zeros_like(self._weights[-1]) if spread else None
-        self._squares = np.zeros_like(self._tiled[-2]) if spread else None
-        self._spread = np.zeros_like(self._tiled[-1]) if spread else None
 
     def put(self, slot: int, layers: Sequence[Layer], spread: Float | None = None) -> None:
         """Copy the weights (in, out) and biases (out,) of a network into ``slot``.
 
         ``spread`` are the deviations of random weights of the last layer, (in, out).
         """
-        for own_weight, own_bias, (weight, bias) in zip(
+        for weights, biases, (weight, bias) in zip(
             self._weights, self._biases, layers, strict=True
         ):
-            own_weight[slot, 0] = weight
-            own_bias[slot, 0] = bias
+            weights[slot, :, : len(bias)] = weight
+            biases[slot, : len(bias)] = bias
         if self._variances is not None and spread is not None:
-            self._variances[slot, 0] = np.square(spread)
+            self._variances[slot, :, : self._n_outputs] = np.square(spread)
 
     def run(self, observations: NDArray[Any]) -> Float:
-        """Compute outputs for observations (slots, lanes, in), padded: (slots, padded lanes, out).
+        """Compute outputs (slots, lanes, out) for observations (slots, lanes, in).
 
         With ``spread``, the deviations that random weights give the outputs come behind them: with
         h going into the last layer and weights of deviations s, sqrt of the sum over i of
-        h_i^2 s_i^2. The result may be a buffer that the next call overwrites.
+        h_i^2 s_i^2.
         """
-        self._input[:, : self.lanes] = observations
+        from pivec.policies.kernels import multiply
+
+        self._values[0][:, : self.lanes] = observations
         last = len(self._weights) - 1
-        for i, (weight, bias) in enumerate(zip(self._weights, self._biases, strict=True)):
-            out = self._tiled[i + 1]
-            np.matmul(self._tiled[i], weight, out=out)
-            out += bias
+        for i, (weights, biases) in enumerate(zip(self._weights, self._biases, strict=True)):
+            out = self._values[i + 1]
+            multiply(self._values[i], weights, biases, out)
             if i < last:
-                self._activate(out)
-        if self._variances is None or self._squares is None or self._spread is None:
-            return self._output
-        np.square(self._tiled[-2], out=self._squares)
-        np.matmul(self._squares, self._variances, out=self._spread)
-        np.sqrt(self._spread, out=self._spread)
-        return np.concatenate([self._output, self._spread.reshape(self._output.shape)], axis=-1)
-
-    def unpad(self, rows: NDArray[Any]) -> NDArray[Any]:
-        """Cut the padding off an array of padded rows: (slots, lanes, ...), a copy."""
-        return rows[:, : self.lanes].copy()
-
-    def pad(self, values: NDArray[Any]) -> Float:
-        """Bring (slots, lanes, k) to padded rows (slots, padded lanes, k), zeros between.
-
-        The result may be a buffer that the next call overwrites.
-        """
-        if self.lanes == self._input.shape[1]:
-            return np.ascontiguousarray(values, np.float32)
-        width = values.shape[-1]
-        if width not in self._padded:
-            self._padded[width] = np.zeros((self.slots, self._input.shape[1], width), np.float32)
-        padded = self._padded[width]
-        padded[:, : self.lanes] = values
-        return padded
+                self._activate(out.reshape(-1))
+        outputs = self._values[-1][:, : self.lanes, : self._n_outputs]
+        if self._variances is None:
+            return outputs.copy()
+        squares, spread = np.square(self._values[-2]), np.empty_like(self._values[-1])
+        multiply(squares, self._variances, np.zeros_like(self._biases[-1]), spread)
+        deviations = np.sqrt(spread[:, : self.lanes, : self._n_outputs])
+        return np.concatenate([outputs, deviations], axis=-1)
 
 
 def softmax_terms(logits: Float) -> Float:
@@ -177,7 +145,7 @@ def softmax_terms(logits: Float) -> Float:
     """
     terms = np.ascontiguousarray(logits.T)
     terms -= terms.max(axis=0)
-    np.exp(terms, out=terms)
+    function("exp")(terms.reshape(-1))
     return terms
 
 

@@ -1,4 +1,4 @@
-"""A multilayer perceptron as a policy, evaluated with NumPy: what loaders of networks give."""
+"""A multilayer perceptron as a policy, evaluated in float32: what loaders of networks give."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ class NetworkPolicy:
         """
         rows = self._rows(observations)
         stack = NetworkStack(1, len(rows), self)
-        return self.rule.distribution(stack.outputs(rows[None])[0, : len(rows)])
+        return self.rule.distribution(stack.outputs(rows[None])[0])
 
     def bind(
         self, observation_space: gymnasium.Space[Any], action_space: gymnasium.Space[Any]

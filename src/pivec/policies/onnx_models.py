@@ -24,9 +24,9 @@ from pivec.policies.described import (
     read_statistics,
     refuse_unknown,
 )
-from pivec.policies.forward import TILE, Float
+from pivec.policies.forward import Float
 from pivec.policies.onnx_files import refuse_outside_data
-from pivec.policies.outputs import OutputPolicy, in_tiles
+from pivec.policies.outputs import OutputPolicy, row_by_row
 
 if TYPE_CHECKING:
     import gymnasium
@@ -184,7 +184,7 @@ class OnnxModel:
     def outputs(self, observations: Float) -> NDArray[Any]:
         """Outputs (n, k) of observations (n, ...)."""
         rows = self._shaped(np.asarray(observations))
-        return in_tiles(self._tile, rows, self.input_shape[0] or TILE)
+        return row_by_row(self._answer, rows, self.input_shape[0] or 1)
 
     def _shaped(self, rows: NDArray[Any]) -> NDArray[Any]:
         declared = self.input_shape[1:]
@@ -201,7 +201,7 @@ class OnnxModel:
             f"but got a batch of shape {rows.shape}."
         )
 
-    def _tile(self, rows: NDArray[Any]) -> NDArray[Any]:
+    def _answer(self, rows: NDArray[Any]) -> NDArray[Any]:
         given = {self.input_name: rows.astype(TYPES[self.input_type])}
         try:
             (result,) = self.session.run([self.output], given)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.errors import UsageError
-from pivec.policies.forward import TILE, Float
+from pivec.policies.forward import Float
 from pivec.policies.head import Distribution, Head, Options
 from pivec.policies.heads import make_head
 from pivec.policies.normaliser import Normaliser
@@ -154,10 +154,8 @@ class OutputPolicy:
                 f"Expected random numbers of shape {(n, head.noise_size)}, "
                 f"but got {np.shape(noise)}."
             )
-        # Whole tiles, for the reason told in `pivec.policies.stacked`.
-        padded = None if noise is None else padded_rows(np.asarray(noise, np.float32))
-        actions: NDArray[Any] = head.choose(padded_rows(outputs), padded, head.parameters())[:n]
-        return actions
+        numbers = None if noise is None else np.asarray(noise, np.float32)
+        return head.choose(outputs, numbers, head.parameters())
 
     def act(
         self, observations: Any, rng: np.random.Generator, deterministic: bool = False
@@ -224,28 +222,23 @@ class OutputPolicy:
         return outputs
 
 
-def padded_rows(rows: Float) -> Float:
-    """Copy rows, with zeros behind them up to whole tiles."""
-    n = len(rows)
-    padded = np.zeros((max(1, -(-n // TILE)) * TILE, *rows.shape[1:]), rows.dtype)
-    padded[:n] = rows
-    return padded
+def row_by_row(call: Callable[[Float], NDArray[Any]], rows: Float, batch: int = 1) -> NDArray[Any]:
+    """Call a foreign function for every row by itself, so that no row sees others beside it.
 
-
-def in_tiles(call: Callable[[Float], NDArray[Any]], rows: Float, size: int = TILE) -> NDArray[Any]:
-    """Call a function on exactly ``size`` rows at a time, so that no row sees how many there are.
+    A function that takes only batches of one size gets the row and zeros behind it.
 
     Examples
     --------
     >>> import numpy as np
-    >>> in_tiles(lambda tile: tile.sum(axis=1, keepdims=True), np.ones((3, 2), np.float32))
+    >>> row_by_row(lambda batch: batch.sum(axis=1, keepdims=True), np.ones((3, 2), np.float32))
     array([[2.], [2.], [2.]], dtype=float32)
     """
-    n = len(rows)
-    padded = np.zeros((max(1, -(-n // size)) * size, *rows.shape[1:]), np.float32)
-    padded[:n] = rows
-    tiles = [call(padded[first : first + size]) for first in range(0, len(padded), size)]
-    return np.concatenate(tiles)[:n]
+    given = np.zeros((batch, *rows.shape[1:]), np.float32)
+    results = []
+    for row in rows:
+        given[0] = row
+        results.append(call(given)[:1].copy())
+    return np.concatenate(results)
 
 
 def _one_hot(

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.errors import UsageError
-from pivec.policies.forward import Float
+from pivec.policies.forward import Float, evaluate
 from pivec.policies.head import Distribution, Head, Parameters, misfit, shaped
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Continuous(Head):
 
     def _finish(self, values: Float, low: Float, high: Float) -> NDArray[Any]:
         if self.options.squash:
-            np.tanh(values, out=values)
+            values = evaluate("tanh", values)
             # As Stable-Baselines3: low + (x + 1)/2 (high - low).
             values += np.float32(1)
             values *= np.float32(0.5)
@@ -97,7 +97,9 @@ class Gaussian(Continuous):
             raise UsageError(f"log_std is above {MAX_LOG_STD}: the training diverged.")
 
     def _std(self) -> Float:
-        return np.exp(self.log_std) if self.log_std is not None else np.ones(1, np.float32)
+        if self.log_std is None:
+            return np.ones(1, np.float32)
+        return evaluate("exp", self.log_std)
 
     def parameters(self) -> Parameters:
         return (self._std(), *self._box())
@@ -155,10 +157,10 @@ class StateGaussian(Continuous):
             np.clip(mean, -limit, limit, out=mean)
         least, most = (np.float32(bound) for bound in options.log_std_range)
         if options.deviations == "clip":
-            spread = np.exp(np.clip(spread, least, most))
+            spread = evaluate("exp", np.clip(spread, least, most))
         elif options.deviations == "tanh":
             middle = np.float32(0.5) * (most - least)
-            spread = np.exp(least + middle * (np.tanh(spread) + np.float32(1)))
+            spread = evaluate("exp", least + middle * (evaluate("tanh", spread) + np.float32(1)))
         return mean, spread
 
     def choose(self, outputs: Float, noise: Float | None, parameters: Parameters) -> NDArray[Any]:

@@ -178,10 +178,12 @@ def _state_std(log_std: NDArray[Any], last: Layer, settings: Settings) -> Float:
             f"{settings.name}: its exploration matrix has shape {logarithms.shape} instead of "
             f"{shape}."
         )
+    # In float64: the last bits of NumPy's functions differ from processor to processor, and go when
+    # they are rounded.
+    doubles = logarithms.astype(np.float64)
     with np.errstate(over="ignore", invalid="ignore"):
-        std = np.exp(logarithms)
+        std = np.exp(doubles)
         if settings.argument("use_expln"):
             # Raffin et al. 2022: exp below 0, log(1 + x) + 1 above.
-            above = np.log1p(np.maximum(logarithms, 0) + np.float32(1e-6)) + np.float32(1)
-            std = np.where(logarithms > 0, above, std)
-    return np.broadcast_to(std, shape).astype(np.float32)
+            std = np.where(doubles > 0, np.log1p(np.maximum(doubles, 0) + 1e-6) + 1, std)
+        return np.broadcast_to(std, shape).astype(np.float32)

@@ -18,8 +18,7 @@ class Stack:
 
     Networks are answered with stacked weights; other `BatchPolicy` kinds one after another. A
     row's action depends neither on the number of lanes nor on the other slots, to the last bit.
-    It holds buffers, so one thread at a time may use it. BLAS with a single thread is best for
-    these small products; limiting the threads is left to the caller.
+    It holds buffers, so one thread at a time may use it.
 
     Parameters
     ----------

@@ -51,7 +51,7 @@ class NetworkStack:
                 mine[slot, 0] = double
 
     def outputs(self, observations: NDArray[Any]) -> Float:
-        """Outputs (slots, padded lanes, out) of the networks; may be overwritten by the next."""
+        """Outputs (slots, lanes, out) of the networks."""
         if np.shape(observations) != self._shape:
             raise UsageError(
                 f"Expected observations of shape {self._shape}, but got {np.shape(observations)}."
@@ -69,8 +69,4 @@ class NetworkStack:
                 f"Expected random numbers of shape {self._noise_shape}, but got {np.shape(noise)}."
             )
         outputs = self.outputs(observations)
-        # Heads work on the padded rows: what a function of NumPy gives for a number may depend on
-        # its place in an array whose length is no multiple of the processor's registers.
-        padded = None if noise is None else self._forward.pad(noise)
-        actions = self._rule.choose(outputs, padded, self._parameters)
-        return self._forward.unpad(actions)
+        return self._rule.choose(outputs, noise, self._parameters)

@@ -27,8 +27,8 @@ from pivec.policies.described import (
     read_statistics,
     refuse_unknown,
 )
-from pivec.policies.forward import TILE, Float
-from pivec.policies.outputs import OutputPolicy, in_tiles
+from pivec.policies.forward import Float
+from pivec.policies.outputs import OutputPolicy, row_by_row
 from pivec.policies.policy import Policy
 from pivec.reading import Budget
 
@@ -84,7 +84,7 @@ def _load(data: bytes, name: str, kind: str) -> tuple[Any, int]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that TorchScript is on its way out
             if kind == SCRIPT:
-                return torch.jit.load(io.BytesIO(data), map_location="cpu").eval(), TILE
+                return torch.jit.load(io.BytesIO(data), map_location="cpu").eval(), 1
             program = torch.export.load(io.BytesIO(data))
             return program.module(), _batch(program)
     except Exception as error:  # torch has many kinds of its own
@@ -100,8 +100,8 @@ def _batch(program: Any) -> int:
     for node in program.graph.nodes:
         if node.op == "placeholder" and node.name in inputs:
             shape = list(getattr(node.meta.get("val"), "shape", []))
-            return shape[0] if shape and type(shape[0]) is int else TILE
-    return TILE
+            return shape[0] if shape and type(shape[0]) is int else 1
+    return 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +126,7 @@ class TorchModel:
     kind: str
     output: int
     call: Any = field(repr=False)
-    batch: int = TILE
+    batch: int = 1
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _again, (self.data, self.kind, self.output)
@@ -143,9 +143,9 @@ class TorchModel:
 
     def outputs(self, observations: Float) -> NDArray[Any]:
         """Outputs (n, k) of observations (n, ...)."""
-        return in_tiles(self._tile, np.asarray(observations), self.batch)
+        return row_by_row(self._answer, np.asarray(observations), self.batch)
 
-    def _tile(self, rows: NDArray[Any]) -> NDArray[Any]:
+    def _answer(self, rows: NDArray[Any]) -> NDArray[Any]:
         import torch
 
         try:
