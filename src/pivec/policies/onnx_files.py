@@ -24,7 +24,7 @@ KINDS = {
     "training": TRAINING,
 }
 EXTERNAL_DATA, DATA_LOCATION = 13, 14
-MAX_MESSAGES = 1_000_000
+MAX_FIELDS = 2_000_000
 
 
 def refuse_outside_data(data: bytes, name: str) -> None:
@@ -35,12 +35,13 @@ def refuse_outside_data(data: bytes, name: str) -> None:
     count = 0
     while waiting:
         kind, message = waiting.pop()
-        count += 1
-        if count > MAX_MESSAGES:
-            raise BadPolicyFile(f"{name} has more than {MAX_MESSAGES} parts.")
         for number, value in _fields(message, name):
+            count += 1
+            if count > MAX_FIELDS:
+                raise BadPolicyFile(f"{name} has more than {MAX_FIELDS} parts.")
             if kind == "tensor":
-                if number == EXTERNAL_DATA or (number == DATA_LOCATION and value == 1):
+                # Any value but 0: protocol buffers keep its last 32 bits only.
+                if number == EXTERNAL_DATA or (number == DATA_LOCATION and value != 0):
                     raise BadPolicyFile(
                         f"{name} keeps its tensors in other files, which is not supported: save "
                         "the model as one file."
@@ -66,8 +67,12 @@ def _fields(message: memoryview, name: str) -> Iterator[tuple[int, int | memoryv
         raise BadPolicyFile(f"{name} is no ONNX model, or damaged.")
 
     while at < end:
+        start = at
         tag = varint()
         number, wire = tag >> 3, tag & 7
+        # Written longer than it need be, a tag may mean another field to another reader.
+        if at - start > max(1, -(-tag.bit_length() // 7)) or tag >= 1 << 32:
+            raise BadPolicyFile(f"{name} is no ONNX model, or damaged.")
         if wire == 0:
             yield number, varint()
             continue
