@@ -13,6 +13,7 @@ import pytest
 
 from pivec.errors import BadPolicyFile, UsageError
 from pivec.policies import BatchPolicy, load_policies, save_genome
+from pivec.policies import neat as neat_module
 from pivec.policies.neat import Node, make_graph, read_genome
 from pivec.policies.neat_functions import ACTIVATIONS, AGGREGATIONS
 
@@ -137,6 +138,28 @@ def test_outputs_are_those_of_neat_python(evolved, tmp_path):
         np.testing.assert_allclose(actions, np.clip(expected, -0.5, 0.5), atol=1e-6)
 
 
+def test_dense_genomes_are_evaluated_as_neat_python_adds(monkeypatch):
+    rng = np.random.default_rng(0)
+    n = 60
+    nodes = [Node(i, 0.1, 1.0, "tanh", "sum") for i in range(n)]
+    links = [(j, i, float(rng.normal())) for i in range(n) for j in (-1, *range(i + 1, n))]
+    dense = make_graph([-1], [0, 1], nodes, links)
+    rows = rng.normal(size=(9, 1))
+    values = {-1: rows[:, 0]}
+    for i in reversed(range(n)):
+        total = np.zeros(9)
+        for source, target, weight in links:
+            if target == i:
+                total = total + values[source] * weight
+        values[i] = np.tanh(2.5 * (0.1 + total))
+    np.testing.assert_allclose(dense.outputs(rows), np.stack([values[0], values[1]], 1), rtol=1e-9)
+    whole = dense.outputs(rows)
+    monkeypatch.setattr(neat_module, "MAX_TERMS", 2 * n)
+    np.testing.assert_array_equal(dense.outputs(rows), whole)
+    np.testing.assert_array_equal(dense.outputs(rows[4:5]), whole[4:5])
+    assert dense.outputs(rows[:0]).shape == (0, 2)
+
+
 @pytest.mark.parametrize("name", list(ACTIVATIONS))
 def test_every_activation_is_that_of_neat_python(name):
     activations = pytest.importorskip("neat.activations")
@@ -153,7 +176,9 @@ def test_every_aggregation_is_that_of_neat_python(name):
     for count in (0, 1, 2, 5):
         terms = [np.random.default_rng(i).normal(size=7) for i in range(count)]
         expected = [theirs([float(term[i]) for term in terms]) for i in range(7)]
-        np.testing.assert_allclose(AGGREGATIONS[name](terms, 7), expected, rtol=1e-12)
+        np.testing.assert_allclose(
+            AGGREGATIONS[name](np.array(terms).reshape(count, 7)), expected, rtol=1e-12
+        )
 
 
 @pytest.mark.parametrize("protocol", [2, 4, 5])

@@ -6,13 +6,13 @@ activation(bias + response * aggregation(weighted inputs)), as neat-python's Fee
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import math
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 FORMAT = "pivec-neat"
 VERSION = 1
 MAX_NODES = 100_000
-MAX_CONNECTIONS = 1_000_000
+MAX_CONNECTIONS = 500_000
+MAX_TERMS = 1 << 20
 # The best action, where outputs are values of discrete actions and nothing else is said.
 DISCRETE = "epsilon_greedy"
 
@@ -80,16 +81,43 @@ class Graph:
                 f"Expected a batch of observations of {len(self.inputs)} values each, but got an "
                 f"array of shape {np.shape(observations)}."
             )
-        values: dict[int, Double] = {
-            key: np.ascontiguousarray(rows[:, i]) for i, key in enumerate(self.inputs)
-        }
+        # Some rows at a time, so that the terms of a node with many inputs stay few.
+        most = max((len(node.links) for node in self.nodes), default=0)
+        size = max(1, MAX_TERMS // max(1, most))
+        parts = [self._some(rows[i : i + size]) for i in range(0, max(1, len(rows)), size)]
+        return np.concatenate(parts)
+
+    def _some(self, rows: Double) -> Double:
+        inputs = len(self.inputs)
+        values = np.empty((inputs + len(self.nodes), len(rows)))
+        values[:inputs] = rows.T
         with np.errstate(all="ignore"):  # what overflows is found in the outputs
-            for node in self.nodes:
+            for i, (node, (sources, weights)) in enumerate(
+                zip(self.nodes, self._links, strict=True), start=inputs
+            ):
                 # Value by value, in the genome's order: a row never depends on the others.
-                terms = [values[source] * weight for source, weight in node.links]
-                total = AGGREGATIONS[node.aggregation](terms, len(rows))
-                values[node.key] = ACTIVATIONS[node.activation](node.bias + node.response * total)
-        return np.stack([values[key] for key in self.outputs_at], axis=1)
+                total = AGGREGATIONS[node.aggregation](values[sources] * weights)
+                values[i] = ACTIVATIONS[node.activation](node.bias + node.response * total)
+        return values[self._places(self.outputs_at)].T
+
+    @cached_property
+    def _links(self) -> list[tuple[NDArray[np.intp], Double]]:
+        """For each node the places of its inputs among the values, and their weights (k, 1)."""
+        return [
+            (
+                self._places(source for source, _ in node.links),
+                np.array([weight for _, weight in node.links], float)[:, None],
+            )
+            for node in self.nodes
+        ]
+
+    def _places(self, keys: Iterable[int]) -> NDArray[np.intp]:
+        return np.array([self._at[key] for key in keys], np.intp)
+
+    @cached_property
+    def _at(self) -> dict[int, int]:
+        keys = (*self.inputs, *(node.key for node in self.nodes))
+        return {key: i for i, key in enumerate(keys)}
 
     def bind(self, observation_space: gymnasium.Space[Any]) -> Graph:
         """Check the number of inputs."""
@@ -155,17 +183,7 @@ def make_graph(
                 continue
             waiting.pop()
             known.add(key)
-            node = by_key[key]
-            order.append(
-                Node(
-                    key,
-                    node.bias,
-                    node.response,
-                    node.activation,
-                    node.aggregation,
-                    tuple(into.get(key, [])),
-                )
-            )
+            order.append(replace(by_key[key], links=tuple(into.get(key, []))))
     return Graph(inputs, outputs, tuple(order))
 
 
@@ -267,10 +285,10 @@ def _keys(content: Mapping[str, Any], key: str) -> list[int]:
 
 
 def _number(value: Any) -> float:
-    number = math.nan
-    if type(value) in (int, float):
-        with contextlib.suppress(OverflowError):
-            number = float(value)
+    try:
+        number = float(value) if type(value) in (int, float) else math.nan
+    except OverflowError:
+        number = math.inf
     if not math.isfinite(number):
         raise UsageError("Expected finite numbers as biases, responses and weights.")
     return number

@@ -46,29 +46,10 @@ ACTIVATIONS: dict[str, Callable[[Double], Double]] = {
 """Name -> function of an array, as neat-python's function of a number."""
 
 
-def _sum(terms: list[Double], n: int) -> Double:
-    total = np.zeros(n)
-    for term in terms:
-        total += term
+def _sum(terms: Double) -> Double:
+    # One after another, as neat-python adds them: `sum` of NumPy may add in another order.
+    total: Double = np.add.accumulate(terms)[-1] + 0.0  # and -0 is 0
     return total
-
-
-def _product(terms: list[Double], n: int) -> Double:
-    total = np.ones(n)
-    for term in terms:
-        total *= term
-    return total
-
-
-def _or_zero(
-    call: Callable[[Double], Double],
-) -> Callable[[list[Double], int], Double]:
-    """Of the stacked terms, or 0 where a node has no inputs."""
-
-    def aggregate(terms: list[Double], n: int) -> Double:
-        return call(np.stack(terms)) if terms else np.zeros(n)
-
-    return aggregate
 
 
 def _largest(terms: Double) -> Double:
@@ -77,13 +58,18 @@ def _largest(terms: Double) -> Double:
     return result
 
 
-AGGREGATIONS: dict[str, Callable[[list[Double], int], Double]] = {
-    "sum": _sum,
-    "product": _product,
-    "max": _or_zero(lambda terms: terms.max(axis=0)),
-    "min": _or_zero(lambda terms: terms.min(axis=0)),
-    "maxabs": _or_zero(_largest),
-    "median": _or_zero(lambda terms: np.median(terms, axis=0)),
-    "mean": lambda terms, n: _sum(terms, n) / max(1, len(terms)),
+def _with(empty: float, call: Callable[[Double], Double]) -> Callable[[Double], Double]:
+    """Let a function of terms give ``empty`` for a node without inputs."""
+    return lambda terms: call(terms) if len(terms) else np.full(terms.shape[1], empty)
+
+
+AGGREGATIONS: dict[str, Callable[[Double], Double]] = {
+    "sum": _with(0.0, _sum),
+    "product": _with(1.0, lambda terms: np.multiply.accumulate(terms)[-1]),
+    "max": _with(0.0, lambda terms: terms.max(axis=0)),
+    "min": _with(0.0, lambda terms: terms.min(axis=0)),
+    "maxabs": _with(0.0, _largest),
+    "median": _with(0.0, lambda terms: np.median(terms, axis=0)),
+    "mean": _with(0.0, lambda terms: _sum(terms) / len(terms)),
 }
-"""Name -> function of a node's weighted inputs and the number of rows."""
+"""Name -> function of a node's weighted inputs (k, n)."""

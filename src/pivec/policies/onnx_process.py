@@ -26,6 +26,7 @@ from pivec.errors import BadPolicyFile, PivecError
 SECONDS = 15  # for loading a model, and for each batch of the size that it takes
 MEMORY, MEMORY_RATIO = 1 << 29, 8  # bytes for each model, and times its size
 MAX_OUTPUT = 1 << 26
+_alarm = getattr(signal, "alarm", lambda _: None)  # Windows has none
 _SIZES = struct.Struct("<IQ")  # of the header, which is JSON, and of the bytes behind it
 
 
@@ -101,7 +102,7 @@ class Runtime:
 
 
 def _ending(code: int, errors: bytes, name: str) -> str:
-    if code == -signal.SIGALRM:
+    if code == -getattr(signal, "SIGALRM", 0):
         return f"{name} was stopped: it took more than {SECONDS} seconds for one batch."
     last = " ".join(errors.decode(errors="replace").strip().splitlines()[-1:])[:200]
     return (
@@ -146,7 +147,7 @@ def serve(requests: IO[bytes]) -> None:
         limit_memory = _confine()
         while True:
             about, content = _receive(requests)
-            signal.alarm(about["seconds"])
+            _alarm(about["seconds"])
             try:
                 if "shape" in about:
                     result = _run(sessions[about["key"]], about, content)
@@ -159,7 +160,7 @@ def serve(requests: IO[bytes]) -> None:
             except Exception as error:  # onnxruntime has a dozen kinds, and names may be no text
                 text = str(error) if isinstance(error, PivecError) else _shown(error)
                 reply = {"error": text}, b""
-            signal.alarm(0)
+            _alarm(0)
             _send(answers, *reply)
 
 
@@ -224,7 +225,7 @@ def _run(session: Any, about: dict[str, Any], content: bytes) -> NDArray[Any]:
     rows = np.frombuffer(content, about["type"]).reshape(about["shape"])
     size, results = about["size"], []
     for first in range(0, len(rows), size):
-        signal.alarm(about["seconds"])
+        _alarm(about["seconds"])
         (result,) = session.run([about["output"]], {about["input"]: rows[first : first + size]})
         result = np.asarray(result)
         if result.ndim == 0 or len(result) != size or result.dtype.kind not in "biuf":
