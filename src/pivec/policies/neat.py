@@ -84,7 +84,7 @@ class Graph:
         # Some rows at a time, so that the terms of a node with many inputs stay few.
         most = max((len(node.links) for node in self.nodes), default=0)
         size = max(1, MAX_TERMS // max(1, most))
-        parts = [self._some(rows[i : i + size]) for i in range(0, max(1, len(rows)), size)]
+        parts = [self._some(rows[i : i + size]) for i in range(0, len(rows), size)]
         return np.concatenate(parts)
 
     def _some(self, rows: Double) -> Double:

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from pivec.engines.children import Children, preamble, telling
 from pivec.errors import BadPolicyFile, PivecError
+from pivec.policies.outputs import row_by_row
 
 SECONDS = 15  # for loading a model, and for each batch of the size that it takes
 MEMORY, MEMORY_RATIO = 1 << 29, 8  # bytes for each model, and times its size
@@ -221,19 +222,20 @@ def _sizes(shape: Any) -> list[int | None]:
 
 
 def _run(session: Any, about: dict[str, Any], content: bytes) -> NDArray[Any]:
-    """Run a model on batches of ``size`` rows, one after another."""
+    """Run a model for every row, in batches of the one size that it takes."""
     rows = np.frombuffer(content, about["type"]).reshape(about["shape"])
-    size, results = about["size"], []
-    for first in range(0, len(rows), size):
+
+    def answer(batch: NDArray[Any]) -> NDArray[Any]:
         _alarm(about["seconds"])
-        (result,) = session.run([about["output"]], {about["input"]: rows[first : first + size]})
+        (result,) = session.run([about["output"]], {about["input"]: batch.astype(rows.dtype)})
         result = np.asarray(result)
-        if result.ndim == 0 or len(result) != size or result.dtype.kind not in "biuf":
+        if result.ndim == 0 or len(result) != len(batch) or result.dtype.kind not in "biuf":
             raise BadPolicyFile(
-                f"gave an array of shape {result.shape} for {size} observations: expected one row "
-                "of outputs for each."
+                f"gave an array of shape {result.shape} for {len(batch)} observations: expected "
+                "one row of outputs for each."
             )
         if result.nbytes > MAX_OUTPUT:
-            raise BadPolicyFile(f"gave {result.nbytes} bytes of outputs for {size} observations.")
-        results.append(result)
-    return np.concatenate(results)
+            raise BadPolicyFile(f"gave {result.nbytes} bytes of outputs for one batch.")
+        return result
+
+    return row_by_row(answer, rows, about["batch"])
