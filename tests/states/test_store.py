@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 import pivec
-from pivec.errors import BadStore, PivecError, UsageError
+from pivec.errors import BadStore, PivecError, PivecWarning, UsageError
 from pivec.states import arrow
 
 
@@ -36,6 +36,13 @@ def collect(folder, policies=POLICIES, **options):
 
 def equal(a, b):
     return a.labels == b.labels and np.array_equal(a.states, b.states)
+
+
+def forget(folder, keep=0):
+    """Leave only the first policies in the index, as a killed run does."""
+    store = pivec.Store(folder)
+    store.rows = dict(list(store.rows.items())[:keep])
+    store.flush()
 
 
 def test_what_comes_back_is_what_went_in(tmp_path):
@@ -72,7 +79,9 @@ def test_a_rerun_plays_only_what_is_missing(tmp_path, monkeypatch):
     calls = []
     monkeypatch.setattr(
         "pivec.states.store.write_policy",
-        lambda path, record: calls.append(record.info.label) or arrow.write_policy(path, record),
+        lambda path, record, store: (
+            calls.append(record.info.label) or arrow.write_policy(path, record, store)
+        ),
     )
     both = collect(tmp_path)
     assert calls
@@ -111,10 +120,10 @@ def test_what_was_collected_before_a_failure_is_kept_and_used(tmp_path):
 
 
 def test_a_full_disk_is_said_and_nothing_is_lost(tmp_path, monkeypatch):
-    def full(path, record):
+    def full(path, record, store):
         if record.info.label == "random":
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        return arrow.write_policy(path, record)
+        return arrow.write_policy(path, record, store)
 
     monkeypatch.setattr("pivec.states.store.write_policy", full)
     with pytest.raises(PivecError, match="the disk is full"):
@@ -126,15 +135,58 @@ def test_a_full_disk_is_said_and_nothing_is_lost(tmp_path, monkeypatch):
 
 def test_files_that_a_killed_run_left_are_adopted(tmp_path):
     data = collect(tmp_path)
-    index = tmp_path / "store.json"
-    record = json.loads(index.read_text())
-    record["policies"] = record["policies"][:1]
-    index.write_text(json.dumps(record))
+    forget(tmp_path, keep=1)
     (tmp_path / ".half.arrow.0123.tmp").write_bytes(b"half")
     before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*.arrow")}
     assert equal(collect(tmp_path), data)
     assert before == {path: path.stat().st_mtime_ns for path in tmp_path.glob("*.arrow")}
     assert not list(tmp_path.glob(".*.tmp"))
+
+
+def test_an_empty_store_binds_to_nothing(tmp_path):
+    def broken(observations):
+        raise ValueError("no")
+
+    for _ in range(2):
+        with pytest.raises(PivecError, match="ValueError: no"):
+            collect(tmp_path, {"broken": broken}, episodes=2)
+    assert equal(collect(tmp_path), pivec.collect("CartPole-v1", POLICIES, episodes=3))
+    with pytest.raises(UsageError, match="episodes = 3, but now 2"):
+        collect(tmp_path, episodes=2)
+
+
+def test_left_files_of_other_settings_are_not_adopted(tmp_path):
+    collect(tmp_path, {"lean": lean}, seed=1)
+    (tmp_path / "store.json").unlink()
+    with pytest.warns(PivecWarning, match=r"lean.*other settings"):
+        data = collect(tmp_path, {"lean": lean})
+    assert equal(data, pivec.collect("CartPole-v1", {"lean": lean}, episodes=3))
+
+
+def test_a_lost_index_is_made_again_of_whole_files(tmp_path):
+    data = collect(tmp_path)
+    text = (tmp_path / "store.json").read_text()
+    (tmp_path / "store.json").write_text(text.replace('"mean_return": ', '"mean_return": 1'))
+    with pytest.raises(BadStore, match=r"damaged or was edited: remove it"):
+        collect(tmp_path)
+    (tmp_path / "store.json").unlink()
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*.arrow")}
+    assert equal(collect(tmp_path), data)
+    assert before == {path: path.stat().st_mtime_ns for path in tmp_path.glob("*.arrow")}
+
+
+def test_stores_of_the_first_format_are_read(tmp_path):
+    data = pivec.collect("CartPole-v1", POLICIES, episodes=3)
+    collect(tmp_path)
+    path = tmp_path / "store.json"
+    index = json.loads(path.read_text()) | {"format": 1}
+    for number, row in enumerate(index["policies"]):
+        os.rename(tmp_path / row["file"], tmp_path / f"old{number}.arrow")
+        row["file"] = f"old{number}.arrow"
+    del index["sha256"]
+    path.write_text(json.dumps(index))
+    assert equal(pivec.load(tmp_path), data)
+    assert equal(collect(tmp_path), data)
 
 
 SLOW = """
@@ -210,9 +262,9 @@ def test_a_damaged_index_is_named(tmp_path, content):
 
 def test_an_index_cannot_point_outside(tmp_path):
     collect(tmp_path)
-    index = json.loads((tmp_path / "store.json").read_text())
-    index["policies"][0]["file"] = "../secret"
-    (tmp_path / "store.json").write_text(json.dumps(index))
+    store = pivec.Store(tmp_path)
+    store.rows["lean"]["file"] = "../secret"
+    store.flush()
     with pytest.raises(BadStore, match="outside"):
         pivec.load(tmp_path)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Mapping
@@ -21,7 +22,7 @@ from pivec.policies.policy import PolicyInfo
 from pivec.policies.vectors import unpack_npz
 from pivec.reading import Budget, open_regular
 
-FORMAT = 1
+FORMAT = 2  # 1 had no checksum
 _INDEX, _ARRAYS = "space.json", "space.npz"
 
 
@@ -78,6 +79,7 @@ class Space:
             "policies": [asdict(info) for info in described.policies],
             "collected": dict(self.collected),
             "n_reference": self.n_reference,
+            "sha256": _checksum(arrays),
         }
         # Index and arrays in one file, so that they can never belong to different spaces.
         arrays["index"] = np.frombuffer(json.dumps(index).encode(), dtype=np.uint8)
@@ -107,10 +109,13 @@ class Space:
                     f"{path} has format {index['format']}, but this version of pivec reads up to "
                     f"{FORMAT}: upgrade pivec"
                 )
+            # The archive has a checksum of each array, but not of their names.
+            if int(index["format"]) > 1 and index["sha256"] != _checksum(arrays):
+                raise ValueError("it does not match its checksum")
             return cls._build(index, arrays)
         except BadStore:
             raise
-        except Exception as error:  # files of strangers raise anything
+        except Exception as error:  # damage to an archive shows in more ways than can be listed
             raise BadStore(f"{path} is not a whole space ({error!r}): make it again") from error
 
     @classmethod
@@ -129,6 +134,15 @@ class Space:
         return cls(
             method, described, arrays.get("positions"), index["collected"], index["n_reference"]
         )
+
+
+def _checksum(arrays: Mapping[str, NDArray[Any]]) -> str:
+    digest = hashlib.sha256()
+    for name in sorted(arrays):
+        array = np.asarray(arrays[name])
+        digest.update(f"{name} {array.dtype.str} {array.shape} ".encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
 
 
 def _part(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:

@@ -6,6 +6,7 @@ arrays.py       building one from plain arrays, with every mistake named
 thinning.py     fewer states for a fit, drawn evenly
 record.py       everything that is kept of one policy
 arrow.py        one policy as one Arrow file: a row an episode
+checksums.py    checksums of files, and names after them
 store.py        the folder of such files, with its index `store.json`
 collect.py      `collect`: let policies act, and keep what they visit
 recorded.py     states that others recorded, beside policies or alone

@@ -22,8 +22,11 @@ from pivec.states.record import PolicyRecord
 _KEY = b"pivec"
 
 
-def write_policy(path: Path, record: PolicyRecord) -> None:
-    """Write the file of one policy; it appears when it is whole."""
+def write_policy(path: Path, record: PolicyRecord, store: str = "") -> None:
+    """Write the file of one policy; it appears when it is whole.
+
+    ``store`` says what store it belongs to, should the index lose it.
+    """
     starts = record.episode_starts
     columns: dict[str, pa.Array] = {
         "return": pa.array(record.returns),
@@ -33,7 +36,7 @@ def write_policy(path: Path, record: PolicyRecord) -> None:
         "truncated": pa.array(record.truncated),
         "states": _lists(record.states, starts),
     }
-    header: dict[str, Any] = {"info": asdict(record.info)}
+    header: dict[str, Any] = {"info": asdict(record.info), "store": store}
     if record.actions is not None:
         columns["actions"] = _lists(record.actions, starts - np.arange(len(starts)))
         header["action_shape"] = list(record.actions.shape[1:])
@@ -43,17 +46,25 @@ def write_policy(path: Path, record: PolicyRecord) -> None:
         writer.write_batch(batch.cast(schema))
 
 
-def read_policy(path: Path) -> PolicyRecord:
-    """Map the file of one policy into memory."""
+def read_policy(path: Path, store: str | None = None) -> PolicyRecord:
+    """Map the file of one policy into memory; with ``store`` only if it belongs to it."""
     try:
         with pa.memory_map(str(path)) as source:
             reader = pa.ipc.open_file(source)
             batch = reader.get_batch(0)
+        # Lengths in the file are as good as the file: beyond its end lies no memory.
+        batch.validate(full=True)
         header = json.loads(reader.schema.metadata[_KEY])
+        if store is not None and header.get("store") != store:
+            raise BadStore(f"{path} was collected with other settings")
         states, starts = _unlist(batch.column("states"))
+        _check(states.ndim == 2 and states.dtype == np.float32, "states are not rows of float32")
+        _check_cuts(starts, len(states), "states")
         actions = None
         if "action_shape" in header:
-            flat, _ = _unlist(batch.column("actions"))
+            flat, cuts = _unlist(batch.column("actions"))
+            _check_cuts(cuts, len(flat), "actions")
+            _check(np.array_equal(np.diff(cuts) + 1, np.diff(starts)), "actions do not fit states")
             actions = flat.reshape(-1, *header["action_shape"])
         returns, seeds, terminated, truncated = (
             batch.column(name).to_numpy(zero_copy_only=False)
@@ -61,10 +72,21 @@ def read_policy(path: Path) -> PolicyRecord:
         )
         info = PolicyInfo(**header["info"])
         return PolicyRecord(info, states, starts, returns, seeds, terminated, truncated, actions)
-    except (pa.ArrowException, OSError, KeyError, TypeError, ValueError) as error:
+    except (pa.ArrowException, OSError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise BadStore(
             f"{path.name} is not the whole file of a policy ({error}): remove it and collect again"
         ) from error
+
+
+def _check(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise ValueError(otherwise)
+
+
+def _check_cuts(starts: NDArray[np.int64], n: int, what: str) -> None:
+    """See that episodes follow one another over all rows."""
+    whole = len(starts) > 1 and starts[0] == 0 and starts[-1] == n
+    _check(bool(whole and (np.diff(starts) >= 0).all()), f"episodes do not cover the {what}")
 
 
 def _lists(values: NDArray[Any], starts: NDArray[np.int64]) -> pa.Array:

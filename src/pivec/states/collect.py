@@ -126,8 +126,9 @@ def collect(
     labels = [one.info.label for one in named] + [one.info.label for one in recorded]
     check_unique(labels)
     if backend == "auto" and store is not None and Store.exists(store):
-        begun = Store(store).settings.get("backend")
-        backend = begun if begun in BACKENDS else backend
+        begun = Store(store)
+        if len(begun) and begun.settings.get("backend") in BACKENDS:
+            backend = str(begun.settings["backend"])
     settings = PlaySettings(
         episodes,
         seed,

@@ -235,7 +235,7 @@ class StateRecorder:
         if fresh and self._store is not None:
             with self._store.writing(LOCK_SECONDS):
                 for policy in fresh:
-                    self._store.replace(policy.record())
+                    self._store.add(policy.record())
                     policy.is_new = False
         running = self._running()
         for label in [name for name in self._open if name != self._label and name not in running]:

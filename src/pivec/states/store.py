@@ -1,13 +1,18 @@
-"""The store: a folder with one Arrow file a policy and an index, `store.json`."""
+"""The store: a folder with one Arrow file a policy and an index, `store.json`.
+
+The index has a checksum of every file and of itself. The name of a policy's file ends with a part
+of its checksum, so that a file which a killed run had no time to enter can be told from a damaged
+one.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
 import json
-import re
+import os
 import time
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -16,18 +21,19 @@ from typing import Any
 import numpy as np
 
 from pivec.atomic import atomic_write
-from pivec.errors import BadStore, PivecError, UsageError
+from pivec.errors import BadStore, PivecError, PivecWarning, UsageError
 from pivec.policies.network import NetworkPolicy
 from pivec.policies.policy import Policy
 from pivec.policies.saved import read_policy as read_network
 from pivec.policies.saved import save_policy
-from pivec.reading import open_regular, read_regular
+from pivec.reading import read_regular
 from pivec.states.arrow import read_policy, write_policy
+from pivec.states.checksums import checksums, mark, plain, stem, sum_of
 from pivec.states.chunks import Arrays
 from pivec.states.record import PolicyRecord, assemble
 from pivec.states.visited import VisitedStates
 
-FORMAT = 1
+FORMAT = 2  # 1 had no checksum of the index, and none in the names of files
 _INDEX = "store.json"
 # The index is rewritten at most this often while policies come in; files not in it are adopted.
 _SECONDS = 2.0
@@ -42,7 +48,7 @@ class Store:
         The folder.
     settings : mapping, optional
         How the states are collected. Given, the store is made if it is not there, and one that
-        was collected otherwise is refused.
+        was collected otherwise is refused, unless it is empty.
     feature_names : sequence of str, optional
         Names of the values of a state, needed to make a store.
     """
@@ -55,17 +61,16 @@ class Store:
     ) -> None:
         self.path = Path(path)
         self._written = 0.0
+        self._asked = None if settings is None else (plain(settings), tuple(feature_names))
         if (self.path / _INDEX).exists():
             self._read()
-            if settings is not None:
-                self._check_settings(settings, feature_names)
         elif settings is None:
             raise UsageError(
                 f"{self.path} is not a store: expected a folder with {_INDEX}, as `pivec collect` "
                 "writes it"
             )
         else:
-            self.settings: dict[str, Any] = dict(settings)
+            self.settings: dict[str, Any] = plain(settings)
             self.feature_names = tuple(feature_names)
             self.rows: dict[str, dict[str, Any]] = {}
             self.path.mkdir(parents=True, exist_ok=True)
@@ -114,35 +119,40 @@ class Store:
                 self.flush()
 
     def add(self, record: PolicyRecord) -> None:
-        """Keep one policy; its file appears when it is whole."""
-        self._add(record, _file_name(record.info.label))
+        """Keep one policy; its file appears when it is whole.
 
-    def replace(self, record: PolicyRecord) -> None:
-        """Keep one policy anew, in a file of another name.
-
-        The old file goes when the index names the new one, so a crash leaves either of them whole.
+        A file of the same label goes when the index names the new one, so a crash leaves either
+        of them whole.
         """
-        old = self.rows.get(record.info.label, {}).get("file")
-        file = _file_name(record.info.label)
-        self._add(record, _file_name(record.info.label, "-b") if old == file else file)
-        self.flush()
-        if old is not None:
-            (self.path / old).unlink(missing_ok=True)
-
-    def _add(self, record: PolicyRecord, file: str) -> None:
+        label = record.info.label
+        old = self.rows.get(label, {}).get("file")
         try:
+            # Files get their names when their checksums are known.
+            policy, states = (self.path / f".{stem(label)}.{kind}.tmp" for kind in "ps")
+            policy.unlink(missing_ok=True)
             if isinstance(record.policy, NetworkPolicy) and self.settings.get("policies"):
-                save_policy(record.policy, (self.path / file).with_suffix(".safetensors"))
-            write_policy(self.path / file, record)
-            self._enter(file, record)
-            if time.monotonic() - self._written > _SECONDS:
+                save_policy(record.policy, policy)
+            write_policy(states, record, self._identity())
+            sums = checksums(states, policy)
+            file = self.path / f"{stem(label)}{mark(sums)}.arrow"
+            if policy.exists():
+                os.replace(policy, file.with_suffix(".safetensors"))
+            os.replace(states, file)
+            self._enter(file.name, record, sums)
+            if old not in (None, file.name) or time.monotonic() - self._written > _SECONDS:
                 self.flush()
         except OSError as error:
             reason = "the disk is full" if error.errno == errno.ENOSPC else str(error)
             raise PivecError(
-                f"cannot write {file} to {self.path} ({reason}): make room there, or choose "
-                "another folder"
+                f"cannot write the states of {label} to {self.path} ({reason}): make room there, "
+                "or choose another folder"
             ) from error
+        if old not in (None, file.name):
+            self._remove(old)
+
+    def _remove(self, file: str) -> None:
+        for suffix in (".arrow", ".safetensors"):
+            (self.path / file).with_suffix(suffix).unlink(missing_ok=True)
 
     def flush(self) -> None:
         """Write the index."""
@@ -153,6 +163,7 @@ class Store:
             "settings": self.settings,
             "policies": list(self.rows.values()),
         }
+        index["sha256"] = sum_of(index)
         with atomic_write(self.path / _INDEX, "w") as file:
             json.dump(index, file, indent=1)
         self._written = time.monotonic()
@@ -162,11 +173,11 @@ class Store:
         first = {label: self.rows[label] for label in labels if label in self.rows}
         self.rows = first | self.rows
 
-    def _enter(self, file: str, record: PolicyRecord) -> None:
+    def _enter(self, file: str, record: PolicyRecord, sums: Mapping[str, str]) -> None:
         row = asdict(record.info)
         row |= {
             "file": file,
-            "sha256": _digest(self.path / file),
+            **sums,
             "episodes": len(record.returns),
             "states": len(record.states),
             "mean_return": float(np.mean(record.returns)),
@@ -177,15 +188,30 @@ class Store:
         """Take in whole files that a killed run had no time to enter; sweep its half ones."""
         known = {row["file"] for row in self.rows.values()}
         for path in sorted(self.path.glob("*.arrow")):
-            if path.name not in known:
-                with contextlib.suppress(BadStore):
-                    record = read_policy(path)
-                    if record.info.label in self.rows:  # what `replace` had no time to remove
-                        path.unlink()
-                    else:
-                        self._enter(path.name, record)
+            if path.name in known:
+                continue
+            try:
+                sums = checksums(path, path.with_suffix(".safetensors"))
+                if not path.stem.endswith(mark(sums)):
+                    raise BadStore(f"{path} does not match the checksum in its name")
+                record = read_policy(path, self._identity())
+            except BadStore as error:
+                warnings.warn(
+                    f"a file that is not in the index is left out, so remove it: {error}",
+                    PivecWarning,
+                    stacklevel=3,
+                )
+                continue
+            if record.info.label in self.rows:  # what `add` had no time to remove
+                self._remove(path.name)
+            else:
+                self._enter(path.name, record, sums)
         for path in self.path.glob(".*.tmp"):
             path.unlink(missing_ok=True)
+
+    def _identity(self) -> str:
+        """Tell files of this store from those that were collected otherwise."""
+        return sum_of([plain(self.settings), self.feature_names])
 
     # ---- reading ----
 
@@ -226,11 +252,19 @@ class Store:
 
     def _problem(self, row: Mapping[str, Any]) -> str:
         path = self.path / str(row["file"])
-        again = "remove it and run the same `pivec collect` again"
         if not path.exists():
             return f"{path} is missing: run the same `pivec collect` again"
-        if _digest(path) != row["sha256"]:
-            return f"{path} does not match its checksum, so it is damaged: {again}"
+        policy = path.with_suffix(".safetensors")
+        if row.get("policy_sha256") and not policy.exists():
+            return f"{policy} is missing: remove {path.name} and run the same `pivec collect` again"
+        for name, found in checksums(path, policy).items():
+            # Format 1 kept no checksum of policies.
+            if row.get(name, found) != found:
+                damaged = path if name == "sha256" else policy
+                return (
+                    f"{damaged} does not match its checksum, so it is damaged: remove it and run "
+                    "the same `pivec collect` again"
+                )
         return ""
 
     def _read(self) -> None:
@@ -238,10 +272,15 @@ class Store:
         try:
             index = json.loads(read_regular(path))
             version = int(index["format"])
-            if version > FORMAT:
+            if not 1 <= version <= FORMAT:
                 raise BadStore(
-                    f"{self.path} has format {version}, but this version of pivec reads up to "
+                    f"{self.path} has format {version}, but this version of pivec reads 1 to "
                     f"{FORMAT}: upgrade pivec"
+                )
+            if version > 1 and index.pop("sha256") != sum_of(index):
+                raise BadStore(
+                    f"{path} does not match its checksum, so it is damaged or was edited: remove "
+                    "it and run the same `pivec collect` again, which takes in all whole files"
                 )
             self.settings = dict(index["settings"])
             self.feature_names = tuple(str(name) for name in index["feature_names"])
@@ -250,18 +289,21 @@ class Store:
                 if Path(row["file"]).name != row["file"]:
                     raise BadStore(f"{path} names a file outside its folder: {row['file']!r}")
                 self.rows[str(row["label"])] = dict(row)
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise BadStore(f"{path} is not the index of a store ({error!r})") from error
+        if self._asked is not None and self.rows:
+            self._check_settings(*self._asked)
+        elif self._asked is not None:  # nothing was collected with what stands in an empty store
+            self.settings, self.feature_names = self._asked
 
-    def _check_settings(self, settings: Mapping[str, Any], feature_names: Sequence[str]) -> None:
-        asked = json.loads(json.dumps(dict(settings)))
+    def _check_settings(self, asked: Mapping[str, Any], feature_names: Sequence[str]) -> None:
         for key in sorted(asked.keys() | self.settings.keys()):
             if asked.get(key) != self.settings.get(key):
                 raise UsageError(
                     f"{self.path} was collected with {key} = {self.settings.get(key)!r}, but now "
                     f"{asked.get(key)!r} is asked for: use the same, or another folder"
                 )
-        if tuple(feature_names) != self.feature_names:
+        if feature_names != self.feature_names:
             raise UsageError(
                 f"{self.path} holds states of {len(self.feature_names)} features, but the states "
                 f"now have {len(feature_names)} or other names: use another folder"
@@ -314,16 +356,6 @@ def _without_states(record: PolicyRecord) -> PolicyRecord:
     small = ("episode_starts", "returns", "seeds", "terminated", "truncated")
     copies: dict[str, Any] = {name: np.array(getattr(record, name)) for name in small}
     return PolicyRecord(record.info, states=record.states[:0].copy(), **copies)
-
-
-def _file_name(label: str, version: str = "") -> str:
-    slug = re.sub(r"[^A-Za-z0-9._-]+", "_", label)[-60:].strip("._")
-    return f"{slug}-{hashlib.sha256(label.encode()).hexdigest()[:10]}{version}.arrow"
-
-
-def _digest(path: Path) -> str:
-    with open_regular(path) as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextlib.contextmanager
