@@ -38,8 +38,10 @@ from pivec.cli_options import (
     SpaceArgument,
     Stores,
     Trust,
+    WithoutNormaliser,
     Wrappers,
     by_method,
+    env_and_policies,
     names,
     pairs,
     whole_numbers,
@@ -108,7 +110,7 @@ def demo(
 @app.command()
 def compare(
     env: Env,
-    policies: Policies,
+    policies: Policies = None,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where to write.")] = Path("pivec-out"),
     episodes: Episodes = 100,
     seed: Seed = 0,
@@ -134,6 +136,7 @@ def compare(
     jobs: Processes = 1,
     n_envs: NEnvs = None,
     trust: Trust = False,
+    without_normaliser: WithoutNormaliser = False,
     quiet: Quiet = False,
 ) -> None:
     """Collect, describe, measure, map and report, in one go.
@@ -144,9 +147,10 @@ def compare(
     """
     from pivec.comparison import compare as run
 
+    named, acting = env_and_policies(env, policies)
     result = run(
-        env,
-        policies,
+        named,
+        acting,
         out,
         episodes=episodes,
         seed=seed,
@@ -168,10 +172,13 @@ def compare(
         jobs=jobs,
         n_envs=n_envs,
         trust=trust,
+        without_normaliser=without_normaliser,
     )
     if not quiet:
-        from pivec.report.console import print_normalisers, print_summary
+        from pivec.report.console import print_environment, print_normalisers, print_summary
 
+        if named is None:
+            print_environment(result.space.collected)
         print_normalisers(result.space.descriptions.policies)
         print_summary(result.labels, result.measured)
     say(f"Report: {result.report}")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import glob
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,14 +15,19 @@ from pivec.errors import UsageError
 
 Env = Annotated[
     str,
-    typer.Argument(metavar="ENV", help="A Gymnasium environment: CartPole-v1, module:Name-v0."),
+    typer.Argument(
+        metavar="ENV",
+        help="A Gymnasium environment: CartPole-v1, module:Name-v0. Leave it out where the files "
+        "tell, as those of RL Zoo and of `pivec train` do.",
+    ),
 ]
 Policies = Annotated[
-    list[str],
+    list[str] | None,
     typer.Argument(
         metavar="POLICY",
         help="Checkpoints by path, folder or (quoted) glob: 'runs/**/*.zip'; [bold]random[/bold] "
         "(random:3 for three); [bold]module:object[/bold] for your own Python policy.",
+        show_default=False,
     ),
 ]
 Episodes = Annotated[int, typer.Option(help="Episodes each policy plays.", min=1)]
@@ -86,6 +93,13 @@ Wrappers = Annotated[
 Trust = Annotated[
     bool, typer.Option("--trust", help="Allow files that can run code when they are loaded.")
 ]
+WithoutNormaliser = Annotated[
+    bool,
+    typer.Option(
+        "--without-normaliser",
+        help="Let policies act whose statistics (VecNormalize) are known to be missing.",
+    ),
+]
 Method = Annotated[str, typer.Option(help="Characterization: supervector or gaussian.")]
 Param = Annotated[
     list[str] | None,
@@ -126,6 +140,28 @@ Jobs = Annotated[
     int,
     typer.Option(help="Units side by side, which share the cores: times are longer.", min=1),
 ]
+
+
+def env_and_policies(env: str, policies: list[str] | None) -> tuple[str | None, list[str]]:
+    """Find out whether the first argument is an environment, or a policy whose file tells it.
+
+    Examples
+    --------
+    >>> env_and_policies("CartPole-v1", ["random"])
+    ('CartPole-v1', ['random'])
+    """
+    import gymnasium
+
+    given = list(policies or [])
+    if env not in gymnasium.registry:
+        if os.path.exists(os.path.expanduser(env)) or glob.has_magic(env):
+            return None, [env, *given]
+    elif not given and not os.path.exists(env):
+        raise UsageError(
+            f"expected policies after {env}: a path, a folder, a quoted glob, random or "
+            "module:object"
+        )
+    return (env, given) if given else (None, [env])
 
 
 def pairs(texts: list[str] | None, option: str) -> dict[str, Any]:

@@ -25,7 +25,9 @@ from pivec.cli_options import (
     Quiet,
     Seed,
     Trust,
+    WithoutNormaliser,
     Wrappers,
+    env_and_policies,
     pairs,
     whole_numbers,
 )
@@ -39,8 +41,8 @@ StorePath = Annotated[Path, typer.Argument(metavar="STORE", help="A store, or a 
 
 def collect(
     env: Env,
-    policies: Policies,
     out: Annotated[Path, typer.Option(metavar="STORE", help="The store to write or go on with.")],
+    policies: Policies = None,
     episodes: Episodes = 100,
     seed: Seed = 0,
     actions: Actions = False,
@@ -62,9 +64,11 @@ def collect(
         str, typer.Option(help="Which episodes of every policy to film, with commas between.")
     ] = "0",
     trust: Trust = False,
+    without_normaliser: WithoutNormaliser = False,
     quiet: Quiet = False,
 ) -> None:
     """Let policies act, and keep the states they visit in a store."""
+    from pivec.states import Store
     from pivec.states import collect as run
 
     shared: dict[str, Any] = {
@@ -74,10 +78,12 @@ def collect(
         "deterministic": deterministic,
         "max_steps": max_steps,
         "trust": trust,
+        "without_normaliser": without_normaliser,
     }
+    named, acting = env_and_policies(env, policies)
     data = run(
-        env,
-        policies,
+        named,
+        acting,
         episodes,
         seed,
         store=out,
@@ -92,18 +98,20 @@ def collect(
         **shared,
     )
     if not quiet:
-        from pivec.report.console import print_normalisers
+        from pivec.report.console import print_environment, print_normalisers
 
+        if named is None:
+            print_environment(Store(out).settings)
         print_normalisers(data.policies)
     say(f"{data.n_policies} policies, {data.n_episodes} episodes, {data.n_states} states")
     say(f"Store: {out}")
     if render is not None:
         chosen = whole_numbers(render_episodes, "--render-episodes")
-        say(_film(env, policies, out, render, chosen, seed, shared))
+        say(_film(named, acting, out, render, chosen, seed, shared))
 
 
 def _film(
-    env: str,
+    env: str | None,
     policies: list[str],
     store: Path,
     folder: Path,
@@ -130,7 +138,12 @@ def _film(
         )
     acting = [policy for policy in policies if not is_recorded(policy)]
     again = run(env, acting, max(chosen) + 1, seed, backend="gymnasium", actions=True, **shared)
-    environment = Environment.of(env, shared["env_kwargs"], shared["wrappers"], shared["imports"])
+    environment = Environment.of(
+        settings["environment"],
+        settings["arguments"],
+        settings["wrappers"] or (),
+        settings["imports"] or (),
+    )
     written = render_clips(again, environment, folder, chosen)
     return f"{len(written)} clips: {folder}"
 

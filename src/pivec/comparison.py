@@ -72,7 +72,7 @@ class Comparison:
 
 
 def compare(
-    env: str | Callable[[], Any],
+    env: str | Callable[[], Any] | None,
     policies: Any,
     out: str | Path = "pivec-out",
     *,

@@ -18,6 +18,7 @@ from pivec.reading import Budget, read_regular
 MAX_BYTES = 1 << 26
 JSON_ITEM = 72  # bytes of an empty list and its place in another one
 SETTLED_NS = 2_000_000_000
+FOLDER_DESCRIPTION = "policies.json"
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,13 @@ class Beside:
         The policy file; None if it is in memory and nothing lies beside it.
     trust : bool
         Whether code in the file may run.
+    without_normaliser : bool
+        Whether a policy may act without statistics that it is known to need.
+
+    Attributes
+    ----------
+    assumed : list of str
+        What the reader had to assume; see `assume`.
 
     Examples
     --------
@@ -39,6 +47,8 @@ class Beside:
 
     path: Path | None = None
     trust: bool = False
+    without_normaliser: bool = False
+    assumed: list[str] = field(default_factory=list, repr=False, compare=False)
     digests: list[bytes] = field(default_factory=list, repr=False, compare=False)
 
     @property
@@ -47,7 +57,7 @@ class Beside:
         return "" if self.path is None else self.path.stem
 
     def names(self, pattern: str = ".*") -> list[str]:
-        """Names of the other files in its folder that match a regular expression, sorted."""
+        """Names in its folder that match a regular expression, sorted; folders end in a slash."""
         if self.path is None:
             return []
         folder = str(self.path.parent)
@@ -81,14 +91,25 @@ class Beside:
         return data
 
     def description(self, name: str) -> dict[str, Any] | None:
-        """Give the JSON object in the file of the same name that ends in .json; None without it.
+        """Give what JSON files beside it say of the policy; None without any.
 
-        ``name`` is what error messages call the policy file.
+        ``policies.json`` describes all policies of its folder; the file of the same name that ends
+        in .json has the last word, key by key. ``name`` is what error messages call the policy.
         """
-        data = self.read(f"{self.stem}.json")
-        if data is None:
-            return None
-        return read_json(data, f"{self.stem}.json beside {name}")
+        description: dict[str, Any] | None = None
+        for file in dict.fromkeys((FOLDER_DESCRIPTION, f"{self.stem}.json")):
+            data = self.read(file)
+            if data is not None:
+                description = (description or {}) | read_json(data, f"{file} beside {name}")
+        return description
+
+    def assume(self, what: str) -> None:
+        """Note what had to be assumed: a clause without the name of the file.
+
+        Files of which the same is assumed are named together, once.
+        """
+        if what not in self.assumed:
+            self.assumed.append(what)
 
     def demand_trust(self, name: str, what: str) -> None:
         """Refuse a file that can run code unless the user trusts it."""
@@ -100,7 +121,9 @@ class Beside:
 
 
 def _listing(folder: str, changed: int, pattern: str) -> tuple[str, ...]:  # noqa: ARG001
-    return tuple(each for each in sorted(os.listdir(folder)) if re.fullmatch(pattern, each))
+    with os.scandir(folder) as entries:
+        names = sorted(entry.name + "/" * entry.is_dir() for entry in entries)
+    return tuple(name for name in names if re.fullmatch(pattern, name))
 
 
 _kept_listing = functools.lru_cache(maxsize=16)(_listing)

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from pivec.errors import BadPolicyFile, UsageError
-from pivec.policies.beside import Beside
+from pivec.policies.beside import FOLDER_DESCRIPTION, Beside
 from pivec.policies.policy import Policy
 from pivec.reading import naming, read_regular
 
 MAX_BYTES = 1 << 30
+ASSUMED = "assumed"  # what had to be assumed of a policy, in its metadata
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Format:
         Whether the function takes a `Beside` as well: descriptions, normalisers, trust.
     ambiguous : bool
         Whether such files are often something else. In a folder, only those with a description
-        (a .json of the same name) then count.
+        (a .json of the same name, or policies.json) then count.
     """
 
     reader: str
@@ -94,10 +95,13 @@ def is_policy_file(path: Path, *, named: bool = True) -> bool:
     kind = FORMATS.get(path.suffix.lower())
     if kind is None:
         return False
-    return named or not kind.ambiguous or path.with_suffix(".json").is_file()
+    if named or not kind.ambiguous or path.with_suffix(".json").is_file():
+        return True
+    # What describes a folder is meant for its arrays, and not for pickles of all kinds.
+    return path.suffix.lower() != ".pkl" and (path.parent / FOLDER_DESCRIPTION).is_file()
 
 
-def read_file(path: Path, trust: bool = False) -> PolicyFile:
+def read_file(path: Path, trust: bool = False, without_normaliser: bool = False) -> PolicyFile:
     """Read a policy file of any registered format.
 
     Parameters
@@ -105,6 +109,8 @@ def read_file(path: Path, trust: bool = False) -> PolicyFile:
     path : Path
     trust : bool
         Whether code in the file may run, which some formats need.
+    without_normaliser : bool
+        Whether a policy may act without statistics that it is known to need.
 
     Raises
     ------
@@ -131,8 +137,10 @@ def read_file(path: Path, trust: bool = False) -> PolicyFile:
     digest = hashlib.sha256(data)
     with naming(path, f"a policy in {path.suffix} format"):
         if kind.beside:
-            beside = Beside(path, trust)
+            beside = Beside(path, trust, without_normaliser)
             policy, metadata = reader(data, str(path), beside)
+            if beside.assumed:
+                metadata = {**metadata, ASSUMED: list(beside.assumed)}
             for each in beside.digests:
                 digest.update(each)
         else:

@@ -6,14 +6,15 @@ import difflib
 import glob
 import os
 import re
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pivec.errors import UsageError
+from pivec.errors import PivecWarning, UsageError
 from pivec.policies.callables import as_policy
-from pivec.policies.formats import FORMATS, is_policy_file, read_file
+from pivec.policies.formats import ASSUMED, FORMATS, is_policy_file, read_file
 from pivec.policies.imported import import_policy, is_import_spec
 from pivec.policies.paths import PathInfo, natural_key, read_paths
 from pivec.policies.policy import NamedPolicy, Policy, PolicyInfo
@@ -34,7 +35,9 @@ class _Found:
     alone: bool = True  # whether that label stands for this one only
 
 
-def load_policies(specs: Spec | Sequence[Spec], trust: bool = False) -> list[NamedPolicy]:
+def load_policies(
+    specs: Spec | Sequence[Spec], trust: bool = False, without_normaliser: bool = False
+) -> list[NamedPolicy]:
     """Load policies, named after where they come from.
 
     Parameters
@@ -48,18 +51,27 @@ def load_policies(specs: Spec | Sequence[Spec], trust: bool = False) -> list[Nam
     trust : bool
         Whether code in the files may run, which some formats need: TorchScript, torch.export and
         pickles of classes that are not known.
+    without_normaliser : bool
+        Whether policies may act without statistics of observations that they are known to need.
 
     Raises
     ------
     UsageError
         If a name matches nothing, or is of no known kind.
     BadPolicyFile
-        If a file is damaged, of a kind that is not supported, or needs ``trust``.
+        If a file is damaged, of a kind that is not supported, or needs ``trust``; or if statistics
+        that normalise its observations are missing.
+
+    Warns
+    -----
+    PivecWarning
+        Once for everything that had to be assumed of files: their activation, their statistics.
 
     Notes
     -----
     ``named.info.metadata`` holds what the file tells. Its ``normaliser``, where there is one, names
-    what is applied to observations before the policy sees them.
+    what is applied to observations before the policy sees them; its ``assumed`` is a list of what
+    had to be assumed.
 
     Examples
     --------
@@ -68,10 +80,12 @@ def load_policies(specs: Spec | Sequence[Spec], trust: bool = False) -> list[Nam
     """
     if isinstance(specs, str | os.PathLike):
         specs = [specs]
-    return _load([item for spec in specs for item in _find(spec)], trust)
+    return _load([item for spec in specs for item in _find(spec)], trust, without_normaliser)
 
 
-def name_policies(policies: Any, trust: bool = False) -> list[NamedPolicy]:
+def name_policies(
+    policies: Any, trust: bool = False, without_normaliser: bool = False
+) -> list[NamedPolicy]:
     """Turn anything a Python user may pass as policies into named ones with unique labels.
 
     Parameters
@@ -80,8 +94,8 @@ def name_policies(policies: Any, trust: bool = False) -> list[NamedPolicy]:
         One of these, a sequence of them, or a mapping from labels to them: what `load_policies`
         takes, a policy, a callable, an object with ``act`` or ``predict``, a `NamedPolicy`. A
         label that stands for many files becomes the beginning of their labels.
-    trust : bool
-        Whether code in policy files may run, see `load_policies`.
+    trust, without_normaliser : bool
+        What policy files may do, see `load_policies`.
 
     Examples
     --------
@@ -109,7 +123,7 @@ def name_policies(policies: Any, trust: bool = False) -> list[NamedPolicy]:
         )
         for i, thing in enumerate([policies] if one else policies):
             found += _find_any(thing, f"policy-{i}")
-    return _load(found, trust)
+    return _load(found, trust, without_normaliser)
 
 
 def _find_any(thing: Any, fallback: str) -> list[_Found]:
@@ -208,7 +222,7 @@ def _suggestion(path: Path) -> str:
     return f"; {folder} holds {', '.join(near)}" if near else ""
 
 
-def _load(found: list[_Found], trust: bool) -> list[NamedPolicy]:
+def _load(found: list[_Found], trust: bool, without_normaliser: bool) -> list[NamedPolicy]:
     """Read the files and give every policy its label."""
     if not found:
         raise UsageError("Expected at least one policy: a path, a glob, random or module:object.")
@@ -229,7 +243,7 @@ def _load(found: list[_Found], trust: bool) -> list[NamedPolicy]:
     policies = []
     for item in unique:
         if item.path is not None:
-            named = _read(item.path, next(told), trust)
+            named = _read(item.path, next(told), trust, without_normaliser)
         elif item.named is not None:
             named = item.named
         label = named.info.label
@@ -237,11 +251,23 @@ def _load(found: list[_Found], trust: bool) -> list[NamedPolicy]:
             label = item.label if item.alone else f"{item.label}/{label}"
         label = _free_label(label, taken, bool(item.label))
         policies.append(replace(named, info=replace(named.info, label=label)))
+    _say_assumptions(policies)
     return policies
 
 
-def _read(path: Path, told: PathInfo, trust: bool) -> NamedPolicy:
-    file = read_file(path, trust)
+def _say_assumptions(policies: Sequence[NamedPolicy]) -> None:
+    """Warn of what was assumed, once for all files that share it."""
+    sources: dict[str, list[str]] = {}
+    for named in policies:
+        for what in named.info.metadata.get(ASSUMED, ()):
+            sources.setdefault(what, []).append(named.info.source)
+    for what, files in sources.items():
+        first = files[0] if len(files) == 1 else f"{len(files)} files (first: {files[0]})"
+        warnings.warn(f"{first}: {what}.", PivecWarning, stacklevel=4)
+
+
+def _read(path: Path, told: PathInfo, trust: bool, without_normaliser: bool) -> NamedPolicy:
+    file = read_file(path, trust, without_normaliser)
     step = told.step if told.step is not None else file.metadata.get("step")
     return NamedPolicy(
         file.policy,

@@ -102,7 +102,7 @@ def _state(gene: Any) -> Mapping[str, Any]:
 def _read_config(name: str, beside: Beside) -> tuple[list[int], list[int]]:
     """Keys of inputs and outputs, as neat-python numbers them."""
     own = beside.names(re.escape(beside.stem) + SUFFIXES)
-    shared = beside.names(r"(?i)(?!\.).*config.*")
+    shared = beside.names(r"(?i)(?!\.)[^/]*config[^/]*")
     if not own and len(shared) != 1:
         raise BadPolicyFile(
             f"{name} needs the configuration of its genome: expected {beside.stem}.cfg beside it, "

@@ -37,6 +37,7 @@ _LARGE = re.compile(r".*[-_](\d{4,})")
 _RUNS = re.compile(
     r"(?:.*[^a-z])?(?:run|seed|trial|fold|rank|worker|env|id)[-_]?\d+", re.IGNORECASE
 )
+_ZOO_RUN = re.compile(r".+-v\d+_\d+(?:_[0-9a-f-]{36})?")
 
 
 @dataclass(frozen=True)
@@ -140,7 +141,9 @@ def _group_names(folders: Sequence[Path]) -> list[str]:
     for folder in different:
         parts = folder.parts[1:]
         telling = [part for part in parts if part.lower() not in UNINFORMATIVE] or list(parts)
-        tails = ["/".join(telling[-k:]) for k in range(1, len(telling) + 1)]
+        # RL Zoo counts runs of an environment; the folder above names the algorithm.
+        shortest = 2 if _ZOO_RUN.fullmatch(folder.name) and len(telling) > 1 else 1
+        tails = ["/".join(telling[-k:]) for k in range(shortest, len(telling) + 1)]
         levels.append([*tails, "/".join(parts)])
     names = dict(zip(different, _shortest_distinct(levels), strict=True))
     return [names[folder] for folder in folders]

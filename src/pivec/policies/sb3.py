@@ -7,7 +7,6 @@ from `pivec.policies.tensors`, and `pivec.policies.sb3_networks` finds the layer
 from __future__ import annotations
 
 import io
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -26,6 +25,7 @@ from pivec.policies.sb3_networks import Network, Tensors
 from pivec.policies.sb3_settings import Settings, class_name
 from pivec.policies.tensors import read_tensors
 from pivec.policies.vecnormalize import find_normaliser
+from pivec.policies.zoo import find_zoo_run
 from pivec.reading import Budget
 
 PLAIN_EXTRACTORS = ("FlattenExtractor", "CombinedExtractor")
@@ -51,7 +51,7 @@ def read_sb3(
     name : str
         What error messages call it.
     beside : Beside, optional
-        Where statistics of VecNormalize are looked for.
+        Where statistics of VecNormalize and files of RL Zoo are looked for.
 
     Returns
     -------
@@ -59,7 +59,8 @@ def read_sb3(
         The latter for policies that look at images.
     info : dict
         ``algorithm``, ``step`` (environment steps trained for), ``sb3_version``, ``epsilon`` (of
-        DQN) where known, and ``normaliser``, the file applied to observations, if there is one.
+        DQN) where known; ``normaliser``, the file applied to observations, if there is one; and
+        where RL Zoo tells, ``environment`` with its ``arguments``, ``wrappers`` and ``imports``.
     """
     budget = Budget(len(data), name)
     archive = Archive(data, name, budget)
@@ -74,9 +75,14 @@ def read_sb3(
     cnn = find_cnn(tensors)
     _refuse_what_is_not_supported(settings, tensors, algorithm, cnn)
     network = read(tensors, settings)
-    normaliser, normaliser_file = find_normaliser(
-        beside or Beside(), name, settings.trained_normalised
-    )
+    beside = beside or Beside()
+    run = find_zoo_run(beside, name)
+    normaliser, normaliser_file = find_normaliser(beside, name, settings.trained_normalised, run)
+    if normaliser is not None and run is not None and run.frame_stack > 1:
+        raise BadPolicyFile(
+            f"{name} sees observations that are normalised and then stacked, which is not "
+            "supported: pass it as module:object."
+        )
     try:
         policy = _policy(network, settings, tensors, cnn, normaliser)
     except BadPolicyFile:
@@ -94,6 +100,8 @@ def read_sb3(
         info["epsilon"] = network.options.epsilon
     if normaliser_file:
         info["normaliser"] = normaliser_file
+    if run is not None:
+        info |= run.about(settings.shape("observation_space"), name)
     return policy, info
 
 
@@ -112,10 +120,8 @@ def convert_sb3(model: Any) -> NetworkPolicy | OutputPolicy:
     buffer = io.BytesIO()
     model.save(buffer)
     name = f"the {type(model).__name__} model"
-    with warnings.catch_warnings():
-        # That no statistics lie beside it is as it should be: they are in the model's environment.
-        warnings.simplefilter("ignore", UserWarning)
-        policy, _ = read_sb3(buffer.getvalue(), name)
+    # That no statistics lie beside it is as it should be: they are in the model's environment.
+    policy, _ = read_sb3(buffer.getvalue(), name, Beside(without_normaliser=True))
     wrapper = model.get_vec_normalize_env()
     if wrapper is None or not wrapper.norm_obs:
         return policy

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import math
 import re
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.errors import BadPolicyFile, PivecError, PivecWarning
+from pivec.errors import BadPolicyFile, PivecError
 from pivec.policies.beside import Beside
 from pivec.policies.normaliser import Normaliser
 from pivec.policies.objects import Object, as_array, read_objects
+from pivec.policies.zoo import ZooRun
 
 MODULES = (
     "gymnasium",
@@ -36,21 +36,28 @@ _STEPS = re.compile(r"(?P<prefix>.+)_(?P<steps>\d+)_steps")
 
 
 def find_normaliser(
-    beside: Beside, name: str, trained_normalised: bool | None = None
+    beside: Beside,
+    name: str,
+    trained_normalised: bool | None = None,
+    run: ZooRun | None = None,
 ) -> tuple[Normaliser | None, str]:
     """Find and read the statistics that belong to a checkpoint.
 
     First those named after it (``rl_model_vecnormalize_40000_steps.pkl`` beside
     ``rl_model_40000_steps.zip``, ``best_vecnormalize.pkl`` beside ``best.zip``), then
-    ``vecnormalize.pkl`` in its folder.
+    ``vecnormalize.pkl`` in its folder, then the one that RL Zoo keeps of the whole run.
 
     Parameters
     ----------
     beside : Beside
+        Notes what had to be assumed: statistics that lie beside a checkpoint that was trained
+        without, or none where others have some.
     name : str
         What messages call the checkpoint.
     trained_normalised : bool, optional
         What the checkpoint itself tells.
+    run : ZooRun, optional
+        What RL Zoo tells of its run.
 
     Returns
     -------
@@ -61,38 +68,54 @@ def find_normaliser(
     Raises
     ------
     BadPolicyFile
-        If statistics that belong to the checkpoint cannot be read: without them the policy would
-        act wrongly.
-
-    Warns
-    -----
-    UserWarning
-        If the checkpoint was trained with VecNormalize, or others beside it were, and no
-        statistics belong to it; or if statistics lie beside one that was trained without.
+        If statistics that belong to the checkpoint cannot be read, or are known to be missing:
+        without them the policy would act wrongly.
     """
     names = {each.lower(): each for each in beside.names(_NORMALISER)}
     own = [names[each] for each in _own_names(beside.stem) if each in names]
     shared = [names[f"{each}.pkl"] for each in _WORDS if f"{each}.pkl" in names]
-    advice = f"name the right file {beside.stem}_vecnormalize.pkl to have it applied"
-    if not own and shared and trained_normalised is False:
-        _warn(
-            f"{shared[0]} lies beside {name}, which was trained without VecNormalize: it is not "
-            f"applied; {advice} nevertheless."
-        )
+    normalised = trained_normalised
+    if run is not None and run.normalised is not None:
+        normalised = run.normalised
+    if not own and normalised is False:
+        if shared:
+            beside.assume(
+                f"trained without VecNormalize, so that {shared[0]} beside is not applied; name it "
+                "after the checkpoint, as in best_vecnormalize.pkl, to have it applied nevertheless"
+            )
         return None, ""
-    if own or shared:
-        file = (own or shared)[0]
-        normaliser = read_normaliser(beside.read(file) or b"", f"{file} beside {name}")
-        return normaliser, file if normaliser is not None else f"none ({file} is for rewards only)"
-    if trained_normalised:
-        _warn(
-            f"{name} was trained with VecNormalize, but no statistics of it lie beside: its "
-            f"observations are not normalised; {advice}."
+    of_run = f"{run.folder}vecnormalize.pkl" if run is not None else ""
+    for file in (*own, *shared, *filter(None, [of_run])):
+        data = beside.read(file)
+        if data is None:
+            continue
+        normaliser = read_normaliser(data, f"{file} beside {name}")
+        if normaliser is None:
+            return None, f"none ({file} is for rewards only)"
+        if run is not None and file == of_run and f"{beside.stem}/" != run.folder:
+            beside.assume(
+                f"normalised by {file}, the statistics of the end of the training, since none were "
+                "saved with these checkpoints (RL Zoo does the same)"
+            )
+        return normaliser, file
+    if normalised:
+        expected = of_run or f"{beside.stem}_vecnormalize.pkl"
+        if not beside.without_normaliser:
+            raise BadPolicyFile(
+                f"{name} was trained with VecNormalize, but there are no statistics of it: put "
+                f"them beside as {expected}, or let it act without (right only if nothing but "
+                "rewards was normalised) with --without-normaliser (in Python: "
+                "without_normaliser=True)."
+            )
+        beside.assume(
+            "trained with VecNormalize, whose statistics are missing: observations are not "
+            "normalised, as you allowed"
         )
-    elif names and trained_normalised is None:
-        _warn(
-            f"{name} has no statistics of VecNormalize beside it, but other checkpoints in its "
-            f"folder have: its observations are not normalised; {advice}."
+    elif names and normalised is None:
+        beside.assume(
+            "without statistics of VecNormalize, though other checkpoints of the folder have some: "
+            "observations are not normalised; name statistics after their checkpoint, as in "
+            "best_vecnormalize.pkl, to have them applied"
         )
     return None, ""
 
@@ -104,10 +127,6 @@ def _own_names(stem: str) -> list[str]:
         prefix, steps = match["prefix"], match["steps"]
         names += [f"{prefix}_{word}_{steps}_steps.pkl" for word in _WORDS]
     return names
-
-
-def _warn(message: str) -> None:
-    warnings.warn(message, PivecWarning, stacklevel=2)
 
 
 def read_normaliser(data: bytes, name: str = "the file") -> Normaliser | None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -29,6 +30,15 @@ def print_summary(labels: Sequence[str], measured: Measured) -> None:
     for run in sorted(measured.travels, key=lambda run: -run.total)[:10]:
         table.add_row(escape(run.group), str(len(run.rows)), f"{run.total:.4g}")
     console.print(table)
+
+
+def print_environment(settings: Mapping[str, Any]) -> None:
+    """Print the environment that was read off the policies' files."""
+    parts = [str(settings.get("environment", ""))]
+    for key in ("arguments", "wrappers"):
+        if settings.get(key):
+            parts.append(f"{key} {settings[key]}")
+    Console().print(f"Environment, as the files tell: {escape(', '.join(parts))}")
 
 
 def print_normalisers(policies: Sequence[PolicyInfo]) -> None:

@@ -18,6 +18,7 @@ from pivec.rollouts.environment import Environment, Wrapper
 from pivec.rollouts.features import load_features
 from pivec.rollouts.play import play
 from pivec.rollouts.settings import Features, PlaySettings
+from pivec.rollouts.trained_in import environment_of
 from pivec.states.record import PolicyRecord, assemble, record_of
 from pivec.states.recorded import Recorded, check_unique, holds, read_recorded, split_recorded
 from pivec.states.store import Store
@@ -25,7 +26,7 @@ from pivec.states.visited import VisitedStates
 
 
 def collect(
-    env: str | Environment | Callable[[], Any],
+    env: str | Environment | Callable[[], Any] | None,
     policies: Any,
     episodes: int = 100,
     seed: int = 0,
@@ -45,6 +46,7 @@ def collect(
     wrappers: Sequence[Wrapper] = (),
     imports: Sequence[str] = (),
     trust: bool = False,
+    without_normaliser: bool = False,
     progress: bool = False,
 ) -> VisitedStates:
     """Let every policy play ``episodes`` episodes and return the states it visited.
@@ -55,8 +57,9 @@ def collect(
 
     Parameters
     ----------
-    env : str or callable
-        A Gymnasium id, or a function that makes an environment.
+    env : str, callable or None
+        A Gymnasium id, or a function that makes an environment; None takes the environment that
+        the policies' files tell, as those of RL Zoo and of pivec do.
     policies : str, policy, callable, or a list or dict of these
         Paths, globs, ``random``, ``module:object``, `Policy` objects, functions from a batch of
         observations to a batch of actions; a dict gives the labels. Recorded states stand beside
@@ -68,7 +71,7 @@ def collect(
     store : path, optional
         A folder to keep the states in. Policies that are in it already are not played again.
     env_kwargs : mapping, optional
-        Arguments for `gymnasium.make`.
+        Arguments for `gymnasium.make`; they come before those that the policies' files tell.
     features : callable or str, optional
         Turns a batch of observations into the rows to keep, instead of flattening them; or the
         name of such a function, see `pivec.rollouts.features.load_features`.
@@ -95,11 +98,14 @@ def collect(
     jobs : int
         Processes to play in; a matter of speed only. What is to be sent to them must be picklable.
     wrappers : sequence of str or callable
-        Put around the environment: ``module:Class``, ``module:Class{"argument": 1}``.
+        Put around the environment: ``module:Class``, ``module:Class{"argument": 1}``; instead of
+        those that the policies' files tell.
     imports : sequence of str
         Modules to import first, which register the environment.
     trust : bool
         Allow policies and ``features`` in files that can run code when they are loaded.
+    without_normaliser : bool
+        Let policies act whose files tell that statistics which normalise observations are missing.
     progress : bool
         Draw a progress bar.
 
@@ -117,12 +123,15 @@ def collect(
     True
     """
     _check_numbers(episodes, seed, n_envs, jobs, max_states_per_policy)
-    environment = Environment.of(env, env_kwargs, wrappers, imports)
     see = load_features(features, trust=trust) if isinstance(features, str) else features
     acting, recorded = split_recorded(policies)
-    named = name_policies(acting, trust) if not recorded or _is_any(acting) else []
+    named: list[NamedPolicy] = []
+    if not recorded or _is_any(acting):
+        named = name_policies(acting, trust, without_normaliser)
     if not named and not recorded:
         raise UsageError("expected at least one policy, but none is given")
+    told = [one.info for one in named]
+    environment = environment_of(env, told, env_kwargs, wrappers, imports, trust)
     labels = [one.info.label for one in named] + [one.info.label for one in recorded]
     check_unique(labels)
     if backend == "auto" and store is not None and Store.exists(store):

@@ -1,0 +1,159 @@
+"""The environment that policies were trained in, where their files tell, and what a user adds."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import gymnasium
+
+from pivec.errors import PivecWarning, UsageError
+from pivec.policies.policy import PolicyInfo
+from pivec.rollouts.environment import Environment, Wrapper
+from pivec.rollouts.named_objects import split_arguments
+
+# A file may ask for these: they change what is seen and done, and touch nothing else.
+KNOWN_WRAPPERS = re.compile(
+    r"(gymnasium\.wrappers(\.\w+)?|stable_baselines3\.common\.atari_wrappers"
+    r"|sb3_contrib\.common\.wrappers(\.\w+)?|rl_zoo3\.wrappers)"
+    r":(?!RecordVideo|HumanRendering|RenderCollection)\w+"
+)
+ENVIRONMENT, ARGUMENTS, WRAPPERS, IMPORTS = "environment", "arguments", "wrappers", "imports"
+
+
+def environment_of(
+    env: str | Environment | Callable[[], Any] | None,
+    policies: Sequence[PolicyInfo],
+    arguments: Mapping[str, Any] | None = None,
+    wrappers: Sequence[Wrapper] = (),
+    imports: Sequence[str] = (),
+    trust: bool = False,
+) -> Environment:
+    """Make an `Environment` of what the user says and of what the policies' files tell.
+
+    Parameters
+    ----------
+    env : str, Environment, callable or None
+        As for `pivec.collect`; None takes what the files tell.
+    policies : sequence of PolicyInfo
+        Their metadata may hold ``environment``, ``arguments``, ``wrappers`` and ``imports``.
+    arguments : mapping, optional
+        Added to those in the files; the user's come first.
+    wrappers, imports : sequence
+        Instead of those in the files.
+    trust : bool
+        Whether files may name any module to be imported.
+
+    Raises
+    ------
+    UsageError
+        If the files disagree, or ask for something that they may not.
+
+    Warns
+    -----
+    PivecWarning
+        If files tell of another environment than ``env``.
+    """
+    if env is not None and not isinstance(env, str):
+        return Environment.of(env, arguments, wrappers, imports)
+    told = [info for info in policies if isinstance(info.metadata.get(ENVIRONMENT), str)]
+    name = _named_in_files(told, trust) if env is None else env
+    elsewhere = [info for info in told if not _same(info.metadata[ENVIRONMENT], name)]
+    if elsewhere:
+        first = elsewhere[0]
+        warnings.warn(
+            f"{len(elsewhere)} policies (first: {first.source}) were trained in "
+            f"{first.metadata[ENVIRONMENT]}, and act in {name}.",
+            PivecWarning,
+            stacklevel=3,
+        )
+    here = [info for info in told if _same(info.metadata[ENVIRONMENT], name)]
+    given = dict(arguments or {})
+    agreed = _agreed(here, ARGUMENTS, "--env-arg", lambda value: {**_mapping(value), **given})
+    around: Sequence[Wrapper] = wrappers
+    if not wrappers:
+        around = _agreed(here, WRAPPERS, "--wrapper", _texts)
+        _check_wrappers(around, here, trust)
+    modules: Sequence[str] = imports
+    if not imports:
+        modules = list(
+            dict.fromkeys(m for info in here for m in _texts(info.metadata.get(IMPORTS)))
+        )
+        if modules and not trust:
+            if ":" not in name and name not in gymnasium.registry:
+                raise UsageError(
+                    f"{here[0].source} tells that {modules[0]} registers its environment: if you "
+                    f"trust that module, pass --import {modules[0]} (in Python: imports=)"
+                )
+            modules = []
+    return Environment.of(name, agreed if here else given, around, modules)
+
+
+def _named_in_files(told: Sequence[PolicyInfo], trust: bool) -> str:
+    """Give the one environment that all files name which name any."""
+    if not told:
+        raise UsageError(
+            "no file of these policies tells which environment it was trained in: name it first, "
+            "as in `pivec compare CartPole-v1 runs`"
+        )
+    first = told[0]
+    name = str(first.metadata[ENVIRONMENT])
+    for info in told:
+        if info.metadata[ENVIRONMENT] != name:
+            raise UsageError(
+                f"the policies were trained in several environments: {first.source} in {name}, "
+                f"{info.source} in {info.metadata[ENVIRONMENT]}: name the runs of one of them"
+            )
+    if ":" in name and not trust:
+        raise UsageError(
+            f"{first.source} asks for the environment {name!r}, which imports a module: name the "
+            "environment first, or allow it with --trust (in Python: trust=True)"
+        )
+    return name
+
+
+def _same(told: str, name: str) -> bool:
+    """Whether two names mean the same environment; ``module:`` only says who registers it."""
+    return told.rpartition(":")[2] == name.rpartition(":")[2]
+
+
+def _agreed(told: Sequence[PolicyInfo], key: str, option: str, settle: Callable[[Any], Any]) -> Any:
+    """Give what all files say under ``key``, settled with what the user says."""
+    values = [settle(info.metadata.get(key)) for info in told]
+    for info, value in zip(told, values, strict=True):
+        if value != values[0]:
+            raise UsageError(
+                f"the policies were trained with other {key} of the environment: {told[0].source} "
+                f"with {values[0] or 'none'}, {info.source} with {value or 'none'}: compare those "
+                f"that share them, or say with {option} which to take"
+            )
+    return values[0] if values else settle(None)
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    return dict(value) if isinstance(value, Mapping) else {}
+
+
+def _texts(value: Any) -> list[str]:
+    return [text for text in value if isinstance(text, str)] if isinstance(value, list) else []
+
+
+def _check_wrappers(wrappers: Sequence[Any], told: Sequence[PolicyInfo], trust: bool) -> None:
+    for wrapper in wrappers:
+        name = split_arguments(str(wrapper))[0]
+        if not trust and not KNOWN_WRAPPERS.fullmatch(name):
+            raise UsageError(
+                f"{told[0].source} was trained with the wrapper {name}, which a file may not ask "
+                "for: give all wrappers with --wrapper (in Python: wrappers=), or allow it with "
+                "--trust"
+            )
+        package = name.partition(".")[0]
+        if importlib.util.find_spec(package) is None:
+            raise UsageError(
+                f"{told[0].source} was trained with the wrapper {name}, but {package} is not "
+                f"installed: pip install {package.replace('_', '-')}, or give all wrappers with "
+                "--wrapper (in Python: wrappers=)"
+            )
