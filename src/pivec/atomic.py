@@ -1,4 +1,7 @@
-"""Files that appear whole or not at all: written beside their place, then renamed into it."""
+"""Files that appear whole or not at all: written beside their place, then renamed into it.
+
+And the folders for them, looked at before hours of work are to go there.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Literal, overload
+
+from pivec.errors import UsageError
 
 
 @overload
@@ -61,8 +66,9 @@ def atomic_write(
     target = Path(os.path.realpath(path))
     name = target.with_name(f".{target.name[:100]}.{secrets.token_hex(8)}.tmp")
     # Not mkstemp, whose files only their owner may read: 0o666 obeys the umask as open does.
-    handle = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     try:
+        handle = os.open(name, flags, 0o666)
         text = mode == "w"
         with open(
             handle,
@@ -76,11 +82,50 @@ def atomic_write(
         with contextlib.suppress(FileNotFoundError):
             os.chmod(name, target.stat().st_mode & 0o777)
         os.replace(name, target)
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(OSError):
             os.unlink(name)
+        if isinstance(error, OSError) and error.errno and error.filename in (None, str(name)):
+            error.filename = os.fspath(path)  # a full disk does not say which file it was
+            error.filename2 = None
         raise
     _sync_folder(target.parent)
+
+
+def check_folder(path: str | os.PathLike[str]) -> Path:
+    """See that a folder can be written to, or could be made; nothing is made.
+
+    Raises
+    ------
+    UsageError
+        That says what is in the way.
+    """
+    folder = place = Path(path)
+    while place != place.parent:
+        try:
+            os.lstat(place)
+            break
+        except (FileNotFoundError, NotADirectoryError):
+            place = place.parent
+        except OSError as error:
+            raise UsageError(f"cannot write to {folder}: {error.strerror}") from error
+    if os.path.islink(place) and not os.path.exists(place):
+        raise UsageError(f"cannot write to {folder}: {place} is a link to nothing")
+    if not os.path.isdir(place):
+        raise UsageError(f"cannot write to {folder}: {place} is not a folder")
+    if not os.access(place, os.W_OK | os.X_OK):
+        raise UsageError(f"cannot write to {folder}: {place} is read-only, or belongs to others")
+    return folder
+
+
+def make_folder(path: str | os.PathLike[str]) -> Path:
+    """Make a folder and those above it, where they are not there yet."""
+    folder = check_folder(path)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"cannot make the folder {folder}: {error.strerror}") from error
+    return folder
 
 
 def _sync_folder(folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from pivec.__main__ import STOPPED
 from pivec.cli_options import (
     Actions,
     Backend,
@@ -18,6 +20,7 @@ from pivec.cli_options import (
     EnvArg,
     Episodes,
     FeaturesOf,
+    Folder,
     Imports,
     Jobs,
     KeepPolicies,
@@ -42,6 +45,7 @@ from pivec.cli_options import (
     Wrappers,
     by_method,
     env_and_policies,
+    folder,
     names,
     pairs,
     whole_numbers,
@@ -51,7 +55,7 @@ from pivec.cli_states import collect, export, import_, store_app
 from pivec.cli_train import train
 from pivec.errors import PivecError, UsageError
 from pivec.notices import Notice, Notices
-from pivec.terminal import printable, say, shortened
+from pivec.terminal import say, shortened
 
 app = typer.Typer(
     name="pivec",
@@ -72,7 +76,6 @@ app.command()(train)
 app.command()(reproduce)
 
 _SHORT = 200  # characters of a warning that is said again, or is not pivec's own
-_STOPPED = 130  # the exit code after Ctrl-C, which the parser may hand over as such
 
 
 @app.callback(invoke_without_command=True)
@@ -92,7 +95,7 @@ def _root(
 @app.command()
 def demo(
     env: Annotated[str, typer.Option(help="CartPole-v1 or Pendulum-v1.")] = "CartPole-v1",
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where to write.")] = Path("pivec-demo"),
+    out: Folder = Path("pivec-demo"),
     episodes: Episodes = 50,
     seed: Seed = 0,
     quiet: Quiet = False,
@@ -111,7 +114,7 @@ def demo(
 def compare(
     env: Env,
     policies: Policies = None,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where to write.")] = Path("pivec-out"),
+    out: Folder = Path("pivec-out"),
     episodes: Episodes = 100,
     seed: Seed = 0,
     method: Method = "supervector",
@@ -120,7 +123,9 @@ def compare(
     space: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", help="Place the policies in this earlier space, without fitting again."
+            metavar="DIR",
+            parser=folder,
+            help="Place the policies in this earlier space, without fitting again.",
         ),
     ] = None,
     actions: Actions = False,
@@ -189,14 +194,19 @@ def describe(
     store: Annotated[Path, typer.Argument(metavar="STORE", help="A store of `collect`.")],
     out: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Gets a folder space/; beside the store if not given."),
+        typer.Option(
+            metavar="DIR",
+            parser=folder,
+            help="Gets a folder space/; beside the store if not given.",
+        ),
     ] = None,
     method: Method = "supervector",
     components: Components = None,
     param: Param = None,
     seed: Seed = 0,
     space: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Describe in this earlier space.")
+        Path | None,
+        typer.Option(metavar="DIR", parser=folder, help="Describe in this earlier space."),
     ] = None,
     quiet: Quiet = False,
 ) -> None:
@@ -264,7 +274,7 @@ def evaluate(
     sizes: Sizes = "100,50,25,10",
     repetitions: Repetitions = 3,
     param: MethodParam = None,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where to write.")] = Path("pivec-eval"),
+    out: Folder = Path("pivec-eval"),
     seed: Seed = 0,
     jobs: Jobs = 1,
     quiet: Quiet = False,
@@ -299,9 +309,9 @@ def evaluate(
         parameters=by_method(pairs(param, "--param"), "--param"),
         jobs=jobs,
     )
+    draw_evaluation(out / "evaluation.png", result)
     if not quiet:
         print_evaluation(result)
-    draw_evaluation(out / "evaluation.png", result)
     say(f"Figure: {out / 'evaluation.png'}")
     if result.problems:
         raise typer.Exit(1)
@@ -338,12 +348,12 @@ def main() -> None:
             finally:
                 _count(notices)
     except KeyboardInterrupt:
-        code = _STOPPED
+        code = STOPPED
     except Exception as error:  # the last line of defence: a sentence, not a traceback
         if debug:
             raise
         code = _explain(error)
-    if code == _STOPPED:
+    if code == STOPPED:  # which the parser makes of Ctrl-C as well
         message = "pivec: stopped; what is finished is kept, the same command goes on from there"
         say(message, error=True)
     sys.exit(code if isinstance(code, int) else 0)
@@ -364,16 +374,22 @@ def _count(notices: Notices) -> None:
             say(f"pivec: {kind}{times}: {shortened(notice.text, _SHORT)}", error=True)
 
 
-def _explain(error: Exception) -> int:
-    if hasattr(error, "show") and hasattr(error, "exit_code"):  # a mistake found by the parser
-        error.message = printable(str(getattr(error, "message", "")))  # type: ignore[attr-defined]
-        error.show()
+def _explain(error: BaseException) -> int:
+    if hasattr(error, "format_message") and hasattr(
+        error, "exit_code"
+    ):  # a mistake found by the parser
+        where = getattr(getattr(error, "ctx", None), "command_path", "pivec")
+        say(f"pivec: {error.format_message().rstrip('.')} (see {where} --help)", error=True)
         return int(error.exit_code)
     if isinstance(error, PivecError):
         say(f"pivec: {error}", error=True)
         return error.exit_code
-    if type(error).__name__ == "Abort":  # what the parser makes of Ctrl-C
-        return _STOPPED
+    if isinstance(error, OSError) and error.strerror:
+        where = f"{os.fsdecode(error.filename)}: " if error.filename else ""
+        say(f"pivec: {where}{error.strerror}", error=True)
+        return 1
+    if type(error).__name__ == "Abort" and error.__cause__ is not None:
+        error = error.__cause__  # the parser takes the end of a file for that of its input
     say(
         f"pivec: unexpected {type(error).__name__}: {error} (run again with --debug for details)",
         error=True,

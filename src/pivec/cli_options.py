@@ -13,6 +13,14 @@ import typer
 
 from pivec.errors import UsageError
 
+
+def folder(name: str | Path) -> Path:
+    """Read the name of a folder; an empty one would mean the current folder."""
+    if not str(name).strip():
+        raise UsageError("expected the name of a folder, but got an empty text")
+    return Path(name)
+
+
 Env = Annotated[
     str,
     typer.Argument(
@@ -113,8 +121,15 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the result alo
 SpaceArgument = Annotated[
     Path, typer.Argument(metavar="DIR", help="A folder of `compare`, or a space of `describe`.")
 ]
+Folder = Annotated[Path, typer.Option(metavar="DIR", parser=folder, help="Where to write.")]
+StoreFolder = Annotated[
+    Path, typer.Option(metavar="STORE", parser=folder, help="The store to write or go on with.")
+]
 Out = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="Where to write; beside the space if not given.")
+    Path | None,
+    typer.Option(
+        metavar="DIR", parser=folder, help="Where to write; beside the space if not given."
+    ),
 ]
 Stores = Annotated[
     list[Path],

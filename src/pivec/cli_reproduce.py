@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from pivec.cli_options import Backend, Quiet, Seed
+from pivec.cli_options import Backend, Quiet, Seed, folder
 from pivec.errors import UsageError
 from pivec.terminal import say
 
@@ -27,7 +27,7 @@ def reproduce(
         ),
     ] = "small",
     out: Annotated[
-        Path, typer.Option(metavar="DIR", help="Gets SCALE/NAME/ for each recipe.")
+        Path, typer.Option(metavar="DIR", parser=folder, help="Gets SCALE/NAME/ for each recipe.")
     ] = Path("reproduced"),
     env: Annotated[
         list[str] | None,
@@ -35,7 +35,9 @@ def reproduce(
     ] = None,
     cache: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Policies, states and results (OUT/cache)."),
+        typer.Option(
+            metavar="DIR", parser=folder, help="Policies, states and results (OUT/cache)."
+        ),
     ] = None,
     jobs: Annotated[
         int | None,
@@ -87,8 +89,8 @@ def reproduce(
         progress=not quiet,
         command=shlex.join(["pivec", *sys.argv[1:]]),
     )
-    for name, folder in folders.items():
-        say(f"{name}: {folder / 'README.md'}")
+    for name, written in folders.items():
+        say(f"{name}: {written / 'README.md'}")
 
 
 def _print_list() -> None:
@@ -127,10 +129,9 @@ def _print_plan(
             table.add_row(
                 step.recipe, step.what, step.amount, _time(step.seconds), _size(step.bytes)
             )
-    console = Console()
-    console.print(table)
+    Console().print(table)
     seconds, size = sum(step.seconds for step in steps), sum(step.bytes for step in steps)
-    console.print(
+    say(
         f"Altogether at most {_time(seconds)} of one core, {_time(seconds / jobs)} with "
         f"{jobs} side by side, and {_size(size)} of disk."
     )

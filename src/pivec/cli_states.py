@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from pivec.atomic import check_folder
 from pivec.cli_options import (
     Actions,
     Backend,
@@ -24,10 +25,12 @@ from pivec.cli_options import (
     Processes,
     Quiet,
     Seed,
+    StoreFolder,
     Trust,
     WithoutNormaliser,
     Wrappers,
     env_and_policies,
+    folder,
     pairs,
     whole_numbers,
 )
@@ -41,7 +44,7 @@ StorePath = Annotated[Path, typer.Argument(metavar="STORE", help="A store, or a 
 
 def collect(
     env: Env,
-    out: Annotated[Path, typer.Option(metavar="STORE", help="The store to write or go on with.")],
+    out: StoreFolder,
     policies: Policies = None,
     episodes: Episodes = 100,
     seed: Seed = 0,
@@ -58,7 +61,10 @@ def collect(
     jobs: Processes = 1,
     n_envs: NEnvs = None,
     render: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Keep short clips of episodes here, as GIF.")
+        Path | None,
+        typer.Option(
+            metavar="DIR", parser=folder, help="Keep short clips of episodes here, as GIF."
+        ),
     ] = None,
     render_episodes: Annotated[
         str, typer.Option(help="Which episodes of every policy to film, with commas between.")
@@ -81,6 +87,9 @@ def collect(
         "without_normaliser": without_normaliser,
     }
     named, acting = env_and_policies(env, policies)
+    chosen = whole_numbers(render_episodes, "--render-episodes")
+    if render is not None:
+        check_folder(render)
     data = run(
         named,
         acting,
@@ -97,6 +106,7 @@ def collect(
         progress=not quiet,
         **shared,
     )
+    films = "" if render is None else _film(named, acting, out, render, chosen, seed, shared)
     if not quiet:
         from pivec.report.console import print_environment, print_normalisers
 
@@ -105,9 +115,8 @@ def collect(
         print_normalisers(data.policies)
     say(f"{data.n_policies} policies, {data.n_episodes} episodes, {data.n_states} states")
     say(f"Store: {out}")
-    if render is not None:
-        chosen = whole_numbers(render_episodes, "--render-episodes")
-        say(_film(named, acting, out, render, chosen, seed, shared))
+    if films:
+        say(films)
 
 
 def _film(
@@ -155,7 +164,7 @@ def import_(
             metavar="DATA", help="A folder of .npz files, npz:DIR, minari:NAME or store:DIR."
         ),
     ],
-    out: Annotated[Path, typer.Option(metavar="STORE", help="The store to write or go on with.")],
+    out: StoreFolder,
     env: Annotated[str, typer.Option(help="The environment it was recorded in.")] = "",
     max_states_per_policy: MaxStates = None,
 ) -> None:

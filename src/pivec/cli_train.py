@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from pivec.cli_options import Env, EnvArg, Quiet, Seed, pairs
+from pivec.cli_options import Env, EnvArg, Quiet, Seed, folder, pairs
 from pivec.terminal import say
 
 Algo = Annotated[
@@ -23,7 +23,10 @@ def train(
     env: Env,
     algo: Algo,
     out: Annotated[
-        Path, typer.Option(metavar="DIR", help="Gets a folder for each run: ppo-0, ppo-1, ...")
+        Path,
+        typer.Option(
+            metavar="DIR", parser=folder, help="Gets a folder for each run: ppo-0, ppo-1, ..."
+        ),
     ],
     runs: Annotated[int, typer.Option(help="Run i has the seed SEED + i.", min=1)] = 1,
     jobs: Annotated[int, typer.Option(help="Runs side by side, a core each.", min=1)] = 1,

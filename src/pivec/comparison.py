@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pivec.atomic import check_folder, make_folder
 from pivec.characterizations.registry import characterization
 from pivec.characterizations.space import Space
 from pivec.distances import Measured
@@ -115,7 +116,7 @@ def compare(
     -------
     Comparison
     """
-    folder = Path(out)
+    folder = check_folder(out)
     earlier = None if space is None else Space.load(space)
     log = Log(command)
     made = earlier.method if earlier else characterization(method, **(parameters or {}))
@@ -172,7 +173,7 @@ def describe(
 
 def measure(space: Space, folder: Path, log: Log) -> Measured:
     """Measure all distances; write distances.csv, and distances.png if the matrix fits in one."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     described = space.descriptions
     with log.timed("distances"):
         measured = measure_all(space.method, described)
@@ -203,7 +204,7 @@ def draw(
     measured: Measured | None = None,
 ) -> Space:
     """Lay the policies out in the plane: map.csv, map.png, and their places in ``space/``."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     with log.timed("map"):
         positions, how = _positions(space, seed, measured)
         result = replace(space, positions=positions)

@@ -6,6 +6,8 @@ import sys
 import time
 from types import TracebackType
 
+from pivec.terminal import printable
+
 
 class Progress:
     """A bar with a count, a free text and the time left; a context manager.
@@ -23,7 +25,7 @@ class Progress:
 
     def __init__(self, title: str, total: int, *, unit: str = "", show: bool = True) -> None:
         self.title, self.total, self.unit, self.done = title, total, unit, 0
-        self._show = show and sys.stderr.isatty()
+        self._show = show and sys.stderr is not None and sys.stderr.isatty()
         self._bar: object | None = None
         self._last = 0.0
         self._counted, self._start = 0, time.monotonic()
@@ -41,17 +43,17 @@ class Progress:
             from rich.progress import Progress as RichProgress
 
             bar = RichProgress(
-                TextColumn("{task.description}"),
+                TextColumn("{task.description}", markup=False),
                 BarColumn(),
                 MofNCompleteColumn(),
                 TextColumn(self.unit),
                 TimeElapsedColumn(),
                 TextColumn("left"),
                 TimeRemainingColumn(),
-                TextColumn("{task.fields[note]}"),
+                TextColumn("{task.fields[note]}", markup=False),
                 console=Console(stderr=True),
             )
-            self._task = bar.add_task(self.title, total=self.total, note="")
+            self._task = bar.add_task(printable(self.title), total=self.total, note="")
             bar.start()
             self._bar = bar
         return self
@@ -76,7 +78,7 @@ class Progress:
 
     def _update(self, note: str | None) -> None:
         if self._bar is not None:
-            fields = {} if note is None else {"note": note}
+            fields = {} if note is None else {"note": printable(note)}
             self._bar.update(self._task, completed=self.done, **fields)  # type: ignore[attr-defined]
 
     def __exit__(

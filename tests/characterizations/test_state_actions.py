@@ -92,7 +92,7 @@ def test_mistakes_are_named(rng, walks, monkeypatch):
     with pytest.raises(UsageError, match=r"state-actions needs the actions .*--actions"):
         StateActions().fit(walks)
     data = make_data(rng, (1.0, -1.0))
-    with pytest.raises(UsageError, match="set_size must be above 0"):
+    with pytest.raises(UsageError, match="set_size must be a whole number of at least 1"):
         StateActions(set_size=0).fit(data)
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(MissingExtra, match=r"state-actions .*pivec\[torch\]"):

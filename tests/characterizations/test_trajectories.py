@@ -55,5 +55,5 @@ def test_time_counts():
 
 def test_mistakes_are_named(walks):
     for name in ("max_episodes", "max_steps"):
-        with pytest.raises(UsageError, match=f"{name} must be at least 1"):
+        with pytest.raises(UsageError, match=f"{name} must be a whole number of at least 1"):
             Trajectories(**{name: 0}).fit(walks)

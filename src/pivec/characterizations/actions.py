@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from pivec.characterizations.arguments import Count, Positive, Seed
 from pivec.characterizations.base import Characterization
 from pivec.characterizations.descriptions import Descriptions
 from pivec.characterizations.pairwise import symmetric_kl_diagonal, total_variation
@@ -70,7 +71,9 @@ class Actions(Characterization):
     )
     formula: ClassVar[str] = "d(p, q) = mean over s of D(p(·|s), q(·|s))"
 
-    def __init__(self, n_probes: int = 256, *, floor: float = 1e-7, random_state: int = 0) -> None:
+    def __init__(
+        self, n_probes: Count = 256, *, floor: Positive = 1e-7, random_state: Seed = 0
+    ) -> None:
         self.n_probes = n_probes
         self.floor = floor
         self.random_state = random_state
@@ -81,8 +84,6 @@ class Actions(Characterization):
         return frozenset({"policies"})
 
     def _fit(self, data: VisitedStates) -> None:
-        if self.n_probes < 1:
-            raise UsageError(f"n_probes must be at least 1, but is {self.n_probes}")
         rng = np.random.default_rng(self.random_state)
         self.probes_ = draw_rows(View("states"), data, self.n_probes, rng).astype(np.float32)
         for i in range(len(data)):

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
+from pivec.characterizations.arguments import check_arguments
 from pivec.characterizations.descriptions import Descriptions, summarise
 from pivec.errors import BadData, UsageError
 from pivec.states.visited import VisitedStates
@@ -35,6 +36,7 @@ class Characterization(BaseEstimator):
 
     def fit(self, data: VisitedStates) -> Self:
         """Learn what all descriptions share; return self."""
+        check_arguments(self)
         self._check_has(data)
         self.feature_names_ = data.feature_names
         self._fit(data)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pivec.characterizations.arguments import Positive, Range
 from pivec.characterizations.base import Characterization
 from pivec.characterizations.cells import cell_words, count_cells, half_l1
 from pivec.characterizations.descriptions import Descriptions
 from pivec.characterizations.ragged import pack, unpack
 from pivec.characterizations.views import Of, View
-from pivec.errors import UsageError
 from pivec.states.visited import VisitedStates
 
 
@@ -55,15 +55,13 @@ class Discretization(Characterization):
     formula: ClassVar[str] = "d(p, q) = ½ · Σ_c |p(c) − q(c)|"
     _of: ClassVar[Of] = "states"
 
-    def __init__(self, bins: int = 10, *, margin: float = 1e-4) -> None:
+    def __init__(
+        self, bins: Annotated[int, Range(2, most=2**32)] = 10, *, margin: Positive = 1e-4
+    ) -> None:
         self.bins = bins
         self.margin = margin
 
     def _fit(self, data: VisitedStates) -> None:
-        if not 2 <= self.bins <= 2**32:
-            raise UsageError(f"bins must be from 2 to 2³², but is {self.bins}")
-        if not self.margin > 0:
-            raise UsageError(f"margin must be positive, but is {self.margin}")
         low = np.full(data.n_features, np.inf)
         high = -low
         for policy in range(len(data)):

@@ -8,9 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from pivec.characterizations.arguments import Count, Positive, Seed
 from pivec.characterizations.base import Characterization
 from pivec.characterizations.descriptions import Descriptions
-from pivec.characterizations.networks import check_positive, require_torch
+from pivec.characterizations.networks import require_torch
 from pivec.characterizations.networks.canonical import in_key_order, set_key
 from pivec.characterizations.ragged import pack, unpack
 from pivec.characterizations.views import View, center_and_scale
@@ -84,16 +85,16 @@ class Discriminator(Characterization):
 
     def __init__(
         self,
-        n_units: int = 256,
+        n_units: Count = 256,
         *,
-        n_layers: int = 3,
-        epochs: float = 30,
-        batch_size: int = 128,
-        learning_rate: float = 1e-3,
-        clip: float = 10.0,
-        max_background: int = 100_000,
-        max_states: int = 1000,
-        random_state: int = 0,
+        n_layers: Count = 3,
+        epochs: Positive = 30,
+        batch_size: Count = 128,
+        learning_rate: Positive = 1e-3,
+        clip: Positive = 10.0,
+        max_background: Count = 100_000,
+        max_states: Count = 1000,
+        random_state: Seed = 0,
         device: str = "cpu",
         progress: bool = False,
     ) -> None:
@@ -111,15 +112,6 @@ class Discriminator(Characterization):
 
     def _fit(self, data: VisitedStates) -> None:
         require_torch("the discriminator characterization")
-        check_positive(
-            n_units=self.n_units,
-            epochs=self.epochs,
-            batch_size=self.batch_size,
-            learning_rate=self.learning_rate,
-            clip=self.clip,
-            max_background=self.max_background,
-            max_states=self.max_states,
-        )
         rng = np.random.default_rng(self.random_state)
         self.center_, self.scale_ = center_and_scale(View("states"), data)
         rows = np.arange(data.n_states)

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from pivec.characterizations.arguments import Count, NotNegative, Positive, Seed
 from pivec.characterizations.base import Characterization
 from pivec.characterizations.descriptions import Descriptions
 from pivec.characterizations.networks import require_torch
@@ -88,15 +89,15 @@ class Encoder(Characterization):
 
     def __init__(
         self,
-        n_units: int = 256,
+        n_units: Count = 256,
         *,
-        n_latent: int = 256,
-        epochs: int = 5,
-        batch_size: int = 8,
-        learning_rate: float = 1e-3,
-        kl_weight: float = 1.0,
-        floor: float = 1e-7,
-        random_state: int = 0,
+        n_latent: Count = 256,
+        epochs: Count = 5,
+        batch_size: Count = 8,
+        learning_rate: Positive = 1e-3,
+        kl_weight: NotNegative = 1.0,
+        floor: Positive = 1e-7,
+        random_state: Seed = 0,
         device: str = "cpu",
         progress: bool = False,
     ) -> None:

@@ -8,11 +8,11 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from pivec.characterizations.arguments import Positive
 from pivec.characterizations.base import Characterization
 from pivec.characterizations.descriptions import Descriptions
 from pivec.characterizations.pairwise import symmetric_kl_diagonal, symmetric_kl_full
 from pivec.characterizations.views import View, center_and_scale
-from pivec.errors import UsageError
 from pivec.states.visited import VisitedStates
 
 
@@ -55,16 +55,12 @@ class Gaussian(Characterization):
     formula: ClassVar[str] = "d(p, q) = KL(p ‖ q) + KL(q ‖ p)"
 
     def __init__(
-        self, *, covariance: Literal["diagonal", "full"] = "diagonal", floor: float = 1e-7
+        self, *, covariance: Literal["diagonal", "full"] = "diagonal", floor: Positive = 1e-7
     ) -> None:
         self.covariance = covariance
         self.floor = floor
 
     def _fit(self, data: VisitedStates) -> None:
-        if self.covariance not in ("diagonal", "full"):
-            raise UsageError(f'covariance must be "diagonal" or "full", but is {self.covariance!r}')
-        if not self.floor > 0:
-            raise UsageError(f"floor must be positive, but is {self.floor}")
         self.center_, self.scale_ = np.zeros(data.n_features), np.ones(data.n_features)
         if self.covariance == "full":
             self.center_, self.scale_ = center_and_scale(View("states"), data)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pivec.characterizations.arguments import Count, Positive, Range, Seed
 from pivec.characterizations.base import Characterization
 from pivec.characterizations.descriptions import Descriptions
 from pivec.characterizations.pairwise import squared_euclidean
@@ -15,12 +16,10 @@ from pivec.characterizations.views import (
     Of,
     View,
     center_and_scale,
-    check_of,
     draw_rows,
     restored_view,
 )
 from pivec.engines.workers import run_tasks, single_threaded_blas
-from pivec.errors import UsageError
 from pivec.states.visited import VisitedStates
 
 # Rows at a time: 1024 × 512 float32 phases are 2 MB.
@@ -75,12 +74,12 @@ class MMD(Characterization):
 
     def __init__(
         self,
-        n_frequencies: int = 512,
+        n_frequencies: Count = 512,
         *,
-        bandwidth: float | None = None,
+        bandwidth: Positive | None = None,
         of: Of = "states",
-        n_median: int = 1000,
-        random_state: int = 0,
+        n_median: Annotated[int, Range(2)] = 1000,
+        random_state: Seed = 0,
     ) -> None:
         self.n_frequencies = n_frequencies
         self.bandwidth = bandwidth
@@ -94,13 +93,6 @@ class MMD(Characterization):
         return frozenset({"actions"} if self.of == "state-actions" else ())
 
     def _fit(self, data: VisitedStates) -> None:
-        check_of(self.of)
-        if self.n_frequencies < 1:
-            raise UsageError(f"n_frequencies must be at least 1, but is {self.n_frequencies}")
-        if self.n_median < 2:
-            raise UsageError(f"n_median must be at least 2, but is {self.n_median}")
-        if self.bandwidth is not None and not self.bandwidth > 0:
-            raise UsageError(f"bandwidth must be positive, but is {self.bandwidth}")
         rng = np.random.default_rng(self.random_state)
         self.view_ = View.of_data(data, self.of)
         self.center_, self.scale_ = center_and_scale(self.view_, data)

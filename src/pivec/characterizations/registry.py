@@ -6,6 +6,7 @@ import difflib
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from pivec.characterizations.arguments import check_arguments
 from pivec.errors import UsageError
 
 if TYPE_CHECKING:
@@ -59,9 +60,13 @@ def characterization(name: str, **parameters: Any) -> Characterization:
         )
     module, _, attribute = _REGISTRY[name].partition(":")
     cls = getattr(importlib.import_module(module), attribute)
-    try:
-        made: Characterization = cls(**parameters)
-    except TypeError as error:
-        known = ", ".join(cls._get_param_names())
-        raise UsageError(f"{name} has no such argument ({error}); it takes {known}") from error
+    known = cls._get_param_names()
+    for given in parameters:
+        if given not in known:
+            close = difflib.get_close_matches(given, known, n=1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            takes = ", ".join(known) or "none"
+            raise UsageError(f"{name} has no argument {given!r}; it takes {takes}{hint}")
+    made: Characterization = cls(**parameters)
+    check_arguments(made)
     return made

@@ -8,9 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from pivec.characterizations.arguments import Count, Positive, Seed
 from pivec.characterizations.base import Characterization
 from pivec.characterizations.descriptions import Descriptions
-from pivec.characterizations.networks import check_positive, require_torch
+from pivec.characterizations.networks import require_torch
 from pivec.characterizations.views import View, center_and_scale
 from pivec.states.visited import VisitedStates
 
@@ -75,14 +76,14 @@ class SkillDiscriminator(Characterization):
 
     def __init__(
         self,
-        n_units: int = 256,
+        n_units: Count = 256,
         *,
-        n_layers: int = 2,
-        epochs: float = 30,
-        max_updates: int = 5000,
-        batch_size: int = 256,
-        learning_rate: float = 1e-3,
-        random_state: int = 0,
+        n_layers: Count = 2,
+        epochs: Positive = 30,
+        max_updates: Count = 5000,
+        batch_size: Count = 256,
+        learning_rate: Positive = 1e-3,
+        random_state: Seed = 0,
         progress: bool = False,
     ) -> None:
         self.n_units = n_units
@@ -98,13 +99,6 @@ class SkillDiscriminator(Characterization):
         require_torch(_WHAT)
         from pivec.characterizations.networks.classifier import train_classifier
 
-        check_positive(
-            n_units=self.n_units,
-            epochs=self.epochs,
-            max_updates=self.max_updates,
-            batch_size=self.batch_size,
-            learning_rate=self.learning_rate,
-        )
         self.center_, self.scale_ = center_and_scale(View("states"), data)
         self.n_policies_ = len(data)
         wanted = int(np.ceil(self.epochs * data.n_states / self.batch_size))

@@ -8,12 +8,12 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from pivec.characterizations.arguments import Count, Seed
 from pivec.characterizations.base import Characterization
 from pivec.characterizations.descriptions import Descriptions
 from pivec.characterizations.pairwise import squared_euclidean, total_variation
-from pivec.characterizations.views import Of, View, center_and_scale, check_of, restored_view
+from pivec.characterizations.views import Of, View, center_and_scale, restored_view
 from pivec.engines.workers import run_tasks, single_threaded_blas
-from pivec.errors import UsageError
 from pivec.states.visited import VisitedStates
 
 # Projected values at a time: 2²³ float32 are 32 MB, however many states a policy has.
@@ -66,12 +66,12 @@ class SlicedWasserstein(Characterization):
 
     def __init__(
         self,
-        n_directions: int = 128,
+        n_directions: Count = 128,
         *,
-        n_quantiles: int = 64,
+        n_quantiles: Count = 64,
         p: Literal[1, 2] = 2,
         of: Of = "states",
-        random_state: int = 0,
+        random_state: Seed = 0,
     ) -> None:
         self.n_directions = n_directions
         self.n_quantiles = n_quantiles
@@ -85,12 +85,6 @@ class SlicedWasserstein(Characterization):
         return frozenset({"actions"} if self.of == "state-actions" else ())
 
     def _fit(self, data: VisitedStates) -> None:
-        check_of(self.of)
-        for name in ("n_directions", "n_quantiles"):
-            if getattr(self, name) < 1:
-                raise UsageError(f"{name} must be at least 1, but is {getattr(self, name)}")
-        if self.p not in (1, 2):
-            raise UsageError(f"p must be 1 or 2, but is {self.p!r}")
         rng = np.random.default_rng(self.random_state)
         self.view_ = View.of_data(data, self.of)
         self.center_, self.scale_ = center_and_scale(self.view_, data)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.atomic import atomic_write
+from pivec.atomic import atomic_write, make_folder
 from pivec.characterizations.base import Characterization
 from pivec.characterizations.descriptions import SUMMARY, Descriptions
 from pivec.characterizations.registry import characterization
@@ -61,7 +61,7 @@ class Space:
     def save(self, folder: str | Path) -> None:
         """Write the space to a folder; an older one there is replaced when the new one is whole."""
         path = Path(folder)
-        path.mkdir(parents=True, exist_ok=True)
+        make_folder(path)
         described = self.descriptions
         arrays = {f"learned.{k}": v for k, v in self.method.fitted_arrays().items()}
         arrays |= {f"described.{k}": v for k, v in described.arrays.items()}

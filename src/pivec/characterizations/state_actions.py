@@ -11,9 +11,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from pivec.characterizations.arguments import Count, Positive, Seed
 from pivec.characterizations.base import Characterization
 from pivec.characterizations.descriptions import Descriptions
-from pivec.characterizations.networks import check_positive, require_torch
+from pivec.characterizations.networks import require_torch
 from pivec.characterizations.pairwise import squared_euclidean
 from pivec.characterizations.views import View, center_and_scale, restored_view
 from pivec.states.visited import VisitedStates
@@ -77,15 +78,15 @@ class StateActions(Characterization):
 
     def __init__(
         self,
-        n_units: int = 128,
+        n_units: Count = 128,
         *,
-        n_layers: int = 2,
-        n_values: int = 32,
-        set_size: int = 64,
-        batch_size: int = 16,
-        n_updates: int = 1000,
-        learning_rate: float = 1e-3,
-        random_state: int = 0,
+        n_layers: Count = 2,
+        n_values: Count = 32,
+        set_size: Count = 64,
+        batch_size: Count = 16,
+        n_updates: Count = 1000,
+        learning_rate: Positive = 1e-3,
+        random_state: Seed = 0,
         progress: bool = False,
     ) -> None:
         self.n_units = n_units
@@ -107,14 +108,6 @@ class StateActions(Characterization):
         require_torch(_WHAT)
         from pivec.characterizations.networks.pair_encoder import train_encoder
 
-        check_positive(
-            n_units=self.n_units,
-            n_values=self.n_values,
-            set_size=self.set_size,
-            batch_size=self.batch_size,
-            n_updates=self.n_updates,
-            learning_rate=self.learning_rate,
-        )
         self.view_ = View.of_data(data, "state-actions")
         self.center_, self.scale_ = center_and_scale(self.view_, data)
         self.weights_ = train_encoder(

@@ -11,13 +11,11 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from pivec.characterizations.arguments import Count, Positive, Seed
 from pivec.characterizations.base import Characterization
 from pivec.characterizations.descriptions import Descriptions
 from pivec.characterizations.pairwise import matched_kl, squared_euclidean
-from pivec.errors import UsageError
 from pivec.mixtures.adapt import (
-    check_common_total,
-    check_relevance,
     map_offsets,
     policy_relevance,
     policy_statistics,
@@ -91,22 +89,22 @@ class Supervector(Characterization):
 
     def __init__(
         self,
-        n_components: int = 64,
+        n_components: Count = 64,
         *,
-        relevance: float = 16.0,
-        common_total: float | None = None,
+        relevance: Positive = 16.0,
+        common_total: Positive | None = None,
         adapt: Literal["m", "mw", "mwv"] = "m",
-        max_states: int | None = None,
-        max_policies: int | None = None,
-        max_episodes: int | None = None,
+        max_states: Count | None = None,
+        max_policies: Count | None = None,
+        max_episodes: Count | None = None,
         init: Literal["kmeans++", "kmeans"] = "kmeans++",
         warm_start: bool = True,
-        n_init: int | None = None,
-        tol: float = 1e-3,
-        max_iter: int = 100,
-        variance_floor: float = 1e-6,
+        n_init: Count | None = None,
+        tol: Positive = 1e-3,
+        max_iter: Count = 100,
+        variance_floor: Positive = 1e-6,
         device: str = "auto",
-        random_state: int = 0,
+        random_state: Seed = 0,
         progress: bool = False,
     ) -> None:
         self.n_components = n_components
@@ -127,10 +125,6 @@ class Supervector(Characterization):
         self.progress = progress
 
     def _fit(self, data: VisitedStates) -> None:
-        if self.adapt not in ("m", "mw", "mwv"):
-            raise UsageError(f'adapt must be "m", "mw" or "mwv", but is {self.adapt!r}')
-        check_relevance(self.relevance)
-        check_common_total(self.common_total)
         rng = np.random.default_rng(self.random_state)
         source = thin(
             data,

@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from pivec.characterizations.arguments import Count
 from pivec.characterizations.base import Characterization
 from pivec.characterizations.descriptions import Descriptions
 from pivec.characterizations.ragged import pack, unpack
 from pivec.characterizations.views import View, center_and_scale, local_starts
-from pivec.errors import UsageError
 from pivec.states.visited import VisitedStates
 
 
@@ -59,8 +59,8 @@ class Trajectories(Characterization):
     def __init__(
         self,
         *,
-        max_episodes: int | None = 10,
-        max_steps: int | None = 1000,
+        max_episodes: Count | None = 10,
+        max_steps: Count | None = 1000,
         standardise: bool = False,
     ) -> None:
         self.max_episodes = max_episodes
@@ -68,10 +68,6 @@ class Trajectories(Characterization):
         self.standardise = standardise
 
     def _fit(self, data: VisitedStates) -> None:
-        for name in ("max_episodes", "max_steps"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise UsageError(f"{name} must be at least 1, but is {value}")
         self.scale_ = np.ones(data.n_features)
         if self.standardise:
             _, self.scale_ = center_and_scale(View("states"), data)

@@ -12,9 +12,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from pivec.characterizations.arguments import Count, NotNegative, Positive, Seed
 from pivec.characterizations.base import Characterization
 from pivec.characterizations.descriptions import Descriptions
-from pivec.characterizations.networks import check_positive, require_torch
+from pivec.characterizations.networks import require_torch
 from pivec.characterizations.networks.trajectories import (
     encode_policies,
     fit_autoencoder,
@@ -75,15 +76,15 @@ class TrajectoryEncoder(Characterization):
 
     def __init__(
         self,
-        n_units: int = 256,
+        n_units: Count = 256,
         *,
-        n_latent: int = 256,
-        epochs: int = 5,
-        batch_size: int = 8,
-        learning_rate: float = 1e-3,
-        kl_weight: float = 1.0,
-        max_episodes: int = 200,
-        random_state: int = 0,
+        n_latent: Count = 256,
+        epochs: Count = 5,
+        batch_size: Count = 8,
+        learning_rate: Positive = 1e-3,
+        kl_weight: NotNegative = 1.0,
+        max_episodes: Count = 200,
+        random_state: Seed = 0,
         progress: bool = False,
     ) -> None:
         self.n_units = n_units
@@ -103,7 +104,6 @@ class TrajectoryEncoder(Characterization):
 
     def _fit(self, data: VisitedStates) -> None:
         require_torch("the trajectory-encoder characterization")
-        check_positive(max_episodes=self.max_episodes)
         self.view_ = View.of_data(data, "state-actions")
         self.center_, self.scale_, self.weights_ = fit_autoencoder(
             data,

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from pivec.atomic import atomic_write
+from pivec.atomic import atomic_write, make_folder
 from pivec.characterizations.base import Characterization
 from pivec.errors import PivecError, UsageError
 from pivec.evaluation.methods import Candidate, Method, candidates
@@ -105,7 +105,7 @@ def evaluate(
         folder = Path(
             stack.enter_context(tempfile.TemporaryDirectory()) if out is None else Path(out)
         )
-        (folder / UNITS).mkdir(parents=True, exist_ok=True)
+        make_folder(folder / UNITS)
         units = [
             _unit(one, method, size, repetition, seed, folder / UNITS, isolate)
             for one in sets

@@ -8,6 +8,7 @@ from dataclasses import astuple, fields
 
 from pivec.atomic import atomic_write
 from pivec.evaluation.result import Evaluation, Row, Summary, fixed
+from pivec.terminal import literal, say
 
 HEADINGS = (
     "method",
@@ -51,13 +52,12 @@ def markdown(evaluation: Evaluation) -> str:
 def print_evaluation(evaluation: Evaluation) -> None:
     """Print the averages on the terminal, and what went wrong."""
     from rich.console import Console
-    from rich.markup import escape
     from rich.table import Table
 
     console = Console()
     for environment in evaluation.environments:
         rows = [row for row in evaluation.summary() if row.environment == environment]
-        table = Table(title=escape(environment), title_justify="left", box=None)
+        table = Table(title=literal(environment), title_justify="left", box=None)
         table.add_column(HEADINGS[0], min_width=min(24, max(len(row.method) for row in rows)))
         for heading in ("n", *HEADINGS[2:]):
             table.add_column(heading, justify="right")
@@ -65,14 +65,14 @@ def print_evaluation(evaluation: Evaluation) -> None:
         for row in rows:
             cells = _cells(row)
             # A method is named once, above its sizes.
-            table.add_row(escape("" if row.method == previous else cells[0]), *cells[1:])
+            table.add_row(literal("" if row.method == previous else cells[0]), *cells[1:])
             previous = row.method
         console.print(table)
-    console.print("n: trajectories of each policy; seconds and memory: of one fit", style="dim")
+    say("n: trajectories of each policy; seconds and memory: of one fit")
     for note in evaluation.notes:
-        console.print(escape(note), style="dim")
+        say(note)
     for method, store, why in evaluation.problems:
-        console.print(f"[red]failed[/red] {escape(method)} on {escape(store)}: {escape(why)}")
+        say(f"failed {method} on {store}: {why}")
 
 
 def _cells(row: Summary) -> list[str]:

@@ -14,7 +14,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from pivec.atomic import atomic_write
+from pivec.atomic import atomic_write, check_folder, make_folder
 from pivec.errors import UsageError
 from pivec.experiments.recipes import NAMES, Recipe, Result, recipe
 from pivec.experiments.workshop import Workshop
@@ -79,7 +79,7 @@ def reproduce(
     ['README.md', 'gridworld.png', 'numbers.csv', 'numbers.json', 'run.json']
     """
     chosen = chosen_recipes(names)
-    out = Path(out)
+    out = check_folder(out)
     shop = Workshop(
         cache or out / "cache", scale, jobs=jobs, seed=seed, backend=backend, progress=progress
     )
@@ -127,7 +127,7 @@ def counts_of(one: Recipe, scale: str, environments: Sequence[str] | None) -> An
 
 def write(one: Recipe, result: Result, folder: Path, scale: str, counts: Any) -> None:
     """Write figures, numbers and the page of a recipe, each file whole or not at all."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     for name, figure in result.figures.items():
         save_png(figure, folder / f"{name}.png")
     findings = [vars(each) for each in result.findings]

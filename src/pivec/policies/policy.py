@@ -9,6 +9,8 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from pivec.terminal import encodable
+
 
 @runtime_checkable
 class Policy(Protocol):
@@ -69,6 +71,10 @@ class PolicyInfo:
     source: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     fingerprint: str = ""
+
+    def __post_init__(self) -> None:
+        for name in ("label", "group", "source"):  # of files whose names are not UTF-8
+            object.__setattr__(self, name, encodable(getattr(self, name)))
 
 
 @dataclass(frozen=True)

@@ -7,28 +7,27 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from pivec.distances import Measured
 from pivec.policies.policy import PolicyInfo
 from pivec.states import Store
+from pivec.terminal import literal, say
 
 
 def print_summary(labels: Sequence[str], measured: Measured) -> None:
     """Print the few facts that tell whether policies behave differently, and by how much."""
     console = Console()
-    names = [escape(label) for label in labels]
     table = Table("", "policy", "policy", "distance", box=None)
     for title, pairs in (("nearest", measured.nearest), ("farthest", measured.farthest)):
         for i, j, distance in pairs[:3]:
-            table.add_row(title, names[i], names[j], f"{distance:.4g}")
+            table.add_row(title, literal(labels[i]), literal(labels[j]), f"{distance:.4g}")
     console.print(table)
     if not measured.travels:
         return
     table = Table("run", "checkpoints", "distance travelled", box=None)
     for run in sorted(measured.travels, key=lambda run: -run.total)[:10]:
-        table.add_row(escape(run.group), str(len(run.rows)), f"{run.total:.4g}")
+        table.add_row(literal(run.group), str(len(run.rows)), f"{run.total:.4g}")
     console.print(table)
 
 
@@ -38,7 +37,7 @@ def print_environment(settings: Mapping[str, Any]) -> None:
     for key in ("arguments", "wrappers"):
         if settings.get(key):
             parts.append(f"{key} {settings[key]}")
-    Console().print(f"Environment, as the files tell: {escape(', '.join(parts))}")
+    say(f"Environment, as the files tell: {', '.join(parts)}")
 
 
 def print_normalisers(policies: Sequence[PolicyInfo]) -> None:
@@ -46,16 +45,15 @@ def print_normalisers(policies: Sequence[PolicyInfo]) -> None:
     applied = Counter(str(info.metadata.get("normaliser") or "") for info in policies)
     for name, count in applied.items():
         if name:
-            Console().print(f"Normaliser of the observations of {count} policies: {escape(name)}")
+            say(f"Normaliser of the observations of {count} policies: {name}")
 
 
 def print_store(store: Store) -> None:
     """Print the policies of a store, a row each."""
-    console = Console()
-    console.print(f"{escape(str(store.settings.get('environment', '')))}, {len(store)} policies")
+    say(f"{store.settings.get('environment', '')}, {len(store)} policies")
     table = Table("policy", "group", "step", "episodes", "states", "mean return", box=None)
     for row in store.rows.values():
         step = "" if row["step"] is None else str(row["step"])
         numbers = (step, str(row["episodes"]), str(row["states"]), f"{row['mean_return']:.4g}")
-        table.add_row(escape(row["label"]), escape(row["group"]), *numbers)
-    console.print(table)
+        table.add_row(literal(row["label"]), literal(row["group"]), *numbers)
+    Console().print(table)

@@ -32,9 +32,9 @@ from pivec.report.page_tables import (
     shown_text,
     travel_table_html,
 )
-from pivec.report.text import encodable, thousands
+from pivec.report.text import thousands
 from pivec.report.travel import travel_svg
-from pivec.terminal import printable
+from pivec.terminal import encodable, printable
 
 TSNE_READING = (
     "On the map, neighbours are policies that behave alike. The space between far-apart clusters, "

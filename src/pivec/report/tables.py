@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from pivec.atomic import atomic_write
 from pivec.errors import BadData, UsageError
 from pivec.report.data import MapRows
-from pivec.report.text import encodable
+from pivec.terminal import encodable
 
 Array = NDArray[np.float64]
 Path = str | os.PathLike[str]

@@ -7,17 +7,6 @@ from collections.abc import Sequence
 from itertools import takewhile
 
 
-def encodable(text: str) -> str:
-    r"""Write what UTF-8 cannot hold (parts of odd file names) as backslash escapes.
-
-    Examples
-    --------
-    >>> encodable("a\udcff")
-    'a\\udcff'
-    """
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
-
-
 def without_shared_folder(names: Sequence[str]) -> list[str]:
     """Leave out the folders that all of several names begin with.
 

@@ -74,7 +74,7 @@ class Environment:
         for module in self.imports:
             try:
                 importlib.import_module(module)
-            except ImportError as error:
+            except Exception as error:  # whatever the module does
                 raise UsageError(f"the module {module!r} cannot be imported: {error}") from error
         env = self.factory(**more) if self.factory is not None else self._registered(more)
         for wrapper in self.wrappers:

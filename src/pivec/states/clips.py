@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.atomic import atomic_write
+from pivec.atomic import atomic_write, make_folder
 from pivec.errors import PivecError, UsageError
 from pivec.rollouts.environment import Environment
 from pivec.states.visited import VisitedStates
@@ -116,7 +116,7 @@ def _write(path: Path, frames: list[NDArray[np.uint8]], rate: float) -> None:
         if picture.width > _WIDTH:
             picture = picture.resize((_WIDTH, round(picture.height * _WIDTH / picture.width)))
         pictures.append(picture.quantize(64))
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     with atomic_write(path) as file:
         pictures[0].save(
             file,

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from pivec.atomic import check_folder
 from pivec.errors import PivecError, UsageError
 from pivec.policies.load import name_policies
 from pivec.policies.policy import NamedPolicy
@@ -23,6 +24,8 @@ from pivec.states.record import PolicyRecord, assemble, record_of
 from pivec.states.recorded import Recorded, check_unique, holds, read_recorded, split_recorded
 from pivec.states.store import Store
 from pivec.states.visited import VisitedStates
+
+_MOST_EPISODES = 10**9
 
 
 def collect(
@@ -123,6 +126,8 @@ def collect(
     True
     """
     _check_numbers(episodes, seed, n_envs, jobs, max_states_per_policy)
+    if store is not None:
+        check_folder(store)
     see = load_features(features, trust=trust) if isinstance(features, str) else features
     acting, recorded = split_recorded(policies)
     named: list[NamedPolicy] = []
@@ -211,8 +216,8 @@ def _is_any(policies: Any) -> bool:
 def _check_numbers(
     episodes: int, seed: int, n_envs: int | None, jobs: int, max_states: int | None
 ) -> None:
-    if episodes < 1:
-        raise UsageError(f"episodes must be at least 1, but is {episodes}")
+    if not 1 <= episodes <= _MOST_EPISODES:
+        raise UsageError(f"episodes must be from 1 to {_MOST_EPISODES:,}, but is {episodes}")
     if seed < 0:
         raise UsageError(f"seed must not be negative, but is {seed}")
     if n_envs is not None and n_envs < 1:

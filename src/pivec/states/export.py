@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from pivec.atomic import check_folder
 from pivec.errors import UsageError
 from pivec.rollouts.environment import Environment
 from pivec.states.store import Store
@@ -23,12 +24,15 @@ def export(store: str | Path, target: str, level: str = "states") -> str:
         For Parquet: a row for each of the states, the episodes or the policies.
     """
     found = Store.find(store)
-    data = found.load()
     if target.endswith(".parquet"):
         from pivec.states.tables import write_parquet
 
-        write_parquet(data, target, level)
+        if not Path(target).parent.is_dir() or Path(target).is_dir():
+            raise UsageError(f"cannot export to {target}: expected a file in a folder that exists")
+        check_folder(Path(target).parent)
+        write_parquet(found.load(), target, level)
         return f"Parquet: {target}"
+    data = found.load()
     from pivec.states.minari_data import write_minari
     from pivec.states.raw import raw_episodes
 

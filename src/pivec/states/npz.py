@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pivec.atomic import atomic_write, make_folder
 from pivec.errors import BadData, BadPolicyFile, UsageError
 from pivec.policies.vectors import unpack_npz
 from pivec.reading import Budget, open_regular
@@ -88,8 +89,9 @@ def write_npz(path: Path, episodes: list[RawEpisode], names: tuple[str, ...]) ->
     if moves:
         # The terminal state has no action: its row repeats the last one and is not read.
         arrays["actions"] = np.concatenate([np.concatenate([m, m[-1:]]) for m in moves])
-    path.parent.mkdir(parents=True, exist_ok=True)
-    np.savez(path, **arrays)
+    make_folder(path.parent)
+    with atomic_write(path) as file:
+        np.savez(file, **arrays)
 
 
 def _arrays(path: Path) -> dict[str, NDArray[Any]]:

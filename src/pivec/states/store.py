@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from pivec.atomic import atomic_write
+from pivec.atomic import atomic_write, make_folder
 from pivec.errors import BadStore, PivecError, PivecWarning, UsageError
 from pivec.policies.network import NetworkPolicy
 from pivec.policies.policy import Policy
@@ -73,7 +73,7 @@ class Store:
             self.settings: dict[str, Any] = plain(settings)
             self.feature_names = tuple(feature_names)
             self.rows: dict[str, dict[str, Any]] = {}
-            self.path.mkdir(parents=True, exist_ok=True)
+            make_folder(self.path)
             self.flush()
 
     @classmethod

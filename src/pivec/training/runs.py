@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import IO, Any, Protocol
 
-from pivec.atomic import atomic_write
+from pivec.atomic import atomic_write, make_folder
 from pivec.errors import PivecError, UsageError
 
 RUN, STATE, LOCK = "run.json", "state", "lock"
@@ -107,7 +107,7 @@ class RunFolder:
 
     def begin(self) -> None:
         """Make the folder and claim it."""
-        self.state.mkdir(parents=True, exist_ok=True)
+        make_folder(self.state)
         if not (self.path / RUN).exists():
             self._write(None)
 

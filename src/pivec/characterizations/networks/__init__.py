@@ -15,17 +15,10 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-from pivec.errors import MissingExtra, UsageError
+from pivec.errors import MissingExtra
 
 
 def require_torch(what: str) -> None:
     """Raise `MissingExtra` if torch is not installed."""
     if find_spec("torch") is None:
         raise MissingExtra(what, "torch")
-
-
-def check_positive(**settings: float) -> None:
-    """Refuse settings of a network that must be above zero and are not."""
-    for name, value in settings.items():
-        if not value > 0:
-            raise UsageError(f"{name} must be above 0, but is {value!r}")

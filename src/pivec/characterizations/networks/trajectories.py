@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.characterizations.networks import check_positive
 from pivec.characterizations.networks.canonical import sequence_key
 from pivec.characterizations.views import View, center_and_scale, local_starts
 from pivec.states.visited import VisitedStates
@@ -37,13 +36,6 @@ def fit_autoencoder(
     from pivec.characterizations.networks.stacked_vae import Job, train_together
     from pivec.characterizations.networks.training import device_of
 
-    check_positive(
-        n_units=n_units,
-        n_latent=n_latent,
-        epochs=epochs,
-        batch_size=batch_size,
-        learning_rate=learning_rate,
-    )
     center, scale, start, sequences, rng = untrained(
         data, view, n_units=n_units, n_latent=n_latent, random_state=random_state
     )

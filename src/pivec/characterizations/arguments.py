@@ -1,0 +1,88 @@
+"""Arguments of characterizations, held against the types of their constructors in one place."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from numbers import Integral, Real
+from types import NoneType
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from pivec.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Range:
+    """The least number that is allowed, or with ``above`` the one that all must exceed."""
+
+    least: float
+    above: bool = False
+    most: float = 2**63 - 1  # what arrays can count
+
+    def __contains__(self, value: Any) -> bool:
+        number = int(value) if isinstance(value, Integral) else float(value)
+        return number <= self.most and (number > self.least if self.above else number >= self.least)
+
+    def __str__(self) -> str:
+        return f"{'above' if self.above else 'of at least'} {self.least:g}"
+
+
+Count = Annotated[int, Range(1)]
+Seed = Annotated[int, Range(0)]
+Positive = Annotated[float, Range(0, above=True, most=sys.float_info.max)]
+NotNegative = Annotated[float, Range(0, most=sys.float_info.max)]
+
+_KINDS: dict[Any, tuple[tuple[type, ...], str]] = {
+    bool: ((bool, np.bool_), "true or false"),
+    int: ((Integral,), "a whole number"),
+    float: ((Real,), "a number"),
+    str: ((str,), "text"),
+    NoneType: ((NoneType,), "None"),
+}
+
+
+def check_arguments(thing: Any) -> None:
+    """Refuse an estimator one of whose arguments is not what its constructor says.
+
+    Examples
+    --------
+    >>> from pivec.characterizations import Supervector
+    >>> check_arguments(Supervector(n_components="abc"))
+    Traceback (most recent call last):
+    ...
+    pivec.errors.UsageError: n_components must be a whole number of at least 1, but is 'abc'
+    """
+    hints = get_type_hints(type(thing).__init__, include_extras=True)
+    for name, value in thing.get_params(deep=False).items():
+        hint = hints.get(name, Any)
+        if not _fits(value, hint):
+            raise UsageError(f"{name} must be {_expected(hint)}, but is {value!r}")
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    if get_origin(hint) is Annotated:
+        kind, allowed = get_args(hint)
+        return _fits(value, kind) and value in allowed
+    if get_origin(hint) is Literal:
+        return any(type(value) is type(choice) and value == choice for choice in get_args(hint))
+    if get_args(hint):  # one of several
+        return any(_fits(value, kind) for kind in get_args(hint))
+    if hint not in _KINDS:
+        return True
+    kinds, _ = _KINDS[hint]
+    if isinstance(value, bool) and hint is not bool:
+        return False
+    return isinstance(value, kinds)
+
+
+def _expected(hint: Any) -> str:
+    if get_origin(hint) is Annotated:
+        kind, allowed = get_args(hint)
+        return f"{_expected(kind)} {allowed}"
+    if get_origin(hint) is Literal:
+        return " or ".join(map(repr, get_args(hint)))
+    if get_args(hint):
+        return " or ".join(map(_expected, get_args(hint)))
+    return _KINDS[hint][1]
