@@ -113,11 +113,11 @@ def test_ctrl_c_keeps_what_was_collected(run, tmp_path, monkeypatch):
 
     written = []
 
-    def stop_after_two(path, record):
+    def stop_after_two(path, record, *more):
         if len(written) == 2:
             raise KeyboardInterrupt
         written.append(record.info.label)
-        return store_policy(path, record)
+        return store_policy(path, record, *more)
 
     store_policy = store.write_policy
     monkeypatch.setattr(store, "write_policy", stop_after_two)
