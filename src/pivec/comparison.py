@@ -22,6 +22,8 @@ from pivec.distances import Measured
 from pivec.distances import measure as measure_all
 from pivec.errors import UsageError
 from pivec.maps import place, tsne_map, tsne_map_from_distances
+from pivec.policies.copies import also_called
+from pivec.policies.policy import PolicyInfo, canonical_order
 from pivec.report import (
     MapRows,
     ReportData,
@@ -156,8 +158,11 @@ def describe(
         else:
             _check_same_world(earlier, collected or {})
             described = earlier.method.describe(data)
+            new = {*data.labels, *(info.identity for info in data.policies)}
             known = [
-                i for i, name in enumerate(earlier.descriptions.labels) if name not in data.labels
+                i
+                for i, info in enumerate(earlier.descriptions.policies)
+                if info.label not in new and info.identity not in new
             ]
             positions = None
             if earlier.positions is not None:
@@ -268,9 +273,14 @@ def map_rows(space: Space) -> MapRows:
         mean_returns=described.mean_returns,
         n_episodes=described.n_episodes.tolist(),
         n_states=described.n_states.tolist(),
-        sources=[info.source for info in described.policies],
+        sources=[_source(info) for info in described.policies],
         is_reference=space.is_reference,
     )
+
+
+def _source(info: PolicyInfo) -> str:
+    also = also_called(info)
+    return f"{info.source} ({also})" if also else info.source
 
 
 def _title(space: Space) -> str:
@@ -289,6 +299,8 @@ def _positions(
 ) -> tuple[NDArray[np.float64], str]:
     described = space.descriptions
     points = described.points
+    order = canonical_order(described.policies)
+    back = np.argsort(order)
     if points is None:
         found = measured or measure_all(space.method, described)
         if found.matrix is None:
@@ -296,11 +308,11 @@ def _positions(
                 f"a map of {len(described)} policies needs vectors, which {space.method.name} "
                 "does not give: use supervector, or fewer policies"
             )
-        made = tsne_map_from_distances(found.matrix, random_state=seed)
-        return made.positions, made.method
+        made = tsne_map_from_distances(found.matrix[np.ix_(order, order)], random_state=seed)
+        return made.positions[back], made.method
     if space.positions is None or not space.n_reference:
-        made = tsne_map(points, random_state=seed)
-        return made.positions, made.method
+        made = tsne_map(points[order], random_state=seed)
+        return made.positions[back], made.method
     # The map of the earlier space stays as it is; only the new policies are placed.
     old = np.array(space.is_reference)
     positions = space.positions.copy()

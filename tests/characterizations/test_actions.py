@@ -56,7 +56,7 @@ def test_policies_that_cannot_be_compared_are_named(behaviours):
             return np.zeros(len(observations))
 
     silent = with_policies(behaviours, [Silent()] * 6)
-    with pytest.raises(UsageError, match="'run_0/0' is a Silent"):
+    with pytest.raises(UsageError, match=r"'run_\d/\d+' is a Silent"):
         Actions().fit(silent)
     wide = with_policies(behaviours, [network(0.0, inputs=7)] * 6)
     with pytest.raises(UsageError, match="expects 7 values and a state has 3"):

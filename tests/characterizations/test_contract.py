@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib.util import find_spec
 
 import numpy as np
@@ -122,11 +123,29 @@ def test_points_make_the_distance_euclidean(method, walks):
         assert np.allclose(method.distances(described), (gaps**2).sum(axis=-1))
 
 
-def test_order_of_policies_is_only_their_order(method, walks):
-    order = [3, 1, 5, 0, 2, 4]
-    method.fit(walks)
-    d = method.distances(walks)
-    assert np.allclose(method.distances(walks.select(order)), d[np.ix_(order, order)])
+@pytest.mark.parametrize("order", [[3, 1, 5, 0, 2, 4], [5, 4, 3, 2, 1, 0]])
+def test_order_and_labels_of_policies_change_no_bit(method, walks, order):
+    described = method.fit(walks).describe(walks)
+    d, across = method.distances(walks), method.distances(walks[:2], walks[2:])
+    other = renamed(walks.select(order))
+    again = clone(method).fit(other)
+    rows = np.argsort(order)
+    assert np.array_equal(again.distances(other)[np.ix_(rows, rows)], d)
+    assert np.array_equal(again.distances(other.select(rows[:2]), other.select(rows[2:])), across)
+    for name, values in method.fitted_arrays().items():
+        if name != "shaped_like":  # a label, for messages
+            assert np.array_equal(again.fitted_arrays()[name], values), name
+    if described.vectors is not None:
+        assert np.array_equal(again.describe(other).vectors[rows], described.vectors)
+
+
+def renamed(data):
+    """The same policies under labels that sort the other way."""
+    labels = [f"{len(data) - i}" for i in range(len(data))]
+    infos = [replace(info, label=label) for info, label in zip(data.policies, labels, strict=True)]
+    data = data[:]
+    data.policies = tuple(infos)
+    return data
 
 
 # Where each is blind: data changed only in that way are described as before.

@@ -44,7 +44,7 @@ def test_distance_is_that_of_all_parameters(behaviours, rng):
 )
 def test_different_shapes_name_both(behaviours, other, told):
     data = with_policies(behaviours, [network(0.0)] * 5 + [other])
-    with pytest.raises(UsageError, match=f"'run_0/0' is {told}") as caught:
+    with pytest.raises(UsageError, match=rf"'run_\d/\d+' is {told}") as caught:
         Parameters().fit(data).describe(data)
     assert "run_1/200" in str(caught.value)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from pivec.evaluation.processes import shares_of_cores
 from pivec.evaluation.sets import write_set
 from pivec.evaluation.unit import draw, peak_mb, read_outcome
 from pivec.policies import NetworkPolicy
+from pivec.policies.policy import canonical_order
 from pivec.policies.saved import save_policy
 from pivec.states import VisitedStates, load
 from pivec.states.collect import collect
@@ -46,7 +48,7 @@ def here():
 
 
 def test_rows_hold_the_metrics_of_the_draws(tmp_path, here):
-    data = walks()
+    data = in_order(walks())
     found = evaluate(data, {"mean": Mean()}, out=tmp_path, **here)
     kept = {(row.size, row.repetition): row for row in found.rows}  # one method, one store
     assert list(kept) == [(6, 1), (6, 2), (6, 3), (3, 1), (3, 2), (3, 3)]
@@ -90,12 +92,18 @@ def test_draws_do_not_depend_on_the_other_stores_but_on_the_seed(here):
 
 def test_draws_do_not_depend_on_where_the_policies_and_the_store_lie(tmp_path, here):
     rng = np.random.default_rng(0)
-    layers = [(rng.normal(size=(4, 2)).astype(np.float32), np.zeros(2, np.float32))]
-    policy = NetworkPolicy(layers, activation="tanh", head="categorical")
+    policies = {
+        name: NetworkPolicy(
+            [(rng.normal(size=(4, 2)).astype(np.float32), np.zeros(2, np.float32))],
+            activation="tanh",
+            head="categorical",
+        )
+        for name in ("a", "b", "c")
+    }
     found = []
     for folder in (tmp_path / "here" / "runs", tmp_path / "there" / "runs"):
         folder.mkdir(parents=True)
-        for name in ("a", "b", "c"):
+        for name, policy in policies.items():
             save_policy(policy, folder / f"{name}.safetensors", {})
         collect("CartPole-v1", str(folder), episodes=8, store=folder / "store")
         found.append(evaluate(folder / "store", ["gaussian"], **here))
@@ -112,12 +120,29 @@ def test_a_draw_is_of_whole_trajectories_and_repeats():
 
 
 def test_the_correlation_is_with_returns_of_all_trajectories(here):
-    data = walks()
+    data = in_order(walks())
     row = evaluate(data, ["gaussian"], **here).rows[0]
     drawn = draw(data, 6, (0, int(_visited(data)[:15], 16), 6, 1))
     d = characterization("gaussian").fit(drawn).distances(drawn)
     assert row.correlation == return_correlation(d, data.mean_returns)
     assert row.correlation != return_correlation(d, drawn.mean_returns)
+
+
+def in_order(data):
+    return data.select(canonical_order(data.policies))
+
+
+@pytest.mark.parametrize("method", ["supervector", "mmd"])
+def test_neither_order_nor_labels_of_the_policies_matter(here, method):
+    given = {"methods": {method: (method, {"n_components": 2} if method == "supervector" else {})}}
+    data = walks()
+    infos = [replace(info, label=f"{9 - i}") for i, info in enumerate(data.policies)]
+    other = data.select([3, 0, 4, 2, 1])
+    other.policies = tuple(infos[i] for i in (3, 0, 4, 2, 1))
+    one, two = (evaluate(some, **given, **here).rows for some in (data, other))
+    for name in ("correlation", "error", "variance"):
+        a, b = ([getattr(row, name) for row in rows] for rows in (one, two))
+        assert np.array_equal(a, b, equal_nan=True)
 
 
 def _visited(data):

@@ -141,9 +141,7 @@ def test_features_replace_the_observation():
 
 def test_deterministic_policies_repeat_themselves(rng):
     policy = network(rng)
-    data = pivec.collect(
-        "CartPole-v1", {"a": policy, "b": policy}, episodes=2, deterministic=True, actions=True
-    )
+    data = pivec.collect("CartPole-v1", {"a": policy}, episodes=4, deterministic=True, actions=True)
     states, moves = data.states, data.actions
     firsts = np.concatenate([np.arange(*data.episode_starts[e : e + 2])[:-1] for e in range(4)])
     assert np.array_equal(policy.respond(states[firsts], None), moves)

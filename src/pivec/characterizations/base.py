@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator
 from pivec.characterizations.arguments import check_arguments
 from pivec.characterizations.descriptions import Descriptions, summarise
 from pivec.errors import BadData, UsageError
+from pivec.policies.policy import canonical_order
 from pivec.states.visited import VisitedStates
 
 
@@ -21,7 +22,8 @@ class Characterization(BaseEstimator):
     """A way to describe policies by the states they visit.
 
     The constructor stores its arguments as they are; `fit` learns attributes that end in ``_``;
-    the same ``random_state`` gives the same numbers.
+    the same ``random_state`` gives the same numbers, in whatever order the policies come: each
+    characterization sees them in the canonical one.
     """
 
     name: ClassVar[str]
@@ -39,7 +41,7 @@ class Characterization(BaseEstimator):
         check_arguments(self)
         self._check_has(data)
         self.feature_names_ = data.feature_names
-        self._fit(data)
+        self._fit(data.select(canonical_order(data.policies)))
         return self
 
     def describe(self, data: VisitedStates) -> Descriptions:
@@ -52,8 +54,13 @@ class Characterization(BaseEstimator):
                 "environment, with the same features"
             )
         self._check_has(data)
+        order = canonical_order(data.policies)
+        data = data.select(order)
         vectors, points, arrays = self._describe(data)
-        return Descriptions(self.name, data.policies, vectors, points, arrays, **summarise(data))
+        described = Descriptions(
+            self.name, data.policies, vectors, points, arrays, **summarise(data)
+        )
+        return described.select(np.argsort(order))
 
     def distances(
         self, a: VisitedStates | Descriptions, b: VisitedStates | Descriptions | None = None
@@ -63,12 +70,13 @@ class Characterization(BaseEstimator):
         Symmetric with a zero diagonal without ``b``.
         """
         self._check_fitted()
-        first = self._described(a)
+        rows, left = self._ordered(a)
         if b is not None:
-            return self._distances(first, self._described(b))
-        matrix = self._distances(first, None)
+            columns, right = self._ordered(b)
+            return self._distances(left, right)[np.ix_(rows, columns)]
+        matrix = self._distances(left, None)
         np.fill_diagonal(matrix, 0.0)
-        return matrix
+        return matrix[np.ix_(rows, rows)]
 
     def fitted_arrays(self) -> dict[str, NDArray[Any]]:
         """Return everything that `fit` learned, as plain arrays."""
@@ -136,6 +144,12 @@ class Characterization(BaseEstimator):
                 data.policy(0)
             except UsageError as error:
                 raise UsageError(f"{self.name} looks at the policies themselves: {error}") from None
+
+    def _ordered(self, what: VisitedStates | Descriptions) -> tuple[NDArray[np.intp], Descriptions]:
+        """Descriptions in the canonical order, and where each policy is among them."""
+        described = self._described(what)
+        order = canonical_order(described.policies)
+        return np.argsort(order), described.select(order)
 
     def _described(self, what: VisitedStates | Descriptions) -> Descriptions:
         if isinstance(what, VisitedStates):

@@ -67,6 +67,8 @@ class Descriptions:
     def select(self, rows: Sequence[int] | NDArray[Any]) -> Descriptions:
         """Pick policies by number."""
         index = np.asarray(rows, dtype=np.intp)
+        if np.array_equal(index, np.arange(len(self))):
+            return self  # thousands of policies need not be copied to stay where they are
         return Descriptions(
             self.method,
             tuple(self.policies[i] for i in index),

@@ -21,7 +21,8 @@ _WHAT = "the skill-discriminator characterization"
 class SkillDiscriminator(Characterization):
     """Which policies of the fit a classifier takes a policy's states for, on average.
 
-    One network with a softmax over the policies of the fit learns which of them a state is from.
+    One network with a softmax over the policies of the fit learns which of them a state is from
+    (in their canonical order, see `pivec.policies.policy.canonical_order`).
     A policy, seen in the fit or not, is described by the mean of these probabilities over its
     states. The distance is the Jensen-Shannon divergence of two such means, from 0 to log 2.
 

@@ -15,6 +15,7 @@ from pivec.characterizations.base import Characterization
 from pivec.characterizations.descriptions import Descriptions
 from pivec.distances.pairs import Pair, farthest_pairs, nearest_pairs
 from pivec.distances.travel import Travel, travels
+from pivec.policies.policy import canonical_order
 
 # 4000² float64 distances are 128 MB.
 WHOLE = 4000
@@ -78,13 +79,15 @@ def measure(
             farthest_pairs(matrix, pairs),
             travels(described.groups, described.steps, matrix),
         )
+    order = canonical_order(described.policies)
+    ordered = described.select(order)
     rows = max(1, _ROWS_BYTES // (8 * n))
     found: list[tuple[NDArray[np.intp], NDArray[np.float64]]] = []
     near: list[Pair] = []
     far: list[Pair] = []
     for start in range(0, n, rows):
         some = np.arange(start, min(start + rows, n))
-        block = method.distances(described.select(some), described)
+        block = method.distances(ordered.select(some), ordered)
         found.append(nearest_of_rows(block, start, k))
         near += nearest_pairs(block, pairs, first=start)
         far += farthest_pairs(block, pairs, first=start)
@@ -92,12 +95,18 @@ def measure(
     def distance(i: int, j: int) -> float:
         return float(method.distances(described.select([i]), described.select([j]))[0, 0])
 
+    def given(pair: Pair) -> Pair:
+        """Tell a pair by the numbers of the policies as they came."""
+        i, j = sorted(order[list(pair[:2])].tolist())
+        return i, j, pair[2]
+
+    back = np.argsort(order)
     return Measured(
         None,
-        np.concatenate([indices for indices, _ in found]),
-        np.concatenate([distances for _, distances in found]),
-        sorted(near, key=lambda pair: pair[2])[:pairs],
-        sorted(far, key=lambda pair: -pair[2])[:pairs],
+        order[np.concatenate([indices for indices, _ in found])[back]],
+        np.concatenate([distances for _, distances in found])[back],
+        [given(pair) for pair in sorted(near, key=lambda pair: pair[2])[:pairs]],
+        [given(pair) for pair in sorted(far, key=lambda pair: -pair[2])[:pairs]],
         travels(described.groups, described.steps, distance),
     )
 

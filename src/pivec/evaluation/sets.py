@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from pivec.errors import UsageError
 from pivec.evaluation.metrics import FEWEST_POLICIES
-from pivec.policies.policy import Policy
+from pivec.policies.policy import Policy, canonical_order
 from pivec.states.record import PolicyRecord
 from pivec.states.store import Store
 from pivec.states.visited import VisitedStates
@@ -32,11 +32,12 @@ class PolicySet:
     environment : str
         Sets of one environment are averaged; the label where it is not known.
     visited : str
-        A digest of labels, states, actions and returns, which the draws follow from: not of the
-        files, which tell where policies came from, and when.
+        A digest of states, actions and returns, which the draws follow from: not of the files,
+        which tell where policies came from, and when, nor of what they are called.
     identity : str
         A digest of that and of the policies, which some methods look at.
     data : VisitedStates
+        In the canonical order of the policies.
     path : Path or None
         The store, where there is one on disk.
     """
@@ -123,7 +124,8 @@ def _actor(data: VisitedStates, number: int) -> Policy | None:
 def _opened(given: Given, label: str | None, number: int) -> PolicySet:
     if isinstance(given, VisitedStates):
         name = label or f"set {number}"
-        return PolicySet(name, given.environment or name, *_digests_of(given), given)
+        data = given.select(canonical_order(given.policies))
+        return PolicySet(name, data.environment or name, *_digests_of(data), data)
     if not isinstance(given, str | Path):
         raise UsageError(
             f"a store is a path or VisitedStates, but got {type(given).__name__}: use "
@@ -132,13 +134,13 @@ def _opened(given: Given, label: str | None, number: int) -> PolicySet:
     name = label or str(given)
     store = Store.find(given)
     data = store.load()
+    data = data.select(canonical_order(data.policies))
     return PolicySet(name, data.environment or name, *_digests_of(data), data, store.path)
 
 
 def _digests_of(data: VisitedStates) -> tuple[str, str]:
     """Digest what was visited, and that with the policies themselves."""
     digest = hashlib.sha256()
-    _add_text(digest, data.labels)
     facts: tuple[NDArray[Any], ...] = (
         data.episode_starts,
         data.policy_starts,

@@ -27,6 +27,7 @@ from pivec.characterizations.base import Characterization
 from pivec.engines.children import telling
 from pivec.errors import BadData, PivecError
 from pivec.notices import Notices
+from pivec.policies.policy import canonical_order
 from pivec.states.store import load
 from pivec.states.visited import VisitedStates
 
@@ -62,8 +63,12 @@ class Task:
 
 
 def draw(data: VisitedStates, size: int, entropy: tuple[int, ...]) -> VisitedStates:
-    """Draw ``size`` trajectories of every policy; the same ones for the same ``entropy``."""
-    return data.sample_episodes(size, np.random.default_rng(entropy))
+    """Draw ``size`` trajectories of every policy; the same ones for the same ``entropy``.
+
+    Policies come in the canonical order, whatever the store's is.
+    """
+    ordered = data.select(canonical_order(data.policies))
+    return ordered.sample_episodes(size, np.random.default_rng(entropy))
 
 
 def identity_of(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import json
 import os
 import re
@@ -49,7 +48,6 @@ class Beside:
     trust: bool = False
     without_normaliser: bool = False
     assumed: list[str] = field(default_factory=list, repr=False, compare=False)
-    digests: list[bytes] = field(default_factory=list, repr=False, compare=False)
 
     @property
     def stem(self) -> str:
@@ -74,21 +72,16 @@ class Beside:
             ) from error
 
     def read(self, name: str) -> bytes | None:
-        """Read a file in the same folder; None if there is none of that name.
-
-        What was read counts for the policy's fingerprint.
-        """
+        """Read a file in the same folder; None if there is none of that name."""
         if self.path is None:
             return None
         path = self.path.parent / name
         try:
-            data = read_regular(path, MAX_BYTES)
+            return read_regular(path, MAX_BYTES)
         except FileNotFoundError:
             return None
         except OSError as error:
             raise UsageError(f"{path} cannot be read: {error.strerror or error}.") from error
-        self.digests.append(hashlib.sha256(data).digest())
-        return data
 
     def description(self, name: str) -> dict[str, Any] | None:
         """Give what JSON files beside it say of the policy; None without any.

@@ -56,7 +56,10 @@ FORMATS: dict[str, Format] = {
 
 @dataclass(frozen=True)
 class PolicyFile:
-    """A policy read from a file, with what the file tells about it."""
+    """A policy read from a file, with what the file tells about it.
+
+    The fingerprint is the policy's own; that of the file's bytes if the policy has none.
+    """
 
     policy: Policy
     metadata: dict[str, Any]
@@ -134,15 +137,11 @@ def read_file(path: Path, trust: bool = False, without_normaliser: bool = False)
         raise BadPolicyFile(f"{path} is empty.")
     module, _, function = kind.reader.partition(":")
     reader = getattr(importlib.import_module(module), function)
-    digest = hashlib.sha256(data)
+    beside = Beside(path, trust, without_normaliser)
+    more = (beside,) if kind.beside else ()
     with naming(path, f"a policy in {path.suffix} format"):
-        if kind.beside:
-            beside = Beside(path, trust, without_normaliser)
-            policy, metadata = reader(data, str(path), beside)
-            if beside.assumed:
-                metadata = {**metadata, ASSUMED: list(beside.assumed)}
-            for each in beside.digests:
-                digest.update(each)
-        else:
-            policy, metadata = reader(data, str(path))
-    return PolicyFile(policy, metadata, digest.hexdigest())
+        policy, metadata = reader(data, str(path), *more)
+        fingerprint = getattr(policy, "fingerprint", "") or hashlib.sha256(data).hexdigest()
+    if beside.assumed:
+        metadata = {**metadata, ASSUMED: list(beside.assumed)}
+    return PolicyFile(policy, metadata, str(fingerprint))

@@ -14,10 +14,11 @@ from typing import Any
 
 from pivec.errors import PivecWarning, UsageError
 from pivec.policies.callables import as_policy
+from pivec.policies.copies import without_copies
 from pivec.policies.formats import ASSUMED, FORMATS, is_policy_file, read_file
 from pivec.policies.imported import import_policy, is_import_spec
 from pivec.policies.paths import PathInfo, natural_key, read_paths
-from pivec.policies.policy import NamedPolicy, Policy, PolicyInfo
+from pivec.policies.policy import NamedPolicy, Policy, PolicyInfo, fingerprint_of
 from pivec.policies.uniform import UniformPolicy
 
 _RANDOM = re.compile(r"random(?::(\d{1,6}))?")
@@ -88,6 +89,10 @@ def name_policies(
 ) -> list[NamedPolicy]:
     """Turn anything a Python user may pass as policies into named ones with unique labels.
 
+    Policies with equal fingerprints are one: copies are left out with a warning, and their names
+    kept in the metadata as ``also``. Of a Python function or object that has no ``fingerprint``
+    nothing tells what it is but what it is called: the label in a mapping, or its module and name.
+
     Parameters
     ----------
     policies : object
@@ -123,7 +128,7 @@ def name_policies(
         )
         for i, thing in enumerate([policies] if one else policies):
             found += _find_any(thing, f"policy-{i}")
-    return _load(found, trust, without_normaliser)
+    return without_copies(_load(found, trust, without_normaliser))
 
 
 def _find_any(thing: Any, fallback: str) -> list[_Found]:
@@ -131,7 +136,10 @@ def _find_any(thing: Any, fallback: str) -> list[_Found]:
     if isinstance(thing, str | os.PathLike):
         return _find(thing)
     if isinstance(thing, NamedPolicy):
-        return [_Found(named=thing, label=thing.info.label)]
+        info = thing.info
+        own = info.fingerprint or str(getattr(thing.policy, "fingerprint", ""))
+        named = replace(thing, info=replace(info, fingerprint=own))
+        return [_Found(named=named, label=info.label)]
     name = getattr(thing, "__name__", "")
     label = name if isinstance(name, str) and name.isidentifier() else fallback
     policy = as_policy(thing, label)
@@ -149,7 +157,10 @@ def _find(spec: Spec) -> list[_Found]:
         labels = ["random"] if count is None else [f"random-{i}" for i in range(int(count))]
         if not labels:
             raise UsageError("random:0 asks for no policy: expected a number from 1.")
-        return [_Found(named=_named(UniformPolicy(), each, "random", "random")) for each in labels]
+        # Several are samples of one policy that are meant to differ: each is one of its own.
+        return [
+            _Found(named=_named(UniformPolicy(), each, "random", "random", each)) for each in labels
+        ]
     path = Path(text)
     try:
         if path.is_dir():
@@ -162,18 +173,21 @@ def _find(spec: Spec) -> list[_Found]:
         return [_Found(path=each) for each in _files_of_glob(text)]
     if is_import_spec(text):
         policy = import_policy(text)
-        return [_Found(named=_named(policy, text, text.partition(":")[0], text))]
+        return [_Found(named=_named(policy, text, text.partition(":")[0], text, text))]
     raise UsageError(
         f"No policy is called {text!r}: expected a file, a folder, a glob, random or "
         f"module:object{_suggestion(path)}."
     )
 
 
-def _named(policy: Policy, label: str, group: str, source: str) -> NamedPolicy:
-    fingerprint = getattr(policy, "fingerprint", "")
-    return NamedPolicy(
-        policy, PolicyInfo(label=label, group=group, source=source, fingerprint=str(fingerprint))
-    )
+def _named(
+    policy: Policy, label: str, group: str, source: str, specification: str = ""
+) -> NamedPolicy:
+    """Name a policy, which ``specification`` stands for if it has no fingerprint of its own."""
+    fingerprint = str(getattr(policy, "fingerprint", ""))
+    if specification and not fingerprint:
+        fingerprint = fingerprint_of(specification)
+    return NamedPolicy(policy, PolicyInfo(label, group, None, source, {}, fingerprint))
 
 
 def _files_in(folder: Path) -> list[Path]:
@@ -240,6 +254,7 @@ def _load(found: list[_Found], trust: bool, without_normaliser: bool) -> list[Na
             unique.append(item)
     told = iter(read_paths([item.path for item in unique if item.path is not None]))
     taken: dict[str, bool] = {}
+    objects: dict[str, bool] = {}
     policies = []
     for item in unique:
         if item.path is not None:
@@ -250,7 +265,12 @@ def _load(found: list[_Found], trust: bool, without_normaliser: bool) -> list[Na
         if item.label:
             label = item.label if item.alone else f"{item.label}/{label}"
         label = _free_label(label, taken, bool(item.label))
-        policies.append(replace(named, info=replace(named.info, label=label)))
+        # Functions of one name may differ: one that has no label of its own gets a number.
+        fingerprint = named.info.fingerprint or fingerprint_of(
+            f"called {label}" if item.label else _free_label(named.info.source, objects, False)
+        )
+        info = replace(named.info, label=label, fingerprint=fingerprint)
+        policies.append(replace(named, info=info))
     _say_assumptions(policies)
     return policies
 

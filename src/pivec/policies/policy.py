@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+import hashlib
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -52,7 +53,7 @@ class PolicyInfo:
     Attributes
     ----------
     label : str
-        Unique among the policies compared.
+        How it is shown; unique among the policies compared.
     group : str
         The training run (or any other set) it belongs to.
     step : int or None
@@ -62,7 +63,8 @@ class PolicyInfo:
     metadata : mapping
         Anything else worth keeping, as JSON can hold it.
     fingerprint : str
-        A digest of the policy's parameters, empty where it has none.
+        A digest of what the policy is: its weights and everything else that decides its actions,
+        or what it was asked for by where it has no weights. Empty where nothing is known.
     """
 
     label: str
@@ -76,6 +78,11 @@ class PolicyInfo:
         for name in ("label", "group", "source"):  # of files whose names are not UTF-8
             object.__setattr__(self, name, encodable(getattr(self, name)))
 
+    @property
+    def identity(self) -> str:
+        """What its episodes' seeds follow from: the fingerprint, or without one the label."""
+        return self.fingerprint or self.label
+
 
 @dataclass(frozen=True)
 class NamedPolicy:
@@ -83,3 +90,21 @@ class NamedPolicy:
 
     policy: Policy
     info: PolicyInfo
+
+
+def fingerprint_of(specification: str) -> str:
+    """Give the fingerprint of a policy of which only a specification is known."""
+    return hashlib.sha256(specification.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def canonical_order(policies: Sequence[PolicyInfo]) -> NDArray[np.intp]:
+    """Numbers of the policies in an order that does not depend on how they were given.
+
+    Examples
+    --------
+    >>> a, b = PolicyInfo("a", fingerprint="2"), PolicyInfo("b", fingerprint="1")
+    >>> canonical_order([a, b]), canonical_order([b, a])
+    (array([1, 0]), array([0, 1]))
+    """
+    keys = [(info.identity, info.label) for info in policies]
+    return np.array(sorted(range(len(keys)), key=keys.__getitem__), dtype=np.intp)

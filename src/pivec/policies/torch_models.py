@@ -139,7 +139,16 @@ class TorchModel:
     @property
     def fingerprint(self) -> str:
         """A digest of everything that decides the outputs."""
-        return hashlib.sha256(self.data + bytes([self.output % 256])).hexdigest()
+        name = f"a program of {self.kind}"
+        archive = Archive(self.data, name, Budget(len(self.data), name))
+        digest = hashlib.sha256(repr(self.output).encode())
+        for member in sorted(archive.names()):
+            # Below a folder that is called as the file was, and so is a digest of all names.
+            inner = member.partition("/")[2]
+            if inner != ".data/serialization_id":
+                content = archive.read(member)
+                digest.update(f"{inner} {len(content)} ".encode() + content)
+        return digest.hexdigest()
 
     def outputs(self, observations: Float) -> NDArray[Any]:
         """Outputs (n, k) of observations (n, ...)."""

@@ -11,7 +11,6 @@ lanes.py                environments side by side, each reset and stepped under 
 cartpole.py, pendulum.py, acrobot.py   the same on arrays, equal to Gymnasium's to the last bit
 vector_lanes.py         the same of pivec's own environments
 envpool_lanes.py        the same in EnvPool
-envpool_corrections.py  where EnvPool's environments differ by something fixed
 backends.py             which of these is used
 answers.py              how a group of policies answers the observations of all its lanes
 episodes.py             what is kept of an episode, and how long ones are thinned

@@ -1,9 +1,9 @@
 """EnvPool in lanes: an environment for each lane of a policy, those of many policies in a pool.
 
 EnvPool sets the seed of an environment when it is made, and draws all its episodes from that one
-stream. So a policy gets environments of its own, with seeds that follow from its label; episode
+stream. So a policy gets environments of its own, with seeds that follow from what it is; episode
 number e of the policy is the (e // width)-th of environment e % width. That does not depend on how
-many policies play side by side, nor on which pool they share.
+many policies play side by side, nor on which pool they share. Observations are EnvPool's own.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import contextlib
 import difflib
 import importlib
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,10 +22,7 @@ from pivec.engines.workers import usable_cores
 from pivec.errors import UsageError
 from pivec.rollouts import spaces
 from pivec.rollouts.environment import Environment
-from pivec.rollouts.envpool_corrections import CORRECTIONS
 from pivec.rollouts.lanes import Outcome, failure
-
-Correction = Callable[[NDArray[np.float32]], NDArray[np.float32]]
 
 
 def import_envpool() -> Any:
@@ -70,7 +66,6 @@ class EnvPoolLanes:
         self.observation_space, self.action_space = env.observation_space, env.action_space
         self.observations = spaces.first_batch(env, self.n)
         env.close()
-        self._correct: Correction | None = CORRECTIONS.get(environment.name)
         self._pools: dict[int, _Pool] = {}
         self._made = 0
         self._owner = np.full(self.n, -1)  # the number of the pool of each lane
@@ -147,8 +142,6 @@ class EnvPoolLanes:
         return pool, observations
 
     def _show(self, lanes: NDArray[Any], observations: Any) -> None:
-        if self._correct is not None:
-            observations = self._correct(observations)
         if isinstance(self.observations, np.ndarray):
             self.observations[lanes] = observations
         else:

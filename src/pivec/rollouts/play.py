@@ -26,7 +26,8 @@ def play(
     """Play ``settings.episodes`` episodes of every policy; yield each policy when it is done.
 
     Policies come in the order in which they finish; `PlayedPolicy.index` is the place in
-    ``policies``. An episode depends only on (seed, label, number of the episode) and the backend.
+    ``policies``. An episode depends only on (seed, what the policy is, number of the episode) and
+    the backend.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
 """Several processes: policies are dealt out, each process plays its share, the parent gathers.
 
-An episode follows from (seed, label, number) alone, so the deal does not change the result. A
+An episode follows from (seed, policy, number) alone, so the deal does not change the result. A
 worker leaves Ctrl-C to its parent, and ends by itself when the parent is gone.
 """
 

@@ -11,23 +11,23 @@ from numpy.typing import NDArray
 _ACTIONS = 0x616374
 
 
-def episode_seeds(seed: int, label: str, episodes: int) -> NDArray[np.int64]:
+def episode_seeds(seed: int, identity: str, episodes: int) -> NDArray[np.int64]:
     """Seeds of a policy's episodes; the first ones do not depend on how many are asked for.
 
-    They follow from the policy's label, so that adding policies to a comparison changes nothing
-    for the others. Below 2**31, which every environment accepts.
+    They follow from what the policy is (`PolicyInfo.identity`), so that neither other policies
+    nor another label change anything. Below 2**31, which every environment accepts.
 
     Examples
     --------
     >>> bool((episode_seeds(0, "run/10", 2) == episode_seeds(0, "run/10", 5)[:2]).all())
     True
     """
-    words = np.frombuffer(hashlib.sha256(label.encode()).digest()[:16], dtype="<u4")
+    words = np.frombuffer(hashlib.sha256(identity.encode()).digest()[:16], dtype="<u4")
     sequence = np.random.SeedSequence([seed, *(int(word) for word in words)])
     return (sequence.generate_state(episodes) >> 1).astype(np.int64)
 
 
-def lane_seeds(seed: int, label: str, episodes: int, lanes: int) -> NDArray[np.int64]:
+def lane_seeds(seed: int, identity: str, episodes: int, lanes: int) -> NDArray[np.int64]:
     """Seeds of environments that play several episodes each: episode e plays in lane e % lanes.
 
     Examples
@@ -36,7 +36,7 @@ def lane_seeds(seed: int, label: str, episodes: int, lanes: int) -> NDArray[np.i
     >>> bool((seeds[:2] == seeds[2:4]).all())
     True
     """
-    return episode_seeds(seed, label, lanes)[np.arange(episodes) % lanes]
+    return episode_seeds(seed, identity, lanes)[np.arange(episodes) % lanes]
 
 
 def action_stream(episode_seed: int) -> np.random.Generator:

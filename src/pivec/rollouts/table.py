@@ -40,11 +40,11 @@ class _Slot:
     """A policy at work: its seeds, the episodes it has played, and how they are thinned."""
 
     def __init__(self, index: int, named: NamedPolicy, settings: PlaySettings, width: int) -> None:
-        label, episodes = named.info.label, settings.episodes
+        identity, episodes = named.info.identity, settings.episodes
         self.index, self.named = index, named
-        self.streams = episode_seeds(settings.seed, label, episodes)
+        self.streams = episode_seeds(settings.seed, identity, episodes)
         self.seeds = (
-            lane_seeds(settings.seed, label, episodes, width)
+            lane_seeds(settings.seed, identity, episodes, width)
             if settings.backend == "envpool"
             else self.streams
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -70,6 +71,7 @@ def from_arrays(
         (flat[cuts[i] : cuts[i + 1]], None if moves is None else moves[i]) for i in range(n)
     ]
     total = len(lengths)
+    rewards = _returns(returns, shapes, names)
     data = VisitedStates(
         chunks,
         starts,
@@ -79,10 +81,15 @@ def from_arrays(
                 str(names[i]),
                 str(groups[i]) if groups is not None else "",
                 None if steps is None or steps[i] is None else int(steps[i] or 0),
+                fingerprint=_digest(
+                    lengths[slice(*policy_starts[i : i + 2])],
+                    rewards[slice(*policy_starts[i : i + 2])],
+                    *chunks[i],
+                ),
             )
             for i in range(n)
         ],
-        returns=_returns(returns, shapes, names),
+        returns=rewards,
         seeds=np.full(total, -1),
         terminated=np.zeros(total, dtype=bool),
         truncated=np.zeros(total, dtype=bool),
@@ -93,6 +100,16 @@ def from_arrays(
     flat.flags.writeable = False
     data._flat = flat
     return data
+
+
+def _digest(*arrays: NDArray[Any] | None) -> str:
+    """Digest all that is known of a policy: what stands for its fingerprint."""
+    digest = hashlib.sha256()
+    for array in arrays:
+        if array is not None:
+            digest.update(f"{array.dtype} {array.shape} ".encode())
+            digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
 
 
 def _shape(episode: ArrayLike, label: str, number: int) -> tuple[int, int]:

@@ -55,8 +55,10 @@ def collect(
     """Let every policy play ``episodes`` episodes and return the states it visited.
 
     Each policy plays exactly that many; which ones does not depend on their length. The seed of an
-    episode follows from (seed, label of the policy, number of the episode), so the result is the
-    same however many environments run side by side and whichever other policies are there.
+    episode follows from (seed, fingerprint of the policy, number of the episode), so the result is
+    the same however many environments run side by side, whichever other policies are there, and
+    whatever it is called. Copies of a policy are left out with a warning, see
+    `pivec.policies.name_policies`.
 
     Parameters
     ----------
@@ -72,7 +74,8 @@ def collect(
     seed : int
         Everything random follows from it.
     store : path, optional
-        A folder to keep the states in. Policies that are in it already are not played again.
+        A folder to keep the states in. Policies that are in it already, under any name, are not
+        played again.
     env_kwargs : mapping, optional
         Arguments for `gymnasium.make`; they come before those that the policies' files tell.
     features : callable or str, optional
@@ -168,6 +171,7 @@ def collect(
     identity = _identity(environment, settings) | {"policies": keep_policies}
     kept = Store(store, identity, names)
     with kept.writing():
+        kept.claim([one.info for one in named] + [one.info for one in recorded])
         try:
             for one in recorded:
                 if not holds(kept, one.info):

@@ -242,6 +242,7 @@ def import_recorded(
     }
     kept = Store(store, settings, names)
     with kept.writing():
+        kept.claim([one.info for one in found])
         for one in found:
             if not holds(kept, one.info):
                 kept.add(

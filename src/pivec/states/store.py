@@ -14,7 +14,7 @@ import os
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ import numpy as np
 from pivec.atomic import atomic_write, make_folder
 from pivec.errors import BadStore, PivecError, PivecWarning, UsageError
 from pivec.policies.network import NetworkPolicy
-from pivec.policies.policy import Policy
+from pivec.policies.policy import Policy, PolicyInfo
 from pivec.policies.saved import read_policy as read_network
 from pivec.policies.saved import save_policy
 from pivec.reading import read_regular
@@ -168,6 +168,32 @@ class Store:
             json.dump(index, file, indent=1)
         self._written = time.monotonic()
 
+    def claim(self, policies: Sequence[PolicyInfo]) -> None:
+        """Let policies that are kept go by the names they have now; others make room for them.
+
+        A policy is known by its fingerprint. One that has a claimed name gets a number, unless it
+        came from the same place as the one that claims it: that was trained on, and replaces it.
+        """
+        kept = {row["fingerprint"]: row for row in self.rows.values() if row["fingerprint"]}
+        rows: dict[str, dict[str, Any]] = {}
+        taken: dict[str, str | None] = {}
+        for info in policies:
+            taken[info.label] = info.source
+            if (row := kept.get(info.fingerprint)) is not None:
+                fresh = asdict(info)
+                if "kept_every" in row["metadata"]:
+                    fresh["metadata"]["kept_every"] = row["metadata"]["kept_every"]
+                rows[info.label] = row | fresh
+                taken[info.label] = None
+        claimed = {row["fingerprint"] for row in rows.values()}
+        for label, row in self.rows.items():
+            if row["fingerprint"] in claimed:
+                continue
+            free = _numbered(label, taken, row["source"])
+            rows[free] = row | {"label": free}
+            taken[free] = None
+        self.rows = rows
+
     def reorder(self, labels: Sequence[str]) -> None:
         """Put these policies first, in this order."""
         first = {label: self.rows[label] for label in labels if label in self.rows}
@@ -202,10 +228,12 @@ class Store:
                     stacklevel=3,
                 )
                 continue
-            if record.info.label in self.rows:  # what `add` had no time to remove
-                self._remove(path.name)
+            info = record.info
+            if self.rows.get(info.label, {}).get("source") == info.source:
+                self._remove(path.name)  # what `add` had no time to remove
             else:
-                self._enter(path.name, record, sums)
+                label = _numbered(info.label, dict.fromkeys(self.rows), info.source)
+                self._enter(path.name, replace(record, info=replace(info, label=label)), sums)
         for path in self.path.glob(".*.tmp"):
             path.unlink(missing_ok=True)
 
@@ -235,7 +263,11 @@ class Store:
                 if problem:
                     raise BadStore(problem)
         files = [self.path / self.rows[label]["file"] for label in wanted]
-        records = [_without_states(read_policy(file)) for file in files]
+        # The index knows what policies are called now.
+        records = [
+            replace(_without_states(read_policy(file)), info=_info(self.rows[label]))
+            for file, label in zip(files, wanted, strict=True)
+        ]
         return assemble(
             records,
             _Mapped(files),
@@ -349,6 +381,19 @@ def load(path: str | Path, *, verify: bool = True) -> VisitedStates:
         Check the files against their checksums.
     """
     return Store.find(path).load(verify=verify)
+
+
+def _numbered(label: str, taken: Mapping[str, str | None], source: str) -> str:
+    """Give the label, with a number if it is taken for what comes from elsewhere."""
+    free, count = label, 1
+    while taken.get(free, source) != source:
+        count += 1
+        free = f"{label}-{count}"
+    return free
+
+
+def _info(row: Mapping[str, Any]) -> PolicyInfo:
+    return PolicyInfo(**{field.name: row[field.name] for field in fields(PolicyInfo)})
 
 
 def _without_states(record: PolicyRecord) -> PolicyRecord:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pivec.errors import BadData, UsageError
+from pivec.policies.copies import other_names
 from pivec.policies.policy import Policy, PolicyInfo
 from pivec.states.chunks import Arrays, Picked, SomeEpisodes, joined_blocks
 
@@ -82,6 +83,9 @@ class VisitedStates:
             twice = next(label for label in labels if labels.count(label) > 1)
             raise UsageError(f"labels must be unique, but {twice!r} names two policies")
         self._index = {label: i for i, label in enumerate(labels)}
+        for i, info in enumerate(self.policies):
+            for name in other_names(info):
+                self._index.setdefault(name, i)
 
     @classmethod
     def from_arrays(
@@ -269,7 +273,7 @@ class VisitedStates:
     @overload
     def __getitem__(self, key: slice) -> VisitedStates: ...
     def __getitem__(self, key: int | str | slice) -> VisitedStates:
-        """One policy by number or label, or several by a slice."""
+        """One policy by number or label (or another name it has), or several by a slice."""
         if isinstance(key, slice):
             return self.select(np.arange(self.n_policies)[key])
         return self.select([self._number(key)])
