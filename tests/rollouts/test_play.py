@@ -19,7 +19,7 @@ def coin(observations, rng):
 
 
 def network(rng, inputs=4, outputs=2, head="categorical"):
-    sizes = [inputs, 8, outputs]
+    sizes = [inputs, 64, 64, outputs]  # wide enough for any blocks of a product
     layers = tuple(
         (rng.normal(size=(a, b)).astype(np.float32), rng.normal(size=b).astype(np.float32))
         for a, b in pairwise(sizes)
@@ -58,19 +58,24 @@ def test_an_episode_holds_first_later_and_terminal_states():
     assert data.returns.sum() == data.actions.sum()
 
 
-@pytest.mark.parametrize("env", ["CartPole-v1", "Pendulum-v1", Countdown])
+@pytest.mark.bits
+@pytest.mark.parametrize("env", ["CartPole-v1", "Pendulum-v1", "BipedalWalker-v3", Countdown])
 def test_the_result_does_not_depend_on_environments_side_by_side(env, rng):
     if env == "CartPole-v1":
         policies = {"a": network(rng), "b": network(rng), "random": "random", "coin": coin}
     elif env == "Pendulum-v1":
         policies = {"a": network(rng, 3, 1, "gaussian"), "random": "random"}
+    elif env == "BipedalWalker-v3":
+        pytest.importorskip("Box2D")
+        policies = {"a": network(rng, 24, 4, "gaussian"), "b": network(rng, 24, 4, "gaussian")}
     else:
         policies = {"a": network(rng, 2), "coin": coin}
-    runs = [pivec.collect(env, policies, episodes=5, n_envs=n) for n in (1, 3, 64)]
+    runs = [pivec.collect(env, policies, episodes=5, n_envs=n, max_steps=200) for n in (1, 7, 64)]
     assert same(runs[0], runs[1])
     assert same(runs[0], runs[2])
 
 
+@pytest.mark.bits
 def test_other_policies_and_more_episodes_change_nothing(rng):
     a, b = network(rng), network(rng)
     alone = pivec.collect("CartPole-v1", {"a": a}, episodes=3)

@@ -67,6 +67,7 @@ class SteppedLanes(SeededLanes):
 
     def __init__(self, environment: Environment, n: int) -> None:
         self.n, self.name = n, environment.name
+        self._make = environment.make
         self._envs = [environment.make() for _ in range(n)]
         self.observation_space = self._envs[0].observation_space
         self.action_space = self._envs[0].action_space
@@ -78,6 +79,9 @@ class SteppedLanes(SeededLanes):
     def reset(self, lane: int, seed: int) -> None:
         """Start an episode in ``lane``."""
         try:
+            if keeps_traces(self._envs[lane]):
+                self._envs[lane].close()
+                self._envs[lane] = self._make()
             observation, _ = self._envs[lane].reset(seed=seed)
             spaces.assign(self.observations, lane, observation)
         except Exception as error:
@@ -107,6 +111,15 @@ class SteppedLanes(SeededLanes):
         """Close the environments."""
         for env in self._envs:
             env.close()
+
+
+def keeps_traces(env: gymnasium.Env[Any, Any]) -> bool:
+    """Tell whether an episode is felt in the next one whatever its seed.
+
+    What is destroyed in a world of Box2D leaves traces in its trees and lists of contacts, and
+    BipedalWalker has one world for all its episodes.
+    """
+    return type(getattr(env.unwrapped, "world", None)).__name__ == "b2World"
 
 
 def failure(name: str, what: str, error: Exception, lane: int | None = None) -> EnvironmentFailure:
