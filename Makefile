@@ -3,6 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
+# One worker a core, a test at a time each; more threads inside would only stand in line.
+PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q \
+	--numprocesses auto --maxprocesses 8 --dist worksteal
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-slow check format bench docs demo-policies clean
@@ -27,11 +30,10 @@ demo: $(VENV)/.core  ## Install the core, compare the policies that ship with it
 	$(BIN)/pivec demo --out pivec-demo
 
 test: check  ## Install everything, check the code, run the tests
-	$(BIN)/python -m pytest -q --doctest-modules src
-	$(BIN)/python -m pytest -q -m "not slow"
+	$(PYTEST) -m "not slow" --doctest-modules --ignore-glob '*/conftest.py' src tests
 
 test-slow: $(VENV)/.dev  ## Run the tests that take long
-	$(BIN)/python -m pytest -q -m slow
+	$(PYTEST) -m slow
 
 check: $(VENV)/.dev  ## Format, lint, types, order of the layers
 	$(BIN)/ruff format --check .

@@ -40,6 +40,7 @@ def test_compare_in_one_go(run, tmp_path):
     assert (tmp_path / "pivec-out/report.html").exists()
 
 
+@pytest.mark.bits
 def test_stage_by_stage_gives_the_files_of_compare(run, tmp_path):
     run("collect", "CartPole-v1", "mine:lean", "random:2", "--episodes", 3, "--out", "a/states")
     assert "mine:lean" in run("store", "ls", "a").out

@@ -120,6 +120,7 @@ def test_the_picture_shows_where_the_agent_is() -> None:
     assert DangerousPathEnv().render() is None
 
 
+@pytest.mark.bits
 def test_lanes_equal_single_environments_bit_for_bit() -> None:
     rng = np.random.default_rng(0)
 

@@ -90,6 +90,7 @@ def test_gymnasiums_checker_has_nothing_to_say() -> None:
             check_env(gymnasium.make(NAME, render_mode=mode).unwrapped)
 
 
+@pytest.mark.bits
 def test_the_vectorised_one_equals_single_ones_over_several_episodes() -> None:
     n = 7
     many = gymnasium.make_vec(NAME, num_envs=n)

@@ -109,6 +109,7 @@ def test_it_passes_the_checker_of_gymnasium_without_a_warning() -> None:
         check_env(gymnasium.make(NAME, random_action=0.5, render_mode="rgb_array").unwrapped)
 
 
+@pytest.mark.bits
 @pytest.mark.parametrize("random_action", [0.0, 0.4])
 def test_lanes_equal_single_environments_bit_for_bit(random_action: float) -> None:
     rng = np.random.default_rng(0)

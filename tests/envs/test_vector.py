@@ -51,6 +51,7 @@ class Many(ArrayVectorEnv):
         return np.zeros((1, 1, 3), np.uint8)
 
 
+@pytest.mark.bits
 def test_lanes_repeat_single_environments_beyond_what_is_drawn_at_a_time() -> None:
     many = Many(3)
     singles = [gymnasium.wrappers.TimeLimit(Single(), 9) for _ in range(3)]

@@ -45,6 +45,7 @@ def test_spikes_with_the_smallest_variances_keep_their_digits(engine):
     assert_statistics_match(got, statistics(states, mixture), max(1e-7, TOLERANCE[engine]))
 
 
+@pytest.mark.bits
 @engines
 def test_narrow_components_far_from_the_centre_keep_their_digits(engine):
     # |μ|/σ of about 10⁵: a float32 state is rounded by 1 % of such a deviation.
@@ -132,6 +133,7 @@ def test_parts_add_up_to_the_whole_and_order_does_not_matter(engine):
     )
 
 
+@pytest.mark.bits
 @pytest.mark.parametrize("engine", ["numpy", "numba"])
 def test_number_of_threads_changes_no_bit(engine):
     states = clusters(30_000, 5)

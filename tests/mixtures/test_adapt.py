@@ -70,6 +70,7 @@ def test_one_pass_is_the_same_as_a_call_for_each_episode(engine, rows, monkeypat
     np.testing.assert_array_equal(plain.n_episodes, np.diff(policies))
 
 
+@pytest.mark.bits
 @pytest.mark.parametrize("engine", ["numpy", "numba"])
 def test_threads_change_no_bit(engine):
     states = clusters(50_000, 4)

@@ -71,6 +71,7 @@ def test_the_rule_of_stopping_is_scikit_learns():
     assert (few.n_iter, few.converged) == (3, False)
 
 
+@pytest.mark.bits
 def test_a_seed_gives_the_same_result_whatever_the_threads():
     states = clusters(30_000, 4)
     results = []

@@ -26,6 +26,7 @@ def make(algorithm, actions, **arguments):
     return model(algorithm, env, "CnnPolicy", policy_kwargs=policy_kwargs, **arguments)
 
 
+@pytest.mark.bits
 @pytest.mark.parametrize(
     ("algorithm", "actions", "arguments"),
     [
@@ -61,6 +62,7 @@ def test_they_agree_with_sb3(algorithm, actions, arguments):
     assert actions.contains(bound.act(images, RNG)[0])
 
 
+@pytest.mark.bits
 def test_a_row_does_not_depend_on_its_company():
     policy = read_sb3(saved(make("PPO", BOX)))[0].bind(IMAGES, BOX)
     images = np.random.default_rng(1).integers(0, 256, (21, 40, 44, 2), np.uint8)

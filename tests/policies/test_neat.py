@@ -297,6 +297,7 @@ def test_long_chains_need_no_recursion():
     np.testing.assert_array_equal(graph.outputs(np.array([[3.0]])), [[3.0]])
 
 
+@pytest.mark.bits
 def test_a_row_does_not_depend_on_its_company(evolved, tmp_path):
     _, config, genomes = evolved
     save_genome(genomes[1], config, tmp_path / "a.neat")

@@ -113,6 +113,7 @@ def test_the_mode_is_the_likeliest_action_or_the_clipped_mean():
     )
 
 
+@pytest.mark.bits
 @pytest.mark.parametrize("head", ["categorical", "gaussian"])
 def test_noise_drawn_in_parts_equals_noise_drawn_at_once(head):
     policy = make((3, 4, 3), head=head)

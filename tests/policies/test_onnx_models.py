@@ -105,6 +105,7 @@ def test_one_of_several_outputs_is_chosen_by_name(tmp_path):
     np.testing.assert_allclose(policy.distribution(ROWS), softmax(-slow(ROWS)), atol=1e-6)
 
 
+@pytest.mark.bits
 @pytest.mark.parametrize("batch", ["n", 1, 5])
 def test_a_row_does_not_depend_on_its_company(batch):
     policy = read_onnx(graph((4, 64, 64, 3), batch=batch))[0].bind(SEEN, THREE)

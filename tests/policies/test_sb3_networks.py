@@ -236,6 +236,7 @@ EVERY = [
 ]
 
 
+@pytest.mark.bits
 @pytest.mark.parametrize(("algorithm", "actions", "arguments"), EVERY)
 def test_they_stack_and_a_row_does_not_depend_on_its_company(algorithm, actions, arguments):
     env = Still(PLANE, actions)

@@ -41,6 +41,7 @@ def filled(policies, lanes):
     return stack
 
 
+@pytest.mark.bits
 @pytest.mark.parametrize(("sizes", "head", "activation"), NETWORKS)
 def test_a_row_does_not_depend_on_lanes_or_slots(sizes, head, activation):
     policies = [make(sizes, seed, head, activation) for seed in range(5)]
@@ -58,6 +59,7 @@ def test_a_row_does_not_depend_on_lanes_or_slots(sizes, head, activation):
             np.testing.assert_array_equal(policy.respond(observations[slot], own), whole[slot])
 
 
+@pytest.mark.bits
 @pytest.mark.parametrize(("sizes", "head", "activation"), NETWORKS[:3])
 def test_outputs_do_not_depend_on_lanes(sizes, head, activation):
     policy = make(sizes, 1, head, activation)
@@ -69,6 +71,7 @@ def test_outputs_do_not_depend_on_lanes(sizes, head, activation):
     np.testing.assert_array_equal(np.concatenate(single), whole)
 
 
+@pytest.mark.bits
 def test_put_replaces_one_slot_only():
     first, second = make((4, 8, 2), 0), make((4, 8, 2), 1)
     stack = Stack(3, 50, first)
@@ -103,6 +106,7 @@ def test_clipping_follows_the_policy_of_the_slot():
     assert np.abs(stack.respond(np.zeros((2, 100, 4)), noise)[0]).max() > 1
 
 
+@pytest.mark.bits
 def test_other_batch_policies_are_stacked_too():
     space = gymnasium.spaces.Box(-2, 2, (3,))
     policy = UniformPolicy().bind(space, space)

@@ -86,6 +86,7 @@ def test_lanes_that_were_not_started_give_nothing():
     assert (lane, episode.seed) == (0, 7)
 
 
+@pytest.mark.bits
 @pytest.mark.parametrize("cut_after", [None, 7])
 def test_many_steps_at_once_are_the_same_as_one_by_one(cut_after):
     rng = np.random.default_rng(2)

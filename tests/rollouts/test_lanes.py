@@ -30,6 +30,7 @@ def act(space, observations, step, rng):
     return (observations[:, 2] + rng.normal(0, 0.05, len(observations)) > 0).astype(int)
 
 
+@pytest.mark.bits
 @pytest.mark.parametrize("name", KINDS)
 def test_lanes_repeat_gymnasium_bit_for_bit(name, rng):
     n, steps = 5, 600

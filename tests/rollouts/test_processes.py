@@ -36,6 +36,7 @@ def policies(rng):
     return {**networks, "coin": coin, "random": "random"}
 
 
+@pytest.mark.bits
 def test_the_result_does_not_depend_on_the_number_of_jobs(policies, tmp_path):
     one = pivec.collect("CartPole-v1", policies, episodes=4, actions=True)
     three = pivec.collect("CartPole-v1", policies, episodes=4, actions=True, jobs=3)

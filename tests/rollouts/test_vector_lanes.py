@@ -14,6 +14,7 @@ from pivec.rollouts.vector_lanes import VectorLanes
 OURS = ("pivec/DeceptivePoint-v0", "pivec/DangerousPath-v0", "pivec/GridWorld-v0")
 
 
+@pytest.mark.bits
 @pytest.mark.parametrize("name", OURS)
 def test_lanes_on_arrays_equal_lanes_stepped_one_by_one(name) -> None:
     fast = make_lanes(Environment(name), "gymnasium", Layout(1, 4))

@@ -82,6 +82,7 @@ def test_more_pairs_are_played_until_there_are_enough_steps() -> None:
     assert search.advance().steps == 1600 + 2 * 100
 
 
+@pytest.mark.bits
 @pytest.mark.parametrize("name", [None, "supervector", "actions", "parameters"])
 def test_a_search_that_was_stopped_goes_on_to_the_same_numbers(name) -> None:
     through = searching(name, seed=3)

@@ -51,6 +51,7 @@ class Stop(Exception):
     """Ends a run in the middle."""
 
 
+@pytest.mark.bits
 def test_a_run_that_was_killed_goes_on_to_the_same_numbers(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("pivec.training.novelty_runs._SECONDS", 0.0)
     values = dict(settings_for("nsr-es", POINT, {**FEW, "behaviour": "gaussian"}).values)
