@@ -248,3 +248,10 @@ def test_parquet(data, tmp_path):
         table = pq.read_table(tmp_path / "x.parquet")
         assert table.num_rows == rows
         assert set(table.column("policy").to_pylist()) == {"lean", "random"}
+
+
+def test_recorded_states_that_float32_would_lose_are_refused(tmp_path):
+    states = 1e9 + np.random.default_rng(0).uniform(-1, 1, (2, 9, 1))
+    np.savez(tmp_path / "far.npz", states=states)
+    with pytest.raises(BadData, match=r"far.*feature 0 .* float32 can tell apart: subtract"):
+        import_recorded([f"npz:{tmp_path}"], tmp_path / "store")

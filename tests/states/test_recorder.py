@@ -226,5 +226,5 @@ def test_mistakes_are_named(tmp_path):
         other.start(np.zeros((1, 2)))
     wrong = recorder(tmp_path / "w", recording={"features": lambda batch: batch[:, 0]})
     wrong.set_policy("a")
-    with pytest.raises(BadData, match="row of numbers"):
+    with pytest.raises(BadData, match="must turn a batch"):
         wrong.start(np.zeros((1, 2)))

@@ -120,3 +120,21 @@ def test_wrong_selections_are_named(data, rng):
             wrong()
     with pytest.raises(IndexError):
         data[3]
+
+
+def test_states_far_from_zero_keep_their_digits():
+    rng = np.random.default_rng(0)
+    walks = [[rng.uniform(-1, 1, (20, 2)) for _ in range(2)] for _ in range(3)]
+    far = [[walk + [1e9, 0.0] for walk in episodes] for episodes in walks]
+    near, data = VisitedStates.from_arrays(walks), VisitedStates.from_arrays(far)
+    assert data.feature_names == ("x[0] - 1000000000", "x[1]")
+    assert np.allclose(data.states, near.states, atol=1e-6)
+    turned = VisitedStates.from_arrays(far[::-1])
+    assert np.array_equal(turned["policy-2"].states, data["policy-0"].states)
+
+
+def test_what_float32_can_show_stays_where_it_is():
+    for walk in ([[1e9], [1e9]], [[1e9], [2e9]], [[5.0], [5.0 + 1e-9]], [[1e9], [1e9 + 1e-6]]):
+        data = VisitedStates.from_arrays([[np.array(walk)]])
+        assert data.feature_names == ("x[0]",)
+        assert np.array_equal(data.states, np.float32(walk))

@@ -8,9 +8,8 @@ import numpy as np
 from gymnasium.utils.seeding import np_random
 from numpy.typing import NDArray
 
-from pivec.rollouts import spaces
 from pivec.rollouts.environment import Environment
-from pivec.rollouts.lanes import Outcome, SeededLanes
+from pivec.rollouts.lanes import Outcome, SeededLanes, first_batch
 
 _ENTRY = "gymnasium.envs.classic_control.acrobot:AcrobotEnv"
 _DT = 0.2
@@ -40,7 +39,7 @@ class AcrobotLanes(SeededLanes):
         env: Any = environment.make()
         self.observation_space, self.action_space = env.observation_space, env.action_space
         self._limit = int(env.spec.max_episode_steps)
-        self.observations: NDArray[np.float32] = spaces.first_batch(env, n)
+        self.observations: NDArray[np.float32] = first_batch(env, n, environment.name)
         env.close()
         self._state = np.zeros((4, n))  # two angles, two speeds
         self._steps = np.zeros(n, dtype=np.int64)

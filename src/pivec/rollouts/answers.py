@@ -146,7 +146,11 @@ class BatchAnswers:
             policy, mine = self._policies[slot], slice(slot * width, (slot + 1) * width)
             if policy is None:
                 continue
-            some = policy.respond(shown[mine], None if noise is None else noise[mine])
+            try:
+                some = policy.respond(shown[mine], None if noise is None else noise[mine])
+                _check_kind(some, (width, *self._action_shape))
+            except (Exception, SystemExit) as error:
+                raise _failed(error, slot * width) from error
             if result is None:
                 result = np.zeros((slots * width, *some.shape[1:]), dtype=some.dtype)
             result[mine] = some
@@ -172,12 +176,11 @@ class SingleAnswers:
         self._policies: list[Policy | None] = [None] * slots
         self._streams: list[np.random.Generator | None] = [None] * (slots * width)
         self._space = action_space
+        self._shape = (1, *(action_space.shape or ()))
         self._actions: NDArray[Any] = spaces.empty_batch(action_space, slots * width)
-        self._checked: set[int] = set()
 
     def put(self, slot: int, policy: Policy) -> None:
         self._policies[slot] = policy
-        self._checked.discard(slot)
 
     def vacate(self, slot: int) -> None:
         self._policies[slot] = None
@@ -207,28 +210,31 @@ class SingleAnswers:
                     if self._deterministic
                     else policy.act(one, stream)
                 )
-                if slot not in self._checked:
-                    self._check(answer)
-                    self._checked.add(slot)
-                self._actions[lane] = np.asarray(answer)[0]
-            except PivecError as error:
-                error.lane = lane
-                raise
-            except Exception as error:
-                failure = PivecError(f"its act raised {type(error).__name__}: {error}")
-                failure.lane = lane
-                raise failure from error
+                answer = np.asarray(answer)
+                _check_kind(answer, self._shape)
+                if answer.dtype.kind == "f" and self._actions.dtype.kind != "f":
+                    spaces.check_elements(self._space, answer, "the action")  # before it is cut
+                self._actions[lane] = answer[0]
+            except (Exception, SystemExit) as error:
+                raise _failed(error, lane) from error
         return self._actions
 
-    def _check(self, answer: Any) -> None:
-        array = np.asarray(answer)
-        expected = (1, *(self._space.shape or ()))
-        if array.shape != expected or array.dtype.kind not in "biuf":
-            raise UsageError(
-                f"a batch of one observation was answered with actions of shape {array.shape} and "
-                f"type {array.dtype}, but {self._space} needs shape {expected}: return one "
-                "action for each row of the observations"
-            )
-        first = array[0].astype(self._space.dtype)
-        if isinstance(self._space, gym_spaces.Discrete) and not self._space.contains(first):
-            raise UsageError(f"the action {array[0]!r} is not one of {self._space}")
+
+def _check_kind(actions: NDArray[Any], shape: tuple[int, ...]) -> None:
+    if actions.shape != shape or actions.dtype.kind not in "biuf":
+        raise UsageError(
+            f"{shape[0]} observations were answered with actions of shape {actions.shape} and type "
+            f"{actions.dtype}, but the environment needs shape {shape}: return one action for each "
+            "row of the observations"
+        )
+
+
+def _failed(error: BaseException, lane: int) -> PivecError:
+    """Say what a policy raised, and in which lane."""
+    found = (
+        error
+        if isinstance(error, PivecError)
+        else PivecError(f"its act raised {type(error).__name__}: {error}")
+    )
+    found.lane = lane
+    return found

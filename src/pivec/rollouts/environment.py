@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import warnings
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import gymnasium
 
 import pivec.envs  # noqa: F401 - registers them
-from pivec.errors import PivecError, UsageError
+from pivec.errors import EnvironmentFailure, PivecError, PivecWarning, UsageError
 from pivec.rollouts.named_objects import named_object, split_arguments
 
 Wrapper = str | Callable[[Any], Any]
@@ -60,6 +61,10 @@ class Environment:
                 imports=(*env.imports, *imports),
             )
         if isinstance(env, str):
+            if not env.strip():
+                raise UsageError(
+                    "env is empty: expected the id of a Gymnasium environment such as CartPole-v1"
+                )
             return cls(env, dict(arguments or {}), None, around, tuple(imports))
         if isinstance(env, gymnasium.Env) or not callable(env):
             raise UsageError(
@@ -74,9 +79,16 @@ class Environment:
         for module in self.imports:
             try:
                 importlib.import_module(module)
-            except Exception as error:  # whatever the module does
-                raise UsageError(f"the module {module!r} cannot be imported: {error}") from error
-        env = self.factory(**more) if self.factory is not None else self._registered(more)
+            except (Exception, SystemExit) as error:
+                raise UsageError(
+                    f"the module {module!r} cannot be imported: {type(error).__name__}: {error}"
+                ) from error
+        try:
+            env = self.factory(**more) if self.factory is not None else self._registered(more)
+        except PivecError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise failure(self.name, "making it", error) from error
         for wrapper in self.wrappers:
             env = _wrapped(env, wrapper)
         return env
@@ -114,7 +126,7 @@ class Environment:
             raise PivecError(
                 f"{self.name} needs a package that is not installed: {error}"
             ) from error
-        except (gymnasium.error.UnregisteredEnv, ModuleNotFoundError) as error:
+        except (gymnasium.error.Error, ModuleNotFoundError) as error:
             raise UsageError(self._unknown(str(error))) from error
         except TypeError as error:
             if not arguments:
@@ -133,6 +145,19 @@ class Environment:
         )
 
 
+def failure(name: str, what: str, error: BaseException) -> EnvironmentFailure:
+    """Say which environment raised, and in what."""
+    return EnvironmentFailure(f"{name} raised {type(error).__name__} in {what}: {error}")
+
+
+def close(env: gymnasium.Env[Any, Any], name: str) -> None:
+    """Close an environment; what it raises then has no part in its states, and is said."""
+    try:
+        env.close()
+    except (Exception, SystemExit) as error:
+        warnings.warn(str(failure(name, "close()", error)), PivecWarning, stacklevel=2)
+
+
 def _wrapped(env: gymnasium.Env[Any, Any], wrapper: Wrapper) -> gymnasium.Env[Any, Any]:
     arguments: dict[str, Any] = {}
     around = wrapper
@@ -141,7 +166,7 @@ def _wrapped(env: gymnasium.Env[Any, Any], wrapper: Wrapper) -> gymnasium.Env[An
         around = named_object(name, "a wrapper")
     try:
         wrapped: gymnasium.Env[Any, Any] = around(env, **arguments)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise UsageError(
             f"the wrapper {wrapper} cannot be put around {env}: {type(error).__name__}: {error}"
         ) from error

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from pivec.engines.workers import usable_cores
 from pivec.errors import UsageError
 from pivec.rollouts import spaces
-from pivec.rollouts.environment import Environment
-from pivec.rollouts.lanes import Outcome, failure
+from pivec.rollouts.environment import Environment, close, failure
+from pivec.rollouts.lanes import Outcome, first_batch
 
 
 def import_envpool() -> Any:
@@ -64,8 +64,8 @@ class EnvPoolLanes:
         self._threads = threads or usable_cores()
         env = environment.make()
         self.observation_space, self.action_space = env.observation_space, env.action_space
-        self.observations = spaces.first_batch(env, self.n)
-        env.close()
+        self.observations = first_batch(env, self.n, environment.name)
+        close(env, environment.name)
         self._pools: dict[int, _Pool] = {}
         self._made = 0
         self._owner = np.full(self.n, -1)  # the number of the pool of each lane

@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.errors import UsageError
+from pivec.errors import BadData, PivecError, UsageError
 from pivec.rollouts.encoders import OnnxEncoder, TorchEncoder
 from pivec.rollouts.named_objects import named_object, split_arguments
 from pivec.rollouts.settings import Features
+from pivec.rollouts.spaces import batch_length
 
 _LUMA = np.array([0.299, 0.587, 0.114], dtype=np.float32)  # ITU-R BT.601, as most tools
 
@@ -55,6 +56,36 @@ def load_features(spec: str, *, trust: bool = False) -> Features:
         return TorchEncoder.of(name)
     found: Features = named_object(name, "features")
     return found
+
+
+def feature_rows(features: Features, observations: Any) -> NDArray[np.float32]:
+    """Turn a batch of observations into rows with a function of the user's.
+
+    Examples
+    --------
+    >>> import math
+    >>> feature_rows(math.sqrt, np.zeros((2, 3)))
+    Traceback (most recent call last):
+    pivec.errors.UsageError: features (sqrt) raised TypeError for a batch of 2 observations, but \
+must turn it into an array of shape (2, n_features): only 0-dimensional arrays can be ...
+    """
+    n = batch_length(observations)
+    name = getattr(features, "__qualname__", type(features).__qualname__)
+    try:
+        rows = np.asarray(features(observations), dtype=np.float32)
+    except PivecError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise UsageError(
+            f"features ({name}) raised {type(error).__name__} for a batch of {n} observations, but "
+            f"must turn it into an array of shape ({n}, n_features): {error}"
+        ) from error
+    if rows.ndim != 2 or len(rows) != n or not rows.shape[1]:
+        raise BadData(
+            f"features= must turn a batch of {n} observations into an array of shape "
+            f"({n}, n_features), but gave shape {rows.shape}"
+        )
+    return rows
 
 
 def grey_cells(

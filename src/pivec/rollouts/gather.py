@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from pivec.errors import BadData
 from pivec.rollouts.episodes import Episode
 
 _FIRST_ROWS = 256
@@ -98,8 +99,13 @@ class Gatherer:
             if self._moves is None:
                 self._moves = np.empty((len(self._rows), *moves.shape), dtype=moves.dtype)
             self._moves[self._now] = moves
+        seen = np.asarray(rows)
+        if seen.shape != self._rows.shape[1:]:
+            raise BadData(
+                f"states of shape {seen.shape} came after states of shape {self._rows.shape[1:]}"
+            )
         self._now += 1
-        self._rows[self._now] = rows
+        self._rows[self._now] = seen
         np.add(self._totals, rewards, out=self._totals)
         ended = []
         if terminated is not None and truncated is not None:

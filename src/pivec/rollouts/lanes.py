@@ -13,9 +13,9 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.errors import EnvironmentFailure
+from pivec.errors import BadData, EnvironmentFailure
 from pivec.rollouts import spaces
-from pivec.rollouts.environment import Environment
+from pivec.rollouts.environment import Environment, close, failure
 
 Outcome = tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]
 
@@ -71,10 +71,7 @@ class SteppedLanes(SeededLanes):
         self._envs = [environment.make() for _ in range(n)]
         self.observation_space = self._envs[0].observation_space
         self.action_space = self._envs[0].action_space
-        try:
-            self.observations = spaces.first_batch(self._envs[0], n)
-        except Exception as error:
-            raise failure(self.name, "reset(seed=0)", error) from error
+        self.observations = first_batch(self._envs[0], n, self.name)
 
     def reset(self, lane: int, seed: int) -> None:
         """Start an episode in ``lane``."""
@@ -84,33 +81,29 @@ class SteppedLanes(SeededLanes):
                 self._envs[lane] = self._make()
             observation, _ = self._envs[lane].reset(seed=seed)
             spaces.assign(self.observations, lane, observation)
-        except Exception as error:
-            raise failure(self.name, f"reset(seed={seed})", error) from error
+        except (Exception, SystemExit) as error:
+            raise _failed(self.name, f"reset(seed={seed})", error, lane) from error
 
     def step(self, lanes: NDArray[np.intp], actions: NDArray[Any]) -> Outcome:
         """Step the given lanes."""
         rewards = np.zeros(len(lanes))
         terminated = np.zeros(len(lanes), dtype=bool)
         truncated = np.zeros(len(lanes), dtype=bool)
-        simple = isinstance(self.observations, np.ndarray)
         moves = actions.tolist() if actions.ndim == 1 else actions
         for i, lane in enumerate(lanes.tolist()):
             try:
                 observation, rewards[i], terminated[i], truncated[i], _ = self._envs[lane].step(
                     moves[lane]
                 )
-                if simple:
-                    self.observations[lane] = observation
-                else:
-                    spaces.assign(self.observations, lane, observation)
-            except Exception as error:
-                raise failure(self.name, f"step({moves[lane]!r})", error, lane) from error
+                spaces.assign(self.observations, lane, observation)
+            except (Exception, SystemExit) as error:
+                raise _failed(self.name, f"step({moves[lane]!r})", error, lane) from error
         return rewards, terminated, truncated
 
     def close(self) -> None:
         """Close the environments."""
         for env in self._envs:
-            env.close()
+            close(env, self.name)
 
 
 def keeps_traces(env: gymnasium.Env[Any, Any]) -> bool:
@@ -122,8 +115,28 @@ def keeps_traces(env: gymnasium.Env[Any, Any]) -> bool:
     return type(getattr(env.unwrapped, "world", None)).__name__ == "b2World"
 
 
-def failure(name: str, what: str, error: Exception, lane: int | None = None) -> EnvironmentFailure:
-    """Say which environment raised, in what, and in which lane."""
-    found = EnvironmentFailure(f"{name} raised {type(error).__name__} in {what}: {error}")
+def first_batch(env: gymnasium.Env[Any, Any], n: int, name: str) -> Any:
+    """Make room for ``n`` observations of ``env``, filled with one that it shows.
+
+    Functions of observations then never see what no environment showed.
+    """
+    batch = spaces.empty_batch(env.observation_space, n)
+    try:
+        observation, _ = env.reset(seed=0)
+        for row in range(n):
+            spaces.assign(batch, row, observation)
+    except (Exception, SystemExit) as error:
+        raise _failed(name, "reset(seed=0)", error) from error
+    return batch
+
+
+def _failed(
+    name: str, what: str, error: BaseException, lane: int | None = None
+) -> BadData | EnvironmentFailure:
+    """Say which environment raised, or showed what does not fit, in what, and in which lane."""
+    if isinstance(error, BadData):
+        found: BadData | EnvironmentFailure = BadData(f"{name} in {what}: {error}")
+    else:
+        found = failure(name, what, error)
     found.lane = lane
     return found

@@ -28,9 +28,9 @@ def named_object(spec: str, what: str) -> Any:
         sys.path.insert(0, here)
     try:
         found: Any = importlib.import_module(module_name)
-    except ImportError as error:
+    except (Exception, SystemExit) as error:
         raise UsageError(
-            f"{what} is asked for as {spec!r}, but importing fails: {error}"
+            f"{what} is asked for as {spec!r}, but importing fails: {type(error).__name__}: {error}"
         ) from error
     for part in name.split("."):
         if not hasattr(found, part):

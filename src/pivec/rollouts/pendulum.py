@@ -8,9 +8,8 @@ import numpy as np
 from gymnasium.utils.seeding import np_random
 from numpy.typing import NDArray
 
-from pivec.rollouts import spaces
 from pivec.rollouts.environment import Environment
-from pivec.rollouts.lanes import Outcome, SeededLanes
+from pivec.rollouts.lanes import Outcome, SeededLanes, first_batch
 
 _DT, _MAX_SPEED, _MAX_TORQUE = 0.05, 8, 2.0
 _START = np.array([np.pi, 1.0])  # the farthest angle and speed of a first state
@@ -38,7 +37,7 @@ class PendulumLanes(SeededLanes):
         self.observation_space, self.action_space = env.observation_space, env.action_space
         self._gravity = env.unwrapped.g
         self._limit = int(env.spec.max_episode_steps)
-        self.observations: NDArray[np.float32] = spaces.first_batch(env, n)
+        self.observations: NDArray[np.float32] = first_batch(env, n, environment.name)
         env.close()
         self._angle, self._speed = np.zeros(n), np.zeros(n)
         self._steps = np.zeros(n, dtype=np.int64)

@@ -10,7 +10,7 @@ from pivec.policies.policy import NamedPolicy
 from pivec.progress import Progress
 from pivec.rollouts.answers import group_key
 from pivec.rollouts.backends import layout, make_lanes
-from pivec.rollouts.environment import Environment
+from pivec.rollouts.environment import Environment, close
 from pivec.rollouts.episodes import PlayedPolicy
 from pivec.rollouts.settings import PlaySettings
 from pivec.rollouts.table import Seconds, Table
@@ -75,7 +75,7 @@ def play_here(
 def bind(environment: Environment, policies: Sequence[NamedPolicy]) -> list[NamedPolicy]:
     """Tell policies the spaces they act in, where they want to know."""
     probe = environment.make()
-    probe.close()
+    close(probe, environment.name)
     return [_bound(named, probe.observation_space, probe.action_space) for named in policies]
 
 

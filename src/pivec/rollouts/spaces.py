@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from pivec.errors import UsageError
+from pivec.errors import BadData, UsageError
 
 _NUMBERS = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
 
@@ -62,8 +63,10 @@ def feature_names(space: spaces.Space[Any], prefix: str = "") -> tuple[str, ...]
     )
 
 
-def flatten(space: spaces.Space[Any], batch: Any) -> NDArray[np.float32]:
+def flatten(space: spaces.Space[Any], batch: Any, dtype: Any = np.float32) -> NDArray[Any]:
     """Turn a batch of elements of ``space`` into rows: Box flattened, Discrete one-hot.
+
+    An element that the space does not have is an error with its row as ``lane``.
 
     Examples
     --------
@@ -73,40 +76,97 @@ def flatten(space: spaces.Space[Any], batch: Any) -> NDArray[np.float32]:
     """
     if isinstance(space, spaces.Box | spaces.MultiBinary):
         array = np.asarray(batch)
-        return array.reshape(len(array), -1).astype(np.float32, copy=False)
-    if isinstance(space, spaces.Discrete):
-        return _one_hot(np.asarray(batch) - space.start, int(space.n))
-    if isinstance(space, spaces.MultiDiscrete):
-        values = np.asarray(batch) - space.start
+        rows = array.reshape(len(array), -1)
+        if rows.shape[1] != math.prod(space.shape):
+            raise BadData(
+                f"observations have {rows.shape[1]} values, but those of the environment have "
+                f"{math.prod(space.shape)}"
+            )
+        return rows.astype(dtype, copy=False)
+    if isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
+        array = np.asarray(batch)
+        check_elements(space, array, "the observation")
+        values = (array - space.start).astype(np.intp, copy=False)
         columns = values.reshape(len(values), -1).T
+        counts = np.ravel(space.n if isinstance(space, spaces.Discrete) else space.nvec)
         return np.concatenate(
             [
-                _one_hot(column, int(count))
-                for column, count in zip(columns, space.nvec.ravel(), strict=True)
+                _one_hot(column, int(count), dtype)
+                for column, count in zip(columns, counts, strict=True)
             ],
             axis=1,
         )
     if isinstance(space, spaces.Dict):
         return np.concatenate(
-            [flatten(part, batch[key]) for key, part in space.spaces.items()], axis=1
+            [flatten(part, batch[key], dtype) for key, part in space.spaces.items()], axis=1
         )
     if isinstance(space, spaces.Tuple):
-        return np.concatenate(
-            [flatten(part, piece) for part, piece in zip(space.spaces, batch, strict=True)], axis=1
-        )
+        pieces = zip(space.spaces, batch, strict=True)
+        return np.concatenate([flatten(part, piece, dtype) for part, piece in pieces], axis=1)
     raise TypeError(f"cannot flatten {type(space).__name__}")
 
 
+def check_elements(space: spaces.Space[Any], batch: NDArray[Any], what: str) -> None:
+    """Refuse rows that are no element of ``space``: not a number, cut, or out of range.
+
+    The bounds of a Box are not looked at: environments clip, and many observe beyond them.
+
+    Examples
+    --------
+    >>> check_elements(spaces.Discrete(2), np.array([0, 1, 2]), "the action")
+    Traceback (most recent call last):
+    pivec.errors.BadData: the action 2 is not one of Discrete(2)
+    """
+    if isinstance(space, spaces.Box):
+        fits = np.isfinite(batch)
+    elif isinstance(space, spaces.Discrete):
+        fits = (batch >= space.start) & (batch < space.start + space.n)
+    elif isinstance(space, spaces.MultiDiscrete):
+        fits = (batch >= space.start) & (batch < space.start + space.nvec)
+    else:
+        fits = (batch >= 0) & (batch <= 1)
+    if batch.dtype.kind == "f" and np.issubdtype(space.dtype, np.integer):
+        fits &= batch == np.floor(batch)
+    if fits.all():
+        return
+    row = int(np.flatnonzero(~fits.reshape(len(fits), -1).all(axis=1))[0])
+    error = BadData(f"{what} {batch[row].tolist()!r} is not one of {space}")
+    error.lane = row
+    raise error
+
+
 def assign(batch: Any, row: int, element: Any) -> None:
-    """Write one element of a space into row ``row`` of a batch made by `empty_batch`."""
+    """Write one element of a space into row ``row`` of a batch made by `empty_batch`.
+
+    Nothing is broadcast or cut: what does not fit is an error.
+    """
     if isinstance(batch, dict):
         for key, part in batch.items():
             assign(part, row, element[key])
     elif isinstance(batch, tuple):
         for part, piece in zip(batch, element, strict=True):
             assign(part, row, piece)
-    else:
+    elif batch.dtype == object:
         batch[row] = element
+    else:
+        _write(batch, row, np.asarray(element))
+
+
+def _write(batch: NDArray[Any], row: int, array: NDArray[Any]) -> None:
+    if array.shape != batch.shape[1:] or array.dtype.kind not in "biuf":
+        raise BadData(
+            f"an observation of shape {array.shape} and type {array.dtype} came, but the space "
+            f"has shape {batch.shape[1:]} and type {batch.dtype}"
+        )
+    if array.dtype == batch.dtype or batch.dtype.kind == "f":
+        batch[row] = array
+        return
+    with np.errstate(invalid="ignore"):  # NaN has no integer
+        batch[row] = array
+    if not np.array_equal(batch[row], array):
+        raise BadData(
+            f"the observation {array.tolist()!r} does not fit a space of type {batch.dtype}"
+        )
 
 
 def pick(batch: Any, rows: Any) -> Any:
@@ -145,19 +205,7 @@ def empty_batch(space: spaces.Space[Any], n: int) -> Any:
     return np.zeros((n, *(space.shape or ())), dtype=space.dtype)
 
 
-def first_batch(env: Any, n: int) -> Any:
-    """Make room for ``n`` observations of ``env``, filled with one that it shows.
-
-    Functions of observations then never see what no environment showed.
-    """
-    batch = empty_batch(env.observation_space, n)
-    observation, _ = env.reset(seed=0)
-    for row in range(n):
-        assign(batch, row, observation)
-    return batch
-
-
-def _one_hot(values: NDArray[Any], count: int) -> NDArray[np.float32]:
-    rows = np.zeros((len(values), count), dtype=np.float32)
+def _one_hot(values: NDArray[Any], count: int, dtype: Any) -> NDArray[Any]:
+    rows = np.zeros((len(values), count), dtype=dtype)
     rows[np.arange(len(values)), values] = 1.0
     return rows

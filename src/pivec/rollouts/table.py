@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,19 +12,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.errors import BadData, EnvironmentFailure, PivecError
+from pivec.errors import BadData, MissingExtra, PivecError, PivecWarning
 from pivec.policies.policy import NamedPolicy, Policy
 from pivec.progress import Progress
 from pivec.rollouts import spaces
 from pivec.rollouts.answers import make_answers
 from pivec.rollouts.backends import Layout
 from pivec.rollouts.episodes import Episode, EpisodesOfOne, LaneRecord, PlayedPolicy
+from pivec.rollouts.features import feature_rows
 from pivec.rollouts.lanes import Lanes
 from pivec.rollouts.seeds import episode_seeds, lane_seeds
 from pivec.rollouts.settings import PlaySettings
 
 # Steps recorded before they are handed over to the episodes they belong to, and their bytes.
 _CHUNK, _CHUNK_BYTES = 128, 64 << 20
+PATIENCE = 60.0  # seconds until a user is told that no episode ends
 
 
 @dataclass
@@ -86,12 +89,13 @@ class Table:
         self.flatten |= self.answers.needs_flat
         self.flat, self.rows = self._see(lanes.observations)
         self.actions: NDArray[Any] | None = None
+        self.patient_since: float | None = None  # None once the user was told of endless episodes
 
     def run(self, group: Sequence[tuple[int, NamedPolicy]]) -> Iterator[PlayedPolicy]:
         """Play all policies of the group."""
         queue = deque(group)
         time = 0
-        start = perf_counter()
+        start = self.patient_since = perf_counter()
         self._seat(range(len(self.slots)), queue, time)
         active = self._refresh()
         while len(active):
@@ -108,6 +112,7 @@ class Table:
             self._seat(free, queue, time + 1)
             if len(ended):
                 active = self._refresh()
+                self.patient_since = None  # they do end
             time += 1
             if time == self.chunk:
                 self._turn_page(active)
@@ -119,7 +124,12 @@ class Table:
         try:
             actions = self.answers.actions(self.lanes.observations, self.flat, active, time)
         except PivecError as error:
-            raise type(error)(f"{self._who(active, error.lane)}: {error}") from error
+            raise self._named(error, error.lane) from error
+        try:
+            acting = actions if len(active) == len(actions) else actions[active]
+            spaces.check_elements(self.lanes.action_space, acting, "the action")
+        except BadData as error:
+            raise self._named(error, active[error.lane or 0]) from error
         self.seconds.answers += perf_counter() - start
         if self.settings.actions:
             if self.actions is None:
@@ -133,15 +143,19 @@ class Table:
         start = perf_counter()
         try:
             rewards, terminated, truncated = self.lanes.step(active, actions)
-        except EnvironmentFailure as error:
-            raise EnvironmentFailure(f"{self._who(active, error.lane)}: {error}") from error
-        self.seconds.environments += perf_counter() - start
+            self.seconds.environments += perf_counter() - start
+            if np.isnan(rewards).any():
+                unknown = BadData("the reward is no number: check the environment")
+                unknown.lane = int(active[np.isnan(rewards)][0])
+                raise unknown
+            self.flat, self.rows = self._see(self.lanes.observations)
+        except PivecError as error:
+            raise self._named(error, error.lane) from error
         self.seconds.steps += len(active)
         self.reward[active] += rewards
         self.length[active] += 1
         if self.settings.max_steps is not None:
             truncated = truncated | (self.length[active] >= self.settings.max_steps)
-        self.flat, self.rows = self._see(self.lanes.observations)
         if self.progress is not None:
             self.progress.count(len(active))
         over = np.flatnonzero(terminated | truncated)
@@ -212,25 +226,26 @@ class Table:
 
     def _start(self, lane: int, number: int, time: int) -> None:
         slot = self._slot(lane)
+        self.episode[lane], self.since[lane] = number, time
+        self.length[lane], self.reward[lane] = 0, 0.0
         start = perf_counter()
         try:
             self.lanes.reset(lane, int(slot.seeds[number]))
-        except EnvironmentFailure as error:
-            raise EnvironmentFailure(f"{slot.named.info.label}: {error}") from error
-        self.seconds.environments += perf_counter() - start
-        one = spaces.pick(self.lanes.observations, slice(lane, lane + 1))
-        flat, rows = self._see(one)
+            one = spaces.pick(self.lanes.observations, slice(lane, lane + 1))
+            self.seconds.environments += perf_counter() - start
+            flat, rows = self._see(one)
+        except PivecError as error:
+            raise self._named(error, lane) from error
         if self.flatten:
             self.flat[lane] = flat[0]
         if self.settings.features is not None:
             self.rows[lane] = rows[0]
-        self.episode[lane], self.since[lane] = number, time
-        self.length[lane], self.reward[lane] = 0, 0.0
         # At the end of the page the stream begins on the next one.
         self.answers.begin(lane, int(slot.streams[number]), time % self.chunk)
 
     def _turn_page(self, active: NDArray[np.intp]) -> None:
         """Hand the recorded rows to the episodes that go on, and start the record anew."""
+        self._hint()
         going_on = active[self.since[active] < self.chunk]
         for lane in going_on.tolist():
             self._gather(lane, self.chunk)
@@ -239,6 +254,20 @@ class Table:
         if self.settings.max_states is not None:
             for slot in np.unique(going_on // self.width).tolist():
                 self._thin(slot)
+
+    def _hint(self) -> None:
+        """Say once if nothing ends: an environment without a limit may go on for ever."""
+        if self.patient_since is None or self.settings.max_steps is not None:
+            return
+        waited = perf_counter() - self.patient_since
+        if waited > PATIENCE:
+            self.patient_since = None
+            warnings.warn(
+                f"no episode has ended in {waited:.0f} s and {self.length.max()} steps: if the "
+                "environment never ends one, cut them with --max-steps (from Python max_steps=)",
+                PivecWarning,
+                stacklevel=2,
+            )
 
     def _gather(self, lane: int, until: int) -> None:
         mine = slice(self.since[lane], until)
@@ -263,14 +292,7 @@ class Table:
         )
         if self.settings.features is None:
             return flat, flat
-        n = spaces.batch_length(observations)
-        rows = np.asarray(self.settings.features(observations), dtype=np.float32)
-        if rows.ndim != 2 or len(rows) != n:
-            raise BadData(
-                f"features= must turn a batch of {n} observations into an array of shape "
-                f"({n}, n_features), but gave shape {rows.shape}"
-            )
-        return flat, rows
+        return flat, feature_rows(self.settings.features, observations)
 
     def _refresh(self) -> NDArray[np.intp]:
         return np.flatnonzero(self.episode >= 0)
@@ -281,9 +303,15 @@ class Table:
             raise RuntimeError(f"lane {lane} has no policy")
         return slot
 
-    def _who(self, active: NDArray[np.intp], lane: int | None = None) -> str:
-        first = self._slot(int(active[0]) if lane is None else lane)
-        if lane is None:
-            return first.named.info.label
-        number = int(self.episode[lane])
-        return f"{first.named.info.label}, episode {number} (seed {first.seeds[number]})"
+    def _named(self, error: PivecError, lane: int | None) -> PivecError:
+        """Say whose error it is, and in which step of which episode."""
+        if isinstance(error, MissingExtra):
+            return error
+        if lane is None:  # it may be anyone's
+            first = next((slot for slot in self.slots if slot is not None), None)
+            who = "" if first is None else f"{first.named.info.label}: "
+        else:
+            slot, number = self._slot(lane), int(self.episode[lane])
+            where = f"episode {number} (seed {slot.seeds[number]}), step {self.length[lane]}"
+            who = f"{slot.named.info.label}, {where}: "
+        return type(error)(f"{who}{error}")

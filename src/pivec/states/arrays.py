@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from pivec.errors import BadData, UsageError
 from pivec.policies.policy import PolicyInfo
+from pivec.rollouts.centring import Offsets, is_wide, lost_features, moved_names
 from pivec.states.chunks import Arrays
 from pivec.states.visited import VisitedStates
 
@@ -51,6 +52,7 @@ def from_arrays(
     lengths = np.array([length for some in shapes for length, _ in some])
     starts = np.concatenate([[0], np.cumsum(lengths)])
     flat = np.empty((int(starts[-1]), width), dtype=np.float32)
+    offsets = _offsets(policies, shapes, width)
     at = 0
     for i, episodes in enumerate(policies):
         for e, episode in enumerate(episodes):
@@ -59,7 +61,7 @@ def from_arrays(
                     f"episode {e} of {names[i]} has {shapes[i][e][1]} features, but the first "
                     f"episode has {width}: all states need the same"
                 )
-            flat[at : at + shapes[i][e][0]] = episode
+            flat[at : at + shapes[i][e][0]] = _moved(episode, offsets)
             _check_finite(flat[at : at + shapes[i][e][0]], names[i], e)
             at += shapes[i][e][0]
     policy_starts = np.concatenate([[0], np.cumsum([len(some) for some in shapes])])
@@ -93,7 +95,7 @@ def from_arrays(
         seeds=np.full(total, -1),
         terminated=np.zeros(total, dtype=bool),
         truncated=np.zeros(total, dtype=bool),
-        feature_names=_feature_names(feature_names, width),
+        feature_names=moved_names(_feature_names(feature_names, width), offsets),
         environment=environment,
         has_actions=moves is not None,
     )
@@ -122,6 +124,30 @@ def _shape(episode: ArrayLike, label: str, number: int) -> tuple[int, int]:
     if shape[0] == 0:
         raise BadData(f"episode {number} of {label} is empty: leave it out")
     return shape[0], shape[1]
+
+
+def _offsets(
+    policies: Sequence[Sequence[ArrayLike]], shapes: list[list[tuple[int, int]]], width: int
+) -> Offsets:
+    """Find features so far from zero that float32 would lose their spread."""
+    low, high = np.full(width, np.inf), np.full(width, -np.inf)
+    for some, episodes in zip(shapes, policies, strict=True):
+        for shape, episode in zip(some, episodes, strict=True):
+            rows = np.asarray(episode)
+            if not is_wide(rows.dtype) or shape[1] != width:
+                return {}
+            np.minimum(low, rows.min(axis=0), out=low)
+            np.maximum(high, rows.max(axis=0), out=high)
+    return lost_features(low, high) if np.isfinite([low, high]).all() else {}
+
+
+def _moved(episode: ArrayLike, offsets: Offsets) -> ArrayLike:
+    if not offsets:
+        return episode
+    rows = np.array(episode, dtype=np.float64)
+    for column, offset in offsets.items():
+        rows[:, column] -= offset
+    return rows
 
 
 def _check_finite(states: NDArray[np.float32], label: str, number: int) -> None:

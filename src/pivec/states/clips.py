@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.atomic import atomic_write, make_folder
-from pivec.errors import PivecError, UsageError
-from pivec.rollouts.environment import Environment
+from pivec.errors import EnvironmentFailure, PivecError, UsageError
+from pivec.rollouts.environment import Environment, close
 from pivec.states.visited import VisitedStates
 
 _FRAMES_A_SECOND = 25  # GIF counts in hundredths of a second; more is shown by few viewers
@@ -68,14 +68,16 @@ def render_clips(
                 _write(path, frames, float(env.metadata.get("render_fps") or 30))
                 written.append(path)
     finally:
-        env.close()
+        close(env, environment.name)
     return written
 
 
 def _rendering(environment: Environment) -> Any:
     try:
         return environment.make(render_mode="rgb_array")
-    except TypeError as error:
+    except EnvironmentFailure as error:
+        if not isinstance(error.__cause__, TypeError):
+            raise
         raise UsageError(
             f"the function that makes the environment must take render_mode to be filmed: {error}"
         ) from error

@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from pivec.atomic import check_folder
 from pivec.errors import PivecError, UsageError
 from pivec.policies.load import name_policies
@@ -15,8 +13,10 @@ from pivec.policies.policy import NamedPolicy
 from pivec.progress import Progress
 from pivec.rollouts import spaces
 from pivec.rollouts.backends import BACKENDS, choose_backend
-from pivec.rollouts.environment import Environment, Wrapper
-from pivec.rollouts.features import load_features
+from pivec.rollouts.centring import Centred, centred, moved_names
+from pivec.rollouts.environment import Environment, Wrapper, close
+from pivec.rollouts.features import feature_rows, load_features
+from pivec.rollouts.lanes import first_batch
 from pivec.rollouts.play import play
 from pivec.rollouts.settings import Features, PlaySettings
 from pivec.rollouts.trained_in import environment_of
@@ -146,6 +146,7 @@ def collect(
         begun = Store(store)
         if len(begun) and begun.settings.get("backend") in BACKENDS:
             backend = str(begun.settings["backend"])
+    space, see, names = _space_and_names(environment, see, feature_names)
     settings = PlaySettings(
         episodes,
         seed,
@@ -157,7 +158,6 @@ def collect(
         choose_backend(backend, environment),
         max_states_per_policy,
     )
-    space, names = _space_and_names(environment, see, feature_names)
 
     def read(one: Recorded) -> PolicyRecord:
         return read_recorded(one, space, see, actions, max_states_per_policy, len(names))
@@ -256,28 +256,29 @@ def _identity(environment: Environment, settings: PlaySettings) -> dict[str, Any
 
 def _space_and_names(
     environment: Environment, features: Features | None, names: Iterable[str] | None
-) -> tuple[Any, Sequence[str]]:
-    """Space of the observations, and names of the values of a state.
+) -> tuple[Any, Features | None, Sequence[str]]:
+    """Space of the observations, features to use, and names of the values of a state.
 
-    Those come from the environment, from ``features`` if it has ``names``, or from a trial of it.
+    Names come from the environment, from ``features`` if it has ``names``, or from a trial of it.
+    States far from zero need features of their own, see `pivec.rollouts.centring`.
     """
     env = environment.make()
     try:
         space = env.observation_space
-        if features is None:
-            default = spaces.feature_names(space)
-        else:
-            batch = spaces.empty_batch(space, 1)
-            observation, _ = env.reset(seed=0)
-            spaces.assign(batch, 0, observation)
-            width = np.asarray(features(batch)).shape[-1]
-            default = tuple(f"f[{i}]" for i in range(width))
-            own = getattr(features, "names", None)
-            if own is not None and len(own) == width:
-                default = tuple(own)
+        default = spaces.feature_names(space) if features is None else ()
+        batch = first_batch(env, 1, environment.name)
     finally:
-        env.close()
+        close(env, environment.name)
+    if features is not None:
+        width = feature_rows(features, batch).shape[1]
+        default = tuple(f"f[{i}]" for i in range(width))
+        own = getattr(features, "names", None)
+        if own is not None and len(own) == width:
+            default = tuple(own)
     given = default if names is None else tuple(names)
     if len(given) != len(default):
         raise UsageError(f"feature_names needs {len(default)} names, but has {len(given)}")
-    return space, given
+    see = centred(space, features, batch)
+    if isinstance(see, Centred):
+        given = moved_names(given, dict(see.offsets))
+    return space, see, given

@@ -17,7 +17,7 @@ import numpy as np
 from pivec.errors import BadData, MissingExtra, UsageError
 from pivec.policies.policy import PolicyInfo
 from pivec.reading import read_regular
-from pivec.rollouts.environment import Environment
+from pivec.rollouts.environment import Environment, close
 from pivec.states.raw import RawEpisode, raw_episodes
 from pivec.states.visited import VisitedStates
 
@@ -145,7 +145,7 @@ def write_minari(data: VisitedStates, name: str, environment: Environment) -> No
     except (ValueError, AssertionError) as error:
         raise UsageError(f"Minari refuses the dataset {name!r}: {error}") from error
     finally:
-        env.close()
+        close(env, environment.name)
 
 
 def _minari() -> Any:

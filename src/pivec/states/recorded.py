@@ -13,13 +13,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from pivec.errors import BadData, UsageError
+from pivec.errors import BadData, PivecError, UsageError
 from pivec.policies.formats import is_policy_file
 from pivec.policies.policy import PolicyInfo
 from pivec.reading import naming, open_regular
 from pivec.rollouts import spaces
+from pivec.rollouts.centring import is_wide, lost_features
 from pivec.rollouts.episodes import Episode, EpisodesOfOne
+from pivec.rollouts.features import feature_rows
 from pivec.rollouts.settings import Features
 from pivec.states.npz import feature_names, files_in, read_npz
 from pivec.states.raw import RawEpisode
@@ -272,19 +275,35 @@ def check_unique(labels: Sequence[str]) -> None:
 def _rows(observations: Any, space: Any, features: Features | None, where: str) -> Any:
     try:
         if features is not None:
-            rows = np.asarray(features(observations), dtype=np.float32)
+            rows = feature_rows(features, observations)
         elif space is not None:
             rows = spaces.flatten(space, observations)
         else:
             array = np.asarray(observations)
             if array.dtype.kind not in "biuf":
-                raise BadData(f"{where}: states must be numbers, but are {array.dtype}")
-            rows = array.reshape(len(array), -1).astype(np.float32)
+                raise BadData(f"states must be numbers, but are {array.dtype}")
+            wide = array.reshape(len(array), -1)
+            _check_spread(wide)
+            rows = wide.astype(np.float32)
+    except PivecError as error:
+        raise type(error)(f"{where}: {error}") from error
     except (TypeError, ValueError, IndexError, KeyError) as error:
         raise BadData(f"{where}: the observations do not fit the environment: {error}") from error
     if rows.ndim != 2 or not len(rows):
         raise BadData(f"{where}: expected one row of numbers for each step, got {rows.shape}")
     return rows
+
+
+def _check_spread(rows: NDArray[Any]) -> None:
+    """Refuse features so far from zero that float32 would lose their spread."""
+    if not is_wide(rows.dtype) or not len(rows) or not np.isfinite(rows).all():
+        return
+    low, high = rows.min(axis=0).astype(np.float64), rows.max(axis=0).astype(np.float64)
+    for column, offset in lost_features(low, high).items():
+        raise BadData(
+            f"feature {column} lies within {high[column] - low[column]:.3g} of "
+            f"{offset:.10g}, closer than float32 can tell apart: subtract an offset first"
+        )
 
 
 def _of_file(path: Path, folder: Path) -> Recorded:

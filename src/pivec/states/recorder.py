@@ -20,6 +20,7 @@ from pivec.errors import BadData, UsageError
 from pivec.policies.policy import PolicyInfo
 from pivec.rollouts import spaces
 from pivec.rollouts.episodes import Episode, EpisodesOfOne
+from pivec.rollouts.features import feature_rows
 from pivec.rollouts.gather import Gatherer
 from pivec.rollouts.settings import Features
 from pivec.states.arrow import read_policy
@@ -72,13 +73,7 @@ class Recording:
         """Turn a batch of observations into states."""
         if self.features is None:
             return spaces.flatten(self.space, observations)
-        rows = np.asarray(self.features(observations), dtype=np.float32)
-        if rows.ndim != 2:
-            raise BadData(
-                f"features must give one row of numbers for each observation, but gave an array "
-                f"of shape {rows.shape}"
-            )
-        return rows
+        return feature_rows(self.features, observations)
 
     def names(self, width: int) -> tuple[str, ...]:
         """Name the values of a state."""
