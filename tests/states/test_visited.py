@@ -125,7 +125,7 @@ def test_wrong_selections_are_named(data, rng):
 def test_states_far_from_zero_keep_their_digits():
     rng = np.random.default_rng(0)
     walks = [[rng.uniform(-1, 1, (20, 2)) for _ in range(2)] for _ in range(3)]
-    far = [[walk + [1e9, 0.0] for walk in episodes] for episodes in walks]
+    far = [[walk + np.array([1e9, 0.0]) for walk in episodes] for episodes in walks]
     near, data = VisitedStates.from_arrays(walks), VisitedStates.from_arrays(far)
     assert data.feature_names == ("x[0] - 1000000000", "x[1]")
     assert np.allclose(data.states, near.states, atol=1e-6)

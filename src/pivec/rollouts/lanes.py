@@ -89,13 +89,22 @@ class SteppedLanes(SeededLanes):
         rewards = np.zeros(len(lanes))
         terminated = np.zeros(len(lanes), dtype=bool)
         truncated = np.zeros(len(lanes), dtype=bool)
+        room = self.observations if isinstance(self.observations, np.ndarray) else None
         moves = actions.tolist() if actions.ndim == 1 else actions
         for i, lane in enumerate(lanes.tolist()):
             try:
                 observation, rewards[i], terminated[i], truncated[i], _ = self._envs[lane].step(
                     moves[lane]
                 )
-                spaces.assign(self.observations, lane, observation)
+                if (
+                    room is not None
+                    and type(observation) is np.ndarray
+                    and observation.dtype == room.dtype
+                    and observation.shape == room.shape[1:]
+                ):
+                    room[lane] = observation  # as most are: nothing more is to be looked at
+                else:
+                    spaces.assign(self.observations, lane, observation)
             except (Exception, SystemExit) as error:
                 raise _failed(self.name, f"step({moves[lane]!r})", error, lane) from error
         return rewards, terminated, truncated

@@ -146,7 +146,7 @@ def assign(batch: Any, row: int, element: Any) -> None:
     elif isinstance(batch, tuple):
         for part, piece in zip(batch, element, strict=True):
             assign(part, row, piece)
-    elif batch.dtype == object:
+    elif batch.dtype.hasobject:
         batch[row] = element
     else:
         _write(batch, row, np.asarray(element))
