@@ -10,6 +10,8 @@ import pytest
 
 from pivec.errors import UsageError
 from pivec.policies import NetworkPolicy, Stack, UniformPolicy
+from pivec.policies.head import Options
+from pivec.policies.normaliser import Normaliser
 
 
 def make(sizes, seed, head="categorical", activation="tanh"):
@@ -142,3 +144,67 @@ def test_policies_of_another_architecture_are_refused():
             stack.put(0, other)
     with pytest.raises(UsageError, match="slots and lanes"):
         Stack(0, 5, make((4, 8, 2), 0))
+
+
+KINDS = {
+    "categorical": {"head": "categorical"},
+    "multi_categorical": {"head": "multi_categorical", "options": Options(choices=(9, 3))},
+    "bernoulli": {"head": "bernoulli"},
+    "epsilon_greedy": {"head": "epsilon_greedy", "options": Options(epsilon=0.3)},
+    "gaussian": {"head": "gaussian", "log_std": np.linspace(-2, 1, 12)},
+    "clipped deviations": {"head": "state_gaussian"},
+    "squashed deviations": {
+        "head": "state_gaussian",
+        "options": Options(deviations="tanh", squash=True, mean_limit=2.0),
+        "low": np.full(6, -1.0),
+        "high": np.full(6, 2.0),
+    },
+    "state-dependent exploration": {
+        "head": "state_gaussian",
+        "options": Options(deviations="plain"),
+        "state_std": np.random.default_rng(3).random((33, 12)),
+    },
+    "deterministic": {
+        "head": "deterministic",
+        "options": Options(squash=True),
+        "low": np.full(12, -1.0),
+        "high": np.full(12, 2.0),
+    },
+    "normalised": {
+        "head": "gaussian",
+        "log_std": np.zeros(12),
+        "normaliser": Normaliser(np.full(5, 0.1), np.full(5, 0.7), np.full(5, 1.5)),
+    },
+}
+
+
+@pytest.mark.bits
+@pytest.mark.parametrize("activation", ["tanh", "gelu"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_row_is_the_same_in_any_company(kind, activation):
+    rng = np.random.default_rng(0)
+    policies = [
+        NetworkPolicy(
+            tuple(
+                (rng.normal(size=(a, b)) / np.sqrt(a), rng.normal(size=b))
+                for a, b in pairwise((5, 33, 12))
+            ),
+            activation,
+            **KINDS[kind],
+        )
+        for _ in range(2)
+    ]
+    observations = rng.normal(size=(2, 40, 5)).astype(np.float32)
+    noise = np.stack([policy.noise(rng, 40) for policy in policies])
+    whole = filled(policies, 40).respond(observations, noise)
+    chances = [
+        policy.distribution(rows) for policy, rows in zip(policies, observations, strict=True)
+    ]
+    for lanes in range(1, 40):
+        some = slice(40 - lanes, 40)
+        part = filled(policies, lanes).respond(observations[:, some], noise[:, some])
+        np.testing.assert_array_equal(part, whole[:, some])
+        own = policies[1].distribution(observations[1, some])
+        for i in range(2 if isinstance(own, tuple) else 1):
+            mine, theirs = (d[i] if isinstance(d, tuple) else d for d in (own, chances[1]))
+            np.testing.assert_array_equal(mine, theirs[some])

@@ -102,6 +102,16 @@ def test_minigrid_itself():
     assert flat.n_features == 7 * 7 * 3
 
 
+@pytest.mark.bits
+@pytest.mark.parametrize("shape", [(84, 84, 3), (60, 50)])
+def test_an_image_does_not_depend_on_its_company(shape, rng):
+    images = rng.integers(0, 256, (20, *shape), np.uint8)
+    for cells in (grey_cells(), grey_cells(levels=0)):
+        whole = cells(images)
+        for n in (1, 2, 7, 19):
+            np.testing.assert_array_equal(cells(images[-n:]), whole[-n:])
+
+
 def test_encoders_from_files(tmp_path, rng):
     torch = pytest.importorskip("torch")
     weights = rng.normal(size=(24 * 32 * 3, 5)).astype(np.float32)

@@ -94,7 +94,7 @@ class ImageNetwork:
                 f"This policy expects images of shape {own}, "
                 f"but got a batch of shape {observations.shape}."
             )
-        some = [observations[i : i + AT_ONCE] for i in range(0, len(observations), AT_ONCE)]
+        some = [observations[i : i + AT_ONCE] for i in range(0, max(1, len(observations)), AT_ONCE)]
         return np.concatenate([self._answer(images) for images in some])
 
     @cached_property

@@ -238,7 +238,7 @@ def row_by_row(call: Callable[[Float], NDArray[Any]], rows: Float, batch: int = 
     for row in rows:
         given[0] = row
         results.append(call(given)[:1].copy())
-    return np.concatenate(results)
+    return np.concatenate(results) if results else call(given)[:0]
 
 
 def _one_hot(

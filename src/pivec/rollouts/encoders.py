@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.errors import BadData, BadPolicyFile, MissingExtra, PivecError, UsageError
+from pivec.policies.outputs import row_by_row
 from pivec.reading import read_regular
 
 Run = Callable[[NDArray[np.float32]], Any]
@@ -65,7 +66,7 @@ class Encoder(ABC):
         batch = np.ascontiguousarray(observations, dtype=np.float32)
         run = self._run
         try:
-            rows = np.asarray(run(batch), dtype=np.float32)
+            rows = row_by_row(lambda one: np.asarray(run(one), dtype=np.float32), batch)
         except Exception as error:
             raise BadData(
                 f"the encoder {self.path} does not take observations of shape {batch.shape}: "

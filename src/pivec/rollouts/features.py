@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.errors import BadData, PivecError, UsageError
+from pivec.policies.outputs import row_by_row
 from pivec.rollouts.encoders import OnnxEncoder, TorchEncoder
 from pivec.rollouts.named_objects import named_object, split_arguments
 from pivec.rollouts.settings import Features
@@ -138,14 +139,18 @@ class GreyCells:
 
     def __call__(self, observations: Any) -> NDArray[np.float32]:
         """Turn a batch of images into rows of cells."""
-        grey = _grey(self._image(observations))
-        down = _area_weights(grey.shape[1], self.height)
-        across = _area_weights(grey.shape[2], self.width)
-        cells = np.einsum("yh,nhw,xw->nyx", down, grey, across, optimize=True) / np.float32(255)
+        return row_by_row(self._cells, self._image(observations))
+
+    def _cells(self, image: NDArray[Any]) -> NDArray[np.float32]:
+        """Give the cells (1, n) of a batch of one image."""
+        (grey,) = _grey(image)
+        down = _area_weights(grey.shape[0], self.height)
+        across = _area_weights(grey.shape[1], self.width)
+        cells = down @ grey @ across.T / np.float32(255)
         if self.levels:
             # A hair above: a white cell must not fall below its level by rounding.
             cells = np.floor(cells * self.levels + 1e-4)
-        return np.asarray(cells.reshape(len(cells), -1), dtype=np.float32)
+        return np.asarray(cells.reshape(1, -1), dtype=np.float32)
 
     def _image(self, observations: Any) -> NDArray[Any]:
         if not isinstance(observations, dict):
