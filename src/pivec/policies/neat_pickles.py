@@ -117,7 +117,8 @@ def _read_config(name: str, beside: Beside) -> tuple[list[int], list[int]]:
         n_inputs, n_outputs = section.getint("num_inputs"), section.getint("num_outputs")
         feed_forward = section.getboolean("feed_forward", fallback=True)
     except (configparser.Error, ValueError, KeyError) as error:
-        raise BadPolicyFile(f"{what} is no configuration of neat-python ({error}).") from error
+        detail = " ".join(str(error).split())[:200]
+        raise BadPolicyFile(f"{what} is no configuration of neat-python ({detail}).") from error
     if not feed_forward:
         raise BadPolicyFile(
             f"{what} allows recurrent networks, which have a memory: not supported."
