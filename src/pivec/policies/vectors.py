@@ -167,13 +167,15 @@ def split_vector(
     return tuple(layers)
 
 
-def unpack_npz(source: bytes | BinaryIO, name: str, budget: Budget, kinds: str = "biuf") -> Tensors:
-    """Read all arrays of a ``.npz`` file by their names."""
+def unpack_npz(
+    source: bytes | BinaryIO, name: str, budget: Budget, kinds: str = "biuf", only: str = ""
+) -> Tensors:
+    """Read the arrays of a ``.npz`` file by their names, or ``only`` one if it is there."""
     archive = Archive(source, name, budget)
     return {
         member.removesuffix(".npy"): parse_npy(archive.read(member), f"{name} ({member})", kinds)
         for member in archive.names()
-        if member.endswith(".npy")
+        if (member == f"{only}.npy" if only else member.endswith(".npy"))
     }
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from pivec.errors import BadData, MissingExtra, UsageError
 from pivec.policies.policy import PolicyInfo
-from pivec.reading import read_regular
+from pivec.reading import naming, read_regular
 from pivec.rollouts.environment import Environment, close
 from pivec.states.raw import RawEpisode, raw_episodes
 from pivec.states.visited import VisitedStates
@@ -35,8 +35,8 @@ class MinariSource:
     """
 
     def __init__(self, name: str) -> None:
-        where, _, self.key = name.partition("#")
-        self._dataset = _open(where)
+        self._where, _, self.key = name.partition("#")
+        self._dataset = _open(self._where)
         self.name = str(self._dataset.spec.dataset_id)
 
     @property
@@ -74,6 +74,10 @@ class MinariSource:
 
     def episodes(self, indices: Any) -> Iterator[RawEpisode]:
         """Go through some of the episodes."""
+        with naming(f"minari:{self._where}", "recorded episodes", BadData):
+            yield from self._episodes(indices)
+
+    def _episodes(self, indices: Any) -> Iterator[RawEpisode]:
         metadata = self._dataset.storage.get_episode_metadata(indices)
         for episode, entry in zip(self._dataset.iterate_episodes(indices), metadata, strict=True):
             actions = episode.actions

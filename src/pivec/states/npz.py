@@ -68,7 +68,7 @@ def read_npz(path: Path) -> Iterator[RawEpisode]:
 
 def feature_names(path: Path) -> tuple[str, ...] | None:
     """Return the names of the values of a state, if the file has them."""
-    names = _arrays(path).get("feature_names")
+    names = _arrays(path, only="feature_names").get("feature_names")
     return None if names is None else tuple(str(name) for name in names.ravel())
 
 
@@ -94,11 +94,12 @@ def write_npz(path: Path, episodes: list[RawEpisode], names: tuple[str, ...]) ->
         np.savez(file, **arrays)
 
 
-def _arrays(path: Path) -> dict[str, NDArray[Any]]:
+def _arrays(path: Path, only: str = "") -> dict[str, NDArray[Any]]:
     try:
         with open_regular(path) as file:
             size = os.fstat(file.fileno()).st_size
-            return unpack_npz(file, str(path), Budget(size, str(path), _MOST), kinds="biufU")
+            budget = Budget(size, str(path), _MOST)
+            return unpack_npz(file, str(path), budget, kinds="biufU", only=only)
     except (OSError, BadPolicyFile) as error:
         raise BadData(f"{path} is not a readable .npz of plain arrays: {error}") from error
 
