@@ -17,7 +17,7 @@ from pivec.states.store import Store
 
 def test_a_budget_follows_the_size_of_the_file():
     assert Budget(0, "a").total == FREE
-    assert Budget(1 << 20, "a").total == FREE + (200 << 20)
+    assert Budget(1 << 20, "a").total == FREE + (100 << 20)
     assert Budget(100 << 20, "a").total == MOST
     assert Budget(MOST, "a").total == 4 * MOST, "what is not packed is always read"
 

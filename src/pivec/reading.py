@@ -13,7 +13,7 @@ from pathlib import Path
 from pivec.errors import BadPolicyFile, PivecError
 
 # Weights and recorded numbers hardly compress, text does by about 10, zeros by 1000.
-FREE, RATIO = 1 << 26, 200
+FREE, RATIO = 1 << 26, 100
 PLAIN = 4  # times its size that a file may always take: packed, unpacked, and as numbers
 MOST = 1 << 30
 
@@ -21,7 +21,7 @@ MOST = 1 << 30
 class Budget:
     """How many bytes may be made of one file: counted while it is read, by all of its readers.
 
-    That is 64 MB and 200 times the size of the file, but not more than ``most``, unless the file
+    That is 64 MB and 100 times the size of the file, but not more than ``most``, unless the file
     itself is that large.
 
     Parameters
@@ -37,7 +37,7 @@ class Budget:
     >>> budget = Budget(1000, "a.zip")
     >>> budget.spend(1 << 26)
     >>> budget.left
-    200000
+    100000
     """
 
     def __init__(self, size: int, name: str, most: int = MOST) -> None:

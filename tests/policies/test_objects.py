@@ -89,7 +89,7 @@ def test_the_same_bytes_again_and_again_are_counted(monkeypatch):
     many = [raw.copy() for _ in range(3)]
     data = pickle.dumps(many)
     assert len(read_objects(data, "a", MINE)) == 3
-    monkeypatch.setattr(reading, "FREE", -200 * len(data) + 20_000)
+    monkeypatch.setattr(reading, "FREE", -100 * len(data) + 20_000)
     with pytest.raises(BadPolicyFile, match="more than 20000 bytes"):
         read_objects(data, "a", MINE)
 
