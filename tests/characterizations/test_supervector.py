@@ -172,6 +172,7 @@ def test_caps_bound_what_is_fitted_and_not_what_is_described(walks):
     assert len(method.describe(walks)) == len(walks)
     full = Supervector(n_components=2).fit(walks)
     assert not np.array_equal(method.center_, full.center_)
+    # The mean of 100 states of deviation 1 around places within 1 of each other.
     assert np.allclose(method.center_, full.center_, atol=0.5)
 
 

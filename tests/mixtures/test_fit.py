@@ -57,6 +57,7 @@ def test_well_separated_clusters_are_found(engine):
     order = mixture.weights.argsort()
     np.testing.assert_allclose(mixture.weights[order], [1 / 6, 1 / 3, 1 / 2], atol=0.01)
     found = mixture.means[order] * mixture.scale + mixture.center
+    # The smallest cluster knows its mean to 1/√300, 0.06.
     np.testing.assert_allclose(found, places, atol=0.2)
     assert result.converged
     assert result.engine.startswith(engine.replace("cuda", "torch"))
