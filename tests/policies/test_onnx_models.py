@@ -10,7 +10,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from pivec.errors import BadPolicyFile, MissingExtra, UsageError
+from pivec.errors import BadPolicyFile, MissingExtra, PivecWarning, UsageError
 from pivec.policies import BatchPolicy, Stack, load_policies
 
 onnx = pytest.importorskip("onnx")
@@ -101,7 +101,8 @@ def test_one_of_several_outputs_is_chosen_by_name(tmp_path):
     with pytest.raises(BadPolicyFile, match="outputs h1, values"):
         load_policies(path)
     (tmp_path / "policy.json").write_text(json.dumps({"output": "values"}))
-    policy = load_policies(path)[0].policy.bind(SEEN, THREE)
+    with pytest.warns(PivecWarning, match="outputs taken as logits"):
+        policy = load_policies(path)[0].policy.bind(SEEN, THREE)
     np.testing.assert_allclose(policy.distribution(ROWS), softmax(-slow(ROWS)), atol=1e-6)
 
 

@@ -11,7 +11,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from pivec.errors import BadPolicyFile, UsageError
+from pivec.errors import BadPolicyFile, PivecWarning, UsageError
 from pivec.policies import load_policies
 
 torch = pytest.importorskip("torch")
@@ -72,7 +72,8 @@ def test_they_need_trust_and_then_agree_with_torch(tmp_path, files, name):
     path.write_bytes(files[name])
     with pytest.raises(BadPolicyFile, match=r"run any code.*--trust"):
         load_policies(path)
-    (named,) = load_policies(path, trust=True)
+    with pytest.warns(PivecWarning, match="outputs taken as logits"):
+        (named,) = load_policies(path, trust=True)
     policy = named.policy.bind(SEEN, THREE)
     expected = torch.softmax(module()(torch.from_numpy(ROWS)), dim=1).detach().numpy()
     np.testing.assert_allclose(policy.distribution(ROWS), expected, atol=1e-6)
@@ -110,7 +111,8 @@ def test_weights_in_a_pt_file_need_no_trust(tmp_path):
     net = nn.Module()
     net.actor = module()
     torch.save(net.state_dict(), tmp_path / "a.pt")
-    (named,) = load_policies(tmp_path)
+    with pytest.warns(PivecWarning, match="activation assumed tanh"):
+        (named,) = load_policies(tmp_path)
     expected = torch.softmax(net.actor(torch.from_numpy(ROWS)), dim=1).detach().numpy()
     np.testing.assert_allclose(named.policy.distribution(ROWS), expected, atol=1e-6)
 

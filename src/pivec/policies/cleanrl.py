@@ -42,8 +42,9 @@ def read_cleanrl(
 ) -> tuple[NetworkPolicy, dict[str, Any]]:
     """Read a ``.cleanrl_model`` or ``.pth`` file.
 
-    A description beside it (a .json of the same name) may set activation, head, epsilon or a
-    normaliser where they differ from CleanRL's, or state the ``layers`` of any other network.
+    A description beside it (a .json of the same name, or policies.json) may set activation, head,
+    epsilon or a normaliser where they differ from CleanRL's, or state the ``layers`` of any other
+    network.
 
     Parameters
     ----------
@@ -59,20 +60,38 @@ def read_cleanrl(
     info : dict
         ``algorithm`` where the names of the tensors tell, and what the description holds.
     """
-    tensors = _weights(read_torch(data, name), name)
-    description = (beside or Beside()).description(name) or {}
+    tensors, others = _weights(read_torch(data, name), name)
+    everything = {**others, **tensors}
+    beside = beside or Beside()
+    description = beside.description(name) or {}
     if "layers" in description:
-        return described_network(description, tensors, name)
+        return described_network(description, everything, name, beside)
     algorithm, build = _script(tensors, name)
-    policy = checked(lambda: _changed(build(), description), name)
+    policy: NetworkPolicy = checked(
+        lambda: _changed(build(), description, everything, beside), name
+    )
+    if "activation" not in description and len(policy.layers) > 1:
+        beside.assume(
+            f"activation assumed {policy.activation}, as CleanRL's {algorithm} has it; a .json "
+            "beside can say otherwise"
+        )
     info: dict[str, Any] = {"algorithm": algorithm}
-    if algorithm == "PPO" and policy.head == "gaussian":
+    if algorithm == "PPO" and policy.head == "gaussian" and policy.normaliser is None:
         info["normaliser"] = NOT_SAVED
-    return policy, {**info, **read_info(description, name)}
+        if "normaliser" not in description:
+            beside.assume(
+                "observations are not normalised, though CleanRL's PPO with real actions does so "
+                "(it does not save the statistics); normaliser in a .json beside can give them"
+            )
+    return policy, {**info, **read_info(description, name, policy)}
 
 
-def _weights(value: Any, name: str) -> Tensors:
-    """Find the named tensors of the actor in what was saved."""
+def _weights(value: Any, name: str) -> tuple[Tensors, Tensors]:
+    """Find the named tensors of the actor in what was saved, and those that lie beside them.
+
+    The latter are named by where they are, as ``state_preprocessor.running_mean``.
+    """
+    others: Tensors = {}
     if isinstance(value, tuple | list) and value:  # DDPG and TD3 save the actor and its critics
         value = value[0]
     if isinstance(value, dict) and "model_weights" in value:
@@ -82,6 +101,13 @@ def _weights(value: Any, name: str) -> Tensors:
         )
     for wrapper in WRAPPERS:
         if isinstance(value, dict) and isinstance(value.get(wrapper), dict):
+            others = {
+                f"{part}.{key}": array
+                for part, content in value.items()
+                if part != wrapper and isinstance(part, str) and isinstance(content, dict)
+                for key, array in content.items()
+                if isinstance(key, str) and isinstance(array, np.ndarray)
+            }
             value = value[wrapper]
             break
     if not isinstance(value, dict) or not value:
@@ -89,7 +115,7 @@ def _weights(value: Any, name: str) -> Tensors:
     for key, each in value.items():
         if not isinstance(key, str) or not isinstance(each, np.ndarray):
             raise BadPolicyFile(f"{name} holds something else than named tensors.")
-    return dict(value)
+    return dict(value), others
 
 
 def _script(tensors: Tensors, name: str) -> tuple[str, Callable[[], NetworkPolicy]]:
@@ -151,10 +177,12 @@ def _box(tensors: Tensors, name: str) -> tuple[Any, Any]:
     return bias - scale, bias + scale
 
 
-def _changed(policy: NetworkPolicy, description: Mapping[str, Any]) -> NetworkPolicy:
+def _changed(
+    policy: NetworkPolicy, description: Mapping[str, Any], tensors: Tensors, beside: Beside
+) -> NetworkPolicy:
     """The policy with what a description says instead of CleanRL's defaults."""
     refuse_unknown(description, COMMON | {"activation"})
-    given = read_head(description)
+    given = read_head(description, tensors)
     changes: dict[str, Any] = dict(given.arrays)
     if given.options != Options():
         changes["options"] = given.options
@@ -166,6 +194,6 @@ def _changed(policy: NetworkPolicy, description: Mapping[str, Any]) -> NetworkPo
         if not isinstance(description["activation"], str):
             raise UsageError("activation must be a name, as 'tanh'.")
         changes["activation"] = description["activation"]
-    if (statistics := read_statistics(description)) is not None:
+    if (statistics := read_statistics(description, tensors, beside)) is not None:
         changes["normaliser"] = statistics
     return replace(policy, **changes) if changes else policy

@@ -14,6 +14,7 @@ from pivec.errors import BadPolicyFile, PivecError, UsageError
 from pivec.policies.beside import Beside
 from pivec.policies.forward import Layer
 from pivec.policies.head import Options
+from pivec.policies.inside import statistics_inside
 from pivec.policies.network import NetworkPolicy
 from pivec.policies.normaliser import Normaliser
 from pivec.policies.outputs import HeadDescription
@@ -33,14 +34,15 @@ def read_described_safetensors(
 ) -> tuple[NetworkPolicy, dict[str, Any]]:
     """Read a ``.safetensors`` file: one that pivec saved, or any with a description beside it."""
     tensors, metadata = read_safetensors(data, name)
-    description = (beside or Beside()).description(name)
+    beside = beside or Beside()
+    description = beside.description(name)
     if description is None or metadata.get("format") == "pivec-policy":
         return policy_of(tensors, metadata, name)
-    return described_network(description, tensors, name)
+    return described_network(description, tensors, name, beside)
 
 
 def described_network(
-    description: Mapping[str, Any], tensors: Tensors, name: str
+    description: Mapping[str, Any], tensors: Tensors, name: str, beside: Beside | None = None
 ) -> tuple[NetworkPolicy, dict[str, Any]]:
     """Make the network that a description finds among named tensors, and its ``info``.
 
@@ -51,8 +53,12 @@ def described_network(
         of names (weight, bias or null); ``weights``, "out-in" as torch has them (the default) or
         "in-out"; ``activation``; and what `read_head` and `read_info` know.
     tensors : dict
+        Statistics among them that a library is known to keep are applied, unless the description
+        says something else.
     name : str
         What error messages call the file.
+    beside : Beside, optional
+        Notes what had to be assumed.
     """
 
     def build() -> NetworkPolicy:
@@ -62,13 +68,17 @@ def described_network(
         if not isinstance(listed, list) or not 0 < len(listed) <= MAX_LAYERS:
             raise UsageError("layers must be a list of the names of the layers' tensors.")
         layers = tuple(_layer(entry, tensors, order) for entry in listed)
-        return make_network(description, layers, tensors)
+        return make_network(description, layers, tensors, beside)
 
-    return checked(build, name), read_info(description, name)
+    policy: NetworkPolicy = checked(build, name)
+    return policy, read_info(description, name, policy)
 
 
 def make_network(
-    description: Mapping[str, Any], layers: tuple[Layer, ...], tensors: Tensors
+    description: Mapping[str, Any],
+    layers: tuple[Layer, ...],
+    tensors: Tensors,
+    beside: Beside | None = None,
 ) -> NetworkPolicy:
     """Make a network of layers and of what a description says of everything else."""
     head = read_head(description, tensors)
@@ -82,7 +92,7 @@ def make_network(
         activation if isinstance(activation, str) else "identity",
         head.name,
         options=head.options,
-        normaliser=read_statistics(description),
+        normaliser=read_statistics(description, tensors, beside),
         **{key: value for key, value in head.arrays.items() if value is not None},
     )
 
@@ -111,27 +121,29 @@ def read_head(
     arrays: dict[str, Any] = {}
     for key in ARRAYS:
         value = description.get(key)
-        if isinstance(value, str):
-            if tensors is None or value not in tensors:
-                raise UsageError(
-                    f"{key} is said to be the tensor {value[:80]!r}, which is missing."
-                )
-            arrays[key] = tensors[value].ravel()
-        elif value is not None:
-            arrays[key] = numbers(value, key)
+        if value is not None:
+            arrays[key] = _named_or_numbers(value, key, tensors)
     options = read_options({key: description[key] for key in OPTIONS if key in description})
     return HeadDescription(head, options, arrays, discrete)
 
 
-def read_statistics(description: Mapping[str, Any]) -> Normaliser | None:
-    """Read ``normaliser``: ``mean``, ``var``, and maybe ``epsilon`` (1e-8) and ``clip``."""
-    value = description.get("normaliser")
+def read_statistics(
+    description: Mapping[str, Any], tensors: Tensors | None = None, beside: Beside | None = None
+) -> Normaliser | None:
+    """Read ``normaliser``: ``mean``, ``var``, and maybe ``epsilon`` (1e-8) and ``clip``.
+
+    ``mean`` and ``var`` are lists of numbers or names of tensors. Where a description does not
+    mention it, statistics that a library is known to keep among ``tensors`` count.
+    """
+    if "normaliser" not in description:
+        return statistics_inside(tensors or {}, beside)
+    value = description["normaliser"]
     if value is None:
         return None
     if not isinstance(value, dict):
         raise UsageError("normaliser must be an object with mean and var.")
     refuse_unknown(value, {"mean", "var", "epsilon", "clip"}, "normaliser")
-    mean, variance = numbers(value.get("mean"), "mean"), numbers(value.get("var"), "var")
+    mean, variance = (_named_or_numbers(value.get(key), key, tensors) for key in ("mean", "var"))
     epsilon, clip = (
         numbers([value.get(key, default)], key)[0]
         for key, default in (("epsilon", 1e-8), ("clip", math.inf))
@@ -141,13 +153,41 @@ def read_statistics(description: Mapping[str, Any]) -> Normaliser | None:
     return Normaliser(mean, scale, np.full(mean.shape, clip))
 
 
-def read_info(description: Mapping[str, Any], name: str) -> dict[str, Any]:
+def read_info(
+    description: Mapping[str, Any], name: str, policy: NetworkPolicy | None = None
+) -> dict[str, Any]:
     """Read ``info``, free values about the policy; ``normaliser`` tells that there is one."""
     info = description.get("info", {})
     if not isinstance(info, dict):
         raise BadPolicyFile(f"{name}: info in its description must be a JSON object.")
-    described = {"normaliser": "its description"} if "normaliser" in description else {}
-    return {**info, **described}
+    if description.get("normaliser") is not None:
+        return {**info, "normaliser": "its description"}
+    if policy is not None and policy.normaliser is not None:
+        return {**info, "normaliser": "statistics in the file"}
+    return dict(info)
+
+
+def assume_head(description: Mapping[str, Any], beside: Beside | None) -> None:
+    """Note how real numbers are understood of which nobody says what they mean."""
+    if beside is not None and "head" not in description:
+        beside.assume(
+            "outputs taken as logits of discrete actions, or as real actions themselves; head in a "
+            ".json beside can say otherwise"
+        )
+
+
+def _named_or_numbers(value: Any, what: str, tensors: Tensors | None) -> NDArray[np.float64]:
+    """Make a vector of a list of numbers, or of the tensor that is named."""
+    if not isinstance(value, str):
+        return numbers(value, what)
+    if tensors is None or value not in tensors:
+        known = f", but {', '.join(list(tensors)[:8])[:200]}" if tensors else ""
+        raise UsageError(
+            f"{what} is said to be the tensor {value[:80]!r}, which is missing{known}."
+        )
+    if tensors[value].dtype.kind not in "biuf":
+        raise UsageError(f"{what} is said to be {value[:80]!r}, which holds no numbers.")
+    return tensors[value].ravel().astype(np.float64)
 
 
 def numbers(value: Any, what: str) -> NDArray[np.float64]:

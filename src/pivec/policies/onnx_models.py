@@ -21,6 +21,7 @@ from pivec.errors import MissingExtra, UsageError
 from pivec.policies.beside import Beside, read_json
 from pivec.policies.described import (
     COMMON,
+    assume_head,
     checked,
     read_head,
     read_info,
@@ -80,6 +81,8 @@ def read_onnx(
     def build() -> OutputPolicy:
         refuse_unknown(description, COMMON | {"output"})
         model = _model(data, name, declared, description.get("output"))
+        if "int" not in declared["outputs"][model.output]:
+            assume_head(description, beside)
         return OutputPolicy(model, read_head(description), read_statistics(description))
 
     return checked(build, name), read_info(description, name)

@@ -21,6 +21,7 @@ from pivec.policies.beside import Beside
 from pivec.policies.cleanrl import read_cleanrl
 from pivec.policies.described import (
     COMMON,
+    assume_head,
     checked,
     read_head,
     read_info,
@@ -69,6 +70,7 @@ def _read(data: bytes, name: str, beside: Beside, kind: str) -> tuple[OutputPoli
         if type(output) is not int or output < 0:
             raise UsageError("output must be the number of the output that counts, from 0.")
         model = TorchModel(data, kind, output, call, batch)
+        assume_head(description, beside)
         return OutputPolicy(model, read_head(description), read_statistics(description))
 
     return checked(build, name), read_info(description, name)

@@ -41,7 +41,7 @@ def read_npy(
 ) -> tuple[NetworkPolicy, dict[str, Any]]:
     """Read a parameter vector in a ``.npy`` file with a description beside it."""
     description = _description(name, beside)
-    return _read({"vector": parse_npy(data, name)}, description, name)
+    return _read({"vector": parse_npy(data, name)}, description, name, beside)
 
 
 def read_npz(
@@ -49,25 +49,25 @@ def read_npz(
 ) -> tuple[NetworkPolicy, dict[str, Any]]:
     """Read a parameter vector, or weights by name, in a ``.npz`` with a description beside it."""
     description = _description(name, beside)
-    return _read(unpack_npz(data, name, Budget(len(data), name)), description, name)
+    return _read(unpack_npz(data, name, Budget(len(data), name)), description, name, beside)
 
 
 def _description(name: str, beside: Beside | None) -> dict[str, Any]:
     description = (beside or Beside()).description(name)
     if description is None:
         raise BadPolicyFile(
-            f"{name} holds arrays and is no policy without a .json of the same name beside it that "
-            "states the layers; recorded states are read by `pivec import`, or in Python by "
-            "VisitedStates.from_arrays."
+            f"{name} holds arrays and is no policy without a .json of the same name (or "
+            "policies.json) beside it that states the layers; recorded states are read by "
+            "`pivec import`, or in Python by VisitedStates.from_arrays."
         )
     return description
 
 
 def _read(
-    arrays: Tensors, description: Mapping[str, Any], name: str
+    arrays: Tensors, description: Mapping[str, Any], name: str, beside: Beside | None
 ) -> tuple[NetworkPolicy, dict[str, Any]]:
     if "sizes" not in description:
-        return described_network(description, arrays, name)
+        return described_network(description, arrays, name, beside)
     policy = checked(lambda: _from_vector(arrays, description), name)
     return policy, read_info(description, name)
 
