@@ -21,6 +21,7 @@ KNOWN_WRAPPERS = re.compile(
     r"|sb3_contrib\.common\.wrappers(\.\w+)?|rl_zoo3\.wrappers)"
     r":(?!RecordVideo|HumanRendering|RenderCollection)\w+"
 )
+ID = re.compile(r"-v\d+$")  # a function that makes environments has another kind of name
 ENVIRONMENT, ARGUMENTS, WRAPPERS, IMPORTS = "environment", "arguments", "wrappers", "imports"
 
 
@@ -61,7 +62,11 @@ def environment_of(
         return Environment.of(env, arguments, wrappers, imports)
     told = [info for info in policies if isinstance(info.metadata.get(ENVIRONMENT), str)]
     name = _named_in_files(told, trust) if env is None else env
-    elsewhere = [info for info in told if not _same(info.metadata[ENVIRONMENT], name)]
+    elsewhere = [
+        info
+        for info in told
+        if not _same(info.metadata[ENVIRONMENT], name) and ID.search(info.metadata[ENVIRONMENT])
+    ]
     if elsewhere:
         first = elsewhere[0]
         warnings.warn(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -86,12 +86,14 @@ class Maker:
     environment: str
     seed: int
     training: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
 
     def about(self, step: int, mean_return: float | None, **more: Any) -> dict[str, Any]:
         """Describe a checkpoint, as JSON holds it."""
         return {
             "algorithm": self.algorithm,
             "environment": self.environment,
+            **({"arguments": dict(self.arguments)} if self.arguments else {}),
             "seed": self.seed,
             "step": step,
             "return": mean_return,

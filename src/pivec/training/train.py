@@ -149,7 +149,7 @@ def _plan(
     }
     path = (out / f"{algorithm}-{number}").absolute()
     origin = "settings of the paper" if settings.published else "general settings"
-    maker = Maker(algorithm, environment.name, seed, origin)
+    maker = Maker(algorithm, environment.name, seed, origin, dict(environment.arguments))
     try:
         folder = RunFolder(path, identity)
     except (TypeError, ValueError) as error:
