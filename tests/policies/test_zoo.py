@@ -26,9 +26,13 @@ def ordered(**lines):
     return ORDERED + "- " + "".join(pairs)[2:]
 
 
+FILES = ("Pendulum-v1.zip", "best_model.zip", "rl_model_40_steps.zip")
+
+
 @pytest.fixture(scope="module")
-def checkpoint():
-    return saved(model("PPO", "Pendulum-v1", policy_kwargs={"net_arch": [8]}))
+def checkpoints():
+    arguments = {"policy_kwargs": {"net_arch": [8]}}
+    return [saved(model("PPO", "Pendulum-v1", seed=seed, **arguments)) for seed in range(9)]
 
 
 @pytest.fixture(scope="module")
@@ -37,15 +41,16 @@ def statistics():
 
 
 @pytest.fixture
-def run(tmp_path, checkpoint, statistics):
+def run(tmp_path, checkpoints, statistics):
     """A folder as rl_zoo3.train leaves it."""
+    left = iter(checkpoints)
 
     def make(name="Pendulum-v1_1", normalize="true", stats=True, args=None, algo="ppo", **config):
         folder = tmp_path / "logs" / algo / name
         inner = folder / "Pendulum-v1"
         inner.mkdir(parents=True)
-        for file in ("Pendulum-v1.zip", "best_model.zip", "rl_model_40_steps.zip"):
-            (folder / file).write_bytes(checkpoint)
+        for file in FILES:
+            (folder / file).write_bytes(next(left))
         (inner / "config.yml").write_text(ordered(gamma=0.9, normalize=normalize, **config))
         command = {"algo": algo, "env": "Pendulum-v1", "env_kwargs": "null", "gym_packages": "[]"}
         (inner / "args.yml").write_text(ordered(**{**command, **(args or {})}))

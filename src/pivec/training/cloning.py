@@ -120,7 +120,13 @@ def clone(
         return done
     folder.begin()
     returns = float(np.mean(data.returns))
-    maker = Maker(ALGORITHM, environment.name, seed, f"imitates {experts[0].info.label}", dict(environment.arguments))
+    maker = Maker(
+        ALGORITHM,
+        environment.name,
+        seed,
+        f"imitates {experts[0].info.label}",
+        dict(environment.arguments),
+    )
     learner = _Learner(environment, observations.shape[1], hidden, learning_rate, seed)
     bar = Progress("cloning", epochs, unit="epochs", show=progress)
     with folder.claimed(), _one_thread(), bar:
