@@ -87,6 +87,15 @@ def test_new_policies_in_an_earlier_space(run):
         (["store", "ls", "nowhere"], 2, "is not a store"),
         (["report", "nowhere"], 2, "holds no space"),
         (["demo", "--env", "Go-v0"], 2, "CartPole-v1"),
+        (["compare", "CartPole-v1", "random", "--param", "n_components=abc"], 2, "whole number"),
+        (["compare", "CartPole-v1", "random", "--param", "n_component=4"], 2, "did you mean"),
+        (["compare", "CartPole-v1", "random", "--n-envs", "0"], 2, "--n-envs"),
+        (["compare", "CartPole-v1", "random", "--seed", "-1"], 2, "--seed"),
+        (["compare", "CartPole-v1", "random", "--import", ""], 2, "cannot be imported"),
+        (["compare", "CartPole-v1", "random", "--episodes", "9" * 30], 2, "episodes must be"),
+        (["collect", "CartPole-v1", "random", "--out", "s", "--render-episodes", "a"], 2, "whole"),
+        (["evaluate", "nowhere", "--sizes", "a,b"], 2, "whole numbers"),
+        (["evaluate", "nowhere", "--sizes", "2", "--methods", "gausian"], 2, "did you mean"),
         (["frobnicate"], 2, "frobnicate"),
     ],
 )
@@ -94,6 +103,19 @@ def test_a_mistake_is_one_sentence_and_an_exit_code(run, arguments, code, words)
     done = run(*arguments, code=code)
     assert words in done.err
     assert not done.out
+
+
+def test_an_export_needs_its_folder_and_a_page_makes_it(run, tmp_path):
+    run("compare", "CartPole-v1", "random:2", "--episodes", 2, "--components", 2, "-q")
+    assert "folder that exists" in run("export", "pivec-out", "no/x.parquet", code=2).err
+    (tmp_path / "d.parquet").mkdir()
+    assert "expected a file" in run("export", "pivec-out", "d.parquet", code=2).err
+    run("report", "pivec-out", "--out", "new/folder")
+    assert (tmp_path / "new/folder/report.html").exists()
+    for damaged in ("[]", "{", '{"settings": 3}', '{"warnings": []}',
+                    '{"warnings": {"map": [3, {"text": 1}]}}'):  # fmt: skip
+        (tmp_path / "pivec-out/run.json").write_text(damaged)
+        run("report", "pivec-out")
 
 
 def test_debug_shows_the_traceback(tmp_path):

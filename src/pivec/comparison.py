@@ -232,6 +232,7 @@ def write_page(
     described = space.descriptions
     if space.positions is None:
         raise UsageError("the policies have no places on a map yet: run `pivec map` first")
+    make_folder(folder)
     with log.timed("report"):
         found = measured or measure_all(space.method, described)
         log.write(folder)

@@ -65,16 +65,20 @@ class Log:
 def read_run(folder: Path) -> dict[str, Any]:
     """Read run.json of a folder; empty if there is none."""
     try:
-        record: dict[str, Any] = json.loads((folder / RUN).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        record: Any = json.loads((folder / RUN).read_text(encoding="utf-8"))
+        parts = ("settings", "timings", "warnings")
+        whole = all(isinstance(record.get(part, {}), dict) for part in parts)
+    except (OSError, ValueError, AttributeError):
         return {}
-    return record
+    return record if whole else {}
 
 
 def notices(run: dict[str, Any]) -> list[Notice]:
     """Give the warnings of all stages that run.json holds."""
     stages = run.get("warnings", {}).values()
-    return joined(Notice(**row) for rows in stages for row in rows)
+    rows = (row for stage in stages if isinstance(stage, list) for row in stage)
+    fields = set(Notice._fields)
+    return joined(Notice(**row) for row in rows if isinstance(row, dict) and set(row) == fields)
 
 
 def versions() -> dict[str, str]:
