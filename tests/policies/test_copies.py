@@ -16,16 +16,16 @@ from pivec.policies.copies import also_called
 def test_a_file_with_a_training_step_stays_and_keeps_the_other_names(tmp_path):
     for step in (100, 200):
         save_policy(make(step), tmp_path / f"rl_model_{step}_steps.safetensors")
-    save_policy(make(200), tmp_path / "best_model.safetensors", {"note": "saved another time"})
+    save_policy(make(200), tmp_path / "best_model.safetensors", {"step": 200})
     save_policy(make(200), tmp_path / "a_model.safetensors")
-    words = r"2 of 4 policies are copies.*rl_model_200_steps \(also .*a_model, .*best_model\)"
+    words = r"2 of 4 policies are copies.*rl_model_200_steps \(also .*best_model, .*a_model\)"
     with pytest.warns(PivecWarning, match=words):
         named = name_policies(tmp_path)
     assert [each.info.step for each in named] == [100, 200]
     assert also_called(named[0].info) == ""
     assert [label.rpartition("/")[2] for label in named[1].info.metadata["also"]] == [
-        "a_model",
         "best_model",
+        "a_model",
     ]
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from pivec.errors import PivecWarning
-from pivec.policies.paths import natural_key
+from pivec.policies.paths import natural_key, read_step
 from pivec.policies.policy import NamedPolicy, PolicyInfo
 
 ALSO = "also"  # under which the metadata of a policy keep its other names
@@ -17,8 +18,8 @@ _NAMED = 5  # how many are named in a warning
 def without_copies(policies: Sequence[NamedPolicy]) -> list[NamedPolicy]:
     """Keep one of those with equal fingerprints; warn, and keep the other names as metadata.
 
-    Their episodes would be the same ones, not independent samples. The name with a training step
-    stays, or else the first in natural order.
+    Their episodes would be the same ones, not independent samples. The name that tells a training
+    step stays, then that of a policy which knows its step, then the first in natural order.
     """
     same: dict[str, list[PolicyInfo]] = {}
     for named in policies:
@@ -26,7 +27,7 @@ def without_copies(policies: Sequence[NamedPolicy]) -> list[NamedPolicy]:
     kept: dict[str, PolicyInfo] = {}
     names = []
     for infos in same.values():
-        info, *others = sorted(infos, key=lambda info: (info.step is None, natural_key(info.label)))
+        info, *others = sorted(infos, key=_precedence)
         if others:
             also = {ALSO: [other.label for other in others]}
             info = replace(info, metadata={**info.metadata, **also})
@@ -45,6 +46,11 @@ def without_copies(policies: Sequence[NamedPolicy]) -> list[NamedPolicy]:
         for named in policies
         if named.info.label in kept
     ]
+
+
+def _precedence(info: PolicyInfo) -> tuple[Any, ...]:
+    name = info.label.rpartition("/")[2]
+    return read_step(name) is None, info.step is None, natural_key(info.label)
 
 
 def other_names(info: PolicyInfo) -> list[str]:
