@@ -48,7 +48,7 @@ def check_arguments(thing: Any) -> None:
 
     Examples
     --------
-    >>> from pivec.characterizations import Supervector
+    >>> from pivec.characterizations.supervector import Supervector
     >>> check_arguments(Supervector(n_components="abc"))
     Traceback (most recent call last):
     ...
