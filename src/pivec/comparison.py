@@ -7,6 +7,7 @@ distances.csv  distances.png  map.csv  map.png  report.html  run.json
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -20,7 +21,7 @@ from pivec.characterizations.registry import characterization
 from pivec.characterizations.space import Space
 from pivec.distances import Measured
 from pivec.distances import measure as measure_all
-from pivec.errors import UsageError
+from pivec.errors import PivecWarning, UsageError
 from pivec.maps import place, tsne_map, tsne_map_from_distances
 from pivec.policies.copies import also_called
 from pivec.policies.policy import PolicyInfo, canonical_order
@@ -36,10 +37,12 @@ from pivec.report import (
 )
 from pivec.report.run import Log, notices, read_run
 from pivec.states.collect import collect
+from pivec.states.constants import warn_of_constants
 from pivec.states.store import Store
 from pivec.states.visited import VisitedStates
 
 STATES, SPACE = "states", "space"
+_NO_DISTANCE = 1e-9  # a distance that is rounding
 
 
 @dataclass(frozen=True)
@@ -151,6 +154,7 @@ def describe(
     progress: bool = False,
 ) -> Space:
     """Fit the characterization (or take that of ``earlier``), describe, write ``space/``."""
+    warn_of_constants(data)
     with log.timed("describe"):
         if earlier is None:
             made = characterization(method, **_with_defaults(method, parameters, seed, progress))
@@ -182,6 +186,13 @@ def measure(space: Space, folder: Path, log: Log) -> Measured:
     described = space.descriptions
     with log.timed("distances"):
         measured = measure_all(space.method, described)
+        if len(described) > 1 and measured.farthest[0][2] <= _NO_DISTANCE:
+            warnings.warn(
+                f"all distances are 0: {space.method.name} sees no difference between the "
+                f"{len(described)} policies; look at what is kept of their states (--features)",
+                PivecWarning,
+                stacklevel=2,
+            )
         if measured.matrix is None:
             write_neighbours_csv(
                 folder / "distances.csv",

@@ -179,8 +179,8 @@ def _grey(images: NDArray[Any]) -> NDArray[np.float32]:
             f"cells are made of images, but the observations have shape {images.shape[1:]}: "
             "choose other features"
         )
-    if images.shape[-1] in (3, 4):  # with or without transparency
-        return np.asarray(images[..., :3].astype(np.float32) @ _LUMA)
+    if images.shape[-1] == 3:  # four are frames: environments show no transparency
+        return np.asarray(images.astype(np.float32) @ _LUMA)
     if images.shape[1] == 3:
         return _grey(np.moveaxis(images, 1, -1))
     # Grey with an axis of its own, or frames one behind another, of which the mean is seen.

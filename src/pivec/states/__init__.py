@@ -3,6 +3,7 @@
 visited.py      `VisitedStates`, three levels (policies, episodes, states), flat in memory
 chunks.py       the arrays of many policies, opened when they are needed
 arrays.py       building one from plain arrays, with every mistake named
+constants.py    features that show nothing
 thinning.py     fewer states for a fit, drawn evenly
 record.py       everything that is kept of one policy
 arrow.py        one policy as one Arrow file: a row an episode
