@@ -81,7 +81,12 @@ def reproduce(
     chosen = chosen_recipes(names)
     out = check_folder(out)
     shop = Workshop(
-        cache or out / "cache", scale, jobs=jobs, seed=seed, backend=backend, progress=progress
+        check_folder(cache or out / "cache"),
+        scale,
+        jobs=jobs,
+        seed=seed,
+        backend=backend,
+        progress=progress,
     )
     plans = [(one, counts_of(one, shop.scale, environments)) for one in chosen]
     folders = {}
