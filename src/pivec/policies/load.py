@@ -221,7 +221,9 @@ def _policy_files(files: list[Path], what: str, suffix: str) -> list[Path]:
     known = [path for path in files if is_policy_file(path, named=path.suffix.lower() == suffix)]
     if not known:
         kinds = ", ".join(sorted(FORMATS))
-        raise UsageError(f"{what} holds no policy file: expected some that end in {kinds}.")
+        raise UsageError(
+            f"{what} holds no policy file that may be read: expected some that end in {kinds}."
+        )
     return sorted(known, key=lambda path: [natural_key(part) for part in path.parts])
 
 

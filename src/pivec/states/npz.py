@@ -38,7 +38,9 @@ def files_in(folder: Path) -> list[Path]:
         raise UsageError(f"{folder} is not a folder of .npz files: check the path after npz:")
     found = sorted(path for path in folder.rglob("*.npz") if not path.name.startswith("."))
     if not found:
-        raise UsageError(f"the folder {folder} holds no .npz file: expected one for each policy")
+        raise UsageError(
+            f"the folder {folder} holds no .npz file that may be read: expected one a policy"
+        )
     return found
 
 
