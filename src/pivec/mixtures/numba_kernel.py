@@ -12,14 +12,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.engines.workers import run_tasks
+from pivec.engines.workers import n_threads, run_tasks
 from pivec.mixtures.checks import FAR, refuse_not_finite
 from pivec.mixtures.fold import Fold
 from pivec.mixtures.mixture import Mixture
-from pivec.mixtures.numba_sums import fold, sum_chunk, sum_moments, sum_segments
-from pivec.mixtures.numba_tiles import TILE, Packed
-from pivec.mixtures.source import StateSource
+from pivec.mixtures.numba_loops import TILE
+from pivec.mixtures.numba_sums import sum_chunk, sum_segments
+from pivec.mixtures.numba_tiles import Packed, Tile, new_tile
+from pivec.mixtures.numpy_kernel import hold, moments, take
 from pivec.mixtures.statistics import Statistics
+
+__all__ = ["accumulate", "fold_segments", "hold", "moments", "name", "take"]
 
 name = "numba"
 
@@ -33,20 +36,10 @@ _NARROW = 64.0
 Array = NDArray[np.float64]
 
 
-def hold(source: StateSource) -> None:
-    """Hold nothing: this kernel works where the data lies."""
-    del source
-
-
-def take(block: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[Any]:
-    """Give a copy of some rows of a block."""
-    return np.ascontiguousarray(block[rows])
-
-
 def pack(mixture: Mixture) -> Packed:
     """Lay a mixture out for the tiles; see `Packed`."""
     K, D = mixture.means.shape
-    rows, columns = K + -K % 4, D + -D % 4
+    rows, columns = K + -K % 2, D + -D % 4
     deviations = np.sqrt(mixture.variances)
     factors = -0.5 * np.log2(np.e) / mixture.variances
     with np.errstate(divide="ignore"):
@@ -93,6 +86,11 @@ def _readable(block: NDArray[Any]) -> NDArray[Any]:
     return view
 
 
+def _tiles(model: Packed) -> list[Tile]:
+    """Make one tile for each worker, to be taken and put back."""
+    return [new_tile(model) for _ in range(n_threads())]
+
+
 def accumulate(
     block: NDArray[Any], mixture: Mixture, hard: bool = False, first_row: int = 0
 ) -> Statistics:
@@ -102,10 +100,15 @@ def accumulate(
     counts = np.zeros((n_chunks, model.means.shape[0]))
     sums, squares = np.zeros((2, n_chunks, *model.means.shape))
     density = np.zeros(n_chunks)
+    tiles = _tiles(model)
 
     def work(i: int) -> None:
         first, last = i * _CHUNK, min((i + 1) * _CHUNK, len(states))
-        density[i] = sum_chunk(states, first, last, model, hard, counts[i], sums[i], squares[i])
+        tile = tiles.pop()
+        density[i] = sum_chunk(
+            states, first, last, model, hard, tile, counts[i], sums[i], squares[i]
+        )
+        tiles.append(tile)
         if np.isnan(density[i]):
             refuse_not_finite(states[first:last], first_row + first)
 
@@ -135,10 +138,10 @@ def fold_segments(
     shapes = ((K,), (K, D), (K,), (K, D), (K, D))
     # What a run shares with its neighbours: its first and last owner, its first and last segment.
     edges = tuple(
-        np.zeros((n_runs, 2 if into.moments or i < 2 else 0, *shape))
+        np.zeros((n_runs, 4 if into.moments or i < 2 else 0, *shape))
         for i, shape in enumerate(shapes)
     )
-    ends = np.zeros((n_runs, 2, K)), np.zeros((n_runs, 2, K, D))
+    tiles = _tiles(model)
     out = (into.counts, into.sums, into.nn, into.nf, into.ff, into.moments)
 
     def bounds(i: int) -> tuple[int, int, int, int]:
@@ -151,11 +154,13 @@ def fold_segments(
         )
 
     def work(i: int) -> None:
-        first, last, segment, _ = bounds(i)
+        first, last, segment, final = bounds(i)
+        tile = tiles.pop()
         fine = sum_segments(
-            states, first, last, segment, starts, owners, model, False, out,
-            tuple(edge[i] for edge in edges), tuple(end[i] for end in ends),
+            states, first, last, segment, final, starts, owners, model, False, tile, out,
+            tuple(edge[i] for edge in edges),
         )  # fmt: skip
+        tiles.append(tile)
         if not fine:
             refuse_not_finite(states[first:last], first_row + first)
 
@@ -163,10 +168,10 @@ def fold_segments(
     for i in range(n_runs):
         first, last, segment, final = bounds(i)
         if starts[segment] < first:
-            into.open_counts += ends[0][i, 0]
-            into.open_sums += ends[1][i, 0]
+            into.open_counts += edges[0][i, 2]
+            into.open_sums += edges[1][i, 2]
             if starts[segment + 1] <= last:
-                _close(into, int(owners[segment]))
+                into.add(np.zeros((1, K)), np.zeros((1, K, D)), owners[segment : segment + 1], True)
         for e, owner in enumerate((owners[segment], owners[final])):
             for total, edge in zip(
                 (into.counts, into.sums, into.nn, into.nf, into.ff), edges, strict=True
@@ -174,36 +179,5 @@ def fold_segments(
                 if edge.shape[1]:
                     total[owner] += edge[i, e]
         if starts[final] >= first and starts[final + 1] > last:
-            into.open_counts += ends[0][i, 1]
-            into.open_sums += ends[1][i, 1]
-
-
-def _close(into: Fold, owner: int) -> None:
-    """Fold the open segment, which is whole now."""
-    nothing = np.zeros(0), np.zeros((0, 0)), np.zeros((0, 0))
-    nn, nf, ff = (into.nn[owner], into.nf[owner], into.ff[owner]) if into.moments else nothing
-    fold(
-        into.open_counts, into.open_sums, np.ones_like(into.open_sums), into.counts[owner],
-        into.sums[owner], nn, nf, ff, into.moments,
-    )  # fmt: skip
-
-
-def moments(block: NDArray[Any], first_row: int = 0) -> tuple[Array, Array]:
-    """Mean and sum of squared deviations of every column of a block, in float64."""
-    states = _readable(block)
-    n_chunks = -(-len(states) // _CHUNK)
-    sums, squares = np.zeros((2, n_chunks, states.shape[1]))
-
-    def work(i: int) -> None:
-        sum_moments(states, i * _CHUNK, min((i + 1) * _CHUNK, len(states)), sums[i], squares[i])
-        if not (np.isfinite(sums[i]).all() and np.isfinite(squares[i]).all()):
-            refuse_not_finite(states[i * _CHUNK : (i + 1) * _CHUNK], first_row + i * _CHUNK)
-
-    run_tasks(work, n_chunks)
-    counts = np.full((n_chunks, 1), _CHUNK)
-    counts[-1] = len(states) - (n_chunks - 1) * _CHUNK
-    shifts = sums / counts
-    means = states[::_CHUNK].astype(np.float64) + shifts
-    mean = (counts * means).sum(axis=0) / len(states)
-    within = np.maximum(squares - counts * shifts**2, 0).sum(axis=0)
-    return mean, within + (counts * (means - mean) ** 2).sum(axis=0)
+            into.open_counts += edges[0][i, 3]
+            into.open_sums += edges[1][i, 3]

@@ -1,144 +1,221 @@
-"""What Numba does not offer by itself: bits of a float, and sums over rows in vector registers.
+"""Code on vectors of float32, written as LLVM's: what Numba does not offer by itself.
 
-`weighted_rows` is written as LLVM code with vectors of features, because a sum over a few
-consecutive states (an episode of twenty steps) is too short for vectors of states.
+How wide a vector is, and how many there are registers for, follows from the processor that is
+compiled for. A product and a sum may become one instruction; all else is done as it is written.
 """
-
-# mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
-# ruff: noqa: ARG001 -- the arguments of an intrinsic are given by Numba
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import cache, reduce
+from types import SimpleNamespace
 from typing import Any
 
-from llvmlite import ir  # type: ignore[import-untyped]
+from llvmlite import binding, ir  # type: ignore[import-untyped]
 from numba import types
-from numba.extending import intrinsic
+from numba.core import cgutils
 
-_FAST = ("reassoc", "contract", "nsz")
-_F32, _I32, _I64 = ir.FloatType(), ir.IntType(32), ir.IntType(64)
-_CHAINS = 4
-"""Sums kept side by side, because an addition takes four cycles to arrive."""
+SMALLEST = -64.0
+"""Where `Writer.exp2` ends: responsibilities under 2⁻⁶⁴ of the largest are zero, to be skipped."""
 
+_ROUNDING = 1.5 * 2.0**23
+# Minimax polynomial of 2^y on [−1/2, 1/2], highest power first.
+_POLYNOMIAL = (1.3264723e-3, 9.671513e-3, 5.5507336e-2, 0.24022242, 0.693147, 1.0)
+_F32, _F64, _I32, _I64 = ir.FloatType(), ir.DoubleType(), ir.IntType(32), ir.IntType(64)
 
-@intrinsic
-def bits_of(typing_context, value):
-    """Give the bits of a float32 as an int32."""
-
-    def generate(context, builder, signature, arguments):
-        return builder.bitcast(arguments[0], _I32)
-
-    return types.int32(types.float32), generate
+Value = Any
+Sums = list[Value]
 
 
-@intrinsic
-def float_of(typing_context, value):
-    """Give the float32 that has the bits of an int32."""
-
-    def generate(context, builder, signature, arguments):
-        return builder.bitcast(arguments[0], _F32)
-
-    return types.float32(types.int32), generate
-
-
-def _splat(builder: Any, scalar: Any, width: int) -> Any:
-    """Give a vector of ``width`` copies of a scalar."""
-    vector = ir.VectorType(_F32, width)
-    nothing = ir.Constant(vector, ir.Undefined)
-    one = builder.insert_element(nothing, scalar, _I32(0))
-    mask = ir.Constant(ir.VectorType(_I32, width), [0] * width)
-    return builder.shuffle_vector(one, nothing, mask)
+@cache
+def vector_registers(triple: str, processor: str, features: str) -> tuple[int, int]:
+    """Floats in a vector register and number of these, as LLVM compiles a sum of 16 floats."""
+    module = binding.parse_assembly("""
+        define void @twice(ptr %p) {
+            %x = load <16 x float>, ptr %p
+            %y = fadd <16 x float> %x, %x
+            store <16 x float> %y, ptr %p
+            ret void
+        }""")
+    target = binding.Target.from_triple(triple)
+    code = target.create_target_machine(cpu=processor, features=features).emit_assembly(module)
+    return (16, 32) if "zmm" in code else (8, 16) if "ymm" in code else (4, 16)
 
 
-def _loop(builder: Any, first: Any, last: Any, step: int, sums: list[Any], body: Any) -> list[Any]:
-    """Emit ``for i in range(first, last, step): sums = body(i, sums)`` and give the sums."""
-    before = builder.block
-    inside = builder.append_basic_block("rows")
-    after = builder.append_basic_block("rows.done")
-    builder.cbranch(builder.icmp_signed("<", first, last), inside, after)
-    builder.position_at_end(inside)
-    i = builder.phi(_I64)
-    running = [builder.phi(value.type) for value in sums]
-    updated = body(i, running)
-    following = builder.add(i, _I64(step))
-    i.add_incoming(first, before)
-    i.add_incoming(following, inside)
-    builder.cbranch(builder.icmp_signed("<", following, last), inside, after)
-    builder.position_at_end(after)
-    results = []
-    for value, phi, new in zip(sums, running, updated, strict=True):
-        phi.add_incoming(value, before)
-        phi.add_incoming(new, inside)
-        result = builder.phi(value.type)
-        result.add_incoming(value, before)
-        result.add_incoming(new, inside)
-        results.append(result)
-    return results
+class Writer:
+    """Writes vector code at the place where Numba's builder stands."""
 
+    def __init__(self, context: Any, builder: Any) -> None:
+        self.context, self.builder = context, builder
+        self.width, self.registers = vector_registers(*context.codegen().magic_tuple())
 
-def make_weighted_rows(width: int, compensated: bool):
-    """Make the intrinsic that sums ``width`` consecutive features over consecutive states.
+    def array(self, kind: Any, value: Value) -> Any:
+        """Give an array with its ``data`` (contiguous) and ``shape``."""
+        return self.context.make_array(kind)(self.context, self.builder, value)
 
-    ``weighted_rows(rows, low, row, stride, shares, share, n, means, means_low, mean, out, at)``
-    sets out[at : at + width] = Σ_i shares[share + i] · (x_i − m), i from 0 to n − 1, where x_i are
-    the entries from row + i · stride on, and m those from ``mean`` on. All arrays are flat and
-    float32. ``compensated`` takes the low parts of states and means into account.
-    """
-    vector = ir.VectorType(_F32, width)
-
-    @intrinsic
-    def weighted_rows(
-        typing_context, rows, low, row, stride, shares, share, n, means, means_low, mean, out, at
-    ):
-        def generate(context, builder, signature, arguments):
-            base = {
-                i: context.make_array(signature.args[i])(context, builder, arguments[i]).data
-                for i in (0, 1, 4, 7, 8, 10)
+    def fields(self, kind: Any, value: Value) -> SimpleNamespace:
+        """Give where the numbers of every array in a named tuple begin."""
+        return SimpleNamespace(
+            **{
+                name: self.array(field, self.builder.extract_value(value, i)).data
+                for i, (name, field) in enumerate(zip(kind.fields, kind.types, strict=True))
+                if isinstance(field, types.Array)
             }
-            row_, stride_, share_, n_, mean_, at_ = (arguments[i] for i in (2, 3, 5, 6, 9, 11))
+        )
 
-            def load(array: int, offset: Any) -> Any:
-                address = builder.gep(base[array], [offset])
-                return builder.load(builder.bitcast(address, vector.as_pointer()), align=4)
+    def field(self, kind: Any, value: Value, name: str) -> Value:
+        """Give one entry of a named tuple."""
+        return self.builder.extract_value(value, kind.fields.index(name))
 
-            centre = load(7, mean_)
-            centre_low = load(8, mean_) if compensated else None
+    def shape(self, kind: Any, value: Value, name: str) -> list[Value]:
+        """Give the lengths of an array in a named tuple."""
+        field = kind.types[kind.fields.index(name)]
+        return self.shape_of(self.array(field, self.field(kind, value, name)))
 
-            def term(i: Any, running: Any) -> Any:
-                weight = builder.load(builder.gep(base[4], [builder.add(share_, i)]))
-                offset = builder.add(row_, builder.mul(i, stride_))
-                difference = builder.fsub(load(0, offset), centre)
-                if compensated:
-                    difference = builder.fadd(difference, builder.fsub(load(1, offset), centre_low))
-                product = builder.fmul(difference, _splat(builder, weight, width), flags=_FAST)
-                return builder.fadd(running, product, flags=_FAST)
+    def shape_of(self, array: Any) -> list[Value]:
+        """Give the lengths of an array."""
+        return list(cgutils.unpack_tuple(self.builder, array.shape))
 
-            zero = ir.Constant(vector, None)
-            whole = builder.and_(n_, _I64(-_CHAINS))
-            sums = _loop(
-                builder,
-                _I64(0),
-                whole,
-                _CHAINS,
-                [zero] * _CHAINS,
-                lambda i, running: [
-                    term(builder.add(i, _I64(j)), running[j]) for j in range(_CHAINS)
-                ],
-            )
-            total = sums[0]
-            for other in sums[1:]:
-                total = builder.fadd(total, other)
-            (total,) = _loop(
-                builder, whole, n_, 1, [total], lambda i, running: [term(i, running[0])]
-            )
-            address = builder.bitcast(builder.gep(base[10], [at_]), vector.as_pointer())
-            builder.store(total, address, align=4)
-            return context.get_dummy_value()
+    def later(self, i: Value, number: int) -> Value:
+        """Give an index that is larger by a constant."""
+        return self.builder.add(i, _I64(number)) if number else i
 
-        whole_number = types.int64
-        return types.void(
-            rows, low, whole_number, whole_number, shares, whole_number, whole_number, means,
-            means_low, whole_number, out, whole_number,
-        ), generate  # fmt: skip
+    def index(self, row: Value, length: Value | int, column: Value) -> Value:
+        """Give the place of an entry in a matrix with rows of that length."""
+        length = _I64(length) if isinstance(length, int) else length
+        return self.builder.add(self.builder.mul(row, length), column)
 
-    return weighted_rows
+    def number(self, base: Value, at: Value) -> Value:
+        """Load one number."""
+        return self.builder.load(self.builder.gep(base, [at]))
+
+    def vector(self, base: Value, at: Value, width: int = 0, kind: Any = _F32) -> Value:
+        """Load consecutive numbers."""
+        vector = ir.VectorType(kind, width or self.width)
+        address = self.builder.bitcast(self.builder.gep(base, [at]), vector.as_pointer())
+        return self.builder.load(address, align=4)
+
+    def put(self, value: Value, base: Value, at: Value) -> None:
+        """Store a number or consecutive ones."""
+        address = self.builder.bitcast(self.builder.gep(base, [at]), value.type.as_pointer())
+        self.builder.store(value, address, align=4)
+
+    def constant(self, value: float, width: int = 0, kind: Any = _F32) -> Value:
+        """Give a vector of a constant."""
+        width = width or self.width
+        return ir.Constant(ir.VectorType(kind, width), [value] * width)
+
+    def joined(self, numbers: Sequence[Value]) -> Value:
+        """Give a vector of these numbers."""
+        result = ir.Constant(ir.VectorType(numbers[0].type, len(numbers)), ir.Undefined)
+        for i, number in enumerate(numbers):
+            result = self.builder.insert_element(result, number, _I32(i))
+        return result
+
+    def filled(self, number: Value, width: int = 0) -> Value:
+        """Give a vector whose entries are all one number."""
+        width = width or self.width
+        first = self.joined([number])
+        mask = ir.Constant(ir.VectorType(_I32, width), [0] * width)
+        return self.builder.shuffle_vector(first, first, mask)
+
+    def spread(self, base: Value, at: Value, width: int = 0) -> Value:
+        """Load one number into all entries of a vector."""
+        return self.filled(self.number(base, at), width)
+
+    def fused(self, a: Value, b: Value, c: Value) -> Value:
+        """Give a · b + c, rounded once where the processor can."""
+        product = self.builder.fmul(a, b, flags=("contract",))
+        return self.builder.fadd(product, c, flags=("contract",))
+
+    def larger(self, a: Value, b: Value) -> Value:
+        """Give the larger of two, entry by entry."""
+        return self.builder.select(self.builder.fcmp_ordered(">", a, b), a, b)
+
+    def sum(self, values: Sequence[Value]) -> Value:
+        """Add numbers or vectors in order."""
+        return reduce(self.builder.fadd, values)
+
+    def floor(self, x: Value) -> Value:
+        kind = ir.FunctionType(x.type, [x.type])
+        name = f"llvm.floor.v{x.type.count}f32"
+        return self.builder.call(
+            cgutils.get_or_insert_function(self.builder.module, kind, name), [x]
+        )
+
+    def entries(self, vector: Value) -> Value:
+        """Add the entries of a vector."""
+        number = vector.type.element
+        kind = ir.FunctionType(number, [number, vector.type])
+        name = f"llvm.vector.reduce.fadd.v{vector.type.count}f{32 if number == _F32 else 64}"
+        function = cgutils.get_or_insert_function(self.builder.module, kind, name)
+        return self.builder.call(function, [number(-0.0), vector], fastmath=("reassoc",))
+
+    def increase(self, base: Value, at: Value, value: Value) -> None:
+        """Add a float32, or a vector of them, to the float64 numbers at a place."""
+        if isinstance(value.type, ir.VectorType):
+            there = self.vector(base, at, value.type.count, _F64)
+        else:
+            there = self.number(base, at)
+        self.put(self.builder.fadd(there, self.builder.fpext(value, there.type)), base, at)
+
+    def exp2(self, x: Value) -> Value:
+        """Give 2^x for x up to 1, right to 2e-7 and 0 up to 2⁻⁶⁴, without branches."""
+        builder = self.builder
+        integers = ir.VectorType(_I32, self.width)
+        # In numbers of this size the last bit is 1: x is rounded, and its bits end in the integer.
+        shifted = builder.fadd(x, self.constant(_ROUNDING))
+        rest = builder.fsub(x, builder.fsub(shifted, self.constant(_ROUNDING)))
+        power = self.constant(_POLYNOMIAL[0])
+        for coefficient in _POLYNOMIAL[1:]:
+            power = self.fused(power, rest, self.constant(coefficient))
+        exponent = builder.shl(
+            builder.bitcast(shifted, integers), ir.Constant(integers, [23] * self.width)
+        )
+        scaled = builder.bitcast(builder.add(builder.bitcast(power, integers), exponent), x.type)
+        large = builder.fcmp_ordered(">", x, self.constant(SMALLEST))
+        return builder.select(large, scaled, self.constant(0.0))
+
+    def loop(
+        self,
+        first: Value,
+        last: Value,
+        step: int,
+        body: Callable[..., Sums | None],
+        sums: Sums | None = None,
+    ) -> Sums:
+        """Write ``for i in range(first, last, step): sums = body(i, *sums)`` and give the sums."""
+        builder, sums = self.builder, sums or []
+        before = builder.block
+        inside, after = (builder.append_basic_block(name) for name in ("loop", "done"))
+        builder.cbranch(builder.icmp_signed("<", first, last), inside, after)
+        builder.position_at_end(inside)
+        i = builder.phi(_I64)
+        running = [builder.phi(value.type) for value in sums]
+        updated = body(i, *running) or []
+        following, end = self.later(i, step), builder.block
+        builder.cbranch(builder.icmp_signed("<", following, last), inside, after)
+        i.add_incoming(first, before)
+        i.add_incoming(following, end)
+        builder.position_at_end(after)
+        results = [builder.phi(value.type) for value in sums]
+        for start, phi, new, result in zip(sums, running, updated, results, strict=True):
+            for place in (phi, result):
+                place.add_incoming(start, before)
+                place.add_incoming(new, end)
+        return results
+
+    def either(
+        self, condition: Value, yes: Callable[[], Sums | None], no: Callable[[], Sums | None]
+    ) -> Sums:
+        """Write ``yes() if condition else no()`` and give the sums."""
+        builder, branches = self.builder, []
+        with builder.if_else(condition) as contexts:
+            for context, branch in zip(contexts, (yes, no), strict=True):
+                with context:
+                    branches.append((branch() or [], builder.block))
+        results = [builder.phi(value.type) for value in branches[0][0]]
+        for values, block in branches:
+            for result, value in zip(results, values, strict=True):
+                result.add_incoming(value, block)
+        return results
