@@ -8,6 +8,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 SCRIPTS = (
+    "forward.py",
     "rollouts.py",
     "callback.py",
     "backends.py",
