@@ -298,7 +298,7 @@ def _ending(call, files) -> str:
         except PivecError as error:
             text = str(error)
             names = [Path(name) for name in files]
-            said = [folder, *(name.name for name in names)]
+            said = [folder, *getattr(call, "labels", ()), *(name.name for name in names)]
             said += [name.stem for name in names if len(name.stem) > 3]  # which is its label
             named = any(name in text for name in said)
             ending = "refused" if named and "\n" not in text else f"badly told: {text[:300]!r}"

@@ -17,6 +17,9 @@ def minari(folder):
     import_recorded([f"minari:{folder}"], folder / "made")
 
 
+minari.labels = ("walk/x-v0",)  # what the dataset calls itself, and errors of its numbers name
+
+
 def store(folder):
     loaded = Store.find(folder).load()
     np.sum(loaded.states)

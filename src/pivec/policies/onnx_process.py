@@ -227,7 +227,9 @@ def _run(session: Any, about: dict[str, Any], content: bytes) -> NDArray[Any]:
 
     def answer(batch: NDArray[Any]) -> NDArray[Any]:
         _alarm(about["seconds"])
-        (result,) = session.run([about["output"]], {about["input"]: batch.astype(rows.dtype)})
+        (result,) = session.run(
+            [about["output"]], {about["input"]: batch.astype(rows.dtype, copy=False)}
+        )
         result = np.asarray(result)
         if result.ndim == 0 or len(result) != len(batch) or result.dtype.kind not in "biuf":
             raise BadPolicyFile(
