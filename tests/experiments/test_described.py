@@ -31,7 +31,8 @@ class TrainedShop(Workshop):
         for number in range(training.runs):
             group = f"{training.name}-{number}"
             for i, one in spread_evenly(list(enumerate(RANDOM[:6])), count):
-                info = replace(one.info, label=f"{group}/{i}", group=group, step=10 * i)
+                label = f"{group}/{i}"
+                info = replace(one.info, label=label, group=group, step=10 * i, fingerprint=label)
                 found.append(replace(one, info=info))
         return found
 

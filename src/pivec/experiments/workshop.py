@@ -26,7 +26,7 @@ from pivec.atomic import atomic_write
 from pivec.errors import PivecError
 from pivec.experiments.scales import check_scale, kept_checkpoints, scaled_settings
 from pivec.policies import load_policies
-from pivec.policies.policy import NamedPolicy
+from pivec.policies.policy import NamedPolicy, fingerprint_of
 from pivec.progress import Progress
 from pivec.rollouts.backends import choose_backend
 from pivec.rollouts.environment import Environment
@@ -240,7 +240,10 @@ class Workshop:
             all_of_run = load_policies(self.run_folder(training, number))
             for one in spread_evenly(all_of_run, count):
                 own = one.info.label.rpartition(f"{training.algorithm}-0/")[2]
-                info = replace(one.info, label=f"{group}/{own}", group=group)
+                label = f"{group}/{own}"
+                # A sample of its own, also where runs begin with equal networks.
+                sample = fingerprint_of(f"{label} {one.info.fingerprint}")
+                info = replace(one.info, label=label, group=group, fingerprint=sample)
                 found.append(replace(one, info=info))
         return found
 
