@@ -8,6 +8,15 @@ from types import TracebackType
 
 from pivec.terminal import printable
 
+_remarks: set[str] = set()
+
+
+def remark(text: str) -> None:
+    """Say something once, above the bar, where a bar has been drawn."""
+    if Progress.drawn and text not in _remarks:
+        _remarks.add(text)
+        sys.stderr.write(text + "\n")
+
 
 class Progress:
     """A bar with a count, a free text and the time left; a context manager.
@@ -22,6 +31,8 @@ class Progress:
     >>> bar.done
     3
     """
+
+    drawn = False
 
     def __init__(self, title: str, total: int, *, unit: str = "", show: bool = True) -> None:
         self.title, self.total, self.unit, self.done = title, total, unit, 0
@@ -55,6 +66,7 @@ class Progress:
             )
             self._task = bar.add_task(printable(self.title), total=self.total, note="")
             bar.start()
+            Progress.drawn = True
             self._bar = bar
         return self
 

@@ -18,6 +18,7 @@ from numba import njit
 from numba.core.caching import FunctionCache
 
 from pivec.errors import PivecWarning
+from pivec.progress import remark
 
 
 def compiler(
@@ -61,11 +62,14 @@ class _Cache(FunctionCache):  # type: ignore[misc]
     """Numba's cache, where a full disk or a damaged file costs time and not the run."""
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
+        kept = None
         try:
-            return super().load_overload(sig, target_context)
+            kept = super().load_overload(sig, target_context)
         except Exception as failure:  # pickles that were damaged raise anything
             _say_not_kept(repr(failure))
-            return None
+        if kept is None:
+            remark("compiling, first time only")
+        return kept
 
     def save_overload(self, sig: Any, data: Any) -> None:
         try:
