@@ -131,6 +131,7 @@ def test_programs_saved_under_other_names_are_the_same_policy(tmp_path):
         programs = [torch.jit.trace(module(seed), torch.zeros(2, 4)) for seed in (0, 1)]
         for name, program in zip("abc", [programs[0], *programs], strict=True):
             torch.jit.save(program, str(tmp_path / f"{name}.pt"))
+            (tmp_path / f"{name}.json").write_text('{"head": "categorical"}')
     a, b, c = (named.info.fingerprint for named in load_policies(tmp_path, trust=True))
     assert a == b != c
 
