@@ -95,14 +95,16 @@ part = njit(inline="always")
 def _share_precisely(state, model, values, i, work):
     """Do state i of a tile again in float64; give the base-2 log of its largest density."""
     K, D = model.precise_means.shape
+    for k in range(K):
+        work[k] = model.constants[k]
+    for d in range(D):
+        x = (np.float64(state[d]) - model.center[d]) * model.inverse[d]
+        x = min(max(x, -model.limit), model.limit)
+        for k in range(K):
+            e = x - model.precise_means[k, d]
+            work[k] += model.precise_factors[k, d] * e * e
     top = -np.inf
     for k in range(K):
-        distance = 0.0
-        for d in range(D):
-            x = (np.float64(state[d]) - model.center[d]) * model.inverse[d]
-            e = min(max(x, -model.limit), model.limit) - model.precise_means[k, d]
-            distance += model.precise_factors[k, d] * e * e
-        work[k] = model.constants[k] + distance
         top = max(top, work[k])
     total = 0.0
     for k in range(K):
