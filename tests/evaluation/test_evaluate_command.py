@@ -44,7 +44,7 @@ def test_a_store_from_end_to_end(run, tmp_path):
 
 def test_a_method_that_fails_is_shown_and_the_exit_code_is_1(run):
     done = run("store", "--methods", "gaussian,supervector", "--sizes", 2, "--repetitions", 1,
-               "--param", "supervector.n_components=0", code=1)  # fmt: skip
+               "--param", "supervector.n_components=9999", code=1)  # fmt: skip
     assert "failed supervector on store" in done.out
     assert done.out.splitlines()[-1] == "Figure: pivec-eval/evaluation.png"
 

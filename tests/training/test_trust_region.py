@@ -18,6 +18,7 @@ from pivec.characterizations import characterization
 from pivec.errors import UsageError
 from pivec.policies.network import NetworkPolicy
 from pivec.states.collect import collect
+from pivec.states.joined import joined
 from pivec.training.trust_region import (
     Actor,
     MaxBehaviourDistance,
@@ -202,9 +203,11 @@ def test_the_distance_is_that_of_supervectors_of_the_episodes_played():
     rule = MaxBehaviourDistance(1.0, PATH, seed=3)
     rule.begin(Actor(learner).frozen(), None)
     rule.exceeded(Actor(learner))
-    seed = int(np.random.default_rng(3).integers(2**31))
+    seeds = np.random.default_rng(3).integers(2**31, size=2).tolist()
     player = Actor(learner).player()
-    data = collect(PATH, {"old": player, "new": player}, 5, seed)
+    data = joined(
+        [collect(PATH, {label: player}, 5, seed) for label, seed in zip("ab", seeds, strict=True)]
+    )
     expected = characterization("supervector", n_components=4).fit(data).distances(data)[0, 1]
     assert rule.distance == pytest.approx(expected, rel=1e-9)
 

@@ -18,6 +18,7 @@ from pivec.errors import UsageError
 from pivec.policies.policy import Policy
 from pivec.rollouts.environment import Environment
 from pivec.states.collect import collect
+from pivec.states.joined import joined
 from pivec.states.visited import VisitedStates
 
 if TYPE_CHECKING:
@@ -159,12 +160,18 @@ class MaxBehaviourDistance:
         """Play both policies and compare the states they visit."""
         if self._old is None:
             raise UsageError("exceeded() compares with an old policy: call begin() first")
-        data = collect(
-            self.environment,
-            {"old": self._old, "new": new.player()},
-            self.trajectories,
-            int(self._rng.integers(2**31)),
-            actions="actions" in self.characterization.needs,
+        # A seed for each: policies that are still equal would play the same episodes.
+        data = joined(
+            [
+                collect(
+                    self.environment,
+                    {label: policy},
+                    self.trajectories,
+                    int(self._rng.integers(2**31)),
+                    actions="actions" in self.characterization.needs,
+                )
+                for label, policy in (("old", self._old), ("new", new.player()))
+            ]
         )
         if self.noise > 0:
             data = _with_noise(data, self.noise, self._rng)
