@@ -145,8 +145,8 @@ def save_png(figure: Figure, path: str | os.PathLike[str]) -> None:
         file.write(data)
 
 
-def to_png(figure: Figure) -> bytes:
-    """Render a figure as PNG of at most 300 kB, as sharp as that allows.
+def to_png(figure: Figure, sharpest: int = RESOLUTIONS[0]) -> bytes:
+    """Render a figure as PNG of at most 300 kB, as sharp as that and ``sharpest`` dpi allow.
 
     Where all its shades take too much room, it gets a palette of 256 before it gets coarser. The
     same figure gives the same bytes.
@@ -158,7 +158,7 @@ def to_png(figure: Figure) -> bytes:
     with warnings.catch_warnings():
         # A label may hold characters that the font has no picture for; it shows a box for them.
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
-        for dpi in RESOLUTIONS:
+        for dpi in (dpi for dpi in RESOLUTIONS if dpi <= sharpest):
             figure.set_dpi(dpi)
             canvas: Any = FigureCanvasAgg(figure)
             canvas.draw()
@@ -167,7 +167,7 @@ def to_png(figure: Figure) -> bytes:
             for palette in (False, True):
                 shades = image.quantize(256, dither=Image.Dither.NONE) if palette else image
                 buffer = io.BytesIO()
-                shades.save(buffer, format="png", optimize=True, dpi=(dpi, dpi))
+                shades.save(buffer, format="png", dpi=(dpi, dpi))
                 if buffer.tell() <= MAX_PNG_BYTES:
                     return buffer.getvalue()
     return buffer.getvalue()

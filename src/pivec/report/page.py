@@ -48,6 +48,7 @@ LINEAR_READING = (
 )
 # The median over more entries than this is taken from a part of the rows.
 MEDIAN_ROWS = 2000
+SHARPEST = 125  # dpi: twice what the page is wide
 
 
 def write_report(path: str | os.PathLike[str], report: ReportData) -> None:
@@ -82,7 +83,7 @@ def report_html(report: ReportData) -> str:
     n_own = len(report) - sum(map(bool, report.is_reference))
     names = report.group_names()
     colours = dict(zip(names, group_colours(len(names)), strict=True))
-    picture = to_png(map_figure(report))
+    picture = to_png(map_figure(report), SHARPEST)
     table, note = policies_html(report, colours)
     parts = {
         "title": shown_text(report.title),
@@ -191,7 +192,8 @@ def _distances_section(report: ReportData) -> str:
         return ""
     image = ""
     if report.distances is not None:
-        picture = to_png(distances_figure(report.distances, report, title="", subtitle=""))
+        figure = distances_figure(report.distances, report, title="", subtitle="")
+        picture = to_png(figure, SHARPEST)
         image = (
             f'<img class="paper" src="{_data_uri(picture)}" '
             'alt="Heatmap of the distances between all policies">'

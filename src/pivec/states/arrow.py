@@ -40,10 +40,9 @@ def write_policy(path: Path, record: PolicyRecord, store: str = "") -> None:
     if record.actions is not None:
         columns["actions"] = _lists(record.actions, starts - np.arange(len(starts)))
         header["action_shape"] = list(record.actions.shape[1:])
-    batch = pa.record_batch(columns)
-    schema = batch.schema.with_metadata({_KEY: json.dumps(header).encode()})
-    with atomic_write(path) as file, pa.ipc.new_file(file, schema) as writer:
-        writer.write_batch(batch.cast(schema))
+    batch = pa.record_batch(columns).replace_schema_metadata({_KEY: json.dumps(header).encode()})
+    with atomic_write(path) as file, pa.ipc.new_file(file, batch.schema) as writer:
+        writer.write_batch(batch)
 
 
 def read_policy(path: Path, store: str | None = None) -> PolicyRecord:
