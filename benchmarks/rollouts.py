@@ -45,7 +45,14 @@ def policies(name: str, n: int = POLICIES):
 
     found = load_policies(checkpoints(name))
     return [
-        NamedPolicy(one.policy, replace(one.info, label=f"{one.info.label} again {i}"))
+        NamedPolicy(
+            one.policy,
+            replace(
+                one.info,
+                label=f"{one.info.label} again {i}",
+                fingerprint=f"{one.info.fingerprint} again {i}",  # or they would count as copies
+            ),
+        )
         for i in range(-(-n // len(found)))
         for one in found
     ][:n]
