@@ -28,6 +28,7 @@ def test_it_is_what_samples_of_one_policy_are_apart(rng, method, parameters):
     made = characterization(method, **parameters).fit(sample(rng, 0.0, 60))
     truth = [made.distances(sample(rng, 0.0), sample(rng, 0.0))[0, 0] for _ in range(100)]
     told = [chance_distance(made, sample(rng, 0.0), sample(rng, 0.0), rng, 20) for _ in range(20)]
+    # Statistical: 100 distances know their deviation to 7 %, 20 splits of a sample less well.
     assert np.mean([noise.mean for noise in told]) == pytest.approx(np.mean(truth), rel=0.25)
     assert np.mean([noise.deviation for noise in told]) == pytest.approx(np.std(truth), rel=0.5)
 

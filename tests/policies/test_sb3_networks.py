@@ -17,8 +17,8 @@ PLANE = spaces.Box(-1, 1, (3,))
 BOX = spaces.Box(np.array([-2.0, 0.5], "f4"), np.array([1.0, 3.0], "f4"))
 GRID = spaces.Box(-2, np.arange(1, 7, dtype="f4").reshape(2, 3), (2, 3))
 RNG = np.random.default_rng(0)
-CLOSE = 6e-5
-"""Of actions up to 6 in float32; up to 1.1e-5 was seen over instruction sets and BLAS."""
+CLOSE = 1e-4
+"""Of actions up to 6 in float32; up to 2e-5 was seen over instruction sets and BLAS."""
 
 
 def tensors_of(made, observations):
