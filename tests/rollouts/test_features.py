@@ -176,6 +176,11 @@ def test_onnx_encoders(tmp_path, rng):
     assert np.allclose(encoder(images), expected, rtol=1e-3, atol=1e-1)
     data = pivec.collect(Pixels, {"coin": coin}, episodes=2, features=str(path))
     assert data.n_features == 3
+    outside = onnx.load_from_string(model.SerializeToString())
+    onnx.external_data_helper.set_external_data(outside.graph.initializer[0], "encoder.onnx")
+    (tmp_path / "outside.onnx").write_bytes(outside.SerializeToString())
+    with pytest.raises(BadPolicyFile, match="in other files"):
+        load_features(str(tmp_path / "outside.onnx"))(images)
     path.write_bytes(b"nothing")
     with pytest.raises(BadPolicyFile, match=r"encoder\.onnx"):
         load_features(str(path))(images)

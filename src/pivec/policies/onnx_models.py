@@ -88,6 +88,12 @@ def read_onnx(
     return checked(build, name), read_info(description, name)
 
 
+def first_output(data: bytes, name: str) -> OnnxModel:
+    """Read a graph whose first output counts, whatever else it gives."""
+    declared = _declared(data, name)
+    return _model(data, name, declared, next(iter(declared["outputs"]), None))
+
+
 def _declared(data: bytes, name: str) -> dict[str, Any]:
     if importlib.util.find_spec("onnxruntime") is None:
         raise MissingExtra(f"Reading {name}", "onnx")

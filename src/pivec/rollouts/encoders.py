@@ -66,7 +66,7 @@ class Encoder(ABC):
         batch = np.ascontiguousarray(observations, dtype=np.float32)
         run = self._run
         try:
-            rows = row_by_row(lambda one: np.asarray(run(one), dtype=np.float32), batch)
+            rows = np.asarray(run(batch), dtype=np.float32)
         except Exception as error:
             raise BadData(
                 f"the encoder {self.path} does not take observations of shape {batch.shape}: "
@@ -89,17 +89,9 @@ class OnnxEncoder(Encoder):
 
     def load(self) -> Run:
         """Load the file."""
-        try:
-            import onnxruntime
-        except ImportError as error:
-            raise MissingExtra("an .onnx encoder", "onnx") from error
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = 1
-        session = onnxruntime.InferenceSession(
-            str(Path(self.path).expanduser()), options, providers=["CPUExecutionProvider"]
-        )
-        entry = session.get_inputs()[0].name
-        return lambda batch: session.run(None, {entry: batch})[0]
+        from pivec.policies.onnx_models import first_output
+
+        return first_output(read_regular(Path(self.path).expanduser()), self.path).outputs
 
 
 @dataclass(frozen=True)
@@ -124,4 +116,4 @@ class TorchEncoder(Encoder):
             with torch.inference_mode():
                 return module(torch.from_numpy(batch)).numpy()
 
-        return run
+        return lambda batch: row_by_row(run, batch)
