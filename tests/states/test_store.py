@@ -253,6 +253,16 @@ def test_a_newer_format_is_refused(tmp_path):
         pivec.load(tmp_path)
 
 
+@pytest.mark.parametrize("field", ["label", "group", "step", "fingerprint", "file"])
+def test_a_row_that_lacks_a_field_is_named(tmp_path, field):
+    collect(tmp_path)
+    index = json.loads((tmp_path / "store.json").read_text()) | {"format": 1}
+    del index["policies"][0][field]
+    (tmp_path / "store.json").write_text(json.dumps(index))
+    with pytest.raises(BadStore, match=f"not the index of a store.*{field}"):
+        pivec.load(tmp_path)
+
+
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"format": "x"}', "\x00"])
 def test_a_damaged_index_is_named(tmp_path, content):
     (tmp_path / "store.json").write_text(content)

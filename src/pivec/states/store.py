@@ -320,6 +320,7 @@ class Store:
             for row in index["policies"]:
                 if Path(row["file"]).name != row["file"]:
                     raise BadStore(f"{path} names a file outside its folder: {row['file']!r}")
+                _info(row)  # raises if a field is missing
                 self.rows[str(row["label"])] = dict(row)
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise BadStore(f"{path} is not the index of a store ({error!r})") from error
