@@ -198,7 +198,7 @@ def best(work: Callable[[], Any], times: int = 15) -> float:
 
 def all_pairs() -> dict[str, float]:
     """1 000 Gaussians of 24 features, 1 000 supervectors of 64 × 24."""
-    from pivec.characterizations.pairwise import squared_euclidean, symmetric_kl_diagonal
+    from pivec.distances.pairwise import squared_euclidean, symmetric_kl_diagonal
 
     rng = np.random.default_rng(0)
     n, K, D = 1000, 64, 24

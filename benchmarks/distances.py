@@ -25,7 +25,7 @@ def points(n: int) -> np.ndarray:
 
 
 def ours(n: int) -> dict[str, float]:
-    from pivec.characterizations.pairwise import squared_euclidean
+    from pivec.distances.pairwise import squared_euclidean
 
     x = points(n)
     squared_euclidean(x[:2048])
@@ -48,7 +48,7 @@ def ours(n: int) -> dict[str, float]:
 
 def mapped(n: int) -> dict[str, float]:
     """The whole matrix in a file, and the k nearest of each without it."""
-    from pivec.characterizations.pairwise import squared_euclidean
+    from pivec.distances.pairwise import squared_euclidean
 
     x = points(n)
     with tempfile.TemporaryDirectory(dir=Path(__file__).parent / "data") as folder:

@@ -19,7 +19,7 @@ import torch
 
 import mixture_data
 from measure import table, write_section
-from pivec.characterizations.pairwise_torch import squared_euclidean_tensor
+from pivec.distances.pairwise_torch import squared_euclidean_tensor
 from pivec.mixtures import Mixture, fit_mixture, numpy_kernel
 from pivec.mixtures.source import ArraySource
 from pivec.mixtures.torch_kernel import TorchKernel

@@ -18,7 +18,7 @@ from ribs.emitters import EvolutionStrategyEmitter
 from ribs.schedulers import Scheduler
 
 import pivec
-import pivec.envs  # registers pivec/DeceptivePoint-v0
+import pivec.paper.worlds  # registers pivec/DeceptivePoint-v0
 from pivec.ribs import BehaviourMeasures, ProximityArchive
 
 parser = argparse.ArgumentParser(description=__doc__)

@@ -120,7 +120,7 @@ def test_an_export_needs_its_folder_and_a_page_makes_it(run, tmp_path):
 
 def test_debug_shows_the_traceback(tmp_path):
     done = subprocess.run(
-        [sys.executable, "-m", "pivec.cli", "compare", "Nope-v1", "random", "--debug"],
+        [sys.executable, "-m", "pivec", "compare", "Nope-v1", "random", "--debug"],
         cwd=tmp_path,
         capture_output=True,
         text=True,

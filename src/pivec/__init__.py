@@ -3,7 +3,6 @@
 The way of the data, which is also the listing of the folders:
 
 policies           who acts: a small protocol, and loaders for what people have on disk
-envs               where: the paper's own environments, registered with Gymnasium
 rollouts           acting: episode quotas, seeds, vectorised environments, policies in lock-step
 states             what was visited: `VisitedStates` in memory, the store on disk
 mixtures           the background model: sufficient statistics, EM, MAP
@@ -14,7 +13,7 @@ maps               policies in the plane
 report             tables, figures, the page
 training           making policies
 engines            where the work runs: threads, processes
-comparison         all of it in one go: `compare`
+collection, comparison   the drivers: `collect`, and all of it in one go: `compare`
 sb3, gymnasium, ribs   for people's own code: a callback, wrappers that record, archives
 
 Everything below is imported when it is first used, so that ``import pivec`` is instant.
@@ -38,7 +37,7 @@ _EXPORTS = {
     "UsageError": "pivec.errors",
     "VisitedStates": "pivec.states",
     "characterization": "pivec.characterizations",
-    "collect": "pivec.states",
+    "collect": "pivec.collection",
     "compare": "pivec.comparison",
     "load": "pivec.states",
     "load_policies": "pivec.policies",
@@ -49,6 +48,7 @@ if TYPE_CHECKING:
     from pivec.characterizations import Descriptions as Descriptions
     from pivec.characterizations import Space as Space
     from pivec.characterizations import characterization as characterization
+    from pivec.collection import collect as collect
     from pivec.comparison import compare as compare
     from pivec.errors import PivecError as PivecError
     from pivec.errors import UsageError as UsageError
@@ -57,7 +57,6 @@ if TYPE_CHECKING:
     from pivec.states import Store as Store
     from pivec.states import VisitedStates as VisitedStates
     from pivec.states import load as load
-    from pivec.states.collect import collect as collect
 
 __all__ = sorted([*_EXPORTS, "__version__"])  # noqa: PLE0605
 

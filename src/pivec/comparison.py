@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from pivec.atomic import check_folder, make_folder
 from pivec.characterizations.registry import characterization
 from pivec.characterizations.space import Space
+from pivec.collection import collect
 from pivec.distances import Measured
 from pivec.distances import measure as measure_all
 from pivec.errors import PivecWarning, UsageError
@@ -35,8 +36,7 @@ from pivec.report import (
     write_neighbours_csv,
     write_report,
 )
-from pivec.report.run import Log, notices, read_run
-from pivec.states.collect import collect
+from pivec.run_log import Log, notices, read_run
 from pivec.states.constants import warn_of_constants
 from pivec.states.store import Store
 from pivec.states.visited import VisitedStates

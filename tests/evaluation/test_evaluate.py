@@ -11,6 +11,7 @@ import pytest
 from trial_methods import Mean
 
 from pivec.characterizations import characterization, names
+from pivec.collection import collect
 from pivec.errors import PivecError, UsageError
 from pivec.evaluation import distance_error, distance_variance, evaluate, return_correlation
 from pivec.evaluation import evaluate as module_name  # the function, not the module
@@ -22,7 +23,6 @@ from pivec.policies import NetworkPolicy
 from pivec.policies.policy import canonical_order
 from pivec.policies.saved import save_policy
 from pivec.states import VisitedStates, load
-from pivec.states.collect import collect
 
 PLACES = (0.0, 0.4, 1.0, 1.5, 3.0)
 

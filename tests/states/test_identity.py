@@ -54,7 +54,7 @@ def played(monkeypatch):
         names.extend(named.info.label for named in policies)
         return playing.play(environment, policies, *rest)
 
-    monkeypatch.setattr(sys.modules["pivec.states.collect"], "play", counting)
+    monkeypatch.setattr(sys.modules["pivec.collection"], "play", counting)
     return names
 
 

@@ -15,9 +15,9 @@ from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.vec_env import VecNormalize
 
 from pivec.characterizations import characterization
+from pivec.collection import collect
 from pivec.errors import UsageError
 from pivec.policies.network import NetworkPolicy
-from pivec.states.collect import collect
 from pivec.states.joined import joined
 from pivec.training.trust_region import (
     Actor,

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from pivec.characterizations.arguments import Count, Positive, Seed
 from pivec.characterizations.base import Characterization
 from pivec.characterizations.descriptions import Descriptions
-from pivec.characterizations.pairwise import symmetric_kl_diagonal, total_variation
 from pivec.characterizations.views import View, draw_rows
+from pivec.distances.pairwise import symmetric_kl_diagonal, total_variation
 from pivec.errors import UsageError
 from pivec.policies.policy import Policy
 from pivec.policies.uniform import UniformPolicy
@@ -50,7 +50,7 @@ class Actions(Characterization):
     Examples
     --------
     >>> from pivec.policies.network import NetworkPolicy
-    >>> from pivec.states import collect
+    >>> from pivec.collection import collect
     >>> weights = np.zeros((4, 2))
     >>> left, both = (
     ...     NetworkPolicy(((weights, np.array([pull, 0.0])),), "tanh", "categorical")

@@ -22,8 +22,8 @@ from pivec.characterizations.networks.trajectories import (
     trajectories,
     unnamed,
 )
-from pivec.characterizations.pairwise import symmetric_kl_diagonal
 from pivec.characterizations.views import View
+from pivec.distances.pairwise import symmetric_kl_diagonal
 from pivec.states.visited import VisitedStates
 
 _VIEW = View("states")

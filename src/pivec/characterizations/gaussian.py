@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from pivec.characterizations.arguments import Positive
 from pivec.characterizations.base import Characterization
 from pivec.characterizations.descriptions import Descriptions
-from pivec.characterizations.pairwise import symmetric_kl_diagonal, symmetric_kl_full
 from pivec.characterizations.views import View, center_and_scale
+from pivec.distances.pairwise import symmetric_kl_diagonal, symmetric_kl_full
 from pivec.states.visited import VisitedStates
 
 

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from pivec.characterizations.arguments import Count, Positive, Range, Seed
 from pivec.characterizations.base import Characterization
 from pivec.characterizations.descriptions import Descriptions
-from pivec.characterizations.pairwise import squared_euclidean
 from pivec.characterizations.views import (
     Of,
     View,
@@ -19,6 +18,7 @@ from pivec.characterizations.views import (
     draw_rows,
     restored_view,
 )
+from pivec.distances.pairwise import squared_euclidean
 from pivec.engines.workers import run_tasks, single_threaded_blas
 from pivec.states.visited import VisitedStates
 

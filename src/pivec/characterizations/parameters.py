@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pivec.characterizations.base import Characterization
 from pivec.characterizations.descriptions import Descriptions
-from pivec.characterizations.pairwise import euclidean
+from pivec.distances.pairwise import euclidean
 from pivec.errors import UsageError
 from pivec.policies.network import NetworkPolicy
 from pivec.states.visited import VisitedStates
@@ -28,7 +28,7 @@ class Parameters(Characterization):
 
     Examples
     --------
-    >>> from pivec.states import collect
+    >>> from pivec.collection import collect
     >>> weak, strong = (
     ...     NetworkPolicy(((np.full((4, 2), size), np.zeros(2)),), "tanh", "categorical")
     ...     for size in (1.0, 2.0)

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from pivec.characterizations.arguments import Count, Seed
 from pivec.characterizations.base import Characterization
 from pivec.characterizations.descriptions import Descriptions
-from pivec.characterizations.pairwise import squared_euclidean, total_variation
 from pivec.characterizations.views import Of, View, center_and_scale, restored_view
+from pivec.distances.pairwise import squared_euclidean, total_variation
 from pivec.engines.workers import run_tasks, single_threaded_blas
 from pivec.states.visited import VisitedStates
 

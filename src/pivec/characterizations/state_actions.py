@@ -15,8 +15,8 @@ from pivec.characterizations.arguments import Count, Positive, Seed
 from pivec.characterizations.base import Characterization
 from pivec.characterizations.descriptions import Descriptions
 from pivec.characterizations.networks import require_torch
-from pivec.characterizations.pairwise import squared_euclidean
 from pivec.characterizations.views import View, center_and_scale, restored_view
+from pivec.distances.pairwise import squared_euclidean
 from pivec.states.visited import VisitedStates
 
 _WHAT = "the state-actions characterization"

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pivec.characterizations.arguments import Count, Positive, Seed
 from pivec.characterizations.base import Characterization
 from pivec.characterizations.descriptions import Descriptions
-from pivec.characterizations.pairwise import matched_kl, squared_euclidean
+from pivec.distances.pairwise import matched_kl, squared_euclidean
 from pivec.mixtures.adapt import (
     map_offsets,
     policy_relevance,

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from pivec.characterizations.base import Characterization
 from pivec.characterizations.descriptions import Descriptions
-from pivec.characterizations.pairwise import euclidean
 from pivec.characterizations.views import View, center_and_scale, local_starts
+from pivec.distances.pairwise import euclidean
 from pivec.states.visited import VisitedStates
 
 

@@ -23,9 +23,9 @@ from pivec.characterizations.networks.trajectories import (
     trajectories,
     unnamed,
 )
-from pivec.characterizations.pairwise import squared_euclidean
 from pivec.characterizations.ragged import pack, unpack
 from pivec.characterizations.views import View, restored_view
+from pivec.distances.pairwise import squared_euclidean
 from pivec.states.visited import VisitedStates
 
 

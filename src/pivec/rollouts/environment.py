@@ -11,11 +11,13 @@ from typing import Any
 
 import gymnasium
 
-import pivec.envs  # noqa: F401 - registers them
 from pivec.errors import EnvironmentFailure, PivecError, PivecWarning, UsageError
 from pivec.rollouts.named_objects import named_object, split_arguments
 
 Wrapper = str | Callable[[Any], Any]
+
+# Gymnasium has no plugins: what it is to know must be imported. By the namespace of the id.
+_REGISTERED_BY = {"pivec": "pivec.paper.worlds", "ALE": "ale_py"}
 
 
 @dataclass(frozen=True)
@@ -76,13 +78,7 @@ class Environment:
 
     def make(self, **more: Any) -> gymnasium.Env[Any, Any]:
         """Make one environment; ``more`` are further arguments for `gymnasium.make`."""
-        for module in self.imports:
-            try:
-                importlib.import_module(module)
-            except (Exception, SystemExit) as error:
-                raise UsageError(
-                    f"the module {module!r} cannot be imported: {type(error).__name__}: {error}"
-                ) from error
+        self._register()
         try:
             env = self.factory(**more) if self.factory is not None else self._registered(more)
         except PivecError:
@@ -93,15 +89,20 @@ class Environment:
             env = _wrapped(env, wrapper)
         return env
 
+    @property
+    def spec(self) -> gymnasium.envs.registration.EnvSpec | None:
+        """What Gymnasium knows of it; None for a factory, and for ids that nobody registered."""
+        self._register()
+        return None if self.factory is not None else gymnasium.registry.get(self.name)
+
     def is_plain(self, entry_point: str, arguments: Set[str]) -> bool:
         """Tell whether this is the environment of ``entry_point`` and nothing around it.
 
         Arguments beside ``arguments`` may change what it does, so they do not count as plain.
         """
-        spec = gymnasium.registry.get(self.name)
+        spec = self.spec
         return (
-            self.factory is None
-            and not self.wrappers
+            not self.wrappers
             and spec is not None
             and spec.entry_point == entry_point
             and not spec.additional_wrappers
@@ -117,6 +118,17 @@ class Environment:
             wrapper if isinstance(wrapper, str) else getattr(wrapper, "__qualname__", repr(wrapper))
             for wrapper in self.wrappers
         ]
+
+    def _register(self) -> None:
+        namespace = self.name.partition("/")[0]
+        known = [_REGISTERED_BY[namespace]] if namespace in _REGISTERED_BY else []
+        for module in (*known, *self.imports):
+            try:
+                importlib.import_module(module)
+            except (Exception, SystemExit) as error:
+                raise UsageError(
+                    f"the module {module!r} cannot be imported: {type(error).__name__}: {error}"
+                ) from error
 
     def _registered(self, more: Mapping[str, Any]) -> gymnasium.Env[Any, Any]:
         arguments = {**self.arguments, **more}

@@ -1,4 +1,4 @@
-"""Lanes of pivec's own environments, whose vectorised versions can be stepped lane by lane."""
+"""Lanes of environments on arrays, whose vectorised versions can be stepped lane by lane."""
 
 from __future__ import annotations
 
@@ -6,22 +6,25 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+from gymnasium.envs.registration import load_env_creator
 from numpy.typing import NDArray
 
-from pivec.envs.vector import ArrayVectorEnv
+from pivec.rollouts.array_env import ArrayVectorEnv
 from pivec.rollouts.environment import Environment
 from pivec.rollouts.lanes import Outcome, SeededLanes
 
-_OURS = "pivec.envs."
 _OF_MAKE = {"disable_env_checker", "max_episode_steps"}  # arguments of gymnasium.make alone
 
 
 class VectorLanes(SeededLanes):
-    """``n`` environments of `pivec.envs` on arrays.
+    """``n`` environments whose vectorised version is an `ArrayVectorEnv`.
 
     Examples
     --------
-    >>> lanes = VectorLanes(Environment("pivec/DeceptivePoint-v0"), 2)
+    >>> point = Environment("pivec/DeceptivePoint-v0")
+    >>> VectorLanes.fits(point)
+    True
+    >>> lanes = VectorLanes(point, 2)
     >>> lanes.reset(1, seed=0)
     >>> _ = lanes.step(np.array([1]), np.full((2, 1), -0.5, np.float32))
     >>> lanes.observations.round(2)
@@ -45,18 +48,21 @@ class VectorLanes(SeededLanes):
 
     @staticmethod
     def fits(environment: Environment) -> bool:
-        """Tell whether the environment is one of ours with nothing around it."""
-        spec = gymnasium.registry.get(environment.name)
-        return (
-            environment.factory is None
-            and not environment.wrappers
+        """Tell whether the environment has such a version, and nothing around it."""
+        spec = environment.spec
+        if not (
+            not environment.wrappers
             and not _OF_MAKE & set(environment.arguments)
             and spec is not None
             and not spec.additional_wrappers
             and spec.max_episode_steps is not None
-            and isinstance(spec.vector_entry_point, str)
-            and spec.vector_entry_point.startswith(_OURS)
-        )
+            and spec.vector_entry_point is not None
+        ):
+            return False
+        made: Any = spec.vector_entry_point
+        if isinstance(made, str):
+            made = load_env_creator(made)
+        return isinstance(made, type) and issubclass(made, ArrayVectorEnv)
 
     def reset(self, lane: int, seed: int) -> None:
         """Start an episode in ``lane``."""

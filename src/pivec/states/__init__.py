@@ -1,4 +1,4 @@
-"""What was visited: VisitedStates in memory, the store on disk, and collecting them.
+"""What was visited: VisitedStates in memory, the store on disk.
 
 visited.py      `VisitedStates`, three levels (policies, episodes, states), flat in memory
 chunks.py       the arrays of many policies, opened when they are needed
@@ -9,7 +9,6 @@ record.py       everything that is kept of one policy
 arrow.py        one policy as one Arrow file: a row an episode
 checksums.py    checksums of files, and names after them
 store.py        the folder of such files, with its index `store.json`
-collect.py      `collect`: let policies act, and keep what they visit
 recorded.py     states that others recorded, beside policies or alone
 stored.py       the policies of one store as recorded states for another
 regroup.py      episodes put together anew, as the policies of another
@@ -22,8 +21,7 @@ export.py       a store for other tools
 clips.py        short films of episodes
 """
 
-from pivec.states.collect import collect
 from pivec.states.store import Store, load
 from pivec.states.visited import VisitedStates
 
-__all__ = ["Store", "VisitedStates", "collect", "load"]
+__all__ = ["Store", "VisitedStates", "load"]

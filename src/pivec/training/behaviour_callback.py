@@ -15,13 +15,13 @@ import numpy as np
 from stable_baselines3.common.callbacks import BaseCallback
 
 from pivec.characterizations.space import Space
+from pivec.collection import collect
 from pivec.errors import UsageError
 from pivec.policies.policy import PolicyInfo
 from pivec.policies.sb3 import convert_sb3
 from pivec.rollouts.environment import Environment
 from pivec.rollouts.episodes import Episode
 from pivec.rollouts.settings import Features
-from pivec.states.collect import collect
 from pivec.states.record import assemble, record_of
 from pivec.states.recorder import LOCK_SECONDS, Recording, check_finite, identity_of
 from pivec.states.store import Store

@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pivec.collection import collect
 from pivec.errors import MissingExtra, UsageError
 from pivec.policies.load import name_policies
 from pivec.policies.network import NetworkPolicy
 from pivec.policies.saved import save_policy
 from pivec.progress import Progress
 from pivec.rollouts.environment import Environment
-from pivec.states.collect import collect
 from pivec.training.checkpoints import Maker
 from pivec.training.runs import RunFolder, TrainedRun
 

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.characterizations import Characterization, characterization
+from pivec.collection import collect
 from pivec.errors import UsageError
 from pivec.policies.policy import Policy
 from pivec.rollouts.environment import Environment
-from pivec.states.collect import collect
 from pivec.states.joined import joined
 from pivec.states.visited import VisitedStates
 

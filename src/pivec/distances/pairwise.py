@@ -1,0 +1,303 @@
+"""Distances between all rows of two sets, in closed form, by tiles and on all cores."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pivec.engines.workers import run_tasks, single_threaded_blas
+from pivec.errors import UsageError
+
+# Rows of a tile: 1024 × 1024 float64 results are 8 MB, and the product runs at full speed. Fewer
+# rows are cut smaller, so that there is work for all cores and a mirrored half to leave out.
+_TILE = 1024
+_LEAST_TILE, _TILES = 128, 6
+# |x|² + |y|² − 2xy is off by about 1e-16 of the squared norms. Below this share of them, a distance
+# would have fewer than six digits, and is computed again from the difference itself.
+_NEAR = 1e-9
+
+
+def squared_euclidean(
+    a: NDArray[np.float64],
+    b: NDArray[np.float64] | None = None,
+    *,
+    out: NDArray[np.float64] | None = None,
+    device: str = "cpu",
+) -> NDArray[np.float64]:
+    """Squared Euclidean distances of all rows of ``a`` to all of ``b`` (or of ``a``).
+
+    A distance keeps its digits however small it is. Beside the result this takes some tens of
+    megabytes, and without ``b`` each pair is computed once.
+
+    Parameters
+    ----------
+    a : (n, d) array
+    b : (m, d) array, optional
+    out : (n, m) float64 array, optional
+        Where to write: a memory map, if the result is larger than memory.
+    device : str
+        "cuda" computes on the graphics card; anything else here.
+
+    Examples
+    --------
+    >>> squared_euclidean(np.array([[0.0, 0.0], [3.0, 4.0]]))
+    array([[ 0., 25.],
+           [25.,  0.]])
+    """
+    other = a if b is None else b
+    shape = (len(a), len(other))
+    result = np.empty(shape) if out is None else out
+    if result.shape != shape or result.dtype != np.float64:
+        raise UsageError(
+            f"out must be a float64 array of shape {shape}, but is {result.dtype} of {result.shape}"
+        )
+    if device == "cuda":
+        from pivec.distances.pairwise_torch import squared_euclidean_on
+
+        result[:] = squared_euclidean_on("cuda", a, b).cpu().numpy()
+        return result
+    norms_a = np.einsum("ij,ij->i", a, a)
+    norms_b = norms_a if b is None else np.einsum("ij,ij->i", other, other)
+    size = min(_TILE, max(_LEAST_TILE, -(-max(shape) // _TILES)))
+    corners = [
+        (i, j)
+        for i in range(0, shape[0], size)
+        for j in range(i if b is None else 0, shape[1], size)
+    ]
+
+    def work(task: int) -> None:
+        i, j = corners[task]
+        rows, columns = slice(i, i + size), slice(j, j + size)
+        tile = _tile(a[rows], other[columns], norms_a[rows], norms_b[columns])
+        result[rows, columns] = tile
+        if b is None and i != j:
+            result[columns, rows] = tile.T
+        elif b is None:
+            # Both halves of a tile on the diagonal come from one, so that they are equal.
+            lower = np.tril_indices(len(tile), -1)
+            result[rows, columns][lower] = tile.T[lower]
+
+    # One worker a core with a product on one thread each: threads inside products this small
+    # wait for each other.
+    with single_threaded_blas():
+        run_tasks(work, len(corners))
+    return result
+
+
+def _tile(
+    left: NDArray[np.float64],
+    right: NDArray[np.float64],
+    norms_left: NDArray[np.float64],
+    norms_right: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    # A copy where both are the same rows: x @ x.T takes BLAS's SYRK path, which crashes in some
+    # builds.
+    same = len(left) == len(right) and left.ctypes.data == right.ctypes.data
+    tile = left @ (right.copy() if same else right).T
+    tile *= -2.0
+    scale = norms_left[:, None] + norms_right
+    tile += scale
+    scale *= _NEAR
+    if same:
+        np.fill_diagonal(tile, 0.0)
+        np.fill_diagonal(scale, 0.0)  # known, and not to be computed again
+    near_i, near_j = np.nonzero(tile < scale)
+    for start in range(0, len(near_i), _TILE):
+        i, j = near_i[start : start + _TILE], near_j[start : start + _TILE]
+        gap = left[i] - right[j]
+        tile[i, j] = np.einsum("ij,ij->i", gap, gap)
+    return tile
+
+
+def symmetric_kl_diagonal(
+    means_a: NDArray[np.float64],
+    variances_a: NDArray[np.float64],
+    means_b: NDArray[np.float64] | None = None,
+    variances_b: NDArray[np.float64] | None = None,
+) -> NDArray[np.float64]:
+    """KL(a || b) + KL(b || a) of diagonal Gaussians, for all pairs of rows.
+
+    The logarithms of the two directions cancel, which leaves, for each feature,
+    ½ (v_a/v_b + v_b/v_a + (m_a − m_b)² (1/v_a + 1/v_b)) − 1
+    = ½ ((v_a − v_b)² / (v_a v_b) + (m_a − m_b)² (1/v_a + 1/v_b)).
+
+    Parameters
+    ----------
+    means_a, variances_a : (n, d) arrays
+    means_b, variances_b : (m, d) arrays, optional
+        Without these, or with the very same ones, each pair of ``a`` is computed once.
+
+    Examples
+    --------
+    >>> one = np.ones((1, 1))
+    >>> symmetric_kl_diagonal(0 * one, one, one, one)
+    array([[1.]])
+    """
+    precisions_a = 1.0 / variances_a
+    same = means_b is None or variances_b is None
+    same = same or (means_b is means_a and variances_b is variances_a)
+    means = means_a if means_b is None else means_b
+    variances = variances_a if variances_b is None else variances_b
+    precisions = precisions_a if same else 1.0 / variances
+    result = np.empty((len(means_a), len(means)))
+
+    # One row at a time against all others: (n, d) temporaries, and no cancellation.
+    def work(i: int) -> None:
+        some = slice(i if same else 0, None)
+        terms = variances[some] - variances_a[i]
+        terms *= terms
+        terms *= precisions[some]
+        gaps = means[some] - means_a[i]
+        gaps *= gaps
+        terms += gaps
+        row = terms @ precisions_a[i]
+        row += np.einsum("ij,ij->i", gaps, precisions[some])
+        row *= 0.5
+        result[i, some] = row
+        if same:
+            result[some, i] = row
+
+    run_tasks(work, len(means_a))
+    return result
+
+
+def euclidean(a: NDArray[np.float64], b: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
+    """Euclidean distances of all rows of ``a`` to all of ``b`` (or of ``a``)."""
+    result = squared_euclidean(a, b)
+    return np.sqrt(result, out=result)
+
+
+def total_variation(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
+    """½ Σ |x − y| for all pairs of rows.
+
+    Examples
+    --------
+    >>> total_variation(np.array([[1.0, 0.0]]), np.array([[0.25, 0.75]]))
+    array([[0.75]])
+    """
+    from scipy.spatial.distance import cdist
+
+    result: NDArray[np.float64] = 0.5 * cdist(a, b, "cityblock")
+    return result
+
+
+def symmetric_kl_full(
+    means_a: NDArray[np.float64],
+    covariances_a: NDArray[np.float64],
+    means_b: NDArray[np.float64] | None = None,
+    covariances_b: NDArray[np.float64] | None = None,
+) -> NDArray[np.float64]:
+    """KL(a || b) + KL(b || a) of Gaussians with full covariances, for all pairs.
+
+    The logarithms of the two directions cancel. What is left, with precisions P = S⁻¹, is
+    ½ (tr((S_a − S_b)(P_b − P_a)) + (m_a − m_b)ᵀ (P_a + P_b) (m_a − m_b)),
+    a form in differences: close Gaussians keep their digits.
+
+    Parameters
+    ----------
+    means_a : (n, d) array
+    covariances_a : (n, d, d) array
+        Positive definite.
+    means_b, covariances_b : as these, optional
+
+    Examples
+    --------
+    >>> symmetric_kl_full(np.zeros((1, 2)), np.eye(2)[None], np.ones((1, 2)), np.eye(2)[None])
+    array([[2.]])
+    """
+    precisions_a = _inverses(covariances_a)
+    if means_b is None or covariances_b is None:
+        means_b, covariances_b, precisions_b = means_a, covariances_a, precisions_a
+    else:
+        precisions_b = _inverses(covariances_b)
+    result = np.empty((len(means_a), len(means_b)))
+
+    same = means_b is means_a
+
+    def work(i: int) -> None:
+        for j in range(i if same else 0, len(means_b), _TILE):
+            some = slice(j, j + _TILE)
+            spread = covariances_a[i] - covariances_b[some]
+            spread *= precisions_b[some] - precisions_a[i]
+            gap = means_a[i] - means_b[some]
+            both = precisions_a[i] + precisions_b[some]
+            shift = np.einsum("ij,ij->i", (both @ gap[:, :, None])[:, :, 0], gap)
+            result[i, some] = np.maximum(0.5 * (spread.sum(axis=(1, 2)) + shift), 0.0)
+            if same:
+                result[some, i] = result[i, some]
+
+    run_tasks(work, len(means_a))
+    return result
+
+
+def _inverses(covariances: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Invert positive definite matrices through their Cholesky factors, (n, d, d)."""
+    factors = np.linalg.inv(np.linalg.cholesky(covariances))
+    return np.asarray(np.swapaxes(factors, 1, 2) @ factors)
+
+
+def matched_kl(
+    weights_a: NDArray[np.float64],
+    means_a: NDArray[np.float64],
+    variances_a: NDArray[np.float64],
+    weights_b: NDArray[np.float64],
+    means_b: NDArray[np.float64],
+    variances_b: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Upper bound of the KL divergence of two mixtures, both ways summed, for all pairs.
+
+    Components are matched by number: Σ_k w_k (log(w_k/w′_k) + KL(N_k || N′_k)), and the same with
+    the two exchanged (Do 2003). The logarithms of both ways are joined, so that each term is a
+    product of differences: for each component
+    (w − w′)(log w − log w′) + ½ Σ_d (w (r − 1 − log r) + w′ (1/r − 1 + log r)
+    + (μ − μ′)² (w/v′ + w′/v)), with r = v/v′.
+
+    Parameters
+    ----------
+    weights_a : (n, K) array
+    means_a : (n, K, D) array
+    variances_a : (n, K, D) array, or (1, K, D) where all have the same
+    weights_b, means_b, variances_b : as these, of m mixtures
+
+    Examples
+    --------
+    >>> one = np.ones((1, 1, 1))
+    >>> matched_kl(one[0], 0 * one, one, one[0], 2 * one, one)
+    array([[4.]])
+    """
+    shared = len(variances_a) == 1 and variances_a is variances_b
+    same = weights_a is weights_b and means_a is means_b and variances_a is variances_b
+    result = np.empty((len(means_a), len(means_b)))
+    logs_a, logs_b = np.log(weights_a), np.log(weights_b)
+    tile = max(1, (1 << 20) // max(1, means_b[0].size if len(means_b) else 1))
+    variances_a = np.broadcast_to(variances_a, means_a.shape)
+    variances_b = np.broadcast_to(variances_b, means_b.shape)
+
+    def work(i: int) -> None:
+        for j in range(i if same else 0, len(means_b), tile):
+            some = slice(j, j + tile)
+            w, other = weights_a[i], weights_b[some]
+            terms = (w - other) * (logs_a[i] - logs_b[some])
+            gaps = np.square(means_a[i] - means_b[some])
+            if shared:
+                terms += 0.5 * (w + other) * (gaps / variances_a[i]).sum(axis=2)
+            else:
+                v, v_other = variances_a[i], variances_b[some]
+                excess, deficit = (
+                    _log_excess((v - v_other) / v_other),
+                    _log_excess((v_other - v) / v),
+                )
+                forth = w * (excess + gaps / v_other).sum(axis=2)
+                back = other * (deficit + gaps / v).sum(axis=2)
+                terms += 0.5 * (forth + back)
+            result[i, some] = np.maximum(terms.sum(axis=1), 0.0)
+            if same:
+                result[some, i] = result[i, some]
+
+    run_tasks(work, len(means_a))
+    return result
+
+
+def _log_excess(x: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Give x − log(1 + x), never negative; where x is tiny only few digits of it are left."""
+    return np.maximum(x - np.log1p(x), 0.0)

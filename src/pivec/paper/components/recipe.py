@@ -1,0 +1,77 @@
+"""The appendix' heatmaps: supervectors of more and fewer components, with more and less data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pivec.paper import evaluating
+from pivec.paper.components.figure import components_figure
+from pivec.paper.components.page import findings, notes, tables
+from pivec.paper.evaluating import Method, SetCounts, averages, evaluated, unit_rows
+from pivec.paper.recipes import Need, Recipe, Result
+from pivec.paper.workshop import Workshop
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counts(SetCounts):
+    """Components of the background model, beside the counts of the sets of policies."""
+
+    components: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64)
+
+
+def methods_of(counts: Counts) -> dict[str, Method]:
+    """Return supervectors of every number of components, which is their label."""
+    return {str(k): ("supervector", {"n_components": k}) for k in counts.components}
+
+
+def needs(shop: Workshop, counts: Counts) -> list[Need]:
+    """List the runs and the sets of policies, which are those of `metrics`, and the fits."""
+    return evaluating.needs(shop, counts, methods_of(counts), " components")
+
+
+def make(shop: Workshop, counts: Counts) -> Result:
+    """Evaluate supervectors of every number of components on every set of policies."""
+    found = evaluated(shop, counts, methods_of(counts))
+    summary = [_numbered(row) for row in averages(found)]
+    rows = [_numbered(row) for row in unit_rows(found)]
+    return Result(
+        numbers={"averages": summary, "units": rows},
+        rows=rows,
+        figures={"components": components_figure(summary, counts.sets, counts.repetitions)},
+        tables=tables(summary),
+        findings=findings(summary, tells=shop.scale != "smoke"),
+        notes=[*notes(), *evaluating.told_problems(found)],
+    )
+
+
+def _numbered(row: dict[str, Any]) -> dict[str, Any]:
+    """Give the number of components where the label of the method stood."""
+    return {
+        ("components" if name == "method" else name): (int(value) if name == "method" else value)
+        for name, value in row.items()
+    }
+
+
+RECIPE = Recipe(
+    name="components",
+    shows=(
+        "The appendix' heatmaps: the three metrics of supervectors over the number of components "
+        "and of trajectories"
+    ),
+    counts={
+        "smoke": Counts(
+            environments=("CartPole-v1", "Pendulum-v1"),
+            sets=1,
+            policies=5,
+            episodes=6,
+            sizes=(4, 2),
+            repetitions=2,
+            components=(1, 2, 8),
+        ),
+        "small": Counts(sets=1, policies=20, episodes=40, sizes=(20, 10, 5)),
+        "paper": Counts(sets=3, policies=100, episodes=200),
+    },
+    needs=needs,
+    make=make,
+)

@@ -1,0 +1,169 @@
+"""Characterizations evaluated on policies of PPO runs: what `metrics` and `components` share.
+
+A set of policies is one run; recipes of the same counts share the sets, the draws and the units.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from pivec.characterizations.registry import characterization
+from pivec.evaluation import Evaluation, evaluate
+from pivec.paper.measuring import longest_episode, n_features
+from pivec.paper.recipes import Calculation, Need
+from pivec.paper.workshop import Collection, Workshop
+from pivec.states import VisitedStates
+
+ENVIRONMENTS = ("CartPole-v1", "Pendulum-v1", "Acrobot-v1", "LunarLander-v3", "BipedalWalker-v3")
+SIZES = (100, 50, 25, 10)
+# Trained on every state so often that a trajectory of a few policies is enough to measure them.
+_SLOW = ("discriminator", "encoder", "trajectory-encoder", "skill-discriminator", "state-actions")
+
+Method = tuple[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetCounts:
+    """How many sets of policies, policies in each, trajectories, and draws of them.
+
+    Attributes
+    ----------
+    environments : tuple of str
+    sets : int
+        Runs of PPO; the policies of one run are compared with each other.
+    policies : int
+        Of each run, spread evenly over it.
+    episodes : int
+        Collected of each policy.
+    sizes : tuple of int
+        Trajectories drawn of those.
+    repetitions : int
+        Draws of each size.
+    """
+
+    environments: tuple[str, ...] = ENVIRONMENTS
+    sets: int
+    policies: int
+    episodes: int
+    sizes: tuple[int, ...] = SIZES
+    repetitions: int = 3
+
+
+def policy_sets(shop: Workshop, counts: SetCounts, environment: str) -> list[Collection]:
+    """Return a collection for each set of policies."""
+    training = shop.training(environment, "ppo", counts.sets)
+    return [
+        Collection((training,), counts.episodes, counts.policies, shop.seed, runs=(number,))
+        for number in range(counts.sets)
+    ]
+
+
+def evaluated(shop: Workshop, counts: SetCounts, methods: Mapping[str, Method]) -> Evaluation:
+    """Evaluate characterizations, by their labels; finished units are kept in the cache."""
+    stores = {}
+    for environment in counts.environments:
+        for number, one in enumerate(policy_sets(shop, counts, environment)):
+            shop.collect(one)
+            stores[f"{environment} {number}"] = shop.store_folder(one)
+    return evaluate(
+        stores,
+        methods,
+        counts.sizes,
+        counts.repetitions,
+        shop.seed,
+        shop.cache / "evaluation",
+        progress=shop.progress,
+        # In this process: all methods use the cores there are, and a process each takes seconds.
+        isolate=False,
+    )
+
+
+def needs(
+    shop: Workshop, counts: SetCounts, methods: Mapping[str, Method], unit: str = ""
+) -> list[Need]:
+    """List what is trained, collected and computed; ``unit`` is what labels of methods count."""
+    found: list[Need] = []
+    trajectories = counts.sets * counts.policies * counts.repetitions * sum(counts.sizes)
+    for environment in counts.environments:
+        found.append(shop.training(environment, "ppo", counts.sets))
+        found += policy_sets(shop, counts, environment)
+        found += [
+            Calculation(
+                f"{label}{unit} of trajectories in {environment}",
+                trajectories,
+                partial(seconds_a_trajectory, environment, method),
+            )
+            for label, method in methods.items()
+        ]
+    return found
+
+
+def seconds_a_trajectory(environment: str, method: Method) -> float:
+    """Measure how long a characterization takes for a trajectory of full length, about."""
+    name, parameters = method
+    policies, each = 10, (1 if name in _SLOW else 20)
+    rng = np.random.default_rng(0)
+    shape = (longest_episode(environment), n_features(environment))
+
+    def made(policies: int, each: int, length: int) -> VisitedStates:
+        walks = [
+            [rng.normal(m, 1, (length, shape[1])) for _ in range(each)] for m in range(policies)
+        ]
+        return VisitedStates.from_arrays(walks, returns=list(range(policies)))
+
+    # Few states warm up, but more than a mixture has components.
+    few, data = made(2, 1, 16 if name in _SLOW else 512), made(policies, each, shape[0])
+    characterization(name, **parameters).fit(few).distances(few)
+    began = time.perf_counter()
+    characterization(name, **parameters).fit(data).distances(data)
+    return (time.perf_counter() - began) / (policies * each)
+
+
+def unit_rows(found: Evaluation) -> list[dict[str, Any]]:
+    """Return a row for each unit, with None where a number is not known."""
+    return [
+        {
+            "environment": row.environment,
+            "method": row.method,
+            "set": int(row.store.rpartition(" ")[2]),
+            "trajectories": row.size,
+            "repetition": row.repetition,
+            "correlation": known(row.correlation),
+            "error_percent": known(row.error),
+            "variance": known(row.variance),
+        }
+        for row in found.rows
+    ]
+
+
+def averages(found: Evaluation) -> list[dict[str, Any]]:
+    """Return a row for each environment, method and size, averaged as the paper does."""
+    rows = []
+    for row in found.summary():
+        facts = {"environment": row.environment, "method": row.method, "trajectories": row.size}
+        for name, value in (
+            ("correlation", row.correlation),
+            ("error_percent", row.error),
+            ("variance", row.variance),
+        ):
+            std = known(value.std) if value.n > 1 else None
+            facts |= {name: known(value.mean), f"{name}_std": std}
+        rows.append(facts)
+    return rows
+
+
+def known(value: float) -> float | None:
+    """Return the value, or None for NaN, which JSON does not have."""
+    return None if math.isnan(value) else value
+
+
+def told_problems(found: Evaluation) -> Sequence[str]:
+    """Say what failed, a line each."""
+    return [f"{method} on {store}: {why}" for method, store, why in found.problems]

@@ -1,0 +1,1 @@
+"""Figure 2: how three Pendulum policies become supervectors."""

@@ -1,0 +1,278 @@
+"""The paper's grid world: from the lower left to the upper right, with walls and random actions.
+
+A cell is numbered row × width + column, with row 0 at the bottom; cell 0 is the start and the last
+cell the goal. Actions are 0 up, 1 right, 2 down and 3 left. A step into a wall or over the edge
+leaves the agent where it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from pivec.errors import UsageError
+from pivec.rollouts.array_env import ArrayVectorEnv, Lanes
+
+TIMEOUT = 500
+UP, RIGHT, DOWN, LEFT = range(4)
+# Column and row that each action adds.
+MOVES = np.array([[0, 1], [1, 0], [0, -1], [-1, 0]])
+
+Cells = NDArray[np.int64]
+
+
+def wall_mask(width: int, height: int, walls: Iterable[Iterable[int]]) -> NDArray[np.bool_]:
+    """Which cells are walls, shape (height, width), from pairs (column, row).
+
+    Examples
+    --------
+    >>> wall_mask(3, 2, [(1, 0)])
+    array([[False,  True, False],
+           [False, False, False]])
+    """
+    for name, value in (("width", width), ("height", height)):
+        if not isinstance(value, int | np.integer) or value < 1:
+            raise UsageError(f"{name} must be a whole number from 1, but is {value!r}")
+    mask = np.zeros((height, width), dtype=bool)
+    for wall in walls:
+        pair = np.array(wall)
+        outside = pair.shape != (2,) or pair.dtype.kind not in "iu"
+        if outside or not ((pair >= 0) & (pair < (width, height))).all():
+            raise UsageError(
+                f"walls must be pairs (column, row) inside of {width} × {height} cells, counted "
+                f"from 0 at the lower left, but one is {wall!r}"
+            )
+        mask[pair[1], pair[0]] = True
+    if mask[0, 0] or mask[-1, -1]:
+        raise UsageError(
+            "the start at the lower left and the goal at the upper right must be free, but a wall "
+            "stands there: leave it out of walls"
+        )
+    return mask
+
+
+def next_cells(walls: NDArray[np.bool_]) -> Cells:
+    """The cell that each action leads to from each cell, shape (n_cells, 4).
+
+    Parameters
+    ----------
+    walls : array of shape (height, width)
+
+    Examples
+    --------
+    >>> next_cells(np.zeros((2, 2), dtype=bool))
+    array([[2, 1, 0, 0],
+           [3, 1, 1, 0],
+           [2, 3, 0, 2],
+           [3, 3, 1, 2]])
+    """
+    height, width = walls.shape
+    rows, columns = np.divmod(np.arange(walls.size), width)
+    to_columns = np.clip(columns[:, None] + MOVES[:, 0], 0, width - 1)
+    to_rows = np.clip(rows[:, None] + MOVES[:, 1], 0, height - 1)
+    blocked = walls[to_rows, to_columns]
+    return np.where(blocked, np.arange(walls.size)[:, None], to_rows * width + to_columns)
+
+
+def coordinates(walls: NDArray[np.bool_]) -> NDArray[np.float32]:
+    """Column and row of each cell, shape (n_cells, 2)."""
+    rows, columns = np.divmod(np.arange(walls.size), walls.shape[1])
+    return np.stack([columns, rows], axis=1).astype(np.float32)
+
+
+def goal_reward(steps: NDArray[np.int64]) -> NDArray[np.float64]:
+    """The reward for reaching the goal after so many steps: 1 − steps / 500, not below 0.
+
+    Examples
+    --------
+    >>> goal_reward(np.array([8, 500]))
+    array([0.984, 0.   ])
+    """
+    return np.maximum(1 - steps / TIMEOUT, 0.0)
+
+
+def checked_probability(value: float) -> float:
+    """Return ``value`` if it is a probability."""
+    if not 0 <= value <= 1:
+        raise UsageError(f"random_action is a probability from 0 to 1, but is {value!r}")
+    return float(value)
+
+
+def disturbed(actions: Cells, noise: NDArray[np.float64], probability: float) -> Cells:
+    """Replace actions by random ones where ``noise``, uniform in [0, 1), is below ``probability``.
+
+    Below it, a quarter each stands for one of the four actions, so one number says both whether
+    and which.
+
+    Examples
+    --------
+    >>> disturbed(np.array([0, 0, 0]), np.array([0.05, 0.35, 0.6]), 0.4)
+    array([0, 3, 0])
+    """
+    if probability == 0.0:
+        return actions
+    drawn = np.minimum(4 * noise / probability, 3).astype(np.int64)
+    return np.where(noise < probability, drawn, actions)
+
+
+def picture(walls: NDArray[np.bool_], cell: int, pixels: int = 48) -> NDArray[np.uint8]:
+    """Draw the world and the agent in ``cell``, shape (height × pixels, width × pixels, 3)."""
+    height, width = walls.shape
+    colours = np.full((height, width, 3), (255, 255, 255), dtype=np.uint8)
+    colours[walls] = (89, 99, 110)
+    colours[-1, -1] = (198, 233, 205)  # the goal
+    tiles = colours[::-1].repeat(pixels, axis=0).repeat(pixels, axis=1)
+    for edge in range(0, height * pixels, pixels):
+        tiles[edge] = (209, 217, 224)
+    for edge in range(0, width * pixels, pixels):
+        tiles[:, edge] = (209, 217, 224)
+    row, column = divmod(cell, width)
+    y, x = np.ogrid[: height * pixels, : width * pixels]
+    middle = (height - row - 0.5) * pixels, (column + 0.5) * pixels
+    disc = (y + 0.5 - middle[0]) ** 2 + (x + 0.5 - middle[1]) ** 2 <= (0.3 * pixels) ** 2
+    tiles[disc] = (0, 114, 178)
+    return tiles
+
+
+class GridWorldEnv(gymnasium.Env[Any, Any]):
+    """The grid world as a Gymnasium environment: `gymnasium.make("pivec/GridWorld-v0")`.
+
+    Observations are the coordinates (column, row), not the number of the cell: a number would be
+    kept as one feature for each cell, 0 or 1, which says nothing of what is near what, and which
+    Gaussians describe badly. Reaching the goal ends the episode with the only reward, 1 − steps /
+    500; registered, an episode has at most 500 steps.
+
+    Parameters
+    ----------
+    width, height : int
+        Columns and rows.
+    walls : sequence of pairs (column, row)
+        Cells that cannot be entered, from (0, 0), the start at the lower left.
+    random_action : float
+        Probability that one of the four actions, each as likely, replaces the one taken.
+    render_mode : str, optional
+        ``rgb_array``.
+
+    Examples
+    --------
+    >>> env = GridWorldEnv(walls=[(1, 0)])
+    >>> env.reset(seed=0)[0]
+    array([0., 0.], dtype=float32)
+    >>> env.step(RIGHT)[0], env.step(UP)[0]
+    (array([0., 0.], dtype=float32), array([0., 1.], dtype=float32))
+    """
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 8}  # noqa: RUF012 - Gymnasium's way
+
+    def __init__(
+        self,
+        width: int = 5,
+        height: int = 5,
+        walls: Iterable[Iterable[int]] = (),
+        random_action: float = 0.0,
+        render_mode: str | None = None,
+    ) -> None:
+        self.walls = wall_mask(width, height, walls)
+        self.random_action = checked_probability(random_action)
+        self.render_mode = render_mode
+        self.observation_space, self.action_space = _spaces(self.walls)
+        self._table, self._coordinates = next_cells(self.walls), coordinates(self.walls)
+        self._cell = self._steps = 0
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[NDArray[np.float32], dict[str, Any]]:
+        """Begin an episode at the lower left."""
+        super().reset(seed=seed, options=options)
+        self._cell = self._steps = 0
+        return self._coordinates[0].copy(), {}
+
+    def step(self, action: Any) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
+        """Take one action, or a random one instead."""
+        actions = np.array([action])
+        if self.random_action:
+            actions = disturbed(actions, self.np_random.random(1), self.random_action)
+        self._cell = int(self._table[self._cell, actions[0]])
+        self._steps += 1
+        done = self._cell == len(self._table) - 1
+        reward = float(goal_reward(np.array(self._steps))) if done else 0.0
+        return self._coordinates[self._cell].copy(), reward, done, False, {}
+
+    def render(self) -> NDArray[np.uint8] | None:
+        """Return a picture of the world and the agent."""
+        return None if self.render_mode is None else picture(self.walls, self._cell)
+
+
+class GridWorldVectorEnv(ArrayVectorEnv):
+    """Many agents in worlds alike: `gymnasium.make_vec("pivec/GridWorld-v0", num_envs=8)`.
+
+    Parameters
+    ----------
+    num_envs : int
+    width, height, walls, random_action
+        See `GridWorldEnv`.
+    max_episode_steps : int
+    render_mode : str, optional
+        ``rgb_array``.
+
+    Examples
+    --------
+    >>> envs = GridWorldVectorEnv(num_envs=2)
+    >>> _ = envs.reset(seed=0)
+    >>> envs.step(np.array([UP, RIGHT]))[0]
+    array([[0., 1.],
+           [1., 0.]], dtype=float32)
+    """
+
+    metadata = {**ArrayVectorEnv.metadata, "render_fps": 8}  # noqa: RUF012
+
+    def __init__(
+        self,
+        num_envs: int = 1,
+        width: int = 5,
+        height: int = 5,
+        walls: Iterable[Iterable[int]] = (),
+        random_action: float = 0.0,
+        max_episode_steps: int = TIMEOUT,
+        render_mode: str | None = None,
+    ) -> None:
+        self.walls = wall_mask(width, height, walls)
+        self.random_action = checked_probability(random_action)
+        super().__init__(num_envs, *_spaces(self.walls), max_episode_steps, render_mode)
+        self._table, self._coordinates = next_cells(self.walls), coordinates(self.walls)
+        self._cells, self._taken = np.zeros((2, num_envs), dtype=np.int64)
+
+    def start_episodes(self, lanes: Lanes) -> None:
+        """Put agents at the lower left."""
+        self._cells[lanes] = self._taken[lanes] = 0
+
+    def move(
+        self, lanes: Lanes, actions: NDArray[Any]
+    ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """Take an action in each of ``lanes``, or a random one instead."""
+        if self.random_action:
+            actions = disturbed(actions, self.random(lanes)[:, 0], self.random_action)
+        self._cells[lanes] = self._table[self._cells[lanes], actions]
+        self._taken[lanes] += 1
+        done = self._cells[lanes] == len(self._table) - 1
+        return np.where(done, goal_reward(self._taken[lanes]), 0.0), done
+
+    def observe(self, lanes: Lanes) -> NDArray[np.float32]:
+        """Give the coordinates of agents."""
+        return self._coordinates[self._cells[lanes]]
+
+    def picture(self, lane: int) -> NDArray[np.uint8]:
+        """Draw the world and one agent."""
+        return picture(self.walls, int(self._cells[lane]))
+
+
+def _spaces(walls: NDArray[np.bool_]) -> tuple[spaces.Box, spaces.Discrete]:
+    """Coordinates, and the four directions."""
+    height, width = walls.shape
+    high = np.array([width - 1, height - 1], dtype=np.float32)
+    return spaces.Box(np.zeros(2, np.float32), high, dtype=np.float32), spaces.Discrete(4)

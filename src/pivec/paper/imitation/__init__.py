@@ -1,0 +1,1 @@
+"""Behavioural cloning: distance to the expert and return over the epochs."""

@@ -1,0 +1,244 @@
+"""Behavioural cloning: distance to the expert and return over the epochs."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pivec.characterizations.supervector import Supervector
+from pivec.paper.clipping.recipe import pearson
+from pivec.paper.described import chance_distances, fit_need
+from pivec.paper.imitation.figure import imitation_figure
+from pivec.paper.imitation.page import findings, notes, table
+from pivec.paper.recipes import Calculation, Need, Recipe, Result
+from pivec.paper.workshop import Arrays, Training, Workshop, digest_of
+from pivec.states import VisitedStates
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Which environments, and how much of everything."""
+
+    environments: tuple[str, ...]
+    runs: int  # experts, each with a clone
+    trajectories: int  # of the expert to learn from
+    epochs: int
+    episodes: int  # of the expert and of the clone after each epoch
+    components: int
+    background_states: int = 10_000_000
+
+
+def needs(shop: Workshop, counts: Counts) -> list[Need]:
+    """List what is trained, played and fitted."""
+    found: list[Need] = []
+    for environment in counts.environments:
+        played = counts.runs * (counts.epochs + 1) * counts.episodes
+        found += [
+            experts(shop, counts, environment),
+            Calculation(
+                f"epochs of cloning in {environment}",
+                counts.runs * counts.epochs * counts.trajectories,
+                _seconds_an_epoch_of_an_episode,
+            ),
+            Calculation(
+                f"episodes of experts and clones in {environment}",
+                played,
+                partial(_seconds_an_episode, environment, shop.backend),
+            ),
+            fit_need(environment, played, counts.components, counts.background_states),
+        ]
+    return found
+
+
+def _seconds_an_episode(environment: str, backend: str) -> float:
+    from pivec.paper.measuring import longest_episode, playing_speed
+
+    return longest_episode(environment) / playing_speed(environment, backend)
+
+
+def _seconds_an_epoch_of_an_episode() -> float:
+    """Time one pass of a small network over a thousand states, in batches as `clone` has them."""
+    import torch
+
+    rng = torch.Generator().manual_seed(0)
+    states = torch.randn(1024, 24, generator=rng)
+    net = torch.nn.Sequential(torch.nn.Linear(24, 64), torch.nn.Tanh(), torch.nn.Linear(64, 4))
+    optimizer = torch.optim.Adam(net.parameters())
+    began = time.perf_counter()
+    for rows in torch.split(states, 32):
+        loss = (net(rows) ** 2).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return time.perf_counter() - began
+
+
+def experts(shop: Workshop, counts: Counts, environment: str) -> Training:
+    """Describe the runs whose last policies are the experts."""
+    return shop.training(environment, "ppo", counts.runs, name="expert")
+
+
+def make(shop: Workshop, counts: Counts) -> Result:
+    """Train experts, clone them, and follow the clones."""
+    rows: list[dict[str, Any]] = []
+    runs: list[dict[str, Any]] = []
+    for environment in counts.environments:
+        found = followed(shop, counts, environment)
+        for number in range(counts.runs):
+            distance, returns = found["distance"][number], found["returns"][number]
+            expert = float(found["expert_return"][number])
+            normalised = normalised_return(returns, expert)
+            runs.append(
+                {
+                    "environment": environment,
+                    "run": number,
+                    "expert_return": expert,
+                    "correlation": pearson(np.diff(distance), np.diff(normalised)),
+                    "correlation_of_levels": pearson(distance, normalised),
+                    "by_chance": float(found["chance"][number]),
+                    "first_distance": float(distance[0]),
+                    "last_distance": float(distance[-1]),
+                    "first_return": float(returns[0]),
+                    "last_return": float(returns[-1]),
+                }
+            )
+            rows += [
+                {
+                    "environment": environment,
+                    "run": number,
+                    "epoch": epoch + 1,
+                    "distance": float(distance[epoch]),
+                    "return": float(returns[epoch]),
+                    "normalised_return": float(normalised[epoch]),
+                }
+                for epoch in range(len(distance))
+            ]
+    return Result(
+        numbers={"runs": runs, "epochs": rows},
+        rows=rows,
+        figures={"imitation": imitation_figure(rows, runs)},
+        tables=table(runs),
+        findings=findings(runs, tell=shop.scale != "smoke"),
+        notes=notes(runs, whole=shop.scale == "paper"),
+    )
+
+
+def normalised_return(returns: Array, expert: float) -> Array:
+    """Divide returns by the expert's, so that 1 is as good as the expert.
+
+    Where the expert's is negative that would turn better into worse; the difference to the
+    expert's is divided by its size instead, which is the same for positive ones.
+
+    Examples
+    --------
+    >>> normalised_return(np.array([50.0, 100.0]), 100.0)
+    array([0.5, 1. ])
+    >>> normalised_return(np.array([-150.0, -100.0]), -100.0)
+    array([0.5, 1. ])
+    """
+    return 1.0 + (returns - expert) / abs(expert)
+
+
+def followed(shop: Workshop, counts: Counts, environment: str) -> Arrays:
+    """Clone the experts, and measure the clones after each epoch; or take what was found before.
+
+    Returns
+    -------
+    mapping
+        ``distance`` and ``returns`` (runs, epochs), ``expert_return`` and ``chance`` (runs,): the
+        distance of two samples of the expert.
+    """
+    training = experts(shop, counts, environment)
+    inputs = {
+        "expert": training.key,
+        "runs": counts.runs,
+        "trajectories": counts.trajectories,
+        "epochs": counts.epochs,
+        "episodes": counts.episodes,
+        "components": counts.components,
+        "states": counts.background_states,
+        "seed": shop.seed,
+    }
+
+    def follow() -> dict[str, Any]:
+        data = played(shop, counts, training, digest_of(inputs))
+        method = Supervector(
+            counts.components, max_states=counts.background_states, random_state=shop.seed
+        ).fit(data)
+        found = method.describe(data)
+        shape = counts.runs, counts.epochs + 1
+        if found.points is None:
+            raise TypeError("supervectors have points")
+        points = found.points.reshape(*shape, -1)
+        returns = found.mean_returns.reshape(shape)
+        return {
+            "distance": ((points[:, 1:] - points[:, :1]) ** 2).sum(axis=2),
+            "returns": returns[:, 1:],
+            "expert_return": returns[:, 0],
+            "chance": chance_distances(method, data).reshape(shape)[:, 0],
+        }
+
+    return shop.computed("imitation", inputs, follow)
+
+
+def played(shop: Workshop, counts: Counts, training: Training, key: str) -> VisitedStates:
+    """Let every expert play, and after it its clone of every epoch."""
+    from pivec.collection import collect
+    from pivec.policies import load_policies
+    from pivec.policies.policy import NamedPolicy, PolicyInfo
+    from pivec.training import clone
+
+    everyone = []
+    for number, expert in enumerate(shop.policies(training, 1)):
+        folder = shop.cache / "policies" / f"{training.environment}-clone-{key}" / f"run-{number}"
+        clone(
+            expert.policy,
+            training.environment,
+            folder,
+            trajectories=counts.trajectories,
+            epochs=counts.epochs,
+            seed=shop.seed * 10_000 + number,
+            progress=shop.progress,
+        )
+        group = f"run-{number}"
+        everyone.append(NamedPolicy(expert.policy, PolicyInfo(f"{group}/expert", group)))
+        everyone += [
+            NamedPolicy(
+                load_policies(folder / f"epoch_{epoch}.safetensors")[0].policy,
+                PolicyInfo(f"{group}/epoch_{epoch}", group, epoch),
+            )
+            for epoch in range(1, counts.epochs + 1)
+        ]
+    return collect(
+        training.environment,
+        everyone,
+        counts.episodes,
+        shop.seed,
+        store=shop.cache / "states" / f"{training.environment}-clones-{key}",
+        backend=shop.backend,
+        jobs=shop.jobs,
+        progress=shop.progress,
+    )
+
+
+RECIPE = Recipe(
+    name="imitation",
+    shows=(
+        "Learning curves of behavioural cloning in the appendix: distance to the expert, and "
+        "return, over the epochs"
+    ),
+    counts={
+        "smoke": Counts(("CartPole-v1",), 1, 2, 4, 4, 4),
+        "small": Counts(("BipedalWalkerHardcore-v3", "LunarLander-v3"), 3, 10, 50, 20, 64),
+        "paper": Counts(("BipedalWalkerHardcore-v3", "LunarLander-v3"), 5, 10, 50, 100, 64),
+    },
+    needs=needs,
+    make=make,
+)

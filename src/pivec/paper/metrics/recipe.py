@@ -1,0 +1,97 @@
+"""Figure 3: how well characterizations measure behaviour, with how many trajectories."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pivec.characterizations.registry import characterization
+from pivec.paper import evaluating
+from pivec.paper.evaluating import Method, SetCounts, averages, evaluated, unit_rows
+from pivec.paper.metrics.page import findings, notes, tables
+from pivec.paper.recipes import Need, Recipe, Result
+from pivec.paper.workshop import Workshop
+from pivec.report.evaluation_figure import evaluation_figure
+
+PUBLISHED = ("supervector", "gaussian", "discretization", "discriminator", "encoder")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counts(SetCounts):
+    """What is compared, beside the counts of the sets of policies.
+
+    Attributes
+    ----------
+    methods : tuple of str
+        Characterizations, by name: the paper's five, or others that need nothing but states.
+    parameters : mapping of str to mapping
+        For each of them, what differs from the paper's settings.
+    """
+
+    methods: tuple[str, ...] = PUBLISHED
+    parameters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+
+def methods_of(counts: Counts) -> dict[str, Method]:
+    """Return the characterizations and their parameters; networks take a card if there is one."""
+    found: dict[str, Method] = {}
+    for name in counts.methods:
+        parameters = dict(counts.parameters.get(name, {}))
+        if "device" in characterization(name).get_params(deep=False):
+            parameters["device"] = "auto"
+        found[name] = (name, parameters)
+    return found
+
+
+def needs(shop: Workshop, counts: Counts) -> list[Need]:
+    """List the runs, the sets of policies and the evaluation of every characterization."""
+    return evaluating.needs(shop, counts, methods_of(counts))
+
+
+def make(shop: Workshop, counts: Counts) -> Result:
+    """Evaluate every characterization on every set of policies."""
+    found = evaluated(shop, counts, methods_of(counts))
+    summary = averages(found)
+    return Result(
+        numbers={"averages": summary, "units": unit_rows(found)},
+        rows=unit_rows(found),
+        figures={"metrics": evaluation_figure(found, across=len(counts.environments) > 1)},
+        tables=tables(summary),
+        findings=findings(summary, tells=shop.scale != "smoke"),
+        notes=[*notes(), *found.notes, *evaluating.told_problems(found)],
+    )
+
+
+RECIPE = Recipe(
+    name="metrics",
+    shows=(
+        "Figure 3: correlation with returns, distance error and distance variance of "
+        "characterizations over the number of trajectories"
+    ),
+    counts={
+        "smoke": Counts(
+            environments=("CartPole-v1", "Pendulum-v1"),
+            sets=1,
+            policies=5,
+            episodes=6,
+            sizes=(4, 2),
+            repetitions=2,
+            parameters={
+                "supervector": {"n_components": 8},
+                "discriminator": {"n_units": 16, "epochs": 2},
+                "encoder": {"n_units": 8, "n_latent": 8, "epochs": 1},
+            },
+        ),
+        "small": Counts(
+            sets=1,
+            policies=20,
+            episodes=40,
+            sizes=(20, 10, 5),
+            parameters={"discriminator": {"epochs": 2}, "encoder": {"epochs": 2}},
+        ),
+        "paper": Counts(sets=3, policies=100, episodes=200),
+    },
+    needs=needs,
+    make=make,
+)

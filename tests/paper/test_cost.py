@@ -1,0 +1,115 @@
+"""The cost of characterizations: how it is measured, and what is said of it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pivec.characterizations.registry import names
+from pivec.collection import collect
+from pivec.errors import PivecError
+from pivec.paper.cost.figure import cost_figure
+from pivec.paper.cost.page import at_most_policies, findings, growth, table
+from pivec.paper.cost.process import measure_in_process
+from pivec.paper.cost.recipe import RECIPE, Counts, needs, shipped_policies
+from pivec.paper.published import published
+
+
+def rows(**seconds):
+    """Ten times the seconds for ten times the policies."""
+    found = []
+    for method, each in seconds.items():
+        row, rating = published()["cost"].get(method, ("", ""))
+        found += [
+            {
+                "method": method,
+                "row_of_the_table": row,
+                "paper": rating,
+                "policies": n,
+                "seconds": each * n / 40,
+                "peak_mb": 250.0,
+                "added_mb": 50.0,
+            }
+            for n in (4, 40)
+        ]
+    return found
+
+
+def test_one_process_measures_few_and_many_policies(tmp_path):
+    store = tmp_path / "states"
+    collect("CartPole-v1", shipped_policies(4), 2, store=store)
+    found = measure_in_process("gaussian", {"floor": 1e-6}, store, (3, 4))
+    assert found.method == "gaussian"
+    assert found.seconds.shape == (2, 3)
+    assert (found.seconds > 0).all()
+    assert found.before_mb > 20
+    # Memory that was given back in between may make the larger one a little smaller.
+    assert np.all(np.diff([found.before_mb, *found.peak_mb]) > -1)
+
+
+def test_what_goes_wrong_in_the_process_is_told(tmp_path):
+    store = tmp_path / "states"
+    collect("CartPole-v1", shipped_policies(3), 1, store=store)
+    with pytest.raises(PivecError, match=r"actions could not be measured: .*keep_policies"):
+        measure_in_process("actions", {}, store, (3,))
+
+
+def test_policies_that_come_with_the_package_are_spread_over_all_runs():
+    some = shipped_policies(12)
+    assert len(some) == 12
+    assert len({one.info.group for one in some}) == 6
+    assert len(shipped_policies(48)) == 48
+
+
+def test_every_characterization_is_measured_where_it_counts():
+    for scale in ("small", "paper"):
+        assert RECIPE.counts[scale].methods == names()
+    assert len(needs(None, RECIPE.counts["paper"])) == len(names())
+
+
+def test_the_plan_measures_what_is_asked_for():
+    [need] = needs(None, Counts(policies=(2, 4), episodes=3, methods=("returns",)))
+    assert need.amount == 18
+    assert need.measure() > 0
+
+
+def test_the_papers_ratings_are_of_characterizations_that_exist():
+    assert set(published()["cost"]) <= set(names())
+    assert {rating for _, rating in published()["cost"].values()} == {
+        "Low",
+        "High",
+        "V.High",
+        "N/A",
+    }
+
+
+def test_the_fastest_come_first_and_growth_is_a_power():
+    found = rows(gaussian=2.0, returns=1.0)
+    assert [row["method"] for row in at_most_policies(found)] == ["returns", "gaussian"]
+    assert growth(found, "gaussian") == pytest.approx(1.0)
+    assert np.isnan(growth(found[:1], "gaussian"))
+
+
+def test_findings_follow_the_numbers():
+    cheap = rows(supervector=1.0, gaussian=0.1, discriminator=2.0, encoder=50.0)
+    found = findings(cheap, tells=True)
+    assert [each.holds for each in found] == [True, True, True]
+    assert "slowest Low: discriminator 2 s; fastest High: encoder 50 s" in found[0].ours
+    dear = findings(rows(supervector=60.0, discriminator=2.0, encoder=50.0), tells=True)
+    assert [each.holds for each in dear] == [False, False, True]
+    assert {each.holds for each in findings(cheap, tells=False)} == {None}
+
+
+def test_the_table_has_the_papers_rating_beside_ours():
+    text = table(rows(supervector=3.0, mmd=1.0))
+    lines = text.splitlines()
+    assert lines[2] == "| mmd | – | – | 0.1 | 1 | 1.0 | 50 | 250 |"
+    assert lines[3].startswith("| supervector | States + GMM (Proposed) | Low | 0.3 | 3 | 1.0 |")
+
+
+def test_the_figure_has_a_line_for_each_method():
+    figure = cost_figure(rows(supervector=3.0, mmd=1.0), "CartPole-v1", 10)
+    left, right = figure.axes
+    assert [label.get_text() for label in left.get_yticklabels()] == ["mmd", "supervector"]
+    assert [text.get_text() for text in left.texts] == ["1 s", "3 s"]
+    assert [text.get_text() for text in right.texts] == ["50", "50"]

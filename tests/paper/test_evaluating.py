@@ -1,0 +1,112 @@
+"""What metrics and components share: sets of policies, units, rows and averages."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pivec.evaluation import Evaluation, Row
+from pivec.paper.components import recipe as components
+from pivec.paper.cost.recipe import shipped_policies
+from pivec.paper.evaluating import (
+    averages,
+    evaluated,
+    policy_sets,
+    seconds_a_trajectory,
+    unit_rows,
+)
+from pivec.paper.metrics import recipe as metrics
+from pivec.paper.recipes import Calculation
+from pivec.paper.workshop import Collection, Training, Workshop
+
+NAN = float("nan")
+
+
+@pytest.fixture
+def shop(tmp_path):
+    return Workshop(tmp_path, "smoke")
+
+
+def test_each_set_is_one_run_of_the_training_that_other_recipes_share(shop):
+    counts = metrics.Counts(sets=3, policies=5, episodes=6)
+    sets = policy_sets(shop, counts, "CartPole-v1")
+    assert [one.runs for one in sets] == [(0,), (1,), (2,)]
+    assert len({one.key for one in sets}) == 3
+    assert {one.trainings[0].key for one in sets} == {shop.training("CartPole-v1", "ppo", 5).key}
+
+
+@pytest.mark.parametrize("scale", ["smoke", "small", "paper"])
+def test_metrics_and_components_need_the_same_runs_and_sets(tmp_path, scale):
+    shop = Workshop(tmp_path, scale)
+    found = [
+        [
+            need
+            for need in one.RECIPE.needs(shop, one.RECIPE.counts[scale])
+            if isinstance(need, Training | Collection)
+        ]
+        for one in (metrics, components)
+    ]
+    assert found[0] == found[1]
+    assert len(found[0]) == sum(1 + need.runs for need in found[0] if isinstance(need, Training))
+
+
+def test_the_plan_counts_every_trajectory_of_every_characterization(tmp_path):
+    shop, counts = Workshop(tmp_path, "paper"), metrics.RECIPE.counts["paper"]
+    work = [need for need in metrics.needs(shop, counts) if isinstance(need, Calculation)]
+    assert len(work) == 5 * 5  # characterizations and environments
+    assert {need.amount for need in work} == {3 * 100 * 3 * (100 + 50 + 25 + 10)}
+
+
+@pytest.mark.parametrize("name", ["gaussian", "supervector"])  # the latter with 64 components
+def test_the_speed_of_a_characterization_is_measured(name):
+    assert 0 < seconds_a_trajectory("Pendulum-v1", (name, {})) < 10
+
+
+def test_the_supervectors_of_metrics_are_a_row_of_components(shop, monkeypatch):
+    """The same unit, so that it is computed once."""
+    counts = {"environments": ("CartPole-v1",), "sets": 1, "policies": 3, "episodes": 4,
+              "sizes": (2,), "repetitions": 2}  # fmt: skip
+    monkeypatch.setattr(Workshop, "train", lambda *_: None)
+    monkeypatch.setattr(Workshop, "policies", lambda *_: shipped_policies(3))
+    for module, own in (
+        (
+            metrics,
+            {"methods": ("supervector",), "parameters": {"supervector": {"n_components": 4}}},
+        ),
+        (components, {"components": (1, 4)}),
+    ):
+        chosen = module.Counts(**counts, **own)
+        found = evaluated(shop, chosen, module.methods_of(chosen))
+        assert found.computed == 2
+    assert len(list((shop.cache / "evaluation" / "units").iterdir())) == 4
+
+
+def some_rows():
+    return Evaluation(
+        (
+            Row("Walk-v0", "gaussian", "Walk-v0 0", 10, 1, 0.5, NAN, 0.25),
+            Row("Walk-v0", "gaussian", "Walk-v0 0", 10, 2, 0.7, 30.0, 0.25),
+            Row("Walk-v0", "gaussian", "Walk-v0 1", 10, 1, 0.9, NAN, 0.75),
+            Row("Walk-v0", "gaussian", "Walk-v0 1", 10, 2, 0.9, 10.0, 0.75),
+        )
+    )
+
+
+def test_rows_have_the_number_of_the_set_and_none_where_nothing_is_known():
+    rows = unit_rows(some_rows())
+    assert [row["set"] for row in rows] == [0, 0, 1, 1]
+    assert [row["error_percent"] for row in rows] == [None, 30.0, None, 10.0]
+
+
+def test_averages_are_over_sets_and_draws():
+    [row] = averages(some_rows())
+    assert row["correlation"] == pytest.approx(0.75)
+    assert row["correlation_std"] == pytest.approx(np.std([0.5, 0.7, 0.9, 0.9]))
+    assert row["error_percent"] == pytest.approx(20.0)
+    assert (row["variance"], row["variance_std"]) == (0.5, 0.25)  # one a set
+
+
+def test_one_value_has_no_deviation():
+    [row] = averages(Evaluation(some_rows().rows[:1]))
+    assert row["correlation_std"] is None
+    assert row["error_percent"] is None

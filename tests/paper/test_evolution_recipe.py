@@ -1,0 +1,146 @@
+"""Maps of training: areas, spreads and steps of runs, and what is found."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from pivec.paper.described import Described
+from pivec.paper.evolution.figure import Places, evolution_figure
+from pivec.paper.evolution.page import findings, table
+from pivec.paper.evolution.recipe import (
+    RECIPE,
+    covered,
+    map_cells,
+    mean_distance,
+    mean_step,
+    measured,
+    plan_of,
+)
+from pivec.paper.workshop import Workshop
+from pivec.report.canvas import MAX_PNG_BYTES, to_png
+
+
+def test_runs_of_reinforcement_learning_are_shared_and_populations_have_one(tmp_path):
+    shop = Workshop(tmp_path, "paper")
+    collection, background = plan_of(shop, RECIPE.counts["paper"], "CartPole-v1")
+    assert [(one.name, one.runs) for one in collection.trainings] == [
+        ("ppo", 5), ("a2c", 5), ("neat", 1), ("cmaes", 1),
+    ]  # fmt: skip
+    assert collection.trainings[0].key == shop.training("CartPole-v1", "ppo", 1).key
+    # At most 100 policies of an algorithm.
+    assert [one.policies for one in background.collections] == [20, 20, 100, 100]
+
+
+def test_cells_are_square_and_cover_the_longer_side(rng):
+    positions = rng.uniform(size=(500, 2)) * [8.0, 3.0]
+    cells = map_cells(positions, 4)
+    assert cells.max() < 16
+    low = positions.min(axis=0)
+    side = np.ptp(positions[:, 0]) / 4
+    slow = [min(int((x - low[0]) / side), 3) * 4 + min(int((y - low[1]) / side), 3)
+            for x, y in positions]  # fmt: skip
+    np.testing.assert_array_equal(cells, slow)
+    assert map_cells(np.zeros((3, 2)), 4).tolist() == [0, 0, 0]
+
+
+def test_covered_cells_of_draws_have_their_expected_number(rng):
+    cells = np.array([0] * 6 + [1] * 3 + [2])
+    # A cell is missed by a draw of 4 if all 4 are among the others.
+    slow = [len({cells[i] for i in some}) for some in combinations(range(10), 4)]
+    assert covered(cells, 4, 4000, rng) == pytest.approx(np.mean(slow), abs=0.05)
+    assert covered(cells, 10, 3, rng) == 3
+
+
+def test_mean_distance_is_that_of_all_pairs(rng):
+    points = rng.normal(size=(12, 5)).astype(np.float32)
+    slow = np.mean([((a - b).astype(float) ** 2).sum() for a, b in combinations(points, 2)])
+    assert mean_distance(points) == pytest.approx(slow, rel=1e-5)
+    assert mean_distance(points[:1]) == 0.0
+
+
+def test_steps_of_a_population_are_those_of_its_means_without_noise(rng):
+    points = rng.normal(size=(6, 2))
+    chance = np.arange(6.0)
+    path = [points[1:3].mean(0), points[3], points[[0, 4, 5]].mean(0)]
+    noise = [1.5 / 2, 3.0, 3.0 / 3]
+    slow = np.mean(
+        [((path[i + 1] - path[i]) ** 2).sum() - (noise[i] + noise[i + 1]) / 2 for i in range(2)]
+    )
+    assert mean_step(points, chance, np.array([20, 0, 0, 10, 20, 20])) == pytest.approx(slow)
+
+
+def test_spread_and_step_of_a_policy_that_does_not_change_are_nothing():
+    """Samples of one policy, with the noise that its chance distance tells."""
+    rng = np.random.default_rng(1)
+    n, noise = 400, 0.3
+    points = rng.normal(scale=noise, size=(n, 8)).astype(np.float32)
+    chance = np.full(n, 2 * 8 * noise**2)
+    groups = np.array([f"{name}-0" for name in ("ppo", "a2c", "neat", "cmaes")]).repeat(n // 4)
+    order = np.tile(np.arange(n // 4), 4)
+    order[groups == "neat-0"] //= 10
+    places = Places(points[:, :2].astype(float), np.zeros(n), groups, order)
+    described = Described(points, places.returns, chance, groups, order)
+    for row in measured("CartPole-v1", described, places, 0):
+        assert abs(row["spread"]) < 0.1 * chance[0]
+        assert abs(row["step"]) < 0.1 * chance[0]
+
+
+@pytest.fixture
+def found(rng):
+    """Narrow runs that move along a line, and wide clouds."""
+    parts = {
+        "ppo-0": (0.05, 20), "ppo-1": (0.05, 20), "a2c-0": (0.05, 30), "a2c-1": (0.05, 30),
+        "neat-0": (2.0, 40), "cmaes-0": (2.0, 25),
+    }  # fmt: skip
+    points, groups, steps = [], [], []
+    for i, (group, (width, n)) in enumerate(parts.items()):
+        line = np.zeros((n, 2))
+        line[:, 0] = i + 0.01 * np.arange(n)
+        points.append(line + width * rng.normal(size=(n, 2)))
+        groups += [group] * n
+        steps += (
+            list(range(n)) if group[:3] in ("ppo", "a2c") else [10 * (k // 5) for k in range(n)]
+        )
+    x = np.concatenate(points)
+    places = Places(x, rng.uniform(0, 500, len(x)), np.array(groups), np.array(steps))
+    return Described(
+        x.astype(np.float32), places.returns, np.full(len(x), 0.001), places.groups, places.order
+    ), places
+
+
+def test_wide_clouds_cover_more_at_equal_numbers(found):
+    described, places = found
+    rows = measured("CartPole-v1", described, places, 0)
+    by = {f"{row['algorithm']}-{row['run']}": row for row in rows}
+    assert {row["compared_policies"] for row in rows} == {20}
+    for population in ("neat-0", "cmaes-0"):
+        for run in ("ppo-0", "ppo-1", "a2c-0", "a2c-1"):
+            assert by[population]["area"] > 2 * by[run]["area"]
+            assert by[population]["spread"] > 10 * by[run]["spread"]
+    assert by["ppo-0"]["area"] <= 20
+    assert by["ppo-0"]["area_of_algorithm"] == by["ppo-1"]["area_of_algorithm"]
+    again = measured("CartPole-v1", described, places, 0)
+    assert rows == again
+    claims = findings(rows, tell=True)
+    assert [one.holds for one in claims[:2]] == [True, True]
+    assert {one.holds for one in findings(rows, tell=False)} == {None}
+    assert "| CartPole |" in table(rows)
+
+
+def test_findings_say_no_when_runs_cover_more(found):
+    described, places = found
+    rows = measured("CartPole-v1", described, places, 0)
+    for row in rows:
+        wide = row["algorithm"] in ("ppo", "a2c")
+        row["area"], row["spread"] = (9.0, 9.0) if wide else (1.0, 1.0)
+    assert [one.holds for one in findings(rows, tell=True)[:2]] == [False, False]
+
+
+def test_a_picture_of_thousands_of_policies_is_small(rng):
+    n = 4000
+    groups = np.array([f"{name}-0" for name in ("ppo", "a2c", "neat", "cmaes")]).repeat(n // 4)
+    places = Places(rng.normal(size=(n, 2)), rng.uniform(0, 500, n), groups, np.arange(n))
+    assert len(to_png(evolution_figure({"CartPole-v1": places}))) <= MAX_PNG_BYTES

@@ -1,0 +1,133 @@
+"""The workshop: stages are kept under the hash of what decides them, and shared."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pivec.errors import PivecError, UsageError
+from pivec.paper.workshop import Collection, Workshop, digest_of, spread_evenly
+
+pytest.importorskip("stable_baselines3")
+
+TINY = {"steps": 128, "n_envs": 2, "n_steps": 32, "batch_size": 32, "n_epochs": 1}
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory):
+    return Workshop(tmp_path_factory.mktemp("cache"), "smoke")
+
+
+def tiny(shop, runs=2, **more):
+    return shop.training("CartPole-v1", "ppo", runs, checkpoints=3, **TINY, **more)
+
+
+def test_more_runs_add_to_fewer(shop):
+    one, two = tiny(shop, 1), tiny(shop, 2)
+    assert one.key == two.key
+    shop.train([one])
+    first = shop.run_folder(one, 0) / "ppo-0" / "run.json"
+    written = first.stat().st_mtime_ns
+    assert shop.is_trained(one)
+    assert not shop.is_trained(two)
+    shop.train([two])
+    assert shop.is_trained(two)
+    assert first.stat().st_mtime_ns == written
+
+
+def test_other_settings_are_another_training(shop):
+    keys = {
+        tiny(shop).key,
+        tiny(shop, clip_range=0.1).key,
+        tiny(shop, first=1).key,
+        shop.training("CartPole-v1", "ppo", 1).key,
+        shop.training("Pendulum-v1", "ppo", 1).key,
+        Workshop(shop.cache, "small").training("CartPole-v1", "ppo", 1).key,
+        Workshop(shop.cache, "smoke", seed=1).training("CartPole-v1", "ppo", 1).key,
+    }
+    assert len(keys) == 7
+
+
+def test_ppo_and_a2c_do_not_begin_with_the_same_seed(shop):
+    assert (
+        shop.training("CartPole-v1", "ppo", 5).seed + 5 < shop.training("Acrobot-v1", "a2c", 5).seed
+    )
+
+
+def test_policies_carry_the_name_of_their_training(shop):
+    policies = shop.policies(tiny(shop, name="clip 0.3"), 2)
+    assert [one.info.group for one in policies] == ["clip 0.3-0"] * 2 + ["clip 0.3-1"] * 2
+    assert [one.info.label for one in policies][:2] == ["clip 0.3-0/step_0", "clip 0.3-0/step_128"]
+    assert [one.info.step for one in policies] == [0, 128] * 2
+
+
+def test_states_are_collected_once(shop):
+    collection = Collection((tiny(shop),), episodes=2, policies=2)
+    data = shop.collect(collection)
+    assert (data.n_policies, data.n_episodes) == (4, 8)
+    marks = {path: path.stat().st_mtime_ns for path in shop.store_folder(collection).iterdir()}
+    again = shop.collect(collection)
+    np.testing.assert_array_equal(data.states, again.states)
+    assert marks == {path: path.stat().st_mtime_ns for path in marks}
+    assert Collection((tiny(shop),), episodes=3, policies=2).key != collection.key
+
+
+def test_an_interrupted_collection_goes_on(shop, monkeypatch):
+    collection = Collection((tiny(shop),), episodes=2, policies=2, seed=1)
+    from pivec.paper import workshop
+
+    def half(env, policies, *arguments, **more):
+        real(env, policies[:2], *arguments, **more)
+        raise KeyboardInterrupt
+
+    real = workshop.collect
+    monkeypatch.setattr(workshop, "collect", half)
+    with pytest.raises(KeyboardInterrupt):
+        shop.collect(collection)
+    assert not shop.is_collected(collection)
+    monkeypatch.setattr(workshop, "collect", real)
+    assert shop.collect(collection).n_policies == 4
+    assert shop.is_collected(collection)
+
+
+def test_results_are_computed_once_for_the_same_inputs(tmp_path):
+    shop = Workshop(tmp_path, "smoke")
+    calls = []
+
+    def make():
+        calls.append(1)
+        return {"numbers": np.arange(3.0), "names": ["a", "b"], "one": 1.5}
+
+    for _ in range(2):
+        result = shop.computed("sums", {"n": 3}, make)
+        np.testing.assert_array_equal(result["numbers"], [0, 1, 2])
+        assert result["names"].tolist() == ["a", "b"]
+        assert float(result["one"]) == 1.5
+    assert len(calls) == 1
+    shop.computed("sums", {"n": 4}, make)
+    assert len(calls) == 2
+
+
+def test_a_damaged_result_is_told(tmp_path):
+    shop = Workshop(tmp_path, "smoke")
+    shop.computed("sums", {}, lambda: {"a": 1})
+    [file] = (tmp_path / "results").iterdir()
+    file.write_bytes(b"nothing")
+    with pytest.raises(PivecError, match="remove it to compute it anew"):
+        shop.computed("sums", {}, lambda: {"a": 1})
+
+
+def test_an_unknown_scale_is_told(tmp_path):
+    with pytest.raises(UsageError, match="smoke, small, paper"):
+        Workshop(tmp_path, "huge")
+
+
+def test_evenly_from_the_first_to_the_last():
+    assert spread_evenly(list(range(101)), 5) == [0, 25, 50, 75, 100]
+    assert spread_evenly(list(range(10)), None) == list(range(10))
+    assert spread_evenly(list(range(10)), 1) == [9]
+
+
+def test_digests_follow_the_content_alone():
+    assert digest_of({"a": 1, "b": [1, 2]}) == digest_of({"b": [1, 2], "a": 1})
+    assert digest_of({"a": 1}) != digest_of({"a": 2})
