@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from pivec.characterizations.arguments import check_arguments
+from pivec.arguments import check_arguments
 from pivec.characterizations.descriptions import Descriptions, summarise
 from pivec.errors import BadData, UsageError
 from pivec.policies.policy import canonical_order

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.characterizations.arguments import Positive, Range
+from pivec.arguments import Positive, Range
 from pivec.characterizations.base import Characterization
 from pivec.characterizations.cells import cell_words, count_cells, half_l1
 from pivec.characterizations.descriptions import Descriptions

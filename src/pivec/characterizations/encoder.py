@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.characterizations.arguments import Count, NotNegative, Positive, Seed
+from pivec.arguments import Count, NotNegative, Positive, Seed
 from pivec.characterizations.base import Characterization
 from pivec.characterizations.descriptions import Descriptions
 from pivec.characterizations.networks import require_torch

@@ -6,7 +6,7 @@ import difflib
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from pivec.characterizations.arguments import check_arguments
+from pivec.arguments import check_arguments
 from pivec.errors import UsageError
 
 if TYPE_CHECKING:

@@ -1,12 +1,19 @@
-"""Arguments of characterizations, held against the types of their constructors in one place."""
+"""Arguments of functions and constructors, held against the types they state, in one place.
+
+A range is part of the type: ``def collect(..., jobs: Count = 1)`` with `checked` around it, or
+`check_arguments` in the ``__post_init__`` of a dataclass and in ``fit`` of an estimator.
+"""
 
 from __future__ import annotations
 
+import functools
+import inspect
 import sys
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, is_dataclass
 from numbers import Integral, Real
-from types import NoneType
-from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -43,8 +50,35 @@ _KINDS: dict[Any, tuple[tuple[type, ...], str]] = {
 }
 
 
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def checked(function: Function) -> Function:
+    """Decorate a function: what its arguments must be is what their types say.
+
+    Examples
+    --------
+    >>> @checked
+    ... def count(jobs: Count = 1) -> int:
+    ...     return jobs
+    >>> count(jobs=0)
+    Traceback (most recent call last):
+    ...
+    pivec.errors.UsageError: jobs must be a whole number of at least 1, but is 0
+    """
+    signature = inspect.signature(function)
+    hints = functools.cache(lambda: get_type_hints(function, include_extras=True))
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        _check(signature.bind(*args, **kwargs).arguments, hints())
+        return function(*args, **kwargs)
+
+    return call  # type: ignore[return-value]
+
+
 def check_arguments(thing: Any) -> None:
-    """Refuse an estimator one of whose arguments is not what its constructor says.
+    """Refuse an estimator or a dataclass one of whose arguments is not what its type says.
 
     Examples
     --------
@@ -54,8 +88,16 @@ def check_arguments(thing: Any) -> None:
     ...
     pivec.errors.UsageError: n_components must be a whole number of at least 1, but is 'abc'
     """
-    hints = get_type_hints(type(thing).__init__, include_extras=True)
-    for name, value in thing.get_params(deep=False).items():
+    values = (
+        {field.name: getattr(thing, field.name) for field in fields(thing)}
+        if is_dataclass(thing)
+        else thing.get_params(deep=False)
+    )
+    _check(values, get_type_hints(type(thing).__init__, include_extras=True))
+
+
+def _check(values: Mapping[str, Any], hints: Mapping[str, Any]) -> None:
+    for name, value in values.items():
         hint = hints.get(name, Any)
         if not _fits(value, hint):
             raise UsageError(f"{name} must be {_expected(hint)}, but is {value!r}")
@@ -67,9 +109,9 @@ def _fits(value: Any, hint: Any) -> bool:
         return _fits(value, kind) and value in allowed
     if get_origin(hint) is Literal:
         return any(type(value) is type(choice) and value == choice for choice in get_args(hint))
-    if get_args(hint):  # one of several
+    if get_origin(hint) in (Union, UnionType):
         return any(_fits(value, kind) for kind in get_args(hint))
-    if hint not in _KINDS:
+    if hint not in _KINDS:  # the function itself says
         return True
     kinds, _ = _KINDS[hint]
     if isinstance(value, bool) and hint is not bool:
@@ -83,6 +125,6 @@ def _expected(hint: Any) -> str:
         return f"{_expected(kind)} {allowed}"
     if get_origin(hint) is Literal:
         return " or ".join(map(repr, get_args(hint)))
-    if get_args(hint):
+    if get_origin(hint) in (Union, UnionType):
         return " or ".join(map(_expected, get_args(hint)))
-    return _KINDS[hint][1]
+    return _KINDS[hint][1] if hint in _KINDS else str(getattr(hint, "__name__", hint))

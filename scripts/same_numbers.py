@@ -1,0 +1,113 @@
+"""Hold that a change of the code changes no number: run everything, compare with a record.
+
+python scripts/same_numbers.py record    with the code as it was
+python scripts/same_numbers.py check     with the code as it is
+
+Runs `pivec compare` with every characterization, `pivec evaluate` and all recipes at smoke scale
+(five minutes on two cores). same_numbers.json was recorded on a processor with AVX2; training and
+t-SNE enlarge the last bits, in which others differ, so record there first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import math
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+RECORD = Path(__file__).with_suffix(".json")
+RTOL = 1e-6
+# Of what was measured, times and memory are another each time, and so is what is said of them.
+_PASSING = re.compile(r"seconds|peak|_mb\b|exponent|/ours$|time|memory")
+
+
+def pivec(*arguments: object) -> None:
+    """Run the command line of the pivec that this Python finds."""
+    words = [str(argument) for argument in arguments]
+    done = subprocess.run([sys.executable, "-m", "pivec", *words, "--quiet"], capture_output=True)
+    if done.returncode:
+        sys.exit(f"pivec {' '.join(words)}: {done.stderr.decode()}")
+
+
+def numbers(folder: Path) -> dict[str, Any]:
+    """Run everything in a folder, and return what came out, by file, row and column."""
+    from pivec.characterizations.registry import names
+
+    policies = Path(__import__("pivec").__file__).parent / "demo_policies"
+    found: dict[str, Any] = {}
+    some = [policies / "CartPole-v1" / run for run in ("ppo-0", "a2c-1")]
+    for method in names():
+        out = folder / method
+        pivec("compare", "CartPole-v1", *some, "random:2", "--episodes", 5, "--method", method,
+              "--out", out)  # fmt: skip
+        found |= flat(table(out / "distances.csv"), f"compare/{method}/distances")
+        found |= flat(table(out / "map.csv"), f"compare/{method}/map")
+    store = folder / "store"
+    pivec("collect", "Pendulum-v1", policies / "Pendulum-v1", "--episodes", 8, "--actions",
+          "--policies", "--out", store)  # fmt: skip
+    pivec("evaluate", store, "--sizes", "4,2", "--repetitions", 2, "--out", folder / "evaluate",
+          "--methods", "supervector,gaussian,actions,returns,mmd,discretization")  # fmt: skip
+    found |= flat(table(folder / "evaluate" / "evaluation.csv"), "evaluate")
+    pivec("reproduce", "all", "--scale", "smoke", "--out", folder / "paper")
+    for file in sorted((folder / "paper" / "smoke").glob("*/numbers.json")):
+        found |= flat(json.loads(file.read_text()), f"paper/{file.parent.name}")
+    return {key: value for key, value in found.items() if not _PASSING.search(key)}
+
+
+def table(file: Path) -> list[dict[str, Any]]:
+    """Read a CSV; what looks like a number is one."""
+    with open(file, newline="") as lines:
+        return [{k: number(v) for k, v in row.items()} for row in csv.DictReader(lines)]
+
+
+def number(text: str) -> Any:
+    """Read a number, and leave other text as it is."""
+    try:
+        return float(text)
+    except ValueError:
+        return re.sub(r".*/demo_policies", "demo_policies", text)
+
+
+def flat(content: Any, path: str) -> dict[str, Any]:
+    """Give every value of nested tables the way to it as its name."""
+    if isinstance(content, dict):
+        parts = content.items()
+    elif isinstance(content, list):
+        parts = enumerate(content)
+    else:
+        return {path: content}
+    return {k: v for key, part in parts for k, v in flat(part, f"{path}/{key}").items()}
+
+
+def differ(a: Any, b: Any) -> bool:
+    """Tell whether two values are not the same; numbers may be off by RTOL."""
+    if isinstance(a, float | int) and isinstance(b, float | int):
+        return not (math.isclose(a, b, rel_tol=RTOL, abs_tol=1e-9) or (a != a and b != b))
+    return bool(a != b)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("what", choices=("record", "check"))
+    what = parser.parse_args().what
+    with tempfile.TemporaryDirectory() as folder:
+        now = numbers(Path(folder))
+    if what == "record":
+        rounded = {k: float(f"{v:.9g}") if isinstance(v, float) else v for k, v in now.items()}
+        RECORD.write_text(json.dumps(rounded, indent=0))
+        return
+    before = json.loads(RECORD.read_text())
+    wrong = [key for key in {**before, **now} if differ(before.get(key), now.get(key))]
+    for key in wrong[:40]:
+        print(f"{key}: {before.get(key)} before, {now.get(key)} now")
+    sys.exit(f"{len(wrong)} of {len(before)} numbers differ" if wrong else 0)
+
+
+if __name__ == "__main__":
+    main()
