@@ -1,7 +1,7 @@
 """Hold that a change of the code changes no number: run everything, compare with a record.
 
 python scripts/same_numbers.py record    with the code as it was
-python scripts/same_numbers.py check     with the code as it is
+python scripts/same_numbers.py check     with the code as it is; `check compare gridworld` for parts
 
 Runs `pivec compare` with every characterization, `pivec evaluate` and all recipes at smoke scale
 (five minutes on two cores). same_numbers.json was recorded on a processor with AVX2; training and
@@ -30,17 +30,33 @@ _PASSING = re.compile(r"seconds|peak|_mb\b|exponent|/ours$|time|memory")
 def pivec(*arguments: object) -> None:
     """Run the command line of the pivec that this Python finds."""
     words = [str(argument) for argument in arguments]
-    done = subprocess.run([sys.executable, "-m", "pivec", *words, "--quiet"], capture_output=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "pivec", *words, "--quiet"], capture_output=True, check=False
+    )
     if done.returncode:
         sys.exit(f"pivec {' '.join(words)}: {done.stderr.decode()}")
 
 
-def numbers(folder: Path) -> dict[str, Any]:
+def numbers(folder: Path, parts: list[str]) -> dict[str, Any]:
     """Run everything in a folder, and return what came out, by file, row and column."""
-    from pivec.characterizations.registry import names
-
     policies = Path(__import__("pivec").__file__).parent / "demo_policies"
     found: dict[str, Any] = {}
+    if "compare" in parts:
+        found |= compared(folder, policies)
+    if "evaluate" in parts:
+        found |= evaluated(folder, policies)
+    if recipes := [part for part in parts if part not in ("compare", "evaluate")]:
+        pivec("reproduce", *recipes, "--scale", "smoke", "--out", folder / "paper")
+    for file in sorted((folder / "paper" / "smoke").glob("*/numbers.json")):
+        found |= flat(json.loads(file.read_text()), f"paper/{file.parent.name}")
+    return {key: value for key, value in found.items() if not _PASSING.search(key)}
+
+
+def compared(folder: Path, policies: Path) -> dict[str, Any]:
+    """Compare policies with every characterization."""
+    from pivec.characterizations.registry import names
+
+    found = {}
     some = [policies / "CartPole-v1" / run for run in ("ppo-0", "a2c-1")]
     for method in names():
         out = folder / method
@@ -48,16 +64,17 @@ def numbers(folder: Path) -> dict[str, Any]:
               "--out", out)  # fmt: skip
         found |= flat(table(out / "distances.csv"), f"compare/{method}/distances")
         found |= flat(table(out / "map.csv"), f"compare/{method}/map")
+    return found
+
+
+def evaluated(folder: Path, policies: Path) -> dict[str, Any]:
+    """Evaluate some characterizations."""
     store = folder / "store"
     pivec("collect", "Pendulum-v1", policies / "Pendulum-v1", "--episodes", 8, "--actions",
           "--policies", "--out", store)  # fmt: skip
     pivec("evaluate", store, "--sizes", "4,2", "--repetitions", 2, "--out", folder / "evaluate",
           "--methods", "supervector,gaussian,actions,returns,mmd,discretization")  # fmt: skip
-    found |= flat(table(folder / "evaluate" / "evaluation.csv"), "evaluate")
-    pivec("reproduce", "all", "--scale", "smoke", "--out", folder / "paper")
-    for file in sorted((folder / "paper" / "smoke").glob("*/numbers.json")):
-        found |= flat(json.loads(file.read_text()), f"paper/{file.parent.name}")
-    return {key: value for key, value in found.items() if not _PASSING.search(key)}
+    return flat(table(folder / "evaluate" / "evaluation.csv"), "evaluate")
 
 
 def table(file: Path) -> list[dict[str, Any]]:
@@ -88,21 +105,28 @@ def flat(content: Any, path: str) -> dict[str, Any]:
 def differ(a: Any, b: Any) -> bool:
     """Tell whether two values are not the same; numbers may be off by RTOL."""
     if isinstance(a, float | int) and isinstance(b, float | int):
-        return not (math.isclose(a, b, rel_tol=RTOL, abs_tol=1e-9) or (a != a and b != b))
+        return not (
+            math.isclose(a, b, rel_tol=RTOL, abs_tol=1e-9) or (math.isnan(a) and math.isnan(b))
+        )
     return bool(a != b)
 
 
 def main() -> None:
+    from pivec.paper import NAMES
+
+    everything = ["compare", "evaluate", *NAMES]
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("what", choices=("record", "check"))
-    what = parser.parse_args().what
+    parser.add_argument("parts", nargs="*", default=everything, metavar="PART")
+    given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        now = numbers(Path(folder))
-    if what == "record":
+        now = numbers(Path(folder), given.parts)
+    if given.what == "record":
         rounded = {k: float(f"{v:.9g}") if isinstance(v, float) else v for k, v in now.items()}
         RECORD.write_text(json.dumps(rounded, indent=0))
         return
-    before = json.loads(RECORD.read_text())
+    made = tuple(part if part in everything[:2] else f"paper/{part}" for part in given.parts)
+    before = {k: v for k, v in json.loads(RECORD.read_text()).items() if k.startswith(made)}
     wrong = [key for key in {**before, **now} if differ(before.get(key), now.get(key))]
     for key in wrong[:40]:
         print(f"{key}: {before.get(key)} before, {now.get(key)} now")

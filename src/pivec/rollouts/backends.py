@@ -1,7 +1,7 @@
 """What steps the environments: Gymnasium or EnvPool, and which of them is chosen by itself.
 
 Gymnasium is the reference. CartPole, Pendulum and Acrobot have lanes on arrays that repeat it bit
-for bit, and so have the environments of `pivec.paper.worlds`. EnvPool is another implementation: ``auto``
+for bit, and so have those on an `ArrayVectorEnv`. EnvPool is another implementation: ``auto``
 takes it only where `backends.json`, written by benchmarks/backends.py, says that trained policies
 visit the same distribution of states in both.
 """

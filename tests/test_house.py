@@ -1,0 +1,60 @@
+"""The house stays plain: short files, short functions, nothing written twice."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+import pivec
+
+SOURCE = Path(pivec.__file__).parent
+FILES = sorted(SOURCE.rglob("*.py"))
+MOST_LINES, MOST_LINES_OF_A_FUNCTION, LEAST_SHARED = 350, 70, 10
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(SOURCE)))
+def test_files_and_functions_are_short(file):
+    text = file.read_text(encoding="utf-8")
+    assert text.count("\n") <= MOST_LINES
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef):
+            n_lines = node.end_lineno - node.lineno + 1
+            assert n_lines <= MOST_LINES_OF_A_FUNCTION, f"{node.name} has {n_lines} lines"
+
+
+def test_nothing_is_written_twice():
+    """Ten lines in a row that say something (no blanks, comments, imports) stand in one place."""
+    places = defaultdict(list)
+    for file in FILES:
+        for first, window in windows(said(file)):
+            places[window].append(f"{file.relative_to(SOURCE)}:{first}")
+    again = sorted({tuple(where) for where in places.values() if len(where) > 1})
+    assert not again
+
+
+def said(file):
+    """Return the lines of a file that count, with their numbers."""
+    text = file.read_text(encoding="utf-8")
+    imported = {
+        line
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for line in range(node.lineno, node.end_lineno + 1)
+    }
+    for number, line in enumerate(text.splitlines(), 1):
+        folded = " ".join(line.split())
+        thin = re.fullmatch(r"[\W_]*", folded) or folded.startswith("#")
+        if number not in imported and not thin:
+            yield number, folded
+
+
+def windows(lines):
+    """Go over all runs of LEAST_SHARED lines."""
+    lines = list(lines)
+    for i in range(len(lines) - LEAST_SHARED + 1):
+        run = lines[i : i + LEAST_SHARED]
+        yield run[0][0], tuple(line for _, line in run)
