@@ -60,7 +60,7 @@ def compared(folder: Path, policies: Path) -> dict[str, Any]:
     some = [policies / "CartPole-v1" / run for run in ("ppo-0", "a2c-1")]
     for method in names():
         out = folder / method
-        pivec("compare", "CartPole-v1", *some, "random:2", "--episodes", 5, "--method", method,
+        pivec("compare", "CartPole-v1", *some, "--episodes", 5, "--method", method,
               "--out", out)  # fmt: skip
         found |= flat(table(out / "distances.csv"), f"compare/{method}/distances")
         found |= flat(table(out / "map.csv"), f"compare/{method}/map")
