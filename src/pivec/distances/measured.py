@@ -11,8 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.characterizations.base import Characterization
-from pivec.characterizations.descriptions import Descriptions
+from pivec.distances.method import Described, Method
 from pivec.distances.pairs import Pair, farthest_pairs, nearest_pairs
 from pivec.distances.travel import Travel, travels
 from pivec.policies.policy import canonical_order
@@ -47,8 +46,8 @@ class Measured:
 
 
 def measure(
-    method: Characterization,
-    described: Descriptions,
+    method: Method,
+    described: Described,
     *,
     k: int = 20,
     pairs: int = 10,

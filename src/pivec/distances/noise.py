@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pivec.characterizations.base import Characterization
+from pivec.distances.method import Method
 from pivec.errors import UsageError
 from pivec.states.regroup import regrouped
 from pivec.states.visited import VisitedStates
@@ -34,7 +34,7 @@ class Noise:
 
 
 def chance_distance(
-    method: Characterization,
+    method: Method,
     a: VisitedStates,
     b: VisitedStates,
     rng: np.random.Generator,
