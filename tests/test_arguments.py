@@ -39,7 +39,7 @@ def test_numpy_numbers_are_numbers():
 
 
 def test_an_unknown_argument_is_told_with_a_near_one():
-    with pytest.raises(UsageError, match=r"no argument 'n_component'.*did you mean 'n_components'"):
+    with pytest.raises(UsageError, match=r"no argument 'n_component'.*did you mean n_components"):
         characterization("supervector", n_component=3)
     with pytest.raises(UsageError, match="it takes none"):
         characterization("returns", bins=3)

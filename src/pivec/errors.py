@@ -2,6 +2,23 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
+
+
+def did_you_mean(name: str, known: Iterable[str], most: int = 1) -> str:
+    """Name what is known and nearly called so, to stand in a sentence behind the wrong name.
+
+    Examples
+    --------
+    >>> did_you_mean("supervectr", ["gaussian", "supervector"])
+    ' (did you mean supervector?)'
+    >>> did_you_mean("x", ["gaussian", "supervector"])
+    ''
+    """
+    close = difflib.get_close_matches(name, list(known), n=most)
+    return f" (did you mean {' or '.join(close)}?)" if close else ""
+
 
 class PivecError(Exception):
     """A failure that one sentence explains: what was expected, what came, what to do."""

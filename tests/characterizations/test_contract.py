@@ -363,7 +363,7 @@ def test_descriptions_of_another_method_are_refused(walks):
 
 
 def test_unknown_names_and_arguments():
-    with pytest.raises(UsageError, match="did you mean 'supervector'"):
+    with pytest.raises(UsageError, match="did you mean supervector"):
         characterization("supervectr")
     with pytest.raises(UsageError, match=r"it takes .*n_components"):
         characterization("supervector", components=3)

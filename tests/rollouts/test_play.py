@@ -179,7 +179,7 @@ def test_a_policy_that_answers_wrongly_is_named(policy, message):
     ("env", "message"),
     [
         ("CartPole-v9", "CartPole"),
-        ("Cartpole-v1", "Did you mean CartPole-v1"),
+        ("Cartpole-v1", "did you mean CartPole-v1"),
         ("no_such_module:Env-v0", "no_such_module"),
     ],
 )

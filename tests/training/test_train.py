@@ -56,7 +56,7 @@ def test_the_command_line_from_training_to_comparison(run, tmp_path):
 def test_mistakes_on_the_command_line(run):
     cases = [
         (("CartPole-v1", "--algo", "sac", "--out", "o"), "expected an algorithm among"),
-        (("CartPol-v1", "--algo", "cmaes", "--out", "o"), "Did you mean"),
+        (("CartPol-v1", "--algo", "cmaes", "--out", "o"), "did you mean"),
         (("CartPole-v1", "--algo", "ppo", "--out", "o", "--set", "gamma"), "KEY=VALUE"),
         (("CartPole-v1", "--algo", "ppo", "--out", "o", "--set", "gama=1"), "no setting 'gama'"),
         (("CartPole-v1", "--algo", "ppo", "--out", "o", "--runs", 0), "--runs"),

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 from typing import TYPE_CHECKING, Any
 
 from pivec.arguments import check_arguments
-from pivec.errors import UsageError
+from pivec.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from pivec.characterizations.base import Characterization
@@ -53,20 +52,17 @@ def characterization(name: str, **parameters: Any) -> Characterization:
     Supervector(n_components=4)
     """
     if name not in _REGISTRY:
-        close = difflib.get_close_matches(name, _REGISTRY, n=1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
+        hint = did_you_mean(name, _REGISTRY)
         raise UsageError(
-            f"no characterization is called {name!r}; there are {', '.join(_REGISTRY)}{hint}"
+            f"no characterization is called {name!r}{hint}; there are {', '.join(_REGISTRY)}"
         )
     module, _, attribute = _REGISTRY[name].partition(":")
     cls = getattr(importlib.import_module(module), attribute)
     known = cls._get_param_names()
     for given in parameters:
         if given not in known:
-            close = difflib.get_close_matches(given, known, n=1)
-            hint = f"; did you mean {close[0]!r}?" if close else ""
-            takes = ", ".join(known) or "none"
-            raise UsageError(f"{name} has no argument {given!r}; it takes {takes}{hint}")
+            hint, takes = did_you_mean(given, known), ", ".join(known) or "none"
+            raise UsageError(f"{name} has no argument {given!r}{hint}; it takes {takes}")
     made: Characterization = cls(**parameters)
     check_arguments(made)
     return made

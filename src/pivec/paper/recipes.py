@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pivec.errors import UsageError
+from pivec.errors import UsageError, did_you_mean
 from pivec.paper.workshop import Collection, Training, Workshop
 
 if TYPE_CHECKING:
@@ -130,8 +129,7 @@ def recipe(name: str) -> Recipe:
     'gridworld'
     """
     if name not in NAMES:
-        close = difflib.get_close_matches(name, NAMES, n=1)
-        hint = f" (did you mean {close[0]}?)" if close else ""
+        hint = did_you_mean(name, NAMES)
         raise UsageError(f"there is no recipe {name!r}{hint}: expected some of {', '.join(NAMES)}")
     module = importlib.import_module(f"pivec.paper.{name.replace('-', '_')}.recipe")
     found: Recipe = module.RECIPE

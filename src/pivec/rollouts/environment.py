@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import warnings
 from collections.abc import Callable, Mapping, Sequence, Set
@@ -11,7 +10,7 @@ from typing import Any
 
 import gymnasium
 
-from pivec.errors import EnvironmentFailure, PivecError, PivecWarning, UsageError
+from pivec.errors import EnvironmentFailure, PivecError, PivecWarning, UsageError, did_you_mean
 from pivec.rollouts.named_objects import named_object, split_arguments
 
 Wrapper = str | Callable[[Any], Any]
@@ -149,11 +148,10 @@ class Environment:
 
     def _unknown(self, reason: str) -> str:
         known = [name for name in gymnasium.registry if "/" not in name.removeprefix("pivec/")]
-        close = difflib.get_close_matches(self.name, known, n=3, cutoff=0.6)
-        hint = f" Did you mean {' or '.join(close)}?" if close else ""
+        hint = did_you_mean(self.name, known, 3)
         return (
-            f"no environment is called {self.name!r}: expected the id of a registered Gymnasium "
-            f"environment such as CartPole-v1, or module:Name-v0 ({reason.strip()}).{hint}"
+            f"no environment is called {self.name!r}{hint}: expected the id of a registered "
+            f"Gymnasium environment such as CartPole-v1, or module:Name-v0 ({reason.strip()})"
         )
 
 

@@ -9,7 +9,6 @@ many policies play side by side, nor on which pool they share. Observations are 
 from __future__ import annotations
 
 import contextlib
-import difflib
 import importlib
 import warnings
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.engines.workers import usable_cores
-from pivec.errors import UsageError
+from pivec.errors import UsageError, did_you_mean
 from pivec.rollouts import spaces
 from pivec.rollouts.environment import Environment, close, failure
 from pivec.rollouts.lanes import Outcome, first_batch
@@ -36,8 +35,7 @@ def check_task(name: str) -> None:
     """Refuse an environment that EnvPool does not have."""
     known = import_envpool().list_all_envs()
     if name not in known:
-        close = difflib.get_close_matches(name, known, n=1)
-        hint = f" (did you mean {close[0]}?)" if close else ""
+        hint = did_you_mean(name, known)
         raise UsageError(f"EnvPool has no {name!r}{hint}: use --backend gymnasium")
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import json
 import os
 import sys
 from typing import Any
 
-from pivec.errors import UsageError
+from pivec.errors import UsageError, did_you_mean
 
 
 def named_object(spec: str, what: str) -> Any:
@@ -34,9 +33,8 @@ def named_object(spec: str, what: str) -> Any:
         ) from error
     for part in name.split("."):
         if not hasattr(found, part):
-            close = difflib.get_close_matches(part, dir(found), n=1)
-            hint = f": did you mean {close[0]}?" if close else ""
-            raise UsageError(f"{module_name} has no {part!r}, which {spec!r} names{hint}")
+            hint = did_you_mean(part, dir(found))
+            raise UsageError(f"{module_name} has no {part!r}{hint}, which {spec!r} names")
         found = getattr(found, part)
     return found
 
