@@ -1,6 +1,6 @@
 """Files that appear whole or not at all: written beside their place, then renamed into it.
 
-And the folders for them, looked at before hours of work are to go there.
+And the folders for them, looked at before hours of work are to go there, and locked meanwhile.
 """
 
 from __future__ import annotations
@@ -8,12 +8,13 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Literal, overload
 
-from pivec.errors import UsageError
+from pivec.errors import PivecError, UsageError
 
 
 @overload
@@ -126,6 +127,30 @@ def make_folder(path: str | os.PathLike[str]) -> Path:
     except OSError as error:
         raise UsageError(f"cannot make the folder {folder}: {error.strerror}") from error
     return folder
+
+
+@contextmanager
+def locked(path: str | os.PathLike[str], busy: str, wait: float = 0.0) -> Iterator[None]:
+    """Keep other processes out by a lock on the file ``path``, where the system has locks.
+
+    Another one that holds it is waited for so many seconds; then ``busy`` is what the error says.
+    """
+    try:
+        import fcntl
+    except ImportError:  # not there on Windows
+        yield
+        return
+    with open(path, "w", encoding="utf-8") as file:
+        last = time.monotonic() + wait
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError as error:
+                if time.monotonic() >= last:
+                    raise PivecError(busy) from error
+                time.sleep(0.01)
+        yield
 
 
 def _sync_folder(folder: Path) -> None:

@@ -26,6 +26,9 @@ _PACKAGES = (
     "numba",
     "envpool",
     "torch",
+    "stable-baselines3",
+    "cma",
+    "neat-python",
 )
 
 

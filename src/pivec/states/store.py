@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from pivec.atomic import atomic_write, make_folder
+from pivec.atomic import atomic_write, locked, make_folder
 from pivec.errors import BadStore, PivecError, PivecWarning, UsageError
 from pivec.policies.network import NetworkPolicy
 from pivec.policies.policy import Policy, PolicyInfo
@@ -110,7 +110,8 @@ class Store:
 
         A store that another process holds is an error after ``wait`` seconds.
         """
-        with _locked(self.path, wait):
+        busy = f"another process is writing to {self.path}: wait for it, or choose another folder"
+        with locked(self.path / ".lock", busy, wait):
             self._read()  # others may have written since this was opened
             self._adopt()
             try:
@@ -402,27 +403,3 @@ def _without_states(record: PolicyRecord) -> PolicyRecord:
     small = ("episode_starts", "returns", "seeds", "terminated", "truncated")
     copies: dict[str, Any] = {name: np.array(getattr(record, name)) for name in small}
     return PolicyRecord(record.info, states=record.states[:0].copy(), **copies)
-
-
-@contextlib.contextmanager
-def _locked(folder: Path, wait: float) -> Iterator[None]:
-    """Keep other processes from writing to the same store, where the system can."""
-    try:
-        import fcntl
-    except ImportError:  # not there on Windows
-        yield
-        return
-    with (folder / ".lock").open("w") as file:
-        last = time.monotonic() + wait
-        while True:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError as error:
-                if time.monotonic() >= last:
-                    raise PivecError(
-                        f"another process is writing to {folder}: wait for it, or choose another "
-                        "folder"
-                    ) from error
-                time.sleep(0.01)
-        yield

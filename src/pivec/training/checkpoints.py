@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pivec.training.runs import versions
+from pivec.run_log import versions
 
 
 def spread(total: int, count: int) -> list[int]:

@@ -6,12 +6,12 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import Any, Protocol
 
-from pivec.atomic import atomic_write, make_folder
+from pivec.atomic import atomic_write, locked, make_folder
 from pivec.errors import PivecError, UsageError
+from pivec.run_log import versions
 
 RUN, STATE, LOCK = "run.json", "state", "lock"
 FORMAT = 1
@@ -114,9 +114,7 @@ class RunFolder:
     @contextmanager
     def claimed(self) -> Iterator[None]:
         """Keep other processes out, as long as this one lives."""
-        with open(self.state / LOCK, "wb") as file:
-            if not _locked(file):
-                raise PivecError(f"{self.path} is being trained in by another process")
+        with locked(self.state / LOCK, f"{self.path} is being trained in by another process"):
             yield
 
     def finish(self, steps: int, mean_return: float | None, reason: str) -> None:
@@ -132,33 +130,6 @@ class RunFolder:
         }
         with atomic_write(self.path / RUN, "w") as file:
             json.dump(content, file, indent=1)
-
-
-def _locked(file: IO[bytes]) -> bool:
-    """Lock a file until it is closed or the process ends; without locks, trust the user."""
-    try:
-        import fcntl
-    except ImportError:  # Windows
-        return True
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
-
-
-@cache
-def versions() -> dict[str, str]:
-    """Versions of the packages that decide how a run turns out, where they are installed."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    found = {}
-    for name in ("pivec", "gymnasium", "numpy", "stable-baselines3", "torch", "cma", "neat-python"):
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found
 
 
 def _difference(found: Any, folder: RunFolder) -> str:
