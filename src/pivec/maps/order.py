@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from pivec.errors import UsageError
 from pivec.maps.tsne import checked_distances
+from pivec.policies.paths import natural_key
 
 # Optimal leaf ordering takes time with the square of the rows and more; beyond, the plain tree.
 OPTIMAL_ROWS = 500
@@ -74,24 +74,8 @@ def group_order(groups: Sequence[str], steps: Sequence[int | None]) -> NDArray[n
             f"{len(steps)}."
         )
 
-    def key(i: int) -> tuple[bool, list[tuple[bool, int, str]], bool, int]:
+    def key(i: int) -> tuple[bool, tuple[tuple[int, int, str], ...], bool, int]:
         step = steps[i]
         return groups[i] == "", natural_key(groups[i]), step is None, step or 0
 
     return np.array(sorted(range(len(groups)), key=key), dtype=np.intp)
-
-
-def natural_key(text: str) -> list[tuple[bool, int, str]]:
-    """Sort key under which the numbers inside a text count by their value.
-
-    Examples
-    --------
-    >>> sorted(["b2", "b10", "a"], key=natural_key)
-    ['a', 'b2', 'b10']
-    """
-    parts = re.split(r"([0-9]{1,18})", text)
-    return [
-        (False, int(part), part) if part.isascii() and part.isdigit() else (True, 0, part)
-        for part in parts
-        if part
-    ]

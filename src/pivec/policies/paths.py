@@ -120,7 +120,7 @@ def natural_key(text: str) -> tuple[tuple[int, int, str], ...]:
     ['step_9000', 'step_10000']
     """
     pieces = re.split(r"(\d{1,18})", text)
-    return tuple((0, int(p), "") if i % 2 else (1, 0, p) for i, p in enumerate(pieces) if p)
+    return tuple((0, int(p), p) if i % 2 else (1, 0, p) for i, p in enumerate(pieces) if p)
 
 
 def _step_of(text: str, patterns: Sequence[re.Pattern[str]]) -> int | None:

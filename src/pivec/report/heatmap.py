@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from pivec.errors import UsageError
 from pivec.maps import group_order, leaf_order
-from pivec.maps.order import natural_key
+from pivec.policies.paths import natural_key
 from pivec.report.canvas import (
     INK,
     MUTED,
