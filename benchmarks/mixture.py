@@ -161,30 +161,26 @@ def _file(n: int) -> Any:
     return mixture_data.DATA / f"clusters_{n}.npy"
 
 
-def adaptation(
-    n_policies: int, n_states: int, episode: int, n_features: int, moments: bool, times: int = 2
-) -> dict[str, Any]:
-    """States a second of the adaptation, and of the bare kernel on the same states."""
+def adaptation(n: int, n_states: int, n_features: int, times: int = 2) -> dict[str, Any]:
+    """Seconds of the adaptation to policies of so many states each, and of the bare kernel."""
     from pivec.mixtures import accumulate, policy_statistics
 
-    n = n_policies * n_states
     part = mixture_data.clusters(min(n, 1_000_000), n_features)
     states = np.tile(part, (-(-n // len(part)), 1))[:n]
     model = _model(n_features)
-    episodes = np.arange(0, n + 1, episode)
-    policies = np.arange(0, len(episodes), n_states // episode)
+    starts = np.arange(0, n + 1, n_states)
 
     def work() -> None:
-        policy_statistics(states, episodes, policies, model, episode_moments=moments)
+        policy_statistics(states, starts, model)
 
     accumulate(states[:1000], model)
-    policy_statistics(states[:1000], [0, 1000], [0, 1], model, episode_moments=moments)
+    policy_statistics(states[:1000], [0, 1000], model)
     mark_memory()
     kernel = adapted = np.inf
     for _ in range(times):
         kernel = min(kernel, _least(lambda: accumulate(states, model), 1))
         adapted = min(adapted, _least(work, 1))
-    return {"seconds": adapted, "kernel_seconds": kernel, "states": n}
+    return {"seconds": adapted, "kernel_seconds": kernel}
 
 
 PARTS = {
@@ -253,14 +249,11 @@ def measure_memory(quick: bool) -> Any:
 
 
 def measure_adapt(quick: bool) -> Any:
-    n_policies = 500 if quick else 10_000
-    cases = [(24, 1000, False), (24, 100, True), (24, 20, True), (4, 1000, False), (4, 20, True)]
     rows = []
-    for n_features, episode, moments in cases:
-        arguments = {
-            "n_policies": n_policies, "n_states": 1000, "episode": episode,
-            "n_features": n_features, "moments": moments,
-        }  # fmt: skip
+    for n_features, n_states in [(24, 1000), (24, 100), (24, 20), (4, 1000), (4, 20)]:
+        # What comes out of a policy is larger than twenty states of it.
+        n = (500_000 if quick else 10_000_000) // (1 if n_states == 1000 else 10)
+        arguments = {"n": n, "n_states": n_states, "n_features": n_features}
         rows.append(arguments | in_process(__file__, "adaptation", arguments))
     return rows
 
@@ -284,13 +277,11 @@ def measure_scaling(quick: bool) -> Any:
             )
     sweeps["policies"] = []
     for n_policies in (10, 100, 1000) if quick else (10, 100, 1000, 10_000):
-        arguments = {"n_policies": n_policies, "n_states": 1000, "n_features": 24}
         row: dict[str, Any] = {"value": n_policies}
-        for title, episode in (("episodes of 1000 steps", 1000), ("episodes of 20 steps", 20)):
-            run = in_process(
-                __file__, "adaptation", arguments | {"episode": episode, "moments": True}
-            )
-            row[title] = run["seconds"]
+        for n_states in (1000, 20):
+            arguments = {"n": n_policies * n_states, "n_states": n_states, "n_features": 24}
+            run = in_process(__file__, "adaptation", arguments)
+            row[f"of {n_states} states"] = run["seconds"]
         sweeps["policies"].append(row)
     return sweeps
 

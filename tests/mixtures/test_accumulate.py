@@ -18,7 +18,14 @@ from mixture_reference import (
 )
 
 from pivec.errors import BadData, MissingExtra, UsageError
-from pivec.mixtures import Mixture, accumulate, accumulate_segments, engine_name, threads
+from pivec.mixtures import (
+    Mixture,
+    accumulate,
+    numba_kernel,
+    numpy_kernel,
+    policy_statistics,
+    threads,
+)
 from pivec.mixtures.accumulate import kernel
 
 TOLERANCE = {"numpy": 1e-9, "numba": 3e-6, "torch-cpu": 1e-9, "cuda": 1e-6}
@@ -146,8 +153,9 @@ def test_number_of_threads_changes_no_bit(engine):
     for n in (1, 2, 3):
         with threads(n):
             got = accumulate(states, mixture, device=engine)
-            segments = accumulate_segments(states, starts, mixture, device=engine)
-        results.append((got.counts, got.sums, got.squares, got.log_likelihood, *segments))
+            segments = policy_statistics(states, starts, mixture, device=engine)
+        all_of_it = (got.counts, got.sums, got.squares, got.log_likelihood)
+        results.append((*all_of_it, segments.counts, segments.sums))
     for other in results[1:]:
         for a, b in zip(results[0], other, strict=True):
             np.testing.assert_array_equal(a, b)
@@ -201,12 +209,12 @@ def test_each_segment_has_the_statistics_of_its_rows(engine):
     states = spiky(5000)
     mixture = random_mixture(states, 9, narrow=True)
     starts = np.array([0, 0, 1, 20, 21, 21, 300, 4097, 5000, 5000])
-    counts, sums = accumulate_segments(states, starts, mixture, device=engine)
+    got = policy_statistics(states, starts, mixture, device=engine)
     for s in range(len(starts) - 1):
         expected = statistics(states[starts[s] : starts[s + 1]], mixture)
-        np.testing.assert_allclose(counts[s], expected[0], rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(got.counts[s], expected[0], rtol=1e-5, atol=1e-5)
         scale = np.maximum(1, np.sqrt(expected[0][:, None] * expected[2]))
-        assert (np.abs(sums[s] - expected[1]) <= 3e-6 * scale).all()
+        assert (np.abs(got.sums[s] - expected[1]) <= 3e-6 * scale).all()
 
 
 @engines
@@ -218,7 +226,7 @@ def test_a_value_that_is_not_finite_is_named(engine, bad):
     with pytest.raises(BadData, match="row 5001, column 2 is"):
         accumulate(states, mixture, device=engine)
     with pytest.raises(BadData, match="row 5001, column 2 is"):
-        accumulate_segments(states, [0, 9000], mixture, device=engine)
+        policy_statistics(states, [0, 9000], mixture, device=engine)
 
 
 def test_states_of_another_shape_or_type_are_refused():
@@ -236,30 +244,29 @@ def test_states_of_another_shape_or_type_are_refused():
 def test_starts_that_do_not_cut_the_rows_are_refused(starts, message):
     mixture = random_mixture(clusters(100, 3), 2)
     with pytest.raises(BadData, match=message):
-        accumulate_segments(np.zeros((10, 3)), starts, mixture, device="numpy")
+        policy_statistics(np.zeros((10, 3)), starts, mixture, device="numpy")
 
 
-def test_engines_have_names():
-    assert engine_name() == engine_name("cpu") == "numba"
-    assert engine_name("numpy") == "numpy"
-    assert engine_name("torch-cpu") == "torch-cpu"
-    with pytest.raises(UsageError, match="device must be"):
-        engine_name("tpu")
+def test_kernels_have_names():
+    assert kernel() is kernel("cpu") is kernel("numba") is numba_kernel
+    assert kernel("numpy") is numpy_kernel
+    assert kernel("torch-cpu").device.type == "cpu"
+    with pytest.raises(UsageError, match=r"device must be one of .*, but is 'tpu'"):
+        kernel("tpu")
 
 
-def test_missing_packages_change_the_engine_or_are_named(monkeypatch):
-    found = importlib.util.find_spec
+def test_a_missing_package_is_named(monkeypatch):
+    find_spec = importlib.util.find_spec
     monkeypatch.setattr(
         sys.modules["pivec.mixtures.accumulate"],
         "find_spec",
-        lambda name: None if name in ("numba", "torch") else found(name),
+        lambda name: None if name == "torch" else find_spec(name),
     )
-    assert engine_name("auto") == "numpy"
     with pytest.raises(MissingExtra, match=r"pivec\[torch\]"):
-        engine_name("cuda")
+        kernel("cuda")
 
 
 @pytest.mark.skipif("cuda" in ENGINES, reason="there is a graphics card")
 def test_a_missing_card_is_told():
     with pytest.raises(UsageError, match='use device="cpu"'):
-        engine_name("cuda")
+        kernel("cuda")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -15,31 +16,16 @@ engines = pytest.mark.parametrize("engine", ENGINES)
 
 
 def cuts(n_states, seed=0):
-    """Episodes of all lengths, some empty, and policies, some without episodes."""
+    """Where policies of all lengths begin, some without states."""
     rng = np.random.default_rng(seed)
     inner = np.sort(rng.integers(n_states, size=60))
-    episodes = np.concatenate([[0], inner, inner[10:13], [n_states]])
-    episodes.sort()
-    policies = np.concatenate([[0, 0], np.sort(rng.integers(len(episodes), size=9)), [0]])
-    policies[-1] = len(episodes) - 1
-    policies.sort()
-    return episodes, policies
+    return np.sort(np.concatenate([[0, 0], inner, inner[10:13], [n_states]]))
 
 
-def one_by_one(states, episodes, policies, mixture):
-    """The same by the formulas, one episode after another."""
-    P, (K, D) = len(policies) - 1, mixture.means.shape
-    counts, sums = np.zeros((P, K)), np.zeros((P, K, D))
-    nn, nf, ff = np.zeros((P, K)), np.zeros((P, K, D)), np.zeros((P, K, D))
-    for p in range(P):
-        for e in range(policies[p], policies[p + 1]):
-            n, f, _, _ = statistics(states[episodes[e] : episodes[e + 1]], mixture)
-            counts[p] += n
-            sums[p] += f
-            nn[p] += n**2
-            nf[p] += n[:, None] * f
-            ff[p] += f**2
-    return counts, sums, nn, nf, ff
+def one_by_one(states, starts, mixture):
+    """The same by the formulas, one policy after another: counts, sums, squares."""
+    parts = [statistics(states[i:j], mixture)[:3] for i, j in pairwise(starts)]
+    return tuple(np.stack(arrays) for arrays in zip(*parts, strict=True))
 
 
 def assert_close(got, expected):
@@ -49,25 +35,19 @@ def assert_close(got, expected):
 
 @engines
 @pytest.mark.parametrize("rows", [None, 16_384, 1_000, 37])
-def test_one_pass_is_the_same_as_a_call_for_each_episode(engine, rows, monkeypatch):
+def test_one_pass_is_the_same_as_a_call_for_each_policy(engine, rows, monkeypatch):
     n_states = 3_000 if rows == 37 else 40_000
     states = spiky(n_states, 5)
     mixture = random_mixture(states, 7, narrow=True)
-    episodes, policies = cuts(n_states)
+    starts = cuts(n_states)
     if rows is not None:
         monkeypatch.setattr(sys.modules["pivec.mixtures.source"], "block_rows", lambda _: rows)
-    got = policy_statistics(
-        states, episodes, policies, mixture, episode_moments=True, device=engine
-    )
-    expected = one_by_one(states, episodes, policies, mixture)
-    moments = got.moments
+    expected = one_by_one(states, starts, mixture)
+    got = policy_statistics(states, starts, mixture, device=engine)
+    assert got.squares is None
     assert_close((got.counts, got.sums), expected[:2])
-    for a, b in zip((moments.nn, moments.nf, moments.ff), expected[2:], strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-4, atol=2e-5 * np.abs(b).max())
-    plain = policy_statistics(states, episodes, policies, mixture, device=engine)
-    assert plain.moments is None
-    assert_close((plain.counts, plain.sums), expected[:2])
-    np.testing.assert_array_equal(plain.n_episodes, np.diff(policies))
+    full = policy_statistics(states, starts, mixture, squares=True, device=engine)
+    assert_close((full.counts, full.sums, full.squares), expected)
 
 
 @pytest.mark.bits
@@ -75,20 +55,16 @@ def test_one_pass_is_the_same_as_a_call_for_each_episode(engine, rows, monkeypat
 def test_threads_change_no_bit(engine):
     states = clusters(50_000, 4)
     mixture = random_mixture(states, 6)
-    episodes, policies = np.arange(0, 50_001, 10), np.arange(0, 5_001, 25)
+    starts = np.arange(0, 50_001, 10)
     results = []
     for n in (1, 3):
         with threads(n):
-            results.append(
-                policy_statistics(
-                    states, episodes, policies, mixture, episode_moments=True, device=engine
-                )
-            )
+            results.append(policy_statistics(states, starts, mixture, device=engine))
+    np.testing.assert_array_equal(results[0].counts, results[1].counts)
     np.testing.assert_array_equal(results[0].sums, results[1].sums)
-    np.testing.assert_array_equal(results[0].moments.ff, results[1].moments.ff)
 
 
-def test_one_long_episode_spans_all_runs_and_blocks(monkeypatch):
+def test_one_long_policy_spans_all_runs_and_blocks(monkeypatch):
     states = clusters(70_000, 3)
     mixture = random_mixture(states, 4)
     n, f, _, _ = statistics(states, mixture)
@@ -96,22 +72,19 @@ def test_one_long_episode_spans_all_runs_and_blocks(monkeypatch):
         monkeypatch.setattr(
             sys.modules["pivec.mixtures.source"], "block_rows", lambda _, rows=rows: rows
         )
-        got = policy_statistics(states, [0, 70_000], [0, 1], mixture, episode_moments=True)
+        got = policy_statistics(states, [0, 70_000], mixture)
         np.testing.assert_allclose(got.counts[0], n, rtol=1e-5)
-        np.testing.assert_allclose(got.moments.nn[0], n**2, rtol=1e-5)
-        np.testing.assert_allclose(got.moments.ff[0], f**2, rtol=1e-3, atol=1e-3 * (f**2).max())
+        np.testing.assert_allclose(got.sums[0], f, rtol=1e-3, atol=1e-3 * np.abs(f).max())
 
 
 @engines
 def test_policies_without_states_have_zeros(engine):
     states = clusters(50, 2)
     mixture = random_mixture(states, 3)
-    got = policy_statistics(
-        states, [0, 0, 50], [0, 0, 1, 2, 2], mixture, episode_moments=True, device=engine
-    )
+    got = policy_statistics(states, [0, 0, 0, 50, 50], mixture, device=engine)
     assert got.counts[[0, 1, 3]].sum() == 0
     assert got.counts[2].sum() == pytest.approx(50)
-    none = policy_statistics(states[:0], [0], [0], mixture, device=engine)
+    none = policy_statistics(states[:0], [0], mixture, device=engine)
     assert none.counts.shape == (0, 3)
 
 
@@ -122,13 +95,13 @@ def test_a_bad_value_is_named_by_its_row_of_all(engine, monkeypatch):
     states[44_444, 1] = np.inf
     monkeypatch.setattr(sys.modules["pivec.mixtures.source"], "block_rows", lambda _: 20_000)
     with pytest.raises(BadData, match="row 44444, column 1 is inf"):
-        policy_statistics(states, [0, 50_000], [0, 1], mixture, device=engine)
+        policy_statistics(states, [0, 50_000], mixture, device=engine)
 
 
 def test_offsets_are_the_adapted_means_minus_the_background():
     states = clusters(2_000, 3)
     mixture = random_mixture(states, 4)
-    got = policy_statistics(states, [0, 900, 2_000], [0, 1, 2], mixture, device="numpy")
+    got = policy_statistics(states, [0, 900, 2_000], mixture, device="numpy")
     offsets = map_offsets(got.counts, got.sums, mixture, relevance=16.0)
     for p, part in enumerate((states[:900], states[900:])):
         n, f, _, _ = statistics(part, mixture)
@@ -153,7 +126,7 @@ def test_nearly_equal_policies_keep_the_digits_of_their_difference():
     moved = states.copy()
     moved[0, 0] += 1e-6 * mixture.scale[0]
     both = np.concatenate([states, moved])
-    got = policy_statistics(both, [0, 4_000, 8_000], [0, 1, 2], mixture, device="numpy")
+    got = policy_statistics(both, [0, 4_000, 8_000], mixture, device="numpy")
     offsets = map_offsets(got.counts, got.sums, mixture)
     (n, f, _, _), (m, g, _, _) = (statistics(part, mixture) for part in (states, moved))
     deviations = np.sqrt(mixture.variances)
@@ -163,20 +136,21 @@ def test_nearly_equal_policies_keep_the_digits_of_their_difference():
 
 
 @pytest.mark.parametrize(
-    ("episodes", "policies", "message"),
+    ("starts", "message"),
     [
-        ([0, 50], [0, 1], "episode_starts must run from 0 to 100"),
-        ([0, 60, 50, 100], [0, 3], "episode_starts must not fall"),
-        ([0, 50, 100], [0, 1], "policy_starts must run from 0 to 2"),
+        ([0, 50], r"starts must run from 0 to 100, but are \[ *0, 50\]$"),
+        ([1, 100], "starts must run from 0 to 100"),
+        ([0, 60, 50, 100], "starts must not fall"),
     ],
 )
-def test_cuts_that_do_not_fit_are_refused(episodes, policies, message):
+@pytest.mark.parametrize("squares", [False, True])
+def test_cuts_that_do_not_fit_are_refused(starts, squares, message):
     states = clusters(100, 2)
     with pytest.raises(BadData, match=message):
-        policy_statistics(states, episodes, policies, random_mixture(states, 2))
+        policy_statistics(states, starts, random_mixture(states, 2), squares=squares)
 
 
 def test_states_with_other_features_are_refused():
     states = clusters(100, 2)
     with pytest.raises(BadData, match="must have 2 features, but have 3"):
-        policy_statistics(np.zeros((9, 3)), [0, 9], [0, 1], random_mixture(states, 2))
+        policy_statistics(np.zeros((9, 3)), [0, 9], random_mixture(states, 2))

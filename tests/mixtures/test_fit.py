@@ -12,7 +12,6 @@ from sklearn.mixture import GaussianMixture
 
 from pivec.errors import BadData, UsageError
 from pivec.mixtures import ArraySource, fit_mixture, threads
-from pivec.mixtures.passes import Passes
 
 
 def held_out_scores(states, n_components, seeds, **settings):
@@ -56,11 +55,10 @@ def test_well_separated_clusters_are_found(engine):
     mixture = result.mixture
     order = mixture.weights.argsort()
     np.testing.assert_allclose(mixture.weights[order], [1 / 6, 1 / 3, 1 / 2], atol=0.01)
-    found = mixture.means[order] * mixture.scale + mixture.center
+    means = mixture.means[order] * mixture.scale + mixture.center
     # The smallest cluster knows its mean to 1/√300, 0.06.
-    np.testing.assert_allclose(found, places, atol=0.2)
+    np.testing.assert_allclose(means, places, atol=0.2)
     assert result.converged
-    assert result.engine.startswith(engine.replace("cuda", "torch"))
 
 
 def test_the_rule_of_stopping_is_scikit_learns():
@@ -166,74 +164,19 @@ def test_the_best_of_several_whole_fits_is_kept():
     scores = [
         fit_mixture(states, 10, random_state=seed, **settings).history[-1] for seed in range(3)
     ]
-    assert three.warm_iter == 0
     assert three.history[-1] >= np.mean(scores) - 0.01
-
-
-class _Interrupted:
-    """Ctrl-C in the middle of the n-th pass over everything."""
-
-    def __init__(self, n, n_states):
-        self.n, self.n_states, self.seen = n, n_states, 0
-        self.call = Passes.__call__
-
-    def __call__(self, passes, mixture, hard=False):
-        if passes.source.n_states == self.n_states:
-            self.seen += 1
-            if self.seen == self.n:
-                raise KeyboardInterrupt
-        return self.call(passes, mixture, hard)
-
-
-def test_ctrl_c_returns_the_mixture_so_far_if_asked(monkeypatch):
-    states = clusters(10_000, 3)
-    settings = {"device": "numpy", "subsample": 1000, "tol": 1e-9}
-    interrupted = _Interrupted(4, 10_000)
-    monkeypatch.setattr(Passes, "__call__", lambda *a, **k: interrupted(*a, **k))
-    result = fit_mixture(states, 5, on_interrupt="return", **settings)
-    assert result.interrupted
-    assert (result.n_iter, result.converged) == (3, False)
-    monkeypatch.undo()
-    three = fit_mixture(states, 5, max_iter=3, **settings)
-    np.testing.assert_array_equal(result.mixture.means, three.mixture.means)
-
-
-def test_ctrl_c_on_the_subsample_returns_what_was_found_there(monkeypatch):
-    interrupted = _Interrupted(40, 1_000)
-    monkeypatch.setattr(Passes, "__call__", lambda *a, **k: interrupted(*a, **k))
-    result = fit_mixture(
-        clusters(10_000, 3), 5, device="numpy", subsample=1000, on_interrupt="return"
-    )
-    assert result.interrupted
-    assert (result.n_iter, result.history) == (0, ())
-    assert result.warm_iter > 0
-
-
-@pytest.mark.parametrize(
-    ("n_states", "n", "on_interrupt"), [(5_000, 2, "raise"), (1000, 1, "return")]
-)
-def test_ctrl_c_is_raised_otherwise_or_where_there_is_nothing_yet(
-    monkeypatch, n_states, n, on_interrupt
-):
-    interrupted = _Interrupted(n, n_states)
-    monkeypatch.setattr(Passes, "__call__", lambda *a, **k: interrupted(*a, **k))
-    with pytest.raises(KeyboardInterrupt):
-        fit_mixture(
-            clusters(5_000, 3), 5, device="numpy", subsample=1000, on_interrupt=on_interrupt
-        )
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
         ({"init": "random"}, "init must be"),
-        ({"n_components": 0}, "n_components must be at least 1"),
-        ({"n_init": 0}, "n_init must be at least 1"),
-        ({"max_iter": 0}, "max_iter must be at least 1"),
-        ({"subsample": 0}, "subsample must be at least 1"),
-        ({"tol": 0.0}, "tol must be positive"),
-        ({"variance_floor": -1.0}, "variance_floor must be positive"),
-        ({"on_interrupt": "ignore"}, "on_interrupt must be"),
+        ({"n_components": 0}, "n_components must be a whole number of at least 1, but is 0"),
+        ({"n_init": 0}, "n_init must be a whole number of at least 1 or None, but is 0"),
+        ({"max_iter": 0}, "max_iter must be a whole number of at least 1, but is 0"),
+        ({"subsample": 0}, "subsample must be a whole number of at least 1, but is 0"),
+        ({"tol": 0.0}, "tol must be a number above 0, but is 0.0"),
+        ({"variance_floor": -1.0}, "variance_floor must be a number above 0, but is -1.0"),
         ({"device": "abacus"}, "device must be"),
     ],
 )

@@ -9,9 +9,9 @@ import pytest
 from mixture_reference import ENGINES, clusters
 
 from pivec.errors import BadData
-from pivec.mixtures.accumulate import kernel
-from pivec.mixtures.passes import Passes, overview
+from pivec.mixtures.accumulate import Passes, kernel
 from pivec.mixtures.source import ArraySource
+from pivec.mixtures.start import overview
 
 
 def look(states, engine="numpy", subsample=500, seed=0):

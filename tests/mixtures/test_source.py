@@ -9,7 +9,7 @@ import pytest
 
 from pivec.errors import BadData, UsageError
 from pivec.mixtures import ArraySource, StateSource
-from pivec.mixtures.source import as_source, block_rows, numbered_blocks, regroup, release_pages
+from pivec.mixtures.source import as_source, block_rows, numbered_blocks, release_pages
 
 
 def states(n=1000, d=3):
@@ -19,18 +19,15 @@ def states(n=1000, d=3):
 class Pieces:
     """A source whose blocks are as small as given."""
 
-    def __init__(self, sizes, told=None):
+    def __init__(self, sizes, claimed=None):
         self.sizes, self.n_features = sizes, 3
-        self.n_states = sum(sizes) if told is None else told
+        self.n_states = sum(sizes) if claimed is None else claimed
 
     def blocks(self, rows):
         everything = states(sum(self.sizes))
         cuts = np.concatenate([[0], np.cumsum(self.sizes)])
         for first, last in pairwise(cuts):
             yield everything[first:last]
-
-    def take(self, rows):
-        return states(sum(self.sizes))[rows]
 
 
 def test_blocks_of_an_array_are_views_and_cover_it():
@@ -39,7 +36,6 @@ def test_blocks_of_an_array_are_views_and_cover_it():
     assert [len(block) for block in blocks] == [300, 300, 300, 100]
     assert all(np.shares_memory(block, source.states) for block in blocks)
     np.testing.assert_array_equal(np.concatenate(blocks), states())
-    np.testing.assert_array_equal(source.take(np.array([1, 5])), states()[[1, 5]])
     assert isinstance(source, StateSource)
 
 
@@ -63,16 +59,6 @@ def test_releasing_pages_leaves_ordinary_and_writeable_arrays_alone(tmp_path):
     assert (private == 7).all()
 
 
-def test_small_blocks_are_joined_and_large_ones_pass():
-    sizes = [3, 4, 5, 80, 2, 60, 1, 1]
-    blocks = list(regroup(Pieces(sizes).blocks(100), 100))
-    np.testing.assert_array_equal(np.concatenate(blocks), states(sum(sizes)))
-    assert max(len(block) for block in blocks) <= 100
-    assert len(blocks) < len(sizes)
-    large = states(90)
-    assert next(regroup([large], 100)) is large
-
-
 def test_numbered_blocks_tell_their_first_row():
     for first, block in numbered_blocks(Pieces([30_000] * 30)):
         np.testing.assert_array_equal(block[0], states(900_000)[first])
@@ -80,7 +66,7 @@ def test_numbered_blocks_tell_their_first_row():
 
 def test_a_source_that_yields_another_number_of_rows_is_refused():
     with pytest.raises(BadData, match="12 states must yield as many rows, but yielded 10"):
-        list(numbered_blocks(Pieces([5, 5], told=12)))
+        list(numbered_blocks(Pieces([5, 5], claimed=12)))
 
 
 def test_arrays_are_wrapped_and_sources_kept():
@@ -102,6 +88,6 @@ def test_what_is_no_table_of_numbers_is_refused(wrong):
 
 
 def test_a_block_has_at_least_one_row():
-    with pytest.raises(UsageError, match="at least 1 row"):
+    with pytest.raises(UsageError, match="rows must be a whole number of at least 1, but is 0"):
         list(ArraySource(states()).blocks(0))
     assert block_rows(10**9) > 0

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from pivec.mixtures import Mixture
-from pivec.mixtures.accumulate import kernel
-from pivec.mixtures.passes import Passes
+from pivec.mixtures.accumulate import Passes, kernel
 from pivec.mixtures.source import ArraySource
-from pivec.mixtures.start import first_mixture, lloyd, plus_plus
+from pivec.mixtures.start import Overview, first_mixture, lloyd, plus_plus
 
 
 def groups(n_each=200, seed=0):
@@ -55,7 +54,7 @@ def test_first_mixture_has_the_moments_of_the_clusters():
     points = groups()
     center, scale = points.mean(axis=0), points.std(axis=0)
     mixture = first_mixture(
-        Passes(ArraySource(points), kernel("numpy")), points, 5, center, scale,
+        Passes(ArraySource(points), kernel("numpy")), Overview(center, scale, points), 5,
         np.random.default_rng(0), lloyd_steps=20, variance_floor=1e-6,
     )  # fmt: skip
     order = np.lexsort(np.round(mixture.means * scale + center).T[::-1])

@@ -17,10 +17,11 @@ from pivec.characterizations.descriptions import Descriptions
 from pivec.distances.pairwise import matched_kl, squared_euclidean
 from pivec.mixtures.adapt import (
     map_offsets,
+    map_variances,
+    map_weights,
     policy_relevance,
     policy_statistics,
 )
-from pivec.mixtures.adapt_all import full_statistics, map_variances, map_weights
 from pivec.mixtures.fit import fit_mixture
 from pivec.mixtures.mixture import Mixture
 from pivec.states.thinning import thin
@@ -159,9 +160,7 @@ class Supervector(Characterization):
         background = self.background_
         if self.adapt == "mwv":
             return self._describe_with_variances(data)
-        statistics = policy_statistics(
-            data, data.episode_starts, data.policy_starts, background, device=self.device
-        )
+        statistics = policy_statistics(data, data.state_starts, background, device=self.device)
         relevance = policy_relevance(statistics.counts, self.relevance, self.common_total)
         offsets = map_offsets(statistics.counts, statistics.sums, background, relevance)
         vectors = (background.means + offsets).reshape(len(data), -1)
@@ -179,7 +178,9 @@ class Supervector(Characterization):
         self, data: VisitedStates
     ) -> tuple[NDArray[Any], None, dict[str, NDArray[Any]]]:
         background, n = self.background_, len(data)
-        statistics = full_statistics(data, data.state_starts, background, device=self.device)
+        statistics = policy_statistics(
+            data, data.state_starts, background, squares=True, device=self.device
+        )
         relevance = policy_relevance(statistics.counts, self.relevance, self.common_total)
         offsets = map_offsets(statistics.counts, statistics.sums, background, relevance)
         weights = map_weights(statistics.counts, background, relevance)

@@ -6,24 +6,22 @@ The way of the data: a `StateSource` gives blocks of states; `accumulate` turns 
 """
 
 from pivec.engines.workers import threads
-from pivec.mixtures.accumulate import accumulate, accumulate_segments, engine_name
-from pivec.mixtures.adapt import EpisodeMoments, PolicyStatistics, map_offsets, policy_statistics
-from pivec.mixtures.fit import FitResult, fit_mixture
+from pivec.mixtures.accumulate import accumulate
+from pivec.mixtures.adapt import PolicyStatistics, map_offsets, policy_statistics
+from pivec.mixtures.em import EMRun
+from pivec.mixtures.fit import fit_mixture
 from pivec.mixtures.mixture import Mixture
 from pivec.mixtures.source import ArraySource, StateSource
 from pivec.mixtures.statistics import Statistics
 
 __all__ = [
     "ArraySource",
-    "EpisodeMoments",
-    "FitResult",
+    "EMRun",
     "Mixture",
     "PolicyStatistics",
     "StateSource",
     "Statistics",
     "accumulate",
-    "accumulate_segments",
-    "engine_name",
     "fit_mixture",
     "map_offsets",
     "policy_statistics",

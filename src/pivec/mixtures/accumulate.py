@@ -1,12 +1,12 @@
-"""The cut between the mathematics and the machine: one function, a kernel for each device.
+"""The cut between the mathematics and the machine: statistics of states, a kernel a device.
 
-Everything the background model needs of the data goes through `accumulate` (all states of a
-block together) and `accumulate_segments` (each run of consecutive rows by itself). A kernel is
-a module with the functions of `Kernel`.
+Everything the background model needs of the data goes through a `Kernel`: a module or an object
+with its functions, chosen by `kernel`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Protocol, cast
@@ -14,27 +14,32 @@ from typing import Any, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.errors import BadData, MissingExtra, UsageError
-from pivec.mixtures.checks import check_shape
-from pivec.mixtures.fold import Fold
+from pivec.errors import MissingExtra, UsageError
 from pivec.mixtures.mixture import Mixture
-from pivec.mixtures.source import StateSource
+from pivec.mixtures.source import Starts, StateSource, check_shape, numbered_blocks
 from pivec.mixtures.statistics import Statistics
 
 Array = NDArray[np.float64]
 
+_MODULES = {
+    "auto": "numba_kernel",
+    "cpu": "numba_kernel",
+    "cuda": "torch_kernel",
+    "numba": "numba_kernel",
+    "numpy": "numpy_kernel",
+    "torch-cpu": "torch_kernel",
+}
+
 
 class Kernel(Protocol):
-    """What a kernel module has to offer. ``first_row`` only serves to name a bad row."""
-
-    name: str
+    """What a kernel has to offer. ``first_row`` only serves to name a bad row."""
 
     def hold(self, source: StateSource) -> Any | None:
         """Bring all states to the kernel's own memory, as one checked block; None without one."""
         ...
 
     def take(self, block: Any, rows: NDArray[np.int64]) -> NDArray[Any]:
-        """Give a copy of some rows of a block."""
+        """Give a copy of the rows of a block that have these numbers."""
         ...
 
     def accumulate(
@@ -43,19 +48,18 @@ class Kernel(Protocol):
         """Statistics of a block; each state belongs to its best component only if ``hard``."""
         ...
 
-    def fold_segments(
+    def add_segments(
         self,
-        into: Fold,
         block: Any,
-        starts: NDArray[np.int64],
-        owners: NDArray[np.int64],
+        starts: Starts,
         mixture: Mixture,
+        counts: Array,
+        sums: Array,
         first_row: int = 0,
     ) -> None:
-        """Fold each segment of a block, rows starts[s] to starts[s + 1], into owners[s].
+        """Add counts (S, K) and sums (S, K, D) of segments, rows starts[s] to starts[s + 1].
 
-        Owners do not fall. The first segment may begin before the block (a negative start) and
-        continue the open one of ``into``; the last may end behind the block and stay open.
+        The first segment may begin before the block (a negative start), the last end behind it.
         """
         ...
 
@@ -65,54 +69,28 @@ class Kernel(Protocol):
 
 
 def kernel(device: str = "auto") -> Kernel:
-    """Give the kernel of a device; see `engine_name`."""
-    if device in ("auto", "cpu"):
-        device = "numba" if find_spec("numba") is not None else "numpy"
-    if device in ("numba", "numpy"):
-        return cast("Kernel", import_module(f"pivec.mixtures.{device}_kernel"))
-    if device in ("cuda", "torch-cpu"):
-        if find_spec("torch") is None:
-            raise MissingExtra(f'device="{device}"', "torch")
-        torch_kernel = import_module("pivec.mixtures.torch_kernel")
-        return cast("Kernel", torch_kernel.TorchKernel("cuda" if device == "cuda" else "cpu"))
-    raise UsageError(
-        f'device must be "auto", "cpu", "cuda", "numba", "numpy" or "torch-cpu", but is {device!r}.'
-    )
+    """Give the kernel of a device.
 
-
-def engine_name(device: str = "auto") -> str:
-    """Name the engine that does the work for ``device``.
-
-    "auto" and "cpu" are Numba, or NumPy where Numba cannot be imported; "cuda" is torch on the
-    graphics card. "numba", "numpy" and "torch-cpu" ask for one engine by name.
-
-    Examples
-    --------
-    >>> engine_name("numpy")
-    'numpy'
+    "auto" and "cpu" are Numba, "cuda" is torch on the graphics card; "numba", "numpy" and
+    "torch-cpu" ask for one by name.
     """
-    return kernel(device).name
+    if device not in _MODULES:
+        names = ", ".join(f'"{name}"' for name in _MODULES)
+        raise UsageError(f"device must be one of {names}, but is {device!r}")
+    module = f"pivec.mixtures.{_MODULES[device]}"
+    if _MODULES[device] != "torch_kernel":
+        return cast("Kernel", import_module(module))
+    if find_spec("torch") is None:
+        raise MissingExtra(f'device="{device}"', "torch")
+    return cast("Kernel", import_module(module).TorchKernel(device.removeprefix("torch-")))
 
 
 def accumulate(block: NDArray[Any], mixture: Mixture, *, device: str = "auto") -> Statistics:
-    """Statistics of a block of raw states about a mixture.
+    """Statistics of a block of raw states, (n, D), float32 or float64, about a mixture.
 
     Standardisation happens on the way, in float64, tile by tile; memory does not grow with the
-    block. Sums are taken in a fixed order, whatever the number of threads.
-
-    Parameters
-    ----------
-    block : array of shape (n, D), float32 or float64
-        Raw states, finite.
-    mixture : Mixture
-        What the statistics are about.
-    device : str
-        See `engine_name`.
-
-    Returns
-    -------
-    Statistics
-        Additive over blocks.
+    block. Sums are taken in a fixed order, whatever the number of threads; ``device`` is that of
+    `kernel`.
 
     Examples
     --------
@@ -125,40 +103,23 @@ def accumulate(block: NDArray[Any], mixture: Mixture, *, device: str = "auto") -
     return kernel(device).accumulate(block, mixture)
 
 
-def accumulate_segments(
-    block: NDArray[Any], starts: NDArray[np.int64], mixture: Mixture, *, device: str = "auto"
-) -> tuple[Array, Array]:
-    """Give counts (S, K) and sums (S, K, D) of each segment, rows starts[s] to starts[s + 1].
+class Passes:
+    """Statistics of all states of a source about one mixture after another.
 
-    ``starts`` has S + 1 entries that do not fall, from 0 to the number of rows; a segment may be
-    empty. The rest is as in `accumulate`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> mixture = Mixture([0.5, 0.5], [[-1.0], [1.0]], [[0.1], [0.1]], [0.0], [1.0])
-    >>> states = np.array([[-1.0], [1.0], [1.0]])
-    >>> counts, sums = accumulate_segments(states, np.array([0, 1, 3]), mixture, device="numpy")
-    >>> counts.round(3)
-    array([[1., 0.], [0., 2.]])
+    Where the kernel has a memory of its own, the states stay there between passes if they fit.
     """
-    check_shape(block, mixture.n_features)
-    starts = check_starts(starts, len(block), "starts")
-    fold = Fold(len(starts) - 1, mixture, moments=False)
-    if len(block):
-        kernel(device).fold_segments(fold, block, starts, np.arange(len(starts) - 1), mixture)
-    return fold.counts, fold.sums
 
+    def __init__(self, source: StateSource, kernel: Kernel) -> None:
+        self.source, self.kernel = source, kernel
+        self._held = kernel.hold(source)
 
-def check_starts(starts: Any, end: int, what: str) -> NDArray[np.int64]:
-    """Give starts as int64, refusing those that do not cut 0..end into consecutive pieces."""
-    result = np.ascontiguousarray(starts, dtype=np.int64)
-    if result.ndim != 1 or len(result) < 1 or result[0] != 0 or result[-1] != end:
-        raise BadData(f"{what} must run from 0 to {end}, but is {_brief(result)}.")
-    if (np.diff(result) < 0).any():
-        raise BadData(f"{what} must not fall, but does after {_brief(result)}.")
-    return result
+    def blocks(self) -> Iterator[tuple[int, Any]]:
+        """Yield (number of the first row, block for the kernel)."""
+        return numbered_blocks(self.source) if self._held is None else iter([(0, self._held)])
 
-
-def _brief(values: NDArray[np.int64]) -> str:
-    return np.array2string(values, threshold=6, edgeitems=2, separator=", ")
+    def __call__(self, mixture: Mixture, hard: bool = False) -> Statistics:
+        """One pass: statistics of all states, or of hard assignments."""
+        total = Statistics.zero(mixture.n_components, mixture.n_features)
+        for first, block in self.blocks():
+            total = total + self.kernel.accumulate(block, mixture, hard, first)
+        return total

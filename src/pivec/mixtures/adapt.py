@@ -1,4 +1,8 @@
-"""MAP adaptation of many policies: their statistics in one pass, and the offsets of their means."""
+"""MAP adaptation of many policies: their statistics in one pass, and what is adapted by them.
+
+Reynolds 2000, equations 11 to 14, in centred form: nothing large cancels, and nothing is divided
+by a count that may be zero.
+"""
 
 from __future__ import annotations
 
@@ -8,65 +12,33 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pivec.arguments import Positive, checked
 from pivec.errors import BadData, UsageError
-from pivec.mixtures.accumulate import check_starts
 from pivec.mixtures.accumulate import kernel as kernel_of
-from pivec.mixtures.fold import Fold
 from pivec.mixtures.mixture import Mixture
-from pivec.mixtures.source import StateSource, as_source, numbered_blocks
-from pivec.progress import Progress
+from pivec.mixtures.source import Starts, StateSource, as_source, numbered_blocks, overlapping
 
 Array = NDArray[np.float64]
-
-
-@dataclass(frozen=True, eq=False)
-class EpisodeMoments:
-    """Sums over the episodes e of a policy, for standard errors without a second pass.
-
-    Attributes
-    ----------
-    nn : array of shape (P, K)
-        Σ_e n², where n is the count of one component in episode e.
-    nf, ff : arrays of shape (P, K, D)
-        Σ_e n·f and Σ_e f², where f is the centred sum of one component in episode e.
-    """
-
-    nn: Array
-    nf: Array
-    ff: Array
+Relevance = float | NDArray[Any]
+"""The relevance factor ρ: one for all policies, or one for each, (P, 1)."""
 
 
 @dataclass(frozen=True, eq=False)
 class PolicyStatistics:
-    """Counts and centred sums of every policy about one mixture, see `Statistics`.
-
-    Attributes
-    ----------
-    counts : array of shape (P, K)
-        n = Σ r over the policy's states.
-    sums : array of shape (P, K, D)
-        f = Σ r (x − μ)/σ over the policy's states.
-    n_episodes : array of shape (P,)
-        Episodes of each policy.
-    moments : EpisodeMoments or None
-        Sums over episodes, if they were asked for.
-    """
+    """Counts (P, K), centred sums and, if asked for, squares (P, K, D); see `Statistics`."""
 
     counts: Array
     sums: Array
-    n_episodes: NDArray[np.int64]
-    moments: EpisodeMoments | None = None
+    squares: Array | None = None
 
 
 def policy_statistics(
     states: StateSource | NDArray[Any],
-    episode_starts: NDArray[np.int64],
-    policy_starts: NDArray[np.int64],
+    starts: Starts,
     mixture: Mixture,
     *,
-    episode_moments: bool = False,
+    squares: bool = False,
     device: str = "auto",
-    progress: bool = False,
 ) -> PolicyStatistics:
     """Statistics of every policy in one pass over the states.
 
@@ -74,63 +46,67 @@ def policy_statistics(
     ----------
     states : StateSource or array of shape (n, D)
         Raw states of all policies, one after another.
-    episode_starts : array of shape (E + 1,)
-        First row of each episode, then the number of states.
-    policy_starts : array of shape (P + 1,)
-        First episode of each policy, then the number of episodes.
+    starts : array of shape (P + 1,)
+        First state of each policy, then the number of states. A policy without states has zeros.
     mixture : Mixture
         The background model.
-    episode_moments : bool
-        Also sum n², n·f and f² over the episodes of each policy.
+    squares : bool
+        Whether to sum squares too, which variances need.
     device : str
-        See `pivec.mixtures.engine_name`.
-    progress : bool
-        Draw a bar of states.
-
-    Returns
-    -------
-    PolicyStatistics
-        One row a policy; a policy without states has zeros.
+        See `pivec.mixtures.accumulate.kernel`.
 
     Examples
     --------
     >>> import numpy as np
     >>> mixture = Mixture([0.5, 0.5], [[-1.0], [1.0]], [[0.1], [0.1]], [0.0], [1.0])
     >>> states = np.array([[-1.0], [1.0], [1.0]])
-    >>> statistics = policy_statistics(states, [0, 1, 2, 3], [0, 1, 3], mixture, device="numpy")
-    >>> statistics.counts.round(3)
+    >>> policy_statistics(states, [0, 1, 3], mixture, device="numpy").counts.round(3)
     array([[1., 0.], [0., 2.]])
     """
     source = as_source(states)
     if source.n_features != mixture.n_features:
         raise BadData(
             f"states for this mixture must have {mixture.n_features} features, "
-            f"but have {source.n_features}."
+            f"but have {source.n_features}"
         )
-    episodes = check_starts(episode_starts, source.n_states, "episode_starts")
-    policies = check_starts(policy_starts, len(episodes) - 1, "policy_starts")
-    n_policies = len(policies) - 1
-    if episode_moments:
-        starts, owners = episodes, np.repeat(np.arange(n_policies), np.diff(policies))
-    else:
-        starts, owners = episodes[policies], np.arange(n_policies)
-    fold = Fold(n_policies, mixture, episode_moments)
+    starts = _checked_starts(starts, source.n_states)
+    shape = (len(starts) - 1, *mixture.means.shape)
+    total = PolicyStatistics(
+        np.zeros(shape[:2]), np.zeros(shape), np.zeros(shape) if squares else None
+    )
     kernel = kernel_of(device)
-    with Progress("adapting", total=source.n_states, unit="states", show=progress) as bar:
-        for first, block in numbered_blocks(source):
-            last = first + len(block)
-            # Segments that overlap the block; those it cuts are continued in the next one.
-            s0 = int(np.searchsorted(starts, first, side="right")) - 1
-            s1 = int(np.searchsorted(starts, last, side="left"))
-            local = starts[s0 : s1 + 1] - first
-            kernel.fold_segments(fold, block, local, owners[s0:s1], mixture, first)
-            bar.advance(len(block))
-    moments = EpisodeMoments(fold.nn, fold.nf, fold.ff) if episode_moments else None
-    return PolicyStatistics(fold.counts, fold.sums, np.diff(policies), moments)
+    for first, block in numbered_blocks(source):
+        s0, s1 = overlapping(starts, first, first + len(block))
+        inside = starts[s0 : s1 + 1] - first
+        if total.squares is None:
+            kernel.add_segments(
+                block, inside, mixture, total.counts[s0:s1], total.sums[s0:s1], first
+            )
+            continue
+        # Statistics of the parts of a policy that is cut add up.
+        for p, (low, high) in enumerate(zip(np.maximum(inside, 0), inside[1:], strict=False), s0):
+            if high > low:
+                part = kernel.accumulate(block[low:high], mixture, False, first + int(low))
+                total.counts[p] += part.counts
+                total.sums[p] += part.sums
+                total.squares[p] += part.squares
+    return total
 
 
+def _checked_starts(starts: Any, end: int) -> Starts:
+    """Give starts as int64, refusing those that do not cut 0..end into consecutive pieces."""
+    result = np.ascontiguousarray(starts, dtype=np.int64)
+    brief = np.array2string(result, threshold=6, edgeitems=2, separator=", ")
+    if result.ndim != 1 or len(result) < 1 or result[0] != 0 or result[-1] != end:
+        raise BadData(f"starts must run from 0 to {end}, but are {brief}")
+    if (np.diff(result) < 0).any():
+        raise BadData(f"starts must not fall, but are {brief}")
+    return result
+
+
+@checked
 def policy_relevance(
-    counts: NDArray[Any], relevance: float = 16.0, common_total: float | None = None
+    counts: NDArray[Any], relevance: Positive = 16.0, common_total: Positive | None = None
 ) -> Array:
     """Relevance factors of policies, shape (P, 1), as if all had ``common_total`` states.
 
@@ -143,37 +119,27 @@ def policy_relevance(
     >>> policy_relevance(np.array([[500.0, 500.0], [50.0, 50.0]]), 16.0, common_total=1000)
     array([[16. ], [ 1.6]])
     """
-    check_relevance(relevance)
-    check_common_total(common_total)
     total = np.asarray(counts, dtype=np.float64).sum(axis=1, keepdims=True)
     if common_total is None:
         return np.full_like(total, relevance)
     return np.where(total > 0, relevance * total / common_total, relevance)
 
 
-def check_relevance(relevance: float | NDArray[Any]) -> None:
-    """Refuse a relevance factor that is not positive."""
-    if not np.all(np.asarray(relevance) > 0):
-        raise UsageError(f"the relevance factor must be positive, but is {relevance}.")
-
-
-def check_common_total(common_total: float | None) -> None:
-    """Refuse a common total that no policy can have."""
-    if common_total is not None and not 0 < common_total < np.inf:
-        raise UsageError(f"common_total must be a positive number or None, but is {common_total}.")
+def _factor(relevance: Relevance) -> Array:
+    """Give the relevance factor as an array, refusing one that is not positive."""
+    result = np.asarray(relevance, dtype=np.float64)
+    if not (result > 0).all():
+        raise UsageError(f"the relevance factor must be positive, but is {relevance}")
+    return result
 
 
 def map_offsets(
-    counts: NDArray[Any],
-    sums: NDArray[Any],
-    mixture: Mixture,
-    relevance: float | NDArray[Any] = 16.0,
+    counts: NDArray[Any], sums: NDArray[Any], mixture: Mixture, relevance: Relevance = 16.0
 ) -> Array:
     """Adapted means minus background means, in standardised units, shape (P, K, D).
 
-    Reynolds 2000, eq. 12 and 14 with α = n / (n + ρ): the offset α σ f/n is σ f / (n + ρ), which
-    needs no division by a count that may be zero. Differences between policies are then taken
-    of small numbers, and keep their digits. ``relevance`` is ρ, or one for each policy, (P, 1).
+    Reynolds 2000, eq. 12 and 14 with α = n / (n + ρ): the offset α σ f/n is σ f / (n + ρ).
+    Differences between policies are then taken of small numbers, and keep their digits.
 
     Examples
     --------
@@ -182,6 +148,55 @@ def map_offsets(
     >>> map_offsets(np.array([[16.0]]), np.array([[[8.0]]]), mixture)
     array([[[0.5]]])
     """
-    check_relevance(relevance)
-    weight = np.asarray(counts + np.asarray(relevance, dtype=np.float64))[..., None]
+    weight = np.asarray(counts + _factor(relevance))[..., None]
     return np.asarray(np.sqrt(mixture.variances) * sums / weight, dtype=np.float64)
+
+
+def map_weights(counts: NDArray[Any], mixture: Mixture, relevance: Relevance = 16.0) -> Array:
+    """Adapted weights of every policy, shape (P, K): positive, with sum 1.
+
+    Reynolds 2000, eq. 11: (α n/T + (1 − α) w) γ, where T is the number of the policy's states and
+    γ makes the sum 1.
+
+    Examples
+    --------
+    >>> mixture = Mixture([0.5, 0.5], [[-1.0], [1.0]], [[1.0], [1.0]], [0.0], [1.0])
+    >>> map_weights(np.array([[16.0, 0.0]]), mixture)
+    array([[0.6, 0.4]])
+    """
+    n = np.asarray(counts, dtype=np.float64)
+    total = n.sum(axis=1, keepdims=True)
+    observed = np.divide(n, total, out=np.zeros_like(n), where=total > 0)
+    alpha = n / (n + _factor(relevance))
+    weights = alpha * observed + (1 - alpha) * mixture.weights
+    # A component of weight zero has no data either: the least number keeps its logarithm finite.
+    weights = np.maximum(weights, np.finfo(np.float64).tiny)
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+
+
+def map_variances(
+    statistics: PolicyStatistics,
+    offsets: Array,
+    mixture: Mixture,
+    relevance: Relevance = 16.0,
+    floor: float = 1e-6,
+) -> Array:
+    """Adapted variances of every policy in standardised units, at least ``floor``, (P, K, D).
+
+    Reynolds 2000, eq. 13, is α E[x²] + (1 − α)(σ² + μ²) − μ̂². Seen from the background's mean,
+    with the centred squares s and the ``offsets`` o = μ̂ − μ of `map_offsets` with the same
+    relevance factor, it is σ² (s + ρ)/(n + ρ) − o².
+
+    Examples
+    --------
+    >>> mixture = Mixture([1.0], [[0.0]], [[1.0]], [0.0], [1.0])
+    >>> states = np.array([[-2.0], [2.0]] * 8)
+    >>> statistics = policy_statistics(states, [0, 16], mixture, squares=True)
+    >>> map_variances(statistics, np.zeros((1, 1, 1)), mixture)  # half way from 1 to 4
+    array([[[2.5]]])
+    """
+    if statistics.squares is None:
+        raise UsageError("variances need statistics with squares=True")
+    rho = _factor(relevance)[..., None]
+    spread = mixture.variances * (statistics.squares + rho) / (statistics.counts[..., None] + rho)
+    return np.maximum(spread - offsets**2, floor)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,26 +25,17 @@ def maximise(statistics: Statistics, mixture: Mixture, variance_floor: float) ->
     alive = statistics.counts[:, None] > 10 * np.finfo(np.float64).eps
     shift = np.where(alive, statistics.sums / n, 0.0)
     spread = np.where(alive, statistics.squares / n - shift**2, 1.0)
-    return Mixture(
+    return replace(
+        mixture,
         weights=statistics.counts / statistics.counts.sum(),
         means=mixture.means + np.sqrt(mixture.variances) * shift,
         variances=np.maximum(mixture.variances * spread, variance_floor),
-        center=mixture.center,
-        scale=mixture.scale,
     )
 
 
 @dataclass(frozen=True, eq=False)
 class Reseeder:
-    """Puts components that died where the mixture explains the states worst.
-
-    Attributes
-    ----------
-    states : array of shape (m, D)
-        Raw states to choose from.
-    rng : numpy.random.Generator
-        Draws among the worst percent of them.
-    """
+    """Puts components that died on raw states, (m, D), among the percent explained worst."""
 
     states: Floats
     rng: np.random.Generator
@@ -57,17 +48,15 @@ class Reseeder:
         density = mixture.log_density(self.states)
         worst = np.argsort(density, kind="stable")[: max(len(dead), len(density) // 100)]
         chosen = self.rng.choice(worst, size=len(dead), replace=len(worst) < len(dead))
-        weights, means, variances = (
-            mixture.weights.copy(),
-            mixture.means.copy(),
-            mixture.variances.copy(),
-        )
+        weights, means = mixture.weights.copy(), mixture.means.copy()
+        variances = mixture.variances.copy()
         means[dead] = mixture.standardise(self.states[chosen])
         variances[dead] = mixture.weights @ mixture.variances
         # Light at first: the likelihood can fall by no more than the weight taken from the rest.
         weights[dead] = 0.1 / mixture.n_components
         weights /= weights.sum()
-        return Mixture(weights, means, variances, mixture.center, mixture.scale), len(dead)
+        reseeded = replace(mixture, weights=weights, means=means, variances=variances)
+        return reseeded, len(dead)
 
 
 @dataclass
@@ -79,7 +68,8 @@ class EMRun:
     mixture : Mixture
         After the last M-step.
     history : list of float
-        Mean log-likelihood before each M-step. Never falls, except after a reseeding.
+        Mean log-likelihood (nats a state, standardised) before each M-step. Never falls, except
+        after a reseeding.
     converged : bool
         Whether the last change was smaller than the tolerance.
     reseeded : int
@@ -90,6 +80,11 @@ class EMRun:
     history: list[float] = field(default_factory=list)
     converged: bool = False
     reseeded: int = 0
+
+    @property
+    def n_iter(self) -> int:
+        """Passes over the states."""
+        return len(self.history)
 
 
 def run_em(
@@ -108,14 +103,14 @@ def run_em(
     usable.
     """
     previous = run.history[-1] if run.history else -np.inf
-    while len(run.history) < max_iter and not run.converged:
+    while run.n_iter < max_iter and not run.converged:
         statistics = passes(run.mixture)
         value = statistics.mean_log_likelihood
         mixture, placed = maximise(statistics, run.mixture, variance_floor), 0
         if reseed is not None:
             mixture, placed = reseed(mixture, statistics.counts)
-        run.history.append(value)
         run.mixture = mixture
+        run.history.append(value)
         run.reseeded += placed
         run.converged = not placed and abs(value - previous) < tol
         previous = value

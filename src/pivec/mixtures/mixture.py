@@ -9,6 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from pivec.errors import BadData
 
+FAR = 1e9
+"""A state further than this many deviations from the centre counts as being there."""
+
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
@@ -44,36 +47,32 @@ class Mixture:
         for name in ("weights", "means", "variances", "center", "scale"):
             value = np.array(getattr(self, name), dtype=np.float64, order="C")
             if not np.isfinite(value).all():
-                raise BadData(f"{name} of a mixture must be finite, but holds NaN or infinity.")
+                raise BadData(f"{name} of a mixture must be finite, but holds NaN or infinity")
             value.flags.writeable = False
             object.__setattr__(self, name, value)
         if self.means.ndim != 2 or 0 in self.means.shape:
             raise BadData(
                 f"means of a mixture must have shape (K, D) with K and D at least 1, "
-                f"but have shape {self.means.shape}."
+                f"but have shape {self.means.shape}"
             )
         K, D = self.means.shape
-        for name, shape in (
-            ("weights", (K,)),
-            ("variances", (K, D)),
-            ("center", (D,)),
-            ("scale", (D,)),
-        ):
+        shapes = {"weights": (K,), "variances": (K, D), "center": (D,), "scale": (D,)}
+        for name, shape in shapes.items():
             if getattr(self, name).shape != shape:
                 raise BadData(
                     f"{name} of a mixture with {K} components and {D} features must have shape "
-                    f"{shape}, but has shape {getattr(self, name).shape}."
+                    f"{shape}, but has shape {getattr(self, name).shape}"
                 )
         if (self.weights < 0).any() or abs(self.weights.sum() - 1) > 1e-6:
             raise BadData(
                 f"weights of a mixture must not be negative and must sum to 1, "
-                f"but the smallest is {self.weights.min():g} and the sum {self.weights.sum():g}."
+                f"but the smallest is {self.weights.min():g} and the sum {self.weights.sum():g}"
             )
         for name in ("variances", "scale"):
             if (getattr(self, name) <= 0).any():
                 raise BadData(
                     f"{name} of a mixture must be positive, "
-                    f"but the smallest is {getattr(self, name).min():g}."
+                    f"but the smallest is {getattr(self, name).min():g}"
                 )
 
     @property

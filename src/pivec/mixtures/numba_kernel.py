@@ -7,24 +7,22 @@ results in a fixed order, so that they do not depend on the number of threads. T
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pivec.engines.workers import n_threads, run_tasks
-from pivec.mixtures.checks import FAR, refuse_not_finite
-from pivec.mixtures.fold import Fold
-from pivec.mixtures.mixture import Mixture
+from pivec.mixtures.mixture import FAR, Mixture
 from pivec.mixtures.numba_loops import TILE
 from pivec.mixtures.numba_sums import sum_chunk, sum_segments
 from pivec.mixtures.numba_tiles import Packed, Tile, new_tile
 from pivec.mixtures.numpy_kernel import hold, moments, take
+from pivec.mixtures.source import Starts, overlapping, refuse_not_finite
 from pivec.mixtures.statistics import Statistics
 
-__all__ = ["accumulate", "fold_segments", "hold", "moments", "name", "take"]
-
-name = "numba"
+__all__ = ["accumulate", "add_segments", "hold", "moments", "take"]
 
 _CHUNK = 8 * TILE
 """States a task, with sums of its own."""
@@ -86,9 +84,28 @@ def _readable(block: NDArray[Any]) -> NDArray[Any]:
     return view
 
 
-def _tiles(model: Packed) -> list[Tile]:
-    """Make one tile for each worker, to be taken and put back."""
-    return [new_tile(model) for _ in range(n_threads())]
+def _over_rows(
+    states: NDArray[Any],
+    rows: int,
+    model: Packed,
+    first_row: int,
+    work: Callable[[int, int, int, Tile], float],
+) -> None:
+    """Call ``work(i, first, last, tile)`` for so many rows a task, on all workers.
+
+    It gives a log-likelihood, which is NaN if a state is not finite.
+    """
+    tiles = [new_tile(model) for _ in range(n_threads())]
+
+    def task(i: int) -> None:
+        first, last = i * rows, min((i + 1) * rows, len(states))
+        tile = tiles.pop()
+        density = work(i, first, last, tile)
+        tiles.append(tile)
+        if np.isnan(density):
+            refuse_not_finite(states[first:last], first_row + first)
+
+    run_tasks(task, -(-len(states) // rows))
 
 
 def accumulate(
@@ -100,19 +117,14 @@ def accumulate(
     counts = np.zeros((n_chunks, model.means.shape[0]))
     sums, squares = np.zeros((2, n_chunks, *model.means.shape))
     density = np.zeros(n_chunks)
-    tiles = _tiles(model)
 
-    def work(i: int) -> None:
-        first, last = i * _CHUNK, min((i + 1) * _CHUNK, len(states))
-        tile = tiles.pop()
+    def work(i: int, first: int, last: int, tile: Tile) -> float:
         density[i] = sum_chunk(
             states, first, last, model, hard, tile, counts[i], sums[i], squares[i]
         )
-        tiles.append(tile)
-        if np.isnan(density[i]):
-            refuse_not_finite(states[first:last], first_row + first)
+        return float(density[i])
 
-    run_tasks(work, n_chunks)
+    _over_rows(states, _CHUNK, model, first_row, work)
     K, D = mixture.means.shape
     return Statistics(
         counts.sum(axis=0)[:K],
@@ -123,61 +135,33 @@ def accumulate(
     )
 
 
-def fold_segments(
-    into: Fold,
+def add_segments(
     block: NDArray[Any],
-    starts: NDArray[np.int64],
-    owners: NDArray[np.int64],
+    starts: Starts,
     mixture: Mixture,
+    counts: Array,
+    sums: Array,
     first_row: int = 0,
 ) -> None:
-    """Fold the segments of a block into their owners; see `Kernel.fold_segments`."""
+    """Add the statistics of the segments of a block; see `Kernel.add_segments`."""
     states, model = _readable(block), pack(mixture)
-    K, D = mixture.means.shape
     n_runs = -(-len(states) // _RUN)
-    shapes = ((K,), (K, D), (K,), (K, D), (K, D))
-    # What a run shares with its neighbours: its first and last owner, its first and last segment.
-    edges = tuple(
-        np.zeros((n_runs, 4 if into.moments or i < 2 else 0, *shape))
-        for i, shape in enumerate(shapes)
-    )
-    tiles = _tiles(model)
-    out = (into.counts, into.sums, into.nn, into.nf, into.ff, into.moments)
+    # The first and the last segment of a run may go on in its neighbours: they are added in order.
+    edge_counts = np.zeros((n_runs, 2, *counts.shape[1:]))
+    edge_sums = np.zeros((n_runs, 2, *sums.shape[1:]))
+    edges = np.zeros((n_runs, 2), dtype=np.int64)
 
-    def bounds(i: int) -> tuple[int, int, int, int]:
-        first, last = i * _RUN, min((i + 1) * _RUN, len(states))
-        return (
-            first,
-            last,
-            int(np.searchsorted(starts, first, side="right")) - 1,
-            int(np.searchsorted(starts, last, side="left")) - 1,
-        )
-
-    def work(i: int) -> None:
-        first, last, segment, final = bounds(i)
-        tile = tiles.pop()
-        fine = sum_segments(
-            states, first, last, segment, final, starts, owners, model, False, tile, out,
-            tuple(edge[i] for edge in edges),
+    def work(i: int, first: int, last: int, tile: Tile) -> float:
+        s0, s1 = overlapping(starts, first, last)
+        edges[i] = s0, s1 - 1
+        return float(
+            sum_segments(
+                states, first, last, starts, s0, s1 - 1, model, tile, counts, sums,
+                edge_counts[i], edge_sums[i],
+            )
         )  # fmt: skip
-        tiles.append(tile)
-        if not fine:
-            refuse_not_finite(states[first:last], first_row + first)
 
-    run_tasks(work, n_runs)
-    for i in range(n_runs):
-        first, last, segment, final = bounds(i)
-        if starts[segment] < first:
-            into.open_counts += edges[0][i, 2]
-            into.open_sums += edges[1][i, 2]
-            if starts[segment + 1] <= last:
-                into.add(np.zeros((1, K)), np.zeros((1, K, D)), owners[segment : segment + 1], True)
-        for e, owner in enumerate((owners[segment], owners[final])):
-            for total, edge in zip(
-                (into.counts, into.sums, into.nn, into.nf, into.ff), edges, strict=True
-            ):
-                if edge.shape[1]:
-                    total[owner] += edge[i, e]
-        if starts[final] >= first and starts[final + 1] > last:
-            into.open_counts += edges[0][i, 3]
-            into.open_sums += edges[1][i, 3]
+    _over_rows(states, _RUN, model, first_row, work)
+    for i, e in np.ndindex(n_runs, 2):
+        counts[edges[i, e]] += edge_counts[i, e]
+        sums[edges[i, e]] += edge_sums[i, e]

@@ -33,11 +33,8 @@ def sum_chunk(block, first, last, model, hard, tile, counts, sums, squares):
 
 
 @part
-def _fold(tile, factors, counts, sums, nn, nf, ff, moments):
-    """Add the segment in the tile, its n (K) and f · factors (K, D), to sums of the same.
-
-    With ``moments`` also its n², n·f and f². The tile's are emptied.
-    """
+def _close(tile, factors, counts, sums):
+    """Add the segment in the tile, its n (K) and f · factors (K, D), and empty the tile's."""
     K, D = sums.shape
     for k in range(K):
         count = tile.open_counts[k]
@@ -45,34 +42,25 @@ def _fold(tile, factors, counts, sums, nn, nf, ff, moments):
             continue
         tile.open_counts[k] = 0.0
         counts[k] += count
-        if moments:
-            nn[k] += count * count
         for d in range(D):
-            z = tile.open_sums[k, d] * factors[k, d]
+            sums[k, d] += tile.open_sums[k, d] * factors[k, d]
             tile.open_sums[k, d] = 0.0
-            sums[k, d] += z
-            if moments:
-                nf[k, d] += count * z
-                ff[k, d] += z * z
 
 
 @compiled
-def sum_segments(block, first, last, segment, final, starts, owners, model, hard, tile, out, edges):
-    """Fold the segments of rows first to last into their owners; False if a row is not finite.
+def sum_segments(
+    block, first, last, starts, segment, final, model, tile, counts, sums, edge_counts, edge_sums
+):
+    """Add rows first to last to their segments' counts and sums; NaN if a row is not finite.
 
-    ``segment`` and ``final`` are those that hold the first and the last row. ``out`` is (counts,
-    sums, nn, nf, ff, moments), ``edges`` the first five of these again, for what is shared with a
-    neighbouring run: what belongs to the first owner goes into edges[0] and to the last into
-    edges[1], a segment that began before ``first`` into edges[2], one that ends after ``last`` into
-    edges[3].
+    ``segment`` and ``final`` are those that hold the first and the last row: what belongs to them
+    goes into edges 0 and 1, because neighbouring runs may have parts of them too.
     """
-    counts, sums, nn, nf, ff, moments = out
-    edge_counts, edge_sums, edge_nn, edge_nf, edge_ff = edges
     s = segment
     for row in range(first, last, TILE):
         in_tile = min(TILE, last - row)
-        if np.isnan(expect(block, row, in_tile, model, hard, tile)):
-            return False
+        if np.isnan(expect(block, row, in_tile, model, False, tile)):
+            return np.nan
         normalise(tile)
         for i in range(in_tile):
             for d in range(block.shape[1]):
@@ -86,23 +74,13 @@ def sum_segments(block, first, last, segment, final, starts, owners, model, hard
             a = b
             if row + b < starts[s + 1] and row + b < last:
                 continue
-            o = owners[s]
-            e = -1
-            if starts[s] < first:
-                e = 2
-            elif starts[s + 1] > last:
-                e = 3
-            elif o == owners[segment]:
-                e = 0
-            elif o == owners[final]:
-                e = 1
-            if e < 0:
-                n, f, n2, n_f, f2 = counts[o], sums[o], nn[o], nf[o], ff[o]
-            else:
-                n, f = edge_counts[e], edge_sums[e]
-                n2, n_f, f2 = edge_nn[e], edge_nf[e], edge_ff[e]
-            _fold(tile, model.inverse_deviations, n, f, n2, n_f, f2, moments)
+            n, f = counts[s], sums[s]
+            if s == segment:
+                n, f = edge_counts[0], edge_sums[0]
+            elif s == final:
+                n, f = edge_counts[1], edge_sums[1]
+            _close(tile, model.inverse_deviations, n, f)
             s += 1
-            while s < len(owners) and starts[s + 1] <= row + b:
+            while s < len(counts) and starts[s + 1] <= row + b:
                 s += 1
-    return True
+    return 0.0

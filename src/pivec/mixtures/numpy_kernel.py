@@ -13,13 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.engines.workers import run_tasks, single_threaded_blas
-from pivec.mixtures.checks import FAR, check_finite
-from pivec.mixtures.fold import Fold
-from pivec.mixtures.mixture import Mixture
-from pivec.mixtures.source import StateSource
+from pivec.mixtures.mixture import FAR, Mixture
+from pivec.mixtures.source import Starts, StateSource, check_finite, overlapping
 from pivec.mixtures.statistics import Statistics
-
-name = "numpy"
 
 _TILE = 4096
 """States a task: [components, states] of 64 components is then 2 MB, the size of a cache."""
@@ -33,7 +29,7 @@ def hold(source: StateSource) -> None:
 
 
 def take(block: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[Any]:
-    """Give a copy of some rows of a block."""
+    """Give a copy of the rows of a block that have these numbers."""
     return np.ascontiguousarray(block[rows])
 
 
@@ -116,17 +112,16 @@ def accumulate(
     return Statistics(n, sums, squares, float(likelihood.sum()), len(block))
 
 
-def fold_segments(
-    into: Fold,
+def add_segments(
     block: NDArray[Any],
-    starts: NDArray[np.int64],
-    owners: NDArray[np.int64],
+    starts: Starts,
     mixture: Mixture,
+    counts: Array,
+    sums: Array,
     first_row: int = 0,
 ) -> None:
-    """Fold the segments of a block into their owners; see `Kernel.fold_segments`."""
+    """Add the statistics of the segments of a block; see `Kernel.add_segments`."""
     linear, constants = coefficients(mixture)
-    K, D = mixture.means.shape
     deviations = np.sqrt(mixture.variances)
     with single_threaded_blas():
         for first in range(0, len(block), _TILE):
@@ -134,18 +129,12 @@ def fold_segments(
             check_finite(block[first:last], first_row + first)
             powers = _powers(block[first:last], mixture)
             shares, _ = _responsibilities(powers, linear, constants, False)
-            x = powers[:, D:]
-            s0 = int(np.searchsorted(starts, first, side="right")) - 1
-            s1 = int(np.searchsorted(starts, last, side="left"))
-            counts, sums = np.empty((s1 - s0, K)), np.empty((s1 - s0, K, D))
-            for s in range(s0, s1):
-                low, high = max(starts[s] - first, 0), min(starts[s + 1], last) - first
-                n, f = counts[s - s0], sums[s - s0]
-                np.sum(shares[:, low:high], axis=1, out=n)
-                np.matmul(shares[:, low:high], x[low:high], out=f)
-                f -= n[:, None] * mixture.means
-                f /= deviations
-            into.add(counts, sums, owners[s0:s1], last_is_whole=bool(starts[s1] <= last))
+            x = powers[:, mixture.n_features :]
+            for s in range(*overlapping(starts, first, last)):
+                rows = slice(max(starts[s] - first, 0), min(starts[s + 1], last) - first)
+                n = shares[:, rows].sum(axis=1)
+                counts[s] += n
+                sums[s] += (shares[:, rows] @ x[rows] - n[:, None] * mixture.means) / deviations
 
 
 def moments(block: NDArray[Any], first_row: int = 0) -> tuple[Array, Array]:
@@ -174,9 +163,8 @@ def log_density(states: NDArray[Any], mixture: Mixture) -> Array:
 
     def work(_: int, first: int, last: int) -> None:
         check_finite(states[first:last], first)
-        logits = linear @ _powers(states[first:last], mixture).T + constants
-        top = logits.max(axis=0)
-        result[first:last] = top + np.log(np.exp(logits - top).sum(axis=0))
+        powers = _powers(states[first:last], mixture)
+        result[first:last] = _responsibilities(powers, linear, constants, False)[1]
 
     _in_tiles(len(states), work)
     return result

@@ -1,18 +1,19 @@
-"""Where states come from: blocks of rows in order, from memory or from a memory map."""
+"""Where states come from: blocks of rows in order, from memory or from a memory map, checked."""
 
 from __future__ import annotations
 
 import mmap
-from collections.abc import Iterable, Iterator
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Iterator
+from typing import Any, NoReturn, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.errors import BadData, UsageError
-from pivec.mixtures.checks import check_shape
+from pivec.arguments import Count, checked
+from pivec.errors import BadData
 
 Floats = NDArray[np.floating[Any]]
+Starts = NDArray[np.int64]
 
 
 @runtime_checkable
@@ -30,11 +31,10 @@ class StateSource(Protocol):
         ...
 
     def blocks(self, rows: int) -> Iterator[Floats]:
-        """Yield all rows in order, in blocks of any size from 1 to ``rows``, shape (n, D)."""
-        ...
+        """Yield all rows in order, in blocks of any size from 1 to ``rows``, shape (n, D).
 
-    def take(self, rows: NDArray[np.int64]) -> Floats:
-        """Give a copy of the rows whose sorted numbers are ``rows``, shape (len(rows), D)."""
+        A call of a kernel has a cost of its own, so blocks are better large.
+        """
         ...
 
 
@@ -55,42 +55,28 @@ class ArraySource:
     def __init__(self, states: NDArray[Any]) -> None:
         if states.ndim != 2 or states.shape[1] == 0:
             raise BadData(
-                f"states must have shape (n_states, n_features), but have shape {states.shape}."
+                f"states must have shape (n_states, n_features), but have shape {states.shape}"
             )
         if states.dtype not in (np.float32, np.float64):
             if states.dtype.kind not in "fiub":
-                raise BadData(f"states must be numbers, but have dtype {states.dtype}.")
+                raise BadData(f"states must be numbers, but have dtype {states.dtype}")
             states = states.astype(np.float32 if states.dtype.itemsize <= 2 else np.float64)
         self.states = states
+        self.n_states, self.n_features = map(int, states.shape)
 
-    @property
-    def n_states(self) -> int:
-        """Number of rows."""
-        return int(self.states.shape[0])
-
-    @property
-    def n_features(self) -> int:
-        """Number of columns."""
-        return int(self.states.shape[1])
-
-    def blocks(self, rows: int) -> Iterator[Floats]:
+    @checked
+    def blocks(self, rows: Count) -> Iterator[Floats]:
         """Yield views of ``rows`` rows, the last one maybe shorter."""
-        if rows < 1:
-            raise UsageError(f"a block must have at least 1 row, but {rows} were asked for.")
         for first in range(0, self.n_states, rows):
             block = self.states[first : first + rows]
             yield block
             release_pages(block)
 
-    def take(self, rows: NDArray[np.int64]) -> Floats:
-        """Give a copy of these rows."""
-        return np.ascontiguousarray(self.states[rows])
-
 
 def as_source(states: StateSource | NDArray[Any]) -> StateSource:
     """Give a source as it is, and wrap an array into an `ArraySource`."""
     if isinstance(states, np.ndarray) or not isinstance(states, StateSource):
-        return ArraySource(np.asarray(states) if not isinstance(states, np.ndarray) else states)
+        return ArraySource(np.asanyarray(states))
     return states
 
 
@@ -99,42 +85,49 @@ def block_rows(n_features: int) -> int:
     return max(1, (1 << 23) // n_features // 16_384) * 16_384
 
 
-def regroup(blocks: Iterable[Floats], rows: int) -> Iterator[Floats]:
-    """Join small blocks into ones of up to ``rows`` rows; large ones pass as they are.
-
-    A call of a kernel has a cost of its own, which thousands of tiny blocks would pay each.
-    """
-    waiting: list[Floats] = []
-    held = 0
-    for block in blocks:
-        if held and held + len(block) > rows:
-            yield waiting[0] if len(waiting) == 1 else np.concatenate(waiting)
-            waiting, held = [], 0
-        if 2 * len(block) >= rows and not held:
-            yield block
-        else:
-            # A copy, because the source may reuse or release the block's memory.
-            waiting.append(block.copy())
-            held += len(block)
-    if held:
-        yield waiting[0] if len(waiting) == 1 else np.concatenate(waiting)
-
-
 def numbered_blocks(source: StateSource) -> Iterator[tuple[int, Floats]]:
     """Yield (number of the first row, block) over the whole source, in blocks of good size."""
-    rows = block_rows(source.n_features)
-    blocks = source.blocks(rows)
-    if not isinstance(source, ArraySource):  # whose blocks are as large as they can be
-        blocks = regroup(blocks, rows)
     first = 0
-    for block in blocks:
+    for block in source.blocks(block_rows(source.n_features)):
         check_shape(block, source.n_features)
         yield first, block
         first += len(block)
     if first != source.n_states:
         raise BadData(
-            f"a source of {source.n_states} states must yield as many rows, but yielded {first}."
+            f"a source of {source.n_states} states must yield as many rows, but yielded {first}"
         )
+
+
+def overlapping(starts: Starts, first: int, last: int) -> tuple[int, int]:
+    """Numbers (s0, s1) of the segments that have rows from first to last: s0, ..., s1 − 1."""
+    s0 = int(np.searchsorted(starts, first, side="right")) - 1
+    return s0, int(np.searchsorted(starts, last, side="left"))
+
+
+def check_shape(states: NDArray[Any], n_features: int) -> None:
+    """Refuse states that are not a table of ``n_features`` floating-point columns."""
+    if states.ndim != 2 or states.shape[1] != n_features:
+        raise BadData(
+            f"states for this mixture must have shape (n, {n_features}), "
+            f"but have shape {tuple(states.shape)}"
+        )
+    if states.dtype not in (np.float32, np.float64):
+        raise BadData(f"states must be float32 or float64, but are {states.dtype}")
+
+
+def check_finite(block: NDArray[Any], first_row: int = 0) -> None:
+    """Refuse NaN and infinity, naming the row (``first_row`` is that of the block's first)."""
+    if not np.isfinite(block).all():
+        refuse_not_finite(block, first_row)
+
+
+def refuse_not_finite(block: NDArray[Any], first_row: int) -> NoReturn:
+    """Raise the error that names the first value that is not finite."""
+    row, column = (int(i) for i in np.argwhere(~np.isfinite(block))[0])
+    raise BadData(
+        f"states must be finite, but row {first_row + row}, column {column} "
+        f"is {block[row, column]}; remove or repair that state"
+    )
 
 
 def release_pages(block: NDArray[Any]) -> None:

@@ -1,23 +1,28 @@
-"""A first mixture: k-means++ seeds, Lloyd steps, and the Gaussians of the clusters.
+"""The way to a first mixture: a look at all states, k-means++ seeds, Lloyd steps, their Gaussians.
 
 A Lloyd step is one pass of the kernel with hard assignments and unit variances, so k-means runs
-wherever EM does, also out of core.
+wherever EM does, also out of core. scikit-learn's k-means++ draws from another kind of generator.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pivec.engines.workers import single_threaded_blas
+from pivec.mixtures.accumulate import Passes
 from pivec.mixtures.em import maximise
 from pivec.mixtures.mixture import Mixture
 from pivec.mixtures.source import Floats
 from pivec.mixtures.statistics import Statistics
 
 Array = NDArray[np.float64]
+
+_SEEDING = 16_384
+"""States among which k-means++ looks for seeds."""
 
 
 def plus_plus(points: Array, n_clusters: int, rng: np.random.Generator) -> NDArray[np.int64]:
@@ -65,33 +70,66 @@ def lloyd(
         statistics = passes(clusters, True)
         n = np.maximum(statistics.counts, 1e-300)[:, None]
         step = np.where(statistics.counts[:, None] > 0, statistics.sums / n, 0.0)
-        clusters = Mixture(
-            clusters.weights,
-            clusters.means + step,
-            clusters.variances,
-            clusters.center,
-            clusters.scale,
-        )
+        clusters = replace(clusters, means=clusters.means + step)
         if (step**2).sum() <= tol * clusters.n_features:
             break
     return clusters
 
 
+@dataclass(frozen=True, eq=False)
+class Overview:
+    """Pooled mean and deviation of all states, and a subsample of them.
+
+    Attributes
+    ----------
+    center, scale : arrays of shape (D,)
+        Mean and standard deviation in float64; a constant feature has scale 1.
+    subsample : array of shape (m, D)
+        Raw states, in the order of the source, drawn without replacement.
+    """
+
+    center: Array
+    scale: Array
+    subsample: Floats
+
+
+def overview(passes: Passes, subsample: int, rng: np.random.Generator) -> Overview:
+    """One pass that checks every state, pools moments and draws the subsample."""
+    n, D = passes.source.n_states, passes.source.n_features
+    chosen = np.sort(rng.choice(n, size=min(subsample, n), replace=False, shuffle=False))
+    drawn: list[Floats] = []
+    mean, deviation = np.zeros(D), np.zeros(D)
+    for first, block in passes.blocks():
+        block_mean, block_deviation = passes.kernel.moments(block, first)
+        # Chan, Golub and LeVeque 1983: stable merge of two sets of moments.
+        new = len(block)
+        shift = block_mean - mean
+        mean += shift * (new / (first + new))
+        deviation += block_deviation + shift**2 * (first * new / (first + new))
+        inside = chosen[slice(*np.searchsorted(chosen, (first, first + new)))]
+        drawn.append(passes.kernel.take(block, inside - first))
+    scale = np.sqrt(deviation / n)
+    # A constant column has only the rounding of its own mean as deviation.
+    constant = scale <= 1e-12 * np.abs(mean)
+    return Overview(mean, np.where(constant, 1.0, scale), np.concatenate(drawn))
+
+
 def first_mixture(
-    passes: Callable[[Mixture, bool], Statistics],
-    candidates: Floats,
+    passes: Passes,
+    look: Overview,
     n_components: int,
-    center: Array,
-    scale: Array,
     rng: np.random.Generator,
     *,
     lloyd_steps: int,
     variance_floor: float,
 ) -> Mixture:
-    """Seed among ``candidates``, run Lloyd steps through ``passes``, and fit the clusters."""
-    points = (candidates.astype(np.float64) - center) / scale
+    """Seed among the subsample, run Lloyd steps through ``passes``, and fit the clusters."""
+    states = look.subsample
+    if len(states) > _SEEDING:
+        states = states[np.sort(rng.choice(len(states), _SEEDING, replace=False))]
+    points = (states.astype(np.float64) - look.center) / look.scale
     seeds = points[plus_plus(points, n_components, rng)]
-    ones = np.ones((n_components, len(center)))
-    clusters = Mixture(np.full(n_components, 1 / n_components), seeds, ones, center, scale)
+    weights = np.full(n_components, 1 / n_components)
+    clusters = Mixture(weights, seeds, np.ones_like(seeds), look.center, look.scale)
     clusters = lloyd(passes, clusters, lloyd_steps, tol=1e-4)
     return maximise(passes(clusters, True), clusters, variance_floor)

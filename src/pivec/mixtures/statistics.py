@@ -30,8 +30,8 @@ class Statistics:
     Examples
     --------
     >>> import numpy as np
-    >>> one = Statistics(np.ones(2), np.zeros((2, 3)), np.ones((2, 3)), -4.0, 2)
-    >>> (one + one).n_states, (one + one).log_likelihood
+    >>> half = Statistics(np.ones(2), np.zeros((2, 3)), np.ones((2, 3)), -4.0, 2)
+    >>> (half + half).n_states, (half + half).log_likelihood
     (4, -8.0)
     """
 
@@ -47,7 +47,7 @@ class Statistics:
         if self.sums.shape != other.sums.shape:
             raise BadData(
                 f"only statistics of equal shape add up, but these have shapes "
-                f"{self.sums.shape} and {other.sums.shape}."
+                f"{self.sums.shape} and {other.sums.shape}"
             )
         return Statistics(
             self.counts + other.counts,

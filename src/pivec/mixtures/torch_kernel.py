@@ -18,11 +18,15 @@ import torch
 from numpy.typing import NDArray
 
 from pivec.errors import UsageError
-from pivec.mixtures.checks import FAR, refuse_not_finite
-from pivec.mixtures.fold import Fold
-from pivec.mixtures.mixture import Mixture
+from pivec.mixtures.mixture import FAR, Mixture
 from pivec.mixtures.numpy_kernel import centred, coefficients
-from pivec.mixtures.source import StateSource, numbered_blocks
+from pivec.mixtures.source import (
+    Starts,
+    StateSource,
+    numbered_blocks,
+    overlapping,
+    refuse_not_finite,
+)
 from pivec.mixtures.statistics import Statistics
 
 _ROOM = 1 << 28
@@ -43,10 +47,9 @@ class TorchKernel:
         if device == "cuda" and not torch.cuda.is_available():
             raise UsageError(
                 'device="cuda" needs a graphics card that torch can use, but there is none; '
-                'use device="cpu".'
+                'use device="cpu"'
             )
         self.device = torch.device(device)
-        self.name = f"torch-{device}"
         self._fused = fused and device == "cuda" and find_spec("triton") is not None
 
     def hold(self, source: StateSource) -> torch.Tensor | None:
@@ -83,7 +86,7 @@ class TorchKernel:
         return held
 
     def take(self, block: Any, rows: NDArray[np.int64]) -> NDArray[Any]:
-        """Give some rows of a block as an array."""
+        """Give a copy of the rows of a block that have these numbers."""
         if not isinstance(block, torch.Tensor):
             return np.ascontiguousarray(block[rows])
         result: NDArray[Any] = block[self._tensor(rows)].cpu().numpy()
@@ -101,14 +104,10 @@ class TorchKernel:
                 result: Statistics = triton_kernel.fused_statistics(states, mixture, hard)
                 return result
         K, D = mixture.means.shape
-        linear, constants = (self._tensor(a) for a in coefficients(mixture))
-        raw = torch.zeros((K, 2 * D), dtype=torch.float64, device=self.device)
-        counts = torch.zeros(K, dtype=torch.float64, device=self.device)
-        density = torch.zeros((), dtype=torch.float64, device=self.device)
-        center, scale = self._tensor(mixture.center), self._tensor(mixture.scale)
+        model = self._model(mixture)
+        raw, counts, density = self._zeros(K, 2 * D), self._zeros(K), self._zeros()
         for _, tile in self._tiles(states, max(2 * D, K)):
-            powers = _powers(tile, center, scale)
-            shares, log_densities = _responsibilities(powers, linear, constants, hard)
+            powers, shares, log_densities = _responsibilities(tile, *model, hard=hard)
             counts += shares.sum(dim=0)
             raw.addmm_(shares.T, powers)
             density += log_densities.sum()
@@ -117,36 +116,32 @@ class TorchKernel:
         squares, sums = centred(flat[: 2 * K * D].reshape(K, 2 * D), n, mixture)
         return Statistics(n, sums, squares, float(flat[-1]), len(states))
 
-    def fold_segments(
+    def add_segments(
         self,
-        into: Fold,
         block: Any,
-        starts: NDArray[np.int64],
-        owners: NDArray[np.int64],
+        starts: Starts,
         mixture: Mixture,
+        counts: Array,
+        sums: Array,
         first_row: int = 0,
     ) -> None:
-        """Fold the segments of a block into their owners; see `Kernel.fold_segments`."""
+        """Add the statistics of the segments of a block; see `Kernel.add_segments`."""
         states = self._on_device(block, first_row)
         K, D = mixture.means.shape
-        linear, constants = (self._tensor(a) for a in coefficients(mixture))
-        center, scale = self._tensor(mixture.center), self._tensor(mixture.scale)
+        model = self._model(mixture)
         means, deviations = self._tensor(mixture.means), self._tensor(np.sqrt(mixture.variances))
+        # Groups of segments whose sums, (S, K, D), stay within the room.
+        group = max(1, _ROOM // (8 * K * D))
         for first, tile in self._tiles(states, 4 * max(2 * D, K)):
-            powers = _powers(tile, center, scale)
-            shares, _ = _responsibilities(powers, linear, constants, False)
+            powers, shares, _ = _responsibilities(tile, *model)
             last = first + len(tile)
-            s0 = int(np.searchsorted(starts, first, side="right")) - 1
-            s1 = int(np.searchsorted(starts, last, side="left"))
-            # Groups of segments whose sums, (S, K, D), stay within the room.
-            group = max(1, _ROOM // (8 * K * D))
+            s0, s1 = overlapping(starts, first, last)
             for g0 in range(s0, s1, group):
                 g1 = min(g0 + group, s1)
-                local = np.clip(starts[g0 : g1 + 1], first, last) - first
-                counts, sums = self._segment_sums(shares, powers[:, D:], local)
-                sums = (sums - counts[..., None] * means) / deviations
-                whole = bool(starts[g1] <= last)
-                self._fold(into, counts, sums, owners[g0:g1], whole)
+                inside = np.clip(starts[g0 : g1 + 1], first, last) - first
+                n, f = self._segment_sums(shares, powers[:, D:], inside)
+                counts[g0:g1] += n.cpu().numpy()
+                sums[g0:g1] += ((f - n[..., None] * means) / deviations).cpu().numpy()
 
     def _segment_sums(
         self, shares: torch.Tensor, x: torch.Tensor, starts: NDArray[np.int64]
@@ -167,8 +162,7 @@ class TorchKernel:
         index = self._tensor(np.minimum(rows, len(x) - 1))
         to = self._tensor(segment)
         S, K, D = len(lengths), shares.shape[1], x.shape[1]
-        counts = torch.zeros((S, K), dtype=torch.float64, device=self.device)
-        sums = torch.zeros((S, K, D), dtype=torch.float64, device=self.device)
+        counts, sums = self._zeros(S, K), self._zeros(S, K, D)
         step = max(1, _ROOM // (8 * size * max(K, D)))
         for p in range(0, len(segment), step):
             piece = slice(p, p + step)
@@ -178,48 +172,14 @@ class TorchKernel:
             sums.index_add_(0, to[piece], products)
         return counts, sums
 
-    def _fold(
-        self,
-        into: Fold,
-        counts: torch.Tensor,
-        sums: torch.Tensor,
-        owners: NDArray[np.int64],
-        last_is_whole: bool,
-    ) -> None:
-        """Do what `Fold.add` does on the device; only sums of owners travel back."""
-        counts[0] += self._tensor(into.open_counts)
-        sums[0] += self._tensor(into.open_sums)
-        into.open_counts[:], into.open_sums[:] = 0, 0
-        if not last_is_whole:
-            into.open_counts += counts[-1].cpu().numpy()
-            into.open_sums += sums[-1].cpu().numpy()
-            counts, sums, owners = counts[:-1], sums[:-1], owners[:-1]
-        here, to = np.unique(owners, return_inverse=True)
-        if not len(here):
-            return
-        index = self._tensor(to)
-
-        def add(total: Array, values: torch.Tensor) -> None:
-            small = torch.zeros((len(here), *values.shape[1:]), dtype=values.dtype)
-            added = small.to(self.device).index_add_(0, index, values)
-            total[here] += added.cpu().numpy()
-
-        add(into.counts, counts)
-        add(into.sums, sums)
-        if into.moments:
-            add(into.nn, counts**2)
-            add(into.nf, counts[..., None] * sums)
-            add(into.ff, sums**2)
-
     def moments(self, block: Any, first_row: int = 0) -> tuple[Array, Array]:
         """Mean and sum of squared deviations of every column of a block, in float64."""
         states = self._on_device(block, first_row)
         D = states.shape[1]
-        mean = torch.zeros(D, dtype=torch.float64, device=self.device)
+        mean, deviation = self._zeros(D), self._zeros(D)
         for _, tile in self._tiles(states, D):
             mean += tile.sum(dim=0, dtype=torch.float64)
         mean /= len(states)
-        deviation = torch.zeros_like(mean)
         for _, tile in self._tiles(states, D):
             deviation += (tile.to(torch.float64) - mean).square_().sum(dim=0)
         return mean.cpu().numpy(), deviation.cpu().numpy()
@@ -247,6 +207,14 @@ class TorchKernel:
     def _tensor(self, array: NDArray[Any]) -> torch.Tensor:
         return torch.from_numpy(np.array(array)).to(self.device)
 
+    def _zeros(self, *shape: int) -> torch.Tensor:
+        return torch.zeros(shape, dtype=torch.float64, device=self.device)
+
+    def _model(self, mixture: Mixture) -> list[torch.Tensor]:
+        """Give what `_responsibilities` needs of a mixture."""
+        arrays = (mixture.center, mixture.scale, *coefficients(mixture))
+        return [self._tensor(array) for array in arrays]
+
 
 def _writeable(block: NDArray[Any]) -> NDArray[Any]:
     """Give an array that torch takes without a warning; it is only read."""
@@ -255,27 +223,28 @@ def _writeable(block: NDArray[Any]) -> NDArray[Any]:
     return np.array(block, order="C")
 
 
-def _powers(tile: torch.Tensor, center: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
-    """Standardise a tile in float64 and give [x², x], shape (n, 2D)."""
+def _responsibilities(
+    tile: torch.Tensor,
+    center: torch.Tensor,
+    scale: torch.Tensor,
+    linear: torch.Tensor,
+    constants: torch.Tensor,
+    *,
+    hard: bool = False,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """[x², x] (n, 2D), responsibilities (n, K), log-densities (n,), as in the NumPy kernel."""
     D = tile.shape[1]
     powers = torch.empty((len(tile), 2 * D), dtype=torch.float64, device=tile.device)
     x = powers[:, D:]
     torch.sub(tile, center, out=x)
     x.div_(scale).clamp_(-FAR, FAR)
     torch.mul(x, x, out=powers[:, :D])
-    return powers
-
-
-def _responsibilities(
-    powers: torch.Tensor, linear: torch.Tensor, constants: torch.Tensor, hard: bool
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Responsibilities (n, K) and log-densities (n,), as in the NumPy kernel."""
     logits = torch.addmm(constants.view(1, -1), powers, linear.T)
     if hard:
         top = logits.max(dim=1, keepdim=True).values
         shares = (logits == top).to(torch.float64)
         total = shares.sum(dim=1, keepdim=True)
-        return shares.div_(total), (top + total.log()).view(-1)
+        return powers, shares.div_(total), (top + total.log()).view(-1)
     log_shares = torch.log_softmax(logits, dim=1)
     densities = logits[:, 0] - log_shares[:, 0]
-    return log_shares.exp_(), densities
+    return powers, log_shares.exp_(), densities

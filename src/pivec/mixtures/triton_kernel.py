@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from pivec.mixtures.checks import FAR
-from pivec.mixtures.mixture import Mixture
+from pivec.mixtures.mixture import FAR, Mixture
 from pivec.mixtures.numpy_kernel import centred, coefficients
 from pivec.mixtures.statistics import Statistics
 

@@ -7,8 +7,7 @@ import pytest
 
 from pivec.errors import BadData, UsageError
 from pivec.mixtures.accumulate import accumulate
-from pivec.mixtures.adapt import map_offsets
-from pivec.mixtures.adapt_all import full_statistics, map_variances, map_weights
+from pivec.mixtures.adapt import map_offsets, map_variances, map_weights, policy_statistics
 from pivec.mixtures.mixture import Mixture
 
 
@@ -38,27 +37,24 @@ class Small:
     def blocks(self, rows):
         yield from np.array_split(self._states, 7)
 
-    def take(self, rows):
-        return self._states[rows]
-
 
 @pytest.mark.parametrize("device", ["numpy", "auto"])
 def test_statistics_are_those_of_each_policy(mixture, states, device):
     starts = np.array([0, 40, 40, 90])  # the second has no states
     for source in (states, Small(states)):
-        result = full_statistics(source, starts, mixture, device=device)
+        result = policy_statistics(source, starts, mixture, squares=True, device=device)
         for p, part in enumerate((states[:40], states[40:40], states[40:])):
             if len(part):
-                one = accumulate(part, mixture, device="numpy")
-                assert np.allclose(result.counts[p], one.counts, rtol=1e-5)
-                assert np.allclose(result.sums[p], one.sums, rtol=1e-4, atol=1e-5)
-                assert np.allclose(result.squares[p], one.squares, rtol=1e-4)
+                alone = accumulate(part, mixture, device="numpy")
+                assert np.allclose(result.counts[p], alone.counts, rtol=1e-5)
+                assert np.allclose(result.sums[p], alone.sums, rtol=1e-4, atol=1e-5)
+                assert np.allclose(result.squares[p], alone.squares, rtol=1e-4)
             else:
                 assert not result.counts[p].any()
 
 
 def test_equations_11_and_13(mixture, states):
-    result = full_statistics(states, [0, len(states)], mixture, device="numpy")
+    result = policy_statistics(states, [0, len(states)], mixture, squares=True, device="numpy")
     x = mixture.standardise(states)
     w, mu, var, r = mixture.weights, mixture.means, mixture.variances, 16.0
     p = w * np.exp(-0.5 * (np.log(var) + (x[:, None] - mu) ** 2 / var).sum(axis=2))
@@ -75,7 +71,7 @@ def test_equations_11_and_13(mixture, states):
 
 
 def test_a_policy_without_states_keeps_the_background(mixture):
-    result = full_statistics(np.zeros((0, 2)), [0, 0], mixture)
+    result = policy_statistics(np.zeros((0, 2)), [0, 0], mixture, squares=True)
     assert np.allclose(map_weights(result.counts, mixture), mixture.weights)
     offsets = np.zeros((1, 3, 2))
     assert np.allclose(map_variances(result, offsets, mixture), mixture.variances)
@@ -83,7 +79,7 @@ def test_a_policy_without_states_keeps_the_background(mixture):
 
 def test_variances_have_a_floor(mixture):
     same = np.tile(mixture.center, (10**5, 1))
-    result = full_statistics(same, [0, len(same)], mixture, device="numpy")
+    result = policy_statistics(same, [0, len(same)], mixture, squares=True, device="numpy")
     offsets = map_offsets(result.counts, result.sums, mixture, 1e-9)
     variances = map_variances(result, offsets, mixture, 1e-9, floor=1e-4)
     assert variances.min() == 1e-4
@@ -98,6 +94,9 @@ def test_weights_stay_positive_and_sum_to_one():
 
 def test_mistakes_are_named(mixture, states):
     with pytest.raises(BadData, match="must have 2 features, but have 3"):
-        full_statistics(np.zeros((4, 3)), [0, 4], mixture)
+        policy_statistics(np.zeros((4, 3)), [0, 4], mixture, squares=True)
     with pytest.raises(UsageError, match="must be positive, but is 0"):
         map_weights(np.ones((1, 3)), mixture, 0)
+    plain = policy_statistics(states, [0, len(states)], mixture)
+    with pytest.raises(UsageError, match="variances need statistics with squares=True"):
+        map_variances(plain, np.zeros((1, 3, 2)), mixture)
