@@ -12,11 +12,11 @@ from trial_methods import Mean
 
 from pivec.characterizations import characterization, names
 from pivec.collection import collect
+from pivec.engines.processes import shares_of_cores
 from pivec.errors import PivecError, UsageError
 from pivec.evaluation import distance_error, distance_variance, evaluate, return_correlation
 from pivec.evaluation import evaluate as module_name  # the function, not the module
 from pivec.evaluation.methods import candidates
-from pivec.evaluation.processes import shares_of_cores
 from pivec.evaluation.sets import write_set
 from pivec.evaluation.unit import draw, peak_mb, read_outcome
 from pivec.policies import NetworkPolicy

@@ -114,7 +114,7 @@ def workers_of(pid):
         text=True,
         check=False,
     )
-    return [int(row.split()[0]) for row in found.stdout.splitlines() if "spawn_main" in row]
+    return [int(row.split()[0]) for row in found.stdout.splitlines() if "importlib" in row]
 
 
 def alive(pid):

@@ -1,6 +1,7 @@
 """Where the work runs: the threads of this process, and processes beside it.
 
-workers.py    one thread a core for numbered tasks, and one BLAS thread in each
-compiled.py   Numba's compiler, with a cache where there can be one
-children.py   processes that end with their parent
+workers.py     one thread a core for numbered tasks, and one BLAS thread in each
+processes.py   a function of many items in processes that end with their parent
+child.py       what happens in such a process
+compiled.py    Numba's compiler, with a cache where there can be one
 """

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-import threading
-from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,21 +13,22 @@ import numpy as np
 
 from pivec.atomic import atomic_write, make_folder
 from pivec.characterizations.base import Characterization
+from pivec.engines.processes import ProcessFailed, map_processes
 from pivec.errors import PivecError, UsageError
 from pivec.evaluation.methods import Candidate, Method, candidates
 from pivec.evaluation.metrics import distance_error, distance_variance, return_correlation
-from pivec.evaluation.processes import Processes, UnitFailed
 from pivec.evaluation.result import NAN, Evaluation, Row
 from pivec.evaluation.sets import Given, PolicySet, policy_sets, write_set
 from pivec.evaluation.unit import (
     Outcome,
-    Task,
+    UnitRequest,
     compute,
     draw,
     explained,
     file_name,
     identity_of,
     read_outcome,
+    run_unit,
     write_outcome,
 )
 from pivec.progress import Progress
@@ -175,15 +174,12 @@ class _Refusals:
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, str], str] = {}
-        self._lock = threading.Lock()
 
     def of(self, unit: _Unit) -> str:
-        with self._lock:
-            return self._known.get((unit.label, unit.policies.label), "")
+        return self._known.get((unit.label, unit.policies.label), "")
 
     def add(self, unit: _Unit, why: str) -> None:
-        with self._lock:
-            self._known.setdefault((unit.label, unit.policies.label), why)
+        self._known.setdefault((unit.label, unit.policies.label), why)
 
 
 def _run_here(units: Sequence[_Unit], progress: bool) -> Problems:
@@ -212,40 +208,28 @@ def _run_in_processes(units: Sequence[_Unit], jobs: int, progress: bool) -> Prob
     refusals = _Refusals()
     with ExitStack() as stack:
         paths = _stores_on_disk(units, stack)
-        processes = stack.enter_context(Processes(jobs))
-
-        def work(unit: _Unit) -> str:
-            why = refusals.of(unit)
-            if why:
-                return why
-            store = paths[unit.policies.label]
-            task = Task(unit.method, store, unit.size, unit.entropy, unit.file, unit.identity)
-            try:
-                processes.run(task)
-            except PivecError as error:
-                why = str(error)
-                refusals.add(unit, why)
-            except UnitFailed as failure:
-                why = str(failure)
-                if failure.expected:
-                    refusals.add(unit, why)
-            return why
-
         bar = stack.enter_context(Progress("evaluate", len(units), unit="units", show=progress))
-        pool = ThreadPoolExecutor(jobs)
-        try:
-            futures = {pool.submit(work, unit): unit for unit in units}
-            for future in as_completed(futures):
-                unit = futures[future]
-                if why := future.result():
+        asked: list[_Unit] = []
+
+        def requests() -> Iterator[UnitRequest]:
+            for unit in units:
+                if why := refusals.of(unit):
                     problems[unit.key] = why
-                bar.advance(1, _described(unit))
-        except BaseException:
-            # Ctrl-C: end the processes first, so that the threads that wait for them return.
-            processes.__exit__()
-            pool.shutdown(cancel_futures=True)
-            raise
-        pool.shutdown()
+                    bar.advance(1, _described(unit))
+                else:
+                    asked.append(unit)
+                    facts = (unit.size, unit.entropy, unit.file, unit.identity)
+                    yield UnitRequest(unit.method, paths[unit.policies.label], *facts)
+
+        remedy = ", or evaluate with isolate=False"
+        options: dict[str, Any] = {"parts": UnitRequest.parts, "remedy": remedy, "pinned": True}
+        for reply in map_processes(run_unit, requests(), jobs=jobs, **options):
+            unit = asked[reply.number]
+            if reply.failure is not None:
+                problems[unit.key] = str(reply.failure)
+                if not isinstance(reply.failure, ProcessFailed):
+                    refusals.add(unit, str(reply.failure))
+            bar.advance(1, _described(unit))
     return problems
 
 

@@ -1,6 +1,6 @@
 """One unit of an evaluation: one method on one draw of one store, with what it cost.
 
-A unit may run in a process of its own, so that the peak of memory is its own; `answer` is what
+A unit may run in a process of its own, so that the peak of memory is its own; `run_unit` is what
 that process does. A finished unit is one .npz file, named by a digest of all it depends on.
 """
 
@@ -9,14 +9,14 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import pickle
 import sys
 import time
 import zipfile
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,9 +24,8 @@ from sklearn.base import clone
 
 from pivec.atomic import atomic_write
 from pivec.characterizations.base import Characterization
-from pivec.engines.children import telling
+from pivec.engines.child import Tell
 from pivec.errors import BadData, PivecError
-from pivec.notices import Notices
 from pivec.policies.policy import canonical_order
 from pivec.states.store import load
 from pivec.states.visited import VisitedStates
@@ -51,7 +50,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Task:
+class UnitRequest:
     """All that a process needs to run a unit."""
 
     method: Characterization
@@ -60,6 +59,10 @@ class Task:
     entropy: tuple[int, ...]
     target: Path
     identity: str
+
+    def parts(self) -> Iterator[tuple[str, Any]]:
+        """Name what may be a user's own."""
+        yield type(self.method).__qualname__, self.method
 
 
 def draw(data: VisitedStates, size: int, entropy: tuple[int, ...]) -> VisitedStates:
@@ -155,20 +158,8 @@ def peak_mb() -> float:
     return used / 1e6 if sys.platform == "darwin" else used * 1024 / 1e6
 
 
-def answer(requests: BinaryIO) -> None:
-    """Run the one task that the parent sends, and reply in one line of JSON.
-
-    Only a process that `pivec.evaluation.processes` started runs this: what it reads comes from
-    its own parent, by a pipe.
-    """
-    message: dict[str, object] = {}
-    with telling() as told, Notices(lambda _: None) as notices:
-        try:
-            task: Task = pickle.load(requests)  # noqa: S301  (see above)
-            drawn = draw(load(task.store, verify=False), task.size, task.entropy)
-            outcome = compute(task.method, drawn)
-            outcome = Outcome(outcome.distances, outcome.seconds, peak_mb())
-            write_outcome(task.target, outcome, task.identity)
-        except Exception as error:  # the parent decides what a failure means
-            message = {"error": explained(error), "expected": isinstance(error, PivecError)}
-        json.dump(message | {"warnings": notices.take()}, told)
+def run_unit(request: UnitRequest, _tell: Tell) -> None:
+    """Run a unit in this process, which is its own; it leaves its file."""
+    drawn = draw(load(request.store, verify=False), request.size, request.entropy)
+    outcome = replace(compute(request.method, drawn), peak_mb=peak_mb())
+    write_outcome(request.target, outcome, request.identity)

@@ -5,58 +5,51 @@ Training seeds global generators, so it is measured in a process of its own.
 
 from __future__ import annotations
 
-import json
-import os
-import pickle
 import time
 from collections.abc import Sequence
-from typing import IO, Any
+from typing import Any
 
 from pivec.collection import collect
-from pivec.engines.children import ask, telling
+from pivec.engines.child import Tell
+from pivec.engines.processes import ask
 from pivec.errors import PivecError
 from pivec.paper.workshop import Training
 from pivec.rollouts.environment import Environment
 
 _SECONDS = 1.0  # of training in each environment
-_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 def training_speeds(trainings: Sequence[Training]) -> list[float]:
     """Measure the environment steps a second of runs of PPO and A2C, about a second for each."""
     if not trainings:
         return []
-    request = [(one.environment, one.algorithm, dict(one.settings)) for one in trainings]
-    speeds: list[float] = ask(
-        "pivec.paper.measuring:measure_training",
-        request,
-        failed="the speed of training could not be measured",
-        environment={**os.environ, **dict.fromkeys(_THREADS, "1")},
-    )
+    request = [(plan.environment, plan.algorithm, dict(plan.settings)) for plan in trainings]
+    failed = "the speed of training could not be measured"
+    speeds: list[float] = ask(measure_training, request, failed=failed, threads=1)
     return speeds
 
 
-def measure_training(request: IO[bytes]) -> None:
+def measure_training(
+    request: Sequence[tuple[str, str, dict[str, Any]]], _tell: Tell
+) -> list[float]:
     """Train a little of each that is asked for; runs in a process of its own."""
     from pivec.training.reinforcement import make_model
 
     speeds = []
-    with telling() as told:
-        for environment, algorithm, settings in pickle.load(request):  # noqa: S301  (our parent's)
-            values = dict(settings)
-            # As few steps an update as fill a batch: the work for each step is the same.
-            fewest = -(-values.get("batch_size", 0) // values["n_envs"])
-            values["n_steps"] = max(fewest, 5)
-            model = make_model(Environment(environment), values, algorithm, 0)
-            update = values["n_steps"] * values["n_envs"]
-            model.learn(update)  # warms up
-            start, steps = time.perf_counter(), 0
-            while time.perf_counter() - start < _SECONDS:
-                model.learn(update, reset_num_timesteps=False)
-                steps += update
-            speeds.append(steps / (time.perf_counter() - start))
-            model.env.close()
-        json.dump(speeds, told)
+    for environment, algorithm, values in request:
+        # As few steps an update as fill a batch: the work for each step is the same.
+        fewest = -(-values.get("batch_size", 0) // values["n_envs"])
+        values["n_steps"] = max(fewest, 5)
+        model = make_model(Environment(environment), values, algorithm, 0)
+        update = values["n_steps"] * values["n_envs"]
+        model.learn(update)  # warms up
+        start, steps = time.perf_counter(), 0
+        while time.perf_counter() - start < _SECONDS:
+            model.learn(update, reset_num_timesteps=False)
+            steps += update
+        speeds.append(steps / (time.perf_counter() - start))
+        model.env.close()
+    return speeds
 
 
 def playing_speed(environment: str, backend: str) -> float:

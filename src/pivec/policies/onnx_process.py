@@ -20,7 +20,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.engines.children import Children, preamble, telling
+from pivec.engines.processes import start
 from pivec.errors import BadPolicyFile, PivecError
 from pivec.policies.outputs import row_by_row
 
@@ -48,7 +48,6 @@ class Runtime:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._children = Children(f"{__name__}:serve")
         self._process: Any = None
         self._loaded: set[str] = set()
 
@@ -75,16 +74,13 @@ class Runtime:
         if process is not None:
             process.kill()
             process.communicate()
-            self._children.forget(process)
 
     def _ask(
         self, about: dict[str, Any], content: bytes | memoryview, name: str
     ) -> tuple[dict[str, Any], bytes]:
         try:
             if self._process is None:
-                environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
-                self._process = self._children.start(environment=environment)
-                self._process.stdin.write(preamble())
+                self._process = start(serve, threads=1)
             _send(self._process.stdin, {**about, "seconds": SECONDS}, content)
             known, answer = _receive(self._process.stdout)
         except (OSError, EOFError) as error:
@@ -135,16 +131,14 @@ def _whole(file: IO[bytes], size: int) -> bytes:
 # ---- in the process ----
 
 
-def serve(requests: IO[bytes]) -> None:
+def serve(requests: IO[bytes], replies: IO[bytes]) -> None:
     """Answer requests until there are no more; the entry of the process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's
     threading.Thread(target=_follow, args=(os.getppid(),), daemon=True).start()
     import onnxruntime
 
     sessions: dict[str, Any] = {}
     reply: tuple[dict[str, Any], bytes | memoryview]
-    with telling() as told, contextlib.suppress(EOFError):
-        answers = told.buffer  # type: ignore[attr-defined]
+    with contextlib.suppress(EOFError):
         limit_memory = _confine()
         while True:
             about, content = _receive(requests)
@@ -162,7 +156,7 @@ def serve(requests: IO[bytes]) -> None:
                 text = str(error) if isinstance(error, PivecError) else _shown(error)
                 reply = {"error": text}, b""
             _alarm(0)
-            _send(answers, *reply)
+            _send(replies, *reply)
 
 
 def _shown(error: Exception) -> str:

@@ -1,35 +1,26 @@
-"""What happens in the process of a run: the task comes in, the algorithm runs, progress goes out.
+"""What happens in the process of a run: the algorithm is chosen, runs, and tells how far it is.
 
-Messages are lines of JSON on what was standard output; whatever libraries print goes to the log.
+Libraries of training seed global generators and start threads. In a process of its own a run does
+neither to its caller, and several go side by side, one core each.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import pickle
-import signal
-import sys
-import threading
-import time
-import traceback
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-from pivec.engines.children import telling
-from pivec.errors import PivecError
-from pivec.notices import Notice, Notices
+from pivec.engines.child import Tell
 from pivec.rollouts.environment import Environment
 from pivec.training.checkpoints import Maker
-from pivec.training.runs import RunFolder
+from pivec.training.runs import STATE, RunFolder
 
-_SECONDS = 0.3  # between messages
+LOG = "log.txt"
 
 
 @dataclass(frozen=True)
-class Task:
+class RunRequest:
     """One run, as it is sent to its process."""
 
     environment: Environment
@@ -39,70 +30,35 @@ class Task:
     identity: Mapping[str, Any]
     maker: Maker
 
+    @property
+    def log(self) -> Path:
+        """Where its process writes."""
+        return self.folder / STATE / LOG
 
-def work(request: IO[bytes]) -> None:
-    """Carry out the task that comes in, and tell about it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends this
-    sys.path.append(os.getcwd())  # where modules of the user's environments may be
-    with telling() as told:
-        try:
-            task: Task = pickle.load(request)  # noqa: S301  (our parent's)
-            threading.Thread(target=_end_with_parent, daemon=True).start()
-            with RunFolder(task.folder, task.identity).claimed(), Notices(_log) as notices:
-                try:
-                    carry_out(task, told)
-                finally:
-                    _tell(told, warned=[row for row in notices.rows if row.own])
-            _tell(told, finished=True)
-        except BrokenPipeError:
-            return  # the parent is gone
-        except PivecError as error:
-            _tell(told, error=str(error), kind=type(error).__name__)
-        except Exception as error:
-            traceback.print_exc()
-            kind = type(error).__name__
-            _tell(told, error=f"{kind} while training: {error}", kind=kind)
+    def parts(self) -> Iterator[tuple[str, Any]]:
+        """Name what may be a user's own."""
+        yield f"the environment {self.environment.name}", self.environment
 
 
-def carry_out(task: Task, told: IO[str]) -> None:
+def carry_out(request: RunRequest, tell: Tell) -> None:
     """Train to the end, from where the run stands."""
-    last = -_SECONDS
-    folder = RunFolder(task.folder, task.identity)
 
     def report(done: int, steps: int, mean_return: float | None) -> None:
-        nonlocal last
-        now = time.monotonic()
-        if now - last >= _SECONDS:
-            last = now
-            _tell(told, done=done, steps=steps, mean_return=mean_return)
+        tell({"done": done, "steps": steps, "mean_return": mean_return}, seldom=True)
 
-    if task.maker.algorithm in ("ppo", "a2c"):
-        from pivec.training.reinforcement import learn
+    folder = RunFolder(request.folder, request.identity)
+    with folder.claimed():
+        arguments = request.environment, request.values
+        if request.maker.algorithm in ("ppo", "a2c"):
+            from pivec.training.reinforcement import learn
 
-        learn(task.environment, task.values, task.checkpoints or 1, folder, task.maker, report)
-        return
-    from threadpoolctl import threadpool_limits
+            learn(*arguments, request.checkpoints or 1, folder, request.maker, report)
+            return
+        from threadpoolctl import threadpool_limits
 
-    if task.maker.algorithm in ("es", "nsr-es"):
-        from pivec.training.novelty_runs import search as run
-    else:
-        from pivec.training.evolution import evolve as run
-    with threadpool_limits(limits=1):
-        run(task.environment, task.values, task.checkpoints, folder, task.maker, report)
-
-
-def _log(notice: Notice) -> None:
-    """Keep a warning in the log, where those of other packages stay."""
-    print(f"{notice.kind}: {notice.text}", file=sys.stderr)  # noqa: T201
-
-
-def _end_with_parent() -> None:
-    """Wait for the end of standard input, which the parent holds open, and end as well."""
-    while os.read(0, 1):
-        pass
-    os._exit(1)
-
-
-def _tell(told: IO[str], **message: Any) -> None:
-    told.write(json.dumps(message) + "\n")
-    told.flush()
+        if request.maker.algorithm in ("es", "nsr-es"):
+            from pivec.training.novelty_runs import search as run
+        else:
+            from pivec.training.evolution import evolve as run
+        with threadpool_limits(limits=1):
+            run(*arguments, request.checkpoints, folder, request.maker, report)

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import importlib.util
-import queue
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
+from pivec.engines.processes import ProcessFailed, map_processes
 from pivec.errors import MissingExtra, PivecError, UsageError
 from pivec.progress import Progress
 from pivec.rollouts.backends import choose_backend
 from pivec.rollouts.environment import Environment
 from pivec.training.checkpoints import Maker
-from pivec.training.child import Task
-from pivec.training.processes import Processes
+from pivec.training.child import RunRequest, carry_out
 from pivec.training.runs import RunFolder, TrainedRun
 from pivec.training.settings import POPULATIONS, Settings, behaviour_defaults, settings_for
 
@@ -111,7 +108,7 @@ def train(
     # Short, since a line of 80 characters must hold it all.
     scale, unit = (1, "gens") if population else (1_000, "k steps")
     with Progress(algo, total * len(todo) // scale, unit=unit, show=progress) as bar:
-        _run_all([plan.task for plan in todo], jobs, _Watch(bar, total, scale, len(todo)))
+        _run_all([plan.request for plan in todo], jobs, _Watch(bar, total, scale, len(todo)))
     for plan in todo:
         result = plan.folder.finished()
         if result is None:
@@ -126,7 +123,7 @@ class _Plan:
 
     number: int
     folder: RunFolder
-    task: Task
+    request: RunRequest
 
 
 def _plan(
@@ -157,7 +154,7 @@ def _plan(
             f"arguments of the environment must be what JSON can hold, but {error}"
         ) from error
     return _Plan(
-        number, folder, Task(environment, values, checkpoints, path, folder.identity, maker)
+        number, folder, RunRequest(environment, values, checkpoints, path, folder.identity, maker)
     )
 
 
@@ -195,49 +192,22 @@ class _Watch:
         return sum(self.done.values()) // self.scale - self.bar.done
 
 
-def _run_all(tasks: Sequence[Task], jobs: int, watch: _Watch) -> None:
-    """Run the tasks, at most ``jobs`` at a time; one that fails does not stop the others."""
-    waiting: queue.SimpleQueue[Task] = queue.SimpleQueue()
-    for task in tasks:
-        waiting.put(task)
-    heard: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
-    over = object()
-
-    def hands() -> None:
-        while True:
-            try:
-                task = waiting.get_nowait()
-            except queue.Empty:
-                break
-            name = task.folder.name
-            try:
-                processes.run(task, partial(_tell, heard, name))
-            except BaseException as error:
-                heard.put((name, error))
-        heard.put(("", over))
-
-    failures: list[BaseException] = []
-    with Processes() as processes:
-        threads = [
-            threading.Thread(target=hands, daemon=True) for _ in range(min(jobs, len(tasks)))
-        ]
-        for thread in threads:
-            thread.start()
-        left = len(threads)
-        while left:
-            name, message = heard.get()
-            if message is over:
-                left -= 1
-            elif isinstance(message, BaseException):
-                failures.append(message)
-            else:
-                watch.hear(name, message)
+def _run_all(requests: Sequence[RunRequest], jobs: int, watch: _Watch) -> None:
+    """Carry out the runs, at most ``jobs`` at a time; one that fails does not stop the others."""
+    failures: list[PivecError] = []
+    replies = map_processes(
+        carry_out, requests, jobs=jobs, parts=RunRequest.parts, threads=1, log=lambda run: run.log
+    )
+    for reply in replies:
+        name, failure = requests[reply.number].folder.name, reply.failure
+        if failure is None:
+            watch.hear(name, {"finished": True} if reply.finished else reply.content)
+            continue
+        kind = PivecError if isinstance(failure, ProcessFailed) else type(failure)
+        failures.append(kind.__new__(kind, f"{name}: {failure}"))
+        failures[-1].__cause__ = failure
     if failures:
         raise failures[0]
-
-
-def _tell(heard: queue.SimpleQueue[tuple[str, Any]], name: str, message: Any) -> None:
-    heard.put((name, message))
 
 
 def _check(

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import pickle
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pivec.characterizations.registry import characterization
-from pivec.engines.children import ask, telling
+from pivec.engines.child import Tell
+from pivec.engines.processes import ask
 from pivec.evaluation.unit import peak_mb
 from pivec.states.store import load
 
@@ -44,32 +43,28 @@ def measure_in_process(
     method: str, parameters: Mapping[str, Any], store: Path, policies: Sequence[int]
 ) -> Measured:
     """Let a process describe and compare the first so many policies of a store, few first."""
-    request = (method, dict(parameters), str(store.resolve()), list(policies))
-    entry = "pivec.paper.cost.process:answer"
-    answer = ask(entry, request, failed=f"{method} could not be measured")
-    return Measured(
-        method, np.array(answer["seconds"]), np.array(answer["peaks"]), answer["before"]
-    )
+    request = (method, dict(parameters), store.resolve(), policies)
+    measured: Measured = ask(_measure, request, failed=f"{method} could not be measured")
+    return measured
 
 
-def answer(requests: IO[bytes]) -> None:
+def _measure(request: tuple[str, dict[str, Any], Path, Sequence[int]], _tell: Tell) -> Measured:
     """Measure what is asked for; runs in a process of its own."""
-    with telling() as told:
-        method, parameters, store, policies = pickle.load(requests)  # noqa: S301  (our parent's)
-        data = load(store, verify=False)
-        few = data[:3].sample_episodes(1, np.random.default_rng(0))
-        characterization(method, **parameters).fit(few).distances(few)  # loads and compiles
-        before, seconds, peaks = peak_mb(), [], []
-        for count in policies:
-            some = data.select(np.linspace(0, len(data) - 1, count).round().astype(int))
-            made = characterization(method, **parameters)
-            times = [time.perf_counter()]
-            made.fit(some)
-            times.append(time.perf_counter())
-            described = made.describe(some)
-            times.append(time.perf_counter())
-            made.distances(described)
-            times.append(time.perf_counter())
-            seconds.append(np.diff(times).tolist())
-            peaks.append(peak_mb())
-        json.dump({"seconds": seconds, "peaks": peaks, "before": before}, told)
+    method, parameters, store, policies = request
+    data = load(store, verify=False)
+    few = data[:3].sample_episodes(1, np.random.default_rng(0))
+    characterization(method, **parameters).fit(few).distances(few)  # loads and compiles
+    before, seconds, peaks = peak_mb(), [], []
+    for count in policies:
+        part = data.select(np.linspace(0, len(data) - 1, count).round().astype(int))
+        measured = characterization(method, **parameters)
+        times = [time.perf_counter()]
+        measured.fit(part)
+        times.append(time.perf_counter())
+        described = measured.describe(part)
+        times.append(time.perf_counter())
+        measured.distances(described)
+        times.append(time.perf_counter())
+        seconds.append(np.diff(times))
+        peaks.append(peak_mb())
+    return Measured(method, np.array(seconds), np.array(peaks), before)

@@ -1,0 +1,302 @@
+"""Work in processes of its own: a function is called there with an item, and tells how it goes.
+
+A process leaves Ctrl-C to its parent, and ends with it: its standard input, which the parent holds
+open, is closed then. What is printed in it goes to its standard error.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import queue
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import pivec.errors
+from pivec.engines import child
+from pivec.engines.child import Work
+from pivec.errors import PivecError, UsageError
+from pivec.notices import Notice, warn_again
+
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+_PATIENCE = 5.0  # seconds for a process to end after its last reply
+
+# The cores to stay on come before all imports: libraries count them when they are loaded. What
+# anybody prints does not mix with the replies.
+_CODE = """
+import importlib, os, pickle, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+path, cores, module, function = pickle.load(sys.stdin.buffer)
+sys.path[:] = path
+if cores:
+    os.sched_setaffinity(0, cores)
+replies = os.fdopen(os.dup(1), "wb")
+os.dup2(2, 1)
+getattr(importlib.import_module(module), function)(sys.stdin.buffer, replies)
+"""
+
+
+class ProcessFailed(PivecError):
+    """A process died, or the function in it raised something else than a `PivecError`."""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What came of an item: a message on the way, in the end what was returned, or a failure."""
+
+    number: int
+    content: Any = None
+    finished: bool = False
+    failure: PivecError | None = None
+
+
+def map_processes(
+    function: Work,
+    items: Iterable[Any],
+    *,
+    jobs: int = 1,
+    parts: Callable[[Any], Iterable[tuple[str, Any]]] = lambda _: (),
+    remedy: str = "",
+    pinned: bool = False,
+    threads: int | None = None,
+    quiet: bool = True,
+    log: Callable[[Any], Path] | None = None,
+) -> Iterator[Reply]:
+    """Call ``function(item, tell)`` in a process of its own for each item; replies as they come.
+
+    Items are taken when a process may start. A failure is the reply of its item and does not stop
+    the others; what is warned of there is warned of here. Closing the iterator ends the processes.
+
+    Parameters
+    ----------
+    function : callable
+        Of a module, as everything that the items hold.
+    jobs : int
+        Processes side by side.
+    parts : callable
+        Names the parts of an item, for the error about one that cannot be pickled.
+    remedy : str
+        What that error advises beside defining them in a module.
+    pinned : bool
+        Keep each job on its own share of the cores, where the system allows.
+    threads : int, optional
+        Threads of the numerical libraries in each process.
+    quiet : bool
+        Keep standard error only for its last line, should the process die.
+    log : callable, optional
+        Gives the file for standard error. Warnings of other packages stay in it.
+    """
+    if child.reading_script.is_set():
+        raise PivecError(
+            "the script starts processes while another process reads what it defines: call pivec "
+            'below `if __name__ == "__main__":`'
+        )
+    replies: queue.SimpleQueue[tuple[_Child, Reply, list[Notice]]] = queue.SimpleQueue()
+    waiting, running = enumerate(items), set[_Child]()
+    free = deque(shares_of_cores(jobs) if pinned else [[]] * jobs)
+    try:
+        while True:
+            for number, item in waiting if free else ():
+                try:
+                    request = _pickled(function, item, parts, remedy, log is not None)
+                except UsageError as error:
+                    yield Reply(number, finished=True, failure=error)
+                    continue
+                if log is not None:
+                    errors: IO[bytes] | None = log(item).open("ab")
+                else:
+                    errors = tempfile.TemporaryFile() if quiet else None  # noqa: SIM115
+                cores = free.popleft()
+                process = start(child.work, cores=cores, threads=threads, errors=errors)
+                running.add(_Child(number, process, cores, errors, request, replies))
+                if not free:
+                    break
+            if not running:
+                return
+            source, reply, notices = replies.get()
+            warn_again(notices)
+            if reply.finished:
+                source.end(kill=False)
+                running.discard(source)
+                free.append(source.cores)
+            yield reply
+            source.go_on.release()
+    finally:
+        for source in running:
+            source.end()
+
+
+def ask(function: Work, item: Any, *, failed: str, threads: int | None = None) -> Any:
+    """Return what ``function(item, tell)`` gives in a process of its own.
+
+    Raises
+    ------
+    PivecError
+        That says ``failed``, and why.
+    """
+    *_, reply = map_processes(function, [item], threads=threads)
+    if reply.failure is not None:
+        raise PivecError(f"{failed}: {reply.failure}") from reply.failure
+    return reply.content
+
+
+def start(
+    entry: Callable[[IO[bytes], IO[bytes]], None],
+    *,
+    cores: Sequence[int] = (),
+    threads: int | None = None,
+    errors: Any = subprocess.PIPE,
+) -> subprocess.Popen[bytes]:
+    """Start a process that calls ``entry(requests, replies)``, the pipes from and to this one."""
+    variables = {} if threads is None else dict.fromkeys(_THREADS, str(threads))
+    process = subprocess.Popen(  # noqa: S603  (this Python, and the lines above)
+        [sys.executable, "-c", _CODE],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=errors,
+        env={**os.environ, **variables},
+    )
+    path = [*sys.path, os.getcwd()]  # where modules of the user's policies may be
+    _write(process, pickle.dumps((path, list(cores), entry.__module__, entry.__name__)))
+    return process
+
+
+def shares_of_cores(jobs: int) -> list[list[int]]:
+    """Share the cores of this process among jobs; empty shares leave a job all of them.
+
+    Examples
+    --------
+    >>> shares_of_cores(1)
+    [[]]
+    """
+    if jobs == 1 or not hasattr(os, "sched_getaffinity"):
+        return [[] for _ in range(jobs)]
+    cores = sorted(os.sched_getaffinity(0))
+    return [[cores[i % len(cores)], *cores[i + jobs :: jobs]] for i in range(jobs)]
+
+
+class _Child:
+    """A process at work on an item, and the thread that listens to it, a message at a time."""
+
+    def __init__(
+        self,
+        number: int,
+        process: subprocess.Popen[bytes],
+        cores: list[int],
+        errors: IO[bytes] | None,
+        request: bytes,
+        replies: queue.SimpleQueue[tuple[_Child, Reply, list[Notice]]],
+    ) -> None:
+        self.cores, self.go_on = cores, threading.Semaphore(0)
+        self._number, self._process, self._errors = number, process, errors
+        self._request, self._replies = request, replies
+        self._thread = threading.Thread(target=self._listen, daemon=True)
+        self._thread.start()
+
+    def end(self, kill: bool = True) -> None:
+        """Wait for the end of the process, and of its thread."""
+        if kill:
+            self._process.kill()
+        self.go_on.release()
+        self._thread.join(2 * _PATIENCE)
+
+    def _listen(self) -> None:
+        _write(self._process, self._request)
+        finished = False
+        while not finished:
+            try:
+                content, finished, failure, notices = pickle.load(self._process.stdout)  # type: ignore[arg-type]  # noqa: S301
+                error = None if failure is None else _failure(*failure)
+            except Exception:  # its end, or half a message
+                content, finished, notices = None, True, []
+                error = ProcessFailed(self._ending())
+            self._replies.put((self, Reply(self._number, content, finished, error), notices))
+            self.go_on.acquire()
+        try:
+            self._process.wait(_PATIENCE)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+        for file in (self._process.stdin, self._process.stdout, self._errors):
+            if file is not None:
+                with contextlib.suppress(OSError):
+                    file.close()
+
+    def _ending(self) -> str:
+        code = self._process.wait()
+        if code == -getattr(signal, "SIGKILL", 9):
+            return "its process was killed, most likely because memory ran out"
+        if code < 0:
+            return f"its process was ended by signal {-code}"
+        ended = f"its process ended with code {code}"
+        if self._errors is None:
+            return ended
+        if isinstance(self._errors.name, str):  # a log
+            return f"{ended}, see {self._errors.name}"
+        self._errors.seek(0)
+        last = self._errors.read().decode(errors="replace").strip().splitlines()[-1:]
+        return f"{ended} ({last[0]})" if last else ended
+
+
+def _write(process: subprocess.Popen[bytes], request: bytes) -> None:
+    """Send a request; that the process is dead is seen when a reply is read."""
+    if process.stdin is not None:
+        with contextlib.suppress(OSError):
+            process.stdin.write(request)
+            process.stdin.flush()
+
+
+def _failure(kind: str, message: str, trace: str) -> PivecError:
+    """Make the error of a process again, of the same kind."""
+    known = getattr(pivec.errors, kind, None)
+    if isinstance(known, type) and issubclass(known, PivecError):
+        failure: PivecError = known.__new__(known, message)  # the message is whole already
+    else:
+        failure = ProcessFailed(f"{kind}: {' '.join(message.split())}" if message else kind)
+    failure.__cause__ = RuntimeError(f"in another process:\n{trace}")
+    return failure
+
+
+def _pickled(
+    function: Work,
+    item: Any,
+    parts: Callable[[Any], Iterable[tuple[str, Any]]],
+    remedy: str,
+    logged: bool,
+) -> bytes:
+    """Pack what a process needs; whatever cannot travel is named."""
+    try:
+        request = pickle.dumps((function, item))
+    except Exception:
+        for name, part in parts(item):
+            try:
+                pickle.dumps(part)
+            except Exception as error:
+                raise UsageError(
+                    f"{name} cannot be sent to another process ({error}): define it at the top "
+                    f"level of a module{remedy}"
+                ) from error
+        raise
+    script = _script(remedy) if b"__main__" in request else None
+    return pickle.dumps((script, logged)) + request
+
+
+def _script(remedy: str) -> tuple[str, str]:
+    """Name the script that runs, as a module and a file: something in it is needed."""
+    main = sys.modules["__main__"]
+    module = getattr(getattr(main, "__spec__", None), "name", "")
+    file = getattr(main, "__file__", "")
+    if not module and not os.path.isfile(file):
+        raise UsageError(
+            "what is defined in a session cannot be sent to another process: define it at the top "
+            f"level of a module{remedy}"
+        )
+    return module, os.path.abspath(file)
