@@ -4,7 +4,6 @@ metrics.py    correlation with return distance, distance error, distance varianc
 methods.py    what is compared: names, parameters, ready characterizations
 sets.py       what it is compared on: stores of policies
 unit.py       one method on one draw, with its cost, kept in one file
-processes.py  a process for each unit
 evaluate.py   `evaluate`: all of them, from where it was stopped
 result.py     `Evaluation`: rows and averages
 tables.py     CSV, Markdown and the terminal

@@ -3,8 +3,7 @@
 train.py            `train`: several runs, each in a process of its own, finished ones kept
 settings.py         the paper's hyperparameters, from settings.toml, and the user's changes
 runs.py             the folder of a run: what it is, what it has reached, whether it is finished
-processes.py        starting a run's process, hearing from it, ending it
-child.py            what happens in that process
+child.py            what happens in the process of a run
 checkpoints.py      when a policy is kept, and what is written beside its weights
 reinforcement.py    PPO and A2C, by Stable-Baselines3
 lanes_env.py        lanes of environments as Stable-Baselines3 wants them
