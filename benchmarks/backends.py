@@ -105,12 +105,14 @@ def differing_transitions(name: str, data) -> float | None:
         lanes.close()
         return None
     if name == "CartPole-v1":
-        lanes._inner.state = before.T.astype(float)
+        lanes._env.state = before.T.astype(float)
     elif name == "Pendulum-v1":
-        lanes._angle, lanes._speed = np.arctan2(before[:, 1], before[:, 0]), before[:, 2].copy()
+        lanes._states = np.stack([np.arctan2(before[:, 1], before[:, 0]), before[:, 2]]).astype(
+            float
+        )
     else:
         angles = np.arctan2(before[:, [1, 3]], before[:, [0, 2]])
-        lanes._state = np.column_stack([angles, before[:, 4:]]).T.astype(float)
+        lanes._states = np.column_stack([angles, before[:, 4:]]).T.astype(float)
     lanes.step(np.arange(len(before)), data.actions)
     return float(np.mean(np.abs(lanes.observations - after).max(axis=1) > 1e-3))
 

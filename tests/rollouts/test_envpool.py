@@ -12,7 +12,8 @@ from test_play import coin, network, same
 import pivec
 from pivec.errors import MissingExtra, UsageError
 from pivec.rollouts import backends
-from pivec.rollouts.backends import choose_backend
+from pivec.rollouts.array_lanes import CartPoleLanes
+from pivec.rollouts.backends import Layout, choose_backend
 from pivec.rollouts.environment import Environment
 
 
@@ -65,7 +66,7 @@ def test_episodes_are_those_of_cartpole(rng):
         assert (np.abs(states[:-1, 0]) <= 2.4).all()
         assert (np.abs(states[:-1, 2]) <= 0.2095).all()
         assert abs(states[-1, 2]) > 0.2094 or abs(states[-1, 0]) > 2.4 or len(states) == 501
-    env = pivec.rollouts.cartpole.CartPoleLanes(Environment("CartPole-v1"), 1)
+    env = CartPoleLanes(Environment("CartPole-v1"), 1)
     states, moves = next(data.episodes()), data.actions
     env._inner.state[:, 0] = states[0]
     for step, state in enumerate(states[1:]):
@@ -77,7 +78,7 @@ def test_episodes_are_those_of_cartpole(rng):
 def test_spaces_are_gymnasiums(rng):
     from pivec.rollouts.envpool_lanes import EnvPoolLanes
 
-    lanes = EnvPoolLanes(Environment("LunarLander-v3"), 1, 2)
+    lanes = EnvPoolLanes(Environment("LunarLander-v3"), Layout(1, 2))
     assert lanes.observation_space == Environment("LunarLander-v3").make().observation_space
     lanes.close()
 
@@ -94,7 +95,7 @@ def test_a_store_is_never_mixed(tmp_path, rng):
 
 
 def test_only_approved_environments_are_chosen_by_themselves(monkeypatch, envpool):
-    monkeypatch.setattr(backends, "approved", lambda: {"BipedalWalker-v3": {}, "CartPole-v1": {}})
+    monkeypatch.setattr(backends, "approved", lambda: {"BipedalWalker-v3", "CartPole-v1"})
     assert choose_backend("auto", Environment("BipedalWalker-v3")) == "envpool"
     for environment in (
         Environment("Pendulum-v1"),

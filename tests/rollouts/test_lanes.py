@@ -6,12 +6,10 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from pivec.rollouts.acrobot import AcrobotLanes
+from pivec.rollouts.array_lanes import AcrobotLanes, CartPoleLanes, PendulumLanes, array_lanes
 from pivec.rollouts.backends import Layout, make_lanes
-from pivec.rollouts.cartpole import CartPoleLanes
 from pivec.rollouts.environment import Environment
 from pivec.rollouts.lanes import SteppedLanes
-from pivec.rollouts.pendulum import PendulumLanes
 
 KINDS = {
     "CartPole-v1": CartPoleLanes,
@@ -68,7 +66,7 @@ def test_lanes_repeat_gymnasium_bit_for_bit(name, rng):
 
 def test_arguments_reach_the_vectorised_version():
     environment = Environment("Pendulum-v1", {"g": 3.0})
-    assert PendulumLanes.fits(environment)
+    assert array_lanes(environment) is PendulumLanes
     lanes, env = PendulumLanes(environment, 1), environment.make()
     lanes.reset(0, 4)
     env.reset(seed=4)
@@ -79,7 +77,7 @@ def test_arguments_reach_the_vectorised_version():
 @pytest.mark.parametrize("name", KINDS)
 def test_whatever_is_around_the_environment_makes_it_another(name):
     around = "gymnasium.wrappers:TimeAwareObservation"
-    assert KINDS[name].fits(Environment(name))
+    assert array_lanes(Environment(name)) is KINDS[name]
     for environment in (
         Environment(name, {"max_episode_steps": 7}),
         Environment(name, {"render_mode": "rgb_array"}),
@@ -87,11 +85,11 @@ def test_whatever_is_around_the_environment_makes_it_another(name):
         Environment(name, factory=lambda: gym.make(name)),
         Environment("MountainCar-v0"),
     ):
-        assert not KINDS[name].fits(environment)
+        assert array_lanes(environment) is None
 
 
 def test_a_changed_acrobot_is_stepped_by_gymnasium(monkeypatch):
     from gymnasium.envs.classic_control.acrobot import AcrobotEnv
 
     monkeypatch.setattr(AcrobotEnv, "book_or_nips", "nips")
-    assert not AcrobotLanes.fits(Environment("Acrobot-v1"))
+    assert array_lanes(Environment("Acrobot-v1")) is None

@@ -8,9 +8,10 @@ encoders.py             encoders that come in a file
 settings.py             how policies are played
 seeds.py                one seed for each (seed, policy, episode)
 lanes.py                environments side by side, each reset and stepped under our control
-cartpole.py, pendulum.py, acrobot.py   the same on arrays, equal to Gymnasium's to the last bit
-vector_lanes.py         the same of pivec's own environments
+array_env.py            an environment on arrays, of which each lane is a single one
+array_lanes.py          lanes on arrays, equal to Gymnasium's to the last bit
 envpool_lanes.py        the same in EnvPool
+quirks.py               what is peculiar about single environments and packages
 backends.py             which of these is used
 answers.py              how a group of policies answers the observations of all its lanes
 episodes.py             what is kept of an episode, and how long ones are thinned

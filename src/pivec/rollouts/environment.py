@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import warnings
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,11 +12,9 @@ import gymnasium
 
 from pivec.errors import EnvironmentFailure, PivecError, PivecWarning, UsageError, did_you_mean
 from pivec.rollouts.named_objects import named_object, split_arguments
+from pivec.rollouts.quirks import REGISTERED_BY
 
 Wrapper = str | Callable[[Any], Any]
-
-# Gymnasium has no plugins: what it is to know must be imported. By the namespace of the id.
-_REGISTERED_BY = {"pivec": "pivec.paper.worlds", "ALE": "ale_py"}
 
 
 @dataclass(frozen=True)
@@ -94,22 +92,6 @@ class Environment:
         self._register()
         return None if self.factory is not None else gymnasium.registry.get(self.name)
 
-    def is_plain(self, entry_point: str, arguments: Set[str]) -> bool:
-        """Tell whether this is the environment of ``entry_point`` and nothing around it.
-
-        Arguments beside ``arguments`` may change what it does, so they do not count as plain.
-        """
-        spec = self.spec
-        return (
-            not self.wrappers
-            and spec is not None
-            and spec.entry_point == entry_point
-            and not spec.additional_wrappers
-            and not spec.kwargs
-            and spec.max_episode_steps is not None
-            and set(self.arguments) <= arguments
-        )
-
     @property
     def wrapper_names(self) -> list[str]:
         """What to call the wrappers in a store."""
@@ -120,7 +102,7 @@ class Environment:
 
     def _register(self) -> None:
         namespace = self.name.partition("/")[0]
-        known = [_REGISTERED_BY[namespace]] if namespace in _REGISTERED_BY else []
+        known = [REGISTERED_BY[namespace]] if namespace in REGISTERED_BY else []
         for module in (*known, *self.imports):
             try:
                 importlib.import_module(module)

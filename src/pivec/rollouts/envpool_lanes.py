@@ -8,8 +8,6 @@ many policies play side by side, nor on which pool they share. Observations are 
 
 from __future__ import annotations
 
-import contextlib
-import importlib
 import warnings
 from dataclasses import dataclass
 from typing import Any
@@ -18,25 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.engines.workers import usable_cores
-from pivec.errors import UsageError, did_you_mean
 from pivec.rollouts import spaces
+from pivec.rollouts.backends import Layout
 from pivec.rollouts.environment import Environment, close, failure
-from pivec.rollouts.lanes import Outcome, first_batch
-
-
-def import_envpool() -> Any:
-    """Import EnvPool, after Box2D: in the other order importing Box2D crashes the process."""
-    with contextlib.suppress(ImportError):
-        importlib.import_module("Box2D")
-    return importlib.import_module("envpool")
-
-
-def check_task(name: str) -> None:
-    """Refuse an environment that EnvPool does not have."""
-    known = import_envpool().list_all_envs()
-    if name not in known:
-        hint = did_you_mean(name, known)
-        raise UsageError(f"EnvPool has no {name!r}{hint}: use --backend gymnasium")
+from pivec.rollouts.lanes import Lanes, Outcome, first_batch
+from pivec.rollouts.quirks import import_envpool
 
 
 @dataclass
@@ -49,16 +33,15 @@ class _Pool:
     slots: set[int]
 
 
-class EnvPoolLanes:
-    """``slots`` policies of ``width`` environments each, stepped in EnvPool's threads.
+class EnvPoolLanes(Lanes):
+    """Environments for each policy of the layout, stepped in EnvPool's threads.
 
     Spaces are Gymnasium's: EnvPool's bounds differ for some environments.
     """
 
-    def __init__(
-        self, environment: Environment, slots: int, width: int, threads: int | None = None
-    ) -> None:
-        self.n, self._width, self._task = slots * width, width, environment.name
+    def __init__(self, environment: Environment, shape: Layout, threads: int | None = None) -> None:
+        self.n, self._width = shape.slots * shape.width, shape.width
+        self._task = environment.name
         self._threads = threads or usable_cores()
         env = environment.make()
         self.observation_space, self.action_space = env.observation_space, env.action_space
@@ -101,17 +84,15 @@ class EnvPoolLanes:
     def step(self, lanes: NDArray[np.intp], actions: NDArray[Any]) -> Outcome:
         """Step the given lanes (in ascending order)."""
         owners = self._owner[lanes]
-        rewards = np.zeros(len(lanes))
-        terminated = np.zeros(len(lanes), dtype=bool)
-        truncated = np.zeros(len(lanes), dtype=bool)
+        rewards, (terminated, truncated) = np.zeros(len(lanes)), np.zeros((2, len(lanes)), bool)
         busy = [self._pools[number] for number in np.unique(owners).tolist()]
         try:
-            for one in busy:
-                mine = lanes if len(busy) == 1 else lanes[owners == one.number]
-                one.pool.send(actions[mine], self._number[mine])
-            for one in busy:
-                observations, reward, over, cut, info = one.pool.recv()
-                back = one.lanes[info["env_id"]]
+            for pool in busy:
+                mine = lanes if len(busy) == 1 else lanes[owners == pool.number]
+                pool.pool.send(actions[mine], self._number[mine])
+            for pool in busy:
+                observations, reward, over, cut, info = pool.pool.recv()
+                back = pool.lanes[info["env_id"]]
                 rows = np.searchsorted(lanes, back)
                 self._show(back, observations)
                 rewards[rows], terminated[rows], truncated[rows] = reward, over, cut
@@ -121,8 +102,8 @@ class EnvPoolLanes:
 
     def close(self) -> None:
         """Close all pools."""
-        for one in self._pools.values():
-            one.pool.close()
+        for pool in self._pools.values():
+            pool.pool.close()
         self._pools.clear()
 
     def _make(self, seeds: NDArray[np.int64]) -> tuple[Any, Any]:

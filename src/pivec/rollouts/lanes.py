@@ -7,20 +7,22 @@ lane is reset with the seed of its episode, and a finished lane costs nothing
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from abc import ABC, abstractmethod
+from typing import Any
 
 import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.errors import BadData, EnvironmentFailure
+from pivec.errors import BadData, PivecError
 from pivec.rollouts import spaces
 from pivec.rollouts.environment import Environment, close, failure
+from pivec.rollouts.quirks import keeps_traces
 
 Outcome = tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]
 
 
-class Lanes(Protocol):
+class Lanes(ABC):
     """``n`` environments; ``observations`` is the batch of what each of them shows now."""
 
     n: int
@@ -28,41 +30,31 @@ class Lanes(Protocol):
     observation_space: gymnasium.Space[Any]
     action_space: gymnasium.Space[Any]
 
+    @abstractmethod
+    def __init__(self, environment: Environment, n: int) -> None: ...
+
+    @abstractmethod
     def reset(self, lane: int, seed: int) -> None:
         """Start an episode in ``lane``."""
-        ...
 
-    def take(self, slots: list[int], seeds: NDArray[np.int64]) -> None:
-        """Policies take these slots; ``seeds`` (slots, width) are those of their first episodes."""
-        ...
-
-    def vacate(self, slot: int) -> None:
-        """Forget the policy that played in ``slot``; another may take its lanes."""
-        ...
-
+    @abstractmethod
     def step(self, lanes: NDArray[np.intp], actions: NDArray[Any]) -> Outcome:
         """Step the given lanes; ``actions`` has a row for every lane.
 
         Returns rewards, terminated and truncated, one for each of the given lanes.
         """
-        ...
 
-    def close(self) -> None:
-        """Close the environments."""
-        ...
+    def take(self, slots: list[int], seeds: NDArray[np.int64]) -> None:  # noqa: B027
+        """Policies take these slots; ``seeds`` (slots, width) are those of their first episodes."""
 
+    def vacate(self, slot: int) -> None:  # noqa: B027
+        """Forget the policy that played in ``slot``; another may take its lanes."""
 
-class SeededLanes:
-    """Lanes in which an episode follows from its own seed: they need not know who plays."""
-
-    def take(self, slots: list[int], seeds: NDArray[np.int64]) -> None:
-        """Nothing is to be done."""
-
-    def vacate(self, slot: int) -> None:
-        """Nothing is kept from one policy to the next."""
+    def close(self) -> None:  # noqa: B027
+        """Close the environments, if any are held."""
 
 
-class SteppedLanes(SeededLanes):
+class SteppedLanes(Lanes):
     """Any Gymnasium environment, stepped one after another."""
 
     def __init__(self, environment: Environment, n: int) -> None:
@@ -86,9 +78,7 @@ class SteppedLanes(SeededLanes):
 
     def step(self, lanes: NDArray[np.intp], actions: NDArray[Any]) -> Outcome:
         """Step the given lanes."""
-        rewards = np.zeros(len(lanes))
-        terminated = np.zeros(len(lanes), dtype=bool)
-        truncated = np.zeros(len(lanes), dtype=bool)
+        rewards, (terminated, truncated) = np.zeros(len(lanes)), np.zeros((2, len(lanes)), bool)
         room = self.observations if isinstance(self.observations, np.ndarray) else None
         moves = actions.tolist() if actions.ndim == 1 else actions
         for i, lane in enumerate(lanes.tolist()):
@@ -115,15 +105,6 @@ class SteppedLanes(SeededLanes):
             close(env, self.name)
 
 
-def keeps_traces(env: gymnasium.Env[Any, Any]) -> bool:
-    """Tell whether an episode is felt in the next one whatever its seed.
-
-    What is destroyed in a world of Box2D leaves traces in its trees and lists of contacts, and
-    BipedalWalker has one world for all its episodes.
-    """
-    return type(getattr(env.unwrapped, "world", None)).__name__ == "b2World"
-
-
 def first_batch(env: gymnasium.Env[Any, Any], n: int, name: str) -> Any:
     """Make room for ``n`` observations of ``env``, filled with one that it shows.
 
@@ -139,13 +120,9 @@ def first_batch(env: gymnasium.Env[Any, Any], n: int, name: str) -> Any:
     return batch
 
 
-def _failed(
-    name: str, what: str, error: BaseException, lane: int | None = None
-) -> BadData | EnvironmentFailure:
+def _failed(name: str, what: str, error: BaseException, lane: int | None = None) -> PivecError:
     """Say which environment raised, or showed what does not fit, in what, and in which lane."""
-    if isinstance(error, BadData):
-        found: BadData | EnvironmentFailure = BadData(f"{name} in {what}: {error}")
-    else:
-        found = failure(name, what, error)
-    found.lane = lane
-    return found
+    misfit = isinstance(error, BadData)
+    failed = BadData(f"{name} in {what}: {error}") if misfit else failure(name, what, error)
+    failed.lane = lane
+    return failed
