@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 
 import numpy as np
@@ -10,7 +11,6 @@ import pytest
 import pivec
 from pivec.characterizations import Space
 from pivec.errors import UsageError
-from pivec.report import read_distances_csv, read_map_csv
 
 LEFT_BEHIND = {
     "states",
@@ -42,14 +42,21 @@ def done(tmp_path_factory):
     return pivec.compare("CartPole-v1", POLICIES, folder, command="pivec compare ...", **SMALL)
 
 
+def read(path):
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.reader(file, strict=True))
+
+
 def test_it_leaves_everything_it_promises(done):
     assert {path.name for path in done.folder.iterdir()} == LEFT_BEHIND
-    labels, matrix = read_distances_csv(done.folder / "distances.csv")
-    assert tuple(labels) == done.labels == tuple(POLICIES)
-    assert np.array_equal(matrix, done.distances)
-    rows = read_map_csv(done.folder / "map.csv")
-    assert np.allclose(rows.positions, done.space.positions)
-    assert np.allclose(rows.mean_returns, pivec.load(done.folder).mean_returns)
+    head, *lines = read(done.folder / "distances.csv")
+    assert tuple(head[1:]) == done.labels == tuple(POLICIES)
+    assert np.array_equal([[float(cell) for cell in line[1:]] for line in lines], done.distances)
+    head, *lines = read(done.folder / "map.csv")
+    rows = dict(zip(head, zip(*lines, strict=True), strict=True))
+    places = np.array([rows["x"], rows["y"]], dtype=float).T
+    assert np.allclose(places, done.space.positions)
+    assert np.allclose(list(map(float, rows["mean_return"])), pivec.load(done.folder).mean_returns)
     for name in ("map.png", "distances.png"):
         assert (done.folder / name).read_bytes().startswith(b"\x89PNG")
         assert (done.folder / name).stat().st_size < 300_000

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +24,12 @@ from pivec.distances import Measured
 from pivec.distances import measure as measure_all
 from pivec.errors import PivecWarning, UsageError
 from pivec.maps import place, tsne_map, tsne_map_from_distances
-from pivec.policies.copies import also_called
-from pivec.policies.policy import PolicyInfo, canonical_order
+from pivec.policies.policy import canonical_order
 from pivec.report import (
-    MapRows,
     ReportData,
     draw_distances,
     draw_map,
+    policy_rows,
     write_distances_csv,
     write_map_csv,
     write_neighbours_csv,
@@ -205,7 +204,7 @@ def measure(space: Space, folder: Path, log: Log) -> Measured:
             draw_distances(
                 folder / "distances.png",
                 measured.matrix,
-                map_rows(space),
+                policy_rows(space),
                 subtitle=_subtitle(space),
             )
     log.write(folder)
@@ -225,7 +224,7 @@ def draw(
         positions, how = _positions(space, seed, measured)
         result = replace(space, positions=positions)
         result.save(folder / SPACE)
-        rows = map_rows(result)
+        rows = policy_rows(result)
         write_map_csv(folder / "map.csv", rows)
         draw_map(folder / "map.png", rows, subtitle=_subtitle(space))
     log.settings["map"] = how
@@ -248,17 +247,12 @@ def write_page(
         found = measured or measure_all(space.method, described)
         log.write(folder)
         run = read_run(folder)
-        rows = map_rows(space)
         page = ReportData(
             title=_title(space),
             environment=str(space.collected.get("environment", "")),
-            **{name.name: getattr(rows, name.name) for name in fields(rows)},
-            return_stds=described.return_stds,
+            rows=policy_rows(space),
+            measured=found,
             map_method=str(run["settings"].get("map", "")),
-            distances=found.matrix,
-            nearest=found.nearest,
-            farthest=found.farthest,
-            travel=[(t.group, t.steps, t.cumulative.tolist()) for t in found.travels],
             settings={key: _text(value) for key, value in run["settings"].items()},
             timings=run["timings"],
             versions=run["versions"],
@@ -271,28 +265,6 @@ def write_page(
         write_report(path, page)
     log.write(folder)
     return path
-
-
-def map_rows(space: Space) -> MapRows:
-    """Return what tables and figures show of the policies; at the origin if not yet placed."""
-    described = space.descriptions
-    positions = space.positions
-    return MapRows(
-        labels=described.labels,
-        groups=described.groups,
-        steps=described.steps,
-        positions=np.zeros((len(described), 2)) if positions is None else positions,
-        mean_returns=described.mean_returns,
-        n_episodes=described.n_episodes.tolist(),
-        n_states=described.n_states.tolist(),
-        sources=[_source(info) for info in described.policies],
-        is_reference=space.is_reference,
-    )
-
-
-def _source(info: PolicyInfo) -> str:
-    also = also_called(info)
-    return f"{info.source} ({also})" if also else info.source
 
 
 def _title(space: Space) -> str:

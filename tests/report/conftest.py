@@ -5,31 +5,63 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pivec.report import ReportData
+from pivec.distances import Measured, Travel
+from pivec.report import PolicyRow, ReportData
 
 
-def small_report(**changes):
+def rows_of(n, *, seed=0, **columns):
+    """Make rows from columns: a list of n values each."""
+    rng = np.random.default_rng(seed)
+    values = {
+        "label": [f"p{i}" for i in range(n)],
+        "group": [""] * n,
+        "step": [None] * n,
+        "x": rng.normal(size=n).tolist(),
+        "y": rng.normal(size=n).tolist(),
+        "mean_return": rng.normal(size=n).tolist(),
+        "episodes": [1] * n,
+        "states": [1] * n,
+        "source": [""] * n,
+    } | columns
+    lines = zip(*values.values(), strict=True)
+    return [PolicyRow(**dict(zip(values, line, strict=True))) for line in lines]
+
+
+def measured_of(n, matrix=None, nearest=(), farthest=(), travels=()):
+    """Make what the distances of n policies tell."""
+    none = np.zeros((n, 0))
+    return Measured(matrix, none.astype(int), none, list(nearest), list(farthest), list(travels))
+
+
+def small_report(columns=None, distances=None, **changes):
     rng = np.random.default_rng(0)
     n = 11
     x = rng.normal(size=(n, 4))
+    row_columns = {
+        "label": [f"policy {i}" for i in range(n)],
+        "group": ["ppo"] * 4 + ["a2c"] * 4 + ["", "", "old"],
+        "step": [100, 200, 300, 400] * 2 + [None, None, 50],
+        "x": x[:, 0].tolist(),
+        "y": x[:, 1].tolist(),
+        "mean_return": (rng.normal(size=n) * 100).tolist(),
+        "return_std": rng.random(n).tolist(),
+        "episodes": [10] * n,
+        "states": [2000] * n,
+        "source": [f"runs/{i}.zip" for i in range(n)],
+        "reference": [False] * 10 + [True],
+    }
+    of_distances = {
+        "matrix": ((x[:, None] - x[None]) ** 2).sum(axis=-1),
+        "nearest": [(0, 1, 0.25)],
+        "farthest": [(2, 9, 12.5)],
+        "travels": [Travel("ppo", (0, 1, 2, 3), (100, 200, 300, 400), np.array([1.0, 0.5, 1.0]))],
+    }
     values = {
         "title": "A comparison",
         "environment": "CartPole-v1",
-        "labels": [f"policy {i}" for i in range(n)],
-        "groups": ["ppo"] * 4 + ["a2c"] * 4 + ["", "", "old"],
-        "steps": [100, 200, 300, 400] * 2 + [None, None, 50],
-        "mean_returns": rng.normal(size=n) * 100,
-        "return_stds": rng.random(n),
-        "n_episodes": [10] * n,
-        "n_states": [2000] * n,
-        "sources": [f"runs/{i}.zip" for i in range(n)],
-        "is_reference": [False] * 10 + [True],
-        "positions": x[:, :2],
+        "rows": rows_of(n, **row_columns | (columns or {})),
+        "measured": measured_of(n, **of_distances | (distances or {})),
         "map_method": "tsne",
-        "distances": ((x[:, None] - x[None]) ** 2).sum(axis=-1),
-        "nearest": [(0, 1, 0.25)],
-        "farthest": [(2, 9, 12.5)],
-        "travel": [("ppo", [100, 200, 300, 400], [0.0, 1.0, 1.5, 2.5])],
         "settings": {"seed": "0"},
         "timings": {"collect": 1.5, "map": 0.5},
         "versions": {"pivec": "0.1.0"},
@@ -43,6 +75,16 @@ def small_report(**changes):
 @pytest.fixture
 def make_report():
     return small_report
+
+
+@pytest.fixture(name="rows_of")
+def make_rows():
+    return rows_of
+
+
+@pytest.fixture(name="measured_of")
+def make_measured():
+    return measured_of
 
 
 @pytest.fixture

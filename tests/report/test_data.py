@@ -6,25 +6,30 @@ import numpy as np
 import pytest
 
 from pivec.errors import UsageError
+from pivec.report.data import colours_of_groups, training_runs
+from pivec.report.sections.distances import distances_figure
+from pivec.report.tables import write_distances_csv
 
 
 def test_runs_are_groups_with_steps_in_order(make_report):
-    report = make_report(steps=[400, 300, 200, 100, 1, None, 3, 2, None, None, 50])
-    assert report.runs() == {"ppo": [3, 2, 1, 0], "a2c": [4, 7, 6]}
-    assert report.group_names() == ["a2c", "ppo"]
+    steps = [400, 300, 200, 100, 1, None, 3, 2, None, None, 50]
+    rows = make_report({"step": steps}).rows
+    assert training_runs(rows) == {"ppo": [3, 2, 1, 0], "a2c": [4, 7, 6]}
+    assert list(colours_of_groups(rows)) == ["a2c", "ppo"]
 
 
 @pytest.mark.parametrize(
-    ("change", "word"),
-    [
-        ({"groups": ["a"]}, "groups"),
-        ({"positions": np.zeros((3, 2))}, "positions"),
-        ({"return_stds": np.zeros(2)}, "return_stds"),
-        ({"distances": np.zeros((2, 2))}, "distances"),
-        ({"nearest": [(0, 99, 1.0)]}, "pair"),
-        ({"travel": [("ppo", [1, 2], [0.0])]}, "travel"),
-    ],
+    ("change", "word"), [("rows", "at least one"), ("measured", "11 policies")]
 )
-def test_what_does_not_fit_is_refused(make_report, change, word):
+def test_what_does_not_fit_is_refused(make_report, measured_of, change, word):
+    values = {"rows": [], "measured": measured_of(3)}
     with pytest.raises(UsageError, match=word):
-        make_report(**change)
+        make_report(**{change: values[change]})
+
+
+def test_distances_that_do_not_fit_are_refused(make_report, tmp_path):
+    report = make_report()
+    with pytest.raises(UsageError, match="distances"):
+        distances_figure(np.zeros((2, 2)), report.rows)
+    with pytest.raises(UsageError, match="distances"):
+        write_distances_csv(tmp_path / "d.csv", ["a", "b", "c"], np.zeros((2, 2)))

@@ -9,8 +9,10 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
+from pivec.distances import Travel
 from pivec.report import write_report
-from pivec.report.page import json_for_script, report_html
+from pivec.report.markup import json_for_script
+from pivec.report.page import report_html
 
 PAYLOADS = [
     "</script><img src=x onerror=alert(1)>",
@@ -100,13 +102,17 @@ def test_nothing_is_loaded_from_outside(report):
 def test_hostile_text_is_shown_as_text(make_report, tmp_path, payload):
     n = 11
     clean = Elements(report_html(make_report()))
+    columns = {
+        "label": [payload] * n,
+        "group": [payload] * 4 + [payload + "2"] * 4 + ["", "", "old"],
+        "source": [payload] * n,
+    }
+    travel = Travel(payload, (0, 1, 2, 3), (100, 200, 300, 400), np.array([1.0, 0.5, 1.0]))
     report = make_report(
+        columns,
+        {"travels": [travel]},
         title=payload,
         environment=payload,
-        labels=[payload] * n,
-        groups=[payload] * 4 + [payload + "2"] * 4 + ["", "", "old"],
-        sources=[payload] * n,
-        travel=[(payload, [100, 200, 300, 400], [0.0, 1.0, 1.5, 2.5])],
         settings={payload: payload},
         versions={"pivec": payload},
         command=payload,
@@ -132,10 +138,8 @@ def test_hostile_text_is_shown_as_text(make_report, tmp_path, payload):
 
 
 def test_unknown_returns_become_null(make_report):
-    report = make_report(
-        mean_returns=np.array([np.nan, np.inf, -np.inf] + [1.0] * 8),
-        return_stds=np.full(11, np.nan),
-    )
+    returns = [np.nan, np.inf, -np.inf] + [1.0] * 8
+    report = make_report({"mean_return": returns, "return_std": [np.nan] * 11})
     data = Elements(report_html(report)).data()
     assert data["r"] == [None] * 3 + [1.0] * 8
     assert data["d"] == [None] * 11
@@ -161,7 +165,8 @@ def test_data_for_the_map_is_complete(report):
     assert data["reference"] == [10]
     assert data["runs"] == [{"g": 0, "rows": [4, 5, 6, 7]}, {"g": 1, "rows": [0, 1, 2, 3]}]
     assert data["colourings"] == ["return", "group", "step"]
-    assert np.allclose(np.column_stack([data["x"], data["y"]]), report.positions, rtol=1e-5)
+    for name in ("x", "y"):
+        assert np.allclose(data[name], [getattr(row, name) for row in report.rows], rtol=1e-5)
 
 
 def test_colours_of_a_group_are_the_same_everywhere(report):
@@ -171,21 +176,12 @@ def test_colours_of_a_group_are_the_same_everywhere(report):
     assert f'background:{colour["ppo"]}"></span>ppo' in page
 
 
-def test_large_tables_are_cut_with_a_note(make_report):
+def test_large_tables_are_cut_with_a_note(make_report, rows_of, measured_of):
     n = 1200
+    travels = [Travel(f"run {i}", (0, 1), (0, 1), np.zeros(1)) for i in range(n)]
     report = make_report(
-        **{name: ["x"] * n for name in ("labels", "groups", "sources")},
-        steps=list(range(n)),
-        positions=np.zeros((n, 2)),
-        mean_returns=np.zeros(n),
-        return_stds=np.zeros(n),
-        n_episodes=[1] * n,
-        n_states=[1] * n,
-        is_reference=[False] * n,
-        distances=None,
-        nearest=[],
-        farthest=[],
-        travel=[(f"run {i}", [0], [0.0]) for i in range(n)],
+        rows=rows_of(n, group=["x"] * n, step=list(range(n))),
+        measured=measured_of(n, travels=travels),
     )
     page = report_html(report)
     assert page.count("<tr data-i=") == 500
@@ -195,12 +191,10 @@ def test_large_tables_are_cut_with_a_note(make_report):
     assert "Nearest pairs" not in text
 
 
-def test_page_of_one_policy(make_report):
+def test_page_of_one_policy(make_report, rows_of, measured_of):
     page = report_html(
         make_report(
-            labels=["only"], groups=[""], steps=[None], sources=[""], positions=np.zeros((1, 2)),
-            mean_returns=[1.0], return_stds=[0.0], n_episodes=[1], n_states=[5],
-            is_reference=[False], distances=np.zeros((1, 1)), nearest=[], farthest=[], travel=[],
+            rows=rows_of(1, label=["only"]), measured=measured_of(1, np.zeros((1, 1))),
             map_method="single", settings={}, timings={}, versions={}, command="", method="",
             formula="",
         )

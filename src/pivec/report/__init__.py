@@ -1,32 +1,25 @@
 """What a comparison leaves behind: tables, figures and one page.
 
-- `MapRows`, `ReportData`: what is known about the policies compared, as plain arrays.
-- `write_distances_csv`, `write_map_csv` and their readers.
-- `draw_map`, `draw_distances`, `draw_travel`: PNG files.
-- `write_report`: one HTML file that opens without a network.
+- `PolicyRow`, `ReportData`: what is known about the policies compared.
+- `write_distances_csv`, `write_neighbours_csv`, `write_map_csv`: tables.
+- `draw_map`, `draw_distances`: PNG files.
+- `write_report`: one HTML file that opens without a network; sections/ holds its parts.
 """
 
 from __future__ import annotations
 
-from pivec.report.data import MapRows, ReportData
-from pivec.report.figures import draw_distances, draw_map, draw_travel
+from pivec.report.data import PolicyRow, ReportData, policy_rows
 from pivec.report.page import write_report
-from pivec.report.tables import (
-    read_distances_csv,
-    read_map_csv,
-    write_distances_csv,
-    write_map_csv,
-    write_neighbours_csv,
-)
+from pivec.report.sections.distances import draw_distances
+from pivec.report.sections.map import draw_map
+from pivec.report.tables import write_distances_csv, write_map_csv, write_neighbours_csv
 
 __all__ = [
-    "MapRows",
+    "PolicyRow",
     "ReportData",
     "draw_distances",
     "draw_map",
-    "draw_travel",
-    "read_distances_csv",
-    "read_map_csv",
+    "policy_rows",
     "write_distances_csv",
     "write_map_csv",
     "write_neighbours_csv",

@@ -1,4 +1,8 @@
-"""Drawing to PNG files with matplotlib, without pyplot and without touching its settings."""
+"""Drawing to PNG files with matplotlib, without pyplot and without touching its settings.
+
+And the colours: of text and lines, and a palette for groups that colour-blind readers can tell
+apart.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +24,14 @@ if TYPE_CHECKING:
 INK = "#1F2328"
 MUTED = "#59636E"
 HAIRLINE = "#D1D9E0"
+# Policies without a run, and policies that are there for context only.
+LONE_COLOUR = "#6E7781"
+REFERENCE_COLOUR = "#B9BFC6"
+# After Okabe & Ito 2008 and Tol 2021, ordered so that the first few differ most.
+GROUP_PALETTE = (
+    "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9",
+    "#7262C3", "#999933", "#882255", "#44AA99", "#B3955B", "#AA4499",
+)  # fmt: skip
 
 _KEY: dict[str, Any] = {"frameon": False, "fontsize": 9.5, "labelcolor": INK}
 
@@ -28,11 +40,53 @@ MAX_PNG_BYTES = 300_000
 RESOLUTIONS = (200, 175, 150, 125, 100, 75, 50, 25)
 
 
+def group_colours(n: int) -> list[str]:
+    """One colour a group; after twelve the palette comes again darker, then lighter.
+
+    Examples
+    --------
+    >>> group_colours(2)
+    ['#0072B2', '#E69F00']
+    >>> len(set(group_colours(36)))
+    36
+    """
+    shades = ((0.0, 0.0), (0.0, 0.42), (255.0, 0.45))
+    colours = []
+    for i in range(n):
+        colour = GROUP_PALETTE[i % len(GROUP_PALETTE)]
+        towards, share = shades[(i // len(GROUP_PALETTE)) % len(shades)]
+        parts = ((1 - share) * part + share * towards for part in bytes.fromhex(colour[1:]))
+        colours.append("#" + "".join(f"{round(part):02X}" for part in parts))
+    return colours
+
+
+def colour_scale(name: str, n: int = 16, end: float = 1.0) -> list[str]:
+    """Take even steps through one of matplotlib's colour maps, up to a part of it.
+
+    Examples
+    --------
+    >>> colour_scale("viridis", 2)
+    ['#440154', '#fde725']
+    """
+    from matplotlib import colormaps
+    from matplotlib.colors import to_hex
+
+    return [to_hex(colour) for colour in colormaps[name](np.linspace(0.0, end, n))]
+
+
 def new_figure(width: float, height: float) -> Figure:
     """Make an empty white figure of so many inches, drawn by Agg."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), facecolor="white")
+
+
+def axes_at(
+    figure: Figure, left: float, bottom: float, width: float, height: float, **looks: Any
+) -> Axes:
+    """Add axes at a place given in inches."""
+    across, up = figure.get_size_inches()
+    return figure.add_axes((left / across, bottom / up, width / across, height / up), **looks)
 
 
 def literal(text: str, length: int = 60) -> str:
@@ -49,24 +103,18 @@ def literal(text: str, length: int = 60) -> str:
 def add_heading(figure: Figure, title: str, subtitle: str = "") -> None:
     """Put a title and a line of smaller text at the upper left."""
     width, height = figure.get_size_inches()
-    left = 0.28 / width
-    figure.text(
-        left,
-        1 - 0.20 / height,
-        literal(title, int(width * 9)),
-        va="top",
-        fontsize=14,
-        fontweight="bold",
-        color=INK,
-    )
-    if subtitle:
+    for text, top, letters, size, weight, colour in (
+        (title, 0.20, 9, 14, "bold", INK),
+        (subtitle, 0.50, 14, 10, "normal", MUTED),
+    ):
         figure.text(
-            left,
-            1 - 0.50 / height,
-            literal(subtitle, int(width * 14)),
+            0.28 / width,
+            1 - top / height,
+            literal(text, int(width * letters)),
             va="top",
-            fontsize=10,
-            color=MUTED,
+            fontsize=size,
+            fontweight=weight,
+            color=colour,
         )
 
 
@@ -90,10 +138,10 @@ def lined_axes(axes: Axes, labelsize: float = 9.5) -> None:
         spine.set_color(HAIRLINE)
 
 
-def add_panel_title(axes: Axes, title: str, subtitle: str, colour: str = MUTED) -> None:
+def add_panel_title(axes: Axes, title: str, subtitle: str = "", colour: str = MUTED) -> None:
     """Put a title and a line of smaller text above a panel; a colour makes that line bold."""
     for text, offset, size, weight, ink in (
-        (title, 21, 11.5, "bold", INK),
+        (title, 21 if subtitle else 8, 11.5, "bold", INK),
         (subtitle, 7, 9.5, "normal" if colour == MUTED else "bold", colour),
     ):
         axes.annotate(

@@ -16,11 +16,11 @@ from pivec.report.canvas import (
     INK,
     MUTED,
     add_heading,
+    group_colours,
     literal,
     new_figure,
     save_png,
 )
-from pivec.report.colours import group_colours
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,4 +1,4 @@
-"""Text from files and the command line, made fit to be shown."""
+"""Names and numbers as text that is short to read."""
 
 from __future__ import annotations
 
@@ -33,6 +33,11 @@ def thousands(number: int) -> str:
     '1 234 567'
     """
     return f"{number:,}".replace(",", "\u202f")
+
+
+def n_policies(number: int) -> str:
+    """Write ``1 policy``, ``2 policies``."""
+    return f"{thousands(number)} {'policy' if number == 1 else 'policies'}"
 
 
 def rounded(value: float, digits: int = 4) -> str:

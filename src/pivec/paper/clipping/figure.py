@@ -9,8 +9,15 @@ import numpy as np
 
 from pivec.paper.clipping.page import A2C, short
 from pivec.paper.published import published, scaled_return
-from pivec.report.canvas import INK, MUTED, add_heading, add_key, lined_axes, new_figure
-from pivec.report.colours import VIRIDIS
+from pivec.report.canvas import (
+    INK,
+    MUTED,
+    add_heading,
+    add_key,
+    colour_scale,
+    lined_axes,
+    new_figure,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -181,7 +188,8 @@ def curves_figure(curves: Rows) -> Figure:
 
 def _shades(n: int) -> list[str]:
     """Colours from dark to bright, without the palest, which cannot be seen on white."""
-    return [VIRIDIS[round(k)] for k in np.linspace(0, 12, n)]
+    scale = colour_scale("viridis")
+    return [scale[round(k)] for k in np.linspace(0, 12, n)]
 
 
 def _draw_curve(
@@ -218,7 +226,13 @@ def _add_curve_key(figure: Figure) -> None:
     from matplotlib.patches import Patch
 
     handles = [
-        Line2D([], [], color=VIRIDIS[5], linewidth=1.8, label="distance to the next policy"),
+        Line2D(
+            [],
+            [],
+            color=colour_scale("viridis")[5],
+            linewidth=1.8,
+            label="distance to the next policy",
+        ),
         Patch(color="#E4E8EC", label="what sampling alone gives"),
         Line2D([], [], color=INK, linewidth=1.1, linestyle=(0, (3, 1.6)), label="return, 0 to 1"),
     ]

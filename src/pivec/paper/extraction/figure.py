@@ -16,10 +16,10 @@ from pivec.report.canvas import (
     MUTED,
     add_heading,
     add_panel_title,
+    group_colours,
     new_figure,
     quiet_axes,
 )
-from pivec.report.colours import group_colours
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

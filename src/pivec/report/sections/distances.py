@@ -1,4 +1,4 @@
-"""The matrix of distances as a picture: alike beside alike, runs kept together."""
+"""The matrix of distances as a picture: alike beside alike, runs kept together; notable pairs."""
 
 from __future__ import annotations
 
@@ -9,28 +9,32 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from pivec.distances import Pair
 from pivec.errors import UsageError
-from pivec.maps import group_order, leaf_order
+from pivec.maps import leaf_order
 from pivec.policies.paths import natural_key
 from pivec.report.canvas import (
     INK,
+    LONE_COLOUR,
     MUTED,
     add_heading,
+    axes_at,
+    group_colours,
     literal,
     new_figure,
     quiet_axes,
     save_png,
 )
-from pivec.report.colours import LONE_COLOUR, group_colours
-from pivec.report.data import MapRows
-from pivec.report.text import thousands, without_shared_folder
+from pivec.report.data import PolicyRow, ReportData, in_order
+from pivec.report.markup import number_cell, picture, section, shown_text, table
+from pivec.report.text import n_policies, rounded, without_shared_folder
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 Array = NDArray[np.float64]
-Path = str | os.PathLike[str]
+Block = tuple[str, int, int]
 
 # More rows than this are averaged in blocks: a picture has no room for more.
 # At 50 dots an inch and its multiples a cell is then a whole number of dots, which packs well.
@@ -39,12 +43,58 @@ MAX_GROUP_LABELS = 30
 # The tree of more rows takes too long for a picture.
 MAX_LEAVES = 4000
 MAX_ROW_LABELS = 40
+MAX_PAIRS = 5
+PAIR_HEADS = (("Policy", False), ("Policy", False), ("Distance", True))
+
+
+def distances_section(report: ReportData) -> str:
+    """Show the matrix where there is one, the nearest and the farthest pairs."""
+    measured = report.measured
+    image = about = ""
+    if measured.matrix is not None:
+        figure = distances_figure(measured.matrix, report.rows, title="", subtitle="")
+        image = (
+            f'<img class="paper" src="{picture(figure)}" '
+            'alt="Heatmap of the distances between all policies">'
+        )
+        about = "Light is near, dark is far. " + (
+            "Policies of one group stand together, in order of training; groups that are alike are "
+            "neighbours."
+            if has_groups(report.rows)
+            else "Policies that are alike are neighbours."
+        )
+    elif not measured.nearest:
+        return ""
+    pairs = "".join(
+        f'<h3>{heading}</h3><div class="scroll">{_pairs_table(report.rows, found)}</div>'
+        for heading, found in (
+            ("Nearest pairs", measured.nearest),
+            ("Farthest pairs", measured.farthest),
+        )
+        if found
+    )
+    return section(
+        "distances",
+        "Distances",
+        f'<p class="about">{about}</p>',
+        f'<div class="pair"><div>{image}</div><div>{pairs}</div></div>',
+    )
+
+
+def _pairs_table(rows: Sequence[PolicyRow], pairs: Sequence[Pair]) -> str:
+    lines = (
+        f'<tr><td class="name">{shown_text(rows[i].label)}</td>'
+        f'<td class="name">{shown_text(rows[j].label)}</td>'
+        f"{number_cell(rounded(distance), float(distance))}</tr>"
+        for i, j, distance in pairs[:MAX_PAIRS]
+    )
+    return table(PAIR_HEADS, lines)
 
 
 def draw_distances(
-    path: Path,
+    path: str | os.PathLike[str],
     distances: ArrayLike,
-    rows: MapRows,
+    rows: Sequence[PolicyRow],
     *,
     title: str = "Distances between policies",
     subtitle: str | None = None,
@@ -59,7 +109,7 @@ def draw_distances(
     path : path
     distances : (n, n) array
         In the order of ``rows``.
-    rows : MapRows or ReportData
+    rows : sequence of PolicyRow
         Positions are not looked at.
     title, subtitle : str
         The subtitle says by default how many policies there are.
@@ -68,9 +118,7 @@ def draw_distances(
     --------
     >>> import tempfile, pathlib
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "distances.png"
-    >>> rows = MapRows(
-    ...     ["a", "b"], ["", ""], [None, None], np.zeros((2, 2)), np.array([0.0, 1.0]),
-    ...     [10, 10], [500, 700], ["a.zip", "b.zip"], [False, False])
+    >>> rows = [PolicyRow(name, "", None, 0, 0, 1.0, 10, 500, f"{name}.zip") for name in "ab"]
     >>> draw_distances(path, [[0.0, 1.0], [1.0, 0.0]], rows)
     >>> path.stat().st_size < 300_000
     True
@@ -80,39 +128,31 @@ def draw_distances(
 
 def distances_figure(
     distances: ArrayLike,
-    rows: MapRows,
+    rows: Sequence[PolicyRow],
     *,
     title: str = "Distances between policies",
     subtitle: str | None = None,
 ) -> Figure:
     """Make the figure that `draw_distances` writes."""
     d = np.asarray(distances, dtype=np.float64)
-    n, labels, groups = len(rows), rows.labels, rows.groups
+    n = len(rows)
     if d.shape != (n, n) or n == 0:
-        raise UsageError(f"distances must have shape ({n}, {n}), one row a label, not {d.shape}.")
-    grouped = has_groups(groups)
-    if grouped:
-        order = _grouped_order(d, groups, rows.steps)
+        raise UsageError(f"distances must have shape ({n}, {n}), one row a label, but {d.shape}")
+    if has_groups(rows):
+        order = _grouped_order(d, rows)
+        blocks = blocks_of([rows[i].group for i in order])
+        ticks = _group_ticks(blocks)
     else:
         order = leaf_order(d) if n <= MAX_LEAVES else np.arange(n)
-    blocks = sorted_blocks([groups[i] for i in order]) if grouped else []
-    ticks: list[tuple[float, str]] = []
-    if 0 < len(blocks) <= MAX_GROUP_LABELS:
-        names = without_shared_folder([name for name, _, _ in blocks])
-        ticks = [
-            ((start + stop) / 2, name or "no run")
-            for name, (_, start, stop) in zip(names, blocks, strict=True)
-        ]
-    elif not grouped and n <= MAX_ROW_LABELS:
-        ticks = [(i + 0.5, labels[k]) for i, k in enumerate(order)]
+        blocks = []
+        ticks = [(i + 0.5, rows[k].label) for i, k in enumerate(order) if n <= MAX_ROW_LABELS]
 
     left = 0.46 + 0.08 * max((min(len(text), 30) for _, text in ticks), default=0)
-    side, top, bottom, right = 5.6, _room_above(title, subtitle), 0.36, 1.16
-    width, height = left + side + right, top + side + bottom
-    figure = new_figure(width, height)
-    policies = "policy" if n == 1 else "policies"
-    add_heading(figure, title, f"{thousands(n)} {policies}" if subtitle is None else subtitle)
-    axes = figure.add_axes((left / width, bottom / height, side / width, side / height))
+    side, bottom, right = 5.6, 0.36, 1.16
+    top = 0.90 if subtitle != "" else 0.66 if title else 0.30
+    figure = new_figure(left + side + right, top + side + bottom)
+    add_heading(figure, title, n_policies(n) if subtitle is None else subtitle)
+    axes = axes_at(figure, left, bottom, side, side)
     quiet_axes(axes)
     cells = averaged(d, order, MAX_CELLS)
     high = _upper_limit(cells)
@@ -120,22 +160,16 @@ def distances_figure(
         cells, cmap="magma_r", vmin=0.0, vmax=high, extent=(0, n, n, 0), interpolation="nearest"
     )
     _mark_groups(axes, blocks, n)
-    _label_rows(axes, ticks, pad=10 if grouped else 3)
-    bar_axes = figure.add_axes(
-        ((left + side + 0.2) / width, bottom / height, 0.14 / width, side / height)
-    )
+    axes.set_yticks([at for at, _ in ticks], [literal(text, 30) for _, text in ticks])
+    size = float(np.clip(300.0 / max(1, len(ticks)), 6.0, 9.5))
+    axes.tick_params(axis="y", length=0, pad=10 if blocks else 3, labelsize=size, labelcolor=INK)
+    bar_axes = axes_at(figure, left + side + 0.2, bottom, 0.14, side)
     beyond = float(cells.max()) > high
     bar = figure.colorbar(image, cax=bar_axes, extend="max" if beyond else "neither")
     bar.outline.set_visible(False)
     bar_axes.tick_params(length=2.5, width=0.6, labelsize=9, color=MUTED, labelcolor=MUTED)
     bar_axes.set_ylabel("distance", color=MUTED, fontsize=9.5)
     return figure
-
-
-def _room_above(title: str, subtitle: str | None) -> float:
-    if subtitle == "":
-        return 0.66 if title else 0.30
-    return 0.90
 
 
 def averaged(matrix: Array, order: NDArray[np.intp], size: int) -> Array:
@@ -158,42 +192,47 @@ def averaged(matrix: Array, order: NDArray[np.intp], size: int) -> Array:
     return result
 
 
-def sorted_blocks(groups: Sequence[str]) -> list[tuple[str, int, int]]:
+def blocks_of(groups: Sequence[str]) -> list[Block]:
     """Stretches of equal groups as (group, first row, row after the last).
 
     Examples
     --------
-    >>> sorted_blocks(["a", "a", "b"])
+    >>> blocks_of(["a", "a", "b"])
     [('a', 0, 2), ('b', 2, 3)]
     """
     cuts = [i for i in range(len(groups)) if i == 0 or groups[i] != groups[i - 1]]
     return [(groups[a], a, b) for a, b in zip(cuts, [*cuts[1:], len(groups)], strict=True)]
 
 
-def has_groups(groups: Sequence[str]) -> bool:
+def has_groups(rows: Sequence[PolicyRow]) -> bool:
     """Tell whether groups cut the rows into pieces worth keeping together."""
-    pieces = len({group for group in groups if group})
-    return 1 <= pieces <= max(1, len(groups) / 1.5) and len(set(groups)) > 1
+    groups = {row.group for row in rows}
+    pieces = len(groups - {""})
+    return 1 <= pieces <= max(1, len(rows) / 1.5) and len(groups) > 1
 
 
-def _grouped_order(
-    d: Array, groups: Sequence[str], steps: Sequence[int | None]
-) -> NDArray[np.intp]:
+def _grouped_order(d: Array, rows: Sequence[PolicyRow]) -> NDArray[np.intp]:
     """Order by group and step, with groups of small mean distance side by side."""
-    by_name = group_order(groups, steps)
-    blocks = sorted_blocks([groups[i] for i in by_name])
+    by_name = in_order(rows)
+    blocks = blocks_of([rows[i].group for i in by_name])
     if len(blocks) > MAX_LEAVES:
         return by_name
     starts = np.array([start for _, start, _ in blocks])
     counts = np.array([stop - start for _, start, stop in blocks], dtype=np.float64)
-    means = np.array(
-        [
-            np.add.reduceat(d[by_name[start:stop]].mean(axis=0)[by_name], starts) / counts
-            for _, start, stop in blocks
-        ]
-    )
     pieces = [by_name[start:stop] for _, start, stop in blocks]
+    means = np.array(
+        [np.add.reduceat(d[piece].mean(axis=0)[by_name], starts) / counts for piece in pieces]
+    )
     return np.concatenate([pieces[k] for k in leaf_order((means + means.T) / 2)])
+
+
+def _group_ticks(blocks: Sequence[Block]) -> list[tuple[float, str]]:
+    """Name the groups while there is room."""
+    if len(blocks) > MAX_GROUP_LABELS:
+        return []
+    names = without_shared_folder([name for name, _, _ in blocks])
+    middles = [(start + stop) / 2 for _, start, stop in blocks]
+    return [(middle, name or "no run") for middle, name in zip(middles, names, strict=True)]
 
 
 def _upper_limit(d: Array) -> float:
@@ -205,7 +244,7 @@ def _upper_limit(d: Array) -> float:
     return most if 0 < most < 0.5 * others.max() else float(others.max())
 
 
-def _mark_groups(axes: Axes, blocks: list[tuple[str, int, int]], n: int) -> None:
+def _mark_groups(axes: Axes, blocks: Sequence[Block], n: int) -> None:
     """Draw a coloured strip beside each group, and lines between groups while there is room."""
     from matplotlib.patches import Rectangle
 
@@ -224,9 +263,3 @@ def _mark_groups(axes: Axes, blocks: list[tuple[str, int, int]], n: int) -> None
             clip_on=False,
         )
         axes.add_patch(strip)
-
-
-def _label_rows(axes: Axes, ticks: list[tuple[float, str]], pad: float) -> None:
-    axes.set_yticks([at for at, _ in ticks], [literal(text, 30) for _, text in ticks])
-    size = float(np.clip(300.0 / max(1, len(ticks)), 6.0, 9.5))
-    axes.tick_params(axis="y", length=0, pad=pad, labelsize=size, labelcolor=INK)

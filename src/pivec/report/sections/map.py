@@ -1,0 +1,159 @@
+"""The map of policies: a picture, and what the page's script draws it from."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from pivec.errors import UsageError
+from pivec.report.canvas import INK, add_heading, axes_at, colour_scale, new_figure, save_png
+from pivec.report.data import PolicyRow, ReportData, colours_of_groups, compared, training_runs
+from pivec.report.markup import filled, json_for_script, picture, section
+from pivec.report.sections.map_panel import draw_panel
+from pivec.report.text import n_policies, thousands
+from pivec.terminal import printable
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+PANEL_TITLES = {"return": "Mean return", "group": "Group", "step": "Training step"}
+METHOD_NAMES = {
+    "tsne": "t-SNE",
+    "pca": "principal components",
+    "mds": "classical scaling",
+    "single": "a single policy",
+    "identical": "identical policies",
+}
+
+
+def map_section(report: ReportData) -> str:
+    """Show the map as a picture, which the script replaces by one that can be zoomed."""
+    rows = report.rows
+    n_own = len(compared(rows))
+    method = METHOD_NAMES.get(report.map_method, report.map_method)
+    about = "Each point is a policy; policies that visit similar states lie close together."
+    if method:
+        laid_out = "The plane was laid out by" if report.map_method == "tsne" else "Layout:"
+        about += f" {laid_out} {method}."
+    earlier = f"{thousands(len(rows) - n_own)} of an earlier map" if n_own < len(rows) else ""
+    shown = (report.environment, n_policies(n_own), earlier, method)
+    figure = map_figure(rows, subtitle=" · ".join(part for part in shown if part))
+    parts = {
+        "about": escape(about),
+        "label": f"Map of {n_own} policies in the plane; the table below lists them with their "
+        "returns.",
+        "png": picture(figure),
+        "data": json_for_script(map_data(rows)),
+    }
+    return section("map-heading", "Map", filled("map.html", parts))
+
+
+def map_data(rows: Sequence[PolicyRow]) -> dict[str, Any]:
+    """Collect what the script needs to draw the map, in columns."""
+    colours = colours_of_groups(rows)
+    number = {name: k for k, name in enumerate(colours)}
+    own = compared(rows)
+    return {
+        "l": [printable(row.label) for row in rows],
+        "g": [number.get(row.group, -1) for row in rows],
+        "s": [row.step for row in rows],
+        "x": [_short(row.x) for row in rows],
+        "y": [_short(row.y) for row in rows],
+        "r": [_short(row.mean_return) for row in rows],
+        "d": [_short(row.return_std) for row in rows],
+        "reference": [i for i, row in enumerate(rows) if row.reference],
+        "groups": [printable(name) for name in colours],
+        "groupColours": list(colours.values()),
+        "runs": [{"g": number[name], "rows": run} for name, run in training_runs(rows).items()],
+        "scales": {"return": colour_scale("viridis"), "step": colour_scale("plasma")[:14]},
+        "colourings": informative_colourings(rows),
+        "anySteps": any(row.step is not None for row in own),
+        "anyLone": any(not row.group for row in own),
+    }
+
+
+def _short(value: float) -> float | None:
+    """Round to six digits, for a page of bearable size; NaN and infinity become null."""
+    return float(f"{value:.6g}") if math.isfinite(value) else None
+
+
+def draw_map(
+    path: str | os.PathLike[str],
+    rows: Sequence[PolicyRow],
+    *,
+    colour: str | None = None,
+    title: str = "Map of policies",
+    subtitle: str = "",
+) -> None:
+    """Draw a map of policies as a PNG file of at most 300 kB.
+
+    Checkpoints of a run are joined in order of step, from a ring to an arrow head; policies
+    without a training step are diamonds; reference policies are small and grey.
+
+    Parameters
+    ----------
+    path : path
+    rows : sequence of PolicyRow
+    colour : {"return", "group", "step"}, optional
+        What colours the points; by default one panel for each that tells policies apart.
+    title, subtitle : str
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "map.png"
+    >>> draw_map(path, [PolicyRow(f"ppo {step}", "ppo", step, step, 0, 9.5, 10, 500, "")
+    ...     for step in (1, 2)])
+    >>> path.stat().st_size < 300_000
+    True
+    """
+    save_png(map_figure(rows, colour=colour, title=title, subtitle=subtitle), path)
+
+
+def map_figure(
+    rows: Sequence[PolicyRow],
+    *,
+    colour: str | None = None,
+    title: str = "Map of policies",
+    subtitle: str = "",
+) -> Figure:
+    """Make the figure that `draw_map` writes."""
+    if colour is not None and colour not in PANEL_TITLES:
+        raise UsageError(f"colour must be one of {', '.join(PANEL_TITLES)}, but is {colour!r}")
+    if not rows:
+        raise UsageError("a map must have at least one policy, but has none")
+    colours = [colour] if colour is not None else informative_colourings(rows)
+    side, gap, key = 4.7, 0.24, 1.12
+    top = 0.80 if subtitle else 0.55
+    width = 0.56 + len(colours) * side + (len(colours) - 1) * gap
+    height = top + 0.3 + side + key
+    figure = new_figure(width, height)
+    add_heading(figure, title, subtitle)
+    for i, name in enumerate(colours):
+        left = 0.28 + i * (side + gap)
+        axes = axes_at(figure, left, key, side, side, facecolor="#FCFCFD")
+        figure.text(
+            left / width,
+            1 - (top + 0.16) / height,
+            PANEL_TITLES[name],
+            va="center",
+            fontsize=11,
+            fontweight="bold",
+            color=INK,
+        )
+        draw_panel(axes, axes_at(figure, left, 0.12, side, key - 0.24), rows, name)
+    return figure
+
+
+def informative_colourings(rows: Sequence[PolicyRow]) -> list[str]:
+    """Colourings under which policies differ; ``group`` where there is none."""
+    own = compared(rows)
+    values: dict[str, set[Any]] = {
+        "return": {row.mean_return for row in own if math.isfinite(row.mean_return)},
+        "group": {row.group for row in own},
+        "step": {row.step for row in own if row.step is not None},
+    }
+    return [name for name, different in values.items() if len(different) > 1] or ["group"]

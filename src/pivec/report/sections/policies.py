@@ -1,0 +1,66 @@
+"""The table of policies."""
+
+from __future__ import annotations
+
+import math
+
+from pivec.report.data import PolicyRow, ReportData, colours_of_groups, in_order
+from pivec.report.markup import (
+    MAX_ROWS,
+    count_cell,
+    cut_note,
+    dot,
+    number_cell,
+    section,
+    shown_text,
+    table,
+)
+from pivec.report.text import rounded
+
+FILTER = (
+    '<div class="toolbar"><label class="search"><span class="unseen">Show only policies that '
+    'contain</span><input type="search" id="filter" placeholder="Filter by name, group or source" '
+    'autocomplete="off" spellcheck="false"></label><span id="filter-count" class="hint" '
+    'role="status"></span></div>'
+)
+# Whether a column holds numbers.
+HEADS = (
+    ("Policy", False),
+    ("Group", False),
+    ("Step", True),
+    ("Return ± std", True),
+    ("Episodes", True),
+    ("States", True),
+    ("Source", False),
+)
+
+
+def policies_section(report: ReportData) -> str:
+    """List the policies by group and training step, to sort and to filter."""
+    rows = report.rows
+    colours = colours_of_groups(rows)
+    body = (_line(i, rows[i], colours) for i in in_order(rows)[:MAX_ROWS].tolist())
+    caption = '<caption class="unseen">All policies with their returns</caption>'
+    policies = table(HEADS, body, ' class="sortable" id="policy-table"', caption)
+    return section(
+        "policies",
+        "Policies",
+        FILTER,
+        f'<div class="scroll tall">{policies}</div>',
+        cut_note(len(rows), "policies; map.csv holds all of them"),
+    )
+
+
+def _line(number: int, row: PolicyRow, colours: dict[str, str]) -> str:
+    colour = "var(--reference)" if row.reference else colours.get(row.group, "var(--lone)")
+    shown = rounded(row.mean_return)
+    if not math.isnan(row.mean_return) and not math.isnan(row.return_std):
+        shown += f' <span class="pm">± {rounded(row.return_std, 3)}</span>'
+    return (
+        f'<tr data-i="{number}"{" class=ref" if row.reference else ""}>'
+        f'<th scope="row">{shown_text(row.label)}</th>'
+        f'<td class="name">{dot(colour)}{shown_text(row.group) or "–"}</td>'
+        f"{count_cell(row.step)}{number_cell(shown, row.mean_return)}"
+        f"{count_cell(row.episodes)}{count_cell(row.states)}"
+        f'<td class="src">{shown_text(row.source)}</td></tr>'
+    )

@@ -1,0 +1,155 @@
+"""The distance travelled along each run, as lines and as a table."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from pivec.distances import Travel
+from pivec.report.data import ReportData, colours_of_groups
+from pivec.report.markup import (
+    MAX_ROWS,
+    count_cell,
+    cut_note,
+    dot,
+    number_cell,
+    section,
+    shown_text,
+    table,
+)
+from pivec.report.text import rounded, short_number, without_shared_folder
+from pivec.terminal import printable, shortened
+
+ABOUT = (
+    '<p class="about">The sum of the distances between successive checkpoints of a run: how much '
+    "its behaviour changed on the way, which may be far more than from start to end.</p>"
+)
+HEADS = (
+    ("Run", False),
+    ("Checkpoints", True),
+    ("First step", True),
+    ("Last step", True),
+    ("Distance travelled", True),
+    ("Mean a checkpoint", True),
+)
+# With more runs than this, names at the ends of the lines would cover each other.
+MAX_NAMES = 24
+SVG_NAME = 'aria-label="Distance travelled along each run by training step"'
+
+
+def travel_section(report: ReportData) -> str:
+    """Show how far each run has come, by training step."""
+    travels = report.measured.travels
+    if not travels:
+        return ""
+    known = colours_of_groups(report.rows)
+    colours = [known.get(run.group, "var(--lone)") for run in travels]
+    lines = (_line(run, colour) for run, colour in zip(travels[:MAX_ROWS], colours, strict=False))
+    runs = table(HEADS, lines, ' class="sortable"')
+    return section(
+        "travel",
+        "Distance travelled",
+        ABOUT,
+        travel_svg(travels, colours),
+        f'<div class="scroll tall">{runs}</div>',
+        cut_note(len(travels), "runs"),
+    )
+
+
+def _line(run: Travel, colour: str) -> str:
+    n, mean = len(run.steps), run.total / (len(run.steps) - 1)
+    return (
+        f'<tr><th scope="row">{dot(colour)}{shown_text(run.group)}</th>'
+        f"{number_cell(str(n), n)}"
+        f"{count_cell(run.steps[0])}{count_cell(run.steps[-1])}"
+        f"{number_cell(rounded(run.total), run.total)}{number_cell(rounded(mean), mean)}</tr>"
+    )
+
+
+def travel_svg(travels: Sequence[Travel], colours: Sequence[str]) -> str:
+    """Draw a line a run as an SVG element whose text follows the page's colours."""
+    named = len(travels) <= MAX_NAMES
+    names = without_shared_folder([run.group for run in travels])
+    width, height, left, top, bottom = 1060.0, 360.0, 58.0, 14.0, 44.0
+    right = 24.0 + (12.0 + 7.0 * max(min(len(name), 26) for name in names) if named else 0.0)
+    steps = [float(step) for run in travels for step in run.steps]
+    first, last = min(steps), max(steps)
+    ticks = round_ticks(0.0, max(run.total for run in travels) or 1.0)
+
+    def x(step: float) -> float:
+        return left + (step - first) / ((last - first) or 1.0) * (width - left - right)
+
+    def y(distance: float) -> float:
+        return height - bottom - distance / ticks[-1] * (height - top - bottom)
+
+    def text(x: float, y: float, shown: str, anchor: str = "middle") -> str:
+        return f'<text class="axis" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{shown}</text>'
+
+    parts = [f'<svg class="travel" viewBox="0 0 {width:.0f} {height:.0f}" role="img" {SVG_NAME}>']
+    for tick in ticks:
+        at = f'x1="{left}" x2="{width - right}" y1="{y(tick):.1f}" y2="{y(tick):.1f}"'
+        parts.append(f'<line class="grid" {at}/>')
+        parts.append(text(left - 8, y(tick) + 4, rounded(tick), "end"))
+    for tick in round_ticks(first, last):
+        if first <= tick <= last:
+            parts.append(text(x(tick), height - bottom + 18, short_number(tick)))
+    parts.append(text((left + width - right) / 2, height - 6, "training step"))
+    for run, colour in zip(travels, colours, strict=True):
+        points = [(x(s), y(d)) for s, d in zip(run.steps, run.cumulative.tolist(), strict=True)]
+        dots = (f'<circle cx="{a:.1f}" cy="{b:.1f}" r="3"/>' for a, b in points if named)
+        line = " ".join(f"{a:.1f},{b:.1f}" for a, b in points)
+        parts.append(
+            f'<g class="{"run" if named else "run faint"}" style="--run:{colour}">'
+            f"<title>{shown_text(run.group)}</title>"
+            f'<polyline points="{line}"/>{"".join(dots)}</g>'
+        )
+    if named:
+        spots = spread_out([y(run.total) for run in travels], 16, top, height - bottom)
+        for name, colour, spot in zip(names, colours, spots, strict=True):
+            parts.append(
+                f'<circle style="--run:{colour}" cx="{width - right + 14:.1f}" cy="{spot:.1f}" '
+                f'r="4"/><text class="name" x="{width - right + 23:.1f}" y="{spot + 4:.1f}">'
+                f"{html.escape(shortened(printable(name), 26))}</text>"
+            )
+    return "".join([*parts, "</svg>"])
+
+
+def spread_out(heights: Sequence[float], gap: float, lowest: float, highest: float) -> list[float]:
+    """Move labels as little as need be so that they keep a distance from each other.
+
+    They stay between ``lowest`` and ``highest``, unless there are too many.
+
+    Examples
+    --------
+    >>> spread_out([1.0, 1.0, 5.0], 1.0, 0.0, 9.0)
+    [0.5, 1.5, 5.0]
+    """
+    from sklearn.isotonic import isotonic_regression
+
+    # Less the gaps below it, each label must only be no lower than the one before.
+    order = np.argsort(heights, kind="stable")
+    gaps = gap * np.arange(len(heights))
+    room = max(highest - gaps[-1], lowest)
+    places = np.empty(len(heights))
+    places[order] = gaps + isotonic_regression(
+        np.asarray(heights)[order] - gaps, y_min=lowest, y_max=room
+    )
+    return [float(place) for place in places]
+
+
+def round_ticks(low: float, high: float, count: int = 5) -> list[float]:
+    """Round numbers from at or below ``low`` to at or above ``high``.
+
+    Examples
+    --------
+    >>> round_ticks(0.0, 0.73)
+    [0.0, 0.2, 0.4, 0.6, 0.8]
+    """
+    span = (high - low) or 1.0
+    power = 10.0 ** math.floor(math.log10(span / count))
+    size = next(m * power for m in (1.0, 2.0, 2.5, 5.0, 10.0) if m * power * count >= span * 0.999)
+    first, last = math.floor(low / size + 1e-9), math.ceil(high / size - 1e-9)
+    return [float(f"{k * size:.12g}") for k in range(first, max(last, first + 1) + 1)]
