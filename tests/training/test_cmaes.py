@@ -7,22 +7,23 @@ import pytest
 
 from pivec.policies import load_policies
 from pivec.policies.head import Options
-from pivec.training.cmaes import CmaEs, n_weights
+from pivec.training.architecture import Architecture
+from pivec.training.cmaes import CmaEs
 
 pytest.importorskip("cma")
 
-BOX = (np.array([-1.0]), np.array([1.0]))
+BOX = {"low": np.array([-1.0]), "high": np.array([1.0])}
 
 
 def strategy(seed=0, sizes=(2, 5, 5, 3), head="epsilon_greedy", box=None):
-    return CmaEs(
-        sizes, head, Options(), box, {"population": 12, "sigma": 0.5, "flat_generations": 10}, seed
-    )
+    architecture = Architecture(sizes, head, Options(), box or {}, "sigmoid")
+    values = {"population": 12, "sigma": 0.5, "flat_generations": 10}
+    return CmaEs(architecture, values, seed)
 
 
 def test_first_weights_are_uniform_from_0_to_1():
     vectors = np.stack([strategy(seed)._strategy.mean for seed in range(20)])
-    assert vectors.shape == (20, n_weights((2, 5, 5, 3)))
+    assert vectors.shape == (20, strategy().architecture.n_weights)
     assert vectors.min() >= 0
     assert vectors.max() < 1
     assert abs(vectors.mean() - 0.5) < 0.03
@@ -30,8 +31,8 @@ def test_first_weights_are_uniform_from_0_to_1():
 
 def test_two_sigmoid_layers_and_linear_outputs():
     found = strategy()
-    individual = np.random.default_rng(0).normal(size=n_weights(found.sizes))
-    policy = found.policy(individual)
+    individual = np.random.default_rng(0).normal(size=found.architecture.n_weights)
+    policy = found.architecture.policy(individual)
     rows = np.random.default_rng(1).normal(size=(7, 2)).astype(np.float32)
     x, at = rows.astype(float), 0
     for i, (n_in, n_out) in enumerate([(2, 5), (5, 5), (5, 3)]):

@@ -11,9 +11,9 @@ from training_worlds import Follow, Nested, Switches
 from pivec.errors import PivecError, UsageError
 from pivec.policies import load_policies
 from pivec.rollouts.environment import Environment
-from pivec.training.checkpoints import Maker
-from pivec.training.evolution import Ledger, Played, check_spaces, evolve
-from pivec.training.runs import RunFolder
+from pivec.training.architecture import Architecture
+from pivec.training.evolution import Ledger, Played, evolve
+from pivec.training.runs import Run
 from pivec.training.settings import settings_for
 
 PACKAGES = {"cmaes": "cma", "neat": "neat"}
@@ -27,8 +27,8 @@ def run(path, algorithm, env="CartPole-v1", checkpoints=None, until=None, seed=0
     """Evolve in this process; ``until`` ends it after so many reports."""
     pytest.importorskip(PACKAGES[algorithm])
     environment = Environment.of(env)
-    values = settings_for(algorithm, environment.name, changes).values
-    folder = RunFolder(path / f"{algorithm}-0", {"seed": seed, "settings": dict(values)})
+    values = settings_for(algorithm, environment.name, changes)
+    folder = Run(path / f"{algorithm}-0", algorithm, environment, seed, values, checkpoints)
     folder.begin()
     reports = []
 
@@ -37,14 +37,7 @@ def run(path, algorithm, env="CartPole-v1", checkpoints=None, until=None, seed=0
         if done == until:
             raise Killed
 
-    evolve(
-        environment,
-        values,
-        checkpoints,
-        folder,
-        Maker(algorithm, environment.name, seed, "test"),
-        report,
-    )
+    evolve(folder, report)
     return folder, reports
 
 
@@ -144,4 +137,4 @@ def test_numbers_of_the_ledger_come_back_exactly(tmp_path):
 
 def test_actions_that_no_population_takes_are_refused():
     with pytest.raises(UsageError, match="MultiBinary"):
-        check_spaces(Switches.observation_space, Switches.action_space)
+        Architecture.of(Switches.observation_space, Switches.action_space)

@@ -9,7 +9,9 @@ import pytest
 
 from pivec.errors import UsageError
 from pivec.policies import load_policies
+from pivec.policies.head import Options
 from pivec.policies.neat import Node, make_graph
+from pivec.training.architecture import Architecture
 from pivec.training.genomes import GraphStack, graph_of
 from pivec.training.neat_search import NeatSearch
 from pivec.training.settings import settings_for
@@ -20,8 +22,8 @@ neat = pytest.importorskip("neat")
 def search(seed=0, **changes):
     # Much structure in few generations.
     changes = {"population": 24, "conn_add_prob": 0.9, "node_add_prob": 0.9, **changes}
-    values = settings_for("neat", "CartPole-v1", changes).values
-    return NeatSearch(3, 2, None, values, seed)
+    values = settings_for("neat", "CartPole-v1", changes)
+    return NeatSearch(Architecture((3, 2), "epsilon_greedy", Options(), {}), values, seed)
 
 
 def evolved(generations=8, **changes):

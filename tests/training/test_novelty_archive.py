@@ -7,13 +7,13 @@ import pytest
 
 from pivec.characterizations import characterization
 from pivec.errors import UsageError
-from pivec.training.novelty_archive import Archive, behaviour_named, behaviour_text
+from pivec.training.novelty_archive import BehaviourArchive, behaviour_named, behaviour_text
 
 
 @pytest.mark.parametrize("name", ["terminal-state", "gaussian", "supervector", "returns"])
 def test_novelty_is_the_mean_distance_to_the_nearest(walks, name) -> None:
     few = {"n_components": 2} if name == "supervector" else {}
-    archive = Archive(characterization(name, **few), neighbours=3)
+    archive = BehaviourArchive(characterization(name, **few), neighbours=3)
     known, new = walks.select([0, 1, 2, 3]), walks.select([4, 5])
     archive.add(known)
     fresh = characterization(name, **few).fit(known)
@@ -23,7 +23,7 @@ def test_novelty_is_the_mean_distance_to_the_nearest(walks, name) -> None:
 
 
 def test_a_small_archive_counts_all_and_members_count_themselves(walks) -> None:
-    archive = Archive(characterization("terminal-state"), neighbours=10)
+    archive = BehaviourArchive(characterization("terminal-state"), neighbours=10)
     archive.add(walks.select([0, 1, 2]))
     whole = characterization("terminal-state").fit(walks).distances(walks)
     np.testing.assert_allclose(archive.novelty(walks.select([5])), whole[5, :3].mean())
@@ -31,7 +31,7 @@ def test_a_small_archive_counts_all_and_members_count_themselves(walks) -> None:
 
 
 def test_the_background_model_is_fitted_anew_and_every_entry_described_anew(walks) -> None:
-    archive = Archive(characterization("supervector", n_components=2))
+    archive = BehaviourArchive(characterization("supervector", n_components=2))
     archive.add(walks.select([0, 1]))
     before = archive.descriptions.vectors.copy()
     archive.add(walks.select([5]))
@@ -45,9 +45,9 @@ def test_the_background_model_is_fitted_anew_and_every_entry_described_anew(walk
 
 def test_mistakes_are_told(walks) -> None:
     with pytest.raises(UsageError, match="empty"):
-        Archive(characterization("gaussian")).novelty(walks)
-    with pytest.raises(UsageError, match="neighbours must be at least 1"):
-        Archive(characterization("gaussian"), neighbours=0)
+        BehaviourArchive(characterization("gaussian")).novelty(walks)
+    with pytest.raises(UsageError, match="neighbours must be a whole number of at least 1"):
+        BehaviourArchive(characterization("gaussian"), neighbours=0)
 
 
 def test_behaviours_by_name_take_defaults_arguments_and_the_seed() -> None:

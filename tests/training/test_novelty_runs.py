@@ -12,10 +12,9 @@ from pivec.characterizations import characterization
 from pivec.errors import PivecError, UsageError
 from pivec.rollouts.environment import Environment
 from pivec.training import train
-from pivec.training.checkpoints import Maker
 from pivec.training.novelty_runs import read_generations, search
-from pivec.training.runs import RunFolder
-from pivec.training.settings import settings_for
+from pivec.training.runs import Run
+from pivec.training.settings import is_published, settings_for
 
 POINT = "pivec/DeceptivePoint-v0"
 FEW = {"generations": 4, "batch_episodes": 4, "batch_steps": 0, "behaviour_episodes": 1}
@@ -54,18 +53,17 @@ class Stop(Exception):
 @pytest.mark.bits
 def test_a_run_that_was_killed_goes_on_to_the_same_numbers(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("pivec.training.novelty_runs._SECONDS", 0.0)
-    values = dict(settings_for("nsr-es", POINT, {**FEW, "behaviour": "gaussian"}).values)
-    maker = Maker("nsr-es", POINT, 5, "general settings")
+    values = settings_for("nsr-es", POINT, {**FEW, "behaviour": "gaussian"})
 
     def go(name, stop=None):
-        folder = RunFolder(tmp_path / name, {"seed": 5})
+        folder = Run(tmp_path / name, "nsr-es", Environment(POINT), 5, values)
         folder.begin()
 
         def report(done, steps, mean_return):
             if done == stop:
                 raise Stop
 
-        search(Environment(POINT), values, None, folder, maker, report)
+        search(folder, report)
         return folder.path
 
     whole = go("whole")
@@ -80,20 +78,19 @@ def test_a_run_that_was_killed_goes_on_to_the_same_numbers(tmp_path, monkeypatch
 
 
 def test_a_damaged_state_is_told(tmp_path) -> None:
-    values = dict(settings_for("es", POINT, FEW).values)
-    folder = RunFolder(tmp_path / "run", {"seed": 0})
+    folder = Run(tmp_path / "run", "es", Environment(POINT), 0, settings_for("es", POINT, FEW))
     folder.begin()
     (folder.state / "search.npz").write_bytes(b"no")
     with pytest.raises(PivecError, match=r"cannot be read .* to train anew"):
-        search(Environment(POINT), values, None, folder, Maker("es", POINT, 0, ""), print)
+        search(folder, print)
 
 
 def test_mistakes_are_told_before_anything_starts(tmp_path) -> None:
     for changes, told in (
         ({"behaviour": "gausian"}, "no characterization is called"),
         ({"behaviour": 3}, "behaviour must be a characterization"),
-        ({"population": 0}, "population must be at least 1"),
-        ({"neighbours": 0}, "neighbours must be at least 1"),
+        ({"population": 0}, "population must be a whole number of at least 1"),
+        ({"neighbours": 0}, "neighbours must be a whole number of at least 1"),
     ):
         with pytest.raises(UsageError, match=told):
             train(POINT, "nsr-es", tmp_path, settings=changes)
@@ -106,13 +103,11 @@ def test_mistakes_are_told_before_anything_starts(tmp_path) -> None:
 
 def test_the_papers_settings() -> None:
     settings = settings_for("nsr-es", POINT)
-    assert settings.published
+    assert is_published("nsr-es", POINT)
     expected = {"generations": 128, "population": 3, "neighbours": 10, "sigma": 0.02, "l2": 0.005}
-    assert expected.items() <= settings.values.items()
-    shared = set(settings_for("es", POINT).values)
-    assert shared == set(settings.values) - {
-        *("population", "behaviour", "neighbours", "novelty_weight")
-    }
+    assert expected.items() <= settings.items()
+    shared = set(settings_for("es", POINT))
+    assert shared == set(settings) - {*("population", "behaviour", "neighbours", "novelty_weight")}
     assert all(settings[key] == settings_for("es", POINT)[key] for key in shared)
 
 

@@ -11,13 +11,13 @@ from training_worlds import Follow, Nested
 from pivec.errors import PivecError
 from pivec.policies import load_policies
 from pivec.rollouts.environment import Environment
-from pivec.training.checkpoints import Maker
-from pivec.training.reinforcement import learn, read_state, schedules
-from pivec.training.runs import RunFolder
+from pivec.training.runs import Run
 from pivec.training.settings import settings_for
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("stable_baselines3")
+
+from pivec.training.reinforcement import learn, read_state, schedules  # noqa: E402
 
 SMALL = {"n_envs": 2, "n_steps": 32, "batch_size": 32, "n_epochs": 2, "steps": 320}
 
@@ -42,8 +42,8 @@ def run(path, algorithm="ppo", env=Follow, checkpoints=6, until=None, **changes)
     small = {key: value for key, value in SMALL.items() if algorithm == "ppo" or key != "n_epochs"}
     if algorithm == "a2c":
         del small["batch_size"]
-    values = settings_for(algorithm, environment.name, {**small, **changes}).values
-    folder = RunFolder(path / f"{algorithm}-0", {"seed": 0, "settings": dict(values)})
+    values = settings_for(algorithm, environment.name, {**small, **changes})
+    folder = Run(path / f"{algorithm}-0", algorithm, environment, 0, values, checkpoints, "test")
     folder.begin()
     reports = []
 
@@ -52,8 +52,7 @@ def run(path, algorithm="ppo", env=Follow, checkpoints=6, until=None, **changes)
         if until is not None and steps >= until:
             raise Killed
 
-    maker = Maker(algorithm, environment.name, 0, "test")
-    learn(environment, values, checkpoints, folder, maker, report)
+    learn(folder, report)
     return folder, reports
 
 
@@ -62,14 +61,14 @@ def steps_of(folder):
 
 
 def test_stars_are_schedules_and_the_rest_is_plain():
-    made = schedules(settings_for("ppo", "CartPole-v1").values)
+    made = schedules(settings_for("ppo", "CartPole-v1"))
     for key, value in (("clip_range", 0.2), ("clip_range_vf", 0.2), ("learning_rate", 1e-3)):
         assert made[key](1.0) == value
         assert made[key](0.25) == pytest.approx(value / 4)
         assert made[key](0.0) == 0.0
     assert (made["gae_lambda"], made["n_steps"]) == (0.8, 32)
     assert not {"steps", "n_envs", "decay", "hidden"} & set(made)
-    assert schedules(settings_for("ppo", "Acrobot-v1").values)["clip_range"] == 0.2
+    assert schedules(settings_for("ppo", "Acrobot-v1"))["clip_range"] == 0.2
 
 
 @pytest.mark.parametrize("algorithm", ["ppo", "a2c"])

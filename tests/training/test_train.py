@@ -164,15 +164,15 @@ def test_the_line_shows_return_speed_and_progress():
 
     bar = Bar()
     watch = _Watch(bar, total=5_000, scale=1_000, runs=2)
-    watch.hear("ppo-0", {"done": 0, "steps": 0, "mean_return": None})
+    watch.take("ppo-0", {"done": 0, "steps": 0, "mean_return": None})
     assert bar.note == "ppo-0 no return yet, 0/s"
-    watch.hear("ppo-1", {"done": 2_600, "steps": 2_600, "mean_return": 19.26})
+    watch.take("ppo-1", {"done": 2_600, "steps": 2_600, "mean_return": 19.26})
     watch.start -= 10
-    watch.hear("ppo-0", {"done": 500, "steps": 500, "mean_return": -3.0})
+    watch.take("ppo-0", {"done": 500, "steps": 500, "mean_return": -3.0})
     assert bar.done == 3  # thousands, of both
     assert bar.note == "ppo-0 return -3, 50/s"  # what a run had done before does not count
     for name in ("ppo-0", "ppo-1"):
-        watch.hear(name, {"finished": True})
+        watch.take(name, {"finished": True})
     assert bar.done == 10
 
 

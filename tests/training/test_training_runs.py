@@ -7,11 +7,12 @@ import json
 import pytest
 
 from pivec.errors import PivecError, UsageError
-from pivec.training.runs import RunFolder
+from pivec.rollouts.environment import Environment
+from pivec.training.runs import Run
 
 
 def folder(path, seed=3, **settings):
-    return RunFolder(path / "ppo-0", {"seed": seed, "settings": settings})
+    return Run(path / "ppo-0", "ppo", Environment("CartPole-v1"), seed, settings)
 
 
 def test_new_unfinished_finished(tmp_path):

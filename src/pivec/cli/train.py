@@ -67,18 +67,18 @@ def train(
 
     Run the same command again to go on after a stop; finished runs are not repeated.
     """
-    from pivec.training import settings_for
     from pivec.training import train as run
+    from pivec.training.settings import is_published, settings_for
 
     changes = pairs(set_, "--set")
     if behaviour is not None:
         changes["behaviour"] = behaviour
-    known = settings_for(algo, env, changes)
+    settings_for(algo, env, changes)  # refuses what is wrong
     if not quiet:
         name = env.rpartition(":")[2]
         origin = (
             f"the paper's for {name}"
-            if known.published
+            if is_published(algo, env)
             else f"general ones, since the paper has none for {algo} in {name}"
         )
         say(f"Settings: {origin}{', changed by --set' if set_ else ''}")

@@ -165,7 +165,7 @@ class Workshop:
         the first run.
         """
         changes = {**scaled_settings(self.scale, algorithm, environment), **settings}
-        chosen = dict(settings_for(algorithm, environment, changes).values)
+        chosen = settings_for(algorithm, environment, changes)
         if "backend" in chosen:
             chosen["backend"] = choose_backend(self.backend, Environment(environment))
         if algorithm in POPULATIONS:

@@ -2,24 +2,22 @@
 
 train.py            `train`: several runs, each in a process of its own, finished ones kept
 settings.py         the paper's hyperparameters, from settings.toml, and the user's changes
-runs.py             the folder of a run: what it is, what it has reached, whether it is finished
-child.py            what happens in the process of a run
-checkpoints.py      when a policy is kept, and what is written beside its weights
+runs.py             a run: what it is, its folder, what it has reached
+checkpoints.py      when a policy is kept
+architecture.py     networks whose weights are a vector, for the spaces of an environment
 reinforcement.py    PPO and A2C, by Stable-Baselines3
 lanes_env.py        lanes of environments as Stable-Baselines3 wants them
 evolution.py        generations of a population, replayed from a ledger after a stop
 cmaes.py            generations proposed by pycma, of networks of a fixed shape
 neat_search.py      generations proposed by neat-python, of networks that grow
 genomes.py          the networks of NEAT as arrays, a whole population at once
+arena.py            the fitness of a population, in lock-step
 novelty.py          `NoveltySearch`: ES and NSR-ES, with any characterization as behaviour
 novelty_archive.py  the behaviours it met, and how new others are beside them
 novelty_runs.py     a run of it in its folder
-es.py               its networks and mathematics: centred ranks, mirrored noise, Adam
-arena.py            the fitness of a population, in lock-step
+es.py               its mathematics: centred ranks, mirrored noise, Adam
 trust_region.py     `TrustRegionPPO`: PPO whose updates a rule stops, with Stable-Baselines3
 trust_region_rules.py  when: total variation of actions, distance of behaviour, or your own
-trust_region_path.py   the same on the dangerous path, compiled, for the paper's experiment
-trust_region_updates.py, _network.py, _checks.py  its parts: updates, gradients, distances
 behaviour.py        `BehaviourMonitor`: follows one run, description by description
 behaviour_callback.py  the same inside Stable-Baselines3's training, see `pivec.sb3`
 watching.py         whole episodes out of the steps that such training takes
@@ -31,7 +29,7 @@ from __future__ import annotations
 
 from pivec.training.cloning import clone
 from pivec.training.runs import TrainedRun
-from pivec.training.settings import ALGORITHMS, Settings, settings_for
+from pivec.training.settings import ALGORITHMS, settings_for
 from pivec.training.train import train
 
-__all__ = ["ALGORITHMS", "Settings", "TrainedRun", "clone", "settings_for", "train"]
+__all__ = ["ALGORITHMS", "TrainedRun", "clone", "settings_for", "train"]

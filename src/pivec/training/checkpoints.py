@@ -1,55 +1,36 @@
-"""When a policy is kept, and what is written beside its weights."""
+"""When a policy is kept."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
-from pivec.run_log import versions
 
-
-def spread(total: int, count: int) -> list[int]:
-    """Spread ``count`` numbers evenly from 0 to ``total``; fewer where they would coincide.
+def spread(last: int, count: int) -> list[int]:
+    """Spread ``count`` numbers evenly from 0 to ``last``; fewer where they would coincide.
 
     Examples
     --------
-    >>> spread(100, 5)
-    [0, 25, 50, 75, 100]
-    >>> spread(2, 5)
-    [0, 1, 2]
-    >>> spread(100, 1)
-    [100]
+    >>> spread(100, 5), spread(2, 5), spread(100, 1)
+    ([0, 25, 50, 75, 100], [0, 1, 2], [100])
     """
     if count == 1:
-        return [total]
-    return sorted({int(step) for step in np.linspace(0, total, count).round()})
+        return [last]
+    return sorted({int(step) for step in np.linspace(0, last, count).round()})
 
 
-def wanted(checkpoints: int | Sequence[int], total: int) -> list[int]:
-    """Say where checkpoints are wanted: so many from 0 to ``total``, or at given places.
-
-    Examples
-    --------
-    >>> wanted(3, 100), wanted([50, 7], 100)
-    ([0, 50, 100], [7, 50])
-    """
-    return spread(total, checkpoints) if isinstance(checkpoints, int) else sorted(checkpoints)
-
-
-def generations_kept(
-    checkpoints: int | Sequence[int] | None, total: int, every: int
-) -> Sequence[int]:
-    """Say which generations of ``total`` are kept: those wanted, or else every so manyth.
+def wanted(checkpoints: int | Sequence[int] | None, last: int, every: int = 1) -> list[int]:
+    """Say where checkpoints are wanted: so many up to ``last``, at given places, or ``every`` few.
 
     Examples
     --------
-    >>> list(generations_kept(None, 30, every=10)), generations_kept(2, 30, every=10)
-    ([0, 10, 20], [0, 29])
+    >>> wanted(3, 100), wanted([50, 7], 100), wanted(None, 29, every=10)
+    ([0, 50, 100], [7, 50], [0, 10, 20])
     """
-    return range(0, total, every) if checkpoints is None else wanted(checkpoints, total - 1)
+    if checkpoints is None:
+        return list(range(0, last + 1, every))
+    return spread(last, checkpoints) if isinstance(checkpoints, int) else sorted(checkpoints)
 
 
 def due_after(updates: Sequence[int], targets: Sequence[int]) -> list[int]:
@@ -76,28 +57,3 @@ def drawn(n: int, share: float, seed: int, generation: int) -> list[int]:
     """
     rng = np.random.default_rng([seed, generation])
     return sorted(rng.choice(n, max(1, round(share * n)), replace=False).tolist())
-
-
-@dataclass(frozen=True)
-class Maker:
-    """Who makes the checkpoints of a run, which all of them tell."""
-
-    algorithm: str
-    environment: str
-    seed: int
-    training: str
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-
-    def about(self, step: int, mean_return: float | None, **more: Any) -> dict[str, Any]:
-        """Describe a checkpoint, as JSON holds it."""
-        return {
-            "algorithm": self.algorithm,
-            "environment": self.environment,
-            **({"arguments": dict(self.arguments)} if self.arguments else {}),
-            "seed": self.seed,
-            "step": step,
-            "return": mean_return,
-            **more,
-            "training": self.training,
-            "versions": versions(),
-        }

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pivec.arguments import Count, Positive, Seed, checked
 from pivec.collection import collect
 from pivec.errors import MissingExtra, UsageError
 from pivec.policies.load import name_policies
@@ -23,24 +24,23 @@ from pivec.policies.network import NetworkPolicy
 from pivec.policies.saved import save_policy
 from pivec.progress import Progress
 from pivec.rollouts.environment import Environment
-from pivec.training.checkpoints import Maker
-from pivec.training.runs import RunFolder, TrainedRun
-
-ALGORITHM = "clone"
+from pivec.training.architecture import spaces_of
+from pivec.training.runs import Run, TrainedRun
 
 
+@checked
 def clone(
     expert: Any,
     env: str | Environment | Callable[[], Any],
     out: str | Path,
     *,
-    trajectories: int = 10,
-    epochs: int = 50,
+    trajectories: Count = 10,
+    epochs: Count = 50,
     entropy_weight: float = 0.0,
-    batch_size: int = 32,
-    learning_rate: float = 1e-3,
+    batch_size: Count = 32,
+    learning_rate: Positive = 1e-3,
     hidden: tuple[int, ...] = (64, 64),
-    seed: int = 0,
+    seed: Seed = 0,
     env_kwargs: Mapping[str, Any] | None = None,
     progress: bool = False,
 ) -> TrainedRun:
@@ -56,17 +56,14 @@ def clone(
         The folder of the run: ``epoch_1.safetensors``, ... and ``run.json``.
     trajectories : int
         Episodes of the expert to learn from.
-    epochs : int
-        Passes over them, in batches of ``batch_size``, by Adam.
-    entropy_weight : float
+    epochs, batch_size, learning_rate
+        Passes over them, in batches, by Adam.
     hidden : tuple of int
         Widths of the tanh layers.
     seed : int
         Of the episodes, the first weights and the batches.
     env_kwargs : mapping, optional
         Arguments for `gymnasium.make`.
-    progress : bool
-        Draw a progress bar.
 
     Returns
     -------
@@ -83,21 +80,6 @@ def clone(
     >>> sorted(path.name for path in run.folder.glob("epoch*"))
     ['epoch_1.safetensors', 'epoch_2.safetensors']
     """
-    if importlib.util.find_spec("torch") is None:
-        raise MissingExtra("behavioural cloning", "train")
-    for name, value in (
-        ("trajectories", trajectories),
-        ("epochs", epochs),
-        ("batch_size", batch_size),
-    ):
-        if type(value) is not int or value < 1:
-            raise UsageError(f"{name} must be a whole number from 1, but is {value!r}")
-    environment = Environment.of(env, env_kwargs)
-    experts = name_policies(expert)
-    if len(experts) != 1:
-        raise UsageError(f"one expert can be cloned at a time, but {len(experts)} are given")
-    data = collect(environment, experts, trajectories, seed, actions=True)
-    observations, actions = _pairs(data)
     settings = {
         "trajectories": trajectories,
         "epochs": epochs,
@@ -106,40 +88,46 @@ def clone(
         "learning_rate": learning_rate,
         "hidden": list(hidden),
     }
-    identity = {
-        "algorithm": ALGORITHM,
-        "environment": environment.name,
-        "seed": seed,
-        # Of what it did: functions are experts too, and have no fingerprint.
-        "expert": hashlib.sha256(observations.tobytes() + actions.tobytes()).hexdigest(),
-        "settings": settings,
-    }
-    folder = RunFolder(Path(out).absolute(), identity)
-    done = folder.finished()
+    return _imitate(expert, Environment.of(env, env_kwargs), Path(out), settings, seed, progress)
+
+
+def _imitate(
+    expert: Any,
+    environment: Environment,
+    out: Path,
+    settings: dict[str, Any],
+    seed: int,
+    progress: bool,
+) -> TrainedRun:
+    if importlib.util.find_spec("torch") is None:
+        raise MissingExtra("behavioural cloning", "train")
+    experts = name_policies(expert)
+    if len(experts) != 1:
+        raise UsageError(f"one expert can be cloned at a time, but {len(experts)} are given")
+    data = collect(environment, experts, settings["trajectories"], seed, actions=True)
+    observations, actions = _pairs(data)
+    # Of what it did: functions are experts too, and have no fingerprint.
+    digest = hashlib.sha256(observations.tobytes() + actions.tobytes()).hexdigest()
+    training = f"imitates {experts[0].info.label}"
+    run = Run(
+        *(out.absolute(), "clone", environment, seed),
+        {**settings, "expert": digest},
+        training=training,
+    )
+    done = run.finished()
     if done is not None:
         return done
-    folder.begin()
-    returns = float(np.mean(data.returns))
-    maker = Maker(
-        ALGORITHM,
-        environment.name,
-        seed,
-        f"imitates {experts[0].info.label}",
-        dict(environment.arguments),
-    )
-    learner = _Learner(environment, observations.shape[1], hidden, learning_rate, seed)
+    run.begin()
+    expert_return, epochs = float(np.mean(data.returns)), settings["epochs"]
+    learner = _Learner(environment, observations.shape[1], settings, seed)
     bar = Progress("cloning", epochs, unit="epochs", show=progress)
-    with folder.claimed(), _one_thread(), bar:
+    with run.claimed(), _one_thread(), bar:
         for epoch in range(1, epochs + 1):
-            loss = learner.epoch(observations, actions, batch_size, entropy_weight)
-            about = maker.about(epoch, None, expert_return=returns, loss=loss)
-            save_policy(learner.policy(), folder.path / f"epoch_{epoch}.safetensors", about)
+            loss = learner.epoch(observations, actions)
+            about = run.about(epoch, None, expert_return=expert_return, loss=loss)
+            save_policy(learner.policy(), run.path / f"epoch_{epoch}.safetensors", about)
             bar.advance(1, f"loss {loss:.4g}")
-    folder.finish(len(observations), returns, "all epochs are done")
-    result = folder.finished()
-    if result is None:
-        raise UsageError(f"{folder.path} was changed while it was written")
-    return TrainedRun(**{**vars(result), "reused": False})
+    return run.finish(len(observations), expert_return, "all epochs are done")
 
 
 def _pairs(data: Any) -> tuple[NDArray[np.float32], NDArray[Any]]:
@@ -174,70 +162,50 @@ def orthogonal(rng: np.random.Generator, n_in: int, n_out: int, gain: float) -> 
     flat = rng.standard_normal((max(n_in, n_out), min(n_in, n_out)))
     q, r = np.linalg.qr(flat)
     q *= np.sign(np.diag(r))
-    result: NDArray[np.float64] = gain * (q if n_in >= n_out else q.T)
-    return result
+    return np.asarray(gain * (q if n_in >= n_out else q.T))
 
 
 class _Learner:
     """A tanh network and its optimizer; random numbers come from a generator of its own."""
 
     def __init__(
-        self,
-        environment: Environment,
-        n_inputs: int,
-        hidden: tuple[int, ...],
-        learning_rate: float,
-        seed: int,
+        self, environment: Environment, n_inputs: int, settings: Mapping[str, Any], seed: int
     ) -> None:
         import torch
-        from gymnasium import spaces
+        from gymnasium.spaces import Box, Discrete
 
-        probe = environment.make()
-        space: Any = probe.action_space
-        probe.close()
-        self.rng = np.random.default_rng([seed, 0xBC])
-        self.box: tuple[Any, Any] = (None, None)
-        if isinstance(space, spaces.Discrete) and space.start == 0:
-            self.discrete, n_outputs = True, int(space.n)
-        elif isinstance(space, spaces.Box) and len(space.shape) == 1:
-            self.discrete, n_outputs = False, space.shape[0]
-            self.box = (space.low, space.high)
-        else:
+        _, space = spaces_of(environment)
+        self.discrete = isinstance(space, Discrete) and space.start == 0
+        if not self.discrete and not (isinstance(space, Box) and len(space.shape) == 1):
             raise UsageError(
                 "cloning needs discrete actions from 0 or vectors of real ones, but "
                 f"{environment.name} expects {space}"
             )
-        sizes = (n_inputs, *hidden, n_outputs)
-        gains = [*[2.0**0.5] * len(hidden), 0.01]
+        self.space, self.settings = space, settings
+        self.rng = np.random.default_rng([seed, 0xBC])
+        hidden, n_outputs = settings["hidden"], int(space.n if self.discrete else space.shape[0])
+        sizes, gains = (n_inputs, *hidden, n_outputs), [*[2.0**0.5] * len(hidden), 0.01]
         self.layers: list[tuple[Any, Any]] = []
         for n_in, n_out, gain in zip(sizes[:-1], sizes[1:], gains, strict=True):
             weight = torch.tensor(orthogonal(self.rng, n_in, n_out, gain), dtype=torch.float32)
-            bias = torch.zeros(n_out)
-            self.layers.append((weight.requires_grad_(), bias.requires_grad_()))
+            self.layers.append((weight.requires_grad_(), torch.zeros(n_out).requires_grad_()))
         self.log_std = torch.zeros(n_outputs).requires_grad_()
-        parameters = [each for layer in self.layers for each in layer]
+        parameters = [tensor for layer in self.layers for tensor in layer]
         if not self.discrete:
             parameters.append(self.log_std)
-        self.optimizer = torch.optim.Adam(parameters, lr=learning_rate)
+        self.optimizer = torch.optim.Adam(parameters, lr=settings["learning_rate"])
 
-    def epoch(
-        self,
-        observations: NDArray[np.float32],
-        actions: NDArray[Any],
-        batch_size: int,
-        entropy_weight: float,
-    ) -> float:
+    def epoch(self, observations: NDArray[np.float32], actions: NDArray[Any]) -> float:
         """Go once over the data in a random order; the mean loss."""
         import torch
 
-        kind = torch.int64 if self.discrete else torch.float32
         states = torch.tensor(observations, dtype=torch.float32)
-        taken = torch.tensor(actions, dtype=kind)
+        taken = torch.tensor(actions, dtype=torch.int64 if self.discrete else torch.float32)
         order = torch.tensor(self.rng.permutation(len(observations)))
         total = 0.0
-        for rows in torch.split(order, batch_size):
+        for rows in torch.split(order, self.settings["batch_size"]):
             likely, entropy = self._likelihood(states[rows], taken[rows])
-            loss = -likely.mean() - entropy_weight * entropy.mean()
+            loss = -likely.mean() - self.settings["entropy_weight"] * entropy.mean()
             self.optimizer.zero_grad()
             loss.backward()
             self.optimizer.step()
@@ -263,6 +231,5 @@ class _Learner:
         layers = tuple((w.detach().numpy().copy(), b.detach().numpy()) for w, b in self.layers)
         if self.discrete:
             return NetworkPolicy(layers, "tanh", "categorical")
-        log_std = self.log_std.detach().numpy()
-        low, high = self.box
-        return NetworkPolicy(layers, "tanh", "gaussian", log_std, low, high)
+        log_std, space = self.log_std.detach().numpy(), self.space
+        return NetworkPolicy(layers, "tanh", "gaussian", log_std, space.low, space.high)

@@ -2,74 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.policies.head import Options
-from pivec.policies.network import NetworkPolicy
-from pivec.policies.vectors import split_vector
-from pivec.rollouts import spaces
-from pivec.training.evolution import check_spaces, outputs_for
-
 Float = NDArray[np.float64]
-
-_BETA_1, _BETA_2, _EPSILON = 0.9, 0.999, 1e-8  # of Adam
-
-
-@dataclass(frozen=True)
-class Architecture:
-    """Networks of one shape whose weights are one vector: layer by layer, weights then biases.
-
-    Attributes
-    ----------
-    sizes : tuple of int
-        Widths of the layers, input and output included; tanh between them.
-    head : str
-        What the outputs are, see `pivec.policies.NetworkPolicy`.
-    options : Options
-    arrays : mapping
-        The box of real actions, and the logarithm of their noise.
-    """
-
-    sizes: tuple[int, ...]
-    head: str
-    options: Options
-    arrays: dict[str, Any]
-
-    @classmethod
-    def of(
-        cls, observation_space: Any, action_space: Any, hidden: Sequence[int], action_noise: float
-    ) -> Architecture:
-        """Fit the spaces of an environment; real actions get Gaussian noise."""
-        check_spaces(observation_space, action_space)
-        n_outputs, head, options, box = outputs_for(action_space)
-        arrays = {}
-        if box is not None:
-            arrays = {"low": np.ravel(box[0]), "high": np.ravel(box[1])}
-            if action_noise > 0:
-                head, arrays["log_std"] = "gaussian", np.full(n_outputs, np.log(action_noise))
-        sizes = (spaces.flat_size(observation_space), *hidden, n_outputs)
-        return cls(sizes, head, options, arrays)
-
-    def policy(self, vector: Float) -> NetworkPolicy:
-        """Make the policy of a vector."""
-        layers = split_vector(vector, list(self.sizes))
-        return NetworkPolicy(layers, "tanh", self.head, options=self.options, **self.arrays)
-
-    def first_vector(self, rng: np.random.Generator) -> Float:
-        """Draw weights as Conti et al. do: each unit's of length 1, outputs' 0.01; biases 0."""
-        parts = []
-        for i, (n_in, n_out) in enumerate(pairwise(self.sizes)):
-            weights = rng.standard_normal((n_in, n_out))
-            length = 0.01 if i == len(self.sizes) - 2 else 1.0
-            weights *= length / np.sqrt((weights**2).sum(axis=0))
-            parts += [weights.ravel(), np.zeros(n_out)]
-        return np.concatenate(parts)
 
 
 def centred_ranks(values: Float) -> Float:
@@ -99,32 +37,20 @@ def ascent(scores: Float, noise: Float) -> Float:
     return np.asarray((scores[0] - scores[1]) @ noise / scores.size)
 
 
-@dataclass
-class Adam:
-    """A vector of weights and the moments of its gradients (Kingma and Ba 2015, algorithm 1)."""
+def adam_step(learner: Any, gradient: Any, count: int, rate: float, epsilon: float) -> None:
+    """Make step number ``count`` (from 1) of Adam (Kingma and Ba 2015, algorithm 1), in place.
 
-    weights: Float
-    first: Float
-    second: Float
-    updates: int = 0
+    ``learner``, (3, n_weights), holds the weights and the two running moments of gradients. What
+    needs no torch steps by this, and the paper's compiled loop compiles it.
 
-    @classmethod
-    def at(cls, weights: Float) -> Adam:
-        """Start at these weights."""
-        return cls(weights, np.zeros_like(weights), np.zeros_like(weights))
-
-    def descend(self, gradient: Float, rate: float) -> None:
-        """Move against the gradient.
-
-        Examples
-        --------
-        >>> adam = Adam.at(np.zeros(2))
-        >>> adam.descend(np.array([4.0, -0.5]), rate=0.01)  # the first step has the rate's size
-        >>> adam.weights.round(6).tolist()
-        [-0.01, 0.01]
-        """
-        self.updates += 1
-        self.first = _BETA_1 * self.first + (1 - _BETA_1) * gradient
-        self.second = _BETA_2 * self.second + (1 - _BETA_2) * gradient**2
-        scale = rate * np.sqrt(1 - _BETA_2**self.updates) / (1 - _BETA_1**self.updates)
-        self.weights = self.weights - scale * self.first / (np.sqrt(self.second) + _EPSILON)
+    Examples
+    --------
+    >>> learner = np.zeros((3, 2))
+    >>> adam_step(learner, np.array([4.0, -0.5]), 1, rate=0.01, epsilon=1e-8)
+    >>> learner[0].round(6).tolist()  # the first step has the rate's size
+    [-0.01, 0.01]
+    """
+    learner[1] = 0.9 * learner[1] + (1.0 - 0.9) * gradient
+    learner[2] = 0.999 * learner[2] + (1.0 - 0.999) * gradient * gradient
+    size, root = rate / (1.0 - 0.9**count), np.sqrt(1.0 - 0.999**count)
+    learner[0] -= size * learner[1] / (np.sqrt(learner[2]) / root + epsilon)

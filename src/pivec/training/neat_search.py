@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from pivec.errors import UsageError
 from pivec.policies.neat import save_genome
+from pivec.training.architecture import Architecture
 from pivec.training.arena import Answer
 from pivec.training.genomes import GraphStack, graph_of
 from pivec.training.settings import neat_sections
@@ -28,29 +29,18 @@ from pivec.training.settings import neat_sections
 class NeatSearch:
     """Asks neat-python for genomes, and tells it their fitness.
 
-    Parameters
-    ----------
-    n_inputs, n_outputs : int
-    box : (low, high), optional
-        Bounds of real actions; without them the largest output is the discrete action.
-    values : mapping
-        ``population``, and neat-python's own settings.
-    seed : int
+    Of the architecture only inputs, outputs and the box of real actions matter, since networks
+    grow; without a box the largest output is the discrete action. ``values`` are ``population``
+    and neat-python's own settings.
     """
 
     suffix = ".neat"
 
-    def __init__(
-        self,
-        n_inputs: int,
-        n_outputs: int,
-        box: tuple[Any, Any] | None,
-        values: Mapping[str, Any],
-        seed: int,
-    ) -> None:
+    def __init__(self, architecture: Architecture, values: Mapping[str, Any], seed: int) -> None:
         import neat
 
-        self._box = None if box is None else (box[0].ravel(), box[1].ravel())
+        n_inputs, n_outputs = architecture.sizes[0], architecture.sizes[-1]
+        self._box = architecture.arrays
         self.config = make_config(n_inputs, n_outputs, values)
         self._random = random.Random(seed).getstate()  # noqa: S311  (evolution, no secrets)
         with self._own_random():
@@ -101,10 +91,10 @@ class NeatSearch:
 
         def act(observations: NDArray[np.float32]) -> NDArray[Any]:
             outputs = stack.outputs(observations)
-            if self._box is None:
-                best: NDArray[np.intp] = outputs.argmax(axis=-1)
-                return best
-            return np.clip(np.nan_to_num(outputs), *self._box).astype(np.float32)
+            if not self._box:
+                return np.asarray(outputs.argmax(axis=-1))
+            low, high = self._box["low"], self._box["high"]
+            return np.clip(np.nan_to_num(outputs), low, high).astype(np.float32)
 
         return act
 
@@ -134,11 +124,11 @@ def make_config(n_inputs: int, n_outputs: int, values: Mapping[str, Any]) -> Any
             "activation_mutate_rate must be 0, since the outputs stay linear: change "
             "activation_default and activation_options instead"
         )
-    kinds = {
+    kinds = {  # in the order of neat.Config's arguments
         "genome": PolicyGenome,
+        "reproduction": neat.DefaultReproduction,
         "species": neat.DefaultSpeciesSet,
         "stagnation": neat.DefaultStagnation,
-        "reproduction": neat.DefaultReproduction,
     }
     parser = configparser.ConfigParser()
     parser["NEAT"] = {
@@ -156,9 +146,6 @@ def make_config(n_inputs: int, n_outputs: int, values: Mapping[str, Any]) -> Any
         with open(path, "w", encoding="utf-8") as file:
             parser.write(file)
         try:
-            return neat.Config(*(kinds[each] for each in _ORDER), str(path))
+            return neat.Config(*kinds.values(), str(path))
         except (RuntimeError, ValueError, NameError) as error:
             raise UsageError(f"neat-python refuses its settings: {error}") from error
-
-
-_ORDER = ("genome", "reproduction", "species", "stagnation")

@@ -10,8 +10,7 @@ the weights to go on exactly.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple, dataclass, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,17 +24,18 @@ from pivec.rollouts.play import play_here
 from pivec.rollouts.settings import PlaySettings
 from pivec.states.record import assemble, record_of
 from pivec.states.visited import VisitedStates
-from pivec.training.es import Adam, Architecture, ascent, centred_ranks
-from pivec.training.novelty_archive import Archive
+from pivec.training.architecture import Architecture, spaces_of
+from pivec.training.es import adam_step, ascent, centred_ranks
+from pivec.training.novelty_archive import BehaviourArchive
 from pivec.training.settings import settings_for
 
 Float = NDArray[np.float64]
 
+_EPSILON = 1e-8  # Adam's
 _STREAM = 0xE5  # tells the streams of the search from others of the same seed
 
 
-@dataclass(frozen=True)
-class Generation:
+class Generation(NamedTuple):
     """What came of a generation.
 
     Attributes
@@ -78,7 +78,7 @@ class NoveltySearch:
 
     Attributes
     ----------
-    archive : Archive or None
+    archive : BehaviourArchive or None
     history : list of Generation
 
     Examples
@@ -103,22 +103,21 @@ class NoveltySearch:
     ) -> None:
         self._environment = Environment.of(env)
         algorithm = "es" if behaviour is None else "nsr-es"
-        values = settings_for(algorithm, self._environment.name, settings).values
+        values = settings_for(algorithm, self._environment.name, settings)
         self._values, self._seed = values, seed
-        probe = self._environment.make()
-        self._names = spaces.feature_names(probe.observation_space)
-        self.architecture = Architecture.of(
-            probe.observation_space, probe.action_space, values["hidden"], values["action_noise"]
-        )
-        probe.close()
+        seen, actions = spaces_of(self._environment)
+        self._names = spaces.feature_names(seen)
+        noise = values["action_noise"]
+        self.architecture = Architecture.of(seen, actions, values["hidden"], action_noise=noise)
         self._needs = frozenset() if behaviour is None else behaviour.needs
-        self.archive = None if behaviour is None else Archive(behaviour, values["neighbours"])
+        self.archive = behaviour and BehaviourArchive(behaviour, values["neighbours"])
         self.history: list[Generation] = []
         rng = np.random.default_rng([seed, 0, _STREAM])
         first = [self.architecture.first_vector(rng) for _ in range(values.get("population", 1))]
-        self._members = [Adam.at(vector) for vector in first]
+        # Of each member the weights and Adam's moments, the updates so far, and its newest entry.
+        self._members = np.stack([[vector, 0 * vector, 0 * vector] for vector in first])
+        self._updates, self._latest = [0] * len(first), list(range(len(first)))
         self._entries = first  # the vectors of all that joined the archive
-        self._latest = list(range(len(first)))  # the newest entry of each member
         self._steps = 0
         if self.archive is not None:
             data = self._play(first, self._entry_labels(), values["behaviour_episodes"])
@@ -136,18 +135,19 @@ class NoveltySearch:
         rng = np.random.default_rng([self._seed, 1 + number, _STREAM])
         parent, novelty = self._choose_parent(rng)
         member = self._members[parent]
-        scores, noise = self._try_around(member.weights, number, rng)
-        gradient = values["l2"] * member.weights - ascent(scores, noise)
-        member.descend(gradient, values["learning_rate"])
-        self._entries = [*self._entries, member.weights]
+        scores, noise = self._try_around(member[0], number, rng)
+        gradient = values["l2"] * member[0] - ascent(scores, noise)
+        self._updates[parent] += 1
+        adam_step(member, gradient, self._updates[parent], values["learning_rate"], _EPSILON)
+        self._entries = [*self._entries, member[0].copy()]
         self._latest[parent] = len(self._entries) - 1
         label = self._entry_labels()[-1]
-        data = self._play([member.weights], [label], values["behaviour_episodes"])
+        data = self._play(self._entries[-1:], [label], values["behaviour_episodes"])
         self._steps += _steps(data)
         if self.archive is not None:
             self.archive.add(data)
         value = float(data.mean_returns[0])
-        best = max([value, *(each.best_return for each in self.history[-1:])])
+        best = max([value, *(earlier.best_return for earlier in self.history[-1:])])
         self.history.append(Generation(number, self._steps, parent, value, best, novelty))
         return self.history[-1]
 
@@ -200,10 +200,8 @@ class NoveltySearch:
         ]
         actions, limit = "actions" in self._needs, self._values["max_steps"]
         settings = PlaySettings(n, self._seed, actions=actions, max_steps=limit)
-        played = sorted(play_here(self._environment, named, settings), key=lambda each: each.index)
-        records = [
-            record_of(each.named.info, each.episodes, policy=each.named.policy) for each in played
-        ]
+        played = sorted(play_here(self._environment, named, settings), key=lambda p: p.index)
+        records = [record_of(p.named.info, p.episodes, policy=p.named.policy) for p in played]
         if not all(np.isfinite(record.returns).all() for record in records):
             raise BadData(
                 f"an episode of {self._environment.name} has a return that is not finite: check "
@@ -229,27 +227,19 @@ class NoveltySearch:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Give all that is needed to go on exactly, as plain arrays."""
-        members = self._members
+        history = np.array(self.history).reshape(-1, len(Generation._fields))
         return {
-            "weights": np.stack([member.weights for member in members]),
-            "first": np.stack([member.first for member in members]),
-            "second": np.stack([member.second for member in members]),
-            "updates": np.array([member.updates for member in members]),
+            "members": self._members,
+            "updates": np.array(self._updates),
             "latest": np.array(self._latest),
             "entries": np.stack(self._entries),
-            "history": np.array([astuple(each) for each in self.history]).reshape(
-                -1, len(fields(Generation))
-            ),
+            "history": history,
         }
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Go on from what `arrays` gave; the entries of the archive play their episodes again."""
-        parts = (arrays[name] for name in ("weights", "first", "second", "updates"))
-        self._members = [
-            Adam(weights, first, second, int(updates))
-            for weights, first, second, updates in zip(*parts, strict=True)
-        ]
-        self._latest = arrays["latest"].tolist()
+        self._members = arrays["members"]
+        self._updates, self._latest = arrays["updates"].tolist(), arrays["latest"].tolist()
         self._entries = list(arrays["entries"])
         self.history = [
             Generation(int(row[0]), int(row[1]), int(row[2]), *row[3:].tolist())
@@ -261,8 +251,8 @@ class NoveltySearch:
         if self.archive is None:
             return
         data = self._play(self._entries, self._entry_labels(), self._values["behaviour_episodes"])
-        told = [each.mean_return for each in self.history]
-        if not np.allclose(data.mean_returns[len(self._members) :], told, rtol=1e-9, atol=1e-9):
+        before = [generation.mean_return for generation in self.history]
+        if not np.allclose(data.mean_returns[len(self._members) :], before, rtol=1e-9, atol=1e-9):
             raise PivecError(
                 "the policies of the archive play differently than before, most likely since "
                 "other versions of packages are installed: begin anew"

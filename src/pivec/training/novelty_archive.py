@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pivec.arguments import Count, checked
 from pivec.characterizations import Characterization, Descriptions, characterization
 from pivec.errors import UsageError
 from pivec.rollouts.named_objects import split_arguments
@@ -16,7 +17,7 @@ from pivec.states.visited import VisitedStates
 Float = NDArray[np.float64]
 
 
-class Archive:
+class BehaviourArchive:
     """Policies that were met, described by any characterization.
 
     Whenever policies join, the characterization is fitted anew on the states of all, and all are
@@ -42,15 +43,14 @@ class Archive:
     >>> at = lambda *places: VisitedStates.from_arrays(
     ...     [[np.full((2, 1), place)] for place in places], labels=[str(place) for place in places]
     ... )
-    >>> archive = Archive(characterization("terminal-state"), neighbours=2)
+    >>> archive = BehaviourArchive(characterization("terminal-state"), neighbours=2)
     >>> archive.add(at(0.0, 1.0, 5.0))
     >>> archive.novelty(at(0.5, 9.0)).tolist()
     [0.5, 6.0]
     """
 
-    def __init__(self, behaviour: Characterization, neighbours: int = 10) -> None:
-        if neighbours < 1:
-            raise UsageError(f"neighbours must be at least 1, but is {neighbours}")
+    @checked
+    def __init__(self, behaviour: Characterization, neighbours: Count = 10) -> None:
         self.behaviour, self.neighbours = behaviour, neighbours
         self.data: VisitedStates | None = None
         self.descriptions: Descriptions | None = None

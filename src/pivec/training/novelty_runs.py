@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import csv
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import astuple, fields
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -15,11 +13,10 @@ from pivec.atomic import atomic_write
 from pivec.engines.workers import threads
 from pivec.errors import PivecError
 from pivec.policies.saved import save_policy
-from pivec.rollouts.environment import Environment
-from pivec.training.checkpoints import Maker, generations_kept
+from pivec.training.checkpoints import wanted
 from pivec.training.novelty import Generation, NoveltySearch
 from pivec.training.novelty_archive import behaviour_named
-from pivec.training.runs import Report, RunFolder
+from pivec.training.runs import Report, Run, TrainedRun
 from pivec.training.settings import behaviour_defaults
 
 GENERATIONS = "generations.csv"
@@ -27,49 +24,40 @@ _STATE = "search.npz"
 _SECONDS = 2.0  # between writing what is needed to go on
 
 
-def search(
-    environment: Environment,
-    values: Mapping[str, Any],
-    checkpoints: int | Sequence[int] | None,
-    folder: RunFolder,
-    maker: Maker,
-    report: Report,
-) -> None:
+def search(run: Run, report: Report) -> TrainedRun:
     """Run a search to its end, from where it stands."""
+    values, total = run.settings, run.settings["generations"]
     text = values.get("behaviour")
-    behaviour = None if text is None else behaviour_named(text, behaviour_defaults(), maker.seed)
-    total = values["generations"]
-    kept = generations_kept(checkpoints, total, values["keep_every"])
+    behaviour = None if text is None else behaviour_named(text, behaviour_defaults(), run.seed)
+    kept = wanted(run.checkpoints, total - 1, values["keep_every"])
     # A run has one core: workers that share it only get in each other's way.
     with threads(1):
-        running = NoveltySearch(environment, behaviour, seed=maker.seed, settings=values)
-        _go_on(running, folder)
+        running = NoveltySearch(run.environment, behaviour, seed=run.seed, settings=values)
+        _go_on(running, run)
         last, reason = time.monotonic(), "all generations are done"
         while len(running.history) < total:
             made = running.advance()
             if made.number in kept:
-                about = maker.about(made.number, made.mean_return, environment_steps=made.steps)
-                save_policy(
-                    running.policy, folder.path / f"generation_{made.number}.safetensors", about
-                )
+                about = run.about(made.number, made.mean_return, environment_steps=made.steps)
+                path = run.path / f"generation_{made.number}.safetensors"
+                save_policy(running.policy, path, about)
             report(made.number + 1, made.steps, made.best_return)
             if time.monotonic() - last > _SECONDS:
-                _save(running, folder)
+                _save(running, run)
                 last = time.monotonic()
             if 0 < values["steps"] <= made.steps:
                 reason = "all steps are done"
                 break
-    _save(running, folder)
-    write_generations(folder.path / GENERATIONS, running.history)
-    folder.finish(running.history[-1].steps, running.history[-1].best_return, reason)
+    _save(running, run)
+    write_generations(run.path / GENERATIONS, running.history)
+    return run.finish(running.history[-1].steps, running.history[-1].best_return, reason)
 
 
 def write_generations(path: Path, history: Sequence[Generation]) -> None:
     """Write what came of each generation as a table."""
     with atomic_write(path, "w") as file:
         rows = csv.writer(file, lineterminator="\n")
-        rows.writerow([field.name for field in fields(Generation)])
-        rows.writerows([astuple(each) for each in history])
+        rows.writerows([Generation._fields, *history])
 
 
 def read_generations(run: str | Path) -> list[Generation]:
@@ -91,13 +79,13 @@ def read_generations(run: str | Path) -> list[Generation]:
     return [Generation(*map(int, row[:3]), *map(float, row[3:])) for row in rows]
 
 
-def _save(running: NoveltySearch, folder: RunFolder) -> None:
-    with atomic_write(folder.state / _STATE) as file:
+def _save(running: NoveltySearch, run: Run) -> None:
+    with atomic_write(run.state / _STATE) as file:
         np.savez(file, **running.arrays())  # type: ignore[arg-type]
 
 
-def _go_on(running: NoveltySearch, folder: RunFolder) -> None:
-    path = folder.state / _STATE
+def _go_on(running: NoveltySearch, run: Run) -> None:
+    path = run.state / _STATE
     if not path.exists():
         return
     try:
@@ -105,6 +93,6 @@ def _go_on(running: NoveltySearch, folder: RunFolder) -> None:
             arrays = dict(stored)
     except (OSError, ValueError) as error:
         raise PivecError(
-            f"{path} cannot be read ({error}): remove {folder.path} to train anew"
+            f"{path} cannot be read ({error}): remove {run.path} to train anew"
         ) from error
     running.restore(arrays)

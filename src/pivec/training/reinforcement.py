@@ -1,19 +1,22 @@
 """PPO and A2C, by Stable-Baselines3: one run, with checkpoints and a state to go on from.
 
-Stable-Baselines3 seeds the global generators, so this runs in a process of its own (`processes`).
-A run is cut into parts. Each begins with environments that are reset, and with random numbers that
-follow from the run's seed and the step, whether the run was stopped there or not: so a run that was
-stopped goes on from its last part and gives the same policies as one that was not. The price is one
-episode cut short in each environment for each part.
+Stable-Baselines3 seeds the global generators, so this runs in a process of its own. A run is cut
+into parts. Each begins with environments that are reset, and with random numbers that follow from
+the run's seed and the step, whether the run was stopped there or not: so a run that was stopped
+goes on from its last part and gives the same policies as one that was not. The price is one episode
+cut short in each environment for each part.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
+from stable_baselines3 import A2C, PPO
+from stable_baselines3.common.callbacks import BaseCallback
 
 from pivec.atomic import atomic_write
 from pivec.errors import PivecError, UsageError
@@ -21,8 +24,9 @@ from pivec.policies.network import NetworkPolicy
 from pivec.policies.saved import save_policy
 from pivec.policies.sb3 import convert_sb3
 from pivec.rollouts.environment import Environment
-from pivec.training.checkpoints import Maker, due_after, spread, wanted
-from pivec.training.runs import Report, RunFolder
+from pivec.training.checkpoints import due_after, spread, wanted
+from pivec.training.lanes_env import LanesVecEnv
+from pivec.training.runs import Report, Run, TrainedRun
 
 STATE_FILE = "learner.state"  # no extension of a policy file: loaders leave it alone
 PARTS = 20  # of a run; one that was stopped goes on from the last of them
@@ -30,19 +34,8 @@ PARTS = 20  # of a run; one that was stopped goes on from the last of them
 OURS = ("steps", "n_envs", "decay", "hidden", "backend")
 
 
-def linear_decay(value: float) -> Callable[[float], float]:
-    """Fall linearly to zero over training.
-
-    Examples
-    --------
-    >>> linear_decay(0.2)(0.5)
-    0.1
-    """
-    return lambda remaining: value * remaining
-
-
 def schedules(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Make Stable-Baselines3's arguments: a schedule for each value that decays.
+    """Make Stable-Baselines3's arguments; what decays falls linearly to zero over training.
 
     Examples
     --------
@@ -51,91 +44,91 @@ def schedules(values: Mapping[str, Any]) -> dict[str, Any]:
     (0.1, 0.45)
     """
     return {
-        key: linear_decay(value) if key in values["decay"] else value
+        key: (lambda remaining, value=value: value * remaining) if key in values["decay"] else value
         for key, value in values.items()
         if key not in OURS
     }
 
 
-def learn(
-    environment: Environment,
-    values: Mapping[str, Any],
-    checkpoints: int | Sequence[int],
-    folder: RunFolder,
-    maker: Maker,
-    report: Report,
-) -> None:
+def learn(run: Run, report: Report) -> TrainedRun:
     """Train one run to its end, from where it stands."""
-    from stable_baselines3.common.callbacks import BaseCallback
-
-    earlier = read_state(folder.state / STATE_FILE)
-    begun = 0 if earlier is None else int(earlier["step"])
-    model = make_model(environment, values, maker.algorithm, maker.seed)
-    batch = values["n_envs"] * values["n_steps"]
-    total = values["steps"]
-    ends = [batch * i for i in range(-(-total // batch) + 1)]
-    due = [step for step in due_after(ends, wanted(checkpoints, ends[-1])) if step >= begun]
-    parts = set(due_after(ends, spread(ends[-1], PARTS + 1)))
-
-    def recent() -> float | None:
-        latest = [each["r"] for each in model.ep_info_buffer or []]
-        return float(np.mean(latest)) if latest else None
-
-    class Keep(BaseCallback):  # type: ignore[misc]  # the library has no types here
-        """Keeps the policy between updates, when it is as it will act."""
-
-        def _on_training_start(self) -> None:
-            if earlier is not None:
-                _restore(model, earlier)
-
-        def _on_rollout_start(self) -> None:
-            step = model.num_timesteps
-            if due and step >= due[0]:
-                due.pop(0)
-                self.keep(step)
-            if step in parts:
-                write_state(folder.state / STATE_FILE, model, step)
-                _renew(model, _seed_at(maker.seed, step))
-            report(min(step, total), step, recent())
-
-        def keep(self, step: int) -> None:
-            path = folder.path / f"step_{step}.safetensors"
-            policy = convert_sb3(model)
-            if not isinstance(policy, NetworkPolicy):
-                raise UsageError(
-                    f"{environment.name} shows images, but only policies of vectors are trained: "
-                    "train with your own code, and compare those checkpoints"
-                )
-            save_policy(policy, path, maker.about(step, recent()))
-
-        def _on_step(self) -> bool:
-            return True
-
-    callback = Keep()
+    state = read_state(run.state / STATE_FILE)
+    model = make_model(run.environment, run.settings, run.algorithm, run.seed)
+    total = run.settings["steps"]
+    keeper = _Keeper(run, report, state)
+    keeper.init_callback(model)
     try:
-        model.num_timesteps = begun
-        if begun < total:
-            model.learn(total - begun, callback=callback, reset_num_timesteps=False)
-        if due:  # the last update has reached what was still wanted
-            callback.keep(model.num_timesteps)
-        report(total, model.num_timesteps, recent())
+        model.num_timesteps = keeper.begun
+        if keeper.begun < total:
+            model.learn(total - keeper.begun, callback=keeper, reset_num_timesteps=False)
+        if keeper.due:  # the last update has reached what was still wanted
+            keeper.keep(model.num_timesteps)
+        report(total, model.num_timesteps, keeper.mean_return)
     except ValueError as error:
-        raise _diverged(error, environment) from error
+        failure = f"failed: {error}"
+        if "nan" in str(error):
+            failure = "diverged: the network gives NaN; lower learning_rate"
+        raise PivecError(f"training in {run.environment.name} {failure}") from error
     finally:
         model.env.close()
-    folder.finish(int(model.num_timesteps), recent(), "all steps are done")
-    (folder.state / STATE_FILE).unlink(missing_ok=True)
+    result = run.finish(int(model.num_timesteps), keeper.mean_return, "all steps are done")
+    (run.state / STATE_FILE).unlink(missing_ok=True)
+    return result
+
+
+class _Keeper(BaseCallback):  # type: ignore[misc]  # the library has no types here
+    """Keeps the policy between updates, when it is as it will act, and the state of each part."""
+
+    def __init__(self, run: Run, report: Report, state: Mapping[str, Any] | None) -> None:
+        super().__init__()
+        self._run, self._report, self._state = run, report, state
+        self.begun = 0 if state is None else int(state["step"])
+        values = run.settings
+        self._total, batch = values["steps"], values["n_envs"] * values["n_steps"]
+        ends = [batch * i for i in range(-(-self._total // batch) + 1)]
+        due = due_after(ends, wanted(run.checkpoints, ends[-1]))
+        self.due = [step for step in due if step >= self.begun]
+        self._parts = set(due_after(ends, spread(ends[-1], PARTS + 1)))
+
+    @property
+    def mean_return(self) -> float | None:
+        """Of the latest episodes."""
+        latest = [episode["r"] for episode in self.model.ep_info_buffer or []]
+        return float(np.mean(latest)) if latest else None
+
+    def keep(self, step: int) -> None:
+        """Write the policy as it is."""
+        policy = convert_sb3(self.model)
+        if not isinstance(policy, NetworkPolicy):
+            raise UsageError(
+                f"{self._run.environment.name} shows images, but only policies of vectors are "
+                "trained: train with your own code, and compare those checkpoints"
+            )
+        path = self._run.path / f"step_{step}.safetensors"
+        save_policy(policy, path, self._run.about(step, self.mean_return))
+
+    def _on_training_start(self) -> None:
+        if self._state is not None:
+            _restore(self.model, self._state)
+
+    def _on_rollout_start(self) -> None:
+        step = self.model.num_timesteps
+        if self.due and step >= self.due[0]:
+            self.due.pop(0)
+            self.keep(step)
+        if step in self._parts:
+            write_state(self._run.state / STATE_FILE, self.model, step)
+            _renew(self.model, self._run.seed, step)
+        self._report(min(step, self._total), step, self.mean_return)
+
+    def _on_step(self) -> bool:
+        return True
 
 
 def make_model(
     environment: Environment, values: Mapping[str, Any], algorithm: str, seed: int
 ) -> Any:
     """Make the learner of Stable-Baselines3, on one core; seeds the global generators."""
-    import torch
-    from stable_baselines3 import A2C, PPO
-
-    from pivec.training.lanes_env import LanesVecEnv
-
     torch.set_num_threads(1)  # the networks are small: more threads only wait for each other
     hidden = list(values["hidden"])
     return {"ppo": PPO, "a2c": A2C}[algorithm](
@@ -153,14 +146,13 @@ def make_model(
 
 def write_state(path: Path, model: Any, step: int) -> None:
     """Keep what a run needs to go on: tensors and plain numbers, which torch reads safely."""
-    import torch
-
+    episodes = [[float(ended["r"]), int(ended["l"])] for ended in model.ep_info_buffer or []]
     state = {
         "step": step,
         "policy": model.policy.state_dict(),
         "optimizer": model.policy.optimizer.state_dict(),
         "updates": int(model._n_updates),
-        "episodes": [[float(each["r"]), int(each["l"])] for each in model.ep_info_buffer or []],
+        "episodes": episodes,
     }
     with atomic_write(path) as file:
         torch.save(state, file)
@@ -168,8 +160,6 @@ def write_state(path: Path, model: Any, step: int) -> None:
 
 def read_state(path: Path) -> dict[str, Any] | None:
     """Read what `write_state` wrote, without running anything; None if there is nothing."""
-    import torch
-
     if not path.exists():
         return None
     try:
@@ -188,21 +178,9 @@ def _restore(model: Any, state: Mapping[str, Any]) -> None:
     model.ep_info_buffer.extend({"r": reward, "l": length} for reward, length in state["episodes"])
 
 
-def _renew(model: Any, seed: int) -> None:
-    """Begin a part: all that is random from here on follows from ``seed``."""
-    model.set_random_seed(seed)  # of the environments too
+def _renew(model: Any, seed: int, step: int) -> None:
+    """Begin a part: all that is random from here on follows from the run's seed and the step."""
+    own_seed = int(np.random.SeedSequence([seed, step]).generate_state(1)[0] >> 1)  # below 2**31
+    model.set_random_seed(own_seed)  # of the environments too
     model._last_obs = model.env.reset()
     model._last_episode_starts = np.ones(model.n_envs, dtype=bool)
-
-
-def _seed_at(seed: int, step: int) -> int:
-    """Another seed for each part, below 2**31."""
-    return int(np.random.SeedSequence([seed, step]).generate_state(1)[0] >> 1)
-
-
-def _diverged(error: ValueError, environment: Environment) -> PivecError:
-    if "nan" not in str(error):
-        return PivecError(f"training in {environment.name} failed: {error}")
-    return PivecError(
-        f"training in {environment.name} diverged: the network gives NaN; lower learning_rate"
-    )

@@ -1,20 +1,21 @@
-"""The folder of a run: what it is, what it has reached, whether it is finished."""
+"""A run of training: what it is, and its folder with what it has reached."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from pivec.atomic import atomic_write, locked, make_folder
 from pivec.errors import PivecError, UsageError
-from pivec.run_log import versions
+from pivec.rollouts.environment import Environment
+from pivec.run_log import RUN, versions
 
-RUN, STATE, LOCK = "run.json", "state", "lock"
-FORMAT = 1
+Report = Callable[[int, int, float | None], None]
+"""Is called as a run goes on: what is done of its total, environment steps, mean return."""
 
 
 @dataclass(frozen=True)
@@ -47,33 +48,49 @@ class TrainedRun:
     @property
     def n_policies(self) -> int:
         """Number of checkpoints."""
-        return sum(1 for _ in self.folder.rglob("*.safetensors")) + sum(
-            1 for _ in self.folder.rglob("*.neat")
-        )
+        return sum(path.suffix in (".safetensors", ".neat") for path in self.folder.rglob("*"))
 
 
-class Report(Protocol):
-    """Hears how a run goes on."""
+@dataclass(frozen=True)
+class Run:
+    """All that decides what a run does, and the folder that belongs to it alone.
 
-    def __call__(self, done: int, steps: int, mean_return: float | None) -> None:
-        """``done`` of the run's total, after so many environment steps."""
-        ...
-
-
-class RunFolder:
-    """Where a run keeps its checkpoints (in it), its state (in ``state``) and ``run.json``.
-
-    Parameters
-    ----------
-    path : Path
-    identity : mapping
-        Everything that decides what the run does, as JSON holds it. A folder belongs to one
-        identity only.
+    The folder holds its checkpoints, ``run.json``, and in ``state`` what it needs to go on.
+    ``training`` is what checkpoints tell of how they came about.
     """
 
-    def __init__(self, path: Path, identity: Mapping[str, Any]) -> None:
-        self.path, self.state = path, path / STATE
-        self.identity: dict[str, Any] = json.loads(json.dumps(dict(identity)))
+    path: Path
+    algorithm: str
+    environment: Environment
+    seed: int
+    settings: Mapping[str, Any]
+    checkpoints: int | list[int] | None = None
+    training: str = ""
+
+    @property
+    def state(self) -> Path:
+        """The folder of what is needed to go on."""
+        return self.path / "state"
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What a run must have in common with one that is to go on in its folder."""
+        identity = {
+            "algorithm": self.algorithm,
+            "environment": self.environment.name,
+            "arguments": dict(self.environment.arguments),
+            "wrappers": self.environment.wrapper_names,
+            "seed": self.seed,
+            "checkpoints": self.checkpoints,
+            "settings": dict(self.settings),
+        }
+        try:
+            held: dict[str, Any] = json.loads(json.dumps(identity))
+        except (TypeError, ValueError) as error:
+            raise UsageError(
+                f"arguments of the environment must be what JSON can hold, but {error}"
+            ) from error
+        return held
 
     def finished(self) -> TrainedRun | None:
         """Give the result if the run is finished; UsageError if the folder is another run's."""
@@ -91,22 +108,20 @@ class RunFolder:
             return None
         try:
             content = json.loads(file.read_text(encoding="utf-8"))
-            found, result = content["run"], content["result"]
+            there, result = content["run"], content["result"]
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise PivecError(
                 f"{file} cannot be read ({error}): remove the folder to train anew"
             ) from error
-        if found != self.identity:
+        if there != self.identity:
             raise UsageError(
-                f"{self.path} belongs to a run with other settings ({_difference(found, self)}): "
-                "choose another --out, or remove it"
+                f"{self.path} belongs to a run with other settings "
+                f"({_difference(there, self.identity)}): choose another --out, or remove it"
             )
-        if result is None:
-            return None
-        return TrainedRun(self.path, self.identity["seed"], **result, reused=True)
+        return None if result is None else TrainedRun(self.path, self.seed, **result, reused=True)
 
     def begin(self) -> None:
-        """Make the folder and claim it."""
+        """Make the folder."""
         make_folder(self.state)
         if not (self.path / RUN).exists():
             self._write(None)
@@ -114,27 +129,39 @@ class RunFolder:
     @contextmanager
     def claimed(self) -> Iterator[None]:
         """Keep other processes out, as long as this one lives."""
-        with locked(self.state / LOCK, f"{self.path} is being trained in by another process"):
+        with locked(self.state / "lock", f"{self.path} is being trained in by another process"):
             yield
 
-    def finish(self, steps: int, mean_return: float | None, reason: str) -> None:
+    def finish(self, steps: int, mean_return: float | None, reason: str) -> TrainedRun:
         """Mark the run as finished."""
-        self._write({"steps": steps, "mean_return": mean_return, "reason": reason})
+        result = {"steps": steps, "mean_return": mean_return, "reason": reason}
+        self._write(result)
+        return TrainedRun(self.path, self.seed, steps, mean_return, reason)
+
+    def about(self, step: int, mean_return: float | None, **more: Any) -> dict[str, Any]:
+        """Describe a checkpoint, as JSON holds it."""
+        arguments = dict(self.environment.arguments)
+        return {
+            "algorithm": self.algorithm,
+            "environment": self.environment.name,
+            **({"arguments": arguments} if arguments else {}),
+            "seed": self.seed,
+            "step": step,
+            "return": mean_return,
+            **more,
+            "training": self.training,
+            "versions": versions(),
+        }
 
     def _write(self, result: Mapping[str, Any] | None) -> None:
-        content = {
-            "format": FORMAT,
-            "run": self.identity,
-            "versions": versions(),
-            "result": None if result is None else dict(result),
-        }
+        content = {"run": self.identity, "versions": versions(), "result": result}
         with atomic_write(self.path / RUN, "w") as file:
             json.dump(content, file, indent=1)
 
 
-def _difference(found: Any, folder: RunFolder) -> str:
+def _difference(there: Any, here: Mapping[str, Any]) -> str:
     """Name the first thing in which two identities differ."""
-    theirs, ours = _flat(found), _flat(folder.identity)
+    theirs, ours = _flat(there), _flat(here)
     for key in [*ours, *theirs]:
         if theirs.get(key) != ours.get(key):
             return f"{key} is {theirs.get(key)!r} there and {ours.get(key)!r} here"
@@ -142,7 +169,7 @@ def _difference(found: Any, folder: RunFolder) -> str:
 
 
 def _flat(content: Any) -> dict[str, Any]:
-    if not isinstance(content, dict):
+    if not isinstance(content, Mapping):
         return {}
     flat: dict[str, Any] = {}
     for key, value in content.items():

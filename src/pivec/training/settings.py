@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -18,42 +17,10 @@ POPULATIONS = ("cmaes", "neat", "es", "nsr-es")  # whose progress is counted in 
 NEAT_SECTIONS = ("genome", "species", "stagnation", "reproduction")
 
 
-@dataclass(frozen=True)
-class Settings:
-    """How one algorithm trains in one environment.
-
-    Attributes
-    ----------
-    algorithm : str
-    values : mapping
-        What settings.toml calls them, with the user's changes.
-    published : bool
-        Whether the paper has settings for this environment; otherwise they are general ones.
-    """
-
-    algorithm: str
-    values: Mapping[str, Any]
-    published: bool
-
-    def __getitem__(self, key: str) -> Any:
-        return self.values[key]
-
-
 @cache
 def _tables() -> dict[str, Any]:
     text = (files("pivec.training") / "settings.toml").read_text(encoding="utf-8")
     return tomllib.loads(text)
-
-
-def published_environments(algorithm: str) -> tuple[str, ...]:
-    """Name the environments that the paper's table has a column for.
-
-    Examples
-    --------
-    >>> published_environments("ppo")[:2]
-    ('BipedalWalkerHardcore-v3', 'BipedalWalker-v3')
-    """
-    return tuple(name for name in _tables()[algorithm] if name != "general")
 
 
 def behaviour_defaults() -> dict[str, dict[str, Any]]:
@@ -67,9 +34,21 @@ def neat_sections() -> dict[str, tuple[str, ...]]:
     return {name: tuple(_tables()["neat_python"][name]) for name in NEAT_SECTIONS}
 
 
+def is_published(algorithm: str, environment: str) -> bool:
+    """Tell whether the paper has settings for this environment.
+
+    Examples
+    --------
+    >>> is_published("ppo", "CartPole-v1"), is_published("ppo", "MountainCar-v0")
+    (True, False)
+    """
+    name = environment.rpartition(":")[2]
+    return name != "general" and name in _tables()[algorithm]
+
+
 def settings_for(
     algorithm: str, environment: str, changes: Mapping[str, Any] | None = None
-) -> Settings:
+) -> dict[str, Any]:
     """Return the settings of an algorithm in an environment.
 
     Parameters
@@ -91,8 +70,7 @@ def settings_for(
             f"expected an algorithm among {', '.join(ALGORITHMS)}, but got {algorithm!r}"
         )
     table = _tables()[algorithm]
-    name = environment.rpartition(":")[2]
-    values: dict[str, Any] = {**table["general"], **table.get(name, {})}
+    values: dict[str, Any] = {**table["general"], **table.get(environment.rpartition(":")[2], {})}
     if algorithm == "neat":
         for section in NEAT_SECTIONS:
             values |= _tables()["neat_python"][section]
@@ -101,37 +79,35 @@ def settings_for(
             raise UsageError(
                 f"{algorithm} has no setting {key!r}: expected one of {', '.join(sorted(values))}"
             )
-        values[key] = _checked(key, value, values[key], values)
-    return Settings(algorithm, values, name != "general" and name in table)
+        fits, kind = _judged(key, value, values)
+        if not fits:
+            raise UsageError(f"the setting {key} must be {kind}, but is {value!r}")
+        values[key] = float(value) if isinstance(values[key], float) else value
+    return values
 
 
-def _checked(key: str, value: Any, default: Any, values: Mapping[str, Any]) -> Any:
-    """Check that ``value`` is of the kind of ``default``; whole numbers may stand for real ones."""
-    match default:
+def _judged(key: str, value: Any, values: Mapping[str, Any]) -> tuple[bool, str]:
+    """Judge whether a value is of the kind of the one that stands there, and name the kind."""
+    match values[key]:
         case bool():
-            fits, kind = isinstance(value, bool), "true or false"
+            return isinstance(value, bool), "true or false"
         case int():
-            fits, kind = type(value) is int and value >= 0, "a whole number from 0"
+            least = int(key in _AT_LEAST_ONE)
+            whole = type(value) is int and value >= least
+            return whole, f"a whole number of at least {least}"
+        case float() if key == "keep_share":
+            return type(value) in (int, float) and 0 < value <= 1, "above 0 and at most 1"
         case float():
-            fits = type(value) in (int, float) and math.isfinite(value)
-            kind = "a number"
-            value = float(value) if fits else value
+            return type(value) in (int, float) and math.isfinite(value), "a number"
         case list() if key == "decay":
-            numbers = [name for name, each in values.items() if isinstance(each, float)]
-            fits = isinstance(value, list) and all(name in numbers for name in value)
-            kind = f"a list of names among {', '.join(numbers)}"
+            numbers = [name for name, number in values.items() if isinstance(number, float)]
+            known = isinstance(value, list) and all(name in numbers for name in value)
+            return known, f"a list of names among {', '.join(numbers)}"
         case list():
-            fits = isinstance(value, list) and all(type(n) is int and n > 0 for n in value)
-            kind = "a list of whole numbers above 0"
+            widths = isinstance(value, list) and all(type(n) is int and n > 0 for n in value)
+            return widths, "a list of whole numbers above 0"
         case _:
-            fits, kind = isinstance(value, str), "text"
-    if not fits:
-        raise UsageError(f"the setting {key} must be {kind}, but is {value!r}")
-    if key in _AT_LEAST_ONE and value < 1:
-        raise UsageError(f"the setting {key} must be at least 1, but is {value}")
-    if key == "keep_share" and not 0 < value <= 1:
-        raise UsageError(f"the setting keep_share must be above 0 and at most 1, but is {value}")
-    return value
+            return isinstance(value, str), "text"
 
 
 _AT_LEAST_ONE = frozenset(

@@ -9,30 +9,34 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pivec.arguments import Count, Seed, checked
+from pivec.engines.child import Tell
 from pivec.engines.processes import ProcessFailed, map_processes
 from pivec.errors import MissingExtra, PivecError, UsageError
 from pivec.progress import Progress
 from pivec.rollouts.backends import choose_backend
 from pivec.rollouts.environment import Environment
-from pivec.training.checkpoints import Maker
-from pivec.training.child import RunRequest, carry_out
-from pivec.training.runs import RunFolder, TrainedRun
-from pivec.training.settings import POPULATIONS, Settings, behaviour_defaults, settings_for
+from pivec.training.architecture import Architecture, spaces_of
+from pivec.training.novelty_archive import behaviour_named, behaviour_text
+from pivec.training.runs import Run, TrainedRun
+from pivec.training.settings import POPULATIONS, behaviour_defaults, is_published, settings_for
 
 CHECKPOINTS = 100  # of a run of PPO or A2C, as in the paper's evaluation
 _PACKAGES = {"ppo": "stable_baselines3", "a2c": "stable_baselines3", "cmaes": "cma", "neat": "neat"}
+LOG = "log.txt"  # what the process of a run prints, in its state
 _WITHIN = ("cmaes", "neat")  # whose populations must be large enough to select from
 
 
+@checked
 def train(
     env: str | Environment | Callable[[], Any],
     algo: str,
     out: str | Path,
     *,
-    runs: int = 1,
-    jobs: int = 1,
-    checkpoints: int | Sequence[int] | None = None,
-    seed: int = 0,
+    runs: Count = 1,
+    jobs: Count = 1,
+    checkpoints: Count | Sequence[int] | None = None,
+    seed: Seed = 0,
     steps: int | None = None,
     settings: Mapping[str, Any] | None = None,
     env_kwargs: Mapping[str, Any] | None = None,
@@ -81,81 +85,82 @@ def train(
     >>> sorted(path.name for path in run.folder.iterdir())
     ['run.json', 'state', 'step_0.safetensors', 'step_512.safetensors']
     """
+    environment = Environment.of(env, env_kwargs)
+    values = _settings(algo, environment, settings, steps, seed)
+    kept = _kept(algo, checkpoints)
+    _check_environment(algo, environment)
+    published = is_published(algo, environment.name)
+    origin = "settings of the paper" if published else "general settings"
+    folders = [Path(out).absolute() / f"{algo}-{number}" for number in range(runs)]
+    return _results(
+        [
+            Run(folder, algo, environment, seed + number, values, kept, origin)
+            for number, folder in enumerate(folders)
+        ],
+        jobs,
+        progress,
+    )
+
+
+def _results(runs: Sequence[Run], jobs: int, progress: bool) -> list[TrainedRun]:
+    """Run what is not finished."""
+    results = {run.path: run.finished() for run in runs}
+    todo = [run for run in runs if results[run.path] is None]
+    for run in todo:
+        run.begin()
+    algo, population = runs[0].algorithm, runs[0].algorithm in POPULATIONS
+    total = runs[0].settings["generations" if population else "steps"]
+    # Short, since a line of 80 characters must hold it all.
+    scale, unit = (1, "gens") if population else (1_000, "k steps")
+    with Progress(algo, total * len(todo) // scale, unit=unit, show=progress) as bar:
+        results |= _run_all(todo, jobs, _Watch(bar, total, scale, len(todo)))
+    return [result for result in results.values() if result is not None]
+
+
+def _kept(algo: str, checkpoints: int | Sequence[int] | None) -> int | list[int] | None:
+    if checkpoints is None:
+        return None if algo in POPULATIONS else CHECKPOINTS
+    kept = checkpoints if isinstance(checkpoints, int) else [*checkpoints]
+    if isinstance(kept, int):
+        if kept < 1:
+            raise UsageError(f"checkpoints must be at least 1, but is {kept}")
+    elif not (kept and all(type(step) is int and step >= 0 for step in kept)):
+        raise UsageError(f"checkpoints must be whole numbers from 0, but are {kept}")
+    return kept
+
+
+def _settings(
+    algo: str,
+    environment: Environment,
+    settings: Mapping[str, Any] | None,
+    steps: int | None,
+    seed: int,
+) -> dict[str, Any]:
+    """Give the settings with the user's changes; what cannot work is refused."""
     changes = dict(settings or {})
     if steps is not None:
         changes["steps"] = steps
     if not isinstance(changes.get("behaviour", ""), str):
-        from pivec.training.novelty_archive import behaviour_text
-
         changes["behaviour"] = behaviour_text(changes["behaviour"])
-    environment = Environment.of(env, env_kwargs)
-    chosen = settings_for(algo, environment.name, changes)
-    if "backend" in chosen.values:  # checked before any process is started
-        choose_backend(chosen["backend"], environment)
-    kept = checkpoints if checkpoints is None or isinstance(checkpoints, int) else [*checkpoints]
-    _check(algo, chosen, environment, runs, jobs, kept, seed)
-    if kept is None and algo not in POPULATIONS:
-        kept = CHECKPOINTS
-    plans = [
-        _plan(environment, chosen, Path(out), number, seed + number, kept) for number in range(runs)
-    ]
-    done = {plan.number: result for plan in plans if (result := plan.folder.finished())}
-    todo = [plan for plan in plans if plan.number not in done]
-    for plan in todo:
-        plan.folder.begin()
-    population = algo in POPULATIONS
-    total = chosen["generations" if population else "steps"]
-    # Short, since a line of 80 characters must hold it all.
-    scale, unit = (1, "gens") if population else (1_000, "k steps")
-    with Progress(algo, total * len(todo) // scale, unit=unit, show=progress) as bar:
-        _run_all([plan.request for plan in todo], jobs, _Watch(bar, total, scale, len(todo)))
-    for plan in todo:
-        result = plan.folder.finished()
-        if result is None:
-            raise PivecError(f"{plan.folder.path} is not finished: run the same command again")
-        done[plan.number] = TrainedRun(**{**vars(result), "reused": False})
-    return [done[number] for number in range(runs)]
+    values = settings_for(algo, environment.name, changes)
+    if algo in _WITHIN and values["population"] < 4:
+        raise UsageError(f"population must be at least 4, but is {values['population']}")
+    if algo not in POPULATIONS and values["steps"] < 1:
+        raise UsageError(f"steps must be at least 1, but is {values['steps']}")
+    if "behaviour" in values:
+        behaviour_named(values["behaviour"], behaviour_defaults(), seed)
+    if "backend" in values:
+        choose_backend(values["backend"], environment)
+    return values
 
 
-@dataclass(frozen=True)
-class _Plan:
-    """A run: its number, its folder, and what its process is told."""
-
-    number: int
-    folder: RunFolder
-    request: RunRequest
-
-
-def _plan(
-    environment: Environment,
-    settings: Settings,
-    out: Path,
-    number: int,
-    seed: int,
-    checkpoints: int | list[int] | None,
-) -> _Plan:
-    algorithm, values = settings.algorithm, dict(settings.values)
-    identity = {
-        "algorithm": algorithm,
-        "environment": environment.name,
-        "arguments": dict(environment.arguments),
-        "wrappers": environment.wrapper_names,
-        "seed": seed,
-        "checkpoints": checkpoints,
-        "settings": values,
-    }
-    path = (out / f"{algorithm}-{number}").absolute()
-    origin = "settings of the paper" if settings.published else "general settings"
-    maker = Maker(algorithm, environment.name, seed, origin, dict(environment.arguments))
-    try:
-        folder = RunFolder(path, identity)
-    except (TypeError, ValueError) as error:
-        raise UsageError(
-            f"arguments of the environment must be what JSON can hold, but {error}"
-        ) from error
-    return _Plan(
-        number, folder, RunRequest(environment, values, checkpoints, path, folder.identity, maker)
-    )
+def _check_environment(algo: str, environment: Environment) -> None:
+    """Refuse what cannot be made or trained in, before any process is started."""
+    if algo in _PACKAGES and importlib.util.find_spec(_PACKAGES[algo]) is None:
+        raise MissingExtra(f"training by {algo}", "train")
+    spaces = spaces_of(environment)
+    if algo in POPULATIONS:
+        Architecture.of(*spaces)
 
 
 @dataclass
@@ -171,7 +176,7 @@ class _Watch:
     first: dict[str, int] = field(default_factory=dict)
     start: float = field(default_factory=time.monotonic)
 
-    def hear(self, name: str, message: Mapping[str, Any]) -> None:
+    def take(self, name: str, message: Mapping[str, Any]) -> None:
         """Take in a message of a run."""
         if "finished" in message:
             self.done[name] = self.total
@@ -183,69 +188,62 @@ class _Watch:
         here = sum(self.steps.values()) - sum(self.first.values())
         rate = here / max(time.monotonic() - self.start, 1e-9)
         value = message["mean_return"]
-        told = "no return yet" if value is None else f"return {value:.4g}"
-        who = f"{name} " if self.runs > 1 else ""
-        self.bar.advance(self._more(), f"{who}{told}, {rate:,.0f}/s")
+        shown = "no return yet" if value is None else f"return {value:.4g}"
+        which = f"{name} " if self.runs > 1 else ""
+        self.bar.advance(self._more(), f"{which}{shown}, {rate:,.0f}/s")
 
     def _more(self) -> int:
         """How far the bar has to move."""
         return sum(self.done.values()) // self.scale - self.bar.done
 
 
-def _run_all(requests: Sequence[RunRequest], jobs: int, watch: _Watch) -> None:
+def _run_all(runs: Sequence[Run], jobs: int, watch: _Watch) -> dict[Path, TrainedRun]:
     """Carry out the runs, at most ``jobs`` at a time; one that fails does not stop the others."""
+    results: dict[Path, TrainedRun] = {}
     failures: list[PivecError] = []
     replies = map_processes(
-        carry_out, requests, jobs=jobs, parts=RunRequest.parts, threads=1, log=lambda run: run.log
+        *(carry_out, runs), jobs=jobs, parts=_parts, threads=1, log=lambda run: run.state / LOG
     )
     for reply in replies:
-        name, failure = requests[reply.number].folder.name, reply.failure
+        path, failure = runs[reply.number].path, reply.failure
         if failure is None:
-            watch.hear(name, {"finished": True} if reply.finished else reply.content)
+            if reply.finished:
+                results[path] = reply.content
+            watch.take(path.name, {"finished": True} if reply.finished else reply.content)
             continue
         kind = PivecError if isinstance(failure, ProcessFailed) else type(failure)
-        failures.append(kind.__new__(kind, f"{name}: {failure}"))
+        failures.append(kind.__new__(kind, f"{path.name}: {failure}"))
         failures[-1].__cause__ = failure
     if failures:
         raise failures[0]
+    return results
 
 
-def _check(
-    algo: str,
-    settings: Settings,
-    environment: Environment,
-    runs: int,
-    jobs: int,
-    checkpoints: int | list[int] | None,
-    seed: int,
-) -> None:
-    """Refuse what cannot work before any process is started."""
-    for name, value, least in (
-        ("runs", runs, 1),
-        ("jobs", jobs, 1),
-        ("checkpoints", checkpoints if isinstance(checkpoints, int) else 1, 1),
-        ("seed", seed, 0),
-        ("steps", settings["steps"], 0 if algo in POPULATIONS else 1),
-    ):
-        if type(value) is not int or value < least:
-            raise UsageError(f"{name} must be a whole number from {least}, but is {value!r}")
-    if isinstance(checkpoints, list) and not (
-        checkpoints and all(type(each) is int and each >= 0 for each in checkpoints)
-    ):
-        raise UsageError(f"checkpoints must be whole numbers from 0, but are {checkpoints}")
-    if algo in _WITHIN and settings["population"] < 4:
-        raise UsageError(f"a population has at least 4, but {settings['population']} are asked for")
-    if "behaviour" in settings.values:
-        from pivec.training.novelty_archive import behaviour_named
+def _parts(run: Run) -> list[tuple[str, Any]]:
+    """Name what may be a user's own."""
+    return [(f"the environment {run.environment.name}", run.environment)]
 
-        behaviour_named(settings["behaviour"], behaviour_defaults(), seed)
-    if algo in _PACKAGES and importlib.util.find_spec(_PACKAGES[algo]) is None:
-        raise MissingExtra(f"training by {algo}", "train")
-    probe = environment.make()
-    try:
-        if algo in POPULATIONS:
-            from pivec.training.evolution import check_spaces
 
-            check_spaces(probe.observation_space, probe.action_space)
-    finally:
-        probe.close()
+def carry_out(run: Run, tell: Tell) -> TrainedRun:
+    """Train to the end, from where the run stands, in a process of its own.
+
+    Libraries of training seed global generators and start threads. In a process of its own a run
+    does neither to its caller, and several go side by side, one core each.
+    """
+
+    def report(done: int, steps: int, mean_return: float | None) -> None:
+        tell({"done": done, "steps": steps, "mean_return": mean_return}, seldom=True)
+
+    with run.claimed():
+        if run.algorithm in ("ppo", "a2c"):
+            from pivec.training.reinforcement import learn
+
+            return learn(run, report)
+        from threadpoolctl import threadpool_limits
+
+        if run.algorithm in ("es", "nsr-es"):
+            from pivec.training.novelty_runs import search
+        else:
+            from pivec.training.evolution import evolve as search
+        with threadpool_limits(limits=1):
+            return search(run, report)
