@@ -225,6 +225,7 @@ class _Child:
             self._process.wait(_PATIENCE)
         except subprocess.TimeoutExpired:
             self._process.kill()
+            self._process.wait()
         for file in (self._process.stdin, self._process.stdout, self._errors):
             if file is not None:
                 with contextlib.suppress(OSError):
