@@ -23,7 +23,7 @@ from pivec.collection import collect
 from pivec.distances import Measured
 from pivec.distances import measure as measure_all
 from pivec.errors import PivecWarning, UsageError
-from pivec.maps import place, tsne_map, tsne_map_from_distances
+from pivec.maps import place, tsne_map
 from pivec.policies.policy import canonical_order
 from pivec.report import (
     ReportData,
@@ -292,7 +292,8 @@ def _positions(
                 f"a map of {len(described)} policies needs vectors, which {space.method.name} "
                 "does not give: use supervector, or fewer policies"
             )
-        made = tsne_map_from_distances(found.matrix[np.ix_(order, order)], random_state=seed)
+        distances = found.matrix[np.ix_(order, order)]
+        made = tsne_map(distances, metric="precomputed", random_state=seed)
         return made.positions[back], made.method
     if space.positions is None or not space.n_reference:
         made = tsne_map(points[order], random_state=seed)

@@ -15,25 +15,25 @@ def squared(a, b):
 
 def test_it_projects_on_the_principal_components(rng):
     known, new = rng.normal(size=(20, 6)), rng.normal(size=(7, 6))
-    made = LandmarkMap(squared(known, known), 3)
+    landmarks = LandmarkMap(squared(known, known), 3)
     center = known.mean(axis=0)
     axes = np.linalg.svd(known - center)[2][:3].T
-    signs = np.sign(np.sum(((known - center) @ axes) * made.positions, axis=0))
-    assert np.allclose(made.positions, (known - center) @ axes * signs)
-    assert np.allclose(made.place(squared(new, known)), (new - center) @ axes * signs)
+    signs = np.sign(np.sum(((known - center) @ axes) * landmarks.positions, axis=0))
+    assert np.allclose(landmarks.positions, (known - center) @ axes * signs)
+    assert np.allclose(landmarks.place(squared(new, known)), (new - center) @ axes * signs)
 
 
 def test_landmarks_stay_where_they_are_and_nobody_moves_the_others(rng):
     known, new = rng.normal(size=(9, 4)), rng.normal(size=(5, 4))
-    made = LandmarkMap(squared(known, known))
-    assert np.allclose(made.place(squared(known, known)), made.positions)
-    alone = np.concatenate([made.place(squared(one[None], known)) for one in new])
-    assert np.allclose(alone, made.place(squared(new, known)))
+    landmarks = LandmarkMap(squared(known, known))
+    assert np.allclose(landmarks.place(squared(known, known)), landmarks.positions)
+    alone = np.concatenate([landmarks.place(squared(row[None], known)) for row in new])
+    assert np.allclose(alone, landmarks.place(squared(new, known)))
 
 
 def test_directions_that_do_not_exist_are_zero():
-    made = LandmarkMap(np.zeros((3, 3)))
-    assert np.array_equal(made.place(np.ones((2, 3))), np.zeros((2, 2)))
+    landmarks = LandmarkMap(np.zeros((3, 3)))
+    assert np.array_equal(landmarks.place(np.ones((2, 3))), np.zeros((2, 2)))
 
 
 def test_wrong_shapes_are_named():

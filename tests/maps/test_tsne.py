@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from pivec.distances.measured import nearest_of_rows
 from pivec.errors import BadData, UsageError
-from pivec.maps import place, tsne_map, tsne_map_from_distances
-from pivec.maps.neighbours import nearest_among, nearest_by_distance, nearest_in
+from pivec.maps import place, tsne_map
+from pivec.maps.neighbours import nearest
 from pivec.maps.optimise import affinities, load_opentsne
 
 
@@ -71,7 +72,7 @@ def test_single_policy_is_at_the_origin():
     assert result.method == "single"
     assert np.array_equal(result.positions, [[0, 0]])
     assert np.isnan(result.perplexity)
-    assert tsne_map_from_distances([[0.0]]).method == "single"
+    assert tsne_map([[0.0]], metric="precomputed").method == "single"
 
 
 @pytest.mark.parametrize("n", [2, 3])
@@ -79,7 +80,7 @@ def test_two_or_three_policies_keep_their_distances_exactly(n):
     x = np.random.default_rng(n).normal(size=(n, 9))
     for result, method in (
         (tsne_map(x), "pca"),
-        (tsne_map_from_distances(squared_distances(x)), "mds"),
+        (tsne_map(squared_distances(x), metric="precomputed"), "mds"),
     ):
         assert result.method == method
         assert np.allclose(squared_distances(result.positions), squared_distances(x))
@@ -88,7 +89,7 @@ def test_two_or_three_policies_keep_their_distances_exactly(n):
 @pytest.mark.parametrize("n", [4, 5, 8, 11, 12, 13, 20])
 def test_any_number_of_policies_has_finite_positions_of_modest_size(n):
     x = np.random.default_rng(0).normal(size=(n, 6))
-    for result in (tsne_map(x), tsne_map_from_distances(squared_distances(x))):
+    for result in (tsne_map(x), tsne_map(squared_distances(x), metric="precomputed")):
         assert result.positions.shape == (n, 2)
         assert np.isfinite(result.positions).all()
         assert np.ptp(result.positions) < 60
@@ -119,13 +120,15 @@ def test_policies_of_one_description_lie_in_one_place(n):
     result = tsne_map(np.full((n, 3), 0.1))
     assert result.method == "identical"
     assert not result.positions.any()
-    assert tsne_map_from_distances(np.zeros((n, n))).method == "identical"
+    assert tsne_map(np.zeros((n, n)), metric="precomputed").method == "identical"
 
 
 def test_distances_alone_give_the_picture_of_the_vectors():
     x, _ = clusters(n_each=8)
     assert np.allclose(
-        tsne_map(x).positions, tsne_map_from_distances(squared_distances(x)).positions, atol=1e-6
+        tsne_map(x).positions,
+        tsne_map(squared_distances(x), metric="precomputed").positions,
+        atol=1e-6,
     )
 
 
@@ -142,7 +145,7 @@ def test_float32_and_shifted_input():
 
 def test_affinities_are_those_of_openTSNE():
     x, _ = clusters()
-    indices, distances = nearest_among(x, 30)
+    indices, distances = nearest(x, 30)
     ours = affinities(indices, distances, 10.0)
     theirs = load_opentsne().affinity.PerplexityBasedNN(x, perplexity=10, method="exact").P
     assert np.allclose(ours.toarray(), theirs.toarray(), atol=1e-9)
@@ -153,13 +156,13 @@ def test_neighbours_are_exact():
     full = np.sqrt(squared_distances(x))
     np.fill_diagonal(full, np.inf)
     expected = np.sort(full, axis=1)[:, :9]
-    indices, distances = nearest_among(x, 9)
+    indices, distances = nearest(x, 9)
     assert np.allclose(distances, expected)
     assert np.allclose(np.take_along_axis(full, indices, axis=1), expected)
-    same, far = nearest_by_distance(full, 9)
+    same, far = nearest_of_rows(full, 0, 9)
     assert np.array_equal(same, indices)
     assert np.allclose(far, expected)
-    indices, distances = nearest_in(x, x[:5], 1)
+    indices, distances = nearest(x, 1, x[:5])
     assert np.array_equal(indices[:, 0], np.arange(5))
     assert not distances.any()
 
@@ -169,7 +172,7 @@ def test_map_cannot_be_changed_by_accident():
         tsne_map([[0.0], [1.0]]).positions[0] = 1
 
 
-@pytest.mark.parametrize("bad", [np.zeros(3), np.zeros((0, 3)), [["a"]], [[np.nan, 1.0]]])
+@pytest.mark.parametrize("bad", [3.0, np.zeros(3), np.zeros((0, 3)), [["a"]], [[np.nan, 1.0]]])
 def test_vectors_that_cannot_be_mapped(bad):
     with pytest.raises(BadData, match="vectors must be"):
         tsne_map(bad)
@@ -186,12 +189,12 @@ def test_vectors_that_cannot_be_mapped(bad):
 )
 def test_distances_that_cannot_be_mapped(bad, word):
     with pytest.raises(BadData, match=word):
-        tsne_map_from_distances(bad)
+        tsne_map(bad, metric="precomputed")
 
 
 @pytest.mark.parametrize("perplexity", [0.5, float("nan")])
 def test_perplexity_below_one_is_refused(perplexity):
-    with pytest.raises(UsageError, match="perplexity"):
+    with pytest.raises(UsageError, match="perplexity must be a number of at least 1"):
         tsne_map(clusters()[0], perplexity=perplexity)
 
 

@@ -1,6 +1,6 @@
 """Policies in the plane, and in order.
 
-- `tsne_map`, `tsne_map_from_distances`: a `PolicyMap` from vectors or from distances alone.
+- `tsne_map`: a `PolicyMap` from vectors or from distances alone.
 - `place`: new policies in an existing map, which does not move.
 - `LandmarkMap`: a map of main directions that never moves, from distances alone.
 - `leaf_order`, `group_order`: the order of rows in a heatmap.
@@ -11,7 +11,7 @@ from __future__ import annotations
 from pivec.maps.landmarks import LandmarkMap
 from pivec.maps.order import group_order, leaf_order
 from pivec.maps.place import place
-from pivec.maps.tsne import PolicyMap, tsne_map, tsne_map_from_distances
+from pivec.maps.tsne import PolicyMap, tsne_map
 
 __all__ = [
     "LandmarkMap",
@@ -20,5 +20,4 @@ __all__ = [
     "leaf_order",
     "place",
     "tsne_map",
-    "tsne_map_from_distances",
 ]

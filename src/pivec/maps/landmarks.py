@@ -20,15 +20,8 @@ Array = NDArray[np.float64]
 class LandmarkMap:
     """Classical scaling of landmarks, and the places of others by their distances to them.
 
-    Landmark scaling of de Silva and Tenenbaum (2004). Distances take the place of squared
-    Euclidean ones, as everywhere in `pivec.maps`.
-
-    Parameters
-    ----------
-    distances : (n, n) array
-        Between the landmarks.
-    n_components : int
-        Directions.
+    Landmark scaling of de Silva and Tenenbaum (2004), of the distances between the landmarks,
+    (n, n). These take the place of squared Euclidean ones, as everywhere in `pivec.maps`.
 
     Attributes
     ----------
@@ -38,8 +31,8 @@ class LandmarkMap:
     Examples
     --------
     >>> at = np.array([0.0, 1.0, 5.0])
-    >>> made = LandmarkMap((at[:, None] - at) ** 2, 1)
-    >>> made.positions.ravel(), made.place((np.array([[3.0]]) - at) ** 2)
+    >>> landmarks = LandmarkMap((at[:, None] - at) ** 2, 1)
+    >>> landmarks.positions.ravel(), landmarks.place((np.array([[3.0]]) - at) ** 2)
     (array([-2., -1., 3.]), array([[1.]]))
     """
 
@@ -47,7 +40,8 @@ class LandmarkMap:
         d = np.asarray(distances, dtype=np.float64)
         if d.ndim != 2 or d.shape[0] != d.shape[1] or not np.isfinite(d).all():
             raise BadData(
-                f"expected finite distances between landmarks, (n, n), but got shape {d.shape}"
+                "distances between landmarks must be finite and of shape (n, n), "
+                f"but have shape {d.shape}"
             )
         self.positions = classical_scaling(d, n_components)
         self._means = d.mean(axis=0)
@@ -67,7 +61,7 @@ class LandmarkMap:
         d = np.asarray(distances, dtype=np.float64)
         if d.ndim != 2 or d.shape[1] != len(self._means):
             raise BadData(
-                f"expected distances to {len(self._means)} landmarks, (m, {len(self._means)}), "
-                f"but got shape {d.shape}"
+                f"distances to {len(self._means)} landmarks must have shape "
+                f"(m, {len(self._means)}), but have shape {d.shape}"
             )
         return np.asarray(-0.5 * (d - self._means) @ self._directions)

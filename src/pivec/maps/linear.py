@@ -19,18 +19,10 @@ DENSE_ROWS = 2000
 
 
 def principal_components(vectors: NDArray[Any], n_components: int) -> Array:
-    """Scores of the rows of ``vectors`` on their leading principal components.
+    """Scores of the rows of ``vectors`` on their leading principal components, float64.
 
-    Parameters
-    ----------
-    vectors : (n, n_values) array
-    n_components : int
-        Columns to return; those beyond the rank are zero.
-
-    Returns
-    -------
-    (n, n_components) float64 array
-        Centred. The sign of a column is such that its entry of largest size is positive.
+    Centred; columns beyond the rank are zero. The sign of a column is such that its entry of
+    largest size is positive.
 
     Examples
     --------
@@ -57,25 +49,16 @@ def principal_components(vectors: NDArray[Any], n_components: int) -> Array:
             scores[start : start + BLOCK_ROWS, :k] = block @ axes
     else:
         centred = vectors - center
-        values, axes = eigh(centred @ centred.T.copy(), subset_by_index=(n - k, n - 1))
-        scores[:, :k] = axes[:, ::-1] * np.sqrt(np.maximum(values[::-1], 0.0))
+        pairs = eigh(centred @ centred.T.copy(), subset_by_index=(n - k, n - 1))
+        scores[:, :k] = _scaled(*pairs)
     return _with_fixed_signs(scores)
 
 
 def classical_scaling(squared_distances: NDArray[Any], n_components: int = 2) -> Array:
     """Positions whose squared distances come closest to those given (Torgerson 1952).
 
-    Parameters
-    ----------
-    squared_distances : (n, n) array
-        Symmetric; need not come from a Euclidean space (directions of negative eigenvalue are
-        left out).
-    n_components : int
-        Columns to return.
-
-    Returns
-    -------
-    (n, n_components) float64 array
+    The distances, (n, n), are symmetric but need not come from a Euclidean space: directions of
+    negative eigenvalue are left out. Signs are as in `principal_components`.
 
     Examples
     --------
@@ -100,8 +83,13 @@ def classical_scaling(squared_distances: NDArray[Any], n_components: int = 2) ->
         by_size = np.argsort(values, kind="stable")
         values, axes = values[by_size], axes[:, by_size]
     positions = np.zeros((n, n_components))
-    positions[:, :k] = axes[:, ::-1] * np.sqrt(np.maximum(values[::-1], 0.0))
+    positions[:, :k] = _scaled(values, axes)
     return _with_fixed_signs(positions)
+
+
+def _scaled(values: Array, axes: Array) -> Array:
+    """Give eigenvectors times the roots of their eigenvalues, the largest first."""
+    return np.asarray(axes[:, ::-1] * np.sqrt(np.maximum(values[::-1], 0.0)))
 
 
 def _with_fixed_signs(scores: Array) -> Array:

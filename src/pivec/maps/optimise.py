@@ -25,11 +25,11 @@ SERIAL_ROWS = 5_000
 
 def threads_for(n: int, n_jobs: int | None) -> int:
     """Choose the number of threads for ``n`` rows; ``n_jobs`` if it is given."""
-    if n_jobs is not None:
-        return max(1, n_jobs)
-    if n < SERIAL_ROWS:
-        return 1
-    return usable_cores()
+    return n_jobs or (1 if n < SERIAL_ROWS else usable_cores())
+
+
+def _gradient(n: int) -> str:
+    return "bh" if n < TREE_ROWS else "fft"
 
 
 def load_opentsne() -> ModuleType:
@@ -56,42 +56,25 @@ def affinities(
 ) -> Any:
     """Symmetric joint probabilities P of t-SNE, as a sparse (n, n) matrix with sum 1.
 
-    Parameters
-    ----------
-    neighbours, distances : (n, k) arrays
-        Distances are squared in the Gaussian kernel.
-    perplexity : float
-        The effective number of neighbours of each row.
-    n_threads : int
+    Of the nearest neighbours of each row and their distances, (n, k), which the Gaussian kernel
+    squares.
     """
-    opentsne = load_opentsne()
-    return opentsne.affinity.joint_probabilities_nn(
+    return load_opentsne().affinity.joint_probabilities_nn(
         neighbours, distances, [perplexity], symmetrize=True, n_jobs=n_threads
     )
 
 
 def embed(P: Any, start: Array, *, n_iter: int, n_threads: int = 1) -> Array:
-    """Minimise t-SNE's objective for the affinities ``P`` from the positions ``start``.
+    """Minimise t-SNE's objective for the affinities ``P``; centred positions, (n, 2).
 
-    Parameters
-    ----------
-    P : sparse (n, n) matrix
-    start : (n, 2) array
-        Scaled down here; no two rows may be equal.
-    n_iter : int
-        Steps after the 250 with exaggerated affinities.
-    n_threads : int
-
-    Returns
-    -------
-    (n, 2) float64 array, centred
+    From the positions ``start``, of which no two may be equal, in 250 steps with exaggerated
+    affinities and ``n_iter`` more.
     """
     opentsne = load_opentsne()
-    n = len(start)
     estimator = opentsne.TSNE(
         n_jobs=n_threads,
         n_iter=n_iter,
-        negative_gradient_method="bh" if n < TREE_ROWS else "fft",
+        negative_gradient_method=_gradient(len(start)),
         random_state=0,
     )
     embedding = estimator.fit(
@@ -109,23 +92,11 @@ def embed_new(
     start: Array,
     *,
     perplexity: float,
-    n_iter: int = 250,
     n_threads: int = 1,
 ) -> Array:
     """Minimise the same objective for new rows only, each by itself, in a map that is fixed.
 
-    Parameters
-    ----------
-    neighbours, distances : (m, k) arrays
-        The nearest reference rows of each new row.
-    reference_positions : (n, 2) array
-    start : (m, 2) array
-    perplexity : float
-    n_iter, n_threads : int
-
-    Returns
-    -------
-    (m, 2) float64 array
+    ``neighbours`` and ``distances``, (m, k), are of the nearest reference rows of each new row.
     """
     opentsne = load_opentsne()
     n = len(reference_positions)
@@ -140,17 +111,16 @@ def embed_new(
     )
     # openTSNE's interpolation grid centres a map in place; so it is handed a centred copy.
     middle = (reference_positions.max(axis=0) + reference_positions.min(axis=0)) / 2
-    # By the size of the map, not by the number of new rows: each row's place is its own affair.
-    method = "bh" if n < TREE_ROWS else "fft"
     empty = opentsne.affinity.PrecomputedAffinities(np.zeros((n, 0)), normalize=False)
+    # By the size of the map, not by the number of new rows: each row's place is its own affair.
     reference = opentsne.tsne.TSNEEmbedding(
-        reference_positions - middle, affinities=empty, negative_gradient_method=method
+        reference_positions - middle, affinities=empty, negative_gradient_method=_gradient(n)
     )
     embedding = opentsne.tsne.PartialTSNEEmbedding(
         start - middle, reference, P=P, **reference.gradient_descent_params
     )
     embedding.optimize(
-        n_iter=n_iter,
+        n_iter=250,
         learning_rate=0.1,
         exaggeration=1.5,
         momentum=0.8,

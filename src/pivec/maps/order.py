@@ -18,17 +18,9 @@ OPTIMAL_ROWS = 500
 def leaf_order(distances: ArrayLike) -> NDArray[np.intp]:
     """Order policies so that close ones are side by side: the leaves of an average-linkage tree.
 
-    Parameters
-    ----------
-    distances : (n, n) array
-        Symmetric, not negative.
-
-    Returns
-    -------
-    (n,) int array
-        Row numbers in their new order. Up to 500 rows, the subtrees are turned such that the sum
-        of the distances of neighbours is smallest (Bar-Joseph et al. 2001); beyond, they are left
-        as they come. The end with the smaller row number comes first.
+    Gives row numbers of the distances, (n, n), in their new order. Up to 500 rows, the subtrees
+    are turned such that the sum of the distances of neighbours is smallest (Bar-Joseph et al.
+    2001); beyond, they are left as they come. The end with the smaller row number comes first.
 
     Examples
     --------
@@ -51,17 +43,8 @@ def leaf_order(distances: ArrayLike) -> NDArray[np.intp]:
 def group_order(groups: Sequence[str], steps: Sequence[int | None]) -> NDArray[np.intp]:
     """Order policies by group and then by training step.
 
-    Parameters
-    ----------
-    groups : sequence of str
-        In order of their text, numbers in it by value (``run 2`` before ``run 10``); policies
-        without a group come last.
-    steps : sequence of int or None
-        None comes last in its group; equal steps stay in the order given.
-
-    Returns
-    -------
-    (n,) int array
+    Groups come in order of their text, numbers in it by value (``run 2`` before ``run 10``), and
+    policies without one last; no step is last in its group, and equal ones stay as given.
 
     Examples
     --------
@@ -70,8 +53,8 @@ def group_order(groups: Sequence[str], steps: Sequence[int | None]) -> NDArray[n
     """
     if len(groups) != len(steps):
         raise UsageError(
-            f"groups and steps must have one entry a policy each, not {len(groups)} and "
-            f"{len(steps)}."
+            f"groups and steps must have one entry a policy each, but have {len(groups)} and "
+            f"{len(steps)}"
         )
 
     def key(i: int) -> tuple[bool, tuple[tuple[int, int, str], ...], bool, int]:

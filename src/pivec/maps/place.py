@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from pivec.arguments import Count, checked
 from pivec.errors import BadData
-from pivec.maps.neighbours import nearest_in
+from pivec.maps.neighbours import nearest
 from pivec.maps.optimise import embed_new, threads_for
 from pivec.maps.tsne import checked_vectors
 
@@ -19,12 +20,13 @@ N_NEAREST = 5
 PERPLEXITY = 5.0
 
 
+@checked
 def place(
     reference_vectors: ArrayLike,
     reference_positions: ArrayLike,
     new_vectors: ArrayLike,
     *,
-    n_jobs: int | None = None,
+    n_jobs: Count | None = None,
 ) -> Array:
     """Positions of new policies in a map made earlier of others.
 
@@ -45,15 +47,6 @@ def place(
     n_jobs : int, optional
         Threads; does not change the result.
 
-    Returns
-    -------
-    (m, 2) float64 array
-
-    Raises
-    ------
-    BadData
-        If the arrays do not fit each other.
-
     Examples
     --------
     >>> place([[0.0], [1.0]], [[0.0, 0.0], [10.0, 0.0]], [[0.5], [1.0]])
@@ -62,26 +55,25 @@ def place(
     reference = checked_vectors(reference_vectors, "reference_vectors").astype(np.float64)
     positions = checked_vectors(reference_positions, "reference_positions").astype(np.float64)
     new = np.asarray(new_vectors)
-    if new.shape != (0,) and (new.ndim != 2 or new.shape[1] != reference.shape[1]):
+    n, n_values = reference.shape
+    if new.shape != (0,) and (new.ndim != 2 or new.shape[1] != n_values):
         raise BadData(
-            f"new_vectors must have {reference.shape[1]} columns as the reference has, "
-            f"not shape {new.shape}; describe them in the same space."
+            f"new_vectors must have {n_values} columns as the reference has, but have shape "
+            f"{new.shape}; describe them in the same space"
         )
-    if positions.shape != (len(reference), 2):
+    if positions.shape != (n, 2):
         raise BadData(
-            f"reference_positions must have shape ({len(reference)}, 2), one row a reference "
-            f"vector, not {positions.shape}."
+            f"reference_positions must have shape ({n}, 2), one row a reference vector, "
+            f"but have shape {positions.shape}"
         )
     if len(new) == 0:
         return np.zeros((0, 2))
     new = checked_vectors(new, "new_vectors").astype(np.float64)
-
-    n = len(reference)
     threads = threads_for(max(n, len(new)), n_jobs)
     k = min(n, N_NEAREST if n < FEW_REFERENCES else int(3 * PERPLEXITY))
     center = reference.mean(axis=0)
-    indices, distances = nearest_in(reference - center, new - center, k, n_threads=threads)
-    equal = distances <= 1e-12 * np.sqrt(np.mean((reference - center) ** 2) * reference.shape[1])
+    indices, distances = nearest(reference - center, k, new - center, n_threads=threads)
+    equal = distances <= 1e-12 * np.sqrt(np.mean((reference - center) ** 2) * n_values)
     start: Array = _weighted_mean(
         positions[indices[:, :N_NEAREST]], distances[:, :N_NEAREST], equal[:, :N_NEAREST]
     )

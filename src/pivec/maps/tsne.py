@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pivec.errors import BadData, UsageError
+from pivec.arguments import Count, Range, Seed, checked
+from pivec.distances.measured import nearest_of_rows
+from pivec.errors import BadData
 from pivec.maps.linear import classical_scaling, principal_components
-from pivec.maps.neighbours import nearest_among, nearest_by_distance
+from pivec.maps.neighbours import Array, Indices, nearest
 from pivec.maps.optimise import affinities, embed, threads_for
-
-Array = NDArray[np.float64]
 
 # Up to this many policies the layout is linear: t-SNE of 6 to 10 policies kept drifting apart for
 # as long as it was run, while from 12 on it settles within the usual number of steps.
@@ -47,13 +48,15 @@ class PolicyMap:
         self.positions.flags.writeable = False
 
 
+@checked
 def tsne_map(
     vectors: ArrayLike,
     *,
-    random_state: int = 0,
-    perplexity: float = 30.0,
-    n_iter: int = 500,
-    n_jobs: int | None = None,
+    metric: Literal["euclidean", "precomputed"] = "euclidean",
+    random_state: Seed = 0,
+    perplexity: Annotated[float, Range(1)] = 30.0,
+    n_iter: Count = 500,
+    n_jobs: Count | None = None,
 ) -> PolicyMap:
     """Lay policies out in the plane so that neighbours by description are neighbours there.
 
@@ -63,8 +66,12 @@ def tsne_map(
     Parameters
     ----------
     vectors : (n, n_values) array
-        One row a policy. With more than 1000 rows and 50 columns, t-SNE sees the 50 leading
-        principal components. Up to 11 policies are laid out by their first two components.
+        One row a policy. Beyond 1000 rows and 50 columns, t-SNE sees the 50 leading principal
+        components. Up to 11 policies are laid out by their first two components.
+    metric : {"euclidean", "precomputed"}
+        With "precomputed", ``vectors`` are distances, (n, n), symmetric and not negative. They
+        take the place of *squared* Euclidean ones in t-SNE's Gaussian kernel, as the paper's do:
+        for scaled supervectors the picture is that of the vectors.
     random_state : int
         Seed of the small noise that parts equal starting positions.
     perplexity : float
@@ -75,15 +82,6 @@ def tsne_map(
         Threads; by default one for small maps and all cores for large ones. Does not change
         the result.
 
-    Returns
-    -------
-    PolicyMap
-
-    Raises
-    ------
-    BadData
-        If ``vectors`` is not a finite two-dimensional array with at least one row.
-
     Examples
     --------
     >>> rng = np.random.default_rng(0)
@@ -91,88 +89,67 @@ def tsne_map(
     >>> result = tsne_map(vectors)
     >>> result.positions.shape, result.method, result.perplexity
     ((30, 2), 'tsne', 14.5)
-    """
-    x = checked_vectors(vectors, "vectors")
-    _check_perplexity(perplexity)
-    n = len(x)
-    threads = threads_for(n, n_jobs)
-    if n == 1:
-        return PolicyMap(np.zeros((1, 2)), "single", np.nan)
-    if n <= FEW_POLICIES:
-        positions = principal_components(x, 2)
-        identical = not positions.any()
-        return PolicyMap(positions, "identical" if identical else "pca", np.nan)
-
-    if n > MANY_ROWS and x.shape[1] > N_COMPONENTS:
-        points = principal_components(x, N_COMPONENTS)
-        start = points[:, :2]
-    else:
-        points = np.asarray(x, dtype=np.float64) - x.mean(axis=0, dtype=np.float64)
-        start = principal_components(points, 2)
-    size = np.sqrt(np.mean(np.einsum("ij,ij->i", points, points)))
-    if _negligible(size, x):
-        return PolicyMap(np.zeros((n, 2)), "identical", np.nan)
-
-    perplexity = min(perplexity, (n - 1) / 2)
-    k = min(n - 1, int(3 * perplexity))
-    indices, distances = nearest_among(points, k, n_threads=threads)
-    P = affinities(indices, distances / size, perplexity, n_threads=threads)
-    start = _parted(start, random_state)
-    return PolicyMap(embed(P, start, n_iter=n_iter, n_threads=threads), "tsne", perplexity)
-
-
-def tsne_map_from_distances(
-    distances: ArrayLike,
-    *,
-    random_state: int = 0,
-    perplexity: float = 30.0,
-    n_iter: int = 500,
-    n_jobs: int | None = None,
-) -> PolicyMap:
-    """Lay policies out in the plane from their distances alone, where there are no vectors.
-
-    The distances take the place of *squared* Euclidean distances in t-SNE's Gaussian kernel, as
-    the paper's do: for scaled supervectors the picture is that of `tsne_map`.
-
-    Parameters
-    ----------
-    distances : (n, n) array
-        Symmetric, not negative; what is on the diagonal is not looked at.
-    random_state, perplexity, n_iter, n_jobs
-        As for `tsne_map`.
-
-    Returns
-    -------
-    PolicyMap
-
-    Raises
-    ------
-    BadData
-        If ``distances`` is not such a matrix.
-
-    Examples
-    --------
-    >>> tsne_map_from_distances([[0.0, 9.0], [9.0, 0.0]])
+    >>> tsne_map([[0.0, 9.0], [9.0, 0.0]], metric="precomputed")
     PolicyMap(positions=array([[ 1.5,  0. ], [-1.5,  0. ]]), method='mds', perplexity=nan)
     """
-    d = checked_distances(distances)
-    _check_perplexity(perplexity)
-    n = len(d)
-    threads = threads_for(n, n_jobs)
-    if n == 1:
-        return PolicyMap(np.zeros((1, 2)), "single", np.nan)
-    if not d.any():
-        return PolicyMap(np.zeros((n, 2)), "identical", np.nan)
-    start = classical_scaling(d)
-    if n <= FEW_POLICIES:
-        return PolicyMap(start, "mds", np.nan)
-
+    given = _of_vectors(vectors) if metric == "euclidean" else _of_distances(vectors)
+    n = len(given.linear)
+    if n <= FEW_POLICIES or not given.linear.any():
+        return PolicyMap(given.linear, "single" if n == 1 else given.method, np.nan)
     perplexity = min(perplexity, (n - 1) / 2)
-    k = min(n - 1, int(3 * perplexity))
-    indices, near = nearest_by_distance(d, k)
-    P = affinities(indices, np.sqrt(near / d.mean()), perplexity, n_threads=threads)
-    start = _parted(start, random_state)
-    return PolicyMap(embed(P, start, n_iter=n_iter, n_threads=threads), "tsne", perplexity)
+    threads = threads_for(n, n_jobs)
+    indices, distances = given.nearest(min(n - 1, int(3 * perplexity)), threads)
+    P = affinities(indices, distances, perplexity, n_threads=threads)
+    # Noise of a hundredth of the spread, so that equal rows can move apart.
+    noise = np.random.default_rng(random_state).normal(
+        0.0, 0.01 * np.std(given.linear[:, 0]), given.linear.shape
+    )
+    positions = embed(P, given.linear + noise, n_iter=n_iter, n_threads=threads)
+    return PolicyMap(positions, "tsne", perplexity)
+
+
+class _Given(NamedTuple):
+    """What t-SNE needs of policies.
+
+    ``linear`` is their linear layout by ``method``, (n, 2), and ``nearest(k, n_threads)`` gives
+    their neighbours and the distances to them, in units of the typical one.
+    """
+
+    linear: Array
+    method: str
+    nearest: Callable[[int, int], tuple[Indices, Array]]
+
+
+def _of_vectors(vectors: ArrayLike) -> _Given:
+    x = checked_vectors(vectors, "vectors")
+    if len(x) > MANY_ROWS and x.shape[1] > N_COMPONENTS:
+        points = principal_components(x, N_COMPONENTS)
+        linear = points[:, :2]
+    else:
+        points = np.asarray(x, dtype=np.float64) - x.mean(axis=0, dtype=np.float64)
+        linear = principal_components(points, 2)
+    size = np.sqrt(np.mean(np.einsum("ij,ij->i", points, points)))
+
+    def neighbours(k: int, n_threads: int) -> tuple[Indices, Array]:
+        indices, distances = nearest(points, k, n_threads=n_threads)
+        return indices, distances / size
+
+    # Rows that differ by no more than the rounding of their mean are the same.
+    if size <= 1e-12 * np.abs(x).max(initial=0.0):
+        return _Given(np.zeros((len(x), 2)), "identical", neighbours)
+    return _Given(linear, "pca", neighbours)
+
+
+def _of_distances(distances: ArrayLike) -> _Given:
+    d = checked_distances(distances)
+
+    def neighbours(k: int, _: int) -> tuple[Indices, Array]:
+        indices, near = nearest_of_rows(d, 0, k)
+        return indices, np.sqrt(near / d.mean())
+
+    if not d.any():
+        return _Given(np.zeros((len(d), 2)), "identical", neighbours)
+    return _Given(classical_scaling(d), "mds", neighbours)
 
 
 def checked_vectors(vectors: ArrayLike, name: str) -> NDArray[Any]:
@@ -181,12 +158,12 @@ def checked_vectors(vectors: ArrayLike, name: str) -> NDArray[Any]:
     if x.ndim != 2 or len(x) == 0 or x.dtype.kind not in "fiub":
         raise BadData(
             f"{name} must be a two-dimensional array of numbers with one row a policy, "
-            f"not one of shape {x.shape} and type {x.dtype}."
+            f"but has shape {x.shape} and type {x.dtype}"
         )
     if not np.isfinite(x).all():
         bad = int(np.flatnonzero(~np.isfinite(x).all(axis=1))[0])
         raise BadData(
-            f"{name} must be finite, but row {bad} holds NaN or infinity; leave that policy out."
+            f"{name} must be finite, but row {bad} holds NaN or infinity; leave that policy out"
         )
     return x
 
@@ -196,34 +173,18 @@ def checked_distances(distances: ArrayLike) -> Array:
     d = np.array(distances, dtype=np.float64)
     if d.ndim != 2 or d.shape[0] != d.shape[1] or len(d) == 0:
         raise BadData(
-            f"distances must be a square matrix with one row a policy, not of shape {d.shape}."
+            f"distances must be a square matrix with one row a policy, but have shape {d.shape}"
         )
     np.fill_diagonal(d, 0.0)
     if not np.isfinite(d).all() or d.min() < 0:
         i, j = (int(v[0]) for v in np.nonzero(~(np.isfinite(d) & (d >= 0))))
         raise BadData(
             f"distances must be finite and not negative, but entry ({i}, {j}) is {d[i, j]}; "
-            "leave that policy out."
+            "leave that policy out"
         )
     if np.abs(d - d.T).max() > 1e-6 * d.max():
         raise BadData(
             "distances must be symmetric, but entries (i, j) and (j, i) differ; "
-            "use (distances + distances.T) / 2 if that is meant."
+            "use (distances + distances.T) / 2 if that is meant"
         )
     return d
-
-
-def _check_perplexity(perplexity: float) -> None:
-    if not perplexity >= 1:
-        raise UsageError(f"perplexity must be at least 1, not {perplexity}.")
-
-
-def _negligible(size: float, vectors: NDArray[Any]) -> bool:
-    """Tell whether rows differ by no more than the rounding of their mean."""
-    return bool(size <= 1e-12 * np.abs(vectors).max())
-
-
-def _parted(start: Array, random_state: int) -> Array:
-    """Add noise of a hundredth of the spread, so that equal rows can move apart."""
-    rng = np.random.default_rng(random_state)
-    return start + rng.normal(0.0, 0.01 * np.std(start[:, 0]), start.shape)
