@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import secrets
 import time
 from collections.abc import Iterator
@@ -127,6 +128,18 @@ def make_folder(path: str | os.PathLike[str]) -> Path:
     except OSError as error:
         raise UsageError(f"cannot make the folder {folder}: {error.strerror}") from error
     return folder
+
+
+def file_name(text: str, most: int | None = None) -> str:
+    """Make of any text what every system takes as a name; only the last ``most`` letters.
+
+    Examples
+    --------
+    >>> file_name("../runs/best of 3")
+    'runs_best_of_3'
+    """
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "_", text)
+    return plain[-most if most else 0 :].strip("._")
 
 
 @contextmanager

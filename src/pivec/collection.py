@@ -20,8 +20,8 @@ from pivec.rollouts.lanes import first_batch
 from pivec.rollouts.play import play
 from pivec.rollouts.settings import Features, PlaySettings
 from pivec.rollouts.trained_in import environment_of
-from pivec.states.record import PolicyRecord, assemble, record_of
-from pivec.states.recorded import Recorded, check_unique, holds, read_recorded, split_recorded
+from pivec.states.record import PolicyRecord, Recorded, record_of
+from pivec.states.recorded import check_unique, read_recorded, split_recorded
 from pivec.states.store import Store
 from pivec.states.visited import VisitedStates
 
@@ -165,18 +165,16 @@ def collect(
     if store is None:
         played = _play(environment, named, settings, progress, jobs)
         records = [*(played[i] for i in range(len(named))), *map(read, recorded)]
-        chunks = [record.arrays for record in records]
-        actors = [*(one.policy for one in named), *(None for _ in recorded)]
-        return assemble(records, chunks, names, environment.name, actions, actors)
+        return VisitedStates(records, names, environment.name, has_actions=actions)
     identity = _identity(environment, settings) | {"policies": keep_policies}
     kept = Store(store, identity, names)
     with kept.writing():
         kept.claim([one.info for one in named] + [one.info for one in recorded])
         try:
             for one in recorded:
-                if not holds(kept, one.info):
+                if not kept.holds(one.info):
                     kept.add(read(one))
-            missing = [one for one in named if not holds(kept, one.info)]
+            missing = [one for one in named if not kept.holds(one.info)]
             _play(environment, missing, settings, progress, jobs, kept)
         except PivecError as error:
             done = sum(label in kept for label in labels)

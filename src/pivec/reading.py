@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import io
 import os
 import stat
@@ -80,6 +81,12 @@ def read_regular(path: str | os.PathLike[str], most: int | None = None) -> bytes
         if most is not None and size > most:
             raise BadPolicyFile(f"{path} has {size} bytes, more than {most}.")
         return file.read()
+
+
+def digest_of(path: str | os.PathLike[str]) -> str:
+    """Return the SHA-256 of a file, in hexadecimal."""
+    with open_regular(path) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextlib.contextmanager

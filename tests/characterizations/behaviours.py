@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from pivec.policies.network import NetworkPolicy
 from pivec.states import VisitedStates
+from pivec.states.record import InMemory
 
 PLACES = [0.0, 0.5, 1.0, 0.0, -0.5, -1.0]
 
@@ -61,17 +64,10 @@ def _walk(rng, place, length, features):
 
 def with_policies(data, policies):
     """The same data with the policies themselves."""
+    records = [
+        replace(record, contents=InMemory(record.contents.arrays, policy))
+        for record, policy in zip(data.records, policies, strict=True)
+    ]
     return VisitedStates(
-        data._chunks,
-        data.episode_starts,
-        data.policy_starts,
-        data.policies,
-        returns=data.returns,
-        seeds=data.seeds,
-        terminated=data.terminated,
-        truncated=data.truncated,
-        feature_names=data.feature_names,
-        environment=data.environment,
-        has_actions=data.has_actions,
-        actors=policies,
+        records, data.feature_names, data.environment, has_actions=data.has_actions
     )

@@ -51,7 +51,8 @@ def flipped(path, count, seed):
 
 def seen(data):
     """Everything a reader of a store may look at."""
-    actors = [getattr(actor, "fingerprint", None) for actor in data._actors]
+    actors = [record.contents.policy for record in data.records]
+    actors = [getattr(actor, "fingerprint", None) for actor in actors]
     rest = (data.policies, data.feature_names, data.environment, actors)
     numbers = (data.states, data.actions, data.returns, data.seeds, data.terminated)
     arrays = (*numbers, data.truncated, data.episode_starts, data.policy_starts)
@@ -138,8 +139,8 @@ for at in range(0, len(content) - 8, 8):
         path.write_bytes(forged)
         try:
             record = read_policy(path)
-            record.states.sum()
-            record.returns.sum()
+            record.contents.arrays[0].sum()
+            record.episodes["return"].sum()
         except BadStore:
             refused += 1
 assert refused > 10, refused

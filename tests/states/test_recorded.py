@@ -10,9 +10,8 @@ import pytest
 
 import pivec
 from pivec.errors import BadData, UsageError
-from pivec.states.export import export
+from pivec.states.export import export, write_parquet
 from pivec.states.recorded import import_recorded
-from pivec.states.tables import write_parquet
 
 
 def lean(observations):

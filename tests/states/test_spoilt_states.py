@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pivec.characterizations import Space, characterization
-from pivec.states.checksums import sum_of
+from pivec.states.index import sum_of
 from pivec.states.recorded import import_recorded
 from pivec.states.visited import VisitedStates
 from spoiling import Sample, check, counts

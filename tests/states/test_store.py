@@ -16,7 +16,9 @@ import pytest
 
 import pivec
 from pivec.errors import BadStore, PivecError, PivecWarning, UsageError
+from pivec.reading import digest_of
 from pivec.states import arrow
+from pivec.states.index import sum_of
 
 
 def lean(observations):
@@ -175,18 +177,23 @@ def test_a_lost_index_is_made_again_of_whole_files(tmp_path):
     assert before == {path: path.stat().st_mtime_ns for path in tmp_path.glob("*.arrow")}
 
 
-def test_stores_of_the_first_format_are_read(tmp_path):
-    data = pivec.collect("CartPole-v1", POLICIES, episodes=3)
+def test_what_is_gone_is_collected_again(tmp_path):
+    data = collect(tmp_path)
+    next(tmp_path.glob("lean-*.arrow")).unlink()
+    with pytest.raises(BadStore, match="run the same `pivec collect` again"):
+        pivec.load(tmp_path)
+    with pytest.warns(PivecWarning, match="the states of lean are gone"):
+        assert equal(collect(tmp_path), data)
+
+
+def test_files_just_written_are_not_read_again(tmp_path, monkeypatch):
+    collect(tmp_path, {"lean": lean})
+    read = []
+    monkeypatch.setattr(
+        "pivec.states.store.digest_of", lambda path: read.append(path.name) or digest_of(path)
+    )
     collect(tmp_path)
-    path = tmp_path / "store.json"
-    index = json.loads(path.read_text()) | {"format": 1}
-    for number, row in enumerate(index["policies"]):
-        os.rename(tmp_path / row["file"], tmp_path / f"old{number}.arrow")
-        row["file"] = f"old{number}.arrow"
-    del index["sha256"]
-    path.write_text(json.dumps(index))
-    assert equal(pivec.load(tmp_path), data)
-    assert equal(collect(tmp_path), data)
+    assert len(set(read)) == len(read) == 3  # once each: the new for the index, the old to check
 
 
 SLOW = """
@@ -245,20 +252,27 @@ def test_a_truncated_file_is_named(tmp_path):
         _ = pivec.load(tmp_path, verify=False)
 
 
-def test_a_newer_format_is_refused(tmp_path):
+def edit_index(folder, change):
+    """Change what the index says, under a checksum that fits."""
+    index = json.loads((folder / "store.json").read_text())
+    change(index)
+    del index["sha256"]
+    index["sha256"] = sum_of(index)
+    (folder / "store.json").write_text(json.dumps(index))
+
+
+@pytest.mark.parametrize(("number", "advice"), [(99, "upgrade"), (1, "collect into another")])
+def test_other_formats_are_refused(tmp_path, number, advice):
     collect(tmp_path)
-    index = json.loads((tmp_path / "store.json").read_text()) | {"format": 99}
-    (tmp_path / "store.json").write_text(json.dumps(index))
-    with pytest.raises(BadStore, match=r"format 99.*upgrade"):
+    edit_index(tmp_path, lambda index: index.update(format=number))
+    with pytest.raises(BadStore, match=f"format {number}, .*reads format 2: {advice}"):
         pivec.load(tmp_path)
 
 
 @pytest.mark.parametrize("field", ["label", "group", "step", "fingerprint", "file"])
 def test_a_row_that_lacks_a_field_is_named(tmp_path, field):
     collect(tmp_path)
-    index = json.loads((tmp_path / "store.json").read_text()) | {"format": 1}
-    del index["policies"][0][field]
-    (tmp_path / "store.json").write_text(json.dumps(index))
+    edit_index(tmp_path, lambda index: index["policies"][0].pop(field))
     with pytest.raises(BadStore, match=f"not the index of a store.*{field}"):
         pivec.load(tmp_path)
 

@@ -59,5 +59,5 @@ def test_the_same_seed_draws_the_same(data):
 
 
 def test_caps_below_one_are_refused(data, rng):
-    with pytest.raises(UsageError, match="max_states must be at least 1"):
+    with pytest.raises(UsageError, match="max_states must be a whole number of at least 1"):
         thin(data, rng, max_states=0)

@@ -93,7 +93,7 @@ def test_blocks_and_take_agree_with_the_flat_array(data, rows):
         ([[np.zeros((0, 2))]], {}, "episode 0 of policy-0 is empty"),
         ([[np.zeros(3)]], {}, "n_steps, n_features"),
         ([[np.zeros((2, 2))], [np.zeros((2, 3))]], {}, "policy-1 has 3 features"),
-        ([[np.array([[0, 1], [0, np.nan]])]], {}, "row 1 of episode 0 .* nan in feature 1"),
+        ([[np.array([[0, 1], [0, np.nan]])]], {}, "step 1 of episode 0 .* nan in feature 1"),
         ([[np.array([[0, 1e300]])]], {}, "inf in feature 1"),
         ([[np.zeros((2, 2))]], {"labels": ["a", "b"]}, "labels needs one entry"),
         ([[np.zeros((2, 2))]] * 2, {"labels": ["a", "a"]}, "'a' names two policies"),

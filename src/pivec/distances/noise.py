@@ -13,7 +13,7 @@ import numpy as np
 
 from pivec.distances.method import Method
 from pivec.errors import UsageError
-from pivec.states.regroup import regrouped
+from pivec.states.joined import regrouped
 from pivec.states.visited import VisitedStates
 
 

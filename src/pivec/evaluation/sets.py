@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from pivec.errors import UsageError
 from pivec.evaluation.metrics import FEWEST_POLICIES
-from pivec.policies.policy import Policy, canonical_order
-from pivec.states.record import PolicyRecord
+from pivec.policies.policy import canonical_order
 from pivec.states.store import Store
 from pivec.states.visited import VisitedStates
 
@@ -94,31 +93,9 @@ def write_set(data: VisitedStates, folder: Path) -> Path:
     settings = {"environment": data.environment, "actions": data.has_actions, "policies": True}
     store = Store(folder, settings, data.feature_names)
     with store.writing():
-        for number in range(data.n_policies):
-            store.add(_record(data, number))
+        for record in data.records:
+            store.add(record)
     return folder
-
-
-def _record(data: VisitedStates, number: int) -> PolicyRecord:
-    one = data[number]
-    return PolicyRecord(
-        one.policies[0],
-        one.policy_states(0),
-        one.episode_starts,
-        one.returns,
-        one.seeds,
-        one.terminated,
-        one.truncated,
-        one.actions,
-        _actor(data, number),
-    )
-
-
-def _actor(data: VisitedStates, number: int) -> Policy | None:
-    try:
-        return data.policy(number)
-    except UsageError:  # not kept: a method that needs it will say so
-        return None
 
 
 def _opened(given: Given, label: str | None, number: int) -> PolicySet:

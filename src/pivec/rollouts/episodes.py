@@ -68,6 +68,14 @@ class EpisodesOfOne:
         self.missing -= 1
         self.kept += len(episode.states)
 
+    def append(self, episode: Episode) -> None:
+        """Take in a whole episode with all its states, as one more."""
+        for _ in range(self.every.bit_length() - 1):
+            episode.halve()
+        self.done.append(None)
+        self.put(len(self.done) - 1, episode)
+        self.thin()
+
     def thin(self, in_flight: Sequence[LaneRecord] = ()) -> None:
         """Thin everything, what lanes are recording included, until it is within the limit."""
         if self._limit is None:

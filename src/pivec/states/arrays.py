@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from pivec.errors import BadData, UsageError
 from pivec.policies.policy import PolicyInfo
 from pivec.rollouts.centring import Offsets, is_wide, lost_features, moved_names
-from pivec.states.chunks import Arrays
+from pivec.states.record import EPISODE, InMemory, PolicyRecord, check_finite, starts_of
 from pivec.states.visited import VisitedStates
 
 
@@ -30,78 +30,96 @@ def from_arrays(
     n = len(policies)
     if n == 0:
         raise BadData("expected at least one policy, but the list is empty")
-    for name, values in (
-        ("labels", labels),
-        ("groups", groups),
-        ("returns", returns),
-        ("steps", steps),
-        ("actions", actions),
-    ):
+    per_policy = {
+        "labels": labels,
+        "groups": groups,
+        "returns": returns,
+        "steps": steps,
+        "actions": actions,
+    }
+    for name, values in per_policy.items():
         if values is not None and len(values) != n:
             raise UsageError(f"{name} needs one entry for each of {n} policies, has {len(values)}")
-    names = list(labels) if labels is not None else [f"policy-{i}" for i in range(n)]
-    # One array for all: filled in place, so that nothing is held twice.
-    shapes = [
-        [_shape(episode, names[i], e) for e, episode in enumerate(episodes)]
-        for i, episodes in enumerate(policies)
-    ]
-    for i, some in enumerate(shapes):
-        if not some:
-            raise BadData(f"{names[i]} has no episodes: give each policy at least one")
-    width = shapes[0][0][1]
-    lengths = np.array([length for some in shapes for length, _ in some])
-    starts = np.concatenate([[0], np.cumsum(lengths)])
-    flat = np.empty((int(starts[-1]), width), dtype=np.float32)
-    offsets = _offsets(policies, shapes, width)
-    at = 0
-    for i, episodes in enumerate(policies):
-        for e, episode in enumerate(episodes):
-            if shapes[i][e][1] != width:
-                raise BadData(
-                    f"episode {e} of {names[i]} has {shapes[i][e][1]} features, but the first "
-                    f"episode has {width}: all states need the same"
-                )
-            flat[at : at + shapes[i][e][0]] = _moved(episode, offsets)
-            _check_finite(flat[at : at + shapes[i][e][0]], names[i], e)
-            at += shapes[i][e][0]
-    policy_starts = np.concatenate([[0], np.cumsum([len(some) for some in shapes])])
-    moves = (
-        None if actions is None else [_moves(names[i], a, shapes[i]) for i, a in enumerate(actions)]
-    )
-    cuts = starts[policy_starts]
-    chunks: list[Arrays] = [
-        (flat[cuts[i] : cuts[i + 1]], None if moves is None else moves[i]) for i in range(n)
-    ]
-    total = len(lengths)
-    rewards = _returns(returns, shapes, names)
-    data = VisitedStates(
-        chunks,
-        starts,
-        policy_starts,
-        [
-            PolicyInfo(
-                str(names[i]),
-                str(groups[i]) if groups is not None else "",
-                None if steps is None or steps[i] is None else int(steps[i] or 0),
-                fingerprint=_digest(
-                    lengths[slice(*policy_starts[i : i + 2])],
-                    rewards[slice(*policy_starts[i : i + 2])],
-                    *chunks[i],
-                ),
+    labels = [f"policy-{i}" for i in range(n)] if labels is None else list(map(str, labels))
+    width = np.shape(policies[0][0])[-1:] if len(policies[0]) else ()
+    lengths = [_lengths(*pair, width) for pair in zip(policies, labels, strict=True)]
+    offsets = _offsets(policies)
+    flat = _filled(policies, labels, offsets, (sum(map(sum, lengths)), *width))
+    cuts = starts_of([sum(counts) for counts in lengths])
+    records = []
+    for i, (label, counts) in enumerate(zip(labels, lengths, strict=True)):
+        rows = np.zeros(len(counts), dtype=EPISODE)
+        rows["length"], rows["seed"] = counts, -1
+        rows["return"] = np.nan if returns is None else _returns(returns[i], label, len(counts))
+        moves = None if actions is None else _moves(actions[i], label, counts)
+        states = flat[cuts[i] : cuts[i + 1]]
+        step = None if steps is None else steps[i]
+        info = PolicyInfo(
+            label,
+            "" if groups is None else str(groups[i]),
+            None if step is None else int(step),
+            fingerprint=_digest(rows["length"], rows["return"], states, moves),
+        )
+        records.append(PolicyRecord(info, rows, InMemory((states, moves))))
+    names = moved_names(_feature_names(feature_names, flat.shape[1]), offsets)
+    return VisitedStates(records, names, environment, has_actions=actions is not None, states=flat)
+
+
+def _lengths(episodes: Sequence[ArrayLike], label: str, width: tuple[int, ...]) -> list[int]:
+    """States of each episode of one policy."""
+    if not len(episodes):
+        raise BadData(f"{label} has no episodes: give each policy at least one")
+    lengths = []
+    for number, episode in enumerate(episodes):
+        shape = np.shape(episode)
+        if len(shape) != 2 or shape[1] == 0:
+            raise BadData(
+                f"episode {number} of {label} must be an array of shape (n_steps, n_features), but "
+                f"has shape {shape}"
             )
-            for i in range(n)
-        ],
-        returns=rewards,
-        seeds=np.full(total, -1),
-        terminated=np.zeros(total, dtype=bool),
-        truncated=np.zeros(total, dtype=bool),
-        feature_names=moved_names(_feature_names(feature_names, width), offsets),
-        environment=environment,
-        has_actions=moves is not None,
-    )
+        if shape[0] == 0:
+            raise BadData(f"episode {number} of {label} is empty: leave it out")
+        if shape[1:] != width:
+            raise BadData(
+                f"episode {number} of {label} has {shape[1]} features, but the first episode has "
+                f"{width[0]}: all states need the same"
+            )
+        lengths.append(shape[0])
+    return lengths
+
+
+def _offsets(policies: Sequence[Sequence[ArrayLike]]) -> Offsets:
+    """Find features so far from zero that float32 would lose their spread."""
+    low, high = np.array(np.inf), np.array(-np.inf)
+    for episodes in policies:
+        for episode in episodes:
+            rows = np.asarray(episode)
+            if not is_wide(rows.dtype):
+                return {}
+            low, high = np.minimum(low, rows.min(axis=0)), np.maximum(high, rows.max(axis=0))
+    return lost_features(low, high) if np.isfinite([low, high]).all() else {}
+
+
+def _filled(
+    policies: Sequence[Sequence[ArrayLike]],
+    labels: Sequence[str],
+    offsets: Offsets,
+    shape: tuple[int, ...],
+) -> NDArray[np.float32]:
+    """Fill one array with all states in place, so that nothing is held twice."""
+    flat = np.empty(shape, dtype=np.float32)
+    begin = 0
+    for label, episodes in zip(labels, policies, strict=True):
+        for number, episode in enumerate(episodes):
+            rows = np.array(episode, dtype=np.float64) if offsets else np.asarray(episode)
+            for column, offset in offsets.items():
+                rows[:, column] -= offset
+            states = flat[begin : begin + len(rows)]
+            states[:] = rows
+            check_finite(states, f"episode {number} of {label}")
+            begin += len(rows)
     flat.flags.writeable = False
-    data._flat = flat
-    return data
+    return flat
 
 
 def _digest(*arrays: NDArray[Any] | None) -> str:
@@ -114,57 +132,9 @@ def _digest(*arrays: NDArray[Any] | None) -> str:
     return digest.hexdigest()
 
 
-def _shape(episode: ArrayLike, label: str, number: int) -> tuple[int, int]:
-    shape = np.shape(episode)
-    if len(shape) != 2 or shape[1] == 0:
-        raise BadData(
-            f"episode {number} of {label} must be an array of shape (n_steps, n_features), but "
-            f"has shape {shape}"
-        )
-    if shape[0] == 0:
-        raise BadData(f"episode {number} of {label} is empty: leave it out")
-    return shape[0], shape[1]
-
-
-def _offsets(
-    policies: Sequence[Sequence[ArrayLike]], shapes: list[list[tuple[int, int]]], width: int
-) -> Offsets:
-    """Find features so far from zero that float32 would lose their spread."""
-    low, high = np.full(width, np.inf), np.full(width, -np.inf)
-    for some, episodes in zip(shapes, policies, strict=True):
-        for shape, episode in zip(some, episodes, strict=True):
-            rows = np.asarray(episode)
-            if not is_wide(rows.dtype) or shape[1] != width:
-                return {}
-            np.minimum(low, rows.min(axis=0), out=low)
-            np.maximum(high, rows.max(axis=0), out=high)
-    return lost_features(low, high) if np.isfinite([low, high]).all() else {}
-
-
-def _moved(episode: ArrayLike, offsets: Offsets) -> ArrayLike:
-    if not offsets:
-        return episode
-    rows = np.array(episode, dtype=np.float64)
-    for column, offset in offsets.items():
-        rows[:, column] -= offset
-    return rows
-
-
-def _check_finite(states: NDArray[np.float32], label: str, number: int) -> None:
-    if np.isfinite(states).all():
-        return
-    row, column = np.argwhere(~np.isfinite(states))[0]
-    raise BadData(
-        f"row {row} of episode {number} of {label} has {states[row, column]} in feature {column}, "
-        "but states must be finite (within float32): remove or mend it"
-    )
-
-
-def _moves(
-    label: str, episodes: Sequence[ArrayLike], shapes: list[tuple[int, int]]
-) -> NDArray[Any]:
+def _moves(episodes: Sequence[ArrayLike], label: str, lengths: list[int]) -> NDArray[Any]:
     arrays = [np.asarray(episode) for episode in episodes]
-    wanted = [length - 1 for length, _ in shapes]
+    wanted = [length - 1 for length in lengths]
     if [len(array) for array in arrays] != wanted:
         raise BadData(
             f"{label} needs one action fewer than states in each episode ({wanted[:5]}...), but "
@@ -173,21 +143,14 @@ def _moves(
     return np.concatenate(arrays)
 
 
-def _returns(
-    returns: Sequence[ArrayLike] | None, shapes: list[list[tuple[int, int]]], names: list[str]
-) -> NDArray[np.float64]:
-    if returns is None:
-        return np.full(sum(len(some) for some in shapes), np.nan)
-    rows = []
-    for label, given, some in zip(names, returns, shapes, strict=True):
-        row = np.asarray(given, dtype=np.float64)
-        if row.shape not in ((), (len(some),)):
-            raise UsageError(
-                f"returns of {label} must be one number, or one for each of its {len(some)} "
-                f"episodes, but have shape {row.shape}"
-            )
-        rows.append(np.broadcast_to(row, len(some)))
-    return np.concatenate(rows)
+def _returns(values: ArrayLike, label: str, n: int) -> NDArray[np.float64]:
+    returns = np.asarray(values, dtype=np.float64)
+    if returns.shape not in ((), (n,)):
+        raise UsageError(
+            f"returns of {label} must be one number, or one for each of its {n} episodes, but have "
+            f"shape {returns.shape}"
+        )
+    return returns
 
 
 def _feature_names(names: Sequence[str] | None, width: int) -> Sequence[str]:

@@ -6,7 +6,7 @@ The values of the list column lie in one piece, so the states are mapped, not re
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,30 @@ from numpy.typing import NDArray
 
 from pivec.atomic import atomic_write
 from pivec.errors import BadStore
-from pivec.policies.policy import PolicyInfo
-from pivec.states.record import PolicyRecord
+from pivec.policies.policy import Policy, PolicyInfo
+from pivec.policies.saved import read_policy as read_network
+from pivec.reading import read_regular
+from pivec.states.record import EPISODE, Arrays, PolicyRecord, starts_of
 
 _KEY = b"pivec"
+
+
+@dataclass(frozen=True)
+class OnDisk:
+    """The contents of a file, opened when they are needed; beside it the policy, if it is kept."""
+
+    path: Path
+
+    @property
+    def arrays(self) -> Arrays:
+        """Map states and actions into memory."""
+        return _open(self.path)[2]
+
+    @property
+    def policy(self) -> Policy | None:
+        """Read the network beside the file."""
+        file = self.path.with_suffix(".safetensors")
+        return read_network(read_regular(file), file.name)[0] if file.exists() else None
 
 
 def write_policy(path: Path, record: PolicyRecord, store: str = "") -> None:
@@ -27,35 +47,41 @@ def write_policy(path: Path, record: PolicyRecord, store: str = "") -> None:
 
     ``store`` says what store it belongs to, should the index lose it.
     """
-    starts = record.episode_starts
+    states, actions = record.contents.arrays
+    starts = starts_of(record.episodes["length"])
     columns: dict[str, pa.Array] = {
-        "return": pa.array(record.returns),
-        "length": pa.array(np.diff(starts)),
-        "seed": pa.array(record.seeds),
-        "terminated": pa.array(record.terminated),
-        "truncated": pa.array(record.truncated),
-        "states": _lists(record.states, starts),
+        name: pa.array(np.ascontiguousarray(record.episodes[name])) for name in EPISODE.names or ()
     }
+    columns["states"] = _lists(states, starts)
     header: dict[str, Any] = {"info": asdict(record.info), "store": store}
-    if record.actions is not None:
-        columns["actions"] = _lists(record.actions, starts - np.arange(len(starts)))
-        header["action_shape"] = list(record.actions.shape[1:])
+    if actions is not None:
+        columns["actions"] = _lists(actions, starts - np.arange(len(starts)))
+        header["action_shape"] = list(actions.shape[1:])
     batch = pa.record_batch(columns).replace_schema_metadata({_KEY: json.dumps(header).encode()})
     with atomic_write(path) as file, pa.ipc.new_file(file, batch.schema) as writer:
         writer.write_batch(batch)
 
 
 def read_policy(path: Path, store: str | None = None) -> PolicyRecord:
-    """Map the file of one policy into memory; with ``store`` only if it belongs to it."""
+    """Read what is known of the episodes in a file; with ``store`` only if it belongs to it."""
+    header, episodes, _ = _open(path)
+    if store is not None and header.get("store") != store:
+        raise BadStore(f"{path} was collected with other settings")
+    try:
+        return PolicyRecord(PolicyInfo(**header["info"]), episodes, OnDisk(path))
+    except (KeyError, TypeError) as error:
+        raise _not_whole(path, error) from error
+
+
+def _open(path: Path) -> tuple[dict[str, Any], NDArray[Any], Arrays]:
+    """Map a file: its header, a row of EPISODE for each episode, states and actions."""
     try:
         with pa.memory_map(str(path)) as source:
             reader = pa.ipc.open_file(source)
             batch = reader.get_batch(0)
         # Lengths in the file are as good as the file: beyond its end lies no memory.
         batch.validate(full=True)
-        header = json.loads(reader.schema.metadata[_KEY])
-        if store is not None and header.get("store") != store:
-            raise BadStore(f"{path} was collected with other settings")
+        header = dict(json.loads(reader.schema.metadata[_KEY]))
         states, starts = _unlist(batch.column("states"))
         _check(states.ndim == 2 and states.dtype == np.float32, "states are not rows of float32")
         _check_cuts(starts, len(states), "states")
@@ -65,16 +91,19 @@ def read_policy(path: Path, store: str | None = None) -> PolicyRecord:
             _check_cuts(cuts, len(flat), "actions")
             _check(np.array_equal(np.diff(cuts) + 1, np.diff(starts)), "actions do not fit states")
             actions = flat.reshape(-1, *header["action_shape"])
-        returns, seeds, terminated, truncated = (
-            batch.column(name).to_numpy(zero_copy_only=False)
-            for name in ("return", "seed", "terminated", "truncated")
-        )
-        info = PolicyInfo(**header["info"])
-        return PolicyRecord(info, states, starts, returns, seeds, terminated, truncated, actions)
+        episodes = np.empty(batch.num_rows, dtype=EPISODE)
+        for name in EPISODE.names or ():
+            episodes[name] = batch.column(name).to_numpy(zero_copy_only=False)
+        _check(np.array_equal(episodes["length"], np.diff(starts)), "lengths do not fit states")
+        return header, episodes, (states, actions)
     except (pa.ArrowException, OSError, KeyError, TypeError, ValueError, AttributeError) as error:
-        raise BadStore(
-            f"{path.name} is not the whole file of a policy ({error}): remove it and collect again"
-        ) from error
+        raise _not_whole(path, error) from error
+
+
+def _not_whole(path: Path, error: Exception) -> BadStore:
+    return BadStore(
+        f"{path.name} is not the whole file of a policy ({error}): remove it and collect again"
+    )
 
 
 def _check(holds: bool, otherwise: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,9 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.atomic import atomic_write, make_folder
+from pivec.atomic import atomic_write, file_name, make_folder
 from pivec.errors import EnvironmentFailure, PivecError, UsageError
 from pivec.rollouts.environment import Environment, close
+from pivec.rollouts.episodes import Episode
 from pivec.states.visited import VisitedStates
 
 _FRAMES_A_SECOND = 25  # GIF counts in hundredths of a second; more is shown by few viewers
@@ -52,19 +52,16 @@ def render_clips(
     env = _rendering(environment)
     written = []
     try:
-        for policy, info in enumerate(data.policies):
+        for record in data.records:
+            info = record.info
             if info.source.startswith(("npz:", "minari:")):
                 continue  # recorded elsewhere: where it began is not known
             if "kept_every" in info.metadata:
                 raise UsageError(f"{info.label} is thinned, so its actions are not all there")
-            actions = data._chunks[policy][1]
-            starts = data.episode_starts[data.policy_starts[policy] :]
+            played = list(record.as_episodes())
             for number in episodes:
-                begin, end = (int(at - starts[0]) for at in starts[number : number + 2])
-                moves = np.asarray(actions)[begin - number : end - number - 1]
-                seed = int(data.seeds[data.policy_starts[policy] + number])
-                frames = _replay(env, seed, moves, f"episode {number} of {info.label}")
-                path = Path(folder) / _slug(info.label) / f"episode-{number}.gif"
+                frames = _replay(env, played[number], f"episode {number} of {info.label}")
+                path = Path(folder) / (file_name(info.label) or "policy") / f"episode-{number}.gif"
                 _write(path, frames, float(env.metadata.get("render_fps") or 30))
                 written.append(path)
     finally:
@@ -83,9 +80,10 @@ def _rendering(environment: Environment) -> Any:
         ) from error
 
 
-def _replay(env: Any, seed: int, actions: NDArray[Any], which: str) -> list[NDArray[np.uint8]]:
+def _replay(env: Any, episode: Episode, which: str) -> list[NDArray[np.uint8]]:
     """Play known actions again and keep every frame."""
-    env.reset(seed=seed)
+    actions = np.asarray(episode.actions)
+    env.reset(seed=episode.seed)
     frames = [_frame(env)]
     for step, action in enumerate(actions):
         move = action.item() if action.ndim == 0 else action
@@ -128,7 +126,3 @@ def _write(path: Path, frames: list[NDArray[np.uint8]], rate: float) -> None:
             duration=max(20, round(1000 * every / rate)),
             loop=0,
         )
-
-
-def _slug(label: str) -> str:
-    return re.sub(r"[^A-Za-z0-9._-]+", "_", label).strip("._") or "policy"

@@ -1,14 +1,23 @@
-"""A store in the formats of others: Parquet, a folder of .npz, a Minari dataset."""
+"""States for other tools: pandas, Parquet, a folder of .npz, a Minari dataset."""
 
 from __future__ import annotations
 
-import re
+import importlib.util
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-from pivec.atomic import check_folder
-from pivec.errors import UsageError
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from pivec.atomic import atomic_write, check_folder, file_name
+from pivec.errors import PivecError, UsageError
 from pivec.rollouts.environment import Environment
+from pivec.states.record import EPISODE, PolicyRecord
 from pivec.states.store import Store
+from pivec.states.visited import VisitedStates
 
 
 def export(store: str | Path, target: str, level: str = "states") -> str:
@@ -23,47 +32,126 @@ def export(store: str | Path, target: str, level: str = "states") -> str:
     level : str
         For Parquet: a row for each of the states, the episodes or the policies.
     """
-    found = Store.find(store)
+    source = Store.find(store)
+    kind, _, where = target.partition(":")
     if target.endswith(".parquet"):
-        from pivec.states.tables import write_parquet
-
         if not Path(target).parent.is_dir() or Path(target).is_dir():
             raise UsageError(f"cannot export to {target}: expected a file in a folder that exists")
         check_folder(Path(target).parent)
-        write_parquet(found.load(), target, level)
+        write_parquet(source.load(), target, level)
         return f"Parquet: {target}"
-    data = found.load()
-    from pivec.states.minari_data import write_minari
-    from pivec.states.raw import raw_episodes
-
-    kind, _, where = target.partition(":")
     if kind == "npz" and where:
-        from pivec.states.npz import write_npz
-
-        taken: set[Path] = set()
-        for policy in range(data.n_policies):
-            one = data[policy]
-            path = Path(where).expanduser() / _file_name(one.labels[0])
-            if path in taken:
-                path = path.with_stem(f"{path.stem}-{policy}")
-            taken.add(path)
-            write_npz(path, list(raw_episodes(one)), data.feature_names)
-        return f"{data.n_policies} files: {where}"
+        return f"{_write_files(source.load(), Path(where).expanduser())} files: {where}"
     if kind == "minari" and where:
-        settings = found.settings
-        name = str(settings.get("environment", ""))
+        from pivec.states.minari_data import write_minari
+
+        settings = source.settings
         environment = Environment.of(
-            name,
+            str(settings.get("environment", "")),
             settings.get("arguments"),
             settings.get("wrappers") or (),
             settings.get("imports") or (),
         )
-        write_minari(data, where, environment)
+        write_minari(source.load(), where, environment)
         return f"Minari dataset: {where}"
     raise UsageError(f"cannot export to {target!r}: expected FILE.parquet, npz:DIR or minari:NAME")
 
 
-def _file_name(label: str) -> str:
-    """A path below the target for any label; folders stay, but lead nowhere else."""
-    parts = [re.sub(r"[^A-Za-z0-9._-]+", "_", part).strip(".") for part in label.split("/")]
-    return "/".join(part for part in parts if part) + ".npz"
+def _write_files(data: VisitedStates, folder: Path) -> int:
+    """Write a .npz file for each policy; tell how many."""
+    from pivec.states.npz import write_npz
+
+    taken: set[Path] = set()
+    for number, record in enumerate(data.records):
+        # Folders in a label stay, but lead nowhere else.
+        parts = [file_name(part) for part in record.info.label.split("/")]
+        path = folder / ("/".join(part for part in parts if part) + ".npz")
+        if path in taken:
+            path = path.with_stem(f"{path.stem}-{number}")
+        taken.add(path)
+        write_npz(path, record, data.feature_names)
+    return len(taken)
+
+
+def to_pandas(data: VisitedStates, level: str = "states") -> Any:
+    """Build a pandas DataFrame; see `VisitedStates.to_pandas`."""
+    if importlib.util.find_spec("pandas") is None:
+        raise PivecError("to_pandas needs an optional package: pip install pandas")
+    batches = list(_batches(data, level))
+    return pa.Table.from_batches(batches).to_pandas(strings_to_categorical=True)
+
+
+def write_parquet(data: VisitedStates, path: str | Path, level: str = "states") -> None:
+    """Write one row a state (or an episode, or a policy); one policy is in memory at a time."""
+    batches = _batches(data, level)
+    first = next(batches)
+    with (
+        atomic_write(Path(path)) as file,
+        pq.ParquetWriter(file, first.schema, compression="zstd") as writer,
+    ):
+        writer.write_batch(first)
+        for batch in batches:
+            writer.write_batch(batch)
+
+
+def _batches(data: VisitedStates, level: str) -> Iterator[pa.RecordBatch]:
+    """Go through the table, one batch a policy."""
+    if level not in _COLUMNS:
+        raise UsageError(f"level must be one of {', '.join(_COLUMNS)}, but is {level!r}")
+    for record in data.records:
+        yield pa.record_batch(_COLUMNS[level](record, data.feature_names))
+
+
+def _policy(record: PolicyRecord, _: tuple[str, ...]) -> dict[str, Any]:
+    return {
+        **_owner(record, 1),
+        "source": pa.array([record.info.source]),
+        "episodes": pa.array([len(record.episodes)]),
+        "states": pa.array([int(record.episodes["length"].sum())]),
+        "mean_return": pa.array([float(np.mean(record.episodes["return"]))]),
+    }
+
+
+def _episodes(record: PolicyRecord, _: tuple[str, ...]) -> dict[str, Any]:
+    n = len(record.episodes)
+    known = {name: np.ascontiguousarray(record.episodes[name]) for name in EPISODE.names or ()}
+    return {**_owner(record, n), "episode": np.arange(n), **known}
+
+
+def _states(record: PolicyRecord, names: tuple[str, ...]) -> dict[str, Any]:
+    lengths = record.episodes["length"]
+    states, actions = record.contents.arrays
+    columns: dict[str, Any] = {
+        **_owner(record, len(states)),
+        "episode": np.repeat(np.arange(len(lengths)), lengths),
+        "step": np.concatenate([np.arange(length) for length in lengths]),
+    }
+    for column, name in enumerate(names):
+        columns[name] = np.ascontiguousarray(states[:, column])
+    if actions is not None:
+        # A terminal state has no action.
+        acted = np.ones(len(states), dtype=bool)
+        acted[np.cumsum(lengths) - 1] = False
+        flat = actions.reshape(len(actions), -1)
+        for column in range(flat.shape[1]):
+            name = "action" if actions.ndim == 1 else f"action[{column}]"
+            columns[name] = _spread(flat[:, column], acted)
+    return columns
+
+
+def _owner(record: PolicyRecord, rows: int) -> dict[str, Any]:
+    """Columns that say whose the rows are."""
+    return {
+        "policy": pa.array([record.info.label] * rows),
+        "group": pa.array([record.info.group] * rows),
+        "training_step": pa.array([record.info.step] * rows, pa.int64()),
+    }
+
+
+def _spread(values: NDArray[Any], where: NDArray[np.bool_]) -> pa.Array:
+    full = np.zeros(len(where), dtype=values.dtype)
+    full[where] = values
+    return pa.array(full, mask=~where)
+
+
+_COLUMNS = {"states": _states, "episodes": _episodes, "policies": _policy}

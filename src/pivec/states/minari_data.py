@@ -9,87 +9,69 @@ import contextlib
 import hashlib
 import json
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pivec.errors import BadData, MissingExtra, UsageError
 from pivec.policies.policy import PolicyInfo
-from pivec.reading import naming, read_regular
+from pivec.reading import read_regular
 from pivec.rollouts.environment import Environment, close
-from pivec.states.raw import RawEpisode, raw_episodes
+from pivec.rollouts.episodes import Episode
+from pivec.states.record import Recorded
 from pivec.states.visited import VisitedStates
 
 _METADATA = "metadata.json"
 
 
-class MinariSource:
-    """A dataset, or those of its episodes whose metadata agree in one key.
+def find_minari(name: str) -> list[Recorded]:
+    """Find the policies of a dataset, named ``CartPole/expert-v0`` or by the path of its folder.
 
-    Parameters
-    ----------
-    name : str
-        The name of a dataset, ``CartPole/expert-v0``, or the path of its folder; with ``#key`` the
-        episodes that differ in this key of their metadata count as different policies.
+    That is one; with ``#key`` there is one for each value of this key in the episodes' metadata.
     """
+    where, _, key = name.partition("#")
+    dataset = _open(where)
+    label = str(dataset.spec.dataset_id)
+    source, digest = f"minari:{label}", _fingerprint(Path(dataset.storage.data_path))
+    environment = "" if dataset.env_spec is None else str(dataset.env_spec.id)
+    indices = np.asarray(dataset.episode_indices)
 
-    def __init__(self, name: str) -> None:
-        self._where, _, self.key = name.partition("#")
-        self._dataset = _open(self._where)
-        self.name = str(self._dataset.spec.dataset_id)
+    def recorded(info: PolicyInfo, mine: NDArray[Any]) -> Recorded:
+        read = partial(_episodes, dataset, mine)
+        return Recorded(info, read, dataset.observation_space, environment)
 
-    @property
-    def space(self) -> Any:
-        """The space of the observations."""
-        return self._dataset.observation_space
+    if not key:
+        return [recorded(PolicyInfo(label, "minari", None, source, {}, digest), indices)]
+    values = [_text(entry.get(key)) for entry in dataset.storage.get_episode_metadata(indices)]
+    if any(value is None for value in values):
+        raise UsageError(
+            f"not every episode of {label} has {key!r} in its metadata: leave #{key} out, and the "
+            "dataset counts as one policy"
+        )
+    return [
+        recorded(
+            PolicyInfo(str(value), label, None, f"{source}#{key}", {}, digest),
+            indices[[other == value for other in values]],
+        )
+        for value in dict.fromkeys(values)
+    ]
 
-    @property
-    def environment(self) -> str:
-        """The id of the environment it was recorded in, empty if not known."""
-        spec = self._dataset.env_spec
-        return "" if spec is None else str(spec.id)
 
-    def policies(self) -> list[tuple[PolicyInfo, Any]]:
-        """List what counts as one policy, each with the numbers of its episodes."""
-        indices = np.asarray(self._dataset.episode_indices)
-        source, digest = f"minari:{self.name}", _fingerprint(Path(self._dataset.storage.data_path))
-        if not self.key:
-            return [(PolicyInfo(self.name, "minari", None, source, {}, digest), indices)]
-        values = [
-            _text(entry.get(self.key))
-            for entry in self._dataset.storage.get_episode_metadata(indices)
-        ]
-        if any(value is None for value in values):
-            raise UsageError(
-                f"not every episode of {self.name} has {self.key!r} in its metadata: leave #"
-                f"{self.key} out, and the dataset counts as one policy"
-            )
-        found = []
-        for value in dict.fromkeys(values):
-            mine = indices[[other == value for other in values]]
-            info = PolicyInfo(str(value), self.name, None, f"{source}#{self.key}", {}, digest)
-            found.append((info, mine))
-        return found
-
-    def episodes(self, indices: Any) -> Iterator[RawEpisode]:
-        """Go through some of the episodes."""
-        with naming(f"minari:{self._where}", "recorded episodes", BadData):
-            yield from self._episodes(indices)
-
-    def _episodes(self, indices: Any) -> Iterator[RawEpisode]:
-        metadata = self._dataset.storage.get_episode_metadata(indices)
-        for episode, entry in zip(self._dataset.iterate_episodes(indices), metadata, strict=True):
-            actions = episode.actions
-            seed = entry.get("seed")
-            yield RawEpisode(
-                episode.observations,
-                np.asarray(actions) if isinstance(actions, np.ndarray | list) else None,
-                float(np.sum(episode.rewards)),
-                -1 if seed is None or int(seed) < 0 or int(seed) >= 2**63 else int(seed),
-                bool(np.any(episode.terminations[-1:])),
-                bool(np.any(episode.truncations[-1:])),
-            )
+def _episodes(dataset: Any, indices: NDArray[Any]) -> Iterator[Episode]:
+    metadata = dataset.storage.get_episode_metadata(indices)
+    for episode, entry in zip(dataset.iterate_episodes(indices), metadata, strict=True):
+        actions = episode.actions
+        yield Episode(
+            episode.observations,
+            np.asarray(actions) if isinstance(actions, np.ndarray | list) else None,
+            float(np.sum(episode.rewards)),
+            -1 if entry.get("seed") is None else int(entry["seed"]),
+            bool(np.any(episode.terminations[-1:])),
+            bool(np.any(episode.truncations[-1:])),
+        )
 
 
 def write_minari(data: VisitedStates, name: str, environment: Environment) -> None:
@@ -113,23 +95,23 @@ def write_minari(data: VisitedStates, name: str, environment: Environment) -> No
     box = spaces.Box(-np.inf, np.inf, (data.n_features,), np.float32)
     buffers: list[Any] = []
     metadata: list[dict[str, str]] = []
-    for policy in range(data.n_policies):
-        for raw in raw_episodes(data[policy]):
-            steps = len(raw.observations) - 1
+    for record in data.records:
+        for episode in record.as_episodes():
+            steps = len(episode.states) - 1
             last = np.arange(steps) == steps - 1
             buffers.append(
                 EpisodeBuffer(
                     id=len(buffers),
-                    seed=raw.seed if raw.seed >= 0 else None,
-                    observations=raw.observations,
-                    actions=raw.actions,
-                    rewards=np.where(last, raw.total_reward, 0.0),
-                    terminations=last & raw.terminated,
-                    truncations=last & raw.truncated,
+                    seed=episode.seed if episode.seed >= 0 else None,
+                    observations=episode.states,
+                    actions=episode.actions,
+                    rewards=np.where(last, episode.total_reward, 0.0),
+                    terminations=last & episode.terminated,
+                    truncations=last & episode.truncated,
                     infos={},
                 )
             )
-            metadata.append({"policy": data.labels[policy], "group": data.groups[policy]})
+            metadata.append({"policy": record.info.label, "group": record.info.group})
     try:
         dataset = minari.create_dataset_from_buffers(
             name,
@@ -162,15 +144,15 @@ def _minari() -> Any:
 
 def datasets_in(folder: Path) -> list[Path]:
     """Find the folders of Minari datasets below a folder."""
-    found = []
+    folders = []
     for path in sorted(folder.rglob(_METADATA)):
         if path.parent.name != "data":
             continue
         with contextlib.suppress(OSError, ValueError, RecursionError):
             known = json.loads(read_regular(path))
             if isinstance(known, dict) and {"dataset_id", "minari_version"} <= known.keys():
-                found.append(path.parent.parent)
-    return found
+                folders.append(path.parent.parent)
+    return folders
 
 
 def _open(name: str) -> Any:

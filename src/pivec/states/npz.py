@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,28 +24,49 @@ from numpy.typing import NDArray
 
 from pivec.atomic import atomic_write, make_folder
 from pivec.errors import BadData, BadPolicyFile, UsageError
+from pivec.policies.policy import PolicyInfo
 from pivec.policies.vectors import unpack_npz
-from pivec.reading import Budget, open_regular
-from pivec.states.raw import RawEpisode
+from pivec.reading import Budget, digest_of, open_regular
+from pivec.rollouts.episodes import Episode
+from pivec.states.record import PolicyRecord, Recorded
 
 _MOST = 1 << 34  # bytes a file may unpack to
+# What stands for what a file does not tell of its episodes.
+_UNKNOWN: dict[str, Any] = {"returns": np.nan, "seeds": -1, "terminated": False, "truncated": False}
 
 
-def files_in(folder: Path) -> list[Path]:
-    """Find the `.npz` files below a folder."""
+def find_npz(where: str) -> list[Recorded]:
+    """Find the `.npz` files below a folder: one a policy."""
+    folder = Path(where).expanduser()
     if folder.is_file() and folder.suffix == ".npz":
-        return [folder]
+        return [_recorded(folder, Path(folder.name), folder.stem)]
     if not folder.is_dir():
         raise UsageError(f"{folder} is not a folder of .npz files: check the path after npz:")
-    found = sorted(path for path in folder.rglob("*.npz") if not path.name.startswith("."))
-    if not found:
+    paths = sorted(path for path in folder.rglob("*.npz") if not path.name.startswith("."))
+    if not paths:
         raise UsageError(
             f"the folder {folder} holds no .npz file that may be read: expected one a policy"
         )
-    return found
+    return [_recorded(path, path.relative_to(folder), folder.stem) for path in paths]
 
 
-def read_npz(path: Path) -> Iterator[RawEpisode]:
+def _recorded(path: Path, inner: Path, group: str) -> Recorded:
+    """One file; ``inner`` is its path below the folder that was named."""
+    label = inner.with_suffix("").as_posix()
+    group = inner.parent.as_posix() if inner.parent != Path() else group
+    try:
+        digest = digest_of(path)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error
+    names = _arrays(path, only="feature_names").get("feature_names")
+    return Recorded(
+        PolicyInfo(label, group, None, f"npz:{path}", {}, digest),
+        partial(read_npz, path),
+        names=None if names is None else tuple(str(name) for name in names.ravel()),
+    )
+
+
+def read_npz(path: Path) -> Iterator[Episode]:
     """Go through the episodes of one file."""
     arrays = _arrays(path)
     name = "states" if "states" in arrays else "observations"
@@ -56,41 +78,35 @@ def read_npz(path: Path) -> Iterator[RawEpisode]:
     rows = _rows(path, name, arrays)
     if not rows:
         raise BadData(f"{path} holds no episodes: leave it out")
-    actions = arrays.get("actions")
-    for number, mine in enumerate(rows):
-        yield RawEpisode(
-            arrays[name][mine],
-            _moves(path, actions, mine),
-            _one(path, arrays, "returns", number, len(rows), np.nan),
-            int(_one(path, arrays, "seeds", number, len(rows), -1)),
-            bool(_one(path, arrays, "terminated", number, len(rows), False)),
-            bool(_one(path, arrays, "truncated", number, len(rows), False)),
-        )
+    columns = []
+    for column, default in _UNKNOWN.items():
+        values = arrays.get(column, np.full(len(rows), default))
+        if values.shape != (len(rows),):
+            raise BadData(f"{path}: {column} needs one value for each of {len(rows)} episodes")
+        columns.append([type(default)(value) for value in values.tolist()])
+    for mine, *known in zip(rows, *columns, strict=True):
+        yield Episode(arrays[name][mine], _moves(path, arrays.get("actions"), mine), *known)
 
 
-def feature_names(path: Path) -> tuple[str, ...] | None:
-    """Return the names of the values of a state, if the file has them."""
-    names = _arrays(path, only="feature_names").get("feature_names")
-    return None if names is None else tuple(str(name) for name in names.ravel())
-
-
-def write_npz(path: Path, episodes: list[RawEpisode], names: tuple[str, ...]) -> None:
-    """Write episodes of states in the long layout."""
-    lengths = [len(episode.observations) for episode in episodes]
+def write_npz(path: Path, record: PolicyRecord, names: tuple[str, ...]) -> None:
+    """Write the episodes of one policy in the long layout."""
+    lengths = record.episodes["length"]
+    states, actions = record.contents.arrays
     arrays: dict[str, Any] = {
-        "states": np.concatenate([episode.observations for episode in episodes]),
-        "episode": np.repeat(np.arange(len(episodes)), lengths),
+        "states": states,
+        "episode": np.repeat(np.arange(len(lengths)), lengths),
         "step": np.concatenate([np.arange(length) for length in lengths]),
-        "returns": np.array([episode.total_reward for episode in episodes]),
-        "seeds": np.array([episode.seed for episode in episodes]),
-        "terminated": np.array([episode.terminated for episode in episodes]),
-        "truncated": np.array([episode.truncated for episode in episodes]),
+        "returns": record.episodes["return"],
+        "seeds": record.episodes["seed"],
+        "terminated": record.episodes["terminated"],
+        "truncated": record.episodes["truncated"],
         "feature_names": np.array(names),
     }
-    moves = [episode.actions for episode in episodes if episode.actions is not None]
-    if moves:
+    if actions is not None and len(actions):
         # The terminal state has no action: its row repeats the last one and is not read.
-        arrays["actions"] = np.concatenate([np.concatenate([m, m[-1:]]) for m in moves])
+        rows = np.arange(len(states)) - arrays["episode"]
+        rows[np.cumsum(lengths) - 1] -= 1
+        arrays["actions"] = actions[rows]
     make_folder(path.parent)
     with atomic_write(path) as file:
         np.savez(file, **arrays)
@@ -155,12 +171,3 @@ def _moves(path: Path, actions: Any, mine: Any) -> NDArray[Any] | None:
     if len(moves) != wanted:
         raise BadData(f"{path}: actions has shape {actions.shape}, which is too few for its states")
     return np.asarray(moves)
-
-
-def _one(path: Path, arrays: dict[str, Any], name: str, number: int, n: int, default: Any) -> Any:
-    values = arrays.get(name)
-    if values is None:
-        return default
-    if values.shape != (n,):
-        raise BadData(f"{path}: {name} needs one value for each of {n} episodes")
-    return values[number]

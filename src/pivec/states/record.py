@@ -1,38 +1,89 @@
-"""Everything that is kept of one policy, and many of them put together."""
+"""What is kept of one policy: its episodes, and their states when they are asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pivec.errors import BadData
 from pivec.policies.policy import Policy, PolicyInfo
+from pivec.reading import naming
 from pivec.rollouts.episodes import Episode
-from pivec.states.chunks import Arrays
-from pivec.states.visited import VisitedStates
+
+# What is known of an episode beside its states; -1 stands for an unknown seed.
+EPISODE = np.dtype(
+    [
+        ("return", np.float64),
+        ("length", np.int64),
+        ("seed", np.int64),
+        ("terminated", np.bool_),
+        ("truncated", np.bool_),
+    ]
+)
+
+# The states of one policy, all episodes one after another, and its actions where they are kept:
+# one fewer an episode.
+Arrays = tuple[NDArray[np.float32], NDArray[Any] | None]
+
+
+class Contents(Protocol):
+    """Where the arrays of a policy are, and the policy itself if it is kept."""
+
+    @property
+    def arrays(self) -> Arrays: ...
+
+    @property
+    def policy(self) -> Policy | None: ...
+
+
+@dataclass(frozen=True)
+class InMemory:
+    """Contents that are at hand."""
+
+    arrays: Arrays
+    policy: Policy | None = None
 
 
 @dataclass(frozen=True)
 class PolicyRecord:
-    """The states of one policy, cut into episodes, and what is known of them."""
+    """All that is kept of one policy; ``episodes`` has a row of `EPISODE` for each."""
 
     info: PolicyInfo
-    states: NDArray[np.float32]
-    episode_starts: NDArray[np.int64]
-    returns: NDArray[np.float64]
-    seeds: NDArray[np.int64]
-    terminated: NDArray[np.bool_]
-    truncated: NDArray[np.bool_]
-    actions: NDArray[Any] | None = None
-    policy: Policy | None = None
+    episodes: NDArray[Any]
+    contents: Contents
+
+    def as_episodes(self) -> Iterator[Episode]:
+        """Cut the arrays into episodes, which are views of them."""
+        states, actions = self.contents.arrays
+        begin = 0
+        for number, (total, length, *known) in enumerate(self.episodes.tolist()):
+            end = begin + length
+            moves = None if actions is None else actions[begin - number : end - number - 1]
+            yield Episode(states[begin:end], moves, total, *known)
+            begin = end
+
+    def only(self, rows: NDArray[Any]) -> PolicyRecord:
+        """Keep these of the episodes; their states are copied when they are asked for."""
+        return replace(self, episodes=self.episodes[rows], contents=_Excerpt(self, rows))
+
+
+@dataclass(frozen=True)
+class _Excerpt:
+    whole: PolicyRecord
+    rows: NDArray[Any]
 
     @property
     def arrays(self) -> Arrays:
-        """States and actions, as `VisitedStates` takes them."""
-        return self.states, self.actions
+        episodes = list(self.whole.as_episodes())
+        return _concatenated([episodes[row] for row in self.rows])
+
+    @property
+    def policy(self) -> Policy | None:
+        return self.whole.contents.policy
 
 
 def record_of(
@@ -41,41 +92,62 @@ def record_of(
     """Put the episodes of one policy together; thinned ones say so in the metadata."""
     if every > 1:
         info = replace(info, metadata={**info.metadata, "kept_every": every})
-    moves = [episode.actions for episode in episodes if episode.actions is not None]
+    known = [(e.total_reward, len(e.states), e.seed, e.terminated, e.truncated) for e in episodes]
     return PolicyRecord(
-        info,
-        np.concatenate([episode.states for episode in episodes]),
-        np.concatenate([[0], np.cumsum([len(episode.states) for episode in episodes])]),
-        np.array([episode.total_reward for episode in episodes]),
-        np.array([episode.seed for episode in episodes]),
-        np.array([episode.terminated for episode in episodes]),
-        np.array([episode.truncated for episode in episodes]),
-        np.concatenate(moves) if moves else None,
-        policy,
+        info, np.array(known, dtype=EPISODE), InMemory(_concatenated(episodes), policy)
     )
 
 
-def assemble(
-    records: Sequence[PolicyRecord],
-    chunks: Sequence[Arrays],
-    feature_names: Sequence[str],
-    environment: str,
-    has_actions: bool,
-    actors: Sequence[Policy | None],
-) -> VisitedStates:
-    """Put records together; their arrays come from ``chunks``, the policies from ``actors``."""
-    lengths = np.concatenate([np.diff(record.episode_starts) for record in records])
-    return VisitedStates(
-        chunks,
-        np.concatenate([[0], np.cumsum(lengths)]),
-        np.concatenate([[0], np.cumsum([len(record.returns) for record in records])]),
-        [record.info for record in records],
-        **{
-            name: np.concatenate([getattr(record, name) for record in records])
-            for name in ("returns", "seeds", "terminated", "truncated")
-        },
-        feature_names=feature_names,
-        environment=environment,
-        has_actions=has_actions,
-        actors=actors,
+def _concatenated(episodes: Sequence[Episode]) -> Arrays:
+    moves = [episode.actions for episode in episodes if episode.actions is not None]
+    states = np.concatenate([episode.states for episode in episodes])
+    return states, np.concatenate(moves) if moves else None
+
+
+def starts_of(lengths: Any) -> NDArray[np.int64]:
+    """Where pieces of these lengths begin, one after another; the last number is their sum."""
+    return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+
+
+def check_finite(states: NDArray[Any], episode: str) -> None:
+    """Refuse states that are not finite; ``episode`` says which one they are of."""
+    if np.isfinite(states).all():
+        return
+    step, column = np.argwhere(~np.isfinite(states))[0]
+    raise BadData(
+        f"step {step} of {episode} has {states[step, column]} in feature {column}, but states must "
+        "be finite (within float32): remove or mend it"
     )
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """Episodes of one policy that somebody recorded, not yet read.
+
+    Attributes
+    ----------
+    info : PolicyInfo
+    read : callable
+        Goes through its episodes, whose states are observations as they were found: a batch of
+        arrays, or dicts and tuples of them.
+    space : Space or None
+        Of the observations, where it is known.
+    environment : str
+        Where they were recorded; empty if not known.
+    names : tuple of str or None
+        Of the values of a state.
+    is_flat : bool
+        Tells that observations are states already, which nothing is to turn into rows.
+    """
+
+    info: PolicyInfo
+    read: Callable[[], Iterator[Episode]]
+    space: Any = None
+    environment: str = ""
+    names: tuple[str, ...] | None = None
+    is_flat: bool = False
+
+    def episodes(self) -> Iterator[Episode]:
+        """Read one episode after another."""
+        with naming(self.info.source, "recorded episodes", BadData):
+            yield from self.read()

@@ -5,10 +5,9 @@ They stand where a policy may, and are put into the store as they are; nobody ac
 
 from __future__ import annotations
 
-import hashlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,52 +16,50 @@ from numpy.typing import NDArray
 
 from pivec.errors import BadData, PivecError, UsageError
 from pivec.policies.formats import is_policy_file
-from pivec.policies.policy import PolicyInfo
-from pivec.reading import naming, open_regular
+from pivec.reading import naming
 from pivec.rollouts import spaces
 from pivec.rollouts.centring import is_wide, lost_features
-from pivec.rollouts.episodes import Episode, EpisodesOfOne
+from pivec.rollouts.episodes import EpisodesOfOne
 from pivec.rollouts.features import feature_rows
 from pivec.rollouts.settings import Features
-from pivec.states.npz import feature_names, files_in, read_npz
-from pivec.states.raw import RawEpisode
-from pivec.states.record import PolicyRecord, record_of
+from pivec.states.npz import find_npz
+from pivec.states.record import PolicyRecord, Recorded, check_finite, record_of
 from pivec.states.store import Store
-from pivec.states.stored import StoreSource
 from pivec.states.visited import VisitedStates
 
-PREFIXES = ("npz:", "minari:", "store:")
+
+def _find_minari(where: str) -> list[Recorded]:
+    from pivec.states.minari_data import find_minari
+
+    return find_minari(where)
 
 
-@dataclass(frozen=True)
-class Recorded:
-    """Episodes of one policy that somebody recorded, not yet read.
+def _find_store(where: str) -> list[Recorded]:
+    """The policies of another store; a fingerprint is the checksum of the states."""
+    store = Store.find(Path(where).expanduser())
+    data = store.load()
+    return [
+        Recorded(
+            replace(record.info, fingerprint=str(store.rows[record.info.label]["sha256"])),
+            record.as_episodes,
+            environment=data.environment,
+            names=data.feature_names,
+            is_flat=True,
+        )
+        for record in data.records
+    ]
 
-    ``space`` is the space of the observations where it is known; ``is_flat`` tells that they are
-    states already, which nothing is to turn into rows.
-    """
 
-    info: PolicyInfo
-    space: Any
-    environment: str
-    names: tuple[str, ...] | None
-    source: Any
-    part: Any
-    is_flat: bool = False
-
-    def episodes(self) -> Iterator[RawEpisode]:
-        """Read one episode after another."""
-        source = self.info.source
-        with naming(source, "recorded episodes", BadData):
-            if isinstance(self.source, Path):
-                yield from read_npz(self.source)
-            else:
-                yield from self.source.episodes(self.part)
+_FINDERS: dict[str, Callable[[str], list[Recorded]]] = {
+    "npz:": find_npz,
+    "minari:": _find_minari,
+    "store:": _find_store,
+}
 
 
 def is_recorded(thing: object) -> bool:
     """Tell whether something a user names as a policy stands for recorded states."""
-    return isinstance(thing, str) and thing.startswith(PREFIXES)
+    return isinstance(thing, str) and thing.startswith(tuple(_FINDERS))
 
 
 def split_recorded(policies: Any) -> tuple[Any, list[Recorded]]:
@@ -72,72 +69,51 @@ def split_recorded(policies: Any) -> tuple[Any, list[Recorded]]:
     """
     if isinstance(policies, Mapping):
         acting: dict[Any, Any] = {}
-        found: list[Recorded] = []
+        recorded: list[Recorded] = []
         for label, thing in policies.items():
-            acts, several = _split_one(thing)
+            acts, sources = _split(thing)
             if acts:
                 acting[label] = thing
-            found += [_renamed(one, label, len(several) == 1 and not acts) for one in several]
-        return acting, found
+            alone = len(sources) == 1 and not acts
+            for source in sources:
+                name = label if alone else f"{label}/{source.info.label}"
+                recorded.append(replace(source, info=replace(source.info, label=name)))
+        return acting, recorded
     if isinstance(policies, Sequence) and not isinstance(policies, str):
-        parts = [(thing, *_split_one(thing)) for thing in policies]
-        return [thing for thing, acts, _ in parts if acts], [one for *_, s in parts for one in s]
-    acts, found = _split_one(policies)
-    return (policies if acts else []), found
+        parts = [(thing, *_split(thing)) for thing in policies]
+        remaining = [thing for thing, acts, _ in parts if acts]
+        return remaining, [source for *_, sources in parts for source in sources]
+    acts, recorded = _split(policies)
+    return (policies if acts else []), recorded
 
 
-def _split_one(thing: Any) -> tuple[bool, list[Recorded]]:
+def _split(thing: Any) -> tuple[bool, list[Recorded]]:
     """Whether something a user names holds policies that act, and what recorded states it holds."""
-    if isinstance(thing, str) and thing.startswith(PREFIXES):
+    if is_recorded(thing):
         return False, find_recorded(thing)
-    if not isinstance(thing, str | os.PathLike):
-        return True, []
-    folder = Path(thing).expanduser()
-    if not folder.is_dir():
+    if (
+        not isinstance(thing, str | os.PathLike)
+        or not (folder := Path(thing).expanduser()).is_dir()
+    ):
         return True, []
     from pivec.states.minari_data import datasets_in
 
-    datasets = datasets_in(folder)
-    found = [one for path in datasets for one in find_recorded(f"minari:{path}")]
-    acts = not found or any(
+    recorded = [
+        source for path in datasets_in(folder) for source in find_recorded(f"minari:{path}")
+    ]
+    acts = not recorded or any(
         is_policy_file(path, named=False) for path in folder.rglob("*") if path.is_file()
     )
-    return acts, found
-
-
-def _renamed(one: Recorded, label: str, alone: bool) -> Recorded:
-    return replace(
-        one, info=replace(one.info, label=label if alone else f"{label}/{one.info.label}")
-    )
+    return acts, recorded
 
 
 def find_recorded(spec: str) -> list[Recorded]:
     """Find what ``npz:DIR``, ``minari:NAME`` or ``store:DIR`` stands for."""
-    kind, _, where = spec.partition(":")
+    kind, colon, where = spec.partition(":")
     if not where:
         raise UsageError(f"{spec!r} names no data: expected npz:DIR, minari:NAME or store:DIR")
     with naming(spec, "recorded episodes", BadData):
-        return _find(kind, where)
-
-
-def _find(kind: str, where: str) -> list[Recorded]:
-    if kind == "npz":
-        folder = Path(where).expanduser()
-        files = files_in(folder)
-        return [_of_file(path, folder) for path in files]
-    if kind == "store":
-        store = StoreSource(where)
-        return [
-            Recorded(info, None, store.environment, store.feature_names, store, label, is_flat=True)
-            for info, label in store.policies()
-        ]
-    from pivec.states.minari_data import MinariSource
-
-    dataset = MinariSource(where)
-    return [
-        Recorded(info, dataset.space, dataset.environment, None, dataset, part)
-        for info, part in dataset.policies()
-    ]
+        return _FINDERS[kind + colon](where)
 
 
 def read_recorded(
@@ -168,30 +144,24 @@ def read_recorded(
     if recorded.is_flat:
         space = features = None
     kept = EpisodesOfOne(0, max_states)
-    for number, raw in enumerate(recorded.episodes()):
-        rows = _rows(raw.observations, space, features, f"{label}, episode {number}")
+    for number, episode in enumerate(recorded.episodes()):
+        where = f"episode {number} of {label}"
+        rows = _rows(episode.states, space, features, where)
         if width is not None and rows.shape[1] != width:
             raise BadData(
                 f"the recorded states of {label} have {rows.shape[1]} values, but those of the "
                 f"environment have {width}: was it recorded in another environment?"
             )
-        if not np.isfinite(rows).all():
-            step, column = np.argwhere(~np.isfinite(rows))[0]
-            raise BadData(
-                f"step {step} of episode {number} of {label} has {rows[step, column]} in feature "
-                f"{column}, but states must be finite: remove or mend it"
-            )
-        if actions and raw.actions is None:
+        check_finite(rows, where)
+        if actions and episode.actions is None:
             raise UsageError(
                 f"the recorded episodes of {label} have no actions: collect without --actions"
             )
-        moves = raw.actions[: len(rows) - 1] if actions and raw.actions is not None else None
-        episode = Episode(rows, moves, raw.total_reward, raw.seed, raw.terminated, raw.truncated)
-        for _ in range(kept.every.bit_length() - 1):
-            episode.halve()
-        kept.done.append(None)
-        kept.put(number, episode)
-        kept.thin()
+        moves = (
+            episode.actions[: len(rows) - 1] if actions and episode.actions is not None else None
+        )
+        seed = episode.seed if 0 <= episode.seed < 2**63 else -1
+        kept.append(replace(episode, states=rows, actions=moves, seed=seed))
     if not kept.done:
         raise BadData(f"{recorded.info.source} holds no episodes of {label}")
     return record_of(recorded.info, kept.all(), kept.every)
@@ -220,24 +190,24 @@ def import_recorded(
     max_states_per_policy : int, optional
         As for `pivec.collect`.
     """
-    found = [one for spec in specs for one in find_recorded(spec)]
-    if not found:
+    sources = [source for spec in specs for source in find_recorded(spec)]
+    if not sources:
         raise UsageError(
             "expected at least one of npz:DIR, minari:NAME and store:DIR, but none is given"
         )
-    check_unique([one.info.label for one in found])
-    first = found[0]
+    labels = [source.info.label for source in sources]
+    check_unique(labels)
+    first = sources[0]
     if actions is None:
-        actions = all(next(one.episodes()).actions is not None for one in found)
-    probe = _rows(next(first.episodes()).observations, first.space, None, first.info.label)
+        actions = all(next(source.episodes()).actions is not None for source in sources)
+    probe = _rows(next(first.episodes()).states, first.space, None, first.info.label)
     names = first.names or (
         tuple(f"x[{i}]" for i in range(probe.shape[1]))
         if first.space is None
         else spaces.feature_names(first.space)
     )
-    name = environment or first.environment
     settings = {
-        "environment": name,
+        "environment": environment or first.environment,
         "arguments": {},
         "backend": "recorded",
         "actions": actions,
@@ -245,19 +215,16 @@ def import_recorded(
     }
     kept = Store(store, settings, names)
     with kept.writing():
-        kept.claim([one.info for one in found])
-        for one in found:
-            if not holds(kept, one.info):
+        kept.claim([source.info for source in sources])
+        for source in sources:
+            if not kept.holds(source.info):
                 kept.add(
-                    read_recorded(one, one.space, None, actions, max_states_per_policy, len(names))
+                    read_recorded(
+                        source, source.space, None, actions, max_states_per_policy, len(names)
+                    )
                 )
-        kept.reorder([one.info.label for one in found])
-    return kept.load([one.info.label for one in found])
-
-
-def holds(store: Store, info: PolicyInfo) -> bool:
-    """Whether these very states are there: the label, and the same policy behind it."""
-    return info.label in store and store.fingerprint(info.label) == info.fingerprint
+        kept.reorder(labels)
+    return kept.load(labels)
 
 
 def check_unique(labels: Sequence[str]) -> None:
@@ -304,16 +271,3 @@ def _check_spread(rows: NDArray[Any]) -> None:
             f"feature {column} lies within {high[column] - low[column]:.3g} of "
             f"{offset:.10g}, closer than float32 can tell apart: subtract an offset first"
         )
-
-
-def _of_file(path: Path, folder: Path) -> Recorded:
-    inner = path.relative_to(folder) if path != folder else Path(path.name)
-    label = inner.with_suffix("").as_posix()
-    group = inner.parent.as_posix() if inner.parent != Path() else folder.stem
-    try:
-        with open_regular(path) as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error
-    info = PolicyInfo(label, group, None, f"npz:{path}", {}, digest)
-    return Recorded(info, None, "", feature_names(path), path, None)

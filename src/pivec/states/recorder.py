@@ -9,14 +9,13 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pivec.errors import BadData, UsageError
+from pivec.errors import UsageError
 from pivec.policies.policy import PolicyInfo
 from pivec.rollouts import spaces
 from pivec.rollouts.episodes import Episode, EpisodesOfOne
@@ -24,7 +23,7 @@ from pivec.rollouts.features import feature_rows
 from pivec.rollouts.gather import Gatherer
 from pivec.rollouts.settings import Features
 from pivec.states.arrow import read_policy
-from pivec.states.record import PolicyRecord, record_of
+from pivec.states.record import PolicyRecord, check_finite, record_of
 from pivec.states.store import Store
 
 LOCK_SECONDS = 30.0  # others that write to the same store hold it for a moment only
@@ -268,12 +267,8 @@ class _Policy:
     is_new: bool = False
 
     def add(self, episode: Episode) -> None:
-        check_finite(episode, self.info.label)
-        for _ in range(self.kept.every.bit_length() - 1):
-            episode.halve()
-        self.kept.done.append(None)
-        self.kept.put(len(self.kept.done) - 1, episode)
-        self.kept.thin()
+        check_finite(episode.states, f"an episode of {self.info.label}")
+        self.kept.append(episode)
         self.is_new = True
 
     def record(self) -> PolicyRecord:
@@ -294,16 +289,6 @@ def identity_of(spec: Any, otherwise: str) -> tuple[str, dict[str, Any]]:
     return spec.id, arguments
 
 
-def check_finite(episode: Episode, label: str) -> None:
-    """Refuse states that are not finite."""
-    if not np.isfinite(episode.states).all():
-        step, column = np.argwhere(~np.isfinite(episode.states))[0]
-        raise BadData(
-            f"step {step} of an episode of {label} has {episode.states[step, column]} in feature "
-            f"{column}, but states must be finite"
-        )
-
-
 def batch_of_one(space: Any, observation: Any) -> Any:
     """Make a batch of one observation."""
     batch = spaces.empty_batch(space, 1)
@@ -315,18 +300,7 @@ def _reopened(store: Store, label: str, kept: EpisodesOfOne) -> EpisodesOfOne:
     """Take a policy's episodes back from disk."""
     record = read_policy(store.path / store.rows[label]["file"])
     kept.every = int(record.info.metadata.get("kept_every", 1))
-    for number, (begin, end) in enumerate(pairwise(record.episode_starts.tolist())):
-        moves = None
-        if record.actions is not None:
-            moves = np.array(record.actions[begin - number : end - number - 1])
-        episode = Episode(
-            np.array(record.states[begin:end]),
-            moves,
-            float(record.returns[number]),
-            int(record.seeds[number]),
-            bool(record.terminated[number]),
-            bool(record.truncated[number]),
-        )
+    for number, episode in enumerate(record.as_episodes()):
         kept.done.append(None)
         kept.put(number, episode)
     return kept

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pivec.errors import UsageError
-from pivec.states.chunks import joined_blocks
-from pivec.states.visited import VisitedStates
+from pivec.arguments import Count, checked
+from pivec.states.record import starts_of
+from pivec.states.visited import VisitedStates, joined_blocks
 
 
 class ThinnedStates:
@@ -20,13 +20,13 @@ class ThinnedStates:
 
     def __init__(self, data: VisitedStates, rows: list[NDArray[np.int64]]) -> None:
         self._data, self._rows = data, rows
-        self._starts = np.concatenate([[0], np.cumsum([len(some) for some in rows])])
+        self._starts = starts_of([len(numbers) for numbers in rows])
         self.n_states = int(self._starts[-1])
         self.n_features = data.n_features
 
     def blocks(self, rows: int) -> Iterator[NDArray[np.float32]]:
         """Go through all states in blocks of at most ``rows``, in order."""
-        pieces = (self._data.policy_states(i)[some] for i, some in enumerate(self._rows))
+        pieces = (self._data.policy_states(i)[mine] for i, mine in enumerate(self._rows))
         return joined_blocks(pieces, rows)
 
     def take(self, rows: ArrayLike) -> NDArray[np.float32]:
@@ -43,13 +43,14 @@ class ThinnedStates:
         return self._data.take(original)
 
 
+@checked
 def thin(
     data: VisitedStates,
     rng: np.random.Generator,
     *,
-    max_policies: int | None = None,
-    max_episodes: int | None = None,
-    max_states: int | None = None,
+    max_policies: Count | None = None,
+    max_episodes: Count | None = None,
+    max_states: Count | None = None,
 ) -> VisitedStates | ThinnedStates:
     """Draw at most so many policies, episodes of each, and states in all.
 
@@ -59,17 +60,10 @@ def thin(
     Examples
     --------
     >>> data = VisitedStates.from_arrays([[np.zeros((100, 1))], [np.ones((10, 1))]])
-    >>> some = thin(data, np.random.default_rng(0), max_states=30)
-    >>> np.concatenate(list(some.blocks(1000))).sum(), some.n_states
+    >>> thinned = thin(data, np.random.default_rng(0), max_states=30)
+    >>> np.concatenate(list(thinned.blocks(1000))).sum(), thinned.n_states
     (np.float32(10.0), 30)
     """
-    for name, value in (
-        ("max_policies", max_policies),
-        ("max_episodes", max_episodes),
-        ("max_states", max_states),
-    ):
-        if value is not None and value < 1:
-            raise UsageError(f"{name} must be at least 1, but is {value}")
     if max_policies is not None and max_policies < len(data):
         data = data.select(np.sort(rng.choice(len(data), size=max_policies, replace=False)))
     if max_episodes is not None and max_episodes < np.diff(data.policy_starts).max():
@@ -77,14 +71,9 @@ def thin(
     if max_states is None or max_states >= data.n_states:
         return data
     sizes = np.diff(data.state_starts)
-    quotas = _even_quotas(sizes, max_states)
-    return ThinnedStates(
-        data,
-        [
-            np.sort(rng.choice(size, size=quota, replace=False))
-            for size, quota in zip(sizes, quotas, strict=True)
-        ],
-    )
+    quotas = zip(sizes, _even_quotas(sizes, max_states), strict=True)
+    rows = [np.sort(rng.choice(size, size=quota, replace=False)) for size, quota in quotas]
+    return ThinnedStates(data, rows)
 
 
 def _even_quotas(sizes: NDArray[np.int64], total: int) -> NDArray[np.int64]:

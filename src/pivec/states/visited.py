@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import pairwise
-from typing import Any, overload
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pivec.errors import BadData, UsageError
+from pivec.errors import UsageError
 from pivec.policies.copies import other_names
-from pivec.policies.policy import Policy, PolicyInfo
-from pivec.states.chunks import Arrays, Picked, SomeEpisodes, joined_blocks
+from pivec.policies.policy import Policy
+from pivec.states.record import PolicyRecord, starts_of
 
 
 class VisitedStates:
@@ -24,20 +23,24 @@ class VisitedStates:
 
     Parameters
     ----------
-    chunks : sequence of (states, actions)
-        For each policy the states of all its episodes one after another, (n, n_features) float32,
-        and its actions (one fewer an episode than states) or None.
-    episode_starts : (n_episodes + 1,) int array
-        Where each episode begins, counted in states over all policies; the last is their number.
-    policy_starts : (n_policies + 1,) int array
-        Where each policy begins, counted in episodes.
-    policies : sequence of PolicyInfo
-    returns, seeds, terminated, truncated : (n_episodes,) arrays
+    records : sequence of PolicyRecord
+        All that is kept of each policy.
     feature_names : sequence of str
     environment : str
     has_actions : bool
-    actors : sequence of Policy or None, optional
-        The policies themselves, where they are kept.
+    states : (n_states, n_features) float32 array, optional
+        All states, where the records' are views of one array.
+
+    Attributes
+    ----------
+    policies : tuple of PolicyInfo
+    policy_starts : (n_policies + 1,) int array
+        Where each policy begins, counted in episodes.
+    episode_starts : (n_episodes + 1,) int array
+        Where each episode begins, counted in states over all policies; the last is their number.
+    lengths : (n_episodes,) int array
+        States in each episode.
+    returns, seeds, terminated, truncated : (n_episodes,) arrays
 
     Examples
     --------
@@ -51,38 +54,31 @@ class VisitedStates:
 
     def __init__(
         self,
-        chunks: Sequence[Arrays],
-        episode_starts: ArrayLike,
-        policy_starts: ArrayLike,
-        policies: Sequence[PolicyInfo],
-        *,
-        returns: ArrayLike,
-        seeds: ArrayLike,
-        terminated: ArrayLike,
-        truncated: ArrayLike,
+        records: Sequence[PolicyRecord],
         feature_names: Sequence[str],
         environment: str = "",
+        *,
         has_actions: bool = False,
-        actors: Sequence[Policy | None] | None = None,
+        states: NDArray[np.float32] | None = None,
     ) -> None:
-        self._chunks = chunks
-        self._actors = actors
-        self._flat: NDArray[np.float32] | None = None
-        self.episode_starts = _frozen(episode_starts, np.int64)
-        self.policy_starts = _frozen(policy_starts, np.int64)
-        self.policies = tuple(policies)
-        self.returns = _frozen(returns, np.float64)
-        self.seeds = _frozen(seeds, np.int64)
-        self.terminated = _frozen(terminated, np.bool_)
-        self.truncated = _frozen(truncated, np.bool_)
+        self.records = tuple(records)
+        self.policies = tuple(record.info for record in self.records)
         self.feature_names = tuple(feature_names)
         self.environment = environment
         self.has_actions = has_actions
-        labels = [info.label for info in self.policies]
-        if len(set(labels)) != len(labels):
-            twice = next(label for label in labels if labels.count(label) > 1)
-            raise UsageError(f"labels must be unique, but {twice!r} names two policies")
-        self._index = {label: i for i, label in enumerate(labels)}
+        self._flat = states
+        episodes = np.concatenate([record.episodes for record in self.records])
+        self.lengths = _frozen(episodes["length"])
+        self.returns = _frozen(episodes["return"])
+        self.seeds = _frozen(episodes["seed"])
+        self.terminated = _frozen(episodes["terminated"])
+        self.truncated = _frozen(episodes["truncated"])
+        self.episode_starts = _frozen(starts_of(self.lengths))
+        self.policy_starts = _frozen(starts_of([len(record.episodes) for record in self.records]))
+        self._index: dict[str, int] = {}
+        for i, label in enumerate(self.labels):
+            if self._index.setdefault(label, i) != i:
+                raise UsageError(f"labels must be unique, but {label!r} names two policies")
         for i, info in enumerate(self.policies):
             for name in other_names(info):
                 self._index.setdefault(name, i)
@@ -146,11 +142,6 @@ class VisitedStates:
         return len(self.feature_names)
 
     @property
-    def lengths(self) -> NDArray[np.int64]:
-        """States in each episode."""
-        return np.diff(self.episode_starts)
-
-    @property
     def state_starts(self) -> NDArray[np.int64]:
         """Where each policy begins, counted in states, (n_policies + 1,)."""
         return np.asarray(self.episode_starts[self.policy_starts])
@@ -197,8 +188,8 @@ class VisitedStates:
         Data mapped from several files are copied into memory the first time.
         """
         if self._flat is None:
-            chunks = [states for states, _ in self._chunks]
-            flat = np.ascontiguousarray(chunks[0] if len(chunks) == 1 else np.concatenate(chunks))
+            pieces = [record.contents.arrays[0] for record in self.records]
+            flat = np.ascontiguousarray(pieces[0] if len(pieces) == 1 else np.concatenate(pieces))
             flat.flags.writeable = False
             self._flat = flat
         return self._flat
@@ -208,29 +199,28 @@ class VisitedStates:
         """All actions in one array, one fewer an episode than states; None if not kept."""
         if not self.has_actions:
             return None
-        return np.concatenate([actions for _, actions in self._chunks if actions is not None])
+        pieces = [record.contents.arrays[1] for record in self.records]
+        return np.concatenate([actions for actions in pieces if actions is not None])
 
     def policy(self, number: int) -> Policy:
         """Return one policy itself, for descriptions that ask it or look at its parameters."""
-        actor = None if self._actors is None else self._actors[number]
-        if actor is None:
+        policy = self.records[number].contents.policy
+        if policy is None:
             raise UsageError(
                 f"the policy {self.labels[number]!r} itself is not kept with its states: collect "
                 "with --policies (from Python keep_policies=True); only networks can be kept"
             )
-        return actor
+        return policy
 
     def policy_states(self, policy: int) -> NDArray[np.float32]:
         """States of one policy, without touching those of the others."""
-        return self._chunks[policy][0]
+        return self.records[policy].contents.arrays[0]
 
     def episodes(self) -> Iterator[NDArray[np.float32]]:
         """Go through the states of one episode after another."""
-        for policy in range(self.n_policies):
-            states = self.policy_states(policy)
-            starts = self._local_starts(policy)
-            for begin, end in pairwise(starts):
-                yield states[begin:end]
+        for record in self.records:
+            for episode in record.as_episodes():
+                yield episode.states
 
     def blocks(self, rows: int) -> Iterator[NDArray[np.float32]]:
         """Go through all states in blocks of at most ``rows``, in order.
@@ -262,16 +252,12 @@ class VisitedStates:
         Beside the values of a state its row names policy, group, training step, episode and step,
         and the action taken in it, where actions are kept.
         """
-        from pivec.states.tables import to_pandas
+        from pivec.states.export import to_pandas
 
         return to_pandas(self, level)
 
     # ---- smaller ones ----
 
-    @overload
-    def __getitem__(self, key: int | str) -> VisitedStates: ...
-    @overload
-    def __getitem__(self, key: slice) -> VisitedStates: ...
     def __getitem__(self, key: int | str | slice) -> VisitedStates:
         """One policy by number or label (or another name it has), or several by a slice."""
         if isinstance(key, slice):
@@ -315,8 +301,7 @@ class VisitedStates:
             chosen = np.array([i for i in chosen if self.groups[i] in wanted], dtype=np.intp)
         if not len(chosen):
             raise UsageError("no policy is left: select at least one")
-        episodes = [np.arange(*self.policy_starts[i : i + 2]) for i in chosen]
-        return self._part(Picked(self._chunks, chosen.tolist()), chosen.tolist(), episodes)
+        return self._of([self.records[i] for i in chosen])
 
     def sample_episodes(
         self, n: int, rng: np.random.Generator, *, at_most: bool = False
@@ -338,38 +323,17 @@ class VisitedStates:
                 f"cannot draw {n} episodes of every policy: {self.labels[fewest]!r} has "
                 f"{counts[fewest]}; ask for 1 to {counts.min()}"
             )
-        drawn = [
-            begin + np.sort(rng.choice(count, size=min(n, count), replace=False))
-            for begin, count in zip(self.policy_starts[:-1], counts, strict=True)
-        ]
-        local = [rows - begin for rows, begin in zip(drawn, self.policy_starts[:-1], strict=True)]
-        chunks = SomeEpisodes(self._chunks, self._local_starts, local)
-        return self._part(chunks, list(range(self.n_policies)), drawn)
-
-    def _part(
-        self, chunks: Sequence[Arrays], policies: list[int], episodes: list[NDArray[Any]]
-    ) -> VisitedStates:
-        rows = np.concatenate(episodes)
-        return VisitedStates(
-            chunks,
-            np.concatenate([[0], np.cumsum(self.lengths[rows])]),
-            np.concatenate([[0], np.cumsum([len(some) for some in episodes])]),
-            [self.policies[i] for i in policies],
-            returns=self.returns[rows],
-            seeds=self.seeds[rows],
-            terminated=self.terminated[rows],
-            truncated=self.truncated[rows],
-            feature_names=self.feature_names,
-            environment=self.environment,
-            has_actions=self.has_actions,
-            actors=None if self._actors is None else Picked(self._actors, policies),
+        return self._of(
+            [
+                record.only(np.sort(rng.choice(count, size=min(n, count), replace=False)))
+                for record, count in zip(self.records, counts, strict=True)
+            ]
         )
 
-    def _local_starts(self, policy: int) -> NDArray[np.int64]:
-        """Where the episodes of one policy begin within its own states."""
-        first, last = self.policy_starts[policy : policy + 2]
-        starts = self.episode_starts[first : last + 1]
-        return np.asarray(starts - starts[0])
+    def _of(self, records: Sequence[PolicyRecord]) -> VisitedStates:
+        return VisitedStates(
+            records, self.feature_names, self.environment, has_actions=self.has_actions
+        )
 
     def _number(self, key: int | str) -> int:
         if isinstance(key, str):
@@ -382,9 +346,30 @@ class VisitedStates:
         return number % self.n_policies
 
 
-def _frozen(values: ArrayLike, dtype: Any) -> NDArray[Any]:
-    array = np.array(values, dtype=dtype)
+def joined_blocks(
+    pieces: Iterable[NDArray[np.float32]], rows: int
+) -> Iterator[NDArray[np.float32]]:
+    """Cut pieces of any length into blocks of ``rows`` rows, the last one maybe shorter.
+
+    Small pieces are put together; a block inside one piece is a view of it.
+    """
+    waiting: list[NDArray[np.float32]] = []
+    count = 0
+    for piece in pieces:
+        at = 0
+        while len(piece) - at >= rows - count:
+            part = piece[at : at + rows - count]
+            yield np.concatenate([*waiting, part]) if waiting else part
+            at += len(part)
+            waiting, count = [], 0
+        if at < len(piece):
+            waiting.append(piece[at:])
+            count += len(piece) - at
+    if waiting:
+        yield np.concatenate(waiting)
+
+
+def _frozen(values: NDArray[Any]) -> NDArray[Any]:
+    array = values.copy()
     array.flags.writeable = False
-    if array.ndim != 1:
-        raise BadData(f"expected one value for each entry, but got shape {array.shape}")
     return array

@@ -22,8 +22,8 @@ from pivec.policies.sb3 import convert_sb3
 from pivec.rollouts.environment import Environment
 from pivec.rollouts.episodes import Episode
 from pivec.rollouts.settings import Features
-from pivec.states.record import assemble, record_of
-from pivec.states.recorder import LOCK_SECONDS, Recording, check_finite, identity_of
+from pivec.states.record import check_finite, record_of
+from pivec.states.recorder import LOCK_SECONDS, Recording, identity_of
 from pivec.states.store import Store
 from pivec.states.visited import VisitedStates
 from pivec.training.behaviour import BehaviourMonitor, Change
@@ -184,7 +184,7 @@ class BehaviourCallback(BaseCallback):  # type: ignore[misc]  # the library has 
     # ---- parts of it ----
 
     def _keep(self, episode: Episode) -> None:
-        check_finite(episode, str(self._group))
+        check_finite(episode.states, f"an episode of {self._group}")
         self._episodes.append(episode)
 
     def _spec(self) -> Any:
@@ -202,14 +202,9 @@ class BehaviourCallback(BaseCallback):  # type: ignore[misc]  # the library has 
         )
         policy = convert_sb3(self.model) if self._keep_policies else None
         record = record_of(info, list(self._episodes), policy=policy)
-        names = self._recording.names(record.states.shape[1])
-        data = assemble(
-            [record],
-            [record.arrays],
-            names,
-            self._recording.environment,
-            self._actions,
-            [policy],
+        names = self._recording.names(self._episodes[0].states.shape[1])
+        data = VisitedStates(
+            [record], names, self._recording.environment, has_actions=self._actions
         )
         self._episodes.clear()
         self._begun = step - (step - self._begun) % self.every  # a late one delays no other

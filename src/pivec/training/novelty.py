@@ -22,7 +22,7 @@ from pivec.rollouts import spaces
 from pivec.rollouts.environment import Environment
 from pivec.rollouts.play import play_here
 from pivec.rollouts.settings import PlaySettings
-from pivec.states.record import assemble, record_of
+from pivec.states.record import record_of
 from pivec.states.visited import VisitedStates
 from pivec.training.architecture import Architecture, spaces_of
 from pivec.training.es import adam_step, ascent, centred_ranks
@@ -202,19 +202,13 @@ class NoveltySearch:
         settings = PlaySettings(n, self._seed, actions=actions, max_steps=limit)
         played = sorted(play_here(self._environment, named, settings), key=lambda p: p.index)
         records = [record_of(p.named.info, p.episodes, policy=p.named.policy) for p in played]
-        if not all(np.isfinite(record.returns).all() for record in records):
+        data = VisitedStates(records, self._names, self._environment.name, has_actions=actions)
+        if not np.isfinite(data.returns).all():
             raise BadData(
                 f"an episode of {self._environment.name} has a return that is not finite: check "
                 "the environment's rewards"
             )
-        return assemble(
-            records,
-            [record.arrays for record in records],
-            self._names,
-            self._environment.name,
-            actions,
-            [record.policy for record in records],
-        )
+        return data
 
     def _entry_labels(self) -> list[str]:
         first = len(self._members)
