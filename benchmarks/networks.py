@@ -228,10 +228,13 @@ def encoder_ours() -> dict[str, Any]:
     center, scale, weights = method.center_, method.scale_, method.weights_
     sequences = [((e - center) / scale).astype(np.float32) for e in data.episodes()]
     sequences.sort(key=len, reverse=True)
-    values = {name: torch.from_numpy(array) for name, array in weights.items()}
     noise = np.random.default_rng(0).normal(size=(len(sequences), 256)).astype(np.float32)
     with torch.no_grad():
-        loss = vae.losses(values, vae.Padded.of(sequences), torch.from_numpy(noise)).mean()
+        loss = (
+            vae.SequenceVAE.of(weights)
+            .losses(vae.Padded.of(sequences), torch.from_numpy(noise))
+            .mean()
+        )
     return {"training": trained - start, "encoding": done - trained, "loss": float(loss)}
 
 

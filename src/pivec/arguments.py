@@ -88,12 +88,13 @@ def check_arguments(thing: Any) -> None:
     ...
     pivec.errors.UsageError: n_components must be a whole number of at least 1, but is 'abc'
     """
-    values = (
-        {field.name: getattr(thing, field.name) for field in fields(thing)}
-        if is_dataclass(thing)
-        else thing.get_params(deep=False)
-    )
-    _check(values, get_type_hints(type(thing).__init__, include_extras=True))
+    if is_dataclass(thing):  # fields that it inherits are typed where they are declared
+        values = {field.name: getattr(thing, field.name) for field in fields(thing)}
+        hints = get_type_hints(type(thing), include_extras=True)
+    else:
+        values = thing.get_params(deep=False)
+        hints = get_type_hints(type(thing).__init__, include_extras=True)
+    _check(values, hints)
 
 
 def _check(values: Mapping[str, Any], hints: Mapping[str, Any]) -> None:

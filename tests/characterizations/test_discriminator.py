@@ -18,12 +18,9 @@ from pivec.characterizations.networks.canonical import (  # noqa: E402
 )
 from pivec.characterizations.networks.discriminators import (  # noqa: E402
     Batches,
-    Others,
-    Settings,
-    group_size,
-    mean_inverse_ratios,
+    Discriminators,
+    left_out,
     slope_of_loss,
-    train_group,
 )
 from pivec.characterizations.networks.training import one_thread_each  # noqa: E402
 from pivec.errors import MissingExtra, UsageError  # noqa: E402
@@ -68,7 +65,7 @@ def train_plainly(row, own, batches, others, how):
 
 def test_the_batched_network_equals_networks_trained_one_by_one(rng):
     """Policies of different size, so that some networks are done before others."""
-    how = Settings((3, 8, 8, 8, 1), 3.0, 16, 1e-3, 10.0)
+    how = Discriminators((3, 8, 8, 8, 1), 3.0, 16, 1e-3, 10.0)
     own = [rng.normal(i, 1, (n, 3)).astype(np.float32) for i, n in enumerate((400, 150, 40))]
     others = rng.normal(0, 2, (500, 3)).astype(np.float32)
     start = np.stack([mlp.starting_values(rng, how.sizes) for _ in own])
@@ -80,7 +77,7 @@ def test_the_batched_network_equals_networks_trained_one_by_one(rng):
         ]
 
     with one_thread_each():
-        together = train_group(start.copy(), own, batches(), others, how)
+        together = how.train(start.copy(), own, batches(), others)
         plain = [
             train_plainly(start[i], own[i], stream, others, how)
             for i, stream in enumerate(batches())
@@ -131,10 +128,9 @@ def test_batches_pass_over_the_own_states_and_leave_them_out_of_the_others():
 
 
 def test_alone_in_the_fit_a_policy_is_told_from_itself():
-    states = np.zeros((6, 1), dtype=np.float32)
-    assert Others(states, np.array([0, 6])).without(0) == (0, 0)
-    assert Others(states, np.array([0, 4, 6])).without(1) == (4, 6)
-    assert Others(states, np.array([0, 4, 6])).without(None) == (0, 0)
+    assert left_out(np.array([0, 6]), 0) == (0, 0)
+    assert left_out(np.array([0, 4, 6]), 1) == (4, 6)
+    assert left_out(np.array([0, 4, 6]), None) == (0, 0)
 
 
 def test_the_distance_is_the_papers_formula_over_the_kept_states(walks):
@@ -160,7 +156,8 @@ def test_an_ideal_network_gives_the_ratio_of_densities():
     rng = np.random.default_rng(0)
     row = np.array([[-1.0, 0.5]], dtype=np.float32)
     states = rng.normal(1, 1, (200_000, 1)).astype(np.float32)
-    means = mean_inverse_ratios(row, [states, states - 1], [1, 1], 10.0)
+    network = Discriminators([1, 1], 30, 128, 1e-3, 10.0)
+    means = network.mean_inverse_ratios(row, [states, states - 1])
     assert means[0] == pytest.approx([np.e, 1.0], rel=0.02)
 
 
@@ -227,10 +224,10 @@ def test_keys_tell_rows_apart_but_not_their_order(rng):
 
 
 def test_groups_are_bounded_by_memory():
-    paper = Settings((24, 256, 256, 256, 1), 30, 128, 1e-3, 10.0)
-    assert 2 <= group_size(paper) <= 8
-    assert group_size(Settings((4, 8, 1), 30, 16, 1e-3, 10.0)) == 64
-    assert group_size(Settings((4, 4096, 4096, 1), 30, 128, 1e-3, 10.0)) == 1
+    paper = Discriminators((24, 256, 256, 256, 1), 30, 128, 1e-3, 10.0)
+    assert 2 <= paper.group_size() <= 8
+    assert Discriminators((4, 8, 1), 30, 16, 1e-3, 10.0).group_size() == 64
+    assert Discriminators((4, 4096, 4096, 1), 30, 128, 1e-3, 10.0).group_size() == 1
 
 
 def test_without_torch_the_extra_is_named(walks, monkeypatch):

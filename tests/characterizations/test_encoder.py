@@ -10,7 +10,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from pivec.characterizations.encoder import Encoder  # noqa: E402
+from pivec.characterizations.encoder import PolicyEncoder  # noqa: E402
 from pivec.characterizations.gaussian import Gaussian  # noqa: E402
 from pivec.characterizations.networks import sequence_vae as vae  # noqa: E402
 from pivec.errors import MissingExtra, UsageError  # noqa: E402
@@ -70,8 +70,8 @@ def test_the_loss_is_that_of_the_paper(rng, kl_weight):
     sequences = sorted(make_sequences(rng), key=len, reverse=True)
     weights = vae.starting_weights(rng, 3, 8, 5)
     noise = rng.normal(size=(6, 5)).astype(np.float32)
-    values = {name: torch.from_numpy(array) for name, array in weights.items()}
-    mine = vae.losses(values, vae.Padded.of(sequences), torch.from_numpy(noise), kl_weight)
+    model = vae.SequenceVAE.of(weights)
+    mine = model.losses(vae.Padded.of(sequences), torch.from_numpy(noise), kl_weight).detach()
     plain = [
         plain_loss(weights, sequence, e, kl_weight)
         for sequence, e in zip(sequences, noise, strict=True)
@@ -84,11 +84,11 @@ def test_gradients_in_parts_are_those_of_the_whole_batch(rng, monkeypatch, worth
     monkeypatch.setattr(vae, "_WORTH", worth)
     sequences = sorted(make_sequences(rng), key=len, reverse=True)
     weights = vae.starting_weights(rng, 3, 8, 5)
-    values = {name: torch.tensor(array, requires_grad=True) for name, array in weights.items()}
+    model = vae.SequenceVAE.of(weights)
     noise = rng.normal(size=(6, 5)).astype(np.float32)
-    loss = vae.losses(values, vae.Padded.of(sequences), torch.from_numpy(noise))
-    expected = torch.autograd.grad(loss.mean(), list(values.values()))
-    for mine, plain in zip(vae.gradients(values, sequences, noise, 1.0), expected, strict=True):
+    loss = model.losses(vae.Padded.of(sequences), torch.from_numpy(noise))
+    expected = torch.autograd.grad(loss.mean(), list(model.parameters()))
+    for mine, plain in zip(vae.gradients(model, sequences, noise, 1.0), expected, strict=True):
         assert torch.allclose(mine, plain, atol=1e-6)
 
 
@@ -100,8 +100,7 @@ def test_training_lowers_the_loss(rng):
     padded, noise = vae.Padded.of(sequences), torch.zeros(24, 2)
 
     def loss(weights):
-        values = {name: torch.from_numpy(array) for name, array in weights.items()}
-        return float(vae.losses(values, padded, noise).mean())
+        return float(vae.SequenceVAE.of(weights).losses(padded, noise).mean().detach())
 
     assert loss(trained) < loss(start) - 0.5
 
@@ -116,7 +115,7 @@ def test_batches_hold_every_sequence_once_and_are_alike_in_length(rng):
 
 
 def test_the_distance_is_the_divergence_of_gaussians_over_sampled_latents(walks):
-    method = Encoder(**SMALL).fit(walks)
+    method = PolicyEncoder(**SMALL).fit(walks)
     vectors = method.describe(walks).vectors
     d = method.distances(walks)
     mean, variance = vectors[:, :4], vectors[:, 4:]
@@ -134,7 +133,7 @@ def test_it_sees_the_order_of_states_that_a_gaussian_cannot(rng):
     """Rising and falling walks over the same states."""
     rising = [np.linspace(-1, 1, 20)[:, None] + 0.01 * rng.normal(size=(20, 1)) for _ in range(24)]
     data = VisitedStates.from_arrays([rising[:8], rising[8:16], [s[::-1] for s in rising[16:]]])
-    d = Encoder(**SMALL | {"epochs": 100}).fit(data).distances(data)
+    d = PolicyEncoder(**SMALL | {"epochs": 100}).fit(data).distances(data)
     assert min(d[0, 2], d[1, 2]) > 5 * d[0, 1]
     flat = Gaussian().fit(data).distances(data)
     assert flat.max() < 0.1
@@ -143,35 +142,35 @@ def test_it_sees_the_order_of_states_that_a_gaussian_cannot(rng):
 def test_equal_trajectories_have_equal_latents(walks):
     episodes = list(walks[0].episodes())
     data = VisitedStates.from_arrays([episodes, list(walks[2].episodes()), episodes])
-    d = Encoder(**SMALL).fit(data).distances(data)
+    d = PolicyEncoder(**SMALL).fit(data).distances(data)
     assert d[0, 2] == 0
     assert d[0, 1] == pytest.approx(d[2, 1])
     assert d[0, 1] > 0
 
 
 def test_unseen_policies_and_single_states_are_described(walks):
-    method = Encoder(**SMALL).fit(walks.select([0, 1, 2]))
+    method = PolicyEncoder(**SMALL).fit(walks.select([0, 1, 2]))
     assert method.distances(walks).shape == (6, 6)
     single = VisitedStates.from_arrays([[np.zeros((1, 3))], [np.ones((1, 3))]])
     d = method.distances(single)
     assert np.isfinite(d).all()
-    assert np.isfinite(Encoder(**SMALL).fit(single).distances(single)).all()
+    assert np.isfinite(PolicyEncoder(**SMALL).fit(single).distances(single)).all()
 
 
 def test_same_seed_same_numbers_and_global_state_left_alone(walks):
     torch.manual_seed(3)
     before, threads = torch.random.get_rng_state(), torch.get_num_threads()
-    a, b = (Encoder(**SMALL).fit(walks).describe(walks).vectors for _ in range(2))
+    a, b = (PolicyEncoder(**SMALL).fit(walks).describe(walks).vectors for _ in range(2))
     assert np.array_equal(a, b)
     assert torch.equal(torch.random.get_rng_state(), before)
     assert torch.get_num_threads() == threads
-    c = Encoder(**SMALL, random_state=1).fit(walks).describe(walks).vectors
+    c = PolicyEncoder(**SMALL, random_state=1).fit(walks).describe(walks).vectors
     assert not np.allclose(a, c)
 
 
 def test_mistakes_are_named(walks, monkeypatch):
     with pytest.raises(UsageError, match="n_latent must be a whole number of at least 1"):
-        Encoder(n_latent=0).fit(walks)
+        PolicyEncoder(n_latent=0).fit(walks)
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(MissingExtra, match=r"encoder characterization.*pivec\[torch\]"):
-        Encoder().fit(walks)
+        PolicyEncoder().fit(walks)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pivec.characterizations.ragged import join_rows, pack, take_rows, unpack
+from pivec.characterizations.descriptions import join_rows, pack, take_rows, unpack
 
 ROWS = [np.arange(6).reshape(3, 2), np.arange(2).reshape(1, 2), np.arange(8).reshape(4, 2)]
 

@@ -9,7 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from pivec.characterizations.networks.classifier import mean_posterior  # noqa: E402
+from pivec.characterizations.networks.single_mlp import mean_outputs  # noqa: E402
 from pivec.characterizations.skill_discriminator import (  # noqa: E402
     SkillDiscriminator,
     jensen_shannon,
@@ -44,7 +44,8 @@ def test_the_mean_posterior_is_the_mean_of_softmaxes(rng):
     logits = states @ weights[:2] + weights[2]
     odds = np.exp(logits.astype(np.float64))
     expected = (odds / odds.sum(axis=1, keepdims=True)).mean(axis=0)
-    assert np.allclose(mean_posterior(weights.ravel(), [2, 4], states), expected, atol=1e-6)
+    mean = mean_outputs(weights.ravel(), [2, 4], states, softmax=True)
+    assert np.allclose(mean, expected, atol=1e-6)
 
 
 def test_separate_places_are_told_apart_and_shared_ones_confused(rng):

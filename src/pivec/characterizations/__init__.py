@@ -2,12 +2,9 @@
 
 base.py           the contract: fit, describe, distances, save
 descriptions.py   what describe returns: one row a policy
-ragged.py         rows of different lengths in it
 registry.py       the names, and `characterization(name, ...)` that makes one
 views.py          what is described: states, (state, action) or (state, next state)
-pairwise.py       distances between all rows of two sets, in closed form
 cells.py          sparse histograms and the distances between them
-pairwise_torch.py the same on a graphics card
 networks/         what the trained characterizations share: batched networks, sequence encoders
 space.py          a fitted characterization on disk, with the policies it has described
 

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from pivec.arguments import check_arguments
-from pivec.characterizations.descriptions import Descriptions, summarise
+from pivec.characterizations.descriptions import Description, Descriptions, summarise
+from pivec.distances.pairwise import squared_euclidean
 from pivec.errors import BadData, UsageError
 from pivec.policies.policy import canonical_order
 from pivec.states.visited import VisitedStates
@@ -29,6 +30,7 @@ class Characterization(BaseEstimator):
     name: ClassVar[str]
     explanation: ClassVar[str]  # how to read its distances, for the report
     formula: ClassVar[str]
+    learned: ClassVar[tuple[str, ...]] = ()  # what `fit` learns, without the ``_``
     feature_names_: tuple[str, ...]
 
     @property
@@ -56,10 +58,7 @@ class Characterization(BaseEstimator):
         self._check_has(data)
         order = canonical_order(data.policies)
         data = data.select(order)
-        vectors, points, arrays = self._describe(data)
-        described = Descriptions(
-            self.name, data.policies, vectors, points, arrays, **summarise(data)
-        )
+        described = Descriptions(self.name, data.policies, *self._describe(data), *summarise(data))
         return described.select(np.argsort(order))
 
     def distances(
@@ -74,19 +73,32 @@ class Characterization(BaseEstimator):
         if b is not None:
             columns, right = self._ordered(b)
             return self._distances(left, right)[np.ix_(rows, columns)]
-        matrix = self._distances(left, None)
+        matrix = self._distances(left, left)
         np.fill_diagonal(matrix, 0.0)
         return matrix[np.ix_(rows, rows)]
 
     def fitted_arrays(self) -> dict[str, NDArray[Any]]:
         """Return everything that `fit` learned, as plain arrays."""
         self._check_fitted()
-        return self._learned()
+        arrays: dict[str, NDArray[Any]] = {}
+        for name in self.learned:
+            value = getattr(self, f"{name}_")
+            if isinstance(value, Mapping):
+                arrays |= {f"{name}.{part}": array for part, array in value.items()}
+            else:
+                arrays[name] = np.asarray(value)
+        return arrays
 
     def restore(self, feature_names: tuple[str, ...], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Take back what `fitted_arrays` gave; return self."""
         self.feature_names_ = feature_names
-        self._restore(arrays)
+        for name in self.learned:
+            value: Any = arrays[name] if name in arrays else part_of(arrays, f"{name}.")
+            if isinstance(value, np.ndarray) and not value.ndim:
+                value = value.item()
+            elif not len(value):
+                raise KeyError(name)
+            setattr(self, f"{name}_", value)
         return self
 
     def parameters_json(self) -> str:
@@ -103,23 +115,19 @@ class Characterization(BaseEstimator):
 
     # ---- what each characterization does ----
 
-    @abstractmethod
-    def _fit(self, data: VisitedStates) -> None: ...
+    def _fit(self, data: VisitedStates) -> None:
+        """Learn what is named in ``learned``; by default nothing is shared between policies."""
 
     @abstractmethod
-    def _describe(
-        self, data: VisitedStates
-    ) -> tuple[NDArray[Any] | None, NDArray[Any] | None, dict[str, NDArray[Any]]]:
+    def _describe(self, data: VisitedStates) -> Description:
         """Vectors, points and arrays of `Descriptions`."""
 
-    @abstractmethod
-    def _distances(self, a: Descriptions, b: Descriptions | None) -> NDArray[np.float64]: ...
+    def _distances(self, a: Descriptions, b: Descriptions) -> NDArray[np.float64]:
+        """Squared Euclidean distances of points, where nothing else is meant.
 
-    @abstractmethod
-    def _learned(self) -> dict[str, NDArray[Any]]: ...
-
-    @abstractmethod
-    def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None: ...
+        ``b`` is ``a`` itself where a set is compared with itself; the result is then symmetric.
+        """
+        return squared_euclidean(*a.values("points"), *b.values("points"))
 
     # ---- checks ----
 
@@ -147,19 +155,19 @@ class Characterization(BaseEstimator):
 
     def _ordered(self, what: VisitedStates | Descriptions) -> tuple[NDArray[np.intp], Descriptions]:
         """Descriptions in the canonical order, and where each policy is among them."""
-        described = self._described(what)
-        order = canonical_order(described.policies)
-        return np.argsort(order), described.select(order)
-
-    def _described(self, what: VisitedStates | Descriptions) -> Descriptions:
-        if isinstance(what, VisitedStates):
-            return self.describe(what)
-        if not isinstance(what, Descriptions):
+        described = self.describe(what) if isinstance(what, VisitedStates) else what
+        if not isinstance(described, Descriptions):
             raise UsageError(
                 f"expected VisitedStates or Descriptions, but got {type(what).__name__}"
             )
-        if what.method != self.name:
+        if described.method != self.name:
             raise UsageError(
-                f"these are descriptions by {what.method}, which a {self.name} cannot compare"
+                f"these are descriptions by {described.method}, which a {self.name} cannot compare"
             )
-        return what
+        order = canonical_order(described.policies)
+        return np.argsort(order), described.select(order)
+
+
+def part_of(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
+    """Pick the arrays whose names begin so, under the rest of their names."""
+    return {name[len(prefix) :]: a for name, a in arrays.items() if name.startswith(prefix)}

@@ -1,18 +1,30 @@
-"""What describing gives: one row a policy, with what the distance needs."""
+"""What describing gives: one row a policy, with what the distance needs.
+
+Rows of different lengths are packed: ``name`` holds all of them one after another, and
+``name.starts``, of n_policies + 1 numbers, tells where each policy's begin.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.characterizations.ragged import join_rows, take_rows
 from pivec.errors import UsageError
 from pivec.policies.policy import PolicyInfo
 from pivec.states.visited import VisitedStates
+
+_STARTS = ".starts"
+SUMMARY = ("mean_returns", "return_stds", "n_episodes", "n_states")
+
+# Vectors, points and arrays, as `Descriptions` has them.
+Description = tuple[
+    NDArray[np.float64] | None, NDArray[np.float64] | None, Mapping[str, NDArray[Any]]
+]
 
 
 @dataclass(frozen=True)
@@ -30,8 +42,7 @@ class Descriptions:
         Vectors whose squared Euclidean distance is the distance, where there are such: for
         nearest neighbours, t-SNE and archives of other libraries.
     arrays : mapping of arrays with one row a policy
-        What the distance needs beside these. Rows of different lengths are packed, see
-        `pivec.characterizations.ragged`.
+        What the distance needs beside these, some of them packed, see `pack`.
     mean_returns, return_stds : (n_policies,) arrays
     n_episodes, n_states : (n_policies,) int arrays
     """
@@ -64,6 +75,21 @@ class Descriptions:
         """The policies' training steps."""
         return tuple(info.step for info in self.policies)
 
+    def values(self, *names: str) -> list[NDArray[Any]]:
+        """Give vectors, points or arrays by their names."""
+        known = {"vectors": self.vectors, "points": self.points} | dict(self.arrays)
+        chosen = [known.get(name) for name in names]
+        if any(array is None for array in chosen):
+            raise UsageError(
+                f"these descriptions by {self.method} have no {' or '.join(names)}: they were made "
+                "with other arguments"
+            )
+        return [array for array in chosen if array is not None]
+
+    def rows(self, name: str) -> list[NDArray[Any]]:
+        """Give what is packed under ``name``, one array a policy, without copying."""
+        return unpack(self.arrays, name)
+
     def select(self, rows: Sequence[int] | NDArray[Any]) -> Descriptions:
         """Pick policies by number."""
         index = np.asarray(rows, dtype=np.intp)
@@ -92,24 +118,70 @@ class Descriptions:
         )
 
 
-SUMMARY = ("mean_returns", "return_stds", "n_episodes", "n_states")
-
-
-def summarise(data: VisitedStates) -> dict[str, NDArray[Any]]:
-    """Compute the fields of `Descriptions` that every characterization fills alike."""
+def summarise(data: VisitedStates) -> list[NDArray[Any]]:
+    """Compute the fields named in ``SUMMARY``, which every characterization fills alike."""
     starts = data.policy_starts
     counts = np.diff(starts)
     means = data.mean_returns
     deviations = data.returns - np.repeat(means, counts)
-    return {
-        "mean_returns": means,
-        "return_stds": np.sqrt(np.add.reduceat(deviations**2, starts[:-1]) / counts),
-        "n_episodes": counts,
-        "n_states": np.diff(data.state_starts),
-    }
+    deviation = np.sqrt(np.add.reduceat(deviations**2, starts[:-1]) / counts)
+    return [means, deviation, counts, np.diff(data.state_starts)]
 
 
-def _join(
-    a: NDArray[np.float64] | None, b: NDArray[np.float64] | None
-) -> NDArray[np.float64] | None:
+def pack(name: str, rows: Sequence[NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Pack one array a policy, equal but for their lengths, under ``name``.
+
+    Examples
+    --------
+    >>> packed = pack("cells", [np.array([3, 1]), np.array([2])])
+    >>> packed["cells"], packed["cells.starts"]
+    (array([3, 1, 2]), array([0, 2, 3]))
+    """
+    starts = np.concatenate([[0], np.cumsum([len(row) for row in rows], dtype=np.int64)])
+    return {name: np.concatenate(rows), name + _STARTS: starts}
+
+
+def unpack(arrays: Mapping[str, NDArray[Any]], name: str) -> list[NDArray[Any]]:
+    """Give the rows that `pack` packed under ``name``, one array a policy, without copying."""
+    return [arrays[name][i:j] for i, j in pairwise(arrays[name + _STARTS].tolist())]
+
+
+def take_rows(
+    arrays: Mapping[str, NDArray[Any]], index: NDArray[np.intp]
+) -> dict[str, NDArray[Any]]:
+    """Pick policies by number, of plain and of packed entries.
+
+    Examples
+    --------
+    >>> take_rows(pack("cells", [np.array([3, 1]), np.array([2])]), np.array([1]))
+    {'cells': array([2]), 'cells.starts': array([0, 1])}
+    """
+    result: dict[str, NDArray[Any]] = {}
+    for name, values in arrays.items():
+        if name + _STARTS in arrays:
+            rows = unpack(arrays, name)
+            # The empty array gives type and width where no policy is picked.
+            packed = pack(name, [values[:0], *(rows[i] for i in index.tolist())])
+            result |= packed | {name + _STARTS: packed[name + _STARTS][1:]}
+        elif not _is_starts(arrays, name):
+            result[name] = values[index]
+    return result
+
+
+def join_rows(
+    a: Mapping[str, NDArray[Any]], b: Mapping[str, NDArray[Any]]
+) -> dict[str, NDArray[Any]]:
+    """Put the policies of ``b`` behind those of ``a``, in plain and in packed entries."""
+    result: dict[str, NDArray[Any]] = {}
+    for name, values in a.items():
+        behind = values[-1] + b[name][1:] if _is_starts(a, name) else b[name]
+        result[name] = np.concatenate([values, behind])
+    return result
+
+
+def _is_starts(arrays: Mapping[str, NDArray[Any]], name: str) -> bool:
+    return name.endswith(_STARTS) and name.removesuffix(_STARTS) in arrays
+
+
+def _join(a: NDArray[Any] | None, b: NDArray[Any] | None) -> NDArray[Any] | None:
     return None if a is None or b is None else np.concatenate([a, b])

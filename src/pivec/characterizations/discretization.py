@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar
+from dataclasses import KW_ONLY, dataclass
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from pivec.arguments import Positive, Range
 from pivec.characterizations.base import Characterization
 from pivec.characterizations.cells import cell_words, count_cells, half_l1
-from pivec.characterizations.descriptions import Descriptions
-from pivec.characterizations.ragged import pack, unpack
+from pivec.characterizations.descriptions import Description, Descriptions, pack
 from pivec.characterizations.views import Of, View
 from pivec.states.visited import VisitedStates
 
 
+@dataclass(eq=False, repr=False)
 class Discretization(Characterization):
     """Shares of the states in each cell of a regular grid.
 
@@ -45,21 +45,20 @@ class Discretization(Characterization):
            [0.25, 0.  ]])
     """
 
-    name: ClassVar[str] = "discretization"
-    explanation: ClassVar[str] = (
+    name = "discretization"
+    explanation = (
         "The state space is cut into cells, and each policy is described by the share of its "
         "states in every cell. The distance of two policies is half the sum of the differences of "
         "these shares: 0 for policies that visit all cells equally often, 1 for policies that "
         "have no cell in common."
     )
-    formula: ClassVar[str] = "d(p, q) = ½ · Σ_c |p(c) − q(c)|"
+    formula = "d(p, q) = ½ · Σ_c |p(c) − q(c)|"
+    learned = ("low", "high")
     _of: ClassVar[Of] = "states"
 
-    def __init__(
-        self, bins: Annotated[int, Range(2, most=2**32)] = 10, *, margin: Positive = 1e-4
-    ) -> None:
-        self.bins = bins
-        self.margin = margin
+    bins: Annotated[int, Range(2, most=2**32)] = 10
+    _: KW_ONLY
+    margin: Positive = 1e-4
 
     def _fit(self, data: VisitedStates) -> None:
         low = np.full(data.n_features, np.inf)
@@ -70,27 +69,13 @@ class Discretization(Characterization):
             high = np.maximum(high, states.max(axis=0))
         self.low_, self.high_ = low - self.margin, high + self.margin
 
-    def _describe(
-        self, data: VisitedStates
-    ) -> tuple[NDArray[Any] | None, NDArray[Any] | None, dict[str, NDArray[Any]]]:
-        view = View(self._of)
-        cells, shares = [], []
-        for rows in view.all_rows(data):
-            repeats = rows.shape[1] // len(self.low_)
-            low, high = np.tile(self.low_, repeats), np.tile(self.high_, repeats)
-            some, share = count_cells(cell_words(rows, low, high, self.bins))
-            cells.append(some)
-            shares.append(share)
+    def _describe(self, data: VisitedStates) -> Description:
+        repeats = 2 if self._of == "transitions" else 1
+        low, high = np.tile(self.low_, repeats), np.tile(self.high_, repeats)
+        words = (cell_words(rows, low, high, self.bins) for rows in View(self._of).all_rows(data))
+        cells, shares = zip(*map(count_cells, words), strict=True)
         return None, None, pack("cells", cells) | pack("shares", shares)
 
-    def _distances(self, a: Descriptions, b: Descriptions | None) -> NDArray[np.float64]:
-        left = unpack(a.arrays, "cells"), unpack(a.arrays, "shares")
-        if b is None:
-            return half_l1(*left)
-        return half_l1(*left, unpack(b.arrays, "cells"), unpack(b.arrays, "shares"))
-
-    def _learned(self) -> dict[str, NDArray[Any]]:
-        return {"low": self.low_, "high": self.high_}
-
-    def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        self.low_, self.high_ = arrays["low"], arrays["high"]
+    def _distances(self, a: Descriptions, b: Descriptions) -> NDArray[np.float64]:
+        left = a.rows("cells"), a.rows("shares")
+        return half_l1(*left) if b is a else half_l1(*left, b.rows("cells"), b.rows("shares"))

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from dataclasses import KW_ONLY, dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pivec.arguments import Positive
 from pivec.characterizations.base import Characterization
-from pivec.characterizations.descriptions import Descriptions
-from pivec.characterizations.views import View, center_and_scale
+from pivec.characterizations.descriptions import Description, Descriptions
+from pivec.characterizations.views import View
 from pivec.distances.pairwise import symmetric_kl_diagonal, symmetric_kl_full
+from pivec.states.moments import center_and_scale
 from pivec.states.visited import VisitedStates
 
 
+@dataclass(eq=False, repr=False)
 class Gaussian(Characterization):
     """Mean and variance (or covariance) of the features over all states of a policy.
 
@@ -45,29 +47,26 @@ class Gaussian(Characterization):
            [1., 0.]])
     """
 
-    name: ClassVar[str] = "gaussian"
-    explanation: ClassVar[str] = (
+    name = "gaussian"
+    explanation = (
         "Each policy is described by the mean and the variance of every feature over all states "
         "it visited, a Gaussian (with the covariances of the features, too, where that was asked "
         "for). The distance of two policies is the KL divergence between their Gaussians, summed "
         "both ways."
     )
-    formula: ClassVar[str] = "d(p, q) = KL(p ‖ q) + KL(q ‖ p)"
+    formula = "d(p, q) = KL(p ‖ q) + KL(q ‖ p)"
+    learned = ("center", "scale")
 
-    def __init__(
-        self, *, covariance: Literal["diagonal", "full"] = "diagonal", floor: Positive = 1e-7
-    ) -> None:
-        self.covariance = covariance
-        self.floor = floor
+    _: KW_ONLY
+    covariance: Literal["diagonal", "full"] = "diagonal"
+    floor: Positive = 1e-7
 
     def _fit(self, data: VisitedStates) -> None:
         self.center_, self.scale_ = np.zeros(data.n_features), np.ones(data.n_features)
         if self.covariance == "full":
-            self.center_, self.scale_ = center_and_scale(View("states"), data)
+            self.center_, self.scale_ = center_and_scale(View("states").all_rows(data))
 
-    def _describe(
-        self, data: VisitedStates
-    ) -> tuple[NDArray[Any] | None, NDArray[Any] | None, dict[str, NDArray[Any]]]:
+    def _describe(self, data: VisitedStates) -> Description:
         if self.covariance == "full":
             return self._describe_full(data)
         means = np.empty((len(data), data.n_features))
@@ -76,15 +75,9 @@ class Gaussian(Characterization):
             states = data.policy_states(i)
             means[i] = states.mean(axis=0, dtype=np.float64)
             variances[i] = ((states - means[i]) ** 2).mean(axis=0) + self.floor
-        return (
-            np.concatenate([means, variances], axis=1),
-            None,
-            {"means": means, "variances": variances},
-        )
+        return gaussians(means, variances)
 
-    def _describe_full(
-        self, data: VisitedStates
-    ) -> tuple[NDArray[Any], None, dict[str, NDArray[Any]]]:
+    def _describe_full(self, data: VisitedStates) -> Description:
         d = data.n_features
         means, covariances = np.empty((len(data), d)), np.empty((len(data), d, d))
         for i in range(len(data)):
@@ -94,28 +87,23 @@ class Gaussian(Characterization):
             # A copy: x.T @ x takes BLAS's SYRK path, which crashes in some builds.
             covariances[i] = states.T @ states.copy() / len(states)
         covariances += self.floor * np.eye(d)
-        upper = np.triu_indices(d)
-        return (
-            np.concatenate([means, covariances[:, upper[0], upper[1]]], axis=1),
-            None,
-            {"means": means, "covariances": covariances},
-        )
+        vectors = np.concatenate([means, covariances[:, *np.triu_indices(d)]], axis=1)
+        return vectors, None, {"means": means, "covariances": covariances}
 
-    def _distances(self, a: Descriptions, b: Descriptions | None) -> NDArray[np.float64]:
-        if self.covariance == "full":
-            left = a.arrays["means"], a.arrays["covariances"]
-            right = () if b is None else (b.arrays["means"], b.arrays["covariances"])
-            return symmetric_kl_full(*left, *right)
-        other = a if b is None else b
-        return symmetric_kl_diagonal(
-            a.arrays["means"],
-            a.arrays["variances"],
-            other.arrays["means"],
-            other.arrays["variances"],
-        )
+    def _distances(self, a: Descriptions, b: Descriptions) -> NDArray[np.float64]:
+        if self.covariance == "diagonal":
+            return gaussian_distances(a, b)
+        left, right = (described.values("means", "covariances") for described in (a, b))
+        return symmetric_kl_full(*left, *right)
 
-    def _learned(self) -> dict[str, NDArray[Any]]:
-        return {"center": self.center_, "scale": self.scale_}
 
-    def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        self.center_, self.scale_ = arrays["center"], arrays["scale"]
+def gaussians(means: NDArray[np.float64], variances: NDArray[np.float64]) -> Description:
+    """Describe each policy by a diagonal Gaussian: a row of means and one of variances."""
+    vectors = np.concatenate([means, variances], axis=1)
+    return vectors, None, {"means": means, "variances": variances}
+
+
+def gaussian_distances(a: Descriptions, b: Descriptions) -> NDArray[np.float64]:
+    """KL(a || b) + KL(b || a) of the diagonal Gaussians that `gaussians` made."""
+    left, right = (described.values("means", "variances") for described in (a, b))
+    return symmetric_kl_diagonal(*left, *right)

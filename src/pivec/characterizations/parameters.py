@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
-
 import numpy as np
 from numpy.typing import NDArray
 
 from pivec.characterizations.base import Characterization
-from pivec.characterizations.descriptions import Descriptions
+from pivec.characterizations.descriptions import Description, Descriptions
 from pivec.distances.pairwise import euclidean
 from pivec.errors import UsageError
 from pivec.policies.network import NetworkPolicy
@@ -39,26 +36,21 @@ class Parameters(Characterization):
            [2.828, 0.   ]])
     """
 
-    name: ClassVar[str] = "parameters"
-    explanation: ClassVar[str] = (
+    name = "parameters"
+    explanation = (
         "Each policy is described by the parameters of its network, one after another. The "
         "distance of two policies is the Euclidean distance of these vectors. It tells how far "
         "training moved the weights; equal behaviour can come from very different weights."
     )
-    formula: ClassVar[str] = "d(p, q) = ‖θ(p) − θ(q)‖"
-
-    @property
-    def needs(self) -> frozenset[str]:
-        """The policies themselves."""
-        return frozenset({"policies"})
+    formula = "d(p, q) = ‖θ(p) − θ(q)‖"
+    needs = frozenset({"policies"})
+    learned = ("shape", "shaped_like")
 
     def _fit(self, data: VisitedStates) -> None:
         self.shape_ = _shape(_network(data, 0))
         self.shaped_like_ = data.labels[0]
 
-    def _describe(
-        self, data: VisitedStates
-    ) -> tuple[NDArray[Any] | None, NDArray[Any] | None, dict[str, NDArray[Any]]]:
+    def _describe(self, data: VisitedStates) -> Description:
         rows = []
         for i in range(len(data)):
             policy = _network(data, i)
@@ -69,17 +61,10 @@ class Parameters(Characterization):
                     f"{_shape(policy)}: compare them by another characterization"
                 )
             rows.append(_flat(policy))
-        vectors = np.stack(rows)
-        return vectors, None, {}
+        return np.stack(rows), None, {}
 
-    def _distances(self, a: Descriptions, b: Descriptions | None) -> NDArray[np.float64]:
-        return euclidean(_vectors(a), None if b is None else _vectors(b))
-
-    def _learned(self) -> dict[str, NDArray[Any]]:
-        return {"shape": np.array(self.shape_), "shaped_like": np.array(self.shaped_like_)}
-
-    def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        self.shape_, self.shaped_like_ = str(arrays["shape"]), str(arrays["shaped_like"])
+    def _distances(self, a: Descriptions, b: Descriptions) -> NDArray[np.float64]:
+        return euclidean(*a.values("vectors"), *b.values("vectors"))
 
 
 def _network(data: VisitedStates, number: int) -> NetworkPolicy:
@@ -100,9 +85,3 @@ def _flat(policy: NetworkPolicy) -> NDArray[np.float64]:
     parts = [part.ravel() for layer in policy.layers for part in layer]
     parts += [part.ravel() for part in (policy.log_std, policy.state_std) if part is not None]
     return np.concatenate(parts).astype(np.float64)
-
-
-def _vectors(descriptions: Descriptions) -> NDArray[np.float64]:
-    if descriptions.vectors is None:
-        raise TypeError("descriptions by parameters have vectors")
-    return descriptions.vectors

@@ -25,7 +25,7 @@ _REGISTRY = {
     "actions": "pivec.characterizations.actions:Actions",
     "parameters": "pivec.characterizations.parameters:Parameters",
     "discriminator": "pivec.characterizations.discriminator:Discriminator",
-    "encoder": "pivec.characterizations.encoder:Encoder",
+    "encoder": "pivec.characterizations.encoder:PolicyEncoder",
     "skill-discriminator": "pivec.characterizations.skill_discriminator:SkillDiscriminator",
     "trajectory-encoder": "pivec.characterizations.trajectory_encoder:TrajectoryEncoder",
     "state-actions": "pivec.characterizations.state_actions:StateActions",

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
-
 import numpy as np
 from numpy.typing import NDArray
 
 from pivec.characterizations.base import Characterization
-from pivec.characterizations.descriptions import Descriptions
+from pivec.characterizations.descriptions import Description, Descriptions
 from pivec.states.visited import VisitedStates
 
 
@@ -24,36 +21,18 @@ class Returns(Characterization):
            [2., 0.]])
     """
 
-    name: ClassVar[str] = "returns"
-    explanation: ClassVar[str] = (
+    name = "returns"
+    explanation = (
         "Each policy is described by its mean return alone. The distance of two policies is the "
         "absolute difference of their mean returns: 0 for policies that do equally well, however "
         "differently they do it."
     )
-    formula: ClassVar[str] = "d(p, q) = |R(p) − R(q)|"
+    formula = "d(p, q) = |R(p) − R(q)|"
+    needs = frozenset({"returns"})
 
-    @property
-    def needs(self) -> frozenset[str]:
-        """Returns of the episodes."""
-        return frozenset({"returns"})
-
-    def _fit(self, data: VisitedStates) -> None:
-        """Nothing is shared between the policies."""
-
-    def _describe(
-        self, data: VisitedStates
-    ) -> tuple[NDArray[Any] | None, NDArray[Any] | None, dict[str, NDArray[Any]]]:
+    def _describe(self, data: VisitedStates) -> Description:
         return data.mean_returns[:, None], None, {"returns": data.mean_returns}
 
-    def _distances(self, a: Descriptions, b: Descriptions | None) -> NDArray[np.float64]:
-        other = a if b is None else b
-        gaps: NDArray[np.float64] = np.abs(
-            a.arrays["returns"][:, None] - other.arrays["returns"][None]
-        )
-        return gaps
-
-    def _learned(self) -> dict[str, NDArray[Any]]:
-        return {}
-
-    def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Nothing was learned."""
+    def _distances(self, a: Descriptions, b: Descriptions) -> NDArray[np.float64]:
+        gaps = np.subtract.outer(a.arrays["returns"], b.arrays["returns"])
+        return np.asarray(np.abs(gaps))

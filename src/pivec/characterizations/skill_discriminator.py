@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.arguments import Count, Positive, Seed
-from pivec.characterizations.base import Characterization
-from pivec.characterizations.descriptions import Descriptions
-from pivec.characterizations.networks import require_torch
-from pivec.characterizations.views import View, center_and_scale
+from pivec.arguments import Count, Positive
+from pivec.characterizations.descriptions import Description, Descriptions
+from pivec.characterizations.networks.method import NetworkCharacterization
 from pivec.states.visited import VisitedStates
 
-_WHAT = "the skill-discriminator characterization"
 
-
-class SkillDiscriminator(Characterization):
+@dataclass(eq=False, repr=False)
+class SkillDiscriminator(NetworkCharacterization):
     """Which policies of the fit a classifier takes a policy's states for, on average.
 
     One network with a softmax over the policies of the fit learns which of them a state is from
@@ -39,14 +35,8 @@ class SkillDiscriminator(Characterization):
         Passes over as many states as the fit has; every policy is drawn as often.
     max_updates : int
         Updates of the classifier at most, however many states there are.
-    batch_size : int
-        States in a batch.
-    learning_rate : float
-        Of Adam.
-    random_state : int
-        Seed.
-    progress : bool
-        Draw a bar while fitting.
+    batch_size, learning_rate, random_state, progress
+        As of `pivec.characterizations.networks.method.NetworkCharacterization`.
 
     Attributes
     ----------
@@ -65,91 +55,49 @@ class SkillDiscriminator(Characterization):
     True
     """
 
-    name: ClassVar[str] = "skill-discriminator"
-    explanation: ClassVar[str] = (
+    name = "skill-discriminator"
+    explanation = (
         "One neural network is trained to name the policy that a state is from. A policy is "
         "described by the probabilities that the network gives to each policy, averaged over its "
         "states. The distance of two policies is the Jensen-Shannon divergence of these averages: "
         "0 for policies that visit the same states, at most log 2 = 0.69 for policies that the "
         "network never confuses."
     )
-    formula: ClassVar[str] = "d(p, q) = JS(E_p[P(· | s)], E_q[P(· | s)])"
+    formula = "d(p, q) = JS(E_p[P(· | s)], E_q[P(· | s)])"
+    learned = ("center", "scale", "weights", "n_policies")
 
-    def __init__(
-        self,
-        n_units: Count = 256,
-        *,
-        n_layers: Count = 2,
-        epochs: Positive = 30,
-        max_updates: Count = 5000,
-        batch_size: Count = 256,
-        learning_rate: Positive = 1e-3,
-        random_state: Seed = 0,
-        progress: bool = False,
-    ) -> None:
-        self.n_units = n_units
-        self.n_layers = n_layers
-        self.epochs = epochs
-        self.max_updates = max_updates
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.random_state = random_state
-        self.progress = progress
+    _: KW_ONLY
+    n_layers: Count = 2
+    epochs: Positive = 30
+    max_updates: Count = 5000
 
     def _fit(self, data: VisitedStates) -> None:
-        require_torch(_WHAT)
-        from pivec.characterizations.networks.classifier import train_classifier
+        from pivec.characterizations.networks.single_mlp import SingleMLP, train_classifier
 
-        self.center_, self.scale_ = center_and_scale(View("states"), data)
+        super()._fit(data)
         self.n_policies_ = len(data)
         wanted = int(np.ceil(self.epochs * data.n_states / self.batch_size))
+        rng = np.random.default_rng(self.random_state)
         self.weights_ = train_classifier(
-            [self._standardised(data, i) for i in range(len(data))],
-            self._sizes(),
+            SingleMLP(list(self._standardised(data)), self._layers(), rng),
+            self.batch_size,
             n_updates=min(self.max_updates, wanted),
-            batch_size=self.batch_size,
             learning_rate=self.learning_rate,
-            rng=np.random.default_rng(self.random_state),
             progress=self.progress,
         )
 
-    def _sizes(self) -> list[int]:
-        return [len(self.center_), *[self.n_units] * self.n_layers, self.n_policies_]
+    def _layers(self) -> list[int]:
+        return self._sizes(self.n_layers, self.n_policies_)
 
-    def _standardised(self, data: VisitedStates, policy: int) -> NDArray[np.float32]:
-        states = (data.policy_states(policy) - self.center_) / self.scale_
-        return np.asarray(states, dtype=np.float32)
+    def _describe(self, data: VisitedStates) -> Description:
+        from pivec.characterizations.networks.single_mlp import mean_outputs
 
-    def _describe(
-        self, data: VisitedStates
-    ) -> tuple[NDArray[Any] | None, NDArray[Any] | None, dict[str, NDArray[Any]]]:
-        require_torch(_WHAT)
-        from pivec.characterizations.networks.classifier import mean_posterior
-
-        vectors = np.stack(
-            [
-                mean_posterior(self.weights_, self._sizes(), self._standardised(data, i))
-                for i in range(len(data))
-            ]
-        )
+        sizes, rows = self._layers(), self._standardised(data)
+        vectors = np.stack([mean_outputs(self.weights_, sizes, x, softmax=True) for x in rows])
         return vectors, None, {"probabilities": vectors}
 
-    def _distances(self, a: Descriptions, b: Descriptions | None) -> NDArray[np.float64]:
-        other = a if b is None else b
-        return jensen_shannon(a.arrays["probabilities"], other.arrays["probabilities"])
-
-    def _learned(self) -> dict[str, NDArray[Any]]:
-        return {
-            "center": self.center_,
-            "scale": self.scale_,
-            "weights": self.weights_,
-            "n_policies": np.array(self.n_policies_),
-        }
-
-    def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        self.center_, self.scale_ = arrays["center"], arrays["scale"]
-        self.weights_ = arrays["weights"]
-        self.n_policies_ = int(arrays["n_policies"])
+    def _distances(self, a: Descriptions, b: Descriptions) -> NDArray[np.float64]:
+        return jensen_shannon(a.arrays["probabilities"], b.arrays["probabilities"])
 
 
 def jensen_shannon(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:

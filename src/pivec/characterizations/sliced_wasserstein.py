@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from dataclasses import KW_ONLY, dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pivec.arguments import Count, Seed
-from pivec.characterizations.base import Characterization
-from pivec.characterizations.descriptions import Descriptions
-from pivec.characterizations.views import Of, View, center_and_scale, restored_view
-from pivec.distances.pairwise import squared_euclidean, total_variation
+from pivec.characterizations.descriptions import Description, Descriptions
+from pivec.characterizations.views import Of, Standardised
+from pivec.distances.pairwise import total_variation
 from pivec.engines.workers import run_tasks, single_threaded_blas
 from pivec.states.visited import VisitedStates
 
@@ -21,7 +20,8 @@ _VALUES = 1 << 23
 _DIRECTIONS = 16
 
 
-class SlicedWasserstein(Characterization):
+@dataclass(eq=False, repr=False)
+class SlicedWasserstein(Standardised):
     """Quantiles of the standardised states along random directions.
 
     In one dimension the Wasserstein distance W_p^p is the mean of |difference of quantiles|^p. Here
@@ -55,49 +55,33 @@ class SlicedWasserstein(Characterization):
     4.0
     """
 
-    name: ClassVar[str] = "sliced-wasserstein"
-    explanation: ClassVar[str] = (
+    name = "sliced-wasserstein"
+    explanation = (
         "The standardised states of each policy are projected onto random directions, and the "
         "policy is described by their quantiles along each. The distance of two policies is the "
         "mean squared difference of these: how far states have to be moved, on average, to turn "
         "the one distribution into the other."
     )
-    formula: ClassVar[str] = "d(p, q) = mean over directions and quantiles of |F⁻¹(p) − F⁻¹(q)|²"
+    formula = "d(p, q) = mean over directions and quantiles of |F⁻¹(p) − F⁻¹(q)|²"
+    learned = ("center", "scale", "directions", "n_actions")
 
-    def __init__(
-        self,
-        n_directions: Count = 128,
-        *,
-        n_quantiles: Count = 64,
-        p: Literal[1, 2] = 2,
-        of: Of = "states",
-        random_state: Seed = 0,
-    ) -> None:
-        self.n_directions = n_directions
-        self.n_quantiles = n_quantiles
-        self.p = p
-        self.of = of
-        self.random_state = random_state
-
-    @property
-    def needs(self) -> frozenset[str]:
-        """Actions, for pairs of states and actions."""
-        return frozenset({"actions"} if self.of == "state-actions" else ())
+    n_directions: Count = 128
+    _: KW_ONLY
+    n_quantiles: Count = 64
+    p: Literal[1, 2] = 2
+    of: Of = "states"
+    random_state: Seed = 0
 
     def _fit(self, data: VisitedStates) -> None:
+        super()._fit(data)
         rng = np.random.default_rng(self.random_state)
-        self.view_ = View.of_data(data, self.of)
-        self.center_, self.scale_ = center_and_scale(self.view_, data)
         normal = rng.normal(size=(len(self.center_), self.n_directions))
         self.directions_ = normal / np.linalg.norm(normal, axis=0)
 
-    def _describe(
-        self, data: VisitedStates
-    ) -> tuple[NDArray[Any] | None, NDArray[Any] | None, dict[str, NDArray[Any]]]:
+    def _describe(self, data: VisitedStates) -> Description:
         quantiles = np.empty((len(data), self.n_directions, self.n_quantiles))
-        for i, rows in enumerate(self.view_.all_rows(data)):
-            x = ((rows - self.center_) / self.scale_).astype(np.float32)
-            self._project(x, quantiles[i])
+        for i, rows in enumerate(self._standardised(data)):
+            self._project(rows, quantiles[i])
         values = quantiles.reshape(len(data), -1)
         points = values / np.sqrt(values.shape[1]) if self.p == 2 else None
         return values, points, {}
@@ -108,32 +92,19 @@ class SlicedWasserstein(Characterization):
         directions = np.ascontiguousarray(self.directions_.T, dtype=np.float32)
 
         def work(task: int) -> None:
-            some = slice(task * size, (task + 1) * size)
-            along = directions[some] @ x.T  # directions as rows: sorting runs along memory
+            part = slice(task * size, (task + 1) * size)
+            along = directions[part] @ x.T  # directions as rows: sorting runs along memory
             along.sort(axis=1)
-            out[some] = sorted_quantiles(along, self.n_quantiles)
+            out[part] = sorted_quantiles(along, self.n_quantiles)
 
         with single_threaded_blas():
             run_tasks(work, -(-self.n_directions // size))
 
-    def _distances(self, a: Descriptions, b: Descriptions | None) -> NDArray[np.float64]:
+    def _distances(self, a: Descriptions, b: Descriptions) -> NDArray[np.float64]:
         if self.p == 2:
-            return squared_euclidean(_only(a.points), None if b is None else _only(b.points))
-        left, right = _only(a.vectors), _only((a if b is None else b).vectors)
+            return super()._distances(a, b)
+        [left], [right] = a.values("vectors"), b.values("vectors")
         return total_variation(left, right) * (2.0 / float(left.shape[1]))
-
-    def _learned(self) -> dict[str, NDArray[Any]]:
-        return {
-            "center": self.center_,
-            "scale": self.scale_,
-            "directions": self.directions_,
-            "n_actions": np.array(self.view_.n_actions),
-        }
-
-    def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        self.view_ = restored_view(self.of, arrays)
-        self.center_, self.scale_ = arrays["center"], arrays["scale"]
-        self.directions_ = arrays["directions"]
 
 
 def sorted_quantiles(values: NDArray[np.floating], n: int) -> NDArray[np.float64]:
@@ -152,9 +123,3 @@ def sorted_quantiles(values: NDArray[np.floating], n: int) -> NDArray[np.float64
     above = np.minimum(below + 1, size - 1)
     share = places - below
     return np.asarray(values[:, below] * (1.0 - share) + values[:, above] * share)
-
-
-def _only(values: NDArray[np.float64] | None) -> NDArray[np.float64]:
-    if values is None:
-        raise TypeError("these descriptions come from a sliced-wasserstein of another p")
-    return values

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.atomic import atomic_write, make_folder
-from pivec.characterizations.base import Characterization
+from pivec.characterizations.base import Characterization, part_of
 from pivec.characterizations.descriptions import SUMMARY, Descriptions
 from pivec.characterizations.registry import characterization
 from pivec.errors import BadStore, UsageError
@@ -22,7 +22,7 @@ from pivec.policies.policy import PolicyInfo
 from pivec.policies.vectors import unpack_npz
 from pivec.reading import Budget, open_regular
 
-FORMAT = 2  # 1 had no checksum
+FORMAT = 2
 _INDEX, _ARRAYS = "space.json", "space.npz"
 
 
@@ -110,7 +110,7 @@ class Space:
                     f"{FORMAT}: upgrade pivec"
                 )
             # The archive has a checksum of each array, but not of their names.
-            if int(index["format"]) > 1 and index["sha256"] != _checksum(arrays):
+            if index["sha256"] != _checksum(arrays):
                 raise ValueError("it does not match its checksum")
             return cls._build(index, arrays)
         except BadStore:
@@ -121,14 +121,14 @@ class Space:
     @classmethod
     def _build(cls, index: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Space:
         method = characterization(index["method"], **index["parameters"])
-        method.restore(tuple(index["feature_names"]), _part(arrays, "learned."))
-        summary = _part(arrays, "summary.")
+        method.restore(tuple(index["feature_names"]), part_of(arrays, "learned."))
+        summary = part_of(arrays, "summary.")
         described = Descriptions(
             method.name,
             tuple(PolicyInfo(**info) for info in index["policies"]),
             arrays.get("vectors"),
             arrays.get("points"),
-            _part(arrays, "described."),
+            part_of(arrays, "described."),
             *(summary[name] for name in SUMMARY),
         )
         return cls(
@@ -143,7 +143,3 @@ def _checksum(arrays: Mapping[str, NDArray[Any]]) -> str:
         digest.update(f"{name} {array.dtype.str} {array.shape} ".encode())
         digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()
-
-
-def _part(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
-    return {name[len(prefix) :]: a for name, a in arrays.items() if name.startswith(prefix)}

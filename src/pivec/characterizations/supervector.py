@@ -5,15 +5,15 @@ The paper's Section 4, equations (1)-(6).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from dataclasses import KW_ONLY, dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pivec.arguments import Count, Positive, Seed
 from pivec.characterizations.base import Characterization
-from pivec.characterizations.descriptions import Descriptions
+from pivec.characterizations.descriptions import Description, Descriptions
 from pivec.distances.pairwise import matched_kl, squared_euclidean
 from pivec.mixtures.adapt import (
     map_offsets,
@@ -27,7 +27,10 @@ from pivec.mixtures.mixture import Mixture
 from pivec.states.thinning import thin
 from pivec.states.visited import VisitedStates
 
+_MIXTURE = ("weights", "means", "variances", "center", "scale")
 
+
+@dataclass(eq=False, repr=False)
 class Supervector(Characterization):
     """Adapted means of a Gaussian mixture fitted on the states of all policies.
 
@@ -78,52 +81,34 @@ class Supervector(Characterization):
     True
     """
 
-    name: ClassVar[str] = "supervector"
-    explanation: ClassVar[str] = (
+    name = "supervector"
+    explanation = (
         "One Gaussian mixture, the background model, is fitted on the standardised states of all "
         "policies. Its means are then adapted to the states that each policy visited: the stacked "
         "means are the policy's supervector. The distance of two policies is an upper bound of "
         "the KL divergence between the adapted mixtures: 0 for policies that visit the same "
         "states, larger the farther apart the regions are that they visit."
     )
-    formula: ClassVar[str] = "d(p, q) = ½ · Σₖ wₖ · Σⱼ (μₖⱼ(p) − μₖⱼ(q))² / σₖⱼ²"
+    formula = "d(p, q) = ½ · Σₖ wₖ · Σⱼ (μₖⱼ(p) − μₖⱼ(q))² / σₖⱼ²"
+    learned = ("weights", "means", "variances", "center", "scale", "n_iter")
 
-    def __init__(
-        self,
-        n_components: Count = 64,
-        *,
-        relevance: Positive = 16.0,
-        common_total: Positive | None = None,
-        adapt: Literal["m", "mw", "mwv"] = "m",
-        max_states: Count | None = None,
-        max_policies: Count | None = None,
-        max_episodes: Count | None = None,
-        init: Literal["kmeans++", "kmeans"] = "kmeans++",
-        warm_start: bool = True,
-        n_init: Count | None = None,
-        tol: Positive = 1e-3,
-        max_iter: Count = 100,
-        variance_floor: Positive = 1e-6,
-        device: str = "auto",
-        random_state: Seed = 0,
-        progress: bool = False,
-    ) -> None:
-        self.n_components = n_components
-        self.relevance = relevance
-        self.common_total = common_total
-        self.adapt = adapt
-        self.max_states = max_states
-        self.max_policies = max_policies
-        self.max_episodes = max_episodes
-        self.init = init
-        self.warm_start = warm_start
-        self.n_init = n_init
-        self.tol = tol
-        self.max_iter = max_iter
-        self.variance_floor = variance_floor
-        self.device = device
-        self.random_state = random_state
-        self.progress = progress
+    n_components: Count = 64
+    _: KW_ONLY
+    relevance: Positive = 16.0
+    common_total: Positive | None = None
+    adapt: Literal["m", "mw", "mwv"] = "m"
+    max_states: Count | None = None
+    max_policies: Count | None = None
+    max_episodes: Count | None = None
+    init: Literal["kmeans++", "kmeans"] = "kmeans++"
+    warm_start: bool = True
+    n_init: Count | None = None
+    tol: Positive = 1e-3
+    max_iter: Count = 100
+    variance_floor: Positive = 1e-6
+    device: str = "auto"
+    random_state: Seed = 0
+    progress: bool = False
 
     def _fit(self, data: VisitedStates) -> None:
         rng = np.random.default_rng(self.random_state)
@@ -147,82 +132,45 @@ class Supervector(Characterization):
             device=self.device,
             progress=self.progress,
         )
-        self._adopt(result.mixture)
         self.n_iter_ = result.n_iter
+        for name in _MIXTURE:
+            setattr(self, f"{name}_", getattr(result.mixture, name))
 
-    def _adopt(self, mixture: Mixture) -> None:
-        self.background_ = mixture
-        self.center_, self.scale_ = mixture.center, mixture.scale
+    @property
+    def background_(self) -> Mixture:
+        """The background model."""
+        return Mixture(*(getattr(self, f"{name}_") for name in _MIXTURE))
 
-    def _describe(
-        self, data: VisitedStates
-    ) -> tuple[NDArray[Any] | None, NDArray[Any] | None, dict[str, NDArray[Any]]]:
-        background = self.background_
-        if self.adapt == "mwv":
-            return self._describe_with_variances(data)
-        statistics = policy_statistics(data, data.state_starts, background, device=self.device)
-        relevance = policy_relevance(statistics.counts, self.relevance, self.common_total)
-        offsets = map_offsets(statistics.counts, statistics.sums, background, relevance)
-        vectors = (background.means + offsets).reshape(len(data), -1)
-        if self.adapt == "mw":
-            weights = map_weights(statistics.counts, background, relevance)
-            arrays = {"counts": statistics.counts, "weights": weights, "offsets": offsets}
-            return np.concatenate([vectors, weights], axis=1), None, arrays
-        # Equation (6) as a plain squared Euclidean distance, of the offsets from the background
-        # rather than of the means, so that nearly equal policies keep their digits.
-        scale = np.sqrt(background.weights[:, None] / (2.0 * background.variances))
-        points = (offsets * scale).reshape(len(data), -1)
-        return vectors, points, {"counts": statistics.counts}
-
-    def _describe_with_variances(
-        self, data: VisitedStates
-    ) -> tuple[NDArray[Any], None, dict[str, NDArray[Any]]]:
+    def _describe(self, data: VisitedStates) -> Description:
         background, n = self.background_, len(data)
         statistics = policy_statistics(
-            data, data.state_starts, background, squares=True, device=self.device
+            data, data.state_starts, background, squares="v" in self.adapt, device=self.device
         )
-        relevance = policy_relevance(statistics.counts, self.relevance, self.common_total)
-        offsets = map_offsets(statistics.counts, statistics.sums, background, relevance)
-        weights = map_weights(statistics.counts, background, relevance)
-        variances = map_variances(statistics, offsets, background, relevance, self.variance_floor)
-        means = background.means + offsets
-        vectors = [means.reshape(n, -1), weights, variances.reshape(n, -1)]
-        arrays = {"counts": statistics.counts, "weights": weights, "offsets": offsets}
-        return np.concatenate(vectors, axis=1), None, arrays | {"variances": variances}
-
-    def _distances(self, a: Descriptions, b: Descriptions | None) -> NDArray[np.float64]:
+        counts = statistics.counts
+        relevance = policy_relevance(counts, self.relevance, self.common_total)
+        offsets = map_offsets(counts, statistics.sums, background, relevance)
+        vectors = (background.means + offsets).reshape(n, -1)
         if self.adapt == "m":
-            other = None if b is None else _points(b)
-            return squared_euclidean(_points(a), other, device=self.device)
-        shared = self.background_.variances[None]
-        left, right = (
-            (
-                described.arrays["weights"],
-                described.arrays["offsets"],
-                shared if self.adapt == "mw" else described.arrays["variances"],
+            # Equation (6) as a plain squared Euclidean distance, of the offsets from the background
+            # rather than of the means, so that nearly equal policies keep their digits.
+            scale = np.sqrt(background.weights[:, None] / (2.0 * background.variances))
+            return vectors, (offsets * scale).reshape(n, -1), {"counts": counts}
+        weights = map_weights(counts, background, relevance)
+        arrays = {"counts": counts, "weights": weights, "offsets": offsets}
+        parts = [vectors, weights]
+        if self.adapt == "mwv":
+            variances = map_variances(
+                statistics, offsets, background, relevance, self.variance_floor
             )
-            for described in (a, a if b is None else b)
-        )
+            arrays["variances"] = variances
+            parts.append(variances.reshape(n, -1))
+        return np.concatenate(parts, axis=1), None, arrays
+
+    def _distances(self, a: Descriptions, b: Descriptions) -> NDArray[np.float64]:
+        if self.adapt == "m":
+            return squared_euclidean(*a.values("points"), *b.values("points"), device=self.device)
+        names, shared = ["weights", "offsets"], [self.variances_[None]]
+        if self.adapt == "mwv":
+            names, shared = [*names, "variances"], []
+        left, right = (described.values(*names) + shared for described in (a, b))
         return matched_kl(*left, *right)
-
-    def _learned(self) -> dict[str, NDArray[Any]]:
-        background = self.background_
-        return {
-            "weights": background.weights,
-            "means": background.means,
-            "variances": background.variances,
-            "center": background.center,
-            "scale": background.scale,
-            "n_iter": np.array(self.n_iter_),
-        }
-
-    def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        names = ("weights", "means", "variances", "center", "scale")
-        self._adopt(Mixture(*(arrays[name] for name in names)))
-        self.n_iter_ = int(arrays["n_iter"])
-
-
-def _points(descriptions: Descriptions) -> NDArray[np.float64]:
-    if descriptions.points is None:
-        raise TypeError("descriptions by supervectors have points")
-    return descriptions.points

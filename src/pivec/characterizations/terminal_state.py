@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pivec.characterizations.base import Characterization
-from pivec.characterizations.descriptions import Descriptions
-from pivec.characterizations.views import View, center_and_scale, local_starts
+from pivec.characterizations.descriptions import Description, Descriptions
+from pivec.characterizations.views import View
 from pivec.distances.pairwise import euclidean
+from pivec.states.moments import center_and_scale
 from pivec.states.visited import VisitedStates
 
 
+@dataclass(eq=False, repr=False)
 class TerminalState(Characterization):
     """The mean of the last states of a policy's episodes; the distance is Euclidean.
 
@@ -42,36 +43,29 @@ class TerminalState(Characterization):
            [4.243, 0.   ]])
     """
 
-    name: ClassVar[str] = "terminal-state"
-    explanation: ClassVar[str] = (
+    name = "terminal-state"
+    explanation = (
         "Each policy is described by the mean of the states in which its episodes ended. The "
         "distance of two policies is the Euclidean distance of these means: 0 for policies that "
         "end up in the same place, whichever way they took."
     )
-    formula: ClassVar[str] = "d(p, q) = ‖s_end(p) − s_end(q)‖"
+    formula = "d(p, q) = ‖s_end(p) − s_end(q)‖"
+    learned = ("scale",)
 
-    def __init__(self, *, standardise: bool = False) -> None:
-        self.standardise = standardise
+    _: KW_ONLY
+    standardise: bool = False
 
     def _fit(self, data: VisitedStates) -> None:
         self.scale_ = np.ones(data.n_features)
         if self.standardise:
-            _, self.scale_ = center_and_scale(View("states"), data)
+            _, self.scale_ = center_and_scale(View("states").all_rows(data))
 
-    def _describe(
-        self, data: VisitedStates
-    ) -> tuple[NDArray[Any] | None, NDArray[Any] | None, dict[str, NDArray[Any]]]:
+    def _describe(self, data: VisitedStates) -> Description:
         ends = np.empty((len(data), data.n_features))
         for i in range(len(data)):
-            last = data.policy_states(i)[local_starts(data, i)[1:] - 1]
+            last = data.policy_states(i)[data[i].episode_starts[1:] - 1]
             ends[i] = last.mean(axis=0, dtype=np.float64) / self.scale_
         return ends, None, {"ends": ends}
 
-    def _distances(self, a: Descriptions, b: Descriptions | None) -> NDArray[np.float64]:
-        return euclidean(a.arrays["ends"], None if b is None else b.arrays["ends"])
-
-    def _learned(self) -> dict[str, NDArray[Any]]:
-        return {"scale": self.scale_}
-
-    def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        self.scale_ = arrays["scale"]
+    def _distances(self, a: Descriptions, b: Descriptions) -> NDArray[np.float64]:
+        return euclidean(a.arrays["ends"], b.arrays["ends"])

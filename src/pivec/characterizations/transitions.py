@@ -39,12 +39,12 @@ class Transitions(Discretization):
            [1., 0.]])
     """
 
-    name: ClassVar[str] = "transitions"
-    explanation: ClassVar[str] = (
+    name = "transitions"
+    explanation = (
         "The state space is cut into cells, and each policy is described by the share of its "
         "steps that lead from one cell to another (or stay in it), for every pair of cells. The "
         "distance of two policies is half the sum of the differences of these shares: 0 for "
         "policies that make the same steps equally often, 1 for policies without a common step."
     )
-    formula: ClassVar[str] = "d(p, q) = ½ · Σ_c Σ_c′ |p(c, c′) − q(c, c′)|"
+    formula = "d(p, q) = ½ · Σ_c Σ_c′ |p(c, c′) − q(c, c′)|"
     _of: ClassVar[Of] = "transitions"

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, Self, get_args
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pivec.characterizations.base import Characterization
 from pivec.errors import BadData, UsageError
+from pivec.states.moments import center_and_scale
 from pivec.states.visited import VisitedStates
 
 Of = Literal["states", "state-actions", "transitions"]
@@ -44,14 +46,11 @@ class View:
     @classmethod
     def of_data(cls, data: VisitedStates, of: Of) -> Self:
         """Make the view that fits the actions of ``data``."""
-        check_of(of)
         if of != "state-actions":
             return cls(of)
         largest = -1
         for policy in range(len(data)):  # one policy's actions at a time
-            actions = data[policy].actions
-            if actions is None:
-                raise UsageError("pairs of states and actions need data that has actions")
+            actions = _actions(data, policy)
             if not _is_discrete(actions):
                 return cls(of)
             if len(actions) and actions.min() < 0:
@@ -64,9 +63,10 @@ class View:
         states = data.policy_states(policy)
         if self.of == "states":
             return states
-        starts = local_starts(data, policy)
         follows = np.ones(len(states), dtype=bool)
-        follows[starts[1:] - 1] = False  # after the last state of an episode comes nothing
+        follows[data[policy].episode_starts[1:] - 1] = (
+            False  # after the last state of an episode comes nothing
+        )
         now = np.flatnonzero(follows)
         if not len(now):
             raise BadData(
@@ -75,12 +75,11 @@ class View:
             )
         if self.of == "transitions":
             return np.concatenate([states[now], states[now + 1]], axis=1)
-        return np.concatenate([states[now], self._actions(data, policy)], axis=1)
+        return np.concatenate([states[now], self._columns(data, policy)], axis=1)
 
-    def _actions(self, data: VisitedStates, policy: int) -> NDArray[np.float32]:
-        actions = data[policy].actions
-        if actions is None:
-            raise UsageError("pairs of states and actions need data that has actions")
+    def _columns(self, data: VisitedStates, policy: int) -> NDArray[np.float32]:
+        """Actions of one policy as numbers, (n, n_columns)."""
+        actions = _actions(data, policy)
         if bool(self.n_actions) != _is_discrete(actions):
             raise BadData(
                 f"actions of {data.labels[policy]!r} are "
@@ -96,7 +95,7 @@ class View:
                 f"but those of the fit from 0 to {self.n_actions - 1}: fit with all actions"
             )
         columns = np.zeros((len(actions), self.n_actions), dtype=np.float32)
-        columns[np.arange(len(actions)), actions] = 1.0
+        columns[np.arange(len(actions)), actions.astype(np.intp)] = 1.0
         return columns
 
     def all_rows(self, data: VisitedStates) -> Iterator[NDArray[np.float32]]:
@@ -105,59 +104,61 @@ class View:
             yield self.rows(data, policy)
 
 
-def check_of(of: str) -> None:
-    """Refuse what no view is called."""
-    if of not in get_args(Of):
-        raise UsageError(f"of must be one of {', '.join(map(repr, get_args(Of)))}, but is {of!r}")
-
-
-def local_starts(data: VisitedStates, policy: int) -> NDArray[np.int64]:
-    """Where the episodes of one policy begin in its own states; the last is their number."""
-    first, last = data.policy_starts[policy : policy + 2]
-    starts = data.episode_starts[first : last + 1]
-    return np.asarray(starts - starts[0])
-
-
-def center_and_scale(
-    view: View, data: VisitedStates
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Pooled mean and deviation of each column, in float64; 1 where a column never changes.
-
-    Policies are added one by one by the parallel formula of Chan, which does not cancel.
-    """
-    count, mean, squares = 0, np.zeros(1), np.zeros(1)
-    for rows in view.all_rows(data):
-        here = rows.mean(axis=0, dtype=np.float64)
-        spread = ((rows - here) ** 2).sum(axis=0)
-        gap, total = here - mean, count + len(rows)
-        mean = mean + gap * (len(rows) / total)
-        squares = squares + spread + gap**2 * (count * len(rows) / total)
-        count = total
-    deviation = np.sqrt(squares / count)
-    # A mean of float32 values is off by their rounding: such a deviation is none.
-    constant = deviation <= 1e-7 * np.abs(mean)
-    return mean, np.where(constant | (deviation == 0), 1.0, deviation)
-
-
 def draw_rows(
     view: View, data: VisitedStates, n: int, rng: np.random.Generator
 ) -> NDArray[np.float64]:
     """At most about ``n`` rows, as many of every policy where it has them, in float64."""
     share = -(-n // len(data))
-    some = []
+    parts = []
     for rows in view.all_rows(data):
         chosen = np.sort(rng.choice(len(rows), size=min(share, len(rows)), replace=False))
-        some.append(rows[chosen].astype(np.float64))
-    drawn = np.concatenate(some)
+        parts.append(rows[chosen].astype(np.float64))
+    drawn = np.concatenate(parts)
     if len(drawn) > n:
         drawn = drawn[np.sort(rng.choice(len(drawn), size=n, replace=False))]
     return drawn
 
 
-def restored_view(of: Of, arrays: Mapping[str, NDArray[Any]]) -> View:
-    """Make the view again from what a fitted characterization kept."""
-    return View(of, int(arrays["n_actions"]))
+def _actions(data: VisitedStates, policy: int) -> NDArray[Any]:
+    actions = data[policy].actions
+    if actions is None:
+        raise UsageError("pairs of states and actions need data that has actions")
+    return actions
 
 
 def _is_discrete(actions: NDArray[Any]) -> bool:
     return actions.ndim == 1 and actions.dtype.kind in "iub"
+
+
+class Standardised(Characterization):
+    """A characterization of rows that `fit` standardises: (row - center_) / scale_.
+
+    Subclasses say what the rows are ``of`` and extend ``learned`` by what else they learn.
+    """
+
+    of: Of = "states"
+    learned: ClassVar[tuple[str, ...]] = ("center", "scale")
+    n_actions_ = 0
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """Actions, for pairs of states and actions."""
+        return frozenset({"actions"} if self.of == "state-actions" else ())
+
+    @property
+    def view_(self) -> View:
+        """What the rows are."""
+        return View(self.of, self.n_actions_)
+
+    def _fit(self, data: VisitedStates) -> None:
+        view = View.of_data(data, self.of)
+        self.n_actions_ = view.n_actions
+        self.center_, self.scale_ = center_and_scale(view.all_rows(data))
+
+    def _standardise(self, rows: NDArray[Any]) -> NDArray[np.float32]:
+        # The centre goes in float64: float32 would lose the digits beside a large one.
+        return np.asarray((rows - self.center_) / self.scale_, dtype=np.float32)
+
+    def _standardised(self, data: VisitedStates) -> Iterator[NDArray[np.float32]]:
+        """Go through the standardised rows of one policy after another."""
+        return map(self._standardise, self.view_.all_rows(data))

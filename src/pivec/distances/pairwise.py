@@ -45,6 +45,7 @@ def squared_euclidean(
            [25.,  0.]])
     """
     other = a if b is None else b
+    same = other is a
     shape = (len(a), len(other))
     result = np.empty(shape) if out is None else out
     if result.shape != shape or result.dtype != np.float64:
@@ -57,12 +58,10 @@ def squared_euclidean(
         result[:] = squared_euclidean_on("cuda", a, b).cpu().numpy()
         return result
     norms_a = np.einsum("ij,ij->i", a, a)
-    norms_b = norms_a if b is None else np.einsum("ij,ij->i", other, other)
+    norms_b = norms_a if same else np.einsum("ij,ij->i", other, other)
     size = min(_TILE, max(_LEAST_TILE, -(-max(shape) // _TILES)))
     corners = [
-        (i, j)
-        for i in range(0, shape[0], size)
-        for j in range(i if b is None else 0, shape[1], size)
+        (i, j) for i in range(0, shape[0], size) for j in range(i if same else 0, shape[1], size)
     ]
 
     def work(task: int) -> None:
@@ -70,9 +69,9 @@ def squared_euclidean(
         rows, columns = slice(i, i + size), slice(j, j + size)
         tile = _tile(a[rows], other[columns], norms_a[rows], norms_b[columns])
         result[rows, columns] = tile
-        if b is None and i != j:
+        if same and i != j:
             result[columns, rows] = tile.T
-        elif b is None:
+        elif same:
             # Both halves of a tile on the diagonal come from one, so that they are equal.
             lower = np.tril_indices(len(tile), -1)
             result[rows, columns][lower] = tile.T[lower]

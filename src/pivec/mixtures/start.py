@@ -18,6 +18,7 @@ from pivec.mixtures.em import maximise
 from pivec.mixtures.mixture import Mixture
 from pivec.mixtures.source import Floats
 from pivec.mixtures.statistics import Statistics
+from pivec.states.moments import Moments
 
 Array = NDArray[np.float64]
 
@@ -95,23 +96,15 @@ class Overview:
 
 def overview(passes: Passes, subsample: int, rng: np.random.Generator) -> Overview:
     """One pass that checks every state, pools moments and draws the subsample."""
-    n, D = passes.source.n_states, passes.source.n_features
+    n = passes.source.n_states
     chosen = np.sort(rng.choice(n, size=min(subsample, n), replace=False, shuffle=False))
     drawn: list[Floats] = []
-    mean, deviation = np.zeros(D), np.zeros(D)
+    pooled = Moments()
     for first, block in passes.blocks():
-        block_mean, block_deviation = passes.kernel.moments(block, first)
-        # Chan, Golub and LeVeque 1983: stable merge of two sets of moments.
-        new = len(block)
-        shift = block_mean - mean
-        mean += shift * (new / (first + new))
-        deviation += block_deviation + shift**2 * (first * new / (first + new))
-        inside = chosen[slice(*np.searchsorted(chosen, (first, first + new)))]
+        pooled.add(len(block), *passes.kernel.moments(block, first))
+        inside = chosen[slice(*np.searchsorted(chosen, (first, first + len(block))))]
         drawn.append(passes.kernel.take(block, inside - first))
-    scale = np.sqrt(deviation / n)
-    # A constant column has only the rounding of its own mean as deviation.
-    constant = scale <= 1e-12 * np.abs(mean)
-    return Overview(mean, np.where(constant, 1.0, scale), np.concatenate(drawn))
+    return Overview(pooled.mean, pooled.scale, np.concatenate(drawn))
 
 
 def first_mixture(

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pivec.errors import UsageError
+from pivec.engines.devices import torch_device
 from pivec.mixtures.mixture import FAR, Mixture
 from pivec.mixtures.numpy_kernel import centred, coefficients
 from pivec.mixtures.source import (
@@ -44,12 +44,7 @@ class TorchKernel:
     """
 
     def __init__(self, device: str, fused: bool = True) -> None:
-        if device == "cuda" and not torch.cuda.is_available():
-            raise UsageError(
-                'device="cuda" needs a graphics card that torch can use, but there is none; '
-                'use device="cpu"'
-            )
-        self.device = torch.device(device)
+        self.device = torch_device(device)
         self._fused = fused and device == "cuda" and find_spec("triton") is not None
 
     def hold(self, source: StateSource) -> torch.Tensor | None:

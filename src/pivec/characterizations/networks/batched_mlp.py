@@ -22,11 +22,6 @@ from pivec.characterizations.networks.training import Adam, uniform
 Layers = list[torch.Tensor]
 
 
-def layer_sizes(n_inputs: int, n_units: int, n_layers: int, n_outputs: int = 1) -> list[int]:
-    """Widths from the inputs over ``n_layers`` hidden layers to the outputs."""
-    return [n_inputs, *[n_units] * n_layers, n_outputs]
-
-
 def n_values(sizes: Sequence[int]) -> int:
     """How many weights and offsets one network has."""
     return sum((n + 1) * m for n, m in pairwise(sizes))
@@ -112,6 +107,6 @@ def train(
     with torch.no_grad():
         for t in range(int(waiting[-1])):
             active = len(waiting) - int(np.searchsorted(waiting, t, side="right"))
-            some = [part[:active] for part in layers]
-            inputs, outputs = forward(some, batch(t, active))
-            optimiser.step(backward(some, inputs, slope(t, outputs)), active)
+            trained = [part[:active] for part in layers]
+            inputs, outputs = forward(trained, batch(t, active))
+            optimiser.step(backward(trained, inputs, slope(t, outputs)), active)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,9 +10,9 @@ import torch
 from numpy.typing import NDArray
 
 from pivec.characterizations.networks import batched_mlp as mlp
-from pivec.characterizations.networks.training import device_of, one_thread_each
+from pivec.characterizations.networks.training import one_thread_each
+from pivec.engines.devices import torch_device
 from pivec.engines.workers import run_tasks
-from pivec.progress import Progress
 
 # Networks that are trained together stay near the processor: their weights, gradients, the two
 # averages of Adam and the layers' outputs take this many bytes or less.
@@ -24,40 +24,11 @@ _DRAWN = 64  # updates whose batches are drawn at a time
 Array = NDArray[np.float32]
 
 
-@dataclass(frozen=True)
-class Others:
-    """The states of the policies of the fit, one policy after another, and where each begins."""
-
-    states: Array
-    starts: NDArray[np.int64]
-
-    def without(self, policy: int | None) -> tuple[int, int]:
-        """Give the part to leave out: the policy's own states, unless nothing else is there."""
-        if policy is None or len(self.starts) == 2:
-            return 0, 0
-        return int(self.starts[policy]), int(self.starts[policy + 1])
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How discriminators are trained; see `Discriminator`."""
-
-    sizes: tuple[int, ...]
-    epochs: float
-    batch_size: int
-    learning_rate: float
-    clip: float
-    device: str = "cpu"
-
-    def updates(self, n_states: int) -> int:
-        """Updates of a network: an epoch is counted over its policy's own states."""
-        return max(1, int(np.ceil(self.epochs * n_states / self.batch_size)))
-
-
 class Batches:
     """Numbers of the states in the batches of one policy: its own in turn, the others' at random.
 
-    The epochs of its own states run into each other, so that all batches are full.
+    The epochs of its own states run into each other, so that all batches are full. Of ``n_others``
+    states those from ``without[0]`` up to ``without[1]``, its own, are left out.
     """
 
     def __init__(
@@ -81,6 +52,16 @@ class Batches:
         return own[:n], others
 
 
+def left_out(starts: NDArray[np.int64], policy: int | None) -> tuple[int, int]:
+    """Where a policy's own states lie among the others: nowhere if there are none but its own.
+
+    ``starts`` tells where the states of each policy of the fit begin.
+    """
+    if policy is None or len(starts) == 2:
+        return 0, 0
+    return int(starts[policy]), int(starts[policy + 1])
+
+
 def slope_of_loss(outputs: torch.Tensor, clip: float) -> torch.Tensor:
     """Gradient of -E[log D] - E[log(1 - D)] by the logits, the first half of them of its own.
 
@@ -92,88 +73,77 @@ def slope_of_loss(outputs: torch.Tensor, clip: float) -> torch.Tensor:
     return slope.mul_(outputs.abs() <= clip).div_(n_own)
 
 
-def train_group(
-    start: Array, own: Sequence[Array], batches: Sequence[Batches], others: Array, how: Settings
-) -> Array:
-    """Train one discriminator for each of ``own``, most states first; one row of weights each."""
-    device = device_of(how.device)
-    layers = mlp.stacked(start, how.sizes, device)
-    size = how.batch_size
-    offsets = np.cumsum([0] + [len(states) for states in own[:-1]])
-    mine = torch.from_numpy(np.concatenate(own)).to(device)
-    theirs = torch.from_numpy(others).to(device)
-    drawn: list[torch.Tensor] = []
+@dataclass(frozen=True)
+class Discriminators:
+    """How discriminators are trained and asked; see the arguments of `Discriminator`."""
 
-    def batch(t: int, active: int) -> torch.Tensor:
-        if t % _DRAWN == 0:
-            pairs = [b.draw(_DRAWN * size) for b in batches[:active]]
-            numbers = [[p[0] + at for p, at in zip(pairs, offsets, strict=False)]]
-            numbers += [[p[1] for p in pairs]]
-            drawn[:] = [
-                torch.from_numpy(np.stack(some).reshape(active, _DRAWN, size)).to(device)
-                for some in numbers
-            ]
-        a, b = (numbers[:active, t % _DRAWN].reshape(-1) for numbers in drawn)
-        shape = (active, size, mine.shape[1])
-        return torch.cat(
-            [mine.index_select(0, a).view(shape), theirs.index_select(0, b).view(shape)], dim=1
+    sizes: Sequence[int]
+    epochs: float
+    batch_size: int
+    learning_rate: float
+    clip: float
+    device: str = "cpu"
+
+    def updates(self, n_states: int) -> int:
+        """Updates of a network: an epoch is counted over its policy's own states."""
+        return max(1, int(np.ceil(self.epochs * n_states / self.batch_size)))
+
+    def group_size(self) -> int:
+        """How many networks to train together."""
+        if torch_device(self.device).type != "cpu":
+            return _MOST_ON_CARD
+        rows = 2 * self.batch_size * 2 * sum(self.sizes)
+        return int(np.clip(_ROOM // (4 * (5 * mlp.n_values(self.sizes) + rows)), 1, _MOST))
+
+    def train(
+        self, start: Array, own: Sequence[Array], batches: Sequence[Batches], others: Array
+    ) -> Array:
+        """Train a network for each of ``own``, most states first; one row of weights each."""
+        device = torch_device(self.device)
+        layers = mlp.stacked(start, self.sizes, device)
+        size = self.batch_size
+        offsets = np.cumsum([0] + [len(states) for states in own[:-1]])
+        mine = torch.from_numpy(np.concatenate(own)).to(device)
+        theirs = torch.from_numpy(others).to(device)
+        drawn: list[torch.Tensor] = []
+
+        def batch(t: int, active: int) -> torch.Tensor:
+            if t % _DRAWN == 0:
+                pairs = [stream.draw(_DRAWN * size) for stream in batches[:active]]
+                numbers = np.array(pairs).reshape(active, 2, _DRAWN, size)
+                numbers[:, 0] += offsets[:active, None, None]
+                drawn[:] = [torch.from_numpy(numbers).to(device)]
+            a, b = drawn[0][:active, :, t % _DRAWN].transpose(0, 1).reshape(2, -1)
+            shape = (active, size, mine.shape[1])
+            return torch.cat(
+                [mine.index_select(0, a).view(shape), theirs.index_select(0, b).view(shape)], dim=1
+            )
+
+        mlp.train(
+            layers,
+            [self.updates(len(states)) for states in own],
+            batch,
+            lambda _, outputs: slope_of_loss(outputs, self.clip),
+            self.learning_rate,
         )
+        return mlp.unstacked(layers)
 
-    mlp.train(
-        layers,
-        [how.updates(len(states)) for states in own],
-        batch,
-        lambda _, outputs: slope_of_loss(outputs, how.clip),
-        how.learning_rate,
-    )
-    return mlp.unstacked(layers)
+    def mean_inverse_ratios(self, networks: Array, states: Sequence[Array]) -> NDArray[np.float64]:
+        """E[exp(-log r)] of each network over each policy's states, (networks, policies).
 
+        The paper's equation for f: r = D / (1 - D), whose logarithm is the clipped logit.
+        """
+        result = np.empty((len(networks), len(states)))
+        device = torch_device(self.device)
+        held = [torch.from_numpy(rows).to(device) for rows in states]
 
-def group_size(how: Settings) -> int:
-    """How many networks to train together."""
-    if device_of(how.device).type != "cpu":
-        return _MOST_ON_CARD
-    rows = 2 * how.batch_size * 2 * sum(how.sizes)
-    return int(np.clip(_ROOM // (4 * (5 * mlp.n_values(how.sizes) + rows)), 1, _MOST))
+        def work(i: int) -> None:
+            layers = mlp.stacked(networks[i : i + 1], self.sizes, device)
+            with torch.no_grad():
+                logits = [mlp.forward(layers, rows[None])[1] for rows in held]
+                ratios = [torch.exp(-x.clamp_(-self.clip, self.clip).double()) for x in logits]
+            result[i] = torch.stack([x.mean() for x in ratios]).cpu().numpy()
 
-
-def mean_inverse_ratios(
-    networks: Array,
-    states: Sequence[Array],
-    sizes: Sequence[int],
-    clip: float,
-    device: str = "cpu",
-) -> NDArray[np.float64]:
-    """E[exp(-log r)] of each network over each policy's states, (networks, policies).
-
-    The paper's equation for f: r = D / (1 - D), whose logarithm is the clipped logit.
-    """
-    result = np.empty((len(networks), len(states)))
-    where = device_of(device)
-    held = [torch.from_numpy(some).to(where) for some in states]
-
-    def work(i: int) -> None:
-        layers = mlp.stacked(networks[i : i + 1], sizes, where)
-        with torch.no_grad():
-            logits = [mlp.forward(layers, some[None])[1].clamp_(-clip, clip) for some in held]
-            means = [torch.exp(-some.double()).mean() for some in logits]
-        result[i] = torch.stack(means).cpu().numpy()
-
-    with one_thread_each():
-        run_tasks(work, len(networks))
-    return result
-
-
-def run_groups(work: Callable[[int], None], sizes: Sequence[int], show: bool) -> None:
-    """Call ``work`` with the number of every group on all cores, each with one thread of its own.
-
-    ``sizes`` are the policies in each group.
-    """
-    bar = Progress("discriminators", sum(sizes), unit="policies", show=show)
-
-    def counted(group: int) -> None:
-        work(group)
-        bar.advance(sizes[group])
-
-    with bar, one_thread_each():
-        run_tasks(counted, len(sizes))
+        with one_thread_each():
+            run_tasks(work, len(networks))
+        return result

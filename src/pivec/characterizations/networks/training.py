@@ -1,4 +1,4 @@
-"""Training with torch by hand: Adam, threads and starting weights; global state is left alone."""
+"""Training with torch: Adam, threads and starting weights; global state is left alone."""
 
 # mypy: disable-error-code="no-untyped-call"
 
@@ -11,8 +11,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pivec.errors import UsageError
-
 _BETA1, _BETA2, _EPSILON = 0.9, 0.999, 1e-8
 
 
@@ -20,27 +18,6 @@ def uniform(rng: np.random.Generator, shape: Sequence[int], fan_in: int) -> NDAr
     """Starting weights as torch's layers have them: uniform within ±1/sqrt(fan_in)."""
     bound = np.float32(1.0 / np.sqrt(fan_in))
     return (2.0 * rng.random(tuple(shape), dtype=np.float32) - 1.0) * bound
-
-
-def device_of(name: str) -> torch.device:
-    """Give the device called "cpu" or "cuda"; "auto" is the graphics card where there is one.
-
-    Examples
-    --------
-    >>> device_of("cpu").type
-    'cpu'
-    """
-    there = torch.cuda.is_available()
-    if name == "auto":
-        return torch.device("cuda" if there else "cpu")
-    if name not in ("cpu", "cuda"):
-        raise UsageError(f'device must be "cpu", "cuda" or "auto", but is {name!r}')
-    if name == "cuda" and not there:
-        raise UsageError(
-            'device="cuda" needs a graphics card that torch can use, but there is none; '
-            'use device="cpu"'
-        )
-    return torch.device(name)
 
 
 @contextmanager
@@ -58,7 +35,9 @@ class Adam:
     """Adam (Kingma and Ba 2015) on tensors whose first axis counts separate networks.
 
     It works value by value, so stacked networks are trained as by an optimiser each. A step may
-    be for the first few networks only: the others have had all theirs.
+    be for the first few networks only: the others have had all theirs. To the bit it is
+    `torch.optim.Adam`, which knows no such step, takes three times as long for stacked networks
+    and seconds to import (benchmarks/networks.py).
     """
 
     def __init__(self, parameters: Sequence[torch.Tensor], learning_rate: float) -> None:

@@ -1,120 +1,105 @@
-"""Fitting the autoencoder on the trajectories of data, and encoding them: shared by two methods."""
+"""What the characterizations by an autoencoder of trajectories share."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from itertools import pairwise
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pivec.arguments import Count, NotNegative
 from pivec.characterizations.networks.canonical import sequence_key
-from pivec.characterizations.views import View, center_and_scale, local_starts
+from pivec.characterizations.networks.method import NetworkCharacterization
 from pivec.states.visited import VisitedStates
 
 Array = NDArray[np.float32]
-_PREFIX = "weights."
 
 
-def fit_autoencoder(
-    data: VisitedStates,
-    view: View,
-    *,
-    n_units: int,
-    n_latent: int,
-    epochs: int,
-    batch_size: int,
-    learning_rate: float,
-    kl_weight: float,
-    random_state: int,
-    progress: bool,
-    device: str = "cpu",
-) -> tuple[NDArray[np.float64], NDArray[np.float64], dict[str, Array]]:
-    """Center and scale of the view's rows, and the weights of an autoencoder trained on them."""
-    from pivec.characterizations.networks.sequence_vae import train
-    from pivec.characterizations.networks.stacked_vae import Job, train_together
-    from pivec.characterizations.networks.training import device_of
+@dataclass(eq=False, repr=False)
+class TrajectoryNetwork(NetworkCharacterization):
+    """A characterization by a variational autoencoder of trajectories.
 
-    center, scale, start, sequences, rng = untrained(
-        data, view, n_units=n_units, n_latent=n_latent, random_state=random_state
-    )
-    how: dict[str, Any] = {
-        "epochs": epochs,
-        "batch_size": batch_size,
-        "learning_rate": learning_rate,
-        "kl_weight": kl_weight,
-        "progress": progress,
-    }
-    if device_of(device).type == "cpu":
-        weights = train(start, sequences, rng=rng, **how)
-    else:
-        [(_, weights)] = train_together([Job(start, sequences, rng)], device=device, **how)
-    return center, scale, weights
+    Parameters
+    ----------
+    n_units : int
+        Units of the LSTM.
+    n_latent : int
+        Values of a latent.
+    epochs : int
+        Passes over the trajectories of the fit.
+    batch_size : int
+        Trajectories in a batch.
+    kl_weight : float
+        Weight of the divergence of the latents from the standard normal. At the paper's 1 latents
+        may tell nothing (posterior collapse), and distances are then noise; 0.01 keeps them apart.
+    device : {"cpu", "cuda", "auto"}
+        Where the autoencoder is trained; the results agree but for rounding. "auto" is the graphics
+        card where there is one.
+    learning_rate, random_state, progress
+        As of `NetworkCharacterization`.
 
-
-def untrained(
-    data: VisitedStates, view: View, *, n_units: int, n_latent: int, random_state: int
-) -> tuple[
-    NDArray[np.float64], NDArray[np.float64], dict[str, Array], list[Array], np.random.Generator
-]:
-    """Center, scale, starting weights, trajectories, and the random numbers to train with."""
-    from pivec.characterizations.networks.sequence_vae import starting_weights
-
-    rng = np.random.default_rng(random_state)
-    center, scale = center_and_scale(view, data)
-    start = starting_weights(rng, len(center), n_units, n_latent)
-    sequences = [
-        some for i in range(len(data)) for some in trajectories(data, i, view, center, scale)
-    ]
-    return center, scale, start, sequences, rng
-
-
-def named(weights: Mapping[str, Array]) -> dict[str, NDArray[Any]]:
-    """Weights under names that tell them from other arrays."""
-    return {_PREFIX + name: values for name, values in weights.items()}
-
-
-def unnamed(arrays: Mapping[str, NDArray[Any]]) -> dict[str, Array]:
-    """Pick the weights that `named` named."""
-    return {k.removeprefix(_PREFIX): v for k, v in arrays.items() if k.startswith(_PREFIX)}
-
-
-def trajectories(
-    data: VisitedStates, policy: int, view: View, center: NDArray[Any], scale: NDArray[Any]
-) -> list[Array]:
-    """Standardised rows of the view, one array an episode; episodes without rows are left out."""
-    rows = np.asarray((view.rows(data, policy) - center) / scale, dtype=np.float32)
-    starts = local_starts(data, policy)
-    if view.of != "states":  # one action or transition fewer than states
-        starts = starts - np.arange(len(starts))
-    return [rows[i:j] for i, j in pairwise(starts.tolist()) if j > i]
-
-
-def encode_policies(
-    weights: Mapping[str, Array], policies: list[list[Array]], device: str = "cpu"
-) -> tuple[list[Array], list[Array], list[list[int]]]:
-    """Means and deviations of the latents and the keys of each policy's trajectories.
-
-    Equal trajectories are encoded once, so that they have equal latents to the last digit, and in
-    the order of length and key, so that the order of the policies changes no numbers.
+    Attributes
+    ----------
+    weights_ : dict of float32 arrays
+        Of the autoencoder.
+    center_, scale_ : (n_columns,) arrays
+        The standardisation of the rows.
     """
-    from pivec.characterizations.networks.sequence_vae import encode
-    from pivec.characterizations.networks.stacked_vae import encode_on
-    from pivec.characterizations.networks.training import device_of
 
-    keys = [[sequence_key(some) for some in sequences] for sequences in policies]
-    once = {
-        key: some
-        for mine, sequences in zip(keys, policies, strict=True)
-        for key, some in zip(mine, sequences, strict=True)
-    }
-    order = sorted(once, key=lambda key: (len(once[key]), key))
-    sequences = [once[key] for key in order]
-    if device_of(device).type == "cpu":
-        means, deviations = encode(weights, sequences)
-    else:
-        means, deviations = encode_on(device, weights, sequences)
-    row = {key: i for i, key in enumerate(order)}
-    numbers = [[row[key] for key in mine] for mine in keys]
-    return [means[some] for some in numbers], [deviations[some] for some in numbers], keys
+    learned: ClassVar[tuple[str, ...]] = ("center", "scale", "weights")
+
+    _: KW_ONLY
+    n_latent: Count = 256
+    epochs: Count = 5
+    batch_size: Count = 8
+    kl_weight: NotNegative = 1.0
+    device: str = "cpu"
+
+    def _fit(self, data: VisitedStates) -> None:
+        from pivec.characterizations.networks.sequence_vae import starting_weights, train
+
+        super()._fit(data)
+        rng = np.random.default_rng(self.random_state)
+        self.weights_ = train(
+            starting_weights(rng, len(self.center_), self.n_units, self.n_latent),
+            [sequence for policy in self._trajectories(data) for sequence in policy],
+            epochs=self.epochs,
+            batch_size=self.batch_size,
+            learning_rate=self.learning_rate,
+            kl_weight=self.kl_weight,
+            rng=rng,
+            device=self.device,
+            progress=self.progress,
+        )
+
+    def _trajectories(self, data: VisitedStates) -> list[list[Array]]:
+        """Standardised rows of each policy's episodes; episodes without rows are left out."""
+        result = []
+        for i, rows in enumerate(self._standardised(data)):
+            starts = data[i].episode_starts
+            if self.of != "states":  # one action or transition fewer than states
+                starts = starts - np.arange(len(starts))
+            result.append([rows[begin:end] for begin, end in pairwise(starts) if end > begin])
+        return result
+
+    def _encode(self, policies: list[list[Array]]) -> list[tuple[Array, Array, list[int]]]:
+        """Means and deviations of the latents and the keys of each policy's trajectories.
+
+        Equal trajectories are encoded once, so that they have equal latents to the last digit, and
+        in the order of length and key, so that the order of the policies changes no numbers.
+        """
+        from pivec.characterizations.networks.sequence_vae import encode
+
+        keys = [[sequence_key(sequence) for sequence in sequences] for sequences in policies]
+        different = {
+            key: sequence
+            for own, sequences in zip(keys, policies, strict=True)
+            for key, sequence in zip(own, sequences, strict=True)
+        }
+        order = sorted(different, key=lambda key: (len(different[key]), key))
+        means, deviations = encode(self.weights_, [different[key] for key in order], self.device)
+        places = {key: i for i, key in enumerate(order)}
+        rows = [[places[key] for key in own] for own in keys]
+        return [(means[i], deviations[i], own) for i, own in zip(rows, keys, strict=True)]

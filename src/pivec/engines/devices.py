@@ -1,0 +1,41 @@
+"""torch and its devices, asked for where they are needed; importing this loads no torch."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from pivec.errors import MissingExtra, UsageError
+
+if TYPE_CHECKING:
+    import torch
+
+
+def require_torch(what: str) -> None:
+    """Raise `MissingExtra` if torch, which ``what`` needs, is not installed."""
+    if find_spec("torch") is None:
+        raise MissingExtra(what, "torch")
+
+
+def torch_device(name: str) -> torch.device:
+    """Give the device called "cpu" or "cuda"; "auto" is the graphics card where there is one.
+
+    Examples
+    --------
+    >>> torch_device("cpu").type
+    'cpu'
+    """
+    require_torch(f'device="{name}"')
+    import torch
+
+    there = torch.cuda.is_available()
+    if name == "auto":
+        return torch.device("cuda" if there else "cpu")
+    if name not in ("cpu", "cuda"):
+        raise UsageError(f'device must be "cpu", "cuda" or "auto", but is {name!r}')
+    if name == "cuda" and not there:
+        raise UsageError(
+            'device="cuda" needs a graphics card that torch can use, but there is none; '
+            'use device="cpu"'
+        )
+    return torch.device(name)
