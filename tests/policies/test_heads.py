@@ -92,7 +92,7 @@ def test_random_weights_give_the_deviations_of_their_sum():
 @pytest.mark.parametrize(
     ("name", "width", "options", "arrays", "words"),
     [
-        ("beta", 2, {}, {}, "head is one of"),
+        ("beta", 2, {}, {}, "head of a policy must be one of"),
         ("multi_categorical", 5, {"choices": (2, 2)}, {}, "add up to 5"),
         ("multi_categorical", 5, {}, {}, "add up to 5"),
         ("multi_categorical", 1, {"choices": (2, -1)}, {}, "add up"),

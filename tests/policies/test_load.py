@@ -19,7 +19,7 @@ from pivec.policies import (
     register_format,
     save_policy,
 )
-from pivec.policies.formats import FORMATS, Format
+from pivec.policies.formats import FORMATS
 
 RNG = np.random.default_rng(0)
 
@@ -113,13 +113,13 @@ def test_random_policies():
         ("nowhere/*.zip", "nowhere does not exist.*quote"),
         ("runs/run_2/step_501.safetensors", "run_2 holds .*step_500.safetensors"),
         ("runs/run_2/zzz.zip", "run_2 holds step_500.safetensors"),
-        ("rums", "No policy is called 'rums'.* holds runs"),
+        ("rums", "no policy is called 'rums'.* holds runs"),
         ("nowhere/a.zip", "nowhere does not exist"),
         ("runs/run_2/monitor.csv", r"extension \.csv.*\.safetensors, \.zip"),
         ("runs/run_2/*.csv", "holds no policy file"),
         ("random:0", "asks for no policy"),
-        ("", "Expected the name of a policy"),
-        ("a\0b", "Expected the name of a policy"),
+        ("", "expected the name of a policy"),
+        ("a\0b", "expected the name of a policy"),
         ([], "at least one policy"),
     ],
 )
@@ -290,8 +290,8 @@ def test_two_policies_of_one_given_label_are_refused():
         name_policies([own, own])
 
 
-def read_text(data, name):
-    return as_constant(int(data)), {"step": 3}
+def read_text(data, beside):
+    return as_constant(int(data)), {"step": 3, "beside": beside.names(), "trust": beside.trust}
 
 
 def as_constant(value):
@@ -301,15 +301,20 @@ def as_constant(value):
 
 
 def test_formats_can_be_added(tmp_path, monkeypatch):
-    monkeypatch.setitem(FORMATS, ".txt", Format(""))
+    monkeypatch.setitem(FORMATS, ".txt", "")
     monkeypatch.setitem(sys.modules, "reader_of_this_test", sys.modules[__name__])
     register_format(".txt", "reader_of_this_test:read_text")
     (tmp_path / "five.txt").write_text("5")
-    (named,) = load_policies(tmp_path)
+    (tmp_path / "notes.md").write_text("")
+    (named,) = load_policies(tmp_path, trust=True)
+    assert named.info.metadata == {"step": 3, "beside": ["notes.md"], "trust": True}
     assert named.info.step == 3
     assert named.policy.act(np.zeros((2, 1)), RNG).tolist() == [5, 5]
+    (tmp_path / "five.txt").write_text("five")
+    with pytest.raises(BadPolicyFile, match=r"five\.txt cannot be read as a policy.*invalid"):
+        load_policies(tmp_path)
     for suffix, reader in (("txt", "a:b"), (".TXT", "a:b"), (".txt", "ab")):
-        with pytest.raises(UsageError, match="A format needs"):
+        with pytest.raises(UsageError, match="a format needs"):
             register_format(suffix, reader)
 
 

@@ -14,8 +14,8 @@ import pytest
 from pivec.errors import BadPolicyFile, UsageError
 from pivec.policies import BatchPolicy, load_policies, save_genome
 from pivec.policies import neat as neat_module
-from pivec.policies.neat import Node, make_graph, read_genome
-from pivec.policies.neat_functions import ACTIVATIONS, AGGREGATIONS
+from pivec.policies.neat import ACTIVATIONS, AGGREGATIONS, Node, make_graph
+from pivec.policies.neat_files import read_genome
 
 spaces = gymnasium.spaces
 SEEN = spaces.Box(-9, 9, (4,))
@@ -210,7 +210,7 @@ def test_pickles_without_a_description_are_left_out_of_folders(evolved, tmp_path
     ("configs", "words"),
     [
         ({}, "needs the configuration"),
-        ({"config-a": "", "config-b": ""}, "found 2"),
+        ({"config-a": "", "config-b": ""}, "there are 2"),
         ({"winner.cfg": "[NEAT]\n"}, "no configuration of neat-python"),
         ({"winner.cfg": "\ufeff???"}, "no configuration"),
         ({"winner.cfg": config_text(feed_forward=False)}, "have a memory"),
@@ -345,8 +345,8 @@ def test_the_content_used_below_is_itself_fine():
         (content(nodes=[[0, 1, 1, "magic", "sum"]]), "'magic' is not known"),
         (content(nodes=[[0, 10**400, 1, "tanh", "sum"]]), "finite"),
         (content(nodes=[[0, "1", 1, "tanh", "sum"]]), "finite"),
-        (content(nodes=[[0]]), "A node must be"),
-        (content(connections=[[0]]), "A connection must be"),
+        (content(nodes=[[0]]), "a node must be"),
+        (content(connections=[[0]]), "a connection must be"),
         (content(connections=[[-1, 0, float("nan")]]), "finite"),
         (content(connections=[[0, 0, 1.0]]), "loop"),
         (content(head="beta", extra=1), "'extra' is nothing"),

@@ -39,7 +39,7 @@ def test_attributes_and_arrays_are_those_of_the_object(protocol):
         "flags": np.array([True, False]),
     }
     thing = Thing(**arrays, text="x", inner=Thing(y=[1, (2, 3)]), keyed={(1, -2): 3})
-    found = read_objects(pickle.dumps(thing, protocol), "a", MINE)
+    found = read_objects(pickle.dumps(thing, protocol), MINE)
     assert isinstance(found, Object)
     for name, array in arrays.items():
         read = as_array(found.state[name])
@@ -50,13 +50,13 @@ def test_attributes_and_arrays_are_those_of_the_object(protocol):
 
 
 def test_other_states_are_read_too():
-    assert read_objects(pickle.dumps(Slotted()), "a", MINE).state == {"a": 5}
-    assert read_objects(pickle.dumps(OrderedDict(a=1)), "a", MINE) == {"a": 1}
+    assert read_objects(pickle.dumps(Slotted()), MINE).state == {"a": 5}
+    assert read_objects(pickle.dumps(OrderedDict(a=1)), MINE) == {"a": 1}
     assert as_array(5) is None
 
 
 def test_random_generators_do_not_matter():
-    found = read_objects(pickle.dumps(Thing(rng=np.random.default_rng(0), b=2)), "a", MINE)
+    found = read_objects(pickle.dumps(Thing(rng=np.random.default_rng(0), b=2)), MINE)
     assert found.state["b"] == 2
 
 
@@ -73,25 +73,25 @@ def test_random_generators_do_not_matter():
 def test_other_values_are_refused(value, words):
     if value.__class__ is Thing and value.a is print:
         # A name that is not called does no harm, but what is called must be known.
-        assert read_objects(pickle.dumps(value), "a", MINE).state["a"].name == "print"
+        assert read_objects(pickle.dumps(value), MINE).state["a"].name == "print"
         return
     with pytest.raises(BadPolicyFile, match=words):
-        read_objects(pickle.dumps(value), "a", MINE)
+        read_objects(pickle.dumps(value), MINE)
 
 
 def test_classes_of_other_packages_are_refused_by_name():
     with pytest.raises(BadPolicyFile, match=r"Thing, which has no place"):
-        read_objects(pickle.dumps(Thing()), "a", ("numpy",))
+        read_objects(pickle.dumps(Thing()), ("numpy",))
 
 
 def test_the_same_bytes_again_and_again_are_counted(monkeypatch):
     raw = np.zeros(1000)
     many = [raw.copy() for _ in range(3)]
     data = pickle.dumps(many)
-    assert len(read_objects(data, "a", MINE)) == 3
+    assert len(read_objects(data, MINE)) == 3
     monkeypatch.setattr(reading, "FREE", -100 * len(data) + 20_000)
     with pytest.raises(BadPolicyFile, match="more than 20000 bytes"):
-        read_objects(data, "a", MINE)
+        read_objects(data, MINE)
 
 
 def test_a_dictionary_shared_by_many_objects_is_counted():
@@ -102,7 +102,7 @@ def test_a_dictionary_shared_by_many_objects_is_counted():
     thing = b"c" + module + b"\nThing\n)\x81q\x02" + b"h\x01b"
     program = b"\x80\x02" + state + b"q\x01" + thing * 5000 + b"."
     with pytest.raises(BadPolicyFile, match="out of proportion"):
-        read_objects(program, "a", MINE)
+        read_objects(program, MINE)
 
 
 @pytest.mark.parametrize(
@@ -118,10 +118,10 @@ def test_a_dictionary_shared_by_many_objects_is_counted():
 )
 def test_programs_that_make_no_sense_are_refused(program, words):
     if words is None:
-        assert read_objects(program, "a", MINE) is not None
+        assert read_objects(program, MINE) is not None
         return
     with pytest.raises(BadPolicyFile, match=words):
-        read_objects(program, "a", MINE)
+        read_objects(program, MINE)
 
 
 def test_arrays_that_do_not_fit_their_bytes_are_refused():
@@ -129,4 +129,4 @@ def test_arrays_that_do_not_fit_their_bytes_are_refused():
     for old, new in ((b"f8", b"f4"), (b"f8", b"V8"), (b"f8", b"zz"), (b"K\x04\x85", b"K\x05\x85")):
         assert old in data
         with pytest.raises(BadPolicyFile, match=r"shape|kind"):
-            read_objects(data.replace(old, new), "a", MINE)
+            read_objects(data.replace(old, new), MINE)

@@ -88,7 +88,7 @@ def test_the_content_used_below_is_itself_fine():
         (content(info="[]"), "makes no sense"),
         (content(tensors={"more": np.zeros(1, np.float32)}), "belong nowhere: more"),
         (content(tensors={"0.bias": np.zeros(2)}), "float64 instead of float32"),
-        (content(tensors={"0.bias": np.zeros(3, np.float32)}), "Layer 0"),
+        (content(tensors={"0.bias": np.zeros(3, np.float32)}), "layer 0"),
         (content(tensors={"0.bias": np.full(2, np.nan, np.float32)}), "NaN"),
     ],
 )

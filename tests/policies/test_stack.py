@@ -142,7 +142,7 @@ def test_policies_of_another_architecture_are_refused():
     for other in (make((4, 9, 2), 0), UniformPolicy().bind(space, space)):
         with pytest.raises(UsageError, match="cannot hold"):
             stack.put(0, other)
-    with pytest.raises(UsageError, match="slots and lanes"):
+    with pytest.raises(UsageError, match="slots must be"):
         Stack(0, 5, make((4, 8, 2), 0))
 
 

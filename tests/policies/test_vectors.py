@@ -166,8 +166,8 @@ def test_arrays_are_read_as_numpy_reads_them():
         np.float16(3),
         np.zeros((0, 2)),
     ):
-        np.testing.assert_array_equal(parse_npy(npy(array), "a"), array)
-    np.testing.assert_array_equal(parse_npy(npy([1.5], version=(2, 0)), "a"), [1.5])
+        np.testing.assert_array_equal(parse_npy(npy(array)), array)
+    np.testing.assert_array_equal(parse_npy(npy([1.5], version=(2, 0))), [1.5])
 
 
 @pytest.mark.parametrize(
@@ -185,4 +185,4 @@ def test_arrays_are_read_as_numpy_reads_them():
 )
 def test_damaged_arrays_are_refused(data, words):
     with pytest.raises(BadPolicyFile, match=words):
-        parse_npy(data, "a.npy")
+        parse_npy(data)

@@ -102,7 +102,7 @@ class Space:
         try:
             with open_regular(path / _ARRAYS) as file:
                 size = os.fstat(file.fileno()).st_size
-                arrays = unpack_npz(file, str(path / _ARRAYS), Budget(size, str(path)), "biufU")
+                arrays = unpack_npz(file, Budget(size, str(path)), "biufU")
             index = json.loads(arrays.pop("index").tobytes())
             if int(index["format"]) > FORMAT:
                 raise BadStore(

@@ -1,17 +1,17 @@
 """Who acts: policies, and the ways to get them from what people have.
 
 - `policy`: the protocols `Policy` and `BatchPolicy`, and what is known about a policy
-- `network`, `forward`: `NetworkPolicy`, a multilayer perceptron in NumPy
+- `network`: `NetworkPolicy`, a multilayer perceptron; `forward`, `kernels`: its arithmetic
 - `head`, `heads`, `discrete_heads`, `real_heads`: what the outputs of a network mean
 - `normaliser`: how observations are normalised first
 - `outputs`: `OutputPolicy`, any other function from observations to outputs
-- `stack`, `stacked`: `Stack`, many networks that answer as one batch
+- `stack`: `Stack`, many policies that answer as one batch
 - `uniform`: `UniformPolicy`, the random one
-- `callables`, `imported`: functions and objects of the user as policies
-- `saved`, `sb3` (with `sb3_settings`, `sb3_networks`, `cnn`, `vecnormalize`), `cleanrl`,
-  `described`, `vectors`, `onnx_models`, `neat`, `neat_pickles`, `torch_models`: file formats
-- `archive`, `pickles`, `objects`, `tensors`, `onnx_files`: read them without running anything
-- `formats`: which extension is read by which reader; `beside`: what lies beside a file
+- `callables`: functions and objects of the user as policies
+- `saved`, `sb3` (with `sb3_settings`, `sb3_networks`, `cnn`, `vecnormalize`, `zoo`), `cleanrl`,
+  `described`, `vectors`, `onnx_models`, `neat_files` (with `neat`), `torch_models`: file formats
+- `archive`, `pickles`, `objects`, `tensors`: read them without running anything
+- `formats`: which extension is read by which reader; `beside`: what a reader gets
 - `paths`: labels, groups and steps from file names
 - `load`: from names (paths, globs, ``random``, ``module:object``) to policies
 
@@ -20,11 +20,12 @@ Importing this package needs NumPy only.
 
 from __future__ import annotations
 
+from pivec.policies.beside import Beside
 from pivec.policies.callables import CallablePolicy, as_policy
 from pivec.policies.formats import register_format
 from pivec.policies.head import Options
 from pivec.policies.load import load_policies, name_policies
-from pivec.policies.neat import save_genome
+from pivec.policies.neat_files import save_genome
 from pivec.policies.network import NetworkPolicy
 from pivec.policies.normaliser import Normaliser
 from pivec.policies.outputs import OutputPolicy
@@ -36,6 +37,7 @@ from pivec.policies.uniform import UniformPolicy
 
 __all__ = [
     "BatchPolicy",
+    "Beside",
     "CallablePolicy",
     "NamedPolicy",
     "NetworkPolicy",

@@ -13,39 +13,29 @@ MAX_MEMBERS = 20_000
 CHUNK = 1 << 20
 
 
-class Archive:
-    """The members of a zip file.
+class BoundedZip:
+    """The members of a zip file, in memory or open; what is read of them counts in the budget."""
 
-    Parameters
-    ----------
-    source : bytes or file
-        The whole file in memory, or open.
-    name : str
-        What error messages call it.
-    budget : Budget
-        Of the file that it is, or is a part of; members that are read count.
-    """
-
-    def __init__(self, source: bytes | bytearray | BinaryIO, name: str, budget: Budget) -> None:
-        self.name, self._budget = name, budget
+    def __init__(self, source: bytes | bytearray | BinaryIO, budget: Budget) -> None:
+        self._budget = budget
         stream = io.BytesIO(source) if isinstance(source, bytes | bytearray) else source
         if stream.read(2) != b"PK":
-            raise BadPolicyFile(f"{name} is not a zip archive.")
+            raise BadPolicyFile("it is not a zip archive")
         try:
             self._zip = zipfile.ZipFile(stream)
             members = self._zip.infolist()
         except Exception as error:  # zipfile lets half a dozen kinds through on damaged input
             raise BadPolicyFile(
-                f"{name} is a damaged or truncated zip archive ({error}): copy or save it again."
+                f"it is a damaged or truncated zip archive ({error}): copy or save it again"
             ) from error
         # Archives in archives: of one cut short, zipfile finds the end of one inside.
         if min((member.header_offset for member in members), default=0) != 0:
-            raise BadPolicyFile(f"{name} is a truncated zip archive: copy or save it again.")
+            raise BadPolicyFile("it is a truncated zip archive: copy or save it again")
         if len(members) > MAX_MEMBERS:
-            raise BadPolicyFile(f"{name} holds {len(members)} members, more than {MAX_MEMBERS}.")
+            raise BadPolicyFile(f"it holds {len(members)} members, more than {MAX_MEMBERS}")
         self._members = {member.filename: member for member in members}
         if len(self._members) < len(members):
-            raise BadPolicyFile(f"{name} holds two members of the same name.")
+            raise BadPolicyFile("it holds two members of the same name")
 
     def __contains__(self, member: str) -> bool:
         return member in self._members
@@ -57,15 +47,15 @@ class Archive:
     def read(self, member: str) -> bytearray:
         """Give the content of a member, checked against its length and checksum."""
         if member not in self._members:
-            raise BadPolicyFile(f"{self.name} lacks its member {member!r}.")
+            raise BadPolicyFile(f"it lacks its member {member!r}")
         info = self._members[member]
         if info.flag_bits & 0x1:
-            raise BadPolicyFile(f"{self.name}: {member!r} is encrypted.")
+            raise BadPolicyFile(f"its member {member!r} is encrypted")
         # Of others, zipfile unpacks whole blocks whatever length the archive declares.
         if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise BadPolicyFile(
-                f"{self.name}: {member!r} is packed by a method that is not supported: save the "
-                "file without compression."
+                f"its member {member!r} is packed by a method that is not supported: save the "
+                "file without compression"
             )
         content = bytearray()
         try:
@@ -77,10 +67,10 @@ class Archive:
             raise
         except Exception as error:  # as above: zlib.error, EOFError, NotImplementedError, ...
             raise BadPolicyFile(
-                f"{self.name}: {member!r} is damaged ({error}): copy or save the file again."
+                f"its member {member!r} is damaged ({error}): copy or save the file again"
             ) from error
         if len(content) != info.file_size:
             raise BadPolicyFile(
-                f"{self.name}: {member!r} has {len(content)} bytes instead of {info.file_size}."
+                f"its member {member!r} has {len(content)} bytes instead of {info.file_size}"
             )
         return content

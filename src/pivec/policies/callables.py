@@ -1,9 +1,13 @@
-"""Makes a policy of what Python users have: a function, or an object that acts or predicts."""
+"""Makes a policy of what Python users have: a function, an object that acts, ``module:object``."""
 
 from __future__ import annotations
 
-import contextlib
+import importlib
 import inspect
+import os
+import re
+import sys
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -11,13 +15,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.errors import BadPolicyFile, UsageError
+from pivec.errors import BadPolicyFile, PivecError, PivecWarning, UsageError
 from pivec.policies.policy import BatchPolicy, Policy
 from pivec.policies.sb3 import convert_sb3
 
 if TYPE_CHECKING:
     import gymnasium
 
+_SPEC = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
+_OBSERVATIONS = ("observation", "observations", "obs")
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
@@ -25,22 +31,12 @@ _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_O
 class CallablePolicy:
     """Asks a Python function for a batch of actions.
 
-    Made by `as_policy`, which finds out what the function takes.
-
-    Parameters
-    ----------
-    call : callable
-        ``call(observations, ...)`` gives one action for each row.
-    name : str
-        What error messages call it.
-    rng : str
-        How the generator is passed: "" (not at all), "positional" or "keyword".
-    deterministic : bool
-        Whether it has a keyword of that name.
+    Made by `as_policy`, which finds out what the function takes: ``rng`` tells how the generator is
+    passed ("", "positional" or "keyword"), ``deterministic`` whether it has a keyword of that name.
     """
 
     call: Callable[..., Any]
-    name: str
+    name: str  # for messages
     rng: str = ""
     deterministic: bool = False
 
@@ -55,7 +51,7 @@ class CallablePolicy:
         elif deterministic:
             raise UsageError(
                 f"{self.name} was asked for its most likely actions, but takes no argument "
-                "'deterministic': add one, or let it sample."
+                "'deterministic': add one, or let it sample"
             )
         result = self.call(*arguments, **keywords)
         if isinstance(result, tuple) and len(result) == 2:
@@ -63,17 +59,17 @@ class CallablePolicy:
             if state is not None:
                 raise UsageError(
                     f"{self.name} carries a state from step to step, which is not supported: "
-                    "expected actions that depend on the observation only."
+                    "expected actions that depend on the observation only"
                 )
         try:
             actions = np.asarray(result)
         except ValueError as error:
-            raise UsageError(f"{self.name} gave actions of different shapes ({error}).") from error
+            raise UsageError(f"{self.name} gave actions of different shapes ({error})") from error
         expected = _count(observations)
         if actions.ndim == 0 or len(actions) != expected:
             raise UsageError(
                 f"{self.name} must give one action for each of {expected} observations, "
-                f"but gave an array of shape {actions.shape}."
+                f"but gave an array of shape {actions.shape}"
             )
         return actions
 
@@ -114,15 +110,21 @@ def as_policy(thing: Any, name: str = "") -> Policy:
         isinstance(thing, BatchPolicy) and not isinstance(thing, type)
     ):
         return thing
-    name = name or _name_of(thing)
+    name = name or str(getattr(thing, "__name__", None) or type(thing).__name__)
     if isinstance(thing, type):
-        raise UsageError(f"{name} is a class: pass an instance of it.")
+        raise UsageError(f"{name} is a class: pass an instance of it")
     if callable(getattr(thing, "get_vec_normalize_env", None)):  # a model of Stable-Baselines3
-        # Models of a kind that cannot be copied are asked by predict, and so are those of a class
-        # of the user's, who may have changed it.
+        # Models of a class of the user's, who may have changed it, are asked by predict.
         if type(thing).__module__.partition(".")[0] in ("stable_baselines3", "sb3_contrib"):
-            with contextlib.suppress(BadPolicyFile):
+            try:
                 return convert_sb3(thing)
+            except BadPolicyFile as error:
+                warnings.warn(
+                    f"{error}; its predict is asked instead, which draws from torch's global "
+                    "generator when it samples",
+                    PivecWarning,
+                    stacklevel=2,
+                )
         if (wrapper := thing.get_vec_normalize_env()) is not None:
             return _wrap(_normalised(thing, wrapper), f"{name}.predict")
     for method in ("act", "predict"):
@@ -131,13 +133,9 @@ def as_policy(thing: Any, name: str = "") -> Policy:
     if callable(thing):
         return _wrap(thing, name)
     raise UsageError(
-        f"Expected a policy, a callable or an object with act or predict, but got {name} of type "
-        f"{type(thing).__name__}."
+        f"expected a policy, a callable or an object with act or predict, but got {name} of type "
+        f"{type(thing).__name__}"
     )
-
-
-def _name_of(thing: Any) -> str:
-    return str(getattr(thing, "__name__", None) or type(thing).__name__)
 
 
 def _normalised(model: Any, wrapper: Any) -> Callable[..., Any]:
@@ -150,29 +148,80 @@ def _normalised(model: Any, wrapper: Any) -> Callable[..., Any]:
     return predict
 
 
-def _wrap(call: Callable[..., Any], name: str) -> CallablePolicy:
+def _parameters(call: Callable[..., Any]) -> list[inspect.Parameter] | None:
     try:
-        parameters = dict(inspect.signature(call).parameters)
+        return list(inspect.signature(call).parameters.values())
     except (ValueError, TypeError):  # some functions written in C do not tell
+        return None
+
+
+def _wrap(call: Callable[..., Any], name: str) -> CallablePolicy:
+    parameters = _parameters(call)
+    if parameters is None:
         return CallablePolicy(call, name)
-    kinds = {parameter.kind for parameter in parameters.values()}
-    positional = [
-        parameter
-        for parameter in parameters.values()
-        if parameter.kind in _POSITIONAL and parameter.name != "deterministic"
-    ]
-    if not positional and inspect.Parameter.VAR_POSITIONAL not in kinds:
-        raise UsageError(f"{name} must take a batch of observations, but takes no argument.")
-    needed = [parameter for parameter in positional if parameter.default is parameter.empty]
-    rng = ""
-    if "rng" in parameters:
-        rng = "keyword"
-        needed = [parameter for parameter in needed if parameter.name != "rng"]
+    names = {parameter.name for parameter in parameters}
+    positional = [p for p in parameters if p.kind in _POSITIONAL and p.name != "deterministic"]
+    if not positional and all(p.kind is not p.VAR_POSITIONAL for p in parameters):
+        raise UsageError(f"{name} must take a batch of observations, but takes no argument")
+    needed = [p.name for p in positional if p.default is p.empty and p.name != "rng"]
+    rng = "keyword" if "rng" in names else ""
     if len(needed) == 2 and not rng:
         rng, needed = "positional", needed[:1]
     if len(needed) > 1:
-        names = ", ".join(parameter.name for parameter in needed)
         raise UsageError(
-            f"{name} must take observations, and may take rng and deterministic, but takes {names}."
+            f"{name} must take observations, and may take rng and deterministic, but takes "
+            f"{', '.join(needed)}"
         )
-    return CallablePolicy(call, name, rng, "deterministic" in parameters)
+    return CallablePolicy(call, name, rng, "deterministic" in names)
+
+
+def is_import_spec(text: str) -> bool:
+    """Whether ``text`` has the form ``module:object``.
+
+    Examples
+    --------
+    >>> is_import_spec("agents.heuristic:Greedy"), is_import_spec("runs/a.zip")
+    (True, False)
+    """
+    return _SPEC.fullmatch(text) is not None
+
+
+def import_policy(spec: str) -> Policy:
+    """Import ``module:object`` and make a policy of it.
+
+    The object is a policy, a callable that answers observations, or a class or factory without
+    required arguments that gives one of these. The working directory is importable meanwhile.
+    This runs the code of that module, as the user asked for.
+    """
+    module_name, _, path = spec.partition(":")
+    here = os.getcwd()
+    sys.path.insert(0, here)
+    try:
+        thing: Any = importlib.import_module(module_name)
+        for attribute in path.split("."):
+            thing = getattr(thing, attribute)
+        if _is_factory(thing):
+            thing = thing()
+    except PivecError:
+        raise
+    except (Exception, SystemExit) as error:  # whatever the user's module raises
+        raise UsageError(
+            f"{spec} cannot be imported ({type(error).__name__}: {error}): expected an importable "
+            "module, in the working directory or installed, and the name of an object in it"
+        ) from error
+    finally:
+        if here in sys.path:
+            sys.path.remove(here)
+    return as_policy(thing, spec)
+
+
+def _is_factory(thing: Any) -> bool:
+    """Whether ``thing`` is a class, or a function that needs no argument and so cannot act."""
+    if isinstance(thing, type):
+        return True
+    parameters = _parameters(thing) if inspect.isroutine(thing) else None
+    return parameters is not None and not any(
+        parameter.kind is not parameter.VAR_KEYWORD
+        and (parameter.default is parameter.empty or parameter.name in _OBSERVATIONS)
+        for parameter in parameters
+    )

@@ -6,70 +6,54 @@ told by the names of the tensors. Nothing of the file is run, see `pivec.policie
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pivec.errors import BadPolicyFile, UsageError
-from pivec.policies.beside import Beside
+from pivec.policies.beside import Beside, reader
 from pivec.policies.described import (
     COMMON,
-    checked,
     described_network,
     read_head,
     read_info,
     read_statistics,
     refuse_unknown,
 )
-from pivec.policies.forward import Layer
 from pivec.policies.head import Options
 from pivec.policies.network import NetworkPolicy
-from pivec.policies.sb3_networks import linear, numbered, to_float
-from pivec.policies.tensors import read_torch
-
-Tensors = dict[str, NDArray[Any]]
+from pivec.policies.tensors import (
+    Tensors,
+    linear,
+    named_tensors,
+    read_torch,
+    sequence,
+    side_by_side,
+    to_float,
+)
 
 # Where training scripts put the weights among other things.
 WRAPPERS = ("state_dict", "model_state_dict", "model", "agent", "actor", "policy")
 NOT_SAVED = "none (CleanRL normalises observations here, but does not save the statistics)"
 
 
-def read_cleanrl(
-    data: bytes, name: str = "the file", beside: Beside | None = None
-) -> tuple[NetworkPolicy, dict[str, Any]]:
+@reader
+def read_cleanrl(data: bytes, beside: Beside) -> tuple[NetworkPolicy, dict[str, Any]]:
     """Read a ``.cleanrl_model`` or ``.pth`` file.
 
     A description beside it (a .json of the same name, or policies.json) may set activation, head,
     epsilon or a normaliser where they differ from CleanRL's, or state the ``layers`` of any other
-    network.
-
-    Parameters
-    ----------
-    data : bytes
-        The whole file.
-    name : str
-        What error messages call it.
-    beside : Beside, optional
-
-    Returns
-    -------
-    policy : NetworkPolicy
-    info : dict
-        ``algorithm`` where the names of the tensors tell, and what the description holds.
+    network. The ``algorithm`` is told where the names of the tensors tell.
     """
-    tensors, others = _weights(read_torch(data, name), name)
+    tensors, others = _weights(read_torch(data))
     everything = {**others, **tensors}
-    beside = beside or Beside()
-    description = beside.description(name) or {}
+    description = beside.description() or {}
     if "layers" in description:
-        return described_network(description, everything, name, beside)
-    algorithm, build = _script(tensors, name)
-    policy: NetworkPolicy = checked(
-        lambda: _changed(build(), description, everything, beside), name
-    )
+        return described_network(description, everything, beside)
+    algorithm, policy = _script(tensors)
+    policy = _changed(policy, description, everything, beside)
     if "activation" not in description and len(policy.layers) > 1:
         beside.assume(
             f"activation assumed {policy.activation}, as CleanRL's {algorithm} has it; a .json "
@@ -83,10 +67,10 @@ def read_cleanrl(
                 "observations are not normalised, though CleanRL's PPO with real actions does so "
                 "(it does not save the statistics); normaliser in a .json beside can give them"
             )
-    return policy, {**info, **read_info(description, name, policy)}
+    return policy, {**info, **read_info(description, policy)}
 
 
-def _weights(value: Any, name: str) -> tuple[Tensors, Tensors]:
+def _weights(value: Any) -> tuple[Tensors, Tensors]:
     """Find the named tensors of the actor in what was saved, and those that lie beside them.
 
     The latter are named by where they are, as ``state_preprocessor.running_mean``.
@@ -96,8 +80,8 @@ def _weights(value: Any, name: str) -> tuple[Tensors, Tensors]:
         value = value[0]
     if isinstance(value, dict) and "model_weights" in value:
         raise BadPolicyFile(
-            f"{name}: this looks like CleanRL's C51, whose outputs are distributions of returns: "
-            "expected PPO, DQN, DDPG, TD3 or SAC; pass it as module:object."
+            "this looks like CleanRL's C51, whose outputs are distributions of returns: expected "
+            "PPO, DQN, DDPG, TD3 or SAC; pass it as module:object"
         )
     for wrapper in WRAPPERS:
         if isinstance(value, dict) and isinstance(value.get(wrapper), dict):
@@ -110,71 +94,48 @@ def _weights(value: Any, name: str) -> tuple[Tensors, Tensors]:
             }
             value = value[wrapper]
             break
-    if not isinstance(value, dict) or not value:
-        raise BadPolicyFile(f"{name} holds no dictionary of tensors.")
-    for key, each in value.items():
-        if not isinstance(key, str) or not isinstance(each, np.ndarray):
-            raise BadPolicyFile(f"{name} holds something else than named tensors.")
-    return dict(value), others
+    return named_tensors(value or None), others
 
 
-def _script(tensors: Tensors, name: str) -> tuple[str, Callable[[], NetworkPolicy]]:
-    """Which of CleanRL's scripts saved this, and how its policy is made."""
+def _script(tensors: Tensors) -> tuple[str, NetworkPolicy]:
+    """Which of CleanRL's scripts saved this, and its policy."""
     parts = {key.partition(".")[0] for key in tensors}
-    if "actor_mean" in parts and "actor_logstd" in parts:
-        log_std = to_float(tensors["actor_logstd"]).ravel()
-        return "PPO", lambda: NetworkPolicy(
-            _sequence(tensors, "actor_mean", name), "tanh", "gaussian", log_std
-        )
+    if {"actor_mean", "actor_logstd"} <= parts:
+        layers, log_std = sequence(tensors, "actor_mean"), to_float(tensors["actor_logstd"]).ravel()
+        return "PPO", NetworkPolicy(tuple(layers), "tanh", "gaussian", log_std)
     if {"fc1", "fc2", "fc_mu"} <= parts:
-        low, high = _box(tensors, name)
-        layers = [linear(tensors, prefix, name) for prefix in ("fc1", "fc2", "fc_mu")]
-        return "DDPG or TD3", lambda: NetworkPolicy(
-            tuple(layers), "relu", "deterministic", None, low, high, Options(squash=True)
+        layers, options = (
+            [linear(tensors, part) for part in ("fc1", "fc2", "fc_mu")],
+            Options(squash=True),
         )
+        policy = NetworkPolicy(tuple(layers), "relu", "deterministic", options=options)
+        return "DDPG or TD3", replace(policy, **_box(tensors))
     if {"fc1", "fc2", "fc_mean", "fc_logstd"} <= parts:
-        low, high = _box(tensors, name)
-        mean, spread = (linear(tensors, prefix, name) for prefix in ("fc_mean", "fc_logstd"))
-        if mean[0].shape != spread[0].shape:
-            raise BadPolicyFile(f"{name}: its means and deviations are of different sizes.")
-        last = (np.concatenate([mean[0], spread[0]], 1), np.concatenate([mean[1], spread[1]]))
-        layers = [*(linear(tensors, prefix, name) for prefix in ("fc1", "fc2")), last]
+        hidden = [linear(tensors, part) for part in ("fc1", "fc2")]
+        last = side_by_side(tensors, "fc_mean", "fc_logstd")
         # CleanRL's SAC: log_std = tanh(x) brought from [-1, 1] to [-5, 2].
         options = Options(squash=True, deviations="tanh", log_std_range=(-5.0, 2.0))
-        return "SAC", lambda: NetworkPolicy(
-            tuple(layers), "relu", "state_gaussian", None, low, high, options
-        )
+        policy = NetworkPolicy((*hidden, last), "relu", "state_gaussian", options=options)
+        return "SAC", replace(policy, **_box(tensors))
     if "actor" in parts and "actor.weight" not in tensors:
-        return "PPO", lambda: NetworkPolicy(
-            _sequence(tensors, "actor", name), "tanh", "categorical"
-        )
+        return "PPO", NetworkPolicy(tuple(sequence(tensors, "actor")), "tanh", "categorical")
     if "network" in parts and "actor" not in parts and "atoms" not in parts:
-        return "DQN", lambda: NetworkPolicy(
-            _sequence(tensors, "network", name), "relu", "epsilon_greedy"
-        )
-    found = ", ".join(list(tensors)[:6])
+        return "DQN", NetworkPolicy(tuple(sequence(tensors, "network")), "relu", "epsilon_greedy")
+    names = ", ".join(list(tensors)[:6])
     raise BadPolicyFile(
-        f"{name} is not named as any of CleanRL's networks ({found[:200]}): put a .json of the "
-        "same name beside it that states the layers."
+        f"it is not named as any of CleanRL's networks ({names[:200]}): put a .json of the same "
+        "name beside it that states the layers"
     )
 
 
-def _sequence(tensors: Tensors, prefix: str, name: str) -> tuple[Layer, ...]:
-    if any(each.ndim > 2 for key, each in tensors.items() if key.startswith(prefix + ".")):
-        raise BadPolicyFile(
-            f"{name} has convolutions, which are not supported here: export it to ONNX."
-        )
-    return tuple(linear(tensors, each, name) for each in numbered(tensors, prefix, name))
-
-
-def _box(tensors: Tensors, name: str) -> tuple[Any, Any]:
+def _box(tensors: Tensors) -> dict[str, Any]:
     """Bounds of the actions, which CleanRL keeps as scale and bias of tanh."""
     if "action_scale" not in tensors or "action_bias" not in tensors:
-        return None, None
+        return {}
     scale, bias = (to_float(tensors[key]).ravel() for key in ("action_scale", "action_bias"))
     if scale.shape != bias.shape:
-        raise BadPolicyFile(f"{name}: its action_scale and action_bias are of different sizes.")
-    return bias - scale, bias + scale
+        raise BadPolicyFile("its action_scale and action_bias are of different sizes")
+    return {"low": bias - scale, "high": bias + scale}
 
 
 def _changed(
@@ -191,9 +152,8 @@ def _changed(
         if given.name != "gaussian":
             changes.setdefault("log_std", None)
     if "activation" in description:
-        if not isinstance(description["activation"], str):
-            raise UsageError("activation must be a name, as 'tanh'.")
         changes["activation"] = description["activation"]
-    if (statistics := read_statistics(description, tensors, beside)) is not None:
-        changes["normaliser"] = statistics
-    return replace(policy, **changes) if changes else policy
+        if not isinstance(changes["activation"], str):
+            raise UsageError("activation must be a name, as 'tanh'")
+    changes["normaliser"] = read_statistics(description, tensors, beside)
+    return replace(policy, **changes)

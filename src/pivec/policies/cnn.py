@@ -15,12 +15,11 @@ from numpy.typing import NDArray
 
 from pivec.errors import BadPolicyFile, UsageError
 from pivec.policies.forward import Float, Layer, affine, padded
-from pivec.policies.head import Options
+from pivec.policies.heads import HeadDescription
 from pivec.policies.network import NetworkPolicy
-from pivec.policies.outputs import HeadDescription, OutputPolicy
-from pivec.policies.sb3_networks import Network, Tensors, to_float
-from pivec.policies.sb3_settings import Settings
-from pivec.policies.stacked import NetworkStack
+from pivec.policies.outputs import Model, OutputPolicy
+from pivec.policies.sb3_settings import SB3Settings
+from pivec.policies.tensors import Tensors, to_float
 
 if TYPE_CHECKING:
     import gymnasium
@@ -45,30 +44,14 @@ def find_cnn(tensors: Tensors) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class ImageNetwork:
-    """NatureCNN and the network behind it, as a `Model`.
+class ImageNetwork(Model):
+    """NatureCNN and the network behind it, without its head, as a `Model`."""
 
-    Parameters
-    ----------
-    shape : (channels, height, width)
-        Of an image.
-    convolutions : tuple of (weight, bias)
-        Weights of shape (channels * size * size, filters).
-    linear : (weight, bias)
-        From the flattened result of the convolutions to the features.
-    rest : NetworkPolicy
-        From the features on; without its head.
-    scale : float
-        Images are divided by it.
-    channels_last : bool
-        Whether images come as (height, width, channels).
-    """
-
-    shape: tuple[int, int, int]
-    convolutions: tuple[Layer, ...]
-    linear: Layer
+    shape: tuple[int, int, int]  # channels, height, width
+    convolutions: tuple[Layer, ...]  # weights of shape (channels * size * size, filters)
+    linear: Layer  # from the flattened result of the convolutions to the features
     rest: NetworkPolicy
-    scale: float
+    scale: float  # that images are divided by
     channels_last: bool = False
 
     @property
@@ -91,11 +74,11 @@ class ImageNetwork:
         own = (height, width, channels) if self.channels_last else self.shape
         if observations.shape[1:] != own:
             raise UsageError(
-                f"This policy expects images of shape {own}, "
-                f"but got a batch of shape {observations.shape}."
+                f"this policy expects images of shape {own}, "
+                f"but got a batch of shape {observations.shape}"
             )
-        some = [observations[i : i + AT_ONCE] for i in range(0, max(1, len(observations)), AT_ONCE)]
-        return np.concatenate([self._answer(images) for images in some])
+        starts = range(0, max(1, len(observations)), AT_ONCE)
+        return np.concatenate([self._answer(observations[i : i + AT_ONCE]) for i in starts])
 
     @cached_property
     def _padded(self) -> tuple[Layer, ...]:
@@ -114,8 +97,7 @@ class ImageNetwork:
         # The linear layer counts channels first.
         flat = np.moveaxis(x, -1, 1).reshape(len(x), -1)
         features = affine(flat, self._padded[-1], "relu")[:, : self.rest.n_inputs]
-        outputs: Float = NetworkStack(1, len(features), self.rest).outputs(features[None])[0]
-        return outputs
+        return self.rest.outputs(features)
 
     def bind(self, observation_space: gymnasium.Space[Any]) -> ImageNetwork:
         """Take images with the channels first or last."""
@@ -125,62 +107,44 @@ class ImageNetwork:
         if observation_space.shape == (height, width, channels):
             return replace(self, channels_last=True)
         raise UsageError(
-            f"This policy expects images of shape {self.shape} (channels first), but the "
+            f"this policy expects images of shape {self.shape} (channels first), but the "
             f"environment gives {observation_space.shape}: wrap it as in training (resizing, grey "
-            "levels, stacked frames)."
+            "levels, stacked frames)"
         )
 
 
 def read_cnn(
-    tensors: Tensors,
-    prefix: str,
-    settings: Settings,
-    network: Network,
-    options: Options,
-    low: Float | None,
-    high: Float | None,
+    tensors: Tensors, prefix: str, settings: SB3Settings, rest: NetworkPolicy
 ) -> OutputPolicy:
-    """Make the policy of a checkpoint whose ``prefix`` tensors are a NatureCNN."""
-    name, shape = settings.name, settings.shape("observation_space")
+    """Make the policy of a checkpoint whose ``prefix`` tensors are a NatureCNN before ``rest``."""
+    shape = settings.shape("observation_space")
     if shape is None or len(shape) != 3:
-        raise BadPolicyFile(f"{name}: a CNN needs images of three axes, not of shape {shape}.")
+        raise BadPolicyFile(f"a CNN needs images of three axes, not of shape {shape}")
     image = settings.mapping("observation_space").get("dtype") == "uint8"
     scale = 255.0 if image and settings.argument("normalize_images", True) else 1.0
-    convolutions: list[Layer] = []
+    layers: list[Layer] = []
     channels, height, width = shape
     for i, (size, stride) in enumerate(KERNELS):
-        weight, bias = (tensors.get(f"{prefix}.cnn.{2 * i}.{part}") for part in ("weight", "bias"))
-        if (
-            weight is None
-            or bias is None
-            or weight.shape != (len(bias), channels, size, size)
-            or bias.ndim != 1
-        ):
-            raise BadPolicyFile(f"{name}: its CNN is not Stable-Baselines3's NatureCNN.")
-        convolutions.append((to_float(weight.reshape(len(bias), -1).T), to_float(bias)))
-        channels = len(bias)
+        layers.append(_layer(tensors, f"{prefix}.cnn.{2 * i}", (channels, size, size)))
+        channels = len(layers[-1][1])
         height, width = (height - size) // stride + 1, (width - size) // stride + 1
         if min(height, width) < 1:
-            raise BadPolicyFile(f"{name}: images of shape {shape} are too small for its CNN.")
-    weight, bias = (tensors.get(f"{prefix}.linear.0.{part}") for part in ("weight", "bias"))
-    if weight is None or bias is None or weight.shape != (len(bias), channels * height * width):
-        raise BadPolicyFile(f"{name}: its CNN is not Stable-Baselines3's NatureCNN.")
-    linear = (to_float(weight.T), to_float(bias))
-    if not all(np.isfinite(part).all() for layer in (*convolutions, linear) for part in layer):
-        raise BadPolicyFile(f"{name} holds NaN or infinite weights: the training diverged.")
-    rest = NetworkPolicy(
-        network.layers,
-        network.activation,
-        network.head,
-        network.log_std,
-        low,
-        high,
-        options,
-        network.state_std,
-    )
-    if rest.n_inputs != len(bias):
-        raise BadPolicyFile(f"{name}: its CNN and the layers behind it do not fit together.")
-    model = ImageNetwork((shape[0], shape[1], shape[2]), tuple(convolutions), linear, rest, scale)
-    arrays = {"log_std": network.log_std, "low": low, "high": high}
+            raise BadPolicyFile(f"images of shape {shape} are too small for its CNN")
+    linear = _layer(tensors, f"{prefix}.linear.0", (channels * height * width,))
+    if rest.n_inputs != len(linear[1]):
+        raise BadPolicyFile("its CNN and the layers behind it do not fit together")
+    model = ImageNetwork((shape[0], shape[1], shape[2]), tuple(layers), linear, rest, scale)
+    arrays = {"log_std": rest.log_std, "low": rest.low, "high": rest.high}
     known = {key: value for key, value in arrays.items() if value is not None}
-    return OutputPolicy(model, HeadDescription(network.head, options, known), head=rest.rule)
+    return OutputPolicy(model, HeadDescription(rest.head, rest.options, known), head=rest.rule)
+
+
+def _layer(tensors: Tensors, prefix: str, inputs: tuple[int, ...]) -> Layer:
+    """Weights (in, out) and biases of a layer that sees values of a shape, flattened."""
+    weight, bias = (tensors.get(f"{prefix}.{part}") for part in ("weight", "bias"))
+    if weight is None or bias is None or bias.ndim != 1 or weight.shape != (len(bias), *inputs):
+        raise BadPolicyFile("its CNN is not Stable-Baselines3's NatureCNN")
+    layer = to_float(weight.reshape(len(bias), -1).T), to_float(bias)
+    if not all(np.isfinite(part).all() for part in layer):
+        raise BadPolicyFile("it holds NaN or infinite weights: the training diverged")
+    return layer

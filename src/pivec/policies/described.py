@@ -4,111 +4,104 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.errors import BadPolicyFile, PivecError, UsageError
-from pivec.policies.beside import Beside
+from pivec.errors import UsageError
+from pivec.policies.beside import Beside, reader
 from pivec.policies.forward import Layer
 from pivec.policies.head import Options
-from pivec.policies.inside import statistics_inside
+from pivec.policies.heads import HeadDescription
 from pivec.policies.network import NetworkPolicy
 from pivec.policies.normaliser import Normaliser
-from pivec.policies.outputs import HeadDescription
-from pivec.policies.saved import policy_of, read_options, read_safetensors
-
-Tensors = dict[str, NDArray[Any]]
+from pivec.policies.outputs import Model, OutputPolicy
+from pivec.policies.saved import FORMAT, policy_of, read_options, read_safetensors
+from pivec.policies.tensors import Tensors
 
 ARRAYS = ("log_std", "low", "high")
-OPTIONS = tuple(each.name for each in fields(Options))
+OPTIONS = tuple(option.name for option in fields(Options))
 COMMON = frozenset({"head", *ARRAYS, *OPTIONS, "normaliser", "info"})
 MAX_LAYERS = 1000
 ORDERS = ("out-in", "in-out")
 
 
-def read_described_safetensors(
-    data: bytes, name: str = "the file", beside: Beside | None = None
-) -> tuple[NetworkPolicy, dict[str, Any]]:
+@reader
+def read_described_safetensors(data: bytes, beside: Beside) -> tuple[NetworkPolicy, dict[str, Any]]:
     """Read a ``.safetensors`` file: one that pivec saved, or any with a description beside it."""
-    tensors, metadata = read_safetensors(data, name)
-    beside = beside or Beside()
-    description = beside.description(name)
-    if description is None or metadata.get("format") == "pivec-policy":
-        return policy_of(tensors, metadata, name)
-    return described_network(description, tensors, name, beside)
+    tensors, metadata = read_safetensors(data)
+    description = beside.description()
+    if description is None or metadata.get("format") == FORMAT:
+        return policy_of(tensors, metadata)
+    return described_network(description, tensors, beside)
 
 
 def described_network(
-    description: Mapping[str, Any], tensors: Tensors, name: str, beside: Beside | None = None
+    description: Mapping[str, Any], tensors: Tensors, beside: Beside
 ) -> tuple[NetworkPolicy, dict[str, Any]]:
     """Make the network that a description finds among named tensors, and its ``info``.
 
-    Parameters
-    ----------
-    description : mapping
-        ``layers``, a list of prefixes ("actor.0", of actor.0.weight and actor.0.bias) or of pairs
-        of names (weight, bias or null); ``weights``, "out-in" as torch has them (the default) or
-        "in-out"; ``activation``; and what `read_head` and `read_info` know.
-    tensors : dict
-        Statistics among them that a library is known to keep are applied, unless the description
-        says something else.
-    name : str
-        What error messages call the file.
-    beside : Beside, optional
-        Notes what had to be assumed.
+    The description has ``layers``, a list of prefixes ("actor.0", of actor.0.weight and
+    actor.0.bias) or of pairs of names (weight, bias or null); ``weights``, "out-in" as torch has
+    them (the default) or "in-out"; ``activation``; and what `read_head` and `read_info` know.
     """
-
-    def build() -> NetworkPolicy:
-        refuse_unknown(description, COMMON | {"layers", "weights", "activation"})
-        order = choice(description, "weights", ORDERS, "out-in")
-        listed = description.get("layers")
-        if not isinstance(listed, list) or not 0 < len(listed) <= MAX_LAYERS:
-            raise UsageError("layers must be a list of the names of the layers' tensors.")
-        layers = tuple(_layer(entry, tensors, order) for entry in listed)
-        return make_network(description, layers, tensors, beside)
-
-    policy: NetworkPolicy = checked(build, name)
-    return policy, read_info(description, name, policy)
+    refuse_unknown(description, COMMON | {"layers", "weights", "activation"})
+    order = choice(description, "weights", ORDERS, "out-in")
+    listed = description.get("layers")
+    if not isinstance(listed, list) or not 0 < len(listed) <= MAX_LAYERS:
+        raise UsageError("layers must be a list of the names of the layers' tensors")
+    layers = tuple(_layer(entry, tensors, order) for entry in listed)
+    return make_network(description, layers, tensors, beside)
 
 
 def make_network(
-    description: Mapping[str, Any],
-    layers: tuple[Layer, ...],
-    tensors: Tensors,
-    beside: Beside | None = None,
-) -> NetworkPolicy:
+    description: Mapping[str, Any], layers: tuple[Layer, ...], tensors: Tensors, beside: Beside
+) -> tuple[NetworkPolicy, dict[str, Any]]:
     """Make a network of layers and of what a description says of everything else."""
     head = read_head(description, tensors)
     if not head.name:
-        raise UsageError("head is missing: expected what the outputs mean, as 'categorical'.")
-    activation = description.get("activation")
-    if not isinstance(activation, str) and len(layers) > 1:
-        raise UsageError("activation is missing: expected its name, as 'tanh'.")
-    return NetworkPolicy(
-        layers,
-        activation if isinstance(activation, str) else "identity",
-        head.name,
-        options=head.options,
-        normaliser=read_statistics(description, tensors, beside),
-        **{key: value for key, value in head.arrays.items() if value is not None},
+        raise UsageError("head is missing: expected what the outputs mean, as 'categorical'")
+    activation = description.get("activation", "identity" if len(layers) == 1 else None)
+    if not isinstance(activation, str):
+        raise UsageError("activation is missing: expected its name, as 'tanh'")
+    normaliser = read_statistics(description, tensors, beside)
+    policy = NetworkPolicy(
+        layers, activation, head.name, options=head.options, normaliser=normaliser, **head.arrays
     )
+    return policy, read_info(description, policy)
 
 
-def checked(build: Any, name: str) -> Any:
-    """Call ``build``; whatever is wrong becomes an error that names the file."""
-    try:
-        return build()
-    except BadPolicyFile:
-        raise
-    except PivecError as error:
-        raise BadPolicyFile(f"{name} and its description do not make a policy: {error}") from error
+def described_outputs(
+    model: Model,
+    description: Mapping[str, Any],
+    beside: Beside,
+    *,
+    known: frozenset[str] = frozenset({"output"}),
+    obvious: bool = False,
+    discrete: str = "categorical",
+) -> tuple[OutputPolicy, dict[str, Any]]:
+    """Make a policy of a model and of what a description says of its outputs.
+
+    How real numbers are understood of which nobody says what they mean is assumed, unless that is
+    ``obvious``.
+    """
+    refuse_unknown(description, COMMON | known)
+    if not obvious and "head" not in description:
+        beside.assume(
+            "outputs taken as logits of discrete actions, or as real actions themselves; head in a "
+            ".json beside can say otherwise"
+        )
+    head, normaliser = (
+        read_head(description, {}, discrete),
+        read_statistics(description, {}, beside),
+    )
+    return OutputPolicy(model, head, normaliser), read_info(description)
 
 
 def read_head(
-    description: Mapping[str, Any], tensors: Tensors | None = None, discrete: str = "categorical"
+    description: Mapping[str, Any], tensors: Tensors, discrete: str = "categorical"
 ) -> HeadDescription:
     """Read what a description says about the outputs.
 
@@ -117,18 +110,38 @@ def read_head(
     """
     head = description.get("head", "")
     if not isinstance(head, str):
-        raise UsageError(f"head must be a name, not {str(head)[:60]}.")
-    arrays: dict[str, Any] = {}
-    for key in ARRAYS:
-        value = description.get(key)
-        if value is not None:
-            arrays[key] = _named_or_numbers(value, key, tensors)
+        raise UsageError(f"head must be a name, but is {str(head)[:60]}")
+    given = {key: description[key] for key in ARRAYS if description.get(key) is not None}
+    arrays = {key: _named_or_numbers(value, key, tensors) for key, value in given.items()}
     options = read_options({key: description[key] for key in OPTIONS if key in description})
     return HeadDescription(head, options, arrays, discrete)
 
 
+@dataclass(frozen=True)
+class KeptStatistics:
+    """How a library names its statistics, and what it does with them unless told otherwise.
+
+    ``epsilon`` is added to the variance, or to the deviation if ``outside`` its root.
+    """
+
+    library: str
+    folder: str
+    variance: str
+    epsilon: float
+    clip: float = 5.0
+    outside: bool = False
+
+
+KNOWN = (
+    KeptStatistics("rl_games", "running_mean_std", "running_var", 1e-5),
+    # skrl 2 tells observations, which the policy sees, from states, which its critic may see.
+    KeptStatistics("skrl", "observation_preprocessor", "running_variance", 1e-8, outside=True),
+    KeptStatistics("skrl", "state_preprocessor", "running_variance", 1e-8, outside=True),
+)
+
+
 def read_statistics(
-    description: Mapping[str, Any], tensors: Tensors | None = None, beside: Beside | None = None
+    description: Mapping[str, Any], tensors: Tensors, beside: Beside
 ) -> Normaliser | None:
     """Read ``normaliser``: ``mean``, ``var``, and maybe ``epsilon`` (1e-8) and ``clip``.
 
@@ -136,30 +149,48 @@ def read_statistics(
     mention it, statistics that a library is known to keep among ``tensors`` count.
     """
     if "normaliser" not in description:
-        return statistics_inside(tensors or {}, beside)
+        return _statistics_inside(tensors, beside)
     value = description["normaliser"]
     if value is None:
         return None
     if not isinstance(value, dict):
-        raise UsageError("normaliser must be an object with mean and var.")
+        raise UsageError("normaliser must be an object with mean and var")
     refuse_unknown(value, {"mean", "var", "epsilon", "clip"}, "normaliser")
     mean, variance = (_named_or_numbers(value.get(key), key, tensors) for key in ("mean", "var"))
-    epsilon, clip = (
-        numbers([value.get(key, default)], key)[0]
-        for key, default in (("epsilon", 1e-8), ("clip", math.inf))
-    )
-    with np.errstate(invalid="ignore"):
-        scale = np.sqrt(variance + epsilon)
-    return Normaliser(mean, scale, np.full(mean.shape, clip))
+    (epsilon,) = numbers([value.get("epsilon", 1e-8)], "epsilon")
+    (clip,) = numbers([value.get("clip", math.inf)], "clip")
+    return Normaliser.of_variance(mean, variance, epsilon, clip)
+
+
+def _statistics_inside(tensors: Tensors, beside: Beside) -> Normaliser | None:
+    """Find statistics by the names that libraries give them; None if there are none.
+
+    Their epsilon and limit are not in the file: that the library's own are taken is assumed.
+    """
+    for kept in KNOWN:
+        names = (f"{kept.folder}.running_mean", f"{kept.folder}.{kept.variance}")
+        if not all(name in tensors for name in names):
+            continue
+        mean, variance = (_named_or_numbers(name, name, tensors) for name in names)
+        if mean.shape != variance.shape or (variance < 0).any():
+            raise UsageError(f"{' and '.join(names)} are no mean and variance")
+        beside.assume(
+            f"normalised by {kept.folder} in the file, with epsilon {kept.epsilon:g} and clipped "
+            f"at {kept.clip:g} as {kept.library} does by default; a .json beside can say otherwise"
+        )
+        if not kept.outside:
+            return Normaliser.of_variance(mean, variance, kept.epsilon, kept.clip)
+        return Normaliser(mean, np.sqrt(variance) + kept.epsilon, np.full(mean.shape, kept.clip))
+    return None
 
 
 def read_info(
-    description: Mapping[str, Any], name: str, policy: NetworkPolicy | None = None
+    description: Mapping[str, Any], policy: NetworkPolicy | None = None
 ) -> dict[str, Any]:
     """Read ``info``, free values about the policy; ``normaliser`` tells that there is one."""
     info = description.get("info", {})
     if not isinstance(info, dict):
-        raise BadPolicyFile(f"{name}: info in its description must be a JSON object.")
+        raise UsageError("info in its description must be a JSON object")
     if description.get("normaliser") is not None:
         return {**info, "normaliser": "its description"}
     if policy is not None and policy.normaliser is not None:
@@ -167,37 +198,31 @@ def read_info(
     return dict(info)
 
 
-def assume_head(description: Mapping[str, Any], beside: Beside | None) -> None:
-    """Note how real numbers are understood of which nobody says what they mean."""
-    if beside is not None and "head" not in description:
-        beside.assume(
-            "outputs taken as logits of discrete actions, or as real actions themselves; head in a "
-            ".json beside can say otherwise"
-        )
+def _tensor(name: str, what: str, tensors: Tensors) -> NDArray[Any]:
+    """Give the tensor of numbers that a description names."""
+    if name not in tensors:
+        known = f", but {', '.join(list(tensors)[:8])[:200]}" if tensors else ""
+        raise UsageError(f"{what} is said to be the tensor {name[:80]!r}, which is missing{known}")
+    if tensors[name].dtype.kind not in "biuf":
+        raise UsageError(f"{what} is said to be {name[:80]!r}, which holds no numbers")
+    return tensors[name]
 
 
-def _named_or_numbers(value: Any, what: str, tensors: Tensors | None) -> NDArray[np.float64]:
+def _named_or_numbers(value: Any, what: str, tensors: Tensors) -> NDArray[np.float64]:
     """Make a vector of a list of numbers, or of the tensor that is named."""
     if not isinstance(value, str):
         return numbers(value, what)
-    if tensors is None or value not in tensors:
-        known = f", but {', '.join(list(tensors)[:8])[:200]}" if tensors else ""
-        raise UsageError(
-            f"{what} is said to be the tensor {value[:80]!r}, which is missing{known}."
-        )
-    if tensors[value].dtype.kind not in "biuf":
-        raise UsageError(f"{what} is said to be {value[:80]!r}, which holds no numbers.")
-    return tensors[value].ravel().astype(np.float64)
+    return _tensor(value, what, tensors).ravel().astype(np.float64)
 
 
 def numbers(value: Any, what: str) -> NDArray[np.float64]:
     """Make a vector of a list of numbers."""
     try:
         array = np.array(value, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise UsageError(f"{what} must be a list of numbers.") from error
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        array = np.array(np.nan)
     if array.ndim != 1 or np.isnan(array).any():
-        raise UsageError(f"{what} must be a list of numbers.")
+        raise UsageError(f"{what} must be a list of numbers")
     return array
 
 
@@ -205,7 +230,7 @@ def choice(description: Mapping[str, Any], key: str, known: tuple[str, ...], def
     """Read a setting that is one of a few words."""
     value = description.get(key, default)
     if value not in known:
-        raise UsageError(f"{key} must be {' or '.join(known)}, not {str(value)[:60]!r}.")
+        raise UsageError(f"{key} must be {' or '.join(known)}, but is {str(value)[:60]!r}")
     return str(value)
 
 
@@ -215,7 +240,7 @@ def refuse_unknown(
     """Refuse keys that nobody reads: they are misspelt more often than not."""
     if odd := sorted(set(description) - known):
         raise UsageError(
-            f"{odd[0][:60]!r} is nothing that {what} has: expected {', '.join(sorted(known))}."
+            f"{odd[0][:60]!r} is nothing that {what} has: expected {', '.join(sorted(known))}"
         )
 
 
@@ -227,18 +252,11 @@ def _layer(entry: Any, tensors: Tensors, order: str) -> Layer:
         case [str(weight_name), (str() | None) as bias_name]:
             pass
         case _:
-            raise UsageError(f"A layer must be a name or a pair of names, not {str(entry)[:60]}.")
-    for each in (weight_name, bias_name):
-        if each is not None and each not in tensors:
-            known = ", ".join(list(tensors)[:8])
-            raise UsageError(f"There is no tensor {each[:80]!r}, but {known[:200]}.")
-    weight: NDArray[Any] = tensors[weight_name]
-    if weight.ndim != 2 or weight.dtype.kind not in "biuf":
-        raise UsageError(
-            f"{weight_name[:80]!r} is no matrix of numbers: its shape is {weight.shape}."
-        )
+            raise UsageError(f"a layer must be a name or a pair of names, not {str(entry)[:60]}")
+    weight = _tensor(weight_name, "a weight", tensors)
+    if weight.ndim != 2:
+        raise UsageError(f"{weight_name[:80]!r} is no matrix: its shape is {weight.shape}")
     weight = weight.T if order == "out-in" else weight
-    bias: NDArray[Any] = np.zeros(weight.shape[1]) if bias_name is None else tensors[bias_name]
-    if bias.dtype.kind not in "biuf":
-        raise UsageError(f"{str(bias_name)[:80]!r} holds no numbers.")
-    return weight, bias
+    if bias_name is None:
+        return weight, np.zeros(weight.shape[1], np.float32)
+    return weight, _tensor(bias_name, "a bias", tensors)

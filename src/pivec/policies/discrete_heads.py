@@ -1,8 +1,9 @@
 """Heads of discrete actions: categories, several at once, switches, values, and choices made."""
 
+# ruff: noqa: ARG002 - all heads have the same signatures
+
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -11,10 +12,20 @@ from numpy.typing import NDArray
 
 from pivec.errors import UsageError
 from pivec.policies.forward import Float, evaluate, sample_categorical, softmax_terms
-from pivec.policies.head import Distribution, Head, Parameters, misfit, refuse_start, shaped
+from pivec.policies.head import Distribution, Head, Parameters, counts
 
 if TYPE_CHECKING:
     import gymnasium
+
+
+def _pick(logits: Float, uniform: Float | None) -> NDArray[np.int64]:
+    """Choices (...) among logits (..., n): at random by uniform numbers (...), or the best."""
+    if uniform is None:
+        best: NDArray[np.int64] = logits.argmax(axis=-1)
+        return best
+    rows = np.ascontiguousarray(logits).reshape(-1, logits.shape[-1])
+    chosen = sample_categorical(rows, np.ascontiguousarray(uniform).reshape(-1))
+    return chosen.reshape(logits.shape[:-1])
 
 
 def _probabilities(logits: Float) -> Float:
@@ -27,50 +38,34 @@ def _probabilities(logits: Float) -> Float:
 class Categorical(Head):
     """Outputs are logits of discrete actions."""
 
-    name = "categorical"
+    name, draws, space = "categorical", 1, "Discrete"
+    does = "chooses among {head.n_outputs} actions"
 
-    def choose(
-        self,
-        outputs: Float,
-        noise: Float | None,
-        parameters: Parameters,  # noqa: ARG002 - the signature of every head
-    ) -> NDArray[Any]:
-        if noise is None:
-            best: NDArray[np.int64] = outputs.argmax(axis=-1)
-            return best
-        rows = outputs.reshape(-1, self.n_outputs)
-        return sample_categorical(rows, noise.reshape(-1)).reshape(outputs.shape[:-1])
+    @property
+    def choices(self) -> tuple[int, ...]:
+        return (self.n_outputs,)
+
+    def choose(self, outputs: Float, noise: Float | None, parameters: Parameters) -> NDArray[Any]:
+        return _pick(outputs, None if noise is None else noise[..., 0])
 
     def distribution(self, outputs: Float) -> Distribution:
         return _probabilities(outputs)
-
-    def bind(self, space: gymnasium.Space[Any]) -> Self:
-        from gymnasium import spaces
-
-        if not isinstance(space, spaces.Discrete) or space.n != self.n_outputs:
-            raise misfit(f"chooses among {self.n_outputs} actions", space)
-        refuse_start(space)
-        return self
 
 
 class EpsilonGreedy(Categorical):
     """Outputs are values of discrete actions: the best one, or now and then a random one."""
 
-    name = "epsilon_greedy"
+    name, draws = "epsilon_greedy", 2
 
     def check(self) -> None:
         if not 0 <= self.options.epsilon <= 1:
-            raise UsageError(f"epsilon must be from 0 to 1, not {self.options.epsilon}.")
-
-    @property
-    def noise_size(self) -> int:
-        return 2
+            raise UsageError(f"epsilon must be from 0 to 1, but is {self.options.epsilon}")
 
     def parameters(self) -> Parameters:
         return (np.array([self.options.epsilon], np.float32),)
 
     def choose(self, outputs: Float, noise: Float | None, parameters: Parameters) -> NDArray[Any]:
-        best: NDArray[np.int64] = outputs.argmax(axis=-1)
+        best = _pick(outputs, None)
         if noise is None:
             return best
         (epsilon,) = parameters
@@ -80,157 +75,93 @@ class EpsilonGreedy(Categorical):
         return np.where(noise[..., 0] < epsilon[..., 0], any_action, best)
 
     def distribution(self, outputs: Float) -> Distribution:
-        share = np.float32(self.options.epsilon / self.n_outputs)
-        chances = np.full(outputs.shape, share, np.float32)
-        chances[np.arange(len(outputs)), outputs.argmax(axis=-1)] += np.float32(
-            1 - self.options.epsilon
-        )
+        epsilon = self.options.epsilon
+        chances = np.full(outputs.shape, epsilon / self.n_outputs, np.float32)
+        chances[np.arange(len(outputs)), _pick(outputs, None)] += np.float32(1 - epsilon)
         return chances
 
 
 class MultiCategorical(Head):
     """Outputs are the logits of several discrete choices, one after another."""
 
-    name = "multi_categorical"
+    name, shared, space = "multi_categorical", ("choices", "shape"), "MultiDiscrete"
+    does = "chooses among {head.choices} actions at once"
+
+    @property
+    def choices(self) -> tuple[int, ...]:
+        return self.options.choices
 
     def check(self) -> None:
-        choices = self.options.choices
-        if not choices or min(choices) < 1 or sum(choices) != self.n_outputs:
+        if not self.choices or min(self.choices) < 1 or sum(self.choices) != self.n_outputs:
             raise UsageError(
                 f"choices must be numbers of actions that add up to {self.n_outputs} outputs, "
-                f"not {list(choices)}."
+                f"but are {list(self.choices)}"
             )
 
     @property
     def n_values(self) -> int:
         return len(self.options.choices)
 
-    @property
-    def noise_size(self) -> int:
-        return self.n_values
-
-    @property
-    def key(self) -> Hashable:
-        return (self.name, self.options.choices, self.options.shape)
-
     def _parts(self, outputs: Float) -> list[Float]:
         return np.split(outputs, np.cumsum(self.options.choices)[:-1], axis=-1)
 
-    def choose(
-        self,
-        outputs: Float,
-        noise: Float | None,
-        parameters: Parameters,  # noqa: ARG002 - the signature of every head
-    ) -> NDArray[Any]:
-        actions = np.empty((*outputs.shape[:-1], self.n_values), np.int64)
-        for i, part in enumerate(self._parts(outputs)):
-            if noise is None:
-                actions[..., i] = part.argmax(axis=-1)
-            else:
-                rows = np.ascontiguousarray(part).reshape(-1, part.shape[-1])
-                uniform = np.ascontiguousarray(noise[..., i]).reshape(-1)
-                actions[..., i] = sample_categorical(rows, uniform).reshape(part.shape[:-1])
-        return shaped(actions, self.options.shape)
+    def choose(self, outputs: Float, noise: Float | None, parameters: Parameters) -> NDArray[Any]:
+        chosen = [
+            _pick(part, None if noise is None else noise[..., i])
+            for i, part in enumerate(self._parts(outputs))
+        ]
+        return self._shaped(np.stack(chosen, axis=-1))
 
     def distribution(self, outputs: Float) -> Distribution:
         parts = [_probabilities(np.ascontiguousarray(part)) for part in self._parts(outputs)]
         return np.concatenate(parts, axis=1)
 
-    def bind(self, space: gymnasium.Space[Any]) -> Self:
-        from gymnasium import spaces
-
-        choices = self.options.choices
-        if not isinstance(space, spaces.MultiDiscrete) or (
-            tuple(space.nvec.ravel().tolist()) != choices
-            or space.shape != (self.options.shape or (len(choices),))
-        ):
-            raise misfit(f"chooses among {list(choices)} actions at once", space)
-        refuse_start(space)
-        return self
-
 
 class Bernoulli(Head):
     """Outputs are logits of switches, each on or off."""
 
-    name = "bernoulli"
+    name, shared, space = "bernoulli", ("shape",), "MultiBinary"
+    does = "sets {head.n_outputs} switches"
 
     @property
-    def noise_size(self) -> int:
-        return self.n_outputs
+    def choices(self) -> tuple[int, ...]:
+        return (2,) * self.n_outputs
 
-    @property
-    def key(self) -> Hashable:
-        return (self.name, self.options.shape)
-
-    def choose(
-        self,
-        outputs: Float,
-        noise: Float | None,
-        parameters: Parameters,  # noqa: ARG002 - the signature of every head
-    ) -> NDArray[Any]:
+    def choose(self, outputs: Float, noise: Float | None, parameters: Parameters) -> NDArray[Any]:
         on = outputs > 0 if noise is None else noise < evaluate("sigmoid", outputs)
-        return shaped(on.astype(np.int8), self.options.shape)
+        return self._shaped(on.astype(np.int8))
 
     def distribution(self, outputs: Float) -> Distribution:
         return evaluate("sigmoid", outputs)
-
-    def bind(self, space: gymnasium.Space[Any]) -> Self:
-        from gymnasium import spaces
-
-        shape = self.options.shape or (self.n_outputs,)
-        if not isinstance(space, spaces.MultiBinary) or space.shape != shape:
-            raise misfit(f"sets {self.n_outputs} switches", space)
-        return self
 
 
 class Chosen(Head):
     """Outputs are the numbers of the actions themselves: the network has chosen already."""
 
-    name = "actions"
+    name, shared, draws = "actions", ("choices", "shape"), 0
+    does = "gives {head.n_outputs} chosen actions"
 
-    @property
-    def noise_size(self) -> int:
-        return 0
-
-    @property
-    def key(self) -> Hashable:
-        return (self.name, self.options.choices, self.options.shape)
-
-    def choose(
-        self,
-        outputs: Float,
-        noise: Float | None,  # noqa: ARG002 - nothing is left to chance
-        parameters: Parameters,  # noqa: ARG002
-    ) -> NDArray[Any]:
+    def choose(self, outputs: Float, noise: Float | None, parameters: Parameters) -> NDArray[Any]:
         actions = np.rint(np.nan_to_num(outputs, nan=-1.0)).astype(np.int64)
         choices = np.array(self.options.choices or [np.iinfo(np.int64).max])
-        if ((actions < 0) | (actions >= choices)).any():
-            wrong = actions[(actions < 0) | (actions >= choices)][0]
+        wrong = actions[(actions < 0) | (actions >= choices)]
+        if wrong.size:
             raise UsageError(
-                f"A policy chose action {wrong}, but the environment counts them from 0 to "
-                f"{int(choices.max()) - 1}."
+                f"a policy chose action {wrong[0]}, but the environment counts them from 0 to "
+                f"{int(choices.max()) - 1}"
             )
-        return shaped(actions, self.options.shape)
+        return self._shaped(actions)
 
-    def distribution(self, outputs: Float) -> Distribution:  # noqa: ARG002
+    def distribution(self, outputs: Float) -> Distribution:
         raise UsageError(
-            "This policy gives actions and not their distribution: save a model whose outputs "
-            "are logits."
+            "this policy gives actions and not their distribution: save a model whose outputs "
+            "are logits"
         )
 
-    def bind(self, space: gymnasium.Space[Any]) -> Self:
-        from gymnasium import spaces
+    def fits(self, space: gymnasium.Space[Any]) -> bool:
+        return len(counts(space)) == self.n_outputs
 
-        if isinstance(space, spaces.Discrete) and self.n_outputs == 1:
-            choices: tuple[int, ...] = (int(space.n),)
-        elif isinstance(space, spaces.MultiDiscrete) and space.nvec.size == self.n_outputs:
-            choices = tuple(space.nvec.ravel().tolist())
-        elif isinstance(space, spaces.MultiBinary) and np.prod(space.shape) == self.n_outputs:
-            return replace(
-                self,
-                options=replace(self.options, choices=(2,) * self.n_outputs, shape=space.shape),
-            )
-        else:
-            raise misfit(f"gives {self.n_outputs} chosen actions", space)
-        refuse_start(space)
-        return replace(self, options=replace(self.options, choices=choices, shape=space.shape))
+    def bind(self, space: gymnasium.Space[Any]) -> Self:
+        bound = super().bind(space)
+        options = replace(self.options, choices=counts(space), shape=space.shape)
+        return replace(bound, options=options)

@@ -4,54 +4,35 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import inspect
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pivec.errors import BadPolicyFile, UsageError
-from pivec.policies.beside import FOLDER_DESCRIPTION, Beside
+from pivec.policies.beside import FOLDER_DESCRIPTION, Beside, about, readable
 from pivec.policies.policy import Policy
-from pivec.reading import naming, read_regular
+from pivec.reading import read_regular
 
 MAX_BYTES = 1 << 30
 ASSUMED = "assumed"  # what had to be assumed of a policy, in its metadata
+AMBIGUOUS = frozenset({".npy", ".npz", ".pkl"})
+"""Files that are often something else: in a folder, only those with a description count."""
 
-
-@dataclass(frozen=True)
-class Format:
-    """How files of an extension are read.
-
-    Attributes
-    ----------
-    reader : str
-        "module:function", imported when a file asks for it. The function takes the file's bytes
-        and its name for error messages, and gives a policy and a dictionary about it.
-    beside : bool
-        Whether the function takes a `Beside` as well: descriptions, normalisers, trust.
-    ambiguous : bool
-        Whether such files are often something else. In a folder, only those with a description
-        (a .json of the same name, or policies.json) then count.
-    """
-
-    reader: str
-    beside: bool = False
-    ambiguous: bool = False
-
-
-FORMATS: dict[str, Format] = {
-    ".zip": Format("pivec.policies.sb3:read_sb3", beside=True),
-    ".safetensors": Format("pivec.policies.described:read_described_safetensors", beside=True),
-    ".npy": Format("pivec.policies.vectors:read_npy", beside=True, ambiguous=True),
-    ".npz": Format("pivec.policies.vectors:read_npz", beside=True, ambiguous=True),
-    ".cleanrl_model": Format("pivec.policies.cleanrl:read_cleanrl", beside=True),
-    ".pth": Format("pivec.policies.cleanrl:read_cleanrl", beside=True),
-    ".pt": Format("pivec.policies.torch_models:read_pt", beside=True),
-    ".pt2": Format("pivec.policies.torch_models:read_pt2", beside=True),
-    ".onnx": Format("pivec.policies.onnx_models:read_onnx", beside=True),
-    ".neat": Format("pivec.policies.neat:read_genome"),
-    ".pkl": Format("pivec.policies.neat_pickles:read_pickled_genome", beside=True, ambiguous=True),
+FORMATS: dict[str, str] = {
+    ".zip": "pivec.policies.sb3:read_sb3",
+    ".safetensors": "pivec.policies.described:read_described_safetensors",
+    ".npy": "pivec.policies.vectors:read_npy",
+    ".npz": "pivec.policies.vectors:read_npz",
+    ".cleanrl_model": "pivec.policies.cleanrl:read_cleanrl",
+    ".pth": "pivec.policies.cleanrl:read_cleanrl",
+    ".pt": "pivec.policies.torch_models:read_pt",
+    ".pt2": "pivec.policies.torch_models:read_pt2",
+    ".onnx": "pivec.policies.onnx_models:read_onnx",
+    ".neat": "pivec.policies.neat_files:read_genome",
+    ".pkl": "pivec.policies.neat_files:read_pickled_genome",
 }
-"""Extension -> how it is read."""
+"""Extension -> "module:function" that reads it, imported when a file asks for it."""
 
 
 @dataclass(frozen=True)
@@ -74,8 +55,9 @@ def register_format(suffix: str, reader: str) -> None:
     suffix : str
         With its dot, as ".onnx".
     reader : str
-        "module:function"; the function takes a file's bytes and its name for error messages, and
-        gives a policy and a dictionary about it, whose ``step`` is the training step.
+        "module:function"; the function takes a file's bytes and a `Beside` (what lies beside the
+        file, and whether the user trusts it), and gives a policy and a dictionary about it, whose
+        ``step`` is the training step. What it raises is told with the name of the file.
 
     Examples
     --------
@@ -83,10 +65,10 @@ def register_format(suffix: str, reader: str) -> None:
     """
     if not suffix.startswith(".") or suffix != suffix.lower() or reader.count(":") != 1:
         raise UsageError(
-            "A format needs an extension such as '.onnx' and a reader such as 'module:function', "
-            f"not {suffix!r} and {reader!r}."
+            "a format needs an extension such as '.onnx' and a reader such as 'module:function', "
+            f"not {suffix!r} and {reader!r}"
         )
-    FORMATS[suffix] = Format(reader)
+    FORMATS[suffix] = reader
 
 
 def is_policy_file(path: Path, *, named: bool = True) -> bool:
@@ -95,25 +77,15 @@ def is_policy_file(path: Path, *, named: bool = True) -> bool:
     ``named`` tells whether the user asks for this file (or for all of its extension) by name, and
     does not just mean what policies there may be in a folder.
     """
-    kind = FORMATS.get(path.suffix.lower())
-    if kind is None:
-        return False
-    if named or not kind.ambiguous or path.with_suffix(".json").is_file():
-        return True
+    suffix = path.suffix.lower()
+    if named or suffix not in AMBIGUOUS or path.with_suffix(".json").is_file():
+        return suffix in FORMATS
     # What describes a folder is meant for its arrays, and not for pickles of all kinds.
-    return path.suffix.lower() != ".pkl" and (path.parent / FOLDER_DESCRIPTION).is_file()
+    return suffix != ".pkl" and (path.parent / FOLDER_DESCRIPTION).is_file()
 
 
 def read_file(path: Path, trust: bool = False, without_normaliser: bool = False) -> PolicyFile:
-    """Read a policy file of any registered format.
-
-    Parameters
-    ----------
-    path : Path
-    trust : bool
-        Whether code in the file may run, which some formats need.
-    without_normaliser : bool
-        Whether a policy may act without statistics that it is known to need.
+    """Read a policy file of any registered format; see `Beside` for what may be allowed.
 
     Raises
     ------
@@ -122,25 +94,22 @@ def read_file(path: Path, trust: bool = False, without_normaliser: bool = False)
     BadPolicyFile
         If its content cannot be used; the message names the path.
     """
-    kind = FORMATS.get(path.suffix.lower())
-    if kind is None:
-        known = ", ".join(sorted(FORMATS))
+    reader = FORMATS.get(path.suffix.lower())
+    if reader is None:
         raise UsageError(
             f"{path} has the extension {path.suffix or '(none)'}, which no reader knows: "
-            f"expected one of {known}."
+            f"expected one of {', '.join(sorted(FORMATS))}"
         )
-    try:
+    with readable(path):
         data = read_regular(path, MAX_BYTES)
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror or error}.") from error
     if not data:
-        raise BadPolicyFile(f"{path} is empty.")
-    module, _, function = kind.reader.partition(":")
-    reader = getattr(importlib.import_module(module), function)
-    beside = Beside(path, trust, without_normaliser)
-    more = (beside,) if kind.beside else ()
-    with naming(path, f"a policy in {path.suffix} format"):
-        policy, metadata = reader(data, str(path), *more)
+        raise BadPolicyFile(f"{path} is empty")
+    module, _, function = reader.partition(":")
+    # The function itself, not the one that `reader` decorated: the file is named here.
+    read = inspect.unwrap(getattr(importlib.import_module(module), function))
+    beside = Beside(path, trust, without_normaliser, str(path))
+    with about(str(path)):
+        policy, metadata = read(data, beside)
         fingerprint = getattr(policy, "fingerprint", "") or hashlib.sha256(data).hexdigest()
     if beside.assumed:
         metadata = {**metadata, ASSUMED: list(beside.assumed)}

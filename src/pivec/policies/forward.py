@@ -27,7 +27,7 @@ def function(name: str) -> Callable[[Float], None]:
     return compiled
 
 
-def evaluate(name: str, x: NDArray[Any]) -> Float:
+def evaluate(name: str, x: Any) -> Float:
     """Give the values of a function at every number, as a new array.
 
     Examples

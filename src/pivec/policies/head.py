@@ -64,17 +64,16 @@ class Options:
 class Head(ABC):
     """What `pivec.policies.heads.make_head` gives; each kind fills in the rest.
 
-    Parameters
-    ----------
-    n_outputs : int
-        Width of the network's output.
-    options : Options
-    log_std, low, high : ndarray, optional
-        Deviations of a Gaussian, and the box of real actions.
+    ``n_outputs`` is the width of the network's output; ``log_std`` are deviations of a Gaussian,
+    ``low`` and ``high`` the box of real actions.
     """
 
     name: ClassVar[str] = ""
     takes: ClassVar[frozenset[str]] = frozenset()  # of log_std, low, high
+    shared: ClassVar[tuple[str, ...]] = ()  # options that are equal for heads of one stack
+    draws: ClassVar[int | None] = None  # random numbers of an action; None: one for each value
+    space: ClassVar[str] = ""  # the kind of space that actions are of, in gymnasium.spaces
+    does: ClassVar[str] = ""  # what a policy does with its actions, for messages
 
     n_outputs: int
     options: Options
@@ -82,7 +81,7 @@ class Head(ABC):
     low: Float | None = None
     high: Float | None = None
 
-    def check(self) -> None:  # noqa: B027  (most kinds accept everything)
+    def check(self) -> None:  # noqa: B027 - most kinds accept everything
         """Refuse settings that make no sense."""
 
     @property
@@ -93,12 +92,13 @@ class Head(ABC):
     @property
     def noise_size(self) -> int:
         """Random numbers that one action takes."""
-        return 1
+        return self.n_values if self.draws is None else self.draws
 
     @property
     def key(self) -> Hashable:
         """Equal for heads that may be stacked."""
-        return self.name
+        values = tuple(getattr(self.options, option) for option in self.shared)
+        return (self.name, *values) if values else self.name
 
     def noise(self, rng: np.random.Generator, n: int) -> Float:
         """Random numbers of ``n`` actions, uniform in [0, 1)."""
@@ -116,28 +116,56 @@ class Head(ABC):
     def distribution(self, outputs: Float) -> Distribution:
         """Probabilities, or means and deviations before clipping or squashing, of (n, ...)."""
 
-    @abstractmethod
+    @property
+    def choices(self) -> tuple[int, ...]:
+        """How many actions there are for each value of an action; empty for real ones."""
+        return ()
+
+    def fits(self, space: gymnasium.Space[Any]) -> bool:
+        """Whether actions are of the kind and size of ``space``."""
+        from gymnasium import spaces
+
+        shape = self.options.shape or (() if self.space == "Discrete" else (self.n_values,))
+        kind = getattr(spaces, self.space)
+        return isinstance(space, kind) and counts(space) == self.choices and space.shape == shape
+
     def bind(self, space: gymnasium.Space[Any]) -> Self:
         """Check that actions fit ``space``; take the box from it where that is missing."""
+        if not self.fits(space):
+            raise UsageError(
+                f"this policy {self.does.format(head=self)}, but the environment expects {space}: "
+                "was it trained in another environment?"
+            )
+        if np.any(np.asarray(getattr(space, "start", 0)) != 0):
+            raise UsageError(
+                f"this policy counts its actions from 0, but the environment expects {space}: "
+                "wrap the environment so that its actions start at 0"
+            )
+        return self
+
+    def _shaped(self, actions: NDArray[Any]) -> NDArray[Any]:
+        """Give the values of each action the shape of an action."""
+        shape = self.options.shape
+        return actions if shape is None else actions.reshape(*actions.shape[:-1], *shape)
 
 
-def misfit(what: str, space: Any) -> UsageError:
-    """Tell that a policy which does ``what`` does not fit the actions of ``space``."""
-    return UsageError(
-        f"This policy {what}, but the environment expects {space}: was it trained in another "
-        "environment?"
-    )
+def counts(space: gymnasium.Space[Any]) -> tuple[int, ...]:
+    """How many values each number of a space of whole numbers can take; empty for other spaces."""
+    from gymnasium import spaces
+
+    match space:
+        case spaces.Discrete():
+            return (int(space.n),)
+        case spaces.MultiDiscrete():
+            return tuple(space.nvec.ravel().tolist())
+        case spaces.MultiBinary():
+            return (2,) * int(np.prod(space.shape))
+    return ()
 
 
-def refuse_start(space: Any) -> None:
-    """Refuse actions that are not counted from 0."""
-    if np.any(np.asarray(space.start) != 0):
-        raise UsageError(
-            f"This policy counts its actions from 0, but the environment expects {space}: "
-            "wrap the environment so that its actions start at 0."
-        )
-
-
-def shaped(actions: NDArray[Any], shape: tuple[int, ...] | None) -> NDArray[Any]:
-    """Give the values of each action the ``shape`` of an action."""
-    return actions if shape is None else actions.reshape(*actions.shape[:-1], *shape)
+def frozen(value: Any) -> Float:
+    """Give a read-only float32 copy; numbers too large become infinite."""
+    with np.errstate(over="ignore"):
+        array = np.array(value, dtype=np.float32, order="C")
+    array.flags.writeable = False
+    return array

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from pivec.errors import PivecWarning, UsageError
-from pivec.policies.callables import as_policy
+from pivec.policies.beside import readable
+from pivec.policies.callables import as_policy, import_policy, is_import_spec
 from pivec.policies.copies import without_copies
 from pivec.policies.formats import ASSUMED, FORMATS, is_policy_file, read_file
-from pivec.policies.imported import import_policy, is_import_spec
 from pivec.policies.paths import PathInfo, natural_key, read_paths
 from pivec.policies.policy import NamedPolicy, Policy, PolicyInfo, fingerprint_of
 from pivec.policies.uniform import UniformPolicy
@@ -27,11 +27,10 @@ Spec = str | os.PathLike[str]
 
 
 @dataclass(frozen=True)
-class _Found:
+class _Candidate:
     """A file that still has to be read, or a policy that is there already."""
 
-    path: Path | None = None
-    named: NamedPolicy | None = None
+    source: Path | NamedPolicy
     label: str = ""  # what the user calls it; empty if the user does not say
     alone: bool = True  # whether that label stands for this one only
 
@@ -108,75 +107,72 @@ def name_policies(
     >>> def still(observations):
     ...     return np.zeros(len(observations), int)
     >>> named = name_policies({"lazy": still, "chance": "random"})
-    >>> [each.info.label for each in named]
+    >>> [policy.info.label for policy in named]
     ['lazy', 'chance']
     """
-    found: list[_Found] = []
+    candidates: list[_Candidate] = []
     if isinstance(policies, Mapping):
         for label, thing in policies.items():
             if not isinstance(label, str) or not label:
-                raise UsageError(f"Labels of policies must be text, but one is {label!r}.")
+                raise UsageError(f"labels of policies must be text, but one is {label!r}")
             items = _find_any(thing, label)
-            found += [replace(item, label=label, alone=len(items) == 1) for item in items]
+            candidates += [replace(item, label=label, alone=len(items) == 1) for item in items]
     else:
-        one = (
+        single = (
             isinstance(policies, str | os.PathLike | NamedPolicy)
             or callable(policies)
             or hasattr(policies, "act")
             or hasattr(policies, "predict")
             or not isinstance(policies, Iterable)
         )
-        for i, thing in enumerate([policies] if one else policies):
-            found += _find_any(thing, f"policy-{i}")
-    return without_copies(_load(found, trust, without_normaliser))
+        for i, thing in enumerate([policies] if single else policies):
+            candidates += _find_any(thing, f"policy-{i}")
+    return without_copies(_load(candidates, trust, without_normaliser))
 
 
-def _find_any(thing: Any, fallback: str) -> list[_Found]:
+def _find_any(thing: Any, fallback: str) -> list[_Candidate]:
     """As `_find`, and Python objects too, which are called ``fallback`` if they have no name."""
     if isinstance(thing, str | os.PathLike):
         return _find(thing)
     if isinstance(thing, NamedPolicy):
         info = thing.info
         own = info.fingerprint or str(getattr(thing.policy, "fingerprint", ""))
-        named = replace(thing, info=replace(info, fingerprint=own))
-        return [_Found(named=named, label=info.label)]
+        return [_Candidate(replace(thing, info=replace(info, fingerprint=own)), info.label)]
     name = getattr(thing, "__name__", "")
     label = name if isinstance(name, str) and name.isidentifier() else fallback
-    policy = as_policy(thing, label)
-    source = f"{getattr(thing, '__module__', '') or type(thing).__module__}:{label}"
-    return [_Found(named=_named(policy, label, label, source))]
+    module = getattr(thing, "__module__", "") or type(thing).__module__
+    return [_Candidate(_named(as_policy(thing, label), label, label, f"{module}:{label}"))]
 
 
-def _find(spec: Spec) -> list[_Found]:
+def _find(spec: Spec) -> list[_Candidate]:
     """Find what one spec stands for, files not yet read."""
     text = os.path.expanduser(os.fspath(spec))
     if not isinstance(text, str) or not text or "\0" in text:
-        raise UsageError(f"Expected the name of a policy, but got {spec!r}.")
+        raise UsageError(f"expected the name of a policy, but got {spec!r}")
     if match := _RANDOM.fullmatch(text):
         count = match.group(1)
         labels = ["random"] if count is None else [f"random-{i}" for i in range(int(count))]
         if not labels:
-            raise UsageError("random:0 asks for no policy: expected a number from 1.")
+            raise UsageError("random:0 asks for no policy: expected a number from 1")
         # Several are samples of one policy that are meant to differ: each is one of its own.
         return [
-            _Found(named=_named(UniformPolicy(), each, "random", "random", each)) for each in labels
+            _Candidate(_named(UniformPolicy(), label, "random", "random", label))
+            for label in labels
         ]
     path = Path(text)
-    try:
+    with readable(text):
         if path.is_dir():
-            return [_Found(path=each) for each in _files_in(path)]
+            return [_Candidate(file) for file in _files_in(path)]
         if path.exists():
-            return [_Found(path=path)]
-    except OSError as error:
-        raise UsageError(f"{text} cannot be read: {error.strerror or error}.") from error
+            return [_Candidate(path)]
     if glob.has_magic(text):
-        return [_Found(path=each) for each in _files_of_glob(text)]
+        return [_Candidate(file) for file in _files_of_glob(text)]
     if is_import_spec(text):
         policy = import_policy(text)
-        return [_Found(named=_named(policy, text, text.partition(":")[0], text, text))]
+        return [_Candidate(_named(policy, text, text.partition(":")[0], text, text))]
     raise UsageError(
-        f"No policy is called {text!r}: expected a file, a folder, a glob, random or "
-        f"module:object{_suggestion(path)}."
+        f"no policy is called {text!r}: expected a file, a folder, a glob, random or "
+        f"module:object{_suggestion(path)}"
     )
 
 
@@ -196,7 +192,7 @@ def _files_in(folder: Path) -> list[Path]:
     for where, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith(".")]
         files += [Path(where, name) for name in names if not name.startswith(".")]
-    return _policy_files(files, f"The folder {folder}", "")
+    return _policy_files(files, f"the folder {folder}", "")
 
 
 def _files_of_glob(pattern: str) -> list[Path]:
@@ -207,10 +203,10 @@ def _files_of_glob(pattern: str) -> list[Path]:
             fixed = fixed.parent
         hint = _suggestion(fixed / "any") or f" ({fixed} does not exist)" * (not fixed.exists())
         raise UsageError(
-            f"The pattern {pattern!r} matches no file{hint}: check it, and quote it so that the "
-            "shell leaves it alone."
+            f"the pattern {pattern!r} matches no file{hint}: check it, and quote it so that the "
+            "shell leaves it alone"
         )
-    return _policy_files(files, f"The pattern {pattern!r}", Path(pattern).suffix.lower())
+    return _policy_files(files, f"the pattern {pattern!r}", Path(pattern).suffix.lower())
 
 
 def _policy_files(files: list[Path], what: str, suffix: str) -> list[Path]:
@@ -222,7 +218,7 @@ def _policy_files(files: list[Path], what: str, suffix: str) -> list[Path]:
     if not known:
         kinds = ", ".join(sorted(FORMATS))
         raise UsageError(
-            f"{what} holds no policy file that may be read: expected some that end in {kinds}."
+            f"{what} holds no policy file that may be read: expected some that end in {kinds}"
         )
     return sorted(known, key=lambda path: [natural_key(part) for part in path.parts])
 
@@ -232,37 +228,30 @@ def _suggestion(path: Path) -> str:
     folder = path.parent
     if not folder.is_dir():
         return f" ({folder} does not exist)"
-    names = [each.name for each in folder.iterdir() if is_policy_file(each) or each.is_dir()]
+    names = [file.name for file in folder.iterdir() if is_policy_file(file) or file.is_dir()]
     near = difflib.get_close_matches(path.name, names, n=3, cutoff=0.6)
     near = near or sorted((n for n in names if is_policy_file(Path(n))), key=natural_key)[:3]
     return f"; {folder} holds {', '.join(near)}" if near else ""
 
 
-def _load(found: list[_Found], trust: bool, without_normaliser: bool) -> list[NamedPolicy]:
+def _load(candidates: list[_Candidate], trust: bool, without_normaliser: bool) -> list[NamedPolicy]:
     """Read the files and give every policy its label."""
-    if not found:
-        raise UsageError("Expected at least one policy: a path, a glob, random or module:object.")
-    seen: set[tuple[str, str]] = set()
-    unique: list[_Found] = []
-    for item in found:
-        if item.path is not None:
-            identity = (item.label, str(item.path.resolve()))
-        elif item.named is not None and item.named.info.source == "random":
-            identity = (item.label, f"random {item.named.info.label}")
-        else:
-            identity = ("", f"object {len(unique)}")
-        if identity not in seen:
-            seen.add(identity)
-            unique.append(item)
-    told = iter(read_paths([item.path for item in unique if item.path is not None]))
+    if not candidates:
+        raise UsageError("expected at least one policy: a path, a glob, random or module:object")
+    first: dict[tuple[str, str], _Candidate] = {}
+    for i, item in enumerate(candidates):
+        first.setdefault(_identity(item, i), item)
+    unique = list(first.values())
+    paths = iter(read_paths([item.source for item in unique if isinstance(item.source, Path)]))
     taken: dict[str, bool] = {}
     objects: dict[str, bool] = {}
     policies = []
     for item in unique:
-        if item.path is not None:
-            named = _read(item.path, next(told), trust, without_normaliser)
-        elif item.named is not None:
-            named = item.named
+        named = (
+            _read(item.source, next(paths), trust, without_normaliser)
+            if isinstance(item.source, Path)
+            else item.source
+        )
         label = named.info.label
         if item.label:
             label = item.label if item.alone else f"{item.label}/{label}"
@@ -277,6 +266,14 @@ def _load(found: list[_Found], trust: bool, without_normaliser: bool) -> list[Na
     return policies
 
 
+def _identity(item: _Candidate, number: int) -> tuple[str, str]:
+    """What is equal for candidates that count once: the same file, or the same random policy."""
+    if isinstance(item.source, Path):
+        return item.label, str(item.source.resolve())
+    info = item.source.info
+    return (item.label, f"random {info.label}") if info.source == "random" else ("", str(number))
+
+
 def _say_assumptions(policies: Sequence[NamedPolicy]) -> None:
     """Warn of what was assumed, once for all files that share it."""
     sources: dict[str, list[str]] = {}
@@ -285,29 +282,21 @@ def _say_assumptions(policies: Sequence[NamedPolicy]) -> None:
             sources.setdefault(what, []).append(named.info.source)
     for what, files in sources.items():
         first = files[0] if len(files) == 1 else f"{len(files)} files (first: {files[0]})"
-        warnings.warn(f"{first}: {what}.", PivecWarning, stacklevel=4)
+        warnings.warn(f"{first}: {what}", PivecWarning, stacklevel=4)
 
 
-def _read(path: Path, told: PathInfo, trust: bool, without_normaliser: bool) -> NamedPolicy:
+def _read(path: Path, names: PathInfo, trust: bool, without_normaliser: bool) -> NamedPolicy:
     file = read_file(path, trust, without_normaliser)
-    step = told.step if told.step is not None else file.metadata.get("step")
-    return NamedPolicy(
-        file.policy,
-        PolicyInfo(
-            label=told.label,
-            group=told.group,
-            step=step if type(step) is int else None,
-            source=str(path),
-            metadata=file.metadata,
-            fingerprint=file.fingerprint,
-        ),
-    )
+    step = names.step if names.step is not None else file.metadata.get("step")
+    known_step = step if type(step) is int else None
+    about = (str(path), file.metadata, file.fingerprint)
+    return NamedPolicy(file.policy, PolicyInfo(names.label, names.group, known_step, *about))
 
 
 def _free_label(label: str, taken: dict[str, bool], given: bool) -> str:
     """``label``, with a number if it is taken; but labels that a user gave must not clash."""
     if label in taken and given and taken[label]:
-        raise UsageError(f"Two policies are labelled {label!r}: labels must be unique.")
+        raise UsageError(f"two policies are labelled {label!r}: labels must be unique")
     free, count = label, 1
     while free in taken:
         count += 1

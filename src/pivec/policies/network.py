@@ -1,4 +1,4 @@
-"""A multilayer perceptron as a policy, evaluated in float32: what loaders of networks give."""
+"""Multilayer perceptrons as policies, in float32: one, or many that answer as one batch."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.errors import UsageError
-from pivec.policies.forward import ACTIVATIONS, Float, Layer
-from pivec.policies.head import Distribution, Head, Options
-from pivec.policies.heads import frozen, make_head
-from pivec.policies.normaliser import Normaliser
-from pivec.policies.stacked import NetworkStack
+from pivec.policies.forward import ACTIVATIONS, Float, Forward, Layer
+from pivec.policies.head import Distribution, Head, Options, frozen
+from pivec.policies.heads import make_head
+from pivec.policies.normaliser import Normaliser, normalise
+from pivec.policies.policy import BatchPolicy, check_width
 
 if TYPE_CHECKING:
     import gymnasium
 
 
 @dataclass(frozen=True, eq=False)
-class NetworkPolicy:
+class NetworkPolicy(BatchPolicy):
     """A policy whose action distribution is the output of a multilayer perceptron.
 
     Parameters
@@ -74,7 +74,7 @@ class NetworkPolicy:
     def __post_init__(self) -> None:
         if self.activation not in ACTIVATIONS:
             known = ", ".join(ACTIVATIONS)
-            raise UsageError(f"A policy's activation is one of {known}, not {self.activation!r}.")
+            raise UsageError(f"activation must be one of {known}, but is {self.activation!r}")
         object.__setattr__(self, "layers", _checked_layers(self.layers))
         width = self.n_outputs
         if self.state_std is not None:
@@ -85,20 +85,17 @@ class NetworkPolicy:
         for name in arrays:
             object.__setattr__(self, name, getattr(rule, name))
         object.__setattr__(self, "rule", rule)
-        if self.normaliser is not None and len(self.normaliser.mean) != self.n_inputs:
-            raise UsageError(
-                f"The normaliser is made for observations of {len(self.normaliser.mean)} values, "
-                f"but the network expects {self.n_inputs}."
-            )
+        if self.normaliser is not None:
+            self.normaliser.check_width(self.n_inputs, "the network expects")
 
     def _checked_state_std(self, value: Any) -> Float:
         if self.head != "state_gaussian" or self.options.deviations != "plain":
-            raise UsageError("state_std needs a state_gaussian head with plain deviations.")
+            raise UsageError("state_std needs a state_gaussian head with plain deviations")
         array, expected = frozen(value), self.layers[-1][0].shape
         if array.shape != expected or not np.isfinite(array).all() or (array < 0).any():
             raise UsageError(
                 f"state_std must have the shape {expected} of the last layer's weights, and hold "
-                f"finite numbers from 0, but has shape {array.shape}."
+                f"finite numbers from 0, but has shape {array.shape}"
             )
         return array
 
@@ -130,16 +127,14 @@ class NetworkPolicy:
         digest = hashlib.sha256(repr(self.architecture).encode())
         for weight, bias in self.layers:
             digest.update(weight.tobytes() + bias.tobytes())
-        arrays = [self.log_std, self.low, self.high]
         if self.head == "epsilon_greedy":
             digest.update(repr(self.options.epsilon).encode())
+        for array in (self.log_std, self.low, self.high):
+            digest.update(b"-" if array is None else array.tobytes())
         if self.state_std is not None:
-            arrays.append(self.state_std)
-        for value in arrays:
-            digest.update(b"-" if value is None else value.tobytes())
+            digest.update(self.state_std.tobytes())
         if self.normaliser is not None:
-            for double in (self.normaliser.mean, self.normaliser.scale, self.normaliser.limit):
-                digest.update(double.tobytes())
+            digest.update(self.normaliser.tobytes())
         return digest.hexdigest()
 
     def noise(self, rng: np.random.Generator, n: int) -> Float:
@@ -149,17 +144,15 @@ class NetworkPolicy:
     def respond(self, observations: Any, noise: NDArray[np.float32] | None) -> NDArray[Any]:
         """Actions for ``observations`` (n, ...) given their random numbers; the mode if None."""
         rows = self._rows(observations)
-        stack = NetworkStack(1, len(rows), self)
         batch_noise = None if noise is None else np.asarray(noise)[None]
-        actions: NDArray[Any] = stack.respond(rows[None], batch_noise)[0]
+        actions: NDArray[Any] = NetworkStack(1, len(rows), self).respond(rows[None], batch_noise)[0]
         return actions
 
-    def act(
-        self, observations: Any, rng: np.random.Generator, deterministic: bool = False
-    ) -> NDArray[Any]:
-        """Sample one action for each row of ``observations``; the mode if ``deterministic``."""
+    def outputs(self, observations: Any) -> Float:
+        """Outputs (n, k) for observations (n, ...), which the head makes actions of."""
         rows = self._rows(observations)
-        return self.respond(rows, None if deterministic else self.noise(rng, len(rows)))
+        outputs: Float = NetworkStack(1, len(rows), self).outputs(rows[None])[0]
+        return outputs
 
     def distribution(self, observations: Any) -> Distribution:
         """Probabilities (n, actions), or means and standard deviations of (n, actions) each.
@@ -167,9 +160,7 @@ class NetworkPolicy:
         Means and deviations are those before actions are clipped or squashed. Several choices have
         their probabilities one after another, switches the probability of being on.
         """
-        rows = self._rows(observations)
-        stack = NetworkStack(1, len(rows), self)
-        return self.rule.distribution(stack.outputs(rows[None])[0])
+        return self.rule.distribution(self.outputs(observations))
 
     def bind(
         self, observation_space: gymnasium.Space[Any], action_space: gymnasium.Space[Any]
@@ -179,19 +170,7 @@ class NetworkPolicy:
         Observations are expected flattened as Gymnasium flattens them. The box a policy was
         trained with stays; one that was read off rounded text is replaced by the exact one.
         """
-        from gymnasium import spaces
-
-        try:
-            width = spaces.flatdim(observation_space)
-        except (NotImplementedError, ValueError) as error:
-            raise UsageError(
-                f"A network needs observations of a fixed size, not {observation_space}."
-            ) from error
-        if width != self.n_inputs:
-            raise UsageError(
-                f"This policy expects observations of {self.n_inputs} values, but the environment "
-                f"gives {width} ({observation_space}): was it trained in another environment?"
-            )
+        check_width(self.n_inputs, observation_space)
         bound = self.rule.bind(action_space)
         return self if bound is self.rule else replace(self, low=bound.low, high=bound.high)
 
@@ -199,8 +178,8 @@ class NetworkPolicy:
         rows = np.asarray(observations, dtype=np.float32)
         if rows.ndim == 0 or (rows.size != len(rows) * self.n_inputs):
             raise UsageError(
-                f"Expected a batch of observations of {self.n_inputs} values each, "
-                f"but got an array of shape {rows.shape}."
+                f"expected a batch of observations of {self.n_inputs} values each, "
+                f"but got an array of shape {rows.shape}"
             )
         return rows.reshape(len(rows), self.n_inputs)
 
@@ -209,19 +188,69 @@ def _checked_layers(layers: Any) -> tuple[Layer, ...]:
     """Read-only float32 copies of layers whose shapes follow on each other."""
     checked = tuple((frozen(weight), frozen(bias)) for weight, bias in layers)
     if not checked:
-        raise UsageError("A network needs at least one layer.")
+        raise UsageError("a network needs at least one layer")
     width = None
     for i, (weight, bias) in enumerate(checked):
         if weight.ndim != 2 or 0 in weight.shape or bias.shape != weight.shape[1:]:
             raise UsageError(
-                f"Layer {i} needs weights of shape (in, out) and biases of shape (out,), "
-                f"not {weight.shape} and {bias.shape}."
+                f"layer {i} needs weights of shape (in, out) and biases of shape (out,), "
+                f"not {weight.shape} and {bias.shape}"
             )
-        if width is not None and weight.shape[0] != width:
+        if width not in (None, weight.shape[0]):
             raise UsageError(
-                f"Layer {i} expects {weight.shape[0]} inputs, but layer {i - 1} gives {width}."
+                f"layer {i} expects {weight.shape[0]} inputs, but layer {i - 1} gives {width}"
             )
         if not (np.isfinite(weight).all() and np.isfinite(bias).all()):
-            raise UsageError(f"Layer {i} holds NaN or infinite weights: the training diverged.")
+            raise UsageError(f"layer {i} holds NaN or infinite weights: the training diverged")
         width = weight.shape[1]
     return checked
+
+
+class NetworkStack:
+    """``slots`` networks of one architecture that answer ``lanes`` observations each."""
+
+    def __init__(self, slots: int, lanes: int, like: NetworkPolicy) -> None:
+        self._rule = like.rule
+        spread = like.state_std is not None
+        self._forward = Forward(slots, lanes, like.sizes, like.activation, spread)
+        self._shape = (slots, lanes, like.n_inputs)
+        self._noise_shape = (slots, lanes, self._rule.noise_size)
+        # One row a slot, and an axis of length one that repeats it over the lanes.
+        self._parameters = tuple(
+            np.zeros((slots, 1, len(array)), np.float32) for array in self._rule.parameters()
+        )
+        self._statistics = tuple(
+            np.ones((slots, 1, like.n_inputs)) for _ in range(3 * (like.normaliser is not None))
+        )
+        for slot in range(slots):
+            self.put(slot, like)
+
+    def put(self, slot: int, policy: NetworkPolicy) -> None:
+        """Let ``policy`` answer in ``slot`` from now on."""
+        self._forward.put(slot, policy.layers, policy.state_std)
+        statistics = () if policy.normaliser is None else policy.normaliser.arrays
+        for own, values in zip(self._parameters, policy.rule.parameters(), strict=True):
+            own[slot, 0] = values
+        for own_doubles, doubles in zip(self._statistics, statistics, strict=True):
+            own_doubles[slot, 0] = doubles
+
+    def outputs(self, observations: NDArray[Any]) -> Float:
+        """Outputs (slots, lanes, out) of the networks."""
+        if np.shape(observations) != self._shape:
+            raise UsageError(
+                f"expected observations of shape {self._shape}, but got {np.shape(observations)}"
+            )
+        if self._statistics:
+            observations = normalise(observations, *self._statistics)
+        return self._forward.run(observations)
+
+    def respond(
+        self, observations: NDArray[Any], noise: NDArray[np.float32] | None
+    ) -> NDArray[Any]:
+        """Actions (slots, lanes, ...) for observations (slots, lanes, in)."""
+        if noise is not None and np.shape(noise) != self._noise_shape:
+            raise UsageError(
+                f"expected random numbers of shape {self._noise_shape}, but got {np.shape(noise)}"
+            )
+        outputs = self.outputs(observations)
+        return self._rule.choose(outputs, noise, self._parameters)

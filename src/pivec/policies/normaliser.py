@@ -17,10 +17,7 @@ Double = NDArray[np.float64]
 class Normaliser:
     """Clips (observation - mean) / scale to plus and minus ``limit``, value by value.
 
-    Parameters
-    ----------
-    mean, scale, limit : ndarray of shape (n_inputs,)
-        Of flattened observations. A limit may be infinite.
+    All three are of shape (n_inputs,), of flattened observations. A limit may be infinite.
 
     Examples
     --------
@@ -40,15 +37,41 @@ class Normaliser:
             object.__setattr__(self, name, array)
         shapes = {self.mean.shape, self.scale.shape, self.limit.shape}
         if len(shapes) != 1 or self.mean.ndim != 1:
-            raise UsageError("A normaliser needs mean, scale and limit of the same length.")
+            raise UsageError("a normaliser needs mean, scale and limit of the same length")
         if not (np.isfinite(self.mean).all() and np.isfinite(self.scale).all()):
-            raise UsageError("A normaliser's mean and scale must be finite.")
+            raise UsageError("mean and scale of a normaliser must be finite")
         if not ((self.scale > 0).all() and (self.limit > 0).all()):
-            raise UsageError("A normaliser's scale and limit must be above 0.")
+            raise UsageError("scale and limit of a normaliser must be above 0")
+
+    @classmethod
+    def of_variance(
+        cls, mean: Double, variance: Double, epsilon: float = 1e-8, clip: float = np.inf
+    ) -> Normaliser:
+        """Make one of running moments of any shape, with ``epsilon`` added to the variance."""
+        with np.errstate(invalid="ignore"):  # a scale that is NaN is refused
+            scale = np.sqrt(np.ravel(variance) + epsilon)
+        return cls(np.ravel(mean), scale, np.full(np.size(mean), clip))
+
+    @property
+    def arrays(self) -> tuple[Double, Double, Double]:
+        """Mean, scale and limit."""
+        return self.mean, self.scale, self.limit
+
+    def tobytes(self) -> bytes:
+        """Everything that decides what it does, for digests."""
+        return b"".join(array.tobytes() for array in self.arrays)
+
+    def check_width(self, width: int, whose: str) -> None:
+        """Refuse observations of another number of values than ``whose`` ("... expects")."""
+        if len(self.mean) != width:
+            raise UsageError(
+                f"the normaliser is made for observations of {len(self.mean)} values, "
+                f"but {whose} {width}"
+            )
 
     def apply(self, rows: NDArray[Any]) -> NDArray[np.float32]:
         """Normalise rows of shape (..., n_inputs), computed in float64."""
-        return normalise(rows, self.mean, self.scale, self.limit)
+        return normalise(rows, *self.arrays)
 
 
 def normalise(

@@ -5,6 +5,7 @@ Numbers and arrays of NumPy are understood. Nothing is imported and nothing runs
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +15,6 @@ from numpy.typing import NDArray
 from pivec.policies.pickles import Interpreter, Name
 from pivec.reading import Budget
 
-MAX_DIMENSIONS = 8
 MAX_BYTES = 1 << 28
 ENTRY = 128  # bytes of an entry of a dictionary, with its share of what is free
 
@@ -42,6 +42,10 @@ class _Array:
     values: NDArray[Any] | None = None
 
 
+class _Opaque:
+    """Something whose value does not matter here, such as a random generator."""
+
+
 def as_array(value: Any) -> NDArray[Any] | None:
     """Give the array that a value read by `read_objects` stands for; None if it is none."""
     if isinstance(value, _Array):
@@ -49,31 +53,21 @@ def as_array(value: Any) -> NDArray[Any] | None:
     return value if isinstance(value, np.ndarray) else None
 
 
-class _Opaque:
-    """Something whose value does not matter here, such as a random generator."""
-
-
-def read_objects(data: bytes, name: str, modules: tuple[str, ...]) -> Any:
+def read_objects(data: bytes, modules: tuple[str, ...]) -> Any:
     """Read a pickle whose objects belong to ``modules`` (top-level packages).
 
-    Arrays among the values are taken out by `as_array`.
-
-    Raises
-    ------
-    BadPolicyFile
-        If the file is damaged, or wants anything else imported. Nothing of it has run then.
+    Arrays among the values are taken out by `as_array`. If the file is damaged, or wants anything
+    else imported, that is a BadPolicyFile, and nothing of it has run.
     """
-    return _ObjectInterpreter(name, modules, Budget(len(data), name, MAX_BYTES)).run(data)
+    return _ObjectInterpreter(modules, Budget(len(data), "it", MAX_BYTES)).run(data)
 
 
 class _ObjectInterpreter(Interpreter):
-    def __init__(self, name: str, modules: tuple[str, ...], budget: Budget) -> None:
-        super().__init__(name, budget)
+    def __init__(self, modules: tuple[str, ...], budget: Budget) -> None:
+        super().__init__(budget)
         self.modules = modules
 
-    def call(self, function: Any, arguments: Any) -> Any:
-        if not isinstance(function, Name) or not isinstance(arguments, tuple):
-            return super().call(function, arguments)
+    def call(self, function: Name, arguments: tuple[Any, ...]) -> Any:
         module = function.module.replace("numpy.core.", "numpy._core.")
         match f"{module}.{function.name}", arguments:
             case "numpy._core.multiarray._reconstruct", (Name("numpy", "ndarray"), *_):
@@ -93,43 +87,36 @@ class _ObjectInterpreter(Interpreter):
             case "collections.OrderedDict", ():
                 return {}
             case "copyreg._reconstructor" | "copy_reg._reconstructor", (Name() as kind, *_):
-                return self.new(kind, ())
-        self.check(function)
+                return self.new(kind)
+        self.new(function)  # refused outside of the modules
         return _Opaque()
 
-    def check(self, name: Name) -> None:
-        """Refuse names outside of the modules."""
-        if name.module.partition(".")[0] not in self.modules:
-            raise self.fail(f"it asks to run {str(name)[:100]}, which has no place in it")
+    def new(self, kind: Name) -> Any:
+        if kind.module.partition(".")[0] not in self.modules:
+            return super().call(kind, ())
+        return Object(kind)
 
     def encoded(self, text: str) -> bytes:
         self.budget.spend(len(text))
         try:
             return text.encode("latin1")
         except UnicodeEncodeError as error:
-            raise self.fail("its pickle is damaged (bytes are no bytes)") from error
-
-    def new(self, kind: Any, arguments: Any) -> Any:
-        if not isinstance(kind, Name):
-            return super().new(kind, arguments)
-        self.check(kind)
-        return Object(kind)
+            raise self.damaged("bytes are no bytes") from error
 
     def build(self, target: Any, state: Any) -> Any:
         match target, state:
             case _Dtype(), (int(), str(order), *_) if order in ("<", ">", "|", "="):
                 target.order = order
-                return target
             case _Array(), (int(), shape, _Dtype() as dtype, fortran, bytes(raw)):
                 target.values = self.array(raw, dtype, shape, bool(fortran))
-                return target
             case (Object(), dict() as attributes) | (Object(), (_, dict() as attributes)):
                 self.budget.spend(ENTRY * len(attributes))  # one may be given to many objects
                 target.state.update(attributes)
-                return target
             case ((_Opaque() | dict()), _):
-                return target
-        raise self.fail("it asks to set the state of something that has none")
+                pass
+            case _:
+                return super().build(target, state)
+        return target
 
     def key(self, key: Any) -> Any:
         # Pairs of numbers are the keys of connections between nodes.
@@ -145,16 +132,7 @@ class _ObjectInterpreter(Interpreter):
             raise self.fail(f"it holds numbers of the kind {dtype.code[:20]!r}") from error
         if kind.kind not in "biuf" or not kind.itemsize:
             raise self.fail(f"it holds values of the kind {dtype.code[:20]!r}")
-        if (
-            not isinstance(shape, tuple)
-            or len(shape) > MAX_DIMENSIONS
-            or not all(type(n) is int and 0 <= n <= MAX_BYTES for n in shape)
-        ):
-            raise self.fail("the shape of an array makes no sense")
-        count = 1
-        for n in shape:
-            count *= n
-        if count * kind.itemsize != len(raw):
+        if math.prod(self.sizes(shape)) * kind.itemsize != len(raw):
             raise self.fail(f"an array of shape {shape} has {len(raw)} bytes")
         self.budget.spend(len(raw))
         flat = np.frombuffer(raw, kind).astype(kind.newbyteorder("="))

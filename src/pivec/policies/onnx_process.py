@@ -100,11 +100,11 @@ class Runtime:
 
 def _ending(code: int, errors: bytes, name: str) -> str:
     if code == -getattr(signal, "SIGALRM", 0):
-        return f"{name} was stopped: it took more than {SECONDS} seconds for one batch."
+        return f"{name} was stopped: it took more than {SECONDS} seconds for one batch"
     last = " ".join(errors.decode(errors="replace").strip().splitlines()[-1:])[:200]
     return (
         f"{name} ended the process of onnxruntime with code {code} ({last}): it may need more than "
-        f"{MEMORY >> 20} MB of memory."
+        f"{MEMORY >> 20} MB of memory"
     )
 
 
@@ -162,7 +162,7 @@ def serve(requests: IO[bytes], replies: IO[bytes]) -> None:
 def _shown(error: Exception) -> str:
     return (
         "is no ONNX model, or one that onnxruntime cannot run "
-        f"({type(error).__name__}: {' '.join(str(error).split())[:300]})."
+        f"({type(error).__name__}: {' '.join(str(error).split())[:300]})"
     )
 
 
@@ -228,10 +228,10 @@ def _run(session: Any, about: dict[str, Any], content: bytes) -> NDArray[Any]:
         if result.ndim == 0 or len(result) != len(batch) or result.dtype.kind not in "biuf":
             raise BadPolicyFile(
                 f"gave an array of shape {result.shape} for {len(batch)} observations: expected "
-                "one row of outputs for each."
+                "one row of outputs for each"
             )
         if result.nbytes > MAX_OUTPUT:
-            raise BadPolicyFile(f"gave {result.nbytes} bytes of outputs for one batch.")
+            raise BadPolicyFile(f"gave {result.nbytes} bytes of outputs for one batch")
         return result
 
     return row_by_row(answer, rows, about["batch"])

@@ -17,6 +17,8 @@ from pivec.errors import BadPolicyFile
 from pivec.reading import Budget
 
 MAX_OPCODES = 1_000_000
+MAX_DIMENSIONS = 8
+MAX_SIZE = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -37,40 +39,35 @@ class Mark:
 class Interpreter:
     """Runs the instructions of one pickle on a stack of plain values.
 
-    Parameters
-    ----------
-    name : str
-        What error messages call the file.
-    budget : Budget
-        Values count that a program may ask for again and again.
+    Values that a program may ask for again and again count in the ``budget``.
     """
 
-    def __init__(self, name: str, budget: Budget) -> None:
-        self.name, self.budget = name, budget
+    def __init__(self, budget: Budget) -> None:
+        self.budget = budget
         self.stack: list[Any] = []
         self.memo: dict[int, Any] = {}
 
     def fail(self, what: str) -> BadPolicyFile:
         """Make the error that tells why the file is refused."""
-        return BadPolicyFile(f"{self.name} was refused: {what}.")
+        return BadPolicyFile(f"it was refused: {what}")
 
-    def call(self, function: Any, arguments: Any) -> Any:
+    def damaged(self, what: str) -> BadPolicyFile:
+        """Make the error that tells why the program makes no sense."""
+        return self.fail(f"its pickle is damaged ({what})")
+
+    def call(self, function: Name, arguments: tuple[Any, ...]) -> Any:  # noqa: ARG002
         """Give what calling a name would give, or refuse."""
-        if not isinstance(function, Name) or not isinstance(arguments, tuple):
-            raise self.fail("its pickle is damaged (it calls what is no function)")
-        raise self.fail(f"it asks to run {str(function)[:100]}")
+        raise self.fail(f"it asks to run {str(function)[:100]}, which has no place in it")
 
-    def new(self, kind: Any, arguments: Any) -> Any:  # noqa: ARG002 - subclasses use it
+    def new(self, kind: Name) -> Any:
         """Give what a new object of a class would be, or refuse."""
-        # Only names are printed: printing nested values of a stranger can take for ever.
-        what = f" for {kind}" if isinstance(kind, Name) else ""
-        raise self.fail(f"its pickle uses the instruction NEWOBJ{what[:100]}")
+        raise self.fail(f"its pickle uses the instruction NEWOBJ for {str(kind)[:100]}")
 
-    def build(self, target: Any, state: Any) -> Any:  # noqa: ARG002 - subclasses use it
+    def build(self, target: Any, state: Any) -> Any:  # noqa: ARG002
         """Give ``target`` with its state set, or refuse."""
-        raise self.fail("it asks to set the state of an object")
+        raise self.fail("it asks to set the state of something that has none")
 
-    def persistent(self, identity: Any) -> Any:  # noqa: ARG002 - subclasses use it
+    def persistent(self, identity: Any) -> Any:  # noqa: ARG002
         """Give what a reference to something outside of the pickle stands for, or refuse."""
         raise self.fail("a reference to its numbers is not understood")
 
@@ -79,6 +76,16 @@ class Interpreter:
         if not isinstance(key, str | int):
             raise self.fail("a dictionary has keys that are neither text nor numbers")
         return key
+
+    def sizes(self, value: Any) -> tuple[int, ...]:
+        """Give the lengths (or strides) of an array's axes, or refuse them."""
+        if (
+            not isinstance(value, tuple)
+            or len(value) > MAX_DIMENSIONS
+            or not all(type(n) is int and 0 <= n <= MAX_SIZE for n in value)
+        ):
+            raise self.fail("the shape of an array makes no sense")
+        return value
 
     def instructions(self, program: bytes | bytearray) -> Iterator[tuple[str, Any]]:
         """Decode the program, one instruction and its argument at a time."""
@@ -89,7 +96,7 @@ class Interpreter:
             except StopIteration:
                 return
             except Exception as error:  # genops decodes arguments, each with errors of its own
-                raise self.fail(f"its pickle is damaged ({error})") from error
+                raise self.damaged(str(error)) from error
             yield opcode.name, argument
         raise self.fail(f"its pickle has more than {MAX_OPCODES} instructions")
 
@@ -98,15 +105,15 @@ class Interpreter:
         for name, argument in self.instructions(program):
             if name == "STOP":
                 if len(self.stack) != 1:
-                    raise self.fail("its pickle is damaged (values are left over)")
+                    raise self.damaged("values are left over")
                 return self.stack[0]
             self.step(name, argument)
-        raise self.fail("its pickle is damaged (it has no end)")
+        raise self.damaged("it has no end")
 
     def pop(self) -> Any:
         """Take a value off the stack."""
         if not self.stack or isinstance(self.stack[-1], Mark):
-            raise self.fail("its pickle is damaged (a value is missing)")
+            raise self.damaged("a value is missing")
         return self.stack.pop()
 
     def pop_to_mark(self) -> list[Any]:
@@ -117,100 +124,96 @@ class Interpreter:
             if isinstance(value, Mark):
                 return items[::-1]
             items.append(value)
-        raise self.fail("its pickle is damaged (a mark is missing)")
+        raise self.damaged("a mark is missing")
 
     def step(self, name: str, argument: Any) -> None:
-        """Do one instruction."""
-        stack = self.stack
+        """Do one instruction: take what it needs off the stack, and push what it gives."""
         match name:
             case "PROTO" | "FRAME":
-                pass
-            case "MARK":
-                stack.append(Mark())
-            case "NONE":
-                stack.append(None)
-            case "NEWTRUE" | "NEWFALSE":
-                stack.append(name == "NEWTRUE")
-            case "BININT" | "BININT1" | "BININT2" | "LONG1" | "LONG4" | "BINFLOAT":
-                stack.append(argument)
-            case "BINUNICODE" | "SHORT_BINUNICODE" | "BINUNICODE8":
-                stack.append(argument)
-            case "BINBYTES" | "SHORT_BINBYTES" | "BINBYTES8" | "BYTEARRAY8":
-                stack.append(bytes(argument))
-            case "EMPTY_TUPLE":
-                stack.append(())
-            case "TUPLE1" | "TUPLE2" | "TUPLE3":
-                values = [self.pop() for _ in range(int(name[-1]))]
-                stack.append(tuple(values[::-1]))
-            case "TUPLE":
-                stack.append(tuple(self.pop_to_mark()))
-            case "EMPTY_LIST":
-                stack.append([])
+                return
             case "APPEND" | "APPENDS":
                 items = [self.pop()] if name == "APPEND" else self.pop_to_mark()
                 self.top(list).extend(items)
+                return
+            case "SETITEM" | "SETITEMS":
+                items = [self.pop(), self.pop()][::-1] if name == "SETITEM" else self.pop_to_mark()
+                self.set_items(items)
+                return
+        self.stack.append(self.made(name, argument))
+
+    def made(self, name: str, argument: Any) -> Any:
+        """Give the value that an instruction pushes."""
+        match name:
+            case "MARK":
+                return Mark()
+            case "NONE":
+                return None
+            case "NEWTRUE" | "NEWFALSE":
+                return name == "NEWTRUE"
+            case "BININT" | "BININT1" | "BININT2" | "LONG1" | "LONG4" | "BINFLOAT":
+                return argument
+            case "BINUNICODE" | "SHORT_BINUNICODE" | "BINUNICODE8":
+                return argument
+            case "BINBYTES" | "SHORT_BINBYTES" | "BINBYTES8" | "BYTEARRAY8":
+                return bytes(argument)
+            case "EMPTY_TUPLE":
+                return ()
+            case "TUPLE1" | "TUPLE2" | "TUPLE3":
+                return tuple([self.pop() for _ in range(int(name[-1]))][::-1])
+            case "TUPLE":
+                return tuple(self.pop_to_mark())
+            case "EMPTY_LIST":
+                return []
             case "EMPTY_DICT":
-                stack.append({})
-            case "SETITEM":
-                value, key = self.pop(), self.pop()
-                self.set_items([key, value])
-            case "SETITEMS":
-                self.set_items(self.pop_to_mark())
+                return {}
             case "PUT" | "BINPUT" | "LONG_BINPUT" | "MEMOIZE":
                 index = len(self.memo) if name == "MEMOIZE" else argument
-                value = self.pop()
-                self.memo[index] = value
-                stack.append(value)
+                self.memo[index] = self.pop()
+                return self.memo[index]
+            case "GET" | "BINGET" | "LONG_BINGET" if argument in self.memo:
+                return self.memo[argument]
             case "GET" | "BINGET" | "LONG_BINGET":
-                if argument not in self.memo:
-                    raise self.fail("its pickle is damaged (a memo is missing)")
-                stack.append(self.memo[argument])
+                raise self.damaged("a memo is missing")
             case "GLOBAL":
-                module, _, attribute = argument.partition(" ")
-                stack.append(Name(module, attribute))
+                return Name(*argument.partition(" ")[::2])
             case "STACK_GLOBAL":
                 attribute, module = self.pop(), self.pop()
                 if not isinstance(attribute, str) or not isinstance(module, str):
-                    raise self.fail("its pickle is damaged (a name is no text)")
-                stack.append(Name(module, attribute))
+                    raise self.damaged("a name is no text")
+                return Name(module, attribute)
             case "REDUCE":
                 arguments, function = self.pop(), self.pop()
-                stack.append(self.call(function, arguments))
+                if not isinstance(function, Name) or not isinstance(arguments, tuple):
+                    raise self.damaged("it calls what is no function")
+                return self.call(function, arguments)
             case "NEWOBJ":
-                arguments, kind = self.pop(), self.pop()
-                stack.append(self.new(kind, arguments))
+                _, kind = self.pop(), self.pop()
+                if isinstance(kind, Name):
+                    return self.new(kind)
             case "BINPERSID":
-                stack.append(self.persistent(self.pop()))
+                return self.persistent(self.pop())
             case "BUILD":
                 state, target = self.pop(), self.pop()
-                stack.append(self.build(target, state))
-            case _:
-                raise self.fail(f"its pickle uses the instruction {name}{self.about(argument)}")
-
-    def about(self, argument: Any) -> str:
-        """Name what an instruction such as INST or NEWOBJ was after."""
-        names = [str(value) for value in self.stack if isinstance(value, Name)]
+                return self.build(target, state)
+        # Only names are printed: printing nested values of a stranger can take for ever.
+        wanted = [str(value) for value in self.stack if isinstance(value, Name)]
         if isinstance(argument, str) and argument.strip():
-            return f" for {argument.replace(' ', '.')[:80]!r}"
-        return f" for {names[-1]}" if names else ""
-
-    def peek(self) -> Any:
-        """Give the value on top of the stack."""
-        value = self.pop()
-        self.stack.append(value)
-        return value
+            wanted = [repr(argument.replace(" ", ".")[:80])]
+        what = f" for {wanted[-1]}" if wanted else ""
+        raise self.fail(f"its pickle uses the instruction {name}{what}")
 
     def top(self, kind: type) -> Any:
         """Give the value on top of the stack, which must be of this kind."""
-        value = self.peek()
+        value = self.pop()
         if not isinstance(value, kind):
-            raise self.fail("its pickle is damaged (items are added to something else)")
+            raise self.damaged("items are added to something else")
+        self.stack.append(value)
         return value
 
     def set_items(self, items: list[Any]) -> None:
         """Put keys and values, in turn, into the dictionary on top of the stack."""
         target = self.top(dict)
         if len(items) % 2:
-            raise self.fail("its pickle is damaged (a key has no value)")
+            raise self.damaged("a key has no value")
         for key, value in zip(items[::2], items[1::2], strict=True):
             target[self.key(key)] = value

@@ -5,12 +5,16 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pivec.errors import UsageError
 from pivec.terminal import encodable
+
+if TYPE_CHECKING:
+    import gymnasium
 
 
 @runtime_checkable
@@ -44,6 +48,13 @@ class BatchPolicy(Policy, Protocol):
     def respond(self, observations: Any, noise: NDArray[np.float32] | None) -> NDArray[Any]:
         """Actions for ``observations`` given their random numbers; the mode if None."""
         ...
+
+    def act(
+        self, observations: Any, rng: np.random.Generator, deterministic: bool = False
+    ) -> NDArray[Any]:
+        """Sample one action for each row of ``observations``; the mode if ``deterministic``."""
+        noise = None if deterministic else self.noise(rng, len(np.atleast_1d(observations)))
+        return self.respond(observations, noise)
 
 
 @dataclass(frozen=True)
@@ -90,6 +101,25 @@ class NamedPolicy:
 
     policy: Policy
     info: PolicyInfo
+
+
+def check_width(n_inputs: int, space: gymnasium.Space[Any], flat: bool = True) -> None:
+    """Refuse observations of another number of values than a policy expects.
+
+    Without ``flat``, whole numbers may also come as they are instead of one-hot.
+    """
+    from gymnasium import spaces
+
+    try:
+        width = spaces.flatdim(space)
+    except (NotImplementedError, ValueError) as error:
+        raise UsageError(f"a network needs observations of a fixed size, not {space}") from error
+    plain = width if flat or space.shape is None else int(np.prod(space.shape))
+    if n_inputs not in (width, plain):
+        raise UsageError(
+            f"this policy expects observations of {n_inputs} values, but the environment gives "
+            f"{width} ({space}): was it trained in another environment?"
+        )
 
 
 def fingerprint_of(specification: str) -> str:

@@ -11,35 +11,28 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pivec.atomic import atomic_write
-from pivec.errors import BadPolicyFile, PivecError, UsageError
+from pivec.errors import BadPolicyFile, UsageError
+from pivec.policies.beside import about
 from pivec.policies.head import Options
 from pivec.policies.network import NetworkPolicy
 from pivec.policies.normaliser import Normaliser
+from pivec.policies.tensors import Tensors
 
 FORMAT = "pivec-policy"
-VERSION = 2  # 1 knew neither options nor a normaliser, and is still written where these are absent
+VERSION = "1"
 MAX_LAYERS = 1000
 EXTRA = ("log_std", "low", "high", "state_std")
 STATISTICS = ("mean", "scale", "limit")
-
-Tensors = dict[str, NDArray[Any]]
 
 
 def save_policy(
     policy: NetworkPolicy, path: str | os.PathLike[str], info: Mapping[str, Any] | None = None
 ) -> None:
-    """Write a network to ``path``, whole or not at all.
+    """Write a network to ``path``, which should end in ``.safetensors``, whole or not at all.
 
-    Parameters
-    ----------
-    policy : NetworkPolicy
-    path : path
-        Should end in ``.safetensors``.
-    info : mapping, optional
-        Anything worth keeping that JSON can hold; ``step`` is the training step.
+    ``info`` is anything worth keeping that JSON can hold; ``step`` is the training step.
 
     Examples
     --------
@@ -54,38 +47,30 @@ def save_policy(
     import safetensors.numpy
 
     if not isinstance(policy, NetworkPolicy):
-        raise UsageError(f"Only networks can be saved, not {type(policy).__name__}.")
+        raise UsageError(f"only networks can be saved, not {type(policy).__name__}")
     tensors: Tensors = {}
     for i, (weight, bias) in enumerate(policy.layers):
         tensors[f"{i}.weight"], tensors[f"{i}.bias"] = weight, bias
-    for name in EXTRA:
-        if getattr(policy, name) is not None:
-            tensors[name] = getattr(policy, name)
+    tensors |= {name: getattr(policy, name) for name in EXTRA if getattr(policy, name) is not None}
     if policy.normaliser is not None:
         for name in STATISTICS:
             tensors[f"normaliser.{name}"] = getattr(policy.normaliser, name)
-    network: dict[str, Any] = {
+    defaults = asdict(Options())
+    network = {
         "layers": len(policy.layers),
         "activation": policy.activation,
         "head": policy.head,
+        "options": {k: v for k, v in asdict(policy.options).items() if v != defaults[k]},
     }
-    options = {
-        key: value
-        for key, value in asdict(policy.options).items()
-        if value != getattr(Options(), key)
-    }
-    if options:
-        network["options"] = options
-    old = policy.head in ("categorical", "gaussian") and not options and policy.normaliser is None
     try:
-        about = json.dumps(dict(info or {}))
+        text = json.dumps(dict(info or {}))
     except (TypeError, ValueError) as error:
-        raise UsageError(f"info must be what JSON can hold: {error}.") from error
+        raise UsageError(f"info must be what JSON can hold: {error}") from error
     metadata = {
         "format": FORMAT,
-        "version": "1" if old else str(VERSION),
+        "version": VERSION,
         "network": json.dumps(network),
-        "info": about,
+        "info": text,
     }
     content = safetensors.numpy.save(tensors, metadata)
     path = Path(path)
@@ -94,7 +79,7 @@ def save_policy(
         file.write(content)
 
 
-def read_safetensors(data: bytes, name: str) -> tuple[Tensors, dict[str, Any]]:
+def read_safetensors(data: bytes) -> tuple[Tensors, dict[str, Any]]:
     """Read the tensors and the free metadata of a safetensors file."""
     import safetensors.numpy
 
@@ -103,60 +88,62 @@ def read_safetensors(data: bytes, name: str) -> tuple[Tensors, dict[str, Any]]:
         length = int.from_bytes(data[:8], "little")
         metadata = json.loads(data[8 : 8 + length]).get("__metadata__") or {}
     except Exception as error:  # safetensors has errors of its own beside KeyError and others
-        raise BadPolicyFile(f"{name} is no safetensors file, or damaged ({error}).") from error
+        raise BadPolicyFile(f"it is no safetensors file, or damaged ({error})") from error
     return tensors, metadata
 
 
 def read_policy(data: bytes, name: str = "the file") -> tuple[NetworkPolicy, dict[str, Any]]:
     """Read the network in the bytes of a file that `save_policy` wrote, and its ``info``."""
-    tensors, metadata = read_safetensors(data, name)
-    return policy_of(tensors, metadata, name)
+    with about(name):
+        return policy_of(*read_safetensors(data))
 
 
 def policy_of(
-    tensors: Tensors, metadata: Mapping[str, Any], name: str
+    tensors: Tensors, metadata: Mapping[str, Any]
 ) -> tuple[NetworkPolicy, dict[str, Any]]:
     """Make the network that `save_policy` took apart, and its ``info``."""
     if metadata.get("format") != FORMAT:
         raise BadPolicyFile(
-            f"{name} is a safetensors file without a description of its network: expected one "
-            "that pivec saved, or a .json of the same name beside it that states the layers."
+            "it is a safetensors file without a description of its network: expected one that "
+            "pivec saved, or a .json of the same name beside it that states the layers"
         )
-    if metadata.get("version") not in [str(version) for version in range(1, VERSION + 1)]:
+    if metadata.get("version") != VERSION:
         raise BadPolicyFile(
-            f"{name} is of version {metadata.get('version')!r} and this pivec reads up to "
-            f"{VERSION}: install a newer pivec."
+            f"it is of version {metadata.get('version')!r} and this pivec reads {VERSION}: install "
+            "a newer pivec"
         )
-    try:
-        network, info = json.loads(metadata["network"]), json.loads(metadata["info"])
-        count = network["layers"]
-        if type(count) is not int or not 0 < count <= MAX_LAYERS or not isinstance(info, dict):
-            raise ValueError("its description makes no sense")
-        layers = tuple((tensors.pop(f"{i}.weight"), tensors.pop(f"{i}.bias")) for i in range(count))
-        extra: dict[str, Any] = {key: tensors.pop(key) for key in EXTRA if key in tensors}
-        for array in (*(part for layer in layers for part in layer), *extra.values()):
-            if array.dtype != np.float32:
-                raise ValueError(f"its numbers are {array.dtype} instead of float32")
-        if "normaliser.mean" in tensors:
-            statistics = [tensors.pop(f"normaliser.{key}") for key in STATISTICS]
-            extra["normaliser"] = Normaliser(*statistics)
-        if tensors:
-            raise ValueError(f"it has tensors that belong nowhere: {', '.join(sorted(tensors))}")
-        extra["options"] = read_options(network.get("options", {}))
-        policy = NetworkPolicy(layers, str(network["activation"]), str(network["head"]), **extra)
-    except (KeyError, ValueError, TypeError, ArithmeticError, RecursionError, PivecError) as error:
-        what = f"lacks {error}" if isinstance(error, KeyError) else str(error)
-        raise BadPolicyFile(f"{name} is damaged: {what}") from error
+    network, info = json.loads(metadata["network"]), json.loads(metadata["info"])
+    count = network["layers"]
+    if type(count) is not int or not 0 < count <= MAX_LAYERS or not isinstance(info, dict):
+        raise BadPolicyFile("it is damaged: its description makes no sense")
+    names = [(f"{i}.weight", f"{i}.bias") for i in range(count)]
+    normalised = [f"normaliser.{key}" for key in STATISTICS if "normaliser.mean" in tensors]
+    needed = [*(name for pair in names for name in pair), *normalised]
+    if missing := [name for name in needed if name not in tensors]:
+        raise BadPolicyFile(f"it is damaged: it lacks {missing[0]!r}")
+    if odd := sorted(set(tensors) - {*needed, *EXTRA}):
+        raise BadPolicyFile(f"it has tensors that belong nowhere: {', '.join(odd)}")
+    for key, array in tensors.items():
+        if array.dtype != np.float32 and key not in normalised:
+            raise BadPolicyFile(f"its numbers are {array.dtype} instead of float32")
+    policy = NetworkPolicy(
+        tuple((tensors[weight], tensors[bias]) for weight, bias in names),
+        str(network["activation"]),
+        str(network["head"]),
+        options=read_options(network.get("options", {})),
+        normaliser=Normaliser(*(tensors[key] for key in normalised)) if normalised else None,
+        **{key: tensors[key] for key in EXTRA if key in tensors},
+    )
     return policy, info
 
 
 def read_options(values: Any) -> Options:
     """Make `Options` of what JSON gave; a UsageError tells what is wrong with it."""
     if not isinstance(values, dict):
-        raise UsageError("The options of a head must be a JSON object.")
-    known = {each.name for each in fields(Options)}
+        raise UsageError("the options of a head must be a JSON object")
+    known = {option.name for option in fields(Options)}
     if odd := sorted(set(values) - known):
-        raise UsageError(f"A head has no option {odd[0]!r}: expected {', '.join(sorted(known))}.")
+        raise UsageError(f"a head has no option {odd[0]!r}: expected {', '.join(sorted(known))}")
     checked: dict[str, Any] = {}
     for key, value in values.items():
         match key, value:
@@ -171,5 +158,5 @@ def read_options(values: Any) -> Options:
             case ("log_std_range", [int() | float() as least, int() | float() as most]):
                 checked[key] = (float(least), float(most))
             case _:
-                raise UsageError(f"The option {key!r} cannot be {str(value)[:60]!r}.")
+                raise UsageError(f"the option {key!r} cannot be {str(value)[:60]!r}")
     return Options(**checked)

@@ -11,19 +11,16 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
-from pivec.errors import BadPolicyFile, PivecError
+from pivec.errors import BadPolicyFile
 from pivec.policies import sb3_networks
-from pivec.policies.archive import Archive
-from pivec.policies.beside import Beside
+from pivec.policies.archive import BoundedZip
+from pivec.policies.beside import Beside, about, reader
 from pivec.policies.cnn import find_cnn, read_cnn
 from pivec.policies.network import NetworkPolicy
 from pivec.policies.normaliser import Normaliser
 from pivec.policies.outputs import OutputPolicy
-from pivec.policies.sb3_networks import Network, Tensors
-from pivec.policies.sb3_settings import Settings, class_name
-from pivec.policies.tensors import read_tensors
+from pivec.policies.sb3_settings import SB3Settings, class_name
+from pivec.policies.tensors import Tensors, read_tensors
 from pivec.policies.vecnormalize import find_normaliser
 from pivec.policies.zoo import find_zoo_run
 from pivec.reading import Budget
@@ -36,22 +33,17 @@ POLICY_MODULES = frozenset(
         *(f"sb3_contrib.{part}.policies" for part in ("tqc", "qrdqn")),
     }
 )
-CONTINUOUS = ("SAC", "TQC", "TD3", "DDPG")
+SPACES = {
+    **dict.fromkeys(("SAC", "TQC", "TD3", "DDPG"), ("Box",)),
+    **dict.fromkeys(("DQN", "QR-DQN"), ("Discrete",)),
+    **dict.fromkeys(("PPO", "A2C", "TRPO"), ("Box", "Discrete", "MultiDiscrete", "MultiBinary")),
+}
+"""Algorithm -> the kinds of actions it may have."""
 
 
-def read_sb3(
-    data: bytes, name: str = "the file", beside: Beside | None = None
-) -> tuple[NetworkPolicy | OutputPolicy, dict[str, Any]]:
+@reader
+def read_sb3(data: bytes, beside: Beside) -> tuple[NetworkPolicy | OutputPolicy, dict[str, Any]]:
     """Read the policy network of a Stable-Baselines3 ``.zip``, and what it tells of its training.
-
-    Parameters
-    ----------
-    data : bytes
-        The whole file.
-    name : str
-        What error messages call it.
-    beside : Beside, optional
-        Where statistics of VecNormalize and files of RL Zoo are looked for.
 
     Returns
     -------
@@ -62,33 +54,31 @@ def read_sb3(
         DQN) where known; ``normaliser``, the file applied to observations, if there is one; and
         where RL Zoo tells, ``environment`` with its ``arguments``, ``wrappers`` and ``imports``.
     """
-    budget = Budget(len(data), name)
-    archive = Archive(data, name, budget)
+    budget = Budget(len(data), "it")
+    archive = BoundedZip(data, budget)
     if "data" not in archive or "policy.pth" not in archive:
         raise BadPolicyFile(
-            f"{name} is a zip archive, but not of Stable-Baselines3: "
-            "expected 'data' and 'policy.pth' in it."
+            "it is a zip archive, but not of Stable-Baselines3: expected 'data' and 'policy.pth' "
+            "in it"
         )
-    settings = Settings(archive.read("data"), name, budget)
-    tensors = read_tensors(archive.read("policy.pth"), f"{name} (policy.pth)", budget)
+    with about("'data' in it"):
+        settings = SB3Settings(archive.read("data"), budget)
+    with about("policy.pth in it"):
+        tensors = read_tensors(archive.read("policy.pth"), budget)
     algorithm, read = _algorithm(settings, tensors)
     cnn = find_cnn(tensors)
     _refuse_what_is_not_supported(settings, tensors, algorithm, cnn)
-    network = read(tensors, settings)
-    beside = beside or Beside()
-    run = find_zoo_run(beside, name)
-    normaliser, normaliser_file = find_normaliser(beside, name, settings.trained_normalised, run)
-    if normaliser is not None and run is not None and run.frame_stack > 1:
-        raise BadPolicyFile(
-            f"{name} sees observations that are normalised and then stacked, which is not "
-            "supported: pass it as module:object."
-        )
-    try:
-        policy = _policy(network, settings, tensors, cnn, normaliser)
-    except BadPolicyFile:
-        raise
-    except PivecError as error:
-        raise BadPolicyFile(f"{name} holds no usable network: {error}") from error
+    network = _in_space(read(tensors, settings), settings)
+    run = find_zoo_run(beside)
+    normaliser, normaliser_file = find_normaliser(beside, settings.trained_normalised, run)
+    if normaliser is not None and (cnn or (run is not None and run.frame_stack > 1)):
+        what = "images that are normalised" if cnn else "what is normalised and then stacked"
+        raise BadPolicyFile(f"it sees {what}, which is not supported: pass it as module:object")
+    policy = (
+        read_cnn(tensors, cnn, settings, network)
+        if cnn
+        else replace(network, normaliser=normaliser)
+    )
     info: dict[str, Any] = {"algorithm": algorithm}
     steps = settings.values.get("num_timesteps")
     if type(steps) is int and steps >= 0:
@@ -101,7 +91,7 @@ def read_sb3(
     if normaliser_file:
         info["normaliser"] = normaliser_file
     if run is not None:
-        info |= run.about(settings.shape("observation_space"), name)
+        info |= run.about(settings.shape("observation_space"))
     return policy, info
 
 
@@ -110,12 +100,8 @@ def convert_sb3(model: Any) -> NetworkPolicy | OutputPolicy:
 
     Its actions then follow the generator they are given, where ``model.predict`` follows torch's
     and NumPy's global ones, and it can be stacked with others. Observations are normalised if the
-    model's environment is a VecNormalize.
-
-    Raises
-    ------
-    BadPolicyFile
-        If the model's policy is of a kind that is not supported.
+    model's environment is a VecNormalize. A policy of a kind that is not supported is a
+    BadPolicyFile.
     """
     buffer = io.BytesIO()
     model.save(buffer)
@@ -126,90 +112,59 @@ def convert_sb3(model: Any) -> NetworkPolicy | OutputPolicy:
     if wrapper is None or not wrapper.norm_obs:
         return policy
     if isinstance(wrapper.obs_rms, dict) or not isinstance(policy, NetworkPolicy):
-        raise BadPolicyFile(f"{name} normalises observations that are no vectors.")
-    mean, variance = np.ravel(wrapper.obs_rms.mean), np.ravel(wrapper.obs_rms.var)
-    scale, limit = np.sqrt(variance + wrapper.epsilon), np.full(mean.shape, wrapper.clip_obs)
-    return replace(policy, normaliser=Normaliser(mean, scale, limit))
+        raise BadPolicyFile(f"{name} normalises observations that are no vectors")
+    moments = wrapper.obs_rms.mean, wrapper.obs_rms.var
+    normaliser = Normaliser.of_variance(*moments, wrapper.epsilon, wrapper.clip_obs)
+    return replace(policy, normaliser=normaliser)
 
 
-def _policy(
-    network: Network,
-    settings: Settings,
-    tensors: Tensors,
-    cnn: str,
-    normaliser: Normaliser | None,
-) -> NetworkPolicy | OutputPolicy:
+def _in_space(network: NetworkPolicy, settings: SB3Settings) -> NetworkPolicy:
+    """The network with the shape and the box of its actions."""
     options, shape = network.options, settings.shape("action_space")
     if shape is not None and len(shape) > 1:
         options = replace(options, shape=shape)
     low, high = None, None
     if settings.kind("action_space") == "Box":
-        low, high = settings.box(network.n_values)
-    if cnn:
-        if normaliser is not None:
-            raise BadPolicyFile(
-                f"{settings.name} looks at images, and statistics that normalise observations lie "
-                "beside it, which is not supported: pass the policy as module:object."
-            )
-        return read_cnn(tensors, cnn, settings, network, options, low, high)
-    return NetworkPolicy(
-        network.layers,
-        network.activation,
-        network.head,
-        network.log_std,
-        low,
-        high,
-        options,
-        network.state_std,
-        normaliser,
-    )
+        low, high = settings.box(network.rule.n_values)
+    return replace(network, options=options, low=low, high=high)
 
 
 def _algorithm(
-    settings: Settings, tensors: Tensors
-) -> tuple[str, Callable[[Tensors, Settings], Network]]:
+    settings: SB3Settings, tensors: Tensors
+) -> tuple[str, Callable[[Tensors, SB3Settings], NetworkPolicy]]:
     """Which algorithm wrote this and how its network is read, or a refusal that names it."""
     prefixes = {key.partition(".")[0] for key in tensors}
-    other = None
+    other = "an algorithm of another family"
     if any(prefix.startswith("lstm_") for prefix in prefixes):
         other = "RecurrentPPO, whose policy has a memory"
     elif "maskable" in settings.policy_module:
         other = "MaskablePPO, whose actions depend on masks"
+    elif "actor" in prefixes and "crossq" in settings.policy_module:
+        other = "CrossQ, whose networks normalise batches"
+    elif "actor" in prefixes and "policy_delay" in settings:
+        single = settings.argument("n_critics") == 1 and settings.values["policy_delay"] == 1
+        return "DDPG" if single else "TD3", sb3_networks.plain_actor
     elif "actor" in prefixes:
-        if "crossq" in settings.policy_module:
-            other = "CrossQ, whose networks normalise batches"
-        elif "policy_delay" in settings:
-            single = settings.argument("n_critics") == 1 and settings.values["policy_delay"] == 1
-            return "DDPG" if single else "TD3", sb3_networks.plain_actor
-        else:
-            contrib = "top_quantiles_to_drop_per_net" in settings or "tqc" in settings.policy_module
-            return "TQC" if contrib else "SAC", sb3_networks.squashed_actor
-    elif "q_net" in prefixes:
-        return "DQN", lambda tensors, settings: sb3_networks.values(tensors, settings, "q_net")
-    elif "quantile_net" in prefixes:
-        return "QR-DQN", lambda tensors, settings: sb3_networks.values(
-            tensors, settings, "quantile_net"
-        )
-    elif "action_net" not in prefixes:
-        other = "an algorithm of another family"
-    if other is not None:
-        raise BadPolicyFile(
-            f"{settings.name}: this looks like {other}, which is not supported: expected PPO, A2C, "
-            "DQN, SAC, TD3, DDPG, TRPO, QR-DQN or TQC; pass others as module:object."
-        )
-    for key, algorithm in (("clip_range", "PPO"), ("cg_max_steps", "TRPO"), ("gae_lambda", "A2C")):
-        if key in settings:
-            return algorithm, sb3_networks.actor_critic
+        contrib = "top_quantiles_to_drop_per_net" in settings or "tqc" in settings.policy_module
+        return "TQC" if contrib else "SAC", sb3_networks.squashed_actor
+    elif "q_net" in prefixes or "quantile_net" in prefixes:
+        return "DQN" if "q_net" in prefixes else "QR-DQN", sb3_networks.values
+    elif "action_net" in prefixes:
+        marks = {"clip_range": "PPO", "cg_max_steps": "TRPO", "gae_lambda": "A2C"}
+        for key, algorithm in marks.items():
+            if key in settings:
+                return algorithm, sb3_networks.actor_critic
+        other = "PPO, A2C or TRPO with settings that belong to none of these"
     raise BadPolicyFile(
-        f"{settings.name}: expected a PPO, A2C or TRPO checkpoint, but its settings belong to none "
-        "of these."
+        f"this looks like {other}, which is not supported: expected PPO, A2C, DQN, SAC, TD3, DDPG, "
+        "TRPO, QR-DQN or TQC; pass others as module:object"
     )
 
 
 def _refuse_what_is_not_supported(
-    settings: Settings, tensors: Tensors, algorithm: str, cnn: str
+    settings: SB3Settings, tensors: Tensors, algorithm: str, cnn: str
 ) -> None:
-    name, space = settings.name, settings.mapping("observation_space")
+    space = settings.mapping("observation_space")
     extractor = settings.argument("features_extractor_class")
     spoken = None
     if any(".extractors." in key for key in tensors):
@@ -230,17 +185,12 @@ def _refuse_what_is_not_supported(
         spoken = "image observations without a CNN"
     if spoken is not None:
         raise BadPolicyFile(
-            f"{name} has {spoken}, which is not supported: expected a plain MLP or NatureCNN "
-            "policy; pass it as module:object instead."
+            f"it has {spoken}, which is not supported: expected a plain MLP or NatureCNN policy; "
+            "pass it as module:object instead"
         )
     kind = settings.kind("action_space")
-    expected: tuple[str, ...] = ("Box", "Discrete", "MultiDiscrete", "MultiBinary")
-    if algorithm in CONTINUOUS:
-        expected = ("Box",)
-    elif algorithm in ("DQN", "QR-DQN"):
-        expected = ("Discrete",)
-    if kind not in expected:
+    if kind not in SPACES[algorithm]:
         raise BadPolicyFile(
-            f"{name} has the action space {kind or 'unknown'}, which is not supported: "
-            f"expected {' or '.join(expected)}."
+            f"it has the action space {kind or 'unknown'}, which is not supported: "
+            f"expected {' or '.join(SPACES[algorithm])}"
         )

@@ -28,22 +28,11 @@ ACTIVATION_MODULES = {
 }
 
 
-class Settings:
-    """The JSON part of a checkpoint.
+class SB3Settings:
+    """The JSON part of a checkpoint: its archive's member ``data``."""
 
-    Parameters
-    ----------
-    data : bytes
-        The archive's member ``data``.
-    name : str
-        What error messages call the file.
-    budget : Budget, optional
-        Of the whole file.
-    """
-
-    def __init__(self, data: bytes | bytearray, name: str, budget: Budget | None = None) -> None:
-        self.name = name
-        self.values = read_json(data, f"{name} ('data' in it)", budget)
+    def __init__(self, data: bytes | bytearray, budget: Budget | None = None) -> None:
+        self.values = read_json(data, budget)
 
     def __contains__(self, key: str) -> bool:
         return key in self.values
@@ -85,47 +74,36 @@ class Settings:
         text = self.argument("activation_fn")
         activation = ACTIVATION_MODULES.get(class_name(text))
         if activation is None or not text.startswith("<class 'torch.nn."):
-            known = ", ".join(ACTIVATION_MODULES)
             raise BadPolicyFile(
-                f"{self.name} has the activation {str(text)[:80]}, which is not supported: "
-                f"expected one of {known}."
+                f"it has the activation {str(text)[:80]}, which is not supported: expected one of "
+                f"{', '.join(ACTIVATION_MODULES)}"
             )
         return activation
 
-    def count(self, key: str, field: str) -> int:
-        """Give a whole number above 0 of a space, such as ``n`` of Discrete."""
-        value = self.mapping(key).get(field)
-        if isinstance(value, str) and re.fullmatch(r"\d{1,9}", value):
-            value = int(value)
-        if type(value) is not int or value < 1:
-            raise BadPolicyFile(f"{self.name} does not tell how many actions there are.")
-        return value
+    def _words(self, field: str) -> list[str]:
+        """Words of an array of the action space as printed in the JSON."""
+        text = self.mapping("action_space").get(field)
+        text = str(text) if type(text) is int else text
+        return re.sub(r"[\[\],]", " ", text).split() if isinstance(text, str) else []
 
-    def counts(self, key: str, field: str) -> tuple[int, ...]:
-        """Give the whole numbers of a space as printed, such as ``nvec`` of MultiDiscrete."""
-        text = self.mapping(key).get(field)
-        words = re.sub(r"[\[\],]", " ", text).split() if isinstance(text, str) else []
+    def counts(self, field: str) -> tuple[int, ...]:
+        """Give the numbers of actions as printed: ``n`` of Discrete, ``nvec`` of MultiDiscrete."""
+        words = self._words(field)
         if not words or not all(re.fullmatch(r"[1-9]\d{0,8}", word) for word in words):
-            raise BadPolicyFile(f"{self.name} does not tell how many actions there are.")
+            raise BadPolicyFile("it does not tell how many actions there are")
         return tuple(map(int, words))
 
     def box(self, n_values: int) -> tuple[Float | None, Float | None]:
         """Bounds of the action space as printed in the JSON; None where that was abridged."""
-        bounds = []
-        for key in ("low", "high"):
-            text = self.mapping("action_space").get(key)
-            words = re.sub(r"[\[\],]", " ", text).split() if isinstance(text, str) else []
-            try:
-                bounds.append(np.array([float(word) for word in words], dtype=np.float64))
-            except ValueError:
-                return None, None
-        low, high = bounds
-        if low.shape != (n_values,) or high.shape != (n_values,):
+        try:
+            box = np.array([[float(word) for word in self._words(key)] for key in ("low", "high")])
+        except ValueError:
             return None, None
-        if np.isnan(low).any() or np.isnan(high).any() or (low > high).any():
+        if box.shape != (2, n_values) or np.isnan(box).any() or (box[0] > box[1]).any():
             return None, None
         with np.errstate(over="ignore"):
-            return low.astype(np.float32), high.astype(np.float32)
+            low, high = box.astype(np.float32)
+        return low, high
 
     @property
     def trained_normalised(self) -> bool | None:

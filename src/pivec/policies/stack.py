@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pivec.arguments import Count, checked
 from pivec.errors import UsageError
-from pivec.policies.network import NetworkPolicy
+from pivec.policies.network import NetworkPolicy, NetworkStack
 from pivec.policies.policy import BatchPolicy
-from pivec.policies.stacked import NetworkStack
 
 
 class Stack:
@@ -18,14 +18,8 @@ class Stack:
 
     Networks are answered with stacked weights; other `BatchPolicy` kinds one after another. A
     row's action depends neither on the number of lanes nor on the other slots, to the last bit.
-    It holds buffers, so one thread at a time may use it.
-
-    Parameters
-    ----------
-    slots, lanes : int
-        How many policies, and how many observations for each.
-    like : BatchPolicy
-        Gives the architecture, and answers in every slot until another is put there.
+    It holds buffers, so one thread at a time may use it. ``like`` gives the architecture, and
+    answers in every slot until another is put there.
 
     Examples
     --------
@@ -39,41 +33,33 @@ class Stack:
     array([[1, 1, 1], [0, 0, 0]])
     """
 
-    def __init__(self, slots: int, lanes: int, like: BatchPolicy) -> None:
-        if slots < 1 or lanes < 1:
-            raise UsageError(f"A stack needs slots and lanes, but got {slots} and {lanes}.")
+    @checked
+    def __init__(self, slots: Count, lanes: Count, like: BatchPolicy) -> None:
         self.slots, self.lanes, self.architecture = slots, lanes, like.architecture
         self._networks = (
             NetworkStack(slots, lanes, like) if isinstance(like, NetworkPolicy) else None
         )
-        self._others = [] if self._networks is not None else [like] * slots
+        self._others = [like] * slots
 
     def put(self, slot: int, policy: BatchPolicy) -> None:
         """Let ``policy`` answer in ``slot`` from now on."""
         if policy.architecture != self.architecture:
             raise UsageError(
-                f"A stack of {self.architecture} cannot hold a policy of {policy.architecture}."
+                f"a stack of {self.architecture} cannot hold a policy of {policy.architecture}"
             )
         if self._networks is None:
             self._others[slot] = policy
         elif isinstance(policy, NetworkPolicy):
             self._networks.put(slot, policy)
         else:
-            raise UsageError(f"A stack of networks cannot hold {policy!r}.")
+            raise UsageError(f"a stack of networks cannot hold {policy!r}")
 
     def respond(
         self, observations: NDArray[Any], noise: NDArray[np.float32] | None
     ) -> NDArray[Any]:
-        """Actions for a batch, one row a slot.
+        """Actions (slots, lanes, ...) for observations (slots, lanes, n_inputs).
 
-        Parameters
-        ----------
-        observations : ndarray of shape (slots, lanes, n_inputs)
-        noise : ndarray of shape (slots, lanes, noise size), or None for the mode
-
-        Returns
-        -------
-        ndarray of shape (slots, lanes) or (slots, lanes, n_values)
+        ``noise`` has the shape (slots, lanes, noise size); without it, actions are the mode.
         """
         if self._networks is not None:
             return self._networks.respond(observations, noise)

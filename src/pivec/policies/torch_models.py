@@ -6,82 +6,63 @@ Both hold code, so both need the user's trust. A ``.pt`` that holds weights only
 from __future__ import annotations
 
 import hashlib
+import inspect
 import io
 import re
 import warnings
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pivec.errors import BadPolicyFile, MissingExtra, UsageError
-from pivec.policies.archive import Archive
-from pivec.policies.beside import Beside
+from pivec.policies.archive import BoundedZip
+from pivec.policies.beside import Beside, reader
 from pivec.policies.cleanrl import read_cleanrl
-from pivec.policies.described import (
-    COMMON,
-    assume_head,
-    checked,
-    read_head,
-    read_info,
-    read_statistics,
-    refuse_unknown,
-)
+from pivec.policies.described import described_outputs
 from pivec.policies.forward import Float
-from pivec.policies.outputs import OutputPolicy, row_by_row
+from pivec.policies.outputs import Model, OutputPolicy, row_by_row
 from pivec.policies.policy import Policy
 from pivec.reading import Budget
-
-if TYPE_CHECKING:
-    import gymnasium
 
 SCRIPT, PROGRAM = "TorchScript", "torch.export"
 
 
-def read_pt(
-    data: bytes, name: str = "the file", beside: Beside | None = None
-) -> tuple[Policy, dict[str, Any]]:
+@reader
+def read_pt(data: bytes, beside: Beside) -> tuple[Policy, dict[str, Any]]:
     """Read a ``.pt`` file: TorchScript with the user's trust, or weights as CleanRL saves them."""
-    beside = beside or Beside()
     if data.startswith(b"PK"):
-        names = Archive(data, name, Budget(len(data), name)).names()
-        if any(re.fullmatch(r"[^/]+/(code/.*|constants\.pkl)", each) for each in names):
-            return _read(data, name, beside, SCRIPT)
-    return read_cleanrl(data, name, beside)
+        names = BoundedZip(data, Budget(len(data), "it")).names()
+        if any(re.fullmatch(r"[^/]+/(code/.*|constants\.pkl)", name) for name in names):
+            return _read(data, beside, SCRIPT)
+    weights: tuple[Policy, dict[str, Any]] = inspect.unwrap(read_cleanrl)(data, beside)
+    return weights
 
 
-def read_pt2(
-    data: bytes, name: str = "the file", beside: Beside | None = None
-) -> tuple[OutputPolicy, dict[str, Any]]:
+@reader
+def read_pt2(data: bytes, beside: Beside) -> tuple[OutputPolicy, dict[str, Any]]:
     """Read a program that ``torch.export.save`` wrote, with the user's trust."""
-    return _read(data, name, beside or Beside(), PROGRAM)
+    return _read(data, beside, PROGRAM)
 
 
-def _read(data: bytes, name: str, beside: Beside, kind: str) -> tuple[OutputPolicy, dict[str, Any]]:
-    Archive(data, name, Budget(len(data), name))  # whole
-    beside.demand_trust(name, f"is a program of {kind}")
-    description = beside.description(name) or {}
-    call, batch = _load(data, name, kind)
-
-    def build() -> OutputPolicy:
-        refuse_unknown(description, COMMON | {"output"})
-        output = description.get("output", 0)
-        if type(output) is not int or output < 0:
-            raise UsageError("output must be the number of the output that counts, from 0.")
-        model = TorchModel(data, kind, output, call, batch)
-        assume_head(description, beside)
-        return OutputPolicy(model, read_head(description), read_statistics(description))
-
-    return checked(build, name), read_info(description, name)
+def _read(data: bytes, beside: Beside, kind: str) -> tuple[OutputPolicy, dict[str, Any]]:
+    BoundedZip(data, Budget(len(data), "it"))  # whole
+    beside.demand_trust(f"is a program of {kind}")
+    description = beside.description() or {}
+    call, batch = _load(data, kind)
+    output = description.get("output", 0)
+    if type(output) is not int or output < 0:
+        raise UsageError("output must be the number of the output that counts, from 0")
+    return described_outputs(TorchModel(data, kind, output, call, batch), description, beside)
 
 
-def _load(data: bytes, name: str, kind: str) -> tuple[Any, int]:
+def _load(data: bytes, kind: str) -> tuple[Any, int]:
     """Give a callable, and how many rows it takes at a time."""
     try:
         import torch
     except ImportError as error:
-        raise MissingExtra(f"Reading {name}", "torch") from error
+        raise MissingExtra(f"reading a program of {kind}", "torch") from error
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that TorchScript is on its way out
@@ -91,8 +72,8 @@ def _load(data: bytes, name: str, kind: str) -> tuple[Any, int]:
             return program.module(), _batch(program)
     except Exception as error:  # torch has many kinds of its own
         raise BadPolicyFile(
-            f"{name} is damaged, or torch {torch.__version__} cannot load it "
-            f"({type(error).__name__}: {str(error)[:300]})."
+            f"it is damaged, or torch {torch.__version__} cannot load it "
+            f"({type(error).__name__}: {str(error)[:300]})"
         ) from error
 
 
@@ -107,42 +88,22 @@ def _batch(program: Any) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class TorchModel:
-    """A module of torch as a `Model`; it survives pickling by being loaded again.
+class TorchModel(Model):
+    """A module of torch as a `Model`; it survives pickling by being loaded again."""
 
-    Parameters
-    ----------
-    data : bytes
-        The whole file.
-    kind : str
-        "TorchScript" or "torch.export".
-    output : int
-        Which of several outputs counts.
-    call : callable
-        The module.
-    batch : int
-        How many rows it takes at a time.
-    """
-
-    data: bytes
-    kind: str
-    output: int
+    data: bytes = field(repr=False)  # the whole file
+    kind: str  # SCRIPT or PROGRAM
+    output: int  # which of several outputs counts
     call: Any = field(repr=False)
-    batch: int = 1
+    batch: int = 1  # how many rows it takes at a time
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _again, (self.data, self.kind, self.output)
 
     @property
-    def n_inputs(self) -> int | None:
-        """Unknown: the program does not tell."""
-        return None
-
-    @property
     def fingerprint(self) -> str:
         """A digest of everything that decides the outputs."""
-        name = f"a program of {self.kind}"
-        archive = Archive(self.data, name, Budget(len(self.data), name))
+        archive = BoundedZip(self.data, Budget(len(self.data), f"a program of {self.kind}"))
         digest = hashlib.sha256(repr(self.output).encode())
         for member in sorted(archive.names()):
             # Below a folder that is called as the file was, and so is a digest of all names.
@@ -167,21 +128,16 @@ class TorchModel:
                 array = np.asarray(result.detach().cpu().numpy())
         except Exception as error:  # whatever the program raises
             raise UsageError(
-                f"A program of {self.kind} failed on observations of shape {rows.shape[1:]} "
-                f"({type(error).__name__}: {str(error)[:300]})."
+                f"a program of {self.kind} failed on observations of shape {rows.shape[1:]} "
+                f"({type(error).__name__}: {str(error)[:300]})"
             ) from error
         if array.ndim == 0 or len(array) != len(rows):
             raise UsageError(
-                f"Expected one row of outputs for each of {len(rows)} observations, but the "
-                f"program gave an array of shape {array.shape}."
+                f"expected one row of outputs for each of {len(rows)} observations, but the "
+                f"program gave an array of shape {array.shape}"
             )
         return array.reshape(len(rows), -1)
 
-    def bind(self, observation_space: gymnasium.Space[Any]) -> TorchModel:  # noqa: ARG002
-        """Itself: what a program expects is found out by asking it."""
-        return self
-
 
 def _again(data: bytes, kind: str, output: int) -> TorchModel:
-    call, batch = _load(data, "the model", kind)
-    return TorchModel(data, kind, output, call, batch)
+    return TorchModel(data, kind, output, *_load(data, kind))

@@ -10,13 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.errors import UsageError
+from pivec.policies.policy import BatchPolicy
 
 if TYPE_CHECKING:
     import gymnasium
 
 
 @dataclass(frozen=True, eq=False)
-class UniformPolicy:
+class UniformPolicy(BatchPolicy):
     """Uniform over the action space, which `bind` gives it.
 
     Parameters
@@ -41,11 +42,8 @@ class UniformPolicy:
         """Equal for random policies over the same actions."""
         if self.low is None or self.high is None:
             return ("uniform", None)
-        return ("uniform", self.low.dtype.str, self.low.shape, self._digest())
-
-    def _digest(self) -> bytes:
-        low, high = self._bounds()
-        return low.tobytes() + high.tobytes()
+        digest = self.low.tobytes() + self.high.tobytes()
+        return ("uniform", self.low.dtype.str, self.low.shape, digest)
 
     def bind(
         self,
@@ -67,13 +65,13 @@ class UniformPolicy:
         if isinstance(action_space, spaces.Box):
             if not action_space.is_bounded("both"):
                 raise UsageError(
-                    f"The random policy needs actions within bounds, not {action_space}: "
-                    "wrap the environment with bounds (as gymnasium.wrappers.RescaleAction does)."
+                    f"the random policy needs actions within bounds, not {action_space}: "
+                    "wrap the environment with bounds (as gymnasium.wrappers.RescaleAction does)"
                 )
             return UniformPolicy(action_space.low.copy(), action_space.high.copy())
         raise UsageError(
-            "The random policy knows Discrete, Box, MultiDiscrete and MultiBinary actions, "
-            f"not {action_space}."
+            "the random policy knows Discrete, Box, MultiDiscrete and MultiBinary actions, "
+            f"not {action_space}"
         )
 
     def noise(self, rng: np.random.Generator, n: int) -> NDArray[np.float32]:
@@ -85,14 +83,14 @@ class UniformPolicy:
         low, high = self._bounds()
         if noise is None:
             raise UsageError(
-                "The random policy has no most likely action: "
-                "leave it out, or let policies sample their actions."
+                "the random policy has no most likely action: "
+                "leave it out, or let policies sample their actions"
             )
         share = np.asarray(noise, np.float64).reshape(len(noise), *low.shape)
         if len(share) != len(observations):
             raise UsageError(
-                f"Expected random numbers for {len(observations)} observations, "
-                f"but got {len(share)} rows."
+                f"expected random numbers for {len(observations)} observations, "
+                f"but got {len(share)} rows"
             )
         below, above = low.astype(np.float64), high.astype(np.float64)
         if np.issubdtype(low.dtype, np.floating):
@@ -100,18 +98,10 @@ class UniformPolicy:
         whole = np.floor(below + share * (above - below + 1))
         return np.minimum(whole, above).astype(low.dtype)
 
-    def act(
-        self, observations: Any, rng: np.random.Generator, deterministic: bool = False
-    ) -> NDArray[Any]:
-        """Sample one action for each row of ``observations``."""
-        return self.respond(
-            observations, None if deterministic else self.noise(rng, len(observations))
-        )
-
     def _bounds(self) -> tuple[NDArray[Any], NDArray[Any]]:
         if self.low is None or self.high is None:
             raise UsageError(
-                "The random policy does not know its actions yet: call bind with the spaces of "
-                "the environment first."
+                "the random policy does not know its actions yet: call bind with the spaces of "
+                "the environment first"
             )
         return self.low, self.high

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pivec.errors import BadPolicyFile, PivecError
-from pivec.policies.beside import Beside
+from pivec.errors import BadPolicyFile, UsageError
+from pivec.policies.beside import Beside, about
 from pivec.policies.normaliser import Normaliser
 from pivec.policies.objects import Object, as_array, read_objects
 from pivec.policies.zoo import ZooRun
@@ -36,44 +34,22 @@ _STEPS = re.compile(r"(?P<prefix>.+)_(?P<steps>\d+)_steps")
 
 
 def find_normaliser(
-    beside: Beside,
-    name: str,
-    trained_normalised: bool | None = None,
-    run: ZooRun | None = None,
+    beside: Beside, trained_normalised: bool | None, run: ZooRun | None
 ) -> tuple[Normaliser | None, str]:
-    """Find and read the statistics that belong to a checkpoint.
+    """Find and read the statistics that belong to a checkpoint, and the name of their file.
 
     First those named after it (``rl_model_vecnormalize_40000_steps.pkl`` beside
     ``rl_model_40000_steps.zip``, ``best_vecnormalize.pkl`` beside ``best.zip``), then
-    ``vecnormalize.pkl`` in its folder, then the one that RL Zoo keeps of the whole run.
+    ``vecnormalize.pkl`` in its folder, then the one that RL Zoo keeps of the whole ``run``.
+    ``trained_normalised`` is what the checkpoint itself tells.
 
-    Parameters
-    ----------
-    beside : Beside
-        Notes what had to be assumed: statistics that lie beside a checkpoint that was trained
-        without, or none where others have some.
-    name : str
-        What messages call the checkpoint.
-    trained_normalised : bool, optional
-        What the checkpoint itself tells.
-    run : ZooRun, optional
-        What RL Zoo tells of its run.
-
-    Returns
-    -------
-    normaliser : Normaliser or None
-    file : str
-        Name of the file that was applied, empty if none was found.
-
-    Raises
-    ------
-    BadPolicyFile
-        If statistics that belong to the checkpoint cannot be read, or are known to be missing:
-        without them the policy would act wrongly.
+    What had to be assumed is noted: statistics that lie beside a checkpoint that was trained
+    without, or none where others have some. Statistics that belong to it and cannot be read, or are
+    known to be missing, are a BadPolicyFile: without them the policy would act wrongly.
     """
-    names = {each.lower(): each for each in beside.names(_NORMALISER)}
-    own = [names[each] for each in _own_names(beside.stem) if each in names]
-    shared = [names[f"{each}.pkl"] for each in _WORDS if f"{each}.pkl" in names]
+    names = {name.lower(): name for name in beside.names(_NORMALISER)}
+    own = [names[name] for name in _own_names(beside.stem) if name in names]
+    shared = [names[f"{word}.pkl"] for word in _WORDS if f"{word}.pkl" in names]
     normalised = trained_normalised
     if run is not None and run.normalised is not None:
         normalised = run.normalised
@@ -84,33 +60,22 @@ def find_normaliser(
                 "after the checkpoint, as in best_vecnormalize.pkl, to have it applied nevertheless"
             )
         return None, ""
-    of_run = f"{run.folder}vecnormalize.pkl" if run is not None else ""
-    for file in (*own, *shared, *filter(None, [of_run])):
+    of_run = [f"{run.folder}vecnormalize.pkl"] if run is not None else []
+    for file in (*own, *shared, *of_run):
         data = beside.read(file)
         if data is None:
             continue
-        normaliser = read_normaliser(data, f"{file} beside {name}")
+        normaliser = read_normaliser(data, f"{file} beside it")
         if normaliser is None:
             return None, f"none ({file} is for rewards only)"
-        if run is not None and file == of_run and f"{beside.stem}/" != run.folder:
+        if run is not None and file in of_run and f"{beside.stem}/" != run.folder:
             beside.assume(
                 f"normalised by {file}, the statistics of the end of the training, since none were "
                 "saved with these checkpoints (RL Zoo does the same)"
             )
         return normaliser, file
     if normalised:
-        expected = of_run or f"{beside.stem}_vecnormalize.pkl"
-        if not beside.without_normaliser:
-            raise BadPolicyFile(
-                f"{name} was trained with VecNormalize, but there are no statistics of it: put "
-                f"them beside as {expected}, or let it act without (right only if nothing but "
-                "rewards was normalised) with --without-normaliser (in Python: "
-                "without_normaliser=True)."
-            )
-        beside.assume(
-            "trained with VecNormalize, whose statistics are missing: observations are not "
-            "normalised, as you allowed"
-        )
+        _allow_without(beside, (of_run or [f"{beside.stem}_vecnormalize.pkl"])[0])
     elif names and normalised is None:
         beside.assume(
             "without statistics of VecNormalize, though other checkpoints of the folder have some: "
@@ -118,6 +83,20 @@ def find_normaliser(
             "best_vecnormalize.pkl, to have them applied"
         )
     return None, ""
+
+
+def _allow_without(beside: Beside, expected: str) -> None:
+    """Refuse a policy whose statistics are missing, unless the user allows that."""
+    if not beside.without_normaliser:
+        raise BadPolicyFile(
+            "it was trained with VecNormalize, but there are no statistics of it: put them beside "
+            f"as {expected}, or let it act without (right only if nothing but rewards was "
+            "normalised) with --without-normaliser (in Python: without_normaliser=True)"
+        )
+    beside.assume(
+        "trained with VecNormalize, whose statistics are missing: observations are not "
+        "normalised, as you allowed"
+    )
 
 
 def _own_names(stem: str) -> list[str]:
@@ -130,76 +109,46 @@ def _own_names(stem: str) -> list[str]:
 
 
 def read_normaliser(data: bytes, name: str = "the file") -> Normaliser | None:
-    """Read the statistics of a pickled VecNormalize; None if it does not touch observations.
-
-    Parameters
-    ----------
-    data : bytes
-        The whole file.
-    name : str
-        What error messages call it.
-    """
-    saved = read_objects(data, name, MODULES)
-    if not isinstance(saved, Object) or not str(saved.kind).endswith(".VecNormalize"):
-        raise BadPolicyFile(f"{name} holds no VecNormalize.")
-    state = saved.state
-    try:
+    """Read the statistics of a pickled VecNormalize; None if it does not touch observations."""
+    with about(name):
+        saved = read_objects(data, MODULES)
+        if not isinstance(saved, Object) or not str(saved.kind).endswith(".VecNormalize"):
+            raise BadPolicyFile("it holds no VecNormalize")
+        state = saved.state
         if not state.get("norm_obs", True):
             return None
-        epsilon, limit = float(state["epsilon"]), float(state["clip_obs"])
-        return _normaliser(state["obs_rms"], state.get("observation_space"), epsilon, limit)
-    except BadPolicyFile:
-        raise
-    except KeyError as error:
-        raise BadPolicyFile(f"{name} lacks {error} of a VecNormalize.") from error
-    except (TypeError, ValueError, ArithmeticError, PivecError) as error:
-        raise BadPolicyFile(f"{name} holds no usable statistics: {str(error)[:200]}") from error
+        for key in ("obs_rms", "epsilon", "clip_obs"):
+            if key not in state:
+                raise BadPolicyFile(f"it lacks {key!r} of a VecNormalize")
+        statistics, space = state["obs_rms"], state.get("observation_space")
+        settings = float(state["epsilon"]), float(state["clip_obs"])
+        if not isinstance(statistics, dict):
+            return _normaliser(statistics, *settings)
+        # Dictionaries are flattened in the order of the space; some parts stay as they are.
+        inner = space.state.get("spaces") if isinstance(space, Object) else None
+        if not isinstance(inner, dict):
+            raise UsageError("it has a dictionary of statistics without the space they belong to")
+        parts = [
+            _normaliser(statistics[key], *settings) if key in statistics else _nothing(part)
+            for key, part in inner.items()
+        ]
+        arrays = zip(*(part.arrays for part in parts), strict=True)
+        return Normaliser(*map(np.concatenate, arrays))
 
 
-@dataclass(frozen=True)
-class _Statistics:
-    mean: NDArray[Any]
-    variance: NDArray[Any]
-
-
-def _normaliser(statistics: Any, space: Any, epsilon: float, limit: float) -> Normaliser:
-    if not isinstance(statistics, dict):
-        part = _read_statistics(statistics)
-        return Normaliser(
-            part.mean.ravel(),
-            np.sqrt(part.variance.ravel() + epsilon),
-            np.full(part.mean.size, limit),
-        )
-    # Dictionaries are flattened in the order of the space; some of their parts stay as they are.
-    inner = space.state.get("spaces") if isinstance(space, Object) else None
-    if not isinstance(inner, dict):
-        raise ValueError("a dictionary of statistics without the space they belong to")
-    means, scales, limits = [], [], []
-    for key, each in inner.items():
-        if key in statistics:
-            part = _read_statistics(statistics[key])
-            means.append(part.mean.ravel())
-            scales.append(np.sqrt(part.variance.ravel() + epsilon))
-            limits.append(np.full(part.mean.size, limit))
-        else:
-            width = _width(each)
-            means.append(np.zeros(width))
-            scales.append(np.ones(width))
-            limits.append(np.full(width, np.inf))
-    return Normaliser(*(np.concatenate(parts) for parts in (means, scales, limits)))
-
-
-def _read_statistics(value: Any) -> _Statistics:
-    if not isinstance(value, Object):
-        raise ValueError("no running mean and variance")
-    mean, variance = as_array(value.state["mean"]), as_array(value.state["var"])
+def _normaliser(moments: Any, epsilon: float, limit: float) -> Normaliser:
+    """Make the normaliser of a running mean and variance."""
+    if not isinstance(moments, Object):
+        raise UsageError("it has no running mean and variance")
+    mean, variance = (as_array(moments.state.get(key)) for key in ("mean", "var"))
     if mean is None or variance is None or mean.shape != variance.shape:
-        raise ValueError("a mean and a variance of different shapes")
-    return _Statistics(mean.astype(np.float64), variance.astype(np.float64))
+        raise UsageError("it has a mean and a variance of different shapes")
+    doubles = mean.astype(np.float64), variance.astype(np.float64)
+    return Normaliser.of_variance(*doubles, epsilon, limit)
 
 
-def _width(space: Any) -> int:
-    """Number of values of a flattened part that is not normalised."""
+def _nothing(space: Any) -> Normaliser:
+    """Leave a part of the observations as it is."""
     if isinstance(space, Object):
         kind, width = str(space.kind).rpartition(".")[2], 0
         if kind == "Discrete":
@@ -207,5 +156,5 @@ def _width(space: Any) -> int:
         elif kind in ("Box", "MultiBinary"):
             width = math.prod(int(n) for n in space.state["_shape"])
         if 0 < width <= MAX_WIDTH:
-            return width
-    raise ValueError("a part of the observations that cannot be flattened")
+            return Normaliser(np.zeros(width), np.ones(width), np.full(width, np.inf))
+    raise UsageError("a part of its observations cannot be flattened")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import math
 import warnings
-from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any, BinaryIO
 
@@ -13,89 +12,67 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.errors import BadPolicyFile, UsageError
-from pivec.policies.archive import Archive
-from pivec.policies.beside import Beside
+from pivec.policies.archive import BoundedZip
+from pivec.policies.beside import Beside, about, reader
 from pivec.policies.described import (
     COMMON,
     ORDERS,
-    checked,
     choice,
     described_network,
     make_network,
-    read_info,
     refuse_unknown,
 )
 from pivec.policies.forward import Layer
 from pivec.policies.network import NetworkPolicy
+from pivec.policies.tensors import Tensors
 from pivec.reading import Budget
-
-Tensors = dict[str, NDArray[Any]]
 
 MAX_SIZE = 1 << 20
 MAX_HEADER = 1 << 16  # NumPy itself refuses to parse longer ones
 SEQUENCES = ("weights-biases", "biases-weights")
 
 
-def read_npy(
-    data: bytes, name: str = "the file", beside: Beside | None = None
-) -> tuple[NetworkPolicy, dict[str, Any]]:
+@reader
+def read_npy(data: bytes, beside: Beside) -> tuple[NetworkPolicy, dict[str, Any]]:
     """Read a parameter vector in a ``.npy`` file with a description beside it."""
-    description = _description(name, beside)
-    return _read({"vector": parse_npy(data, name)}, description, name, beside)
+    return _read({"vector": parse_npy(data)}, beside)
 
 
-def read_npz(
-    data: bytes, name: str = "the file", beside: Beside | None = None
-) -> tuple[NetworkPolicy, dict[str, Any]]:
+@reader
+def read_npz(data: bytes, beside: Beside) -> tuple[NetworkPolicy, dict[str, Any]]:
     """Read a parameter vector, or weights by name, in a ``.npz`` with a description beside it."""
-    description = _description(name, beside)
-    return _read(unpack_npz(data, name, Budget(len(data), name)), description, name, beside)
+    return _read(unpack_npz(data, Budget(len(data), "it")), beside)
 
 
-def _description(name: str, beside: Beside | None) -> dict[str, Any]:
-    description = (beside or Beside()).description(name)
+def _read(arrays: Tensors, beside: Beside) -> tuple[NetworkPolicy, dict[str, Any]]:
+    description = beside.description()
     if description is None:
         raise BadPolicyFile(
-            f"{name} holds arrays and is no policy without a .json of the same name (or "
-            "policies.json) beside it that states the layers; recorded states are read by "
-            "`pivec import`, or in Python by VisitedStates.from_arrays."
+            "it holds arrays and is no policy without a .json of the same name (or policies.json) "
+            "beside it that states the layers; recorded states are read by `pivec import`, or in "
+            "Python by VisitedStates.from_arrays"
         )
-    return description
-
-
-def _read(
-    arrays: Tensors, description: Mapping[str, Any], name: str, beside: Beside | None
-) -> tuple[NetworkPolicy, dict[str, Any]]:
     if "sizes" not in description:
-        return described_network(description, arrays, name, beside)
-    policy = checked(lambda: _from_vector(arrays, description), name)
-    return policy, read_info(description, name)
-
-
-def _from_vector(arrays: Tensors, description: Mapping[str, Any]) -> NetworkPolicy:
+        return described_network(description, arrays, beside)
     known = {"sizes", "vector", "weights", "biases", "sequence", "activation"}
     refuse_unknown(description, COMMON | known)
-    sizes = description["sizes"]
+    sizes, biases = description["sizes"], description.get("biases", True)
     if (
         not isinstance(sizes, list)
         or len(sizes) < 2
         or not all(type(n) is int and 0 < n < MAX_SIZE for n in sizes)
     ):
-        raise UsageError(
-            "sizes must be the widths of the layers, the input's first, as [4, 16, 2]."
-        )
-    biases = description.get("biases", True)
+        raise UsageError("sizes must be the widths of the layers, the input's first, as [4, 16, 2]")
     if not isinstance(biases, bool):
-        raise UsageError("biases must be true or false.")
-    vector = _vector(arrays, description.get("vector"))
+        raise UsageError("biases must be true or false")
     layers = split_vector(
-        vector,
+        _vector(arrays, description.get("vector")),
         sizes,
         biases=biases,
         order=choice(description, "weights", ORDERS, "in-out"),
         sequence=choice(description, "sequence", SEQUENCES, "weights-biases"),
     )
-    return make_network(description, layers, arrays)
+    return make_network(description, layers, arrays, beside)
 
 
 def _vector(arrays: Tensors, key: Any) -> NDArray[Any]:
@@ -103,12 +80,12 @@ def _vector(arrays: Tensors, key: Any) -> NDArray[Any]:
         key = next(iter(arrays))
     if not isinstance(key, str) or key not in arrays:
         known = ", ".join(list(arrays)[:8])
-        raise UsageError(f"vector must be the name of an array: one of {known[:200]}.")
+        raise UsageError(f"vector must be the name of an array: one of {known[:200]}")
     vector = arrays[key]
     if vector.ndim != 1:
         raise UsageError(
-            f"Expected one parameter vector, but {key[:60]!r} has shape {vector.shape}: save one "
-            "member of a population to a file."
+            f"expected one parameter vector, but {key[:60]!r} has shape {vector.shape}: save one "
+            "member of a population to a file"
         )
     return vector
 
@@ -123,17 +100,9 @@ def split_vector(
 ) -> tuple[Layer, ...]:
     """Cut a parameter vector into layers, one after another.
 
-    Parameters
-    ----------
-    vector : ndarray of shape (n,)
-    sizes : list of int
-        Widths of the layers, the input's first.
-    biases : bool
-        Whether it holds biases; they are 0 otherwise.
-    order : str
-        "in-out" for weights in rows of one input each, "out-in" for rows of one output each.
-    sequence : str
-        "weights-biases" or "biases-weights": what comes first in each layer.
+    ``sizes`` are the widths of the layers, the input's first; without ``biases`` they are 0.
+    ``order`` is "in-out" for weights in rows of one input each, "out-in" for rows of one output
+    each; ``sequence`` says what comes first in each layer.
 
     Examples
     --------
@@ -146,8 +115,8 @@ def split_vector(
     expected = sum(n_in * n_out + biases * n_out for n_in, n_out in pairs)
     if vector.shape != (expected,):
         raise UsageError(
-            f"A network of sizes {sizes[:20]} has {expected} parameters, but the vector holds "
-            f"{vector.size}."
+            f"a network of sizes {sizes[:20]} has {expected} parameters, but the vector holds "
+            f"{vector.size}"
         )
     layers: list[Layer] = []
     at = 0
@@ -159,27 +128,25 @@ def split_vector(
             size = n_out if part == "biases" else n_in * n_out
             parts[part] = vector[at : at + size]
             at += size
-        weights = parts["weights"]
-        turned = (
-            weights.reshape(n_out, n_in).T if order == "out-in" else weights.reshape(n_in, n_out)
-        )
-        layers.append((turned, parts["biases"]))
+        shape = (n_out, n_in) if order == "out-in" else (n_in, n_out)
+        weights = parts["weights"].reshape(shape)
+        layers.append((weights.T if order == "out-in" else weights, parts["biases"]))
     return tuple(layers)
 
 
 def unpack_npz(
-    source: bytes | BinaryIO, name: str, budget: Budget, kinds: str = "biuf", only: str = ""
+    source: bytes | BinaryIO, budget: Budget, kinds: str = "biuf", only: str = ""
 ) -> Tensors:
     """Read the arrays of a ``.npz`` file by their names, or ``only`` one if it is there."""
-    archive = Archive(source, name, budget)
-    return {
-        member.removesuffix(".npy"): parse_npy(archive.read(member), f"{name} ({member})", kinds)
-        for member in archive.names()
-        if (member == f"{only}.npy" if only else member.endswith(".npy"))
-    }
+    archive, arrays = BoundedZip(source, budget), {}
+    for member in archive.names():
+        if member == f"{only}.npy" if only else member.endswith(".npy"):
+            with about(f"{member} in it"):
+                arrays[member.removesuffix(".npy")] = parse_npy(archive.read(member), kinds)
+    return arrays
 
 
-def parse_npy(data: bytes | bytearray, name: str, kinds: str = "biuf") -> NDArray[Any]:
+def parse_npy(data: bytes | bytearray, kinds: str = "biuf") -> NDArray[Any]:
     """Read the numbers of a ``.npy`` file; its header cannot claim more than there is.
 
     ``kinds`` are the kinds of dtypes that are taken, as NumPy abbreviates them.
@@ -196,17 +163,17 @@ def parse_npy(data: bytes | bytearray, name: str, kinds: str = "biuf") -> NDArra
             else:
                 raise ValueError(f"version {version}")
     except Exception as error:  # the header is parsed as Python, with errors of many kinds
-        raise BadPolicyFile(f"{name} is no array of NumPy, or damaged ({error}).") from error
+        raise BadPolicyFile(f"it is no array of NumPy, or damaged ({error})") from error
     if dtype.kind not in kinds or not dtype.itemsize:
-        raise BadPolicyFile(f"{name} holds values of the kind {str(dtype)[:60]}, not numbers.")
+        raise BadPolicyFile(f"it holds values of the kind {str(dtype)[:60]}, not numbers")
     if not all(type(n) is int and n >= 0 for n in shape):
-        raise BadPolicyFile(f"{name} is damaged: its shape makes no sense.")
+        raise BadPolicyFile("it is damaged: its shape makes no sense")
     count, start = math.prod(shape), stream.tell()
     if count * dtype.itemsize != len(data) - start:
-        raise BadPolicyFile(f"{name} is truncated: an array of shape {str(shape)[:80]}.")
+        raise BadPolicyFile(f"it is truncated: an array of shape {str(shape)[:80]}")
     flat = np.frombuffer(data, dtype, count, start) if count else np.zeros(0, dtype)
     flat = flat.astype(dtype.newbyteorder("="), copy=False)
     try:
         return flat.reshape(shape, order="F" if fortran else "C")
     except ValueError as error:  # nothing in it, but huge along the other axes
-        raise BadPolicyFile(f"{name} has a shape that makes no sense.") from error
+        raise BadPolicyFile("it has a shape that makes no sense") from error

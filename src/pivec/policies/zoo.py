@@ -17,8 +17,8 @@ from typing import Any
 
 import yaml
 
-from pivec.errors import BadPolicyFile
-from pivec.policies.beside import Beside
+from pivec.errors import BadPolicyFile, UsageError
+from pivec.policies.beside import Beside, about
 
 CONFIG, COMMAND = "config.yml", "args.yml"
 MAX_BYTES = 1 << 18
@@ -30,35 +30,17 @@ RESHAPE = "gymnasium.wrappers:ReshapeObservation"
 
 @dataclass(frozen=True)
 class ZooRun:
-    """What is known of the run that a checkpoint belongs to.
+    """What is known of the run that a checkpoint belongs to."""
 
-    Attributes
-    ----------
-    folder : str
-        Where that is told, seen from the checkpoint, with a slash at its end.
-    environment : str
-        A Gymnasium id.
-    arguments : mapping
-        Of the environment.
-    wrappers : tuple of str
-        Around it, as ``module:Class{"argument": 1}``, the innermost first.
-    frame_stack : int
-        Observations that are stacked, after they are normalised; 1 if none are.
-    imports : tuple of str
-        Modules that register the environment.
-    normalised : bool or None
-        Whether observations are normalised; None if that is not told.
-    """
-
-    folder: str
-    environment: str
+    folder: str  # seen from the checkpoint, with a slash at its end
+    environment: str  # a Gymnasium id
     arguments: Mapping[str, Any]
-    wrappers: tuple[str, ...]
-    frame_stack: int
-    imports: tuple[str, ...]
-    normalised: bool | None
+    wrappers: tuple[str, ...]  # as ``module:Class{"argument": 1}``, the innermost first
+    frame_stack: int  # observations that are stacked, after they are normalised
+    imports: tuple[str, ...]  # modules that register the environment
+    normalised: bool | None  # None if that is not told
 
-    def about(self, shape: tuple[int, ...] | None, name: str) -> dict[str, Any]:
+    def about(self, shape: tuple[int, ...] | None) -> dict[str, Any]:
         """Tell where a policy that sees observations of ``shape`` was trained, as JSON holds it."""
         wrappers = list(self.wrappers)
         if self.frame_stack > 1:
@@ -68,38 +50,22 @@ class ZooRun:
                 wrappers.append(f'{RESHAPE}{{"shape": {list(shape)}}}')
             elif shape is None or len(shape) != 1:
                 raise BadPolicyFile(
-                    f"{name} sees {self.frame_stack} stacked observations of shape {shape}, which "
-                    "is supported for vectors and grey images only: pass it as module:object."
+                    f"it sees {self.frame_stack} stacked observations of shape {shape}, which is "
+                    "supported for vectors and grey images only: pass it as module:object"
                 )
-        told = {
-            "arguments": dict(self.arguments),
-            "wrappers": wrappers,
-            "imports": list(self.imports),
-        }
-        return {"environment": self.environment, **{k: v for k, v in told.items() if v}}
+        lists = {"wrappers": wrappers, "imports": list(self.imports)}
+        known = {"arguments": dict(self.arguments), **lists}
+        return {"environment": self.environment, **{k: v for k, v in known.items() if v}}
 
 
-def find_zoo_run(beside: Beside, name: str) -> ZooRun | None:
-    """Read what lies in the folder of a run of RL Zoo; None if the checkpoint is in no such folder.
-
-    Raises
-    ------
-    BadPolicyFile
-        If it lies there and cannot be understood.
-    """
+def find_zoo_run(beside: Beside) -> ZooRun | None:
+    """Read what lies in the folder of a run of RL Zoo; None if the checkpoint is in no such one."""
     folder = _folder(beside)
-    if not folder:
+    parts = [beside.read(folder + file) for file in (CONFIG, COMMAND)] if folder else []
+    if parts in ([], [None, None]):
         return None
-    parts = [beside.read(folder + file) for file in (CONFIG, COMMAND)]
-    if parts == [None, None]:
-        return None
-    try:
+    with about(f"{folder}{CONFIG} or {COMMAND} beside it"):
         return _read_run(folder, *parts)
-    except (ValueError, TypeError, RecursionError, MemoryError, yaml.YAMLError) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise BadPolicyFile(
-            f"{folder}{CONFIG} or {COMMAND} beside {name} cannot be understood: {reason}."
-        ) from error
 
 
 def _folder(beside: Beside) -> str:
@@ -120,14 +86,14 @@ def _read_run(folder: str, config: bytes | None, command: bytes | None) -> ZooRu
     settings, given = _read_yaml(config), _read_yaml(command)
     environment = given.get("env", folder[:-1])
     if not isinstance(environment, str) or not 0 < len(environment) <= 200:
-        raise ValueError("env is no name of an environment")
+        raise UsageError("env is no name of an environment")
     # As rl_zoo3.enjoy has it: those of the command replace those of the configuration.
     arguments = given.get("env_kwargs")
     arguments = settings.get("env_kwargs") if arguments is None else arguments
     if isinstance(arguments, str):
         arguments = _literal(arguments)
     if not isinstance(arguments or {}, dict):
-        raise ValueError("env_kwargs are no arguments by name")
+        raise UsageError("env_kwargs are no arguments by name")
     budget = iter(range(MAX_VALUES))
     plain = {
         key: _plain(value, budget)
@@ -135,7 +101,7 @@ def _read_run(folder: str, config: bytes | None, command: bytes | None) -> ZooRu
         if key != "render_mode"
     }
     if not all(isinstance(key, str) for key in plain):
-        raise ValueError("env_kwargs are no arguments by name")
+        raise UsageError("env_kwargs are no arguments by name")
     wrappers: list[str] = []
     for key in ("env_wrapper", "vec_env_wrapper"):
         listed = settings.get(key)
@@ -143,10 +109,10 @@ def _read_run(folder: str, config: bytes | None, command: bytes | None) -> ZooRu
         wrappers += [_wrapper(entry, budget) for entry in entries]
     stack = settings.get("frame_stack") or 1
     if type(stack) is not int or not 0 < stack <= MAX_STACK:
-        raise ValueError("frame_stack is no number of observations")
+        raise UsageError("frame_stack is no number of observations")
     imports = given.get("gym_packages") or []
     if not isinstance(imports, list) or not all(isinstance(part, str) for part in imports):
-        raise ValueError("gym_packages is no list of modules")
+        raise UsageError("gym_packages is no list of modules")
     normalised = None if config is None else _normalises(settings.get("normalize", False))
     return ZooRun(folder, environment, plain, tuple(wrappers), stack, tuple(imports), normalised)
 
@@ -171,14 +137,14 @@ def _read_yaml(data: bytes | None) -> dict[Any, Any]:
     if data is None:
         return {}
     if len(data) > MAX_BYTES:
-        raise ValueError(f"it has {len(data)} bytes, more than {MAX_BYTES}")
+        raise UsageError(f"it has {len(data)} bytes, more than {MAX_BYTES}")
     value = yaml.load(data, _PlainLoader)  # noqa: S506 - a SafeLoader
     match value:
         case dict():
             return value
         case [list(pairs)] if all(isinstance(p, list) and len(p) == 2 for p in pairs):
             return {key: content for key, content in pairs if isinstance(key, str)}
-    raise ValueError("it holds no settings by name")
+    raise UsageError("it holds no settings by name")
 
 
 def _literal(text: str) -> Any:
@@ -186,10 +152,10 @@ def _literal(text: str) -> Any:
     try:
         node = ast.parse(text.strip()[:10_000], mode="eval").body
     except SyntaxError as error:
-        raise ValueError(f"{text[:60]!r} is no plain value") from error
+        raise UsageError(f"{text[:60]!r} is no plain value") from error
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "dict":
         if node.args or any(word.arg is None for word in node.keywords):
-            raise ValueError(f"{text[:60]!r} is no plain value")
+            raise UsageError(f"{text[:60]!r} is no plain value")
         return {word.arg: ast.literal_eval(word.value) for word in node.keywords}
     return ast.literal_eval(node)
 
@@ -208,11 +174,11 @@ def _wrapper(entry: Any, budget: Iterator[int]) -> str:
         case dict() if len(entry) == 1:
             ((name, arguments),) = entry.items()
         case _:
-            raise ValueError("env_wrapper names no class")
+            raise UsageError("env_wrapper names no class")
     if not isinstance(name, str) or not re.fullmatch(r"\w+(\.\w+)+", name) or len(name) > 200:
-        raise ValueError(f"{str(name)[:60]!r} in env_wrapper names no class")
+        raise UsageError(f"{str(name)[:60]!r} in env_wrapper names no class")
     if not isinstance(arguments or {}, dict):
-        raise ValueError(f"the arguments of {name} are not given by name")
+        raise UsageError(f"the arguments of {name} are not given by name")
     module, _, kind = name.rpartition(".")
     text = json.dumps(_plain(arguments, budget)) if arguments else ""
     return f"{module}:{kind}{text}"
@@ -221,7 +187,7 @@ def _wrapper(entry: Any, budget: Iterator[int]) -> str:
 def _plain(value: Any, budget: Iterator[int]) -> Any:
     """Copy what JSON can hold; ``budget`` bounds what references in the file may multiply."""
     if next(budget, None) is None:
-        raise ValueError("arguments hold too many values")
+        raise UsageError("arguments hold too many values")
     match value:
         case None | bool() | int() | float() | str():
             return value
@@ -229,4 +195,4 @@ def _plain(value: Any, budget: Iterator[int]) -> Any:
             return [_plain(part, budget) for part in value]
         case dict() if all(isinstance(key, str) for key in value):
             return {key: _plain(part, budget) for key, part in value.items()}
-    raise ValueError(f"an argument is a {type(value).__name__}")
+    raise UsageError(f"an argument is a {type(value).__name__}")

@@ -117,7 +117,7 @@ def _arrays(path: Path, only: str = "") -> dict[str, NDArray[Any]]:
         with open_regular(path) as file:
             size = os.fstat(file.fileno()).st_size
             budget = Budget(size, str(path), _MOST)
-            return unpack_npz(file, str(path), budget, kinds="biufU", only=only)
+            return unpack_npz(file, budget, kinds="biufU", only=only)
     except (OSError, BadPolicyFile) as error:
         raise BadData(f"{path} is not a readable .npz of plain arrays: {error}") from error
 

@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.errors import UsageError
-from pivec.policies.neat import Graph, Node, make_graph
-from pivec.policies.neat_functions import ACTIVATIONS
+from pivec.policies.neat import ACTIVATIONS, Graph, Node, make_graph
 
 Double = NDArray[np.float64]
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.errors import UsageError
-from pivec.policies.neat import save_genome
+from pivec.policies.neat_files import save_genome
 from pivec.training.architecture import Architecture
 from pivec.training.arena import Answer
 from pivec.training.genomes import GraphStack, graph_of

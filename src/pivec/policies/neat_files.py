@@ -1,0 +1,262 @@
+"""Files of NEAT's genomes: ``.neat``, which pivec writes as JSON, and pickles of neat-python.
+
+A pickled DefaultGenome is read as data, without running anything, with the configuration that lies
+beside it. Pickles of other classes can only be unpickled, which runs whatever is in them, and need
+the user's trust.
+"""
+
+from __future__ import annotations
+
+import configparser
+import json
+import math
+import os
+import pickle  # only for files that the user trusts
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pivec.atomic import atomic_write
+from pivec.errors import BadPolicyFile, UsageError
+from pivec.policies.beside import Beside, about, read_json, reader
+from pivec.policies.described import described_outputs
+from pivec.policies.neat import ACTIVATIONS, AGGREGATIONS, Graph, Node, make_graph
+from pivec.policies.objects import Object, read_objects
+from pivec.policies.outputs import OutputPolicy
+
+FORMAT, VERSION = "pivec-neat", 1
+LISTS = frozenset({"inputs", "outputs", "nodes", "connections"})
+MAX_NODES = 100_000
+MAX_CONNECTIONS = 500_000
+# The best action, where outputs are values of discrete actions and nothing else is said.
+DISCRETE = "epsilon_greedy"
+MODULES = ("neat", "collections", "copyreg")
+SUFFIXES = r"\.(cfg|ini|config|txt)"
+ATTRIBUTES = ("bias", "response", "activation", "aggregation")
+
+
+def save_genome(
+    genome: Any,
+    config: Any,
+    path: str | os.PathLike[str],
+    info: Mapping[str, Any] | None = None,
+    head: Mapping[str, Any] | None = None,
+) -> None:
+    """Write a genome of neat-python to ``path`` as JSON, whole or not at all.
+
+    Parameters
+    ----------
+    genome : neat.DefaultGenome
+    config : neat.Config
+        Gives the keys of inputs and outputs.
+    path : path
+        Should end in ``.neat``.
+    info : mapping, optional
+        Anything worth keeping that JSON can hold; ``step`` is the generation.
+    head : mapping, optional
+        What the outputs mean, as ``{"head": "categorical"}``. Otherwise the largest output is the
+        discrete action, or the outputs are the real ones.
+    """
+    rules = getattr(config, "genome_config", config)
+    content: dict[str, Any] = {
+        "format": FORMAT,
+        "version": VERSION,
+        "inputs": [int(key) for key in rules.input_keys],
+        "outputs": [int(key) for key in rules.output_keys],
+        "nodes": [
+            [int(key), float(n.bias), float(n.response), str(n.activation), str(n.aggregation)]
+            for key, n in genome.nodes.items()
+        ],
+        "connections": [
+            [int(source), int(target), float(c.weight)]
+            for (source, target), c in genome.connections.items()
+            if c.enabled
+        ],
+        **(head or {}),
+        "info": dict(info or {}),
+    }
+    if not getattr(rules, "feed_forward", True):
+        raise UsageError("only feed-forward genomes can be saved: set feed_forward in the config")
+    try:
+        text = json.dumps(content)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"info and head must be what JSON can hold: {error}") from error
+    read_genome(text.encode(), "the genome")  # a mistake is told now, not when it is read
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_write(path) as file:
+        file.write(text.encode())
+
+
+@reader
+def read_genome(data: bytes, beside: Beside) -> tuple[OutputPolicy, dict[str, Any]]:
+    """Read the policy in the bytes of a ``.neat`` file, and its ``info``."""
+    content = read_json(data)
+    if content.get("format") != FORMAT:
+        raise BadPolicyFile("it holds no genome that pivec saved")
+    if content.get("version") != VERSION:
+        raise BadPolicyFile(
+            f"it is of version {str(content.get('version'))[:20]} and this pivec reads {VERSION}: "
+            "install a newer pivec"
+        )
+    known = LISTS | {"format", "version"}
+    return _policy(content, content, beside, known)
+
+
+@reader
+def read_pickled_genome(data: bytes, beside: Beside) -> tuple[OutputPolicy, dict[str, Any]]:
+    """Read a ``.pkl`` file with a genome of neat-python.
+
+    The configuration beside it has the same name and ends in .cfg, .ini, .config or .txt, or is
+    the only file in the folder whose name has "config" in it. A .json of the same name may tell
+    the head.
+    """
+    genome = _genome(data, beside)
+    inputs, outputs = _read_config(beside)
+    content = {**_lists(genome), "inputs": inputs, "outputs": outputs}
+    policy, own = _policy(content, beside.description() or {}, beside)
+    info: dict[str, Any] = {"algorithm": "NEAT"}
+    fitness = genome.get("fitness")
+    if isinstance(fitness, float | int) and not isinstance(fitness, bool):
+        info["fitness"] = float(fitness)
+    return policy, {**info, **own}
+
+
+def _policy(
+    content: Mapping[str, Any],
+    description: Mapping[str, Any],
+    beside: Beside,
+    known: frozenset[str] = frozenset(),
+) -> tuple[OutputPolicy, dict[str, Any]]:
+    """Make the policy of a genome's plain lists; see `save_genome` for what they are."""
+    graph = _graph(content)
+    return described_outputs(
+        graph, description, beside, known=known, obvious=True, discrete=DISCRETE
+    )
+
+
+def _graph(content: Mapping[str, Any]) -> Graph:
+    inputs, outputs = _keys(content, "inputs"), _keys(content, "outputs")
+    if set(inputs) & set(outputs):
+        raise UsageError("the keys of inputs and outputs overlap")
+    nodes = [_node(entry) for entry in _listed(content, "nodes", MAX_NODES)]
+    links = [_connection(entry) for entry in _listed(content, "connections", MAX_CONNECTIONS)]
+    return make_graph(inputs, outputs, nodes, links)
+
+
+def _listed(content: Mapping[str, Any], key: str, most: int) -> list[Any]:
+    value = content.get(key)
+    if not isinstance(value, list) or len(value) > most:
+        raise UsageError(f"{key} must be a list of at most {most}")
+    return value
+
+
+def _keys(content: Mapping[str, Any], key: str) -> list[int]:
+    value = _listed(content, key, MAX_NODES)
+    if not value or not all(type(n) is int for n in value) or len(set(value)) < len(value):
+        raise UsageError(f"{key} must be different whole numbers")
+    return value
+
+
+def _number(value: Any) -> float:
+    try:
+        number = float(value) if type(value) in (int, float) else math.nan
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise UsageError("biases, responses and weights must be finite numbers")
+    return number
+
+
+def _node(entry: Any) -> Node:
+    match entry:
+        case [int(key), bias, response, str(activation), str(aggregation)]:
+            for name, known in ((activation, ACTIVATIONS), (aggregation, AGGREGATIONS)):
+                if name not in known:
+                    raise UsageError(
+                        f"the function {name[:40]!r} is not known: expected one of "
+                        f"{', '.join(known)}"
+                    )
+            return Node(key, _number(bias), _number(response), activation, aggregation)
+    raise UsageError("a node must be a list of key, bias, response, activation and aggregation")
+
+
+def _connection(entry: Any) -> tuple[int, int, float]:
+    match entry:
+        case [int(source), int(target), weight]:
+            return source, target, _number(weight)
+    raise UsageError("a connection must be a list of two nodes and a weight")
+
+
+def _genome(data: bytes, beside: Beside) -> Mapping[str, Any]:
+    """Attributes of the pickled genome."""
+    try:
+        saved = read_objects(data, MODULES)
+    except BadPolicyFile as error:
+        if not beside.trust:
+            raise BadPolicyFile(
+                f"{error}; expected a pickled genome of neat-python's own class; if it is a genome "
+                "of another class and you trust where it comes from, allow with --trust (in "
+                "Python: trust=True) what unpickling runs"
+            ) from error
+        saved = _unpickle(data)
+    state = _state(saved)
+    if not isinstance(state.get("nodes"), dict) or not isinstance(state.get("connections"), dict):
+        raise BadPolicyFile(
+            "it holds no genome of neat-python: expected one with nodes and connections"
+        )
+    return state
+
+
+def _unpickle(data: bytes) -> Any:
+    try:
+        return pickle.loads(data)  # noqa: S301 - the user said --trust
+    except Exception as error:  # whatever the code in the pickle raises
+        raise BadPolicyFile(f"it cannot be unpickled ({type(error).__name__}: {error})") from error
+
+
+def _state(thing: Any) -> Mapping[str, Any]:
+    """Attributes of a genome or gene, be it data or an object."""
+    state = thing.state if isinstance(thing, Object) else getattr(thing, "__dict__", {})
+    return state if isinstance(state, dict) else {}
+
+
+def _lists(genome: Mapping[str, Any]) -> dict[str, Any]:
+    nodes = [
+        [key, *(_state(gene).get(attribute) for attribute in ATTRIBUTES)]
+        for key, gene in genome["nodes"].items()
+    ]
+    connections = [
+        [*pair, _state(gene).get("weight")]
+        for pair, gene in genome["connections"].items()
+        if isinstance(pair, tuple) and len(pair) == 2 and _state(gene).get("enabled")
+    ]
+    return {"nodes": nodes, "connections": connections}
+
+
+def _read_config(beside: Beside) -> tuple[list[int], list[int]]:
+    """Keys of inputs and outputs, as neat-python numbers them."""
+    own = beside.names(re.escape(beside.stem) + SUFFIXES)
+    shared = beside.names(r"(?i)(?!\.)[^/]*config[^/]*")
+    if not own and len(shared) != 1:
+        raise BadPolicyFile(
+            f"it needs the configuration of its genome: expected {beside.stem}.cfg beside it, or "
+            f"one file with 'config' in its name, but there are {len(shared)}"
+        )
+    file = (own or shared)[0]
+    parser = configparser.RawConfigParser(strict=False)
+    with about(f"{file} beside it"):
+        try:
+            parser.read_string((beside.read(file) or b"").decode("utf-8"))
+            section = parser["DefaultGenome"]
+            n_inputs, n_outputs = section.getint("num_inputs"), section.getint("num_outputs")
+            feed_forward = section.getboolean("feed_forward", fallback=True)
+        except (configparser.Error, ValueError, KeyError) as error:
+            detail = " ".join(str(error).split())[:200]
+            raise UsageError(f"it is no configuration of neat-python ({detail})") from error
+        if not feed_forward:
+            raise UsageError("it allows recurrent networks, which have a memory: not supported")
+        if n_inputs is None or n_outputs is None or not 0 < n_inputs <= 100_000 > n_outputs > 0:
+            raise UsageError("it does not tell the numbers of inputs and outputs")
+    return [-1 - i for i in range(n_inputs)], list(range(n_outputs))
