@@ -61,13 +61,13 @@ def policies(name: str, n: int = POLICIES):
 def ours(name: str, backend: str, jobs: int, n: int, episodes: int) -> dict[str, float]:
     from dataclasses import replace
 
+    from pivec.options import CollectOptions
     from pivec.rollouts.environment import Environment
     from pivec.rollouts.play import bind, play, play_here
-    from pivec.rollouts.settings import PlaySettings
     from pivec.rollouts.table import Seconds
 
     environment, chosen = Environment(name), policies(name, n)
-    settings = PlaySettings(episodes=episodes, backend=backend)
+    settings = CollectOptions(episodes=episodes, backend=backend)
     # Imports are not counted, as they are not for the loop.
     for _ in play_here(environment, bind(environment, chosen[:1]), replace(settings, max_steps=1)):
         pass

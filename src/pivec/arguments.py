@@ -19,6 +19,8 @@ import numpy as np
 
 from pivec.errors import UsageError
 
+_MOST = 2**63 - 1  # what arrays can count
+
 
 @dataclass(frozen=True)
 class Range:
@@ -26,14 +28,15 @@ class Range:
 
     least: float
     above: bool = False
-    most: float = 2**63 - 1  # what arrays can count
+    most: float = _MOST
 
     def __contains__(self, value: Any) -> bool:
         number = int(value) if isinstance(value, Integral) else float(value)
         return number <= self.most and (number > self.least if self.above else number >= self.least)
 
     def __str__(self) -> str:
-        return f"{'above' if self.above else 'of at least'} {self.least:g}"
+        end = "" if self.most >= _MOST else f" and at most {self.most:,}"
+        return f"{'above' if self.above else 'of at least'} {self.least:g}{end}"
 
 
 Count = Annotated[int, Range(1)]

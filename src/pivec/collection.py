@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pivec.atomic import check_folder
 from pivec.errors import PivecError, UsageError
+from pivec.options import CollectOptions, Features
 from pivec.policies.load import name_policies
 from pivec.policies.policy import NamedPolicy
 from pivec.progress import Progress
 from pivec.rollouts import spaces
 from pivec.rollouts.backends import BACKENDS, choose_backend
 from pivec.rollouts.centring import Centred, centred, moved_names
-from pivec.rollouts.environment import Environment, Wrapper, close
+from pivec.rollouts.environment import Environment, close
 from pivec.rollouts.features import feature_rows, load_features
 from pivec.rollouts.lanes import first_batch
 from pivec.rollouts.play import play
-from pivec.rollouts.settings import Features, PlaySettings
 from pivec.rollouts.trained_in import environment_of
 from pivec.states.record import PolicyRecord, Recorded, record_of
 from pivec.states.recorded import check_unique, read_recorded, split_recorded
 from pivec.states.store import Store
 from pivec.states.visited import VisitedStates
-
-_MOST_EPISODES = 10**9
 
 
 def collect(
@@ -35,22 +34,8 @@ def collect(
     seed: int = 0,
     *,
     store: str | Path | None = None,
-    env_kwargs: Mapping[str, Any] | None = None,
-    features: Features | str | None = None,
-    feature_names: Sequence[str] | None = None,
-    actions: bool = False,
-    keep_policies: bool = False,
-    deterministic: bool = False,
-    n_envs: int | None = None,
-    max_steps: int | None = None,
-    max_states_per_policy: int | None = None,
-    backend: str = "auto",
-    jobs: int = 1,
-    wrappers: Sequence[Wrapper] = (),
-    imports: Sequence[str] = (),
-    trust: bool = False,
-    without_normaliser: bool = False,
     progress: bool = False,
+    **options: Any,
 ) -> VisitedStates:
     """Let every policy play ``episodes`` episodes and return the states it visited.
 
@@ -69,49 +54,11 @@ def collect(
         Paths, globs, ``random``, ``module:object``, `Policy` objects, functions from a batch of
         observations to a batch of actions; a dict gives the labels. Recorded states stand beside
         them as ``npz:DIR``, ``minari:NAME`` or ``store:DIR``.
-    episodes : int
-        Episodes of each policy.
-    seed : int
-        Everything random follows from it.
+    episodes, seed, **options
+        Fields of `pivec.options.CollectOptions`: what is kept, how policies act.
     store : path, optional
         A folder to keep the states in. Policies that are in it already, under any name, are not
         played again.
-    env_kwargs : mapping, optional
-        Arguments for `gymnasium.make`; they come before those that the policies' files tell.
-    features : callable or str, optional
-        Turns a batch of observations into the rows to keep, instead of flattening them; or the
-        name of such a function, see `pivec.rollouts.features.load_features`.
-    feature_names : sequence of str, optional
-        Names for what ``features`` gives.
-    actions : bool
-        Keep the actions too.
-    keep_policies : bool
-        Keep the policies in the store beside their states, where they are networks: for
-        characterizations that look at parameters or ask for actions. In memory they are at hand.
-    deterministic : bool
-        Let policies take the mode instead of sampling.
-    n_envs : int, optional
-        Environments side by side; a matter of speed and memory only.
-    max_steps : int, optional
-        Cut episodes after that many steps.
-    max_states_per_policy : int, optional
-        Thin very long runs: of all episodes of a policy every k-th state and the terminal one is
-        kept, k the smallest power of two that is enough (kept in its metadata as ``kept_every``).
-        Actions are those taken in the states that are kept.
-    backend : str
-        ``gymnasium``, ``envpool``, or ``auto``: EnvPool where it is installed and known to visit
-        the same states. A store goes on with the backend it was begun with.
-    jobs : int
-        Processes to play in; a matter of speed only. What is to be sent to them must be picklable.
-    wrappers : sequence of str or callable
-        Put around the environment: ``module:Class``, ``module:Class{"argument": 1}``; instead of
-        those that the policies' files tell.
-    imports : sequence of str
-        Modules to import first, which register the environment.
-    trust : bool
-        Allow policies and ``features`` in files that can run code when they are loaded.
-    without_normaliser : bool
-        Let policies act whose files tell that statistics which normalise observations are missing.
     progress : bool
         Draw a progress bar.
 
@@ -128,128 +75,141 @@ def collect(
     >>> bool(data["lean"].mean_returns > data["random"].mean_returns)
     True
     """
-    _check_numbers(episodes, seed, n_envs, jobs, max_states_per_policy)
-    if store is not None:
-        check_folder(store)
-    see = load_features(features, trust=trust) if isinstance(features, str) else features
-    acting, recorded = split_recorded(policies)
-    named: list[NamedPolicy] = []
-    if not recorded or _is_any(acting):
-        named = name_policies(acting, trust, without_normaliser)
-    if not named and not recorded:
-        raise UsageError("expected at least one policy, but none is given")
-    told = [one.info for one in named]
-    environment = environment_of(env, told, env_kwargs, wrappers, imports, trust)
-    labels = [one.info.label for one in named] + [one.info.label for one in recorded]
-    check_unique(labels)
-    if backend == "auto" and store is not None and Store.exists(store):
-        begun = Store(store)
-        if len(begun) and begun.settings.get("backend") in BACKENDS:
-            backend = str(begun.settings["backend"])
-    space, see, names = _space_and_names(environment, see, feature_names)
-    settings = PlaySettings(
-        episodes,
-        seed,
-        deterministic,
-        actions,
-        see,
-        n_envs,
-        max_steps,
-        choose_backend(backend, environment),
-        max_states_per_policy,
-    )
-
-    def read(one: Recorded) -> PolicyRecord:
-        return read_recorded(one, space, see, actions, max_states_per_policy, len(names))
-
-    if store is None:
-        played = _play(environment, named, settings, progress, jobs)
-        records = [*(played[i] for i in range(len(named))), *map(read, recorded)]
-        return VisitedStates(records, names, environment.name, has_actions=actions)
-    identity = _identity(environment, settings) | {"policies": keep_policies}
-    kept = Store(store, identity, names)
-    with kept.writing():
-        kept.claim([one.info for one in named] + [one.info for one in recorded])
-        try:
-            for one in recorded:
-                if not kept.holds(one.info):
-                    kept.add(read(one))
-            missing = [one for one in named if not kept.holds(one.info)]
-            _play(environment, missing, settings, progress, jobs, kept)
-        except PivecError as error:
-            done = sum(label in kept for label in labels)
-            if not done:
-                raise
-            raise type(error)(
-                f"{error} ({done} of {len(labels)} policies are kept in {kept.path}; the same "
-                "command goes on from there)"
-            ) from error
-        kept.reorder(labels)
-    return kept.load(labels)
+    chosen = CollectOptions(episodes=episodes, seed=seed, **options)
+    return Collection(env, policies, chosen, store, progress).run()
 
 
-def _play(
-    environment: Environment,
-    named: Sequence[NamedPolicy],
-    settings: PlaySettings,
-    progress: bool,
-    jobs: int,
-    store: Store | None = None,
-) -> dict[int, PolicyRecord]:
-    """Play; give each record to the store, or without one keep it."""
-    records: dict[int, PolicyRecord] = {}
-    with Progress("collecting", len(named), unit="policies", show=progress) as bar:
-        for played in play(environment, named, settings, bar, jobs):
-            one = played.named
-            record = record_of(one.info, played.episodes, played.every, one.policy)
-            if store is None:
-                records[played.index] = record
-            else:
-                store.add(record)
-            bar.advance()
-    return records
+class Collection:
+    """Policies, recorded states and the environment of one `collect`, all checked.
 
+    Attributes
+    ----------
+    settings : mapping
+        Everything that the states depend on beside the policies, as a store keeps it.
+    """
 
-def _is_any(policies: Any) -> bool:
-    """Whether anything is left after recorded states were taken out."""
-    return not (isinstance(policies, list | dict) and not policies)
+    def __init__(
+        self,
+        env: str | Environment | Callable[[], Any] | None,
+        policies: Any,
+        options: CollectOptions,
+        store: str | Path | None = None,
+        progress: bool = False,
+    ) -> None:
+        self._store = None if store is None else check_folder(store)
+        self._progress = progress
+        features = options.features
+        if isinstance(features, str):
+            features = load_features(features, trust=options.trust)
+        acting, self._recorded = split_recorded(policies)
+        nobody = isinstance(acting, list | dict) and not acting
+        self._named: list[NamedPolicy] = []
+        if not (nobody and self._recorded):
+            self._named = name_policies(acting, options.trust, options.without_normaliser)
+        if not self._named and not self._recorded:
+            raise UsageError("expected at least one policy, but none is given")
+        self.environment = environment_of(
+            env,
+            [named.info for named in self._named],
+            options.env_kwargs,
+            options.wrappers,
+            options.imports,
+            options.trust,
+        )
+        self._infos = [named.info for named in self._named]
+        self._infos += [recorded.info for recorded in self._recorded]
+        check_unique([info.label for info in self._infos])
+        self._space, features, self._names = _space_and_names(
+            self.environment, features, options.feature_names
+        )
+        backend = choose_backend(self._begun_with(options.backend), self.environment)
+        self.options = replace(options, features=features, backend=backend)
+        self.settings = _settings(self.environment, self.options)
 
+    def run(self) -> VisitedStates:
+        """Play those whose states are not kept yet, and return the states of all."""
+        if self._store is not None:
+            return self._run_into(Store(self._store, self.settings, self._names))
+        played: dict[int, PolicyRecord] = dict(self._play(self._named))
+        records = [*(played[i] for i in range(len(self._named))), *map(self._read, self._recorded)]
+        name, actions = self.environment.name, self.options.actions
+        return VisitedStates(records, self._names, name, has_actions=actions)
 
-def _check_numbers(
-    episodes: int, seed: int, n_envs: int | None, jobs: int, max_states: int | None
-) -> None:
-    if not 1 <= episodes <= _MOST_EPISODES:
-        raise UsageError(f"episodes must be from 1 to {_MOST_EPISODES:,}, but is {episodes}")
-    if seed < 0:
-        raise UsageError(f"seed must not be negative, but is {seed}")
-    if n_envs is not None and n_envs < 1:
-        raise UsageError(f"n_envs must be at least 1, but is {n_envs}")
-    if jobs < 1:
-        raise UsageError(f"jobs must be at least 1, but is {jobs}")
-    if max_states is not None and max_states < 2 * episodes:
-        raise UsageError(
-            f"max_states_per_policy is {max_states}, but {episodes} episodes keep at least their "
-            f"first and terminal states: ask for {2 * episodes} or more"
+    def _run_into(self, store: Store) -> VisitedStates:
+        labels = [info.label for info in self._infos]
+        with store.writing():
+            store.claim(self._infos)
+            try:
+                for recorded in self._recorded:
+                    if not store.holds(recorded.info):
+                        store.add(self._read(recorded))
+                missing = [named for named in self._named if not store.holds(named.info)]
+                for _, record in self._play(missing):
+                    store.add(record)
+            except PivecError as error:
+                done = sum(label in store for label in labels)
+                if not done:
+                    raise
+                raise type(error)(
+                    f"{error} ({done} of {len(labels)} policies are kept in {store.path}; the same "
+                    "command goes on from there)"
+                ) from error
+            store.reorder(labels)
+        return store.load(labels)
+
+    def _play(self, policies: Sequence[NamedPolicy]) -> Iterator[tuple[int, PolicyRecord]]:
+        """Let policies act; yield their records, with their places in the list, as they finish."""
+        with Progress("collecting", len(policies), unit="policies", show=self._progress) as bar:
+            for played in play(self.environment, policies, self.options, bar, self.options.jobs):
+                named = played.named
+                yield (
+                    played.index,
+                    record_of(named.info, played.episodes, played.every, named.policy),
+                )
+                bar.advance()
+
+    def _read(self, recorded: Recorded) -> PolicyRecord:
+        options = self.options
+        return read_recorded(
+            recorded,
+            self._space,
+            options.view,
+            options.actions,
+            options.max_states_per_policy,
+            len(self._names),
         )
 
+    def _begun_with(self, backend: str) -> str:
+        """A store goes on with the backend it was begun with."""
+        if backend == "auto" and self._store is not None and Store.exists(self._store):
+            begun = Store(self._store)
+            if len(begun) and begun.settings.get("backend") in BACKENDS:
+                return str(begun.settings["backend"])
+        return backend
 
-def _identity(environment: Environment, settings: PlaySettings) -> dict[str, Any]:
-    """Everything that the states of a store depend on, beside the policies."""
-    features = settings.features
+
+def _settings(environment: Environment, options: CollectOptions) -> dict[str, Any]:
+    features = options.features
     return {
         "environment": environment.name,
         "arguments": dict(environment.arguments),
         "wrappers": environment.wrapper_names or None,
         "imports": list(environment.imports) or None,
-        "backend": settings.backend,
-        "episodes": settings.episodes,
-        "seed": settings.seed,
-        "deterministic": settings.deterministic,
-        "actions": settings.actions,
         "features": None if features is None else getattr(features, "__qualname__", repr(features)),
-        "max_steps": settings.max_steps,
-        "max_states_per_policy": settings.max_states,
-    }
+        "policies": options.keep_policies,
+    } | {name: getattr(options, name) for name in _DECIDING}
+
+
+# Options that the states depend on.
+_DECIDING = (
+    "backend",
+    "episodes",
+    "seed",
+    "deterministic",
+    "actions",
+    "max_steps",
+    "max_states_per_policy",
+)
 
 
 def _space_and_names(

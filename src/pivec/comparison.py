@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +17,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.atomic import check_folder, make_folder
+from pivec.characterizations.base import Characterization
+from pivec.characterizations.descriptions import Descriptions
 from pivec.characterizations.registry import characterization
 from pivec.characterizations.space import Space
-from pivec.collection import collect
+from pivec.collection import Collection
 from pivec.distances import Measured
 from pivec.distances import measure as measure_all
 from pivec.errors import PivecWarning, UsageError
 from pivec.maps import place, tsne_map
+from pivec.options import CollectOptions, DescribeOptions
 from pivec.policies.policy import canonical_order
 from pivec.report import (
     ReportData,
@@ -35,9 +38,8 @@ from pivec.report import (
     write_neighbours_csv,
     write_report,
 )
-from pivec.run_log import Log, notices, read_run
+from pivec.run_log import RunLog, versions
 from pivec.states.constants import warn_of_constants
-from pivec.states.store import Store
 from pivec.states.visited import VisitedStates
 
 STATES, SPACE = "states", "space"
@@ -83,12 +85,9 @@ def compare(
     *,
     episodes: int = 100,
     seed: int = 0,
-    method: str = "supervector",
-    parameters: Mapping[str, Any] | None = None,
-    space: str | Path | None = None,
     progress: bool = False,
     command: str = "",
-    **collecting: Any,
+    **options: Any,
 ) -> Comparison:
     """Collect states, describe the policies, measure distances, draw the map, write the page.
 
@@ -101,89 +100,113 @@ def compare(
         As for `pivec.collect`.
     out : path
         The folder that holds all results.
-    method : str
-        Name of the characterization. What it needs beside states (actions, the policies
-        themselves) is kept too.
-    parameters : mapping, optional
-        Its arguments, such as ``{"n_components": 64}``; its random_state is ``seed`` unless given.
-    space : path, optional
-        A space (or the folder of an earlier comparison): the policies are placed in it, beside
-        those it already holds, without fitting again.
     progress : bool
         Draw progress bars.
     command : str
         Kept in run.json.
-    **collecting
-        Further arguments of `pivec.collect`.
+    **options
+        Fields of `pivec.options.DescribeOptions` (``method="gaussian"``,
+        ``parameters={"n_components": 64}``, ``space=`` an earlier one) and of `CollectOptions`.
+        What the characterization needs beside states (actions, the policies themselves) is kept
+        too.
 
     Returns
     -------
     Comparison
     """
-    folder = check_folder(out)
-    earlier = None if space is None else Space.load(space)
-    log = Log(command)
-    made = earlier.method if earlier else characterization(method, **(parameters or {}))
-    for what, option in (("actions", "actions"), ("policies", "keep_policies")):
-        collecting[option] = collecting.get(option, False) or what in made.needs
-    with log.timed("collect"):
-        data = collect(
-            env, policies, episodes, seed, store=folder / STATES, progress=progress, **collecting
-        )
-    settings = Store(folder / STATES).settings
-    log.settings |= settings
-    result = describe(
-        data, folder, log, method, parameters, seed, settings, earlier, progress=progress
+    describing = {f.name: options.pop(f.name) for f in fields(DescribeOptions) if f.name in options}
+    return compare_with(
+        env,
+        policies,
+        RunLog(check_folder(out), command),
+        CollectOptions(episodes=episodes, seed=seed, **options),
+        DescribeOptions(**describing),
+        progress,
     )
-    measured = measure(result, folder, log)
-    result = draw(result, folder, log, seed, measured)
-    report = write_page(result, folder, log, measured)
-    return Comparison(folder, result, measured, report)
+
+
+def compare_with(
+    env: str | Callable[[], Any] | None,
+    policies: Any,
+    log: RunLog,
+    collecting: CollectOptions,
+    describing: DescribeOptions,
+    progress: bool = False,
+) -> Comparison:
+    """Run all stages into the folder of ``log``, as `compare` does."""
+    method, earlier = start(describing, collecting.seed, progress)
+    collecting = replace(
+        collecting,
+        actions=collecting.actions or "actions" in method.needs,
+        keep_policies=collecting.keep_policies or "policies" in method.needs,
+    )
+    with log.stage("collect"):
+        collection = Collection(env, policies, collecting, log.folder / STATES, progress)
+        data = collection.run()
+        log.settings |= collection.settings
+    space = describe(data, log, method, earlier, collection.settings)
+    measured = measure(space, log)
+    space = draw(space, log, collecting.seed, measured)
+    return Comparison(log.folder, space, measured, write_page(space, log, measured))
+
+
+def start(
+    options: DescribeOptions, seed: int, progress: bool = False
+) -> tuple[Characterization, Space | None]:
+    """Make the characterization, or take that of an earlier space, which is returned too."""
+    if options.space is not None:
+        earlier = Space.load(options.space)
+        return earlier.method, earlier
+    given = dict(options.parameters or {})
+    if options.components is not None:
+        given["n_components"] = options.components
+    method = characterization(options.method, **given)
+    known = method.get_params()
+    defaults = {"random_state": seed, "progress": progress}
+    method.set_params(**{k: v for k, v in defaults.items() if k in known and k not in given})
+    return method, None
 
 
 def describe(
     data: VisitedStates,
-    folder: Path,
-    log: Log,
-    method: str = "supervector",
-    parameters: Mapping[str, Any] | None = None,
-    seed: int = 0,
-    collected: Mapping[str, Any] | None = None,
-    earlier: Space | None = None,
-    progress: bool = False,
+    log: RunLog,
+    method: Characterization,
+    earlier: Space | None,
+    collected: Mapping[str, Any],
 ) -> Space:
-    """Fit the characterization (or take that of ``earlier``), describe, write ``space/``."""
+    """Fit the characterization unless ``earlier`` has it fitted, describe, write ``space/``."""
     warn_of_constants(data)
-    with log.timed("describe"):
+    with log.stage("describe"):
         if earlier is None:
-            made = characterization(method, **_with_defaults(method, parameters, seed, progress))
-            result = Space(made.fit(data), made.describe(data), collected=collected or {})
+            result = Space(method.fit(data), method.describe(data), collected=collected)
         else:
-            _check_same_world(earlier, collected or {})
-            described = earlier.method.describe(data)
-            new = {*data.labels, *(info.identity for info in data.policies)}
-            known = [
-                i
-                for i, info in enumerate(earlier.descriptions.policies)
-                if info.label not in new and info.identity not in new
-            ]
-            positions = None
-            if earlier.positions is not None:
-                unplaced = np.full((len(described), 2), np.nan)
-                positions = np.concatenate([unplaced, earlier.positions[known]])
-            both = described + earlier.descriptions.select(known)
-            result = Space(earlier.method, both, positions, earlier.collected, len(known))
-        result.save(folder / SPACE)
-    log.settings |= {"method": result.method.name, "parameters": result.method.get_params()}
-    log.write(folder)
+            _check_same_world(earlier, collected)
+            result = _beside(earlier, method.describe(data))
+        result.save(log.folder / SPACE)
+        log.settings |= {"method": method.name, "parameters": method.get_params()}
     return result
 
 
-def measure(space: Space, folder: Path, log: Log) -> Measured:
+def _beside(earlier: Space, described: Descriptions) -> Space:
+    """Put new policies before those of an earlier space; of a policy in both the new one stays."""
+    new = {*described.labels, *(info.identity for info in described.policies)}
+    known = [
+        i
+        for i, info in enumerate(earlier.descriptions.policies)
+        if info.label not in new and info.identity not in new
+    ]
+    positions = None
+    if earlier.positions is not None:
+        unplaced = np.full((len(described), 2), np.nan)
+        positions = np.concatenate([unplaced, earlier.positions[known]])
+    both = described + earlier.descriptions.select(known)
+    return Space(earlier.method, both, positions, earlier.collected, len(known))
+
+
+def measure(space: Space, log: RunLog) -> Measured:
     """Measure all distances; write distances.csv, and distances.png if the matrix fits in one."""
-    make_folder(folder)
-    described = space.descriptions
-    with log.timed("distances"):
+    described, folder = space.descriptions, make_folder(log.folder)
+    with log.stage("distances"):
         measured = measure_all(space.method, described)
         if len(described) > 1 and measured.farthest[0][2] <= _NO_DISTANCE:
             warnings.warn(
@@ -207,63 +230,44 @@ def measure(space: Space, folder: Path, log: Log) -> Measured:
                 policy_rows(space),
                 subtitle=_subtitle(space),
             )
-    log.write(folder)
     return measured
 
 
-def draw(
-    space: Space,
-    folder: Path,
-    log: Log,
-    seed: int = 0,
-    measured: Measured | None = None,
-) -> Space:
+def draw(space: Space, log: RunLog, seed: int = 0, measured: Measured | None = None) -> Space:
     """Lay the policies out in the plane: map.csv, map.png, and their places in ``space/``."""
-    make_folder(folder)
-    with log.timed("map"):
-        positions, how = _positions(space, seed, measured)
+    folder = make_folder(log.folder)
+    with log.stage("map"):
+        positions, log.settings["map"] = _positions(space, seed, measured)
         result = replace(space, positions=positions)
         result.save(folder / SPACE)
         rows = policy_rows(result)
         write_map_csv(folder / "map.csv", rows)
         draw_map(folder / "map.png", rows, subtitle=_subtitle(space))
-    log.settings["map"] = how
-    log.write(folder)
     return result
 
 
-def write_page(
-    space: Space,
-    folder: Path,
-    log: Log,
-    measured: Measured | None = None,
-) -> Path:
+def write_page(space: Space, log: RunLog, measured: Measured | None = None) -> Path:
     """Write report.html from what the other stages left."""
     described = space.descriptions
     if space.positions is None:
         raise UsageError("the policies have no places on a map yet: run `pivec map` first")
-    make_folder(folder)
-    with log.timed("report"):
-        found = measured or measure_all(space.method, described)
-        log.write(folder)
-        run = read_run(folder)
+    path = make_folder(log.folder) / "report.html"
+    with log.stage("report"):
         page = ReportData(
             title=_title(space),
             environment=str(space.collected.get("environment", "")),
             rows=policy_rows(space),
-            measured=found,
-            map_method=str(run["settings"].get("map", "")),
-            settings={key: _text(value) for key, value in run["settings"].items()},
-            timings=run["timings"],
-            versions=run["versions"],
-            command=run["command"],
-            notices=notices(run),
+            measured=measured or measure_all(space.method, described),
+            map_method=str(log.settings.get("map", "")),
+            settings={key: _text(value) for key, value in log.settings.items()},
+            timings=log.timings,
+            versions=versions(),
+            command=log.command,
+            notices=log.warnings,
             method=space.method.explanation,
             formula=space.method.formula,
         )
-        path = folder / "report.html"
         write_report(path, page)
-    log.write(folder)
     return path
 
 
@@ -303,15 +307,6 @@ def _positions(
     positions = space.positions.copy()
     positions[~old] = place(points[old], positions[old], points[~old])
     return positions, "placed in an earlier map"
-
-
-def _with_defaults(
-    method: str, parameters: Mapping[str, Any] | None, seed: int, progress: bool
-) -> dict[str, Any]:
-    """Add the seed and the progress bar for characterizations that have them."""
-    known = characterization(method).get_params()
-    wanted = {"random_state": seed, "progress": progress}
-    return {k: v for k, v in wanted.items() if k in known} | dict(parameters or {})
 
 
 def _check_same_world(earlier: Space, collected: Mapping[str, Any]) -> None:

@@ -16,7 +16,7 @@ import gymnasium
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from pivec.rollouts.settings import Features
+from pivec.options import Features
 from pivec.states.recorder import (
     Existing,
     Recording,

@@ -7,12 +7,11 @@ import platform
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from pivec.atomic import atomic_write
+from pivec.atomic import atomic_write, make_folder
 from pivec.notices import Notice, Notices, joined
 
 RUN = "run.json"
@@ -32,56 +31,61 @@ _PACKAGES = (
 )
 
 
-@dataclass
-class Log:
-    """What goes into run.json: how the folder was made, stage by stage."""
+class RunLog:
+    """What goes into run.json: how the folder was made, stage by stage.
 
-    command: str = ""
-    settings: dict[str, Any] = field(default_factory=dict)
-    timings: dict[str, float] = field(default_factory=dict)
-    warnings: dict[str, list[Notice]] = field(default_factory=dict)
+    Stages that an earlier command ran in the folder are kept.
+    """
+
+    def __init__(self, folder: str | Path, command: str = "") -> None:
+        self.folder = Path(folder)
+        earlier = _read(self.folder / RUN)
+        self.command: str = command or earlier.get("command", "")
+        self.settings: dict[str, Any] = earlier.get("settings", {})
+        self.timings: dict[str, float] = earlier.get("timings", {})
+        self._warnings: dict[str, list[Notice]] = {
+            stage: [Notice(**row) for row in rows]
+            for stage, rows in earlier.get("warnings", {}).items()
+        }
 
     @contextmanager
-    def timed(self, stage: str) -> Iterator[None]:
-        """Measure one stage in seconds, and keep the warnings that are raised in it."""
+    def stage(self, name: str) -> Iterator[None]:
+        """Time one stage, keep the warnings that are raised in it, and write run.json after it."""
         start = time.perf_counter()
         with Notices() as notices:
             yield
-        self.timings[stage] = round(time.perf_counter() - start, 3)
-        self.warnings[stage] = notices.rows
-
-    def write(self, folder: Path) -> None:
-        """Write run.json; stages that an earlier command ran are kept."""
-        old = read_run(folder)
+        self.timings[name] = round(time.perf_counter() - start, 3)
+        self._warnings[name] = notices.rows
         record = {
-            "command": self.command or old.get("command", ""),
-            "settings": old.get("settings", {}) | self.settings,
+            "command": self.command,
+            "settings": self.settings,
             "versions": versions(),
-            "timings": old.get("timings", {}) | self.timings,
-            "warnings": old.get("warnings", {})
-            | {stage: [row._asdict() for row in rows] for stage, rows in self.warnings.items()},
+            "timings": self.timings,
+            "warnings": {
+                stage: [row._asdict() for row in rows] for stage, rows in self._warnings.items()
+            },
         }
-        with atomic_write(folder / RUN, "w") as file:
+        make_folder(self.folder)
+        with atomic_write(self.folder / RUN, "w") as file:
             json.dump(record, file, indent=1)
 
+    @property
+    def warnings(self) -> list[Notice]:
+        """The warnings of all stages."""
+        return joined(row for rows in self._warnings.values() for row in rows)
 
-def read_run(folder: Path) -> dict[str, Any]:
-    """Read run.json of a folder; empty if there is none."""
+
+def _read(file: Path) -> dict[str, Any]:
+    """Read run.json; empty if there is none, or something else of that name."""
     try:
-        record: Any = json.loads((folder / RUN).read_text(encoding="utf-8"))
-        parts = ("settings", "timings", "warnings")
-        whole = all(isinstance(record.get(part, {}), dict) for part in parts)
-    except (OSError, ValueError, AttributeError):
+        record: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        parts = [record.get(part, {}) for part in ("settings", "timings", "warnings")]
+        rows = [row for stage in record.get("warnings", {}).values() for row in stage]
+        whole = all(isinstance(part, dict) for part in parts)
+        whole = whole and all(set(row) == set(Notice._fields) for row in rows)
+    except (OSError, ValueError, AttributeError, TypeError):
         return {}
     return record if whole else {}
-
-
-def notices(run: dict[str, Any]) -> list[Notice]:
-    """Give the warnings of all stages that run.json holds."""
-    stages = run.get("warnings", {}).values()
-    rows = (row for stage in stages if isinstance(stage, list) for row in stage)
-    fields = set(Notice._fields)
-    return joined(Notice(**row) for row in rows if isinstance(row, dict) and set(row) == fields)
 
 
 def versions() -> dict[str, str]:

@@ -1,10 +1,11 @@
 """The command line: parse, call, print.
 
-main.py       the commands of a comparison, a stage at a time or in one go; mistakes and warnings
+main.py       the commands together; mistakes and warnings
+comparing.py  a comparison, in one go or a stage at a time
 states.py     collecting, importing, exporting and checking states
 train.py      training policies
 reproduce.py  the paper's figures and tables
-options.py    arguments and options, and how their text is read
+options.py    arguments and options: those of `pivec.options`, and how their text is read
 """
 
 from __future__ import annotations

@@ -1,13 +1,22 @@
-"""Arguments and options of the command line, and how their text is read."""
+"""Arguments and options of commands, and how their text is read.
+
+Options that Python has too are fields of the dataclasses in `pivec.options`; `spread` makes options
+of the command line of them.
+"""
 
 from __future__ import annotations
 
+import functools
 import glob
+import inspect
 import json
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import Field, fields, is_dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import typer
 
@@ -38,123 +47,112 @@ Policies = Annotated[
         show_default=False,
     ),
 ]
-Episodes = Annotated[int, typer.Option(help="Episodes each policy plays.", min=1)]
 Seed = Annotated[int, typer.Option(help="Everything random follows from it.", min=0)]
-Actions = Annotated[bool, typer.Option("--actions", help="Keep the actions too.")]
-KeepPolicies = Annotated[
-    bool, typer.Option("--policies", help="Keep the policies too, where they are networks.")
-]
-Deterministic = Annotated[
-    bool, typer.Option("--deterministic", help="Take each policy's likeliest action.")
-]
 EnvArg = Annotated[
     list[str] | None,
     typer.Option(metavar="KEY=VALUE", help="An argument of the environment; may be repeated."),
 ]
-MaxSteps = Annotated[int | None, typer.Option(help="Cut episodes after so many steps.", min=1)]
-NEnvs = Annotated[
-    int | None,
-    typer.Option(help="Environments side by side: speed and memory, never the result.", min=1),
-]
-Backend = Annotated[
-    str,
-    typer.Option(
-        help="What steps the environments: [bold]gymnasium[/bold], [bold]envpool[/bold], or "
-        "[bold]auto[/bold]: EnvPool where it is installed and known to visit the same states."
-    ),
-]
-Processes = Annotated[
-    int, typer.Option("--jobs", help="Processes to play in: speed, never the result.", min=1)
-]
-FeaturesOf = Annotated[
-    str | None,
-    typer.Option(
-        "--features",
-        metavar="NAME",
-        help="What a state is, of an image: [bold]cells[/bold] (small grey cells), a path to an "
-        ".onnx encoder, or module:function.",
-    ),
-]
-MaxStates = Annotated[
-    int | None,
-    typer.Option(
-        "--max-states-per-policy",
-        help="Thin longer policies to every k-th state, k a power of two.",
-        min=2,
-    ),
-]
-Imports = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--import", metavar="MODULE", help="Import this first, to register ENV; may be repeated."
-    ),
-]
-Wrappers = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--wrapper",
-        metavar="MODULE:CLASS",
-        help="Put around the environment, with arguments "
-        "'module:Class{\"shape\": [84, 84]}'; may be repeated.",
-    ),
-]
-Trust = Annotated[
-    bool, typer.Option("--trust", help="Allow files that can run code when they are loaded.")
-]
-WithoutNormaliser = Annotated[
-    bool,
-    typer.Option(
-        "--without-normaliser",
-        help="Let policies act whose statistics (VecNormalize) are known to be missing.",
-    ),
-]
-Method = Annotated[str, typer.Option(help="Characterization: supervector or gaussian.")]
-Param = Annotated[
-    list[str] | None,
-    typer.Option(metavar="KEY=VALUE", help="An argument of the characterization; may be repeated."),
-]
-Components = Annotated[
-    int | None,
-    typer.Option(help="Gaussians in the background model of supervectors (64).", min=1),
-]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the result alone.")]
-SpaceArgument = Annotated[
-    Path, typer.Argument(metavar="DIR", help="A folder of `compare`, or a space of `describe`.")
-]
 Folder = Annotated[Path, typer.Option(metavar="DIR", parser=folder, help="Where to write.")]
-StoreFolder = Annotated[
-    Path, typer.Option(metavar="STORE", parser=folder, help="The store to write or go on with.")
-]
 Out = Annotated[
     Path | None,
     typer.Option(
-        metavar="DIR", parser=folder, help="Where to write; beside the space if not given."
+        metavar="DIR", parser=folder, help="Where to write; beside what is read if not given."
     ),
 ]
-Stores = Annotated[
-    list[Path],
-    typer.Argument(metavar="STORE", help="Stores of `collect`, each a set of policies."),
-]
-Methods = Annotated[
-    str,
-    typer.Option(
-        help="Characterizations by name, with commas between; [bold]all[/bold] is every one."
-    ),
-]
-Sizes = Annotated[
-    str, typer.Option(help="Numbers of trajectories of each policy, with commas between.")
-]
-Repetitions = Annotated[int, typer.Option(help="Draws of each number of trajectories.", min=1)]
-MethodParam = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="METHOD.KEY=VALUE", help="An argument of one characterization; may be repeated."
-    ),
-]
-Jobs = Annotated[
-    int,
-    typer.Option(help="Units side by side, which share the cores: times are longer.", min=1),
-]
+
+# Options that are not called as their field, and what stands for their values in the help.
+_FLAGS = {"keep_policies": "policies", "env_kwargs": "env-arg", "parameters": "param",
+          "wrappers": "wrapper", "imports": "import"}  # fmt: skip
+_METAVARS = {"wrappers": "MODULE:CLASS", "imports": "MODULE", "features": "NAME"}
+
+
+def spread(command: Callable[..., None]) -> Callable[..., None]:
+    """Decorate a command: where it takes a dataclass, there is an option for each of its fields."""
+    parameters: list[inspect.Parameter] = []
+    bundles: dict[str, Any] = {}
+    for parameter in inspect.signature(command, eval_str=True).parameters.values():
+        if is_dataclass(parameter.annotation):
+            bundle = bundles[parameter.name] = parameter.annotation
+            parameters += [_option(bundle, field) for field in _shown(bundle)]
+        else:
+            parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+
+    @functools.wraps(command)
+    def call(**values: Any) -> None:
+        for name, bundle in bundles.items():
+            chosen = {field.name: values.pop(field.name) for field in _shown(bundle)}
+            values[name] = bundle(**{key: _read(bundle, key, v) for key, v in chosen.items()})
+        command(**values)
+
+    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return call
+
+
+def _shown(bundle: Any) -> list[Field[Any]]:
+    return [field for field in fields(bundle) if field.metadata.get("command_line", True)]
+
+
+def _option(bundle: Any, field: Field[Any]) -> inspect.Parameter:
+    """Make an option of a field: its type has the range, the docstring of the class the help."""
+    kind, least = _kind(bundle, field.name)
+    several = kind in (Mapping, Sequence)
+    metavar = {Mapping: "KEY=VALUE", Path: "DIR"}.get(kind, _METAVARS.get(field.name))
+    option = typer.Option(
+        flag(field.name),
+        help=_help(bundle, field.name),
+        metavar=metavar,
+        min=least,
+        parser=folder if kind is Path else None,
+    )
+    kind = list[str] if several else kind
+    default = None if several else field.default
+    return inspect.Parameter(
+        field.name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=default,
+        annotation=Annotated[kind | None if default is None else kind, option],
+    )
+
+
+def flag(name: str) -> str:
+    """Return what the option of a field is called.
+
+    Examples
+    --------
+    >>> flag("keep_policies"), flag("max_steps")
+    ('--policies', '--max-steps')
+    """
+    return "--" + _FLAGS.get(name, name).replace("_", "-")
+
+
+def _kind(bundle: Any, name: str) -> tuple[Any, float | None]:
+    """Tell what an option takes, of several types the one that a text can be, and from where on."""
+    hint = get_type_hints(bundle, include_extras=True)[name]
+    choices = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    by_origin = {get_origin(choice) or choice: choice for choice in choices}
+    for origin in (Mapping, Sequence, Path, str, bool):
+        if origin in by_origin:
+            return origin, None
+    kind, allowed = get_args(by_origin[Annotated])
+    return kind, allowed.least
+
+
+def _help(bundle: Any, name: str) -> str:
+    """Find the words for a field in the docstring of its class."""
+    _, _, attributes = inspect.cleandoc(bundle.__doc__ or "").partition("----------\n")
+    words = re.search(rf"^{name} : .*\n((?: .*\n?)+)", attributes, re.MULTILINE)
+    text = " ".join(words.group(1).split()) if words else ""
+    return re.sub(r"``(.+?)``", r"[bold]\1[/bold]", text.replace("[", "\\["))
+
+
+def _read(bundle: Any, name: str, value: Any) -> Any:
+    """Read what an option got, as its field wants it."""
+    kind, _ = _kind(bundle, name)
+    if kind is Mapping:
+        return pairs(value, flag(name))
+    return tuple(value or ()) if kind is Sequence else value
 
 
 def env_and_policies(env: str, policies: list[str] | None) -> tuple[str | None, list[str]]:

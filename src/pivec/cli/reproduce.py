@@ -5,55 +5,63 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from pivec.cli.options import Backend, Quiet, Seed, folder
+from pivec.cli.options import Quiet, Seed, folder
 from pivec.errors import UsageError
 from pivec.terminal import say
 
+Names = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[NAME]...", help="Recipes (see --list), or [bold]all[/bold]."),
+]
+Scale = Annotated[
+    str,
+    typer.Option(
+        help="[bold]smoke[/bold] (a try), [bold]small[/bold] (at most an hour each on two cores) "
+        "or [bold]paper[/bold] (the paper's own counts)."
+    ),
+]
+Out = Annotated[
+    Path, typer.Option(metavar="DIR", parser=folder, help="Gets SCALE/NAME/ for each recipe.")
+]
+Environments = Annotated[
+    list[str] | None,
+    typer.Option(metavar="ENV", help="Only this environment; may be repeated."),
+]
+Cache = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", parser=folder, help="Policies, states and results (OUT/cache)."),
+]
+Jobs = Annotated[
+    int | None,
+    typer.Option(
+        help="Processes side by side: speed, never the result.",
+        min=1,
+        show_default="one for each core",
+    ),
+]
+Backend = Annotated[
+    str, typer.Option(help="What steps the environments: auto, gymnasium or envpool.")
+]
+Plan = Annotated[
+    bool, typer.Option("--plan", help="Only print the steps, and the time and disk to expect.")
+]
+
 
 def reproduce(
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[NAME]...", help="Recipes (see --list), or [bold]all[/bold]."),
-    ] = None,
-    scale: Annotated[
-        str,
-        typer.Option(
-            help="[bold]smoke[/bold] (a try), [bold]small[/bold] (at most an hour each on two "
-            "cores) or [bold]paper[/bold] (the paper's own counts)."
-        ),
-    ] = "small",
-    out: Annotated[
-        Path, typer.Option(metavar="DIR", parser=folder, help="Gets SCALE/NAME/ for each recipe.")
-    ] = Path("reproduced"),
-    env: Annotated[
-        list[str] | None,
-        typer.Option(metavar="ENV", help="Only this environment; may be repeated."),
-    ] = None,
-    cache: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR", parser=folder, help="Policies, states and results (OUT/cache)."
-        ),
-    ] = None,
-    jobs: Annotated[
-        int | None,
-        typer.Option(
-            help="Processes side by side: speed, never the result.",
-            min=1,
-            show_default="one for each core",
-        ),
-    ] = None,
+    names: Names = None,
+    scale: Scale = "small",
+    out: Out = Path("reproduced"),
+    env: Environments = None,
+    cache: Cache = None,
+    jobs: Jobs = None,
     seed: Seed = 0,
     backend: Backend = "auto",
     list_: Annotated[bool, typer.Option("--list", help="Name the recipes.")] = False,
-    plan: Annotated[
-        bool,
-        typer.Option("--plan", help="Only print the steps, and the time and disk to expect."),
-    ] = False,
+    plan: Plan = False,
     quiet: Quiet = False,
 ) -> None:
     """Make the paper's figures and tables: train, collect, describe, measure, draw.
@@ -64,30 +72,22 @@ def reproduce(
 
     Run the same command again to go on after a stop; recipes share policies and states.
     """
+    from pivec import paper
     from pivec.engines.workers import usable_cores
-    from pivec.paper import NAMES
-    from pivec.paper import reproduce as run
 
-    jobs = jobs or usable_cores()
     if list_:
         _print_list()
         return
     if not names:
-        raise UsageError(f"expected one or more recipes, or all: {', '.join(NAMES)}")
+        raise UsageError(f"expected one or more recipes, or all: {', '.join(paper.NAMES)}")
+    jobs = jobs or usable_cores()
+    given: dict[str, Any] = {"environments": env, "cache": cache, "seed": seed, "backend": backend}
     if plan:
-        _print_plan(names, scale, out, env, cache, jobs, seed, backend)
+        _print_plan(paper.plan(names, scale, out, **given), jobs)
         return
-    folders = run(
-        names,
-        scale,
-        out,
-        environments=env,
-        cache=cache,
-        jobs=jobs,
-        seed=seed,
-        backend=backend,
-        progress=not quiet,
-        command=shlex.join(["pivec", *sys.argv[1:]]),
+    command = shlex.join(["pivec", *sys.argv[1:]])
+    folders = paper.reproduce(
+        names, scale, out, jobs=jobs, progress=not quiet, command=command, **given
     )
     for name, written in folders.items():
         say(f"{name}: {written / 'README.md'}")
@@ -105,22 +105,10 @@ def _print_list() -> None:
     Console().print(table)
 
 
-def _print_plan(
-    names: list[str],
-    scale: str,
-    out: Path,
-    env: list[str] | None,
-    cache: Path | None,
-    jobs: int,
-    seed: int,
-    backend: str,
-) -> None:
+def _print_plan(steps: list[Any], jobs: int) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from pivec.paper import plan as make_plan
-
-    steps = make_plan(names, scale, out, environments=env, cache=cache, seed=seed, backend=backend)
     table = Table("recipe", "step", "how much", "at most", "disk", box=None)
     for step in steps:
         if step.done:

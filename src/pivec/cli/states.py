@@ -9,57 +9,33 @@ import typer
 
 from pivec.atomic import check_folder
 from pivec.cli.options import (
-    Actions,
-    Backend,
-    Deterministic,
     Env,
-    EnvArg,
-    Episodes,
-    FeaturesOf,
-    Imports,
-    KeepPolicies,
-    MaxStates,
-    MaxSteps,
-    NEnvs,
     Policies,
-    Processes,
     Quiet,
-    Seed,
-    StoreFolder,
-    Trust,
-    WithoutNormaliser,
-    Wrappers,
     env_and_policies,
     folder,
-    pairs,
+    spread,
     whole_numbers,
 )
 from pivec.errors import PivecError, UsageError
+from pivec.options import CollectOptions
 from pivec.terminal import say
 
 store_app = typer.Typer(help="Look into stores of states.", no_args_is_help=True)
 
 StorePath = Annotated[Path, typer.Argument(metavar="STORE", help="A store, or a comparison.")]
+StoreFolder = Annotated[
+    Path, typer.Option(metavar="STORE", parser=folder, help="The store to write or go on with.")
+]
 
 
+@spread
 def collect(
     env: Env,
     out: StoreFolder,
     policies: Policies = None,
-    episodes: Episodes = 100,
-    seed: Seed = 0,
-    actions: Actions = False,
-    keep_policies: KeepPolicies = False,
-    deterministic: Deterministic = False,
-    env_arg: EnvArg = None,
-    wrapper: Wrappers = None,
-    imports: Imports = None,
-    features: FeaturesOf = None,
-    max_steps: MaxSteps = None,
-    max_states_per_policy: MaxStates = None,
-    backend: Backend = "auto",
-    jobs: Processes = 1,
-    n_envs: NEnvs = None,
+    *,
+    options: CollectOptions,
     render: Annotated[
         Path | None,
         typer.Option(
@@ -69,92 +45,59 @@ def collect(
     render_episodes: Annotated[
         str, typer.Option(help="Which episodes of every policy to film, with commas between.")
     ] = "0",
-    trust: Trust = False,
-    without_normaliser: WithoutNormaliser = False,
     quiet: Quiet = False,
 ) -> None:
     """Let policies act, and keep the states they visit in a store."""
-    from pivec.collection import collect as run
-    from pivec.states import Store
+    from pivec.collection import Collection
 
-    shared: dict[str, Any] = {
-        "env_kwargs": pairs(env_arg, "--env-arg"),
-        "wrappers": wrapper or (),
-        "imports": imports or (),
-        "deterministic": deterministic,
-        "max_steps": max_steps,
-        "trust": trust,
-        "without_normaliser": without_normaliser,
-    }
     named, acting = env_and_policies(env, policies)
     chosen = whole_numbers(render_episodes, "--render-episodes")
     if render is not None:
         check_folder(render)
-    data = run(
-        named,
-        acting,
-        episodes,
-        seed,
-        store=out,
-        features=features,
-        actions=actions,
-        keep_policies=keep_policies,
-        n_envs=n_envs,
-        max_states_per_policy=max_states_per_policy,
-        backend=backend,
-        jobs=jobs,
-        progress=not quiet,
-        **shared,
-    )
-    films = "" if render is None else _film(named, acting, out, render, chosen, seed, shared)
+    collection = Collection(named, acting, options, out, progress=not quiet)
+    data = collection.run()
+    clips = 0 if render is None else _film(collection, acting, render, chosen)
     if not quiet:
         from pivec.report.console import print_environment, print_normalisers
 
         if named is None:
-            print_environment(Store(out).settings)
+            print_environment(collection.settings)
         print_normalisers(data.policies)
     say(f"{data.n_policies} policies, {data.n_episodes} episodes, {data.n_states} states")
     say(f"Store: {out}")
-    if films:
-        say(films)
+    if render is not None:
+        say(f"{clips} clips: {render}")
 
 
-def _film(
-    env: str | None,
-    policies: list[str],
-    store: Path,
-    folder: Path,
-    chosen: list[int],
-    seed: int,
-    shared: dict[str, Any],
-) -> str:
+def _film(collection: Any, policies: list[str], folder: Path, chosen: list[int]) -> int:
     """Play the chosen episodes once more, with actions, and film them."""
-    from pivec.collection import collect as run
-    from pivec.rollouts.environment import Environment
-    from pivec.states import Store
+    from pivec.collection import Collection
     from pivec.states.clips import render_clips
     from pivec.states.recorded import is_recorded
 
-    settings = Store(store).settings
-    if settings["backend"] != "gymnasium":
+    options = collection.options
+    if options.backend != "gymnasium":
         raise UsageError(
             "clips are replayed in Gymnasium, but the states were collected with "
-            f"{settings['backend']}: collect with --backend gymnasium to film them"
+            f"{options.backend}: collect with --backend gymnasium to film them"
         )
-    if max(chosen) >= settings["episodes"]:
+    if max(chosen) >= options.episodes:
         raise UsageError(
-            f"there is no episode {max(chosen)} to film: each policy plays {settings['episodes']}"
+            f"there is no episode {max(chosen)} to film: each policy plays {options.episodes}"
         )
     acting = [policy for policy in policies if not is_recorded(policy)]
-    again = run(env, acting, max(chosen) + 1, seed, backend="gymnasium", actions=True, **shared)
-    environment = Environment.of(
-        settings["environment"],
-        settings["arguments"],
-        settings["wrappers"] or (),
-        settings["imports"] or (),
+    again = CollectOptions(
+        max(chosen) + 1,
+        options.seed,
+        actions=True,
+        deterministic=options.deterministic,
+        max_steps=options.max_steps,
+        backend="gymnasium",
+        trust=options.trust,
+        without_normaliser=options.without_normaliser,
     )
-    written = render_clips(again, environment, folder, chosen)
-    return f"{len(written)} clips: {folder}"
+    data = Collection(collection.environment, acting, again).run()
+    return len(render_clips(data, collection.environment, folder, chosen))
 
 
 def import_(
@@ -166,7 +109,9 @@ def import_(
     ],
     out: StoreFolder,
     env: Annotated[str, typer.Option(help="The environment it was recorded in.")] = "",
-    max_states_per_policy: MaxStates = None,
+    max_states_per_policy: Annotated[
+        int | None, typer.Option(help="Thin longer policies to every k-th state.", min=2)
+    ] = None,
 ) -> None:
     """Put recorded states into a store; nobody acts.
 

@@ -19,7 +19,7 @@ from pivec.errors import UsageError
 from pivec.paper.recipes import NAMES, Recipe, Result, recipe
 from pivec.paper.workshop import Workshop
 from pivec.report.canvas import save_png
-from pivec.run_log import Log
+from pivec.run_log import RunLog
 
 _HOLDS = {True: "yes", False: "**no**", None: "cannot be told"}
 
@@ -91,18 +91,16 @@ def reproduce(
     plans = [(one, counts_of(one, shop.scale, environments)) for one in chosen]
     folders = {}
     for one, counts in plans:
-        log = Log(command)
+        folders[one.name] = out / shop.scale / one.name
+        log = RunLog(folders[one.name], command)
         log.settings = {
             "recipe": one.name,
             "scale": shop.scale,
             "seed": seed,
             "counts": {each.name: getattr(counts, each.name) for each in fields(counts)},
         }
-        with log.timed("all stages that were not there yet"):
-            result = one.make(shop, counts)
-        folders[one.name] = out / shop.scale / one.name
-        write(one, result, folders[one.name], shop.scale, counts)
-        log.write(folders[one.name])
+        with log.stage("all stages that were not there yet"):
+            write(one, one.make(shop, counts), folders[one.name], shop.scale, counts)
     return folders
 
 

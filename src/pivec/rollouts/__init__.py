@@ -5,7 +5,6 @@ named_objects.py        objects named on the command line: wrappers, features
 spaces.py               batches of observations as rows of numbers
 features.py             images as few numbers: grey cells, encoders by name
 encoders.py             encoders that come in a file
-settings.py             how policies are played
 seeds.py                one seed for each (seed, policy, episode)
 lanes.py                environments side by side, each reset and stepped under our control
 array_env.py            an environment on arrays, of which each lane is a single one

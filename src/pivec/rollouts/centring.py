@@ -14,8 +14,8 @@ import numpy as np
 from gymnasium import spaces as gym_spaces
 from numpy.typing import NDArray
 
+from pivec.options import Features
 from pivec.rollouts import spaces
-from pivec.rollouts.settings import Features
 
 _FAR = 1e5  # below it float32 has steps finer than a hundredth
 _LEVELS = 256  # that many steps of float32 within a feature's spread are enough

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.errors import BadData, PivecError, UsageError
+from pivec.options import Features
 from pivec.policies.outputs import row_by_row
 from pivec.rollouts.encoders import OnnxEncoder, TorchEncoder
 from pivec.rollouts.named_objects import named_object, split_arguments
-from pivec.rollouts.settings import Features
 from pivec.rollouts.spaces import batch_length
 
 _LUMA = np.array([0.299, 0.587, 0.114], dtype=np.float32)  # ITU-R BT.601, as most tools

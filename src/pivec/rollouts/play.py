@@ -6,20 +6,20 @@ from collections.abc import Hashable, Iterator, Sequence
 from typing import Any
 
 from pivec.errors import PivecError
+from pivec.options import CollectOptions
 from pivec.policies.policy import NamedPolicy
 from pivec.progress import Progress
 from pivec.rollouts.answers import group_key
 from pivec.rollouts.backends import layout, make_lanes
 from pivec.rollouts.environment import Environment, close
 from pivec.rollouts.episodes import PlayedPolicy
-from pivec.rollouts.settings import PlaySettings
 from pivec.rollouts.table import Seconds, Table
 
 
 def play(
     environment: Environment,
     policies: Sequence[NamedPolicy],
-    settings: PlaySettings,
+    settings: CollectOptions,
     progress: Progress | None = None,
     jobs: int = 1,
 ) -> Iterator[PlayedPolicy]:
@@ -48,7 +48,7 @@ def play(
 def play_here(
     environment: Environment,
     policies: Sequence[NamedPolicy],
-    settings: PlaySettings,
+    settings: CollectOptions,
     progress: Progress | None = None,
     seconds: Seconds | None = None,
 ) -> Iterator[PlayedPolicy]:

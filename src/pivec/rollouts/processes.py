@@ -13,11 +13,11 @@ from pivec.engines.child import Tell
 from pivec.engines.processes import ProcessFailed, map_processes
 from pivec.engines.workers import usable_cores
 from pivec.errors import PivecError
+from pivec.options import CollectOptions
 from pivec.policies.policy import NamedPolicy
 from pivec.progress import Progress
 from pivec.rollouts.environment import Environment
 from pivec.rollouts.episodes import PlayedPolicy
-from pivec.rollouts.settings import PlaySettings
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class _Share:
 
     environment: Environment
     policies: Sequence[NamedPolicy]
-    settings: PlaySettings
+    settings: CollectOptions
 
     def parts(self) -> Iterator[tuple[str, Any]]:
         """Name what may be a user's own."""
@@ -39,7 +39,7 @@ class _Share:
 def play_in_processes(
     environment: Environment,
     policies: Sequence[NamedPolicy],
-    settings: PlaySettings,
+    settings: CollectOptions,
     progress: Progress | None,
     jobs: int,
 ) -> Iterator[PlayedPolicy]:

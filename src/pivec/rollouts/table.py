@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.errors import BadData, MissingExtra, PivecError, PivecWarning
+from pivec.options import CollectOptions
 from pivec.policies.policy import NamedPolicy, Policy
 from pivec.progress import Progress
 from pivec.rollouts import spaces
@@ -22,7 +23,6 @@ from pivec.rollouts.episodes import Episode, EpisodesOfOne, LaneRecord, PlayedPo
 from pivec.rollouts.features import feature_rows
 from pivec.rollouts.lanes import Lanes
 from pivec.rollouts.seeds import episode_seeds, lane_seeds
-from pivec.rollouts.settings import PlaySettings
 
 # Steps recorded before they are handed over to the episodes they belong to, and their bytes.
 _CHUNK, _CHUNK_BYTES = 128, 64 << 20
@@ -42,7 +42,9 @@ class Seconds:
 class _Slot:
     """A policy at work: its seeds, the episodes it has played, and how they are thinned."""
 
-    def __init__(self, index: int, named: NamedPolicy, settings: PlaySettings, width: int) -> None:
+    def __init__(
+        self, index: int, named: NamedPolicy, settings: CollectOptions, width: int
+    ) -> None:
         identity, episodes = named.info.identity, settings.episodes
         self.index, self.named = index, named
         self.streams = episode_seeds(settings.seed, identity, episodes)
@@ -51,7 +53,7 @@ class _Slot:
             if settings.backend == "envpool"
             else self.streams
         )
-        self.episodes = EpisodesOfOne(episodes, settings.max_states)
+        self.episodes = EpisodesOfOne(episodes, settings.max_states_per_policy)
 
 
 class Table:
@@ -62,7 +64,7 @@ class Table:
         lanes: Lanes,
         shape: Layout,
         like: Policy,
-        settings: PlaySettings,
+        settings: CollectOptions,
         progress: Progress | None = None,
         seconds: Seconds | None = None,
     ) -> None:
@@ -251,7 +253,7 @@ class Table:
             self._gather(lane, self.chunk)
         self.since[:] = 0
         self.answers.renew(going_on)
-        if self.settings.max_states is not None:
+        if self.settings.max_states_per_policy is not None:
             for slot in np.unique(going_on // self.width).tolist():
                 self._thin(slot)
 
@@ -290,9 +292,9 @@ class Table:
             if self.flatten
             else np.zeros((0, 0), np.float32)
         )
-        if self.settings.features is None:
+        if self.settings.view is None:
             return flat, flat
-        return flat, feature_rows(self.settings.features, observations)
+        return flat, feature_rows(self.settings.view, observations)
 
     def _refresh(self) -> NDArray[np.intp]:
         return np.flatnonzero(self.episode >= 0)

@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.errors import BadData, PivecError, UsageError
+from pivec.options import Features
 from pivec.policies.formats import is_policy_file
 from pivec.reading import naming
 from pivec.rollouts import spaces
 from pivec.rollouts.centring import is_wide, lost_features
 from pivec.rollouts.episodes import EpisodesOfOne
 from pivec.rollouts.features import feature_rows
-from pivec.rollouts.settings import Features
 from pivec.states.npz import find_npz
 from pivec.states.record import PolicyRecord, Recorded, check_finite, record_of
 from pivec.states.store import Store

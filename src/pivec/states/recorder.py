@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pivec.errors import UsageError
+from pivec.options import Features
 from pivec.policies.policy import PolicyInfo
 from pivec.rollouts import spaces
 from pivec.rollouts.episodes import Episode, EpisodesOfOne
 from pivec.rollouts.features import feature_rows
 from pivec.rollouts.gather import Gatherer
-from pivec.rollouts.settings import Features
 from pivec.states.arrow import read_policy
 from pivec.states.record import PolicyRecord, check_finite, record_of
 from pivec.states.store import Store

@@ -17,11 +17,11 @@ from stable_baselines3.common.callbacks import BaseCallback
 from pivec.characterizations.space import Space
 from pivec.collection import collect
 from pivec.errors import UsageError
+from pivec.options import Features
 from pivec.policies.policy import PolicyInfo
 from pivec.policies.sb3 import convert_sb3
 from pivec.rollouts.environment import Environment
 from pivec.rollouts.episodes import Episode
-from pivec.rollouts.settings import Features
 from pivec.states.record import check_finite, record_of
 from pivec.states.recorder import LOCK_SECONDS, Recording, identity_of
 from pivec.states.store import Store

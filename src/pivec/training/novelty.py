@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 
 from pivec.characterizations import Characterization
 from pivec.errors import BadData, PivecError
+from pivec.options import CollectOptions
 from pivec.policies.policy import NamedPolicy, PolicyInfo
 from pivec.rollouts import spaces
 from pivec.rollouts.environment import Environment
 from pivec.rollouts.play import play_here
-from pivec.rollouts.settings import PlaySettings
 from pivec.states.record import record_of
 from pivec.states.visited import VisitedStates
 from pivec.training.architecture import Architecture, spaces_of
@@ -199,7 +199,9 @@ class NoveltySearch:
             for vector, label in zip(vectors, labels, strict=True)
         ]
         actions, limit = "actions" in self._needs, self._values["max_steps"]
-        settings = PlaySettings(n, self._seed, actions=actions, max_steps=limit)
+        settings = CollectOptions(
+            n, self._seed, actions=actions, max_steps=limit, backend="gymnasium"
+        )
         played = sorted(play_here(self._environment, named, settings), key=lambda p: p.index)
         records = [record_of(p.named.info, p.episodes, policy=p.named.policy) for p in played]
         data = VisitedStates(records, self._names, self._environment.name, has_actions=actions)

@@ -1,0 +1,233 @@
+"""The commands of a comparison, in one go or a stage at a time, and `evaluate`."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from pivec.cli.options import (
+    Env,
+    Folder,
+    Out,
+    Policies,
+    Quiet,
+    Seed,
+    by_method,
+    env_and_policies,
+    names,
+    pairs,
+    spread,
+    whole_numbers,
+)
+from pivec.errors import UsageError
+from pivec.options import CollectOptions, DescribeOptions
+from pivec.terminal import say
+
+SpaceArgument = Annotated[
+    Path, typer.Argument(metavar="DIR", help="A folder of `compare`, or a space of `describe`.")
+]
+
+Stores = Annotated[
+    list[Path],
+    typer.Argument(metavar="STORE", help="Stores of `collect`, each a set of policies."),
+]
+Methods = Annotated[
+    str,
+    typer.Option(
+        help="Characterizations by name, with commas between; [bold]all[/bold] is every one."
+    ),
+]
+Sizes = Annotated[
+    str, typer.Option(help="Numbers of trajectories of each policy, with commas between.")
+]
+Repetitions = Annotated[int, typer.Option(help="Draws of each number of trajectories.", min=1)]
+MethodParam = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="METHOD.KEY=VALUE", help="An argument of one characterization; may be repeated."
+    ),
+]
+Jobs = Annotated[
+    int,
+    typer.Option(help="Units side by side, which share the cores: times are longer.", min=1),
+]
+
+
+def demo(
+    env: Annotated[str, typer.Option(help="CartPole-v1 or Pendulum-v1.")] = "CartPole-v1",
+    out: Folder = Path("pivec-demo"),
+    episodes: Annotated[int, typer.Option(help="Episodes each policy plays.", min=1)] = 50,
+    seed: Seed = 0,
+    quiet: Quiet = False,
+) -> None:
+    """Compare policies that ship with pivec: checkpoints of PPO and A2C runs, and random ones."""
+    from importlib.resources import files
+
+    shelf = Path(str(files("pivec") / "demo_policies"))
+    shipped = sorted(path.name for path in shelf.iterdir() if path.is_dir())
+    if env not in shipped:
+        raise UsageError(f"the demo has policies for {' and '.join(shipped)}, but not for {env!r}")
+    policies = [str(shelf / env), "random:2"]
+    _compare(env, policies, out, CollectOptions(episodes, seed), DescribeOptions(), quiet)
+
+
+@spread
+def compare(
+    env: Env,
+    policies: Policies = None,
+    out: Folder = Path("pivec-out"),
+    *,
+    collecting: CollectOptions,
+    describing: DescribeOptions,
+    quiet: Quiet = False,
+) -> None:
+    """Collect, describe, measure, map and report, in one go.
+
+    Run the same command again to go on after a stop: policies whose states are kept in DIR/states
+    do not act again. Leaves in DIR: states/, space/, distances.csv, map.csv, map.png,
+    distances.png, report.html and run.json.
+    """
+    named, acting = env_and_policies(env, policies)
+    _compare(named, acting, out, collecting, describing, quiet)
+
+
+def _compare(
+    env: str | None,
+    policies: list[str],
+    out: Path,
+    collecting: CollectOptions,
+    describing: DescribeOptions,
+    quiet: bool,
+) -> None:
+    from pivec.comparison import compare_with
+
+    result = compare_with(env, policies, _log(out), collecting, describing, progress=not quiet)
+    if not quiet:
+        from pivec.report.console import print_environment, print_normalisers, print_summary
+
+        if env is None:
+            print_environment(result.space.collected)
+        print_normalisers(result.space.descriptions.policies)
+        print_summary(result.labels, result.measured)
+    say(f"Report: {result.report}")
+
+
+@spread
+def describe(
+    store: Annotated[Path, typer.Argument(metavar="STORE", help="A store of `collect`.")],
+    out: Out = None,
+    *,
+    describing: DescribeOptions,
+    seed: Seed = 0,
+    quiet: Quiet = False,
+) -> None:
+    """Fit a characterization on a store and describe its policies, in a folder space/."""
+    from pivec import comparison
+    from pivec.states import Store
+
+    kept = Store.find(store)
+    log = _log(out or kept.path.parent)
+    log.settings |= kept.settings
+    method, earlier = comparison.start(describing, seed, progress=not quiet)
+    space = comparison.describe(kept.load(), log, method, earlier, kept.settings)
+    say(f"{len(space.descriptions)} policies described by {method.name}")
+    say(f"Space: {log.folder / comparison.SPACE}")
+
+
+def distances(space: SpaceArgument, out: Out = None) -> None:
+    """Measure all distances in a space: distances.csv and distances.png."""
+    from pivec import comparison
+
+    described, log = _space(space, out)
+    comparison.measure(described, log)
+    say(f"Distances: {log.folder / 'distances.csv'}")
+
+
+def map_(space: SpaceArgument, out: Out = None, seed: Seed = 0) -> None:
+    """Lay the policies of a space out in the plane: map.csv and map.png."""
+    from pivec import comparison
+
+    described, log = _space(space, out)
+    comparison.draw(described, log, seed)
+    say(f"Map: {log.folder / 'map.png'}")
+
+
+def report(space: SpaceArgument, out: Out = None) -> None:
+    """Write the page of a space that has been mapped: report.html."""
+    from pivec import comparison
+
+    say(f"Report: {comparison.write_page(*_space(space, out))}")
+
+
+def evaluate(
+    stores: Stores,
+    methods: Methods = "all",
+    sizes: Sizes = "100,50,25,10",
+    repetitions: Repetitions = 3,
+    param: MethodParam = None,
+    out: Folder = Path("pivec-eval"),
+    seed: Seed = 0,
+    jobs: Jobs = 1,
+    quiet: Quiet = False,
+) -> None:
+    """Find out which characterization to trust: the paper's three metrics, time and memory.
+
+    All methods see the same draws from the trajectories in the store (collect 200 a policy).
+
+    [bold]correlation[/bold] with differences of mean returns: does it see what policies do?
+
+    [bold]error[/bold], off the first draw of the most data: how much data does it need?
+
+    [bold]variance[/bold] over the draws: does it say the same again?
+
+    Example: pivec evaluate runs/a runs/b --methods supervector,gaussian --sizes 50,10
+
+    Run the same command again to go on after a stop. Leaves in DIR: units/ (what was measured),
+    evaluation.csv, evaluation.md and evaluation.png. Exits with 1 if a method failed.
+    """
+    from pivec.evaluation import evaluate as run
+    from pivec.evaluation.tables import print_evaluation
+    from pivec.report.evaluation_figure import draw_evaluation
+
+    result = run(
+        list(stores),
+        names(methods, "--methods"),
+        whole_numbers(sizes, "--sizes"),
+        repetitions,
+        seed,
+        out,
+        progress=not quiet,
+        parameters=by_method(pairs(param, "--param"), "--param"),
+        jobs=jobs,
+    )
+    draw_evaluation(out / "evaluation.png", result)
+    if not quiet:
+        print_evaluation(result)
+    say(f"Figure: {out / 'evaluation.png'}")
+    if result.problems:
+        raise typer.Exit(1)
+
+
+COMMANDS = (demo, compare, describe, distances, map_, report, evaluate)
+
+
+def _space(path: Path, out: Path | None) -> tuple[Any, Any]:
+    """Open a space, and the log of the folder that its results go to."""
+    from pivec.characterizations import Space
+    from pivec.comparison import SPACE
+    from pivec.run_log import RunLog
+
+    folder = out or (path.parent if path.name == SPACE else path)
+    return Space.load(path), RunLog(folder)
+
+
+def _log(folder: Path) -> Any:
+    """Begin the log of a folder with this command."""
+    from pivec.atomic import check_folder
+    from pivec.run_log import RunLog
+
+    return RunLog(check_folder(folder), shlex.join(["pivec", *sys.argv[1:]]))

@@ -1,0 +1,134 @@
+"""What users may choose, said once: the fields are arguments in Python and options of commands.
+
+The command line takes names, types, ranges, defaults and help from here (`pivec.cli.options`), so
+that a new option is a field, its words in the docstring, and the line that uses it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+from pivec.arguments import Count, Range, Seed, check_arguments
+from pivec.errors import UsageError
+
+Features = Callable[[Any], Any]
+Wrapper = str | Callable[[Any], Any]
+
+_IN_PYTHON = {"command_line": False}  # metadata of fields that only Python has
+
+
+@dataclass(frozen=True)
+class CollectOptions:
+    """How policies act, and what is kept of it.
+
+    Attributes
+    ----------
+    episodes : int
+        Episodes each policy plays.
+    seed : int
+        Everything random follows from it.
+    actions : bool
+        Keep the actions too.
+    keep_policies : bool
+        Keep the policies too, where they are networks: for characterizations that look at
+        parameters or ask for actions.
+    deterministic : bool
+        Take each policy's likeliest action instead of sampling.
+    env_kwargs : mapping, optional
+        An argument of the environment; may be repeated.
+    wrappers : sequence of str or callable
+        Put around the environment, with arguments ``module:Class{"shape": [84, 84]}``; may be
+        repeated. Instead of those that the policies' files tell.
+    imports : sequence of str
+        Import this first, to register ENV; may be repeated.
+    features : callable or str, optional
+        What a state is, instead of the flattened observation: ``cells`` (small grey cells of an
+        image), a path to an .onnx encoder, or module:function, which turns a batch of observations
+        into rows.
+    feature_names : sequence of str, optional
+        Names for what ``features`` gives.
+    max_steps : int, optional
+        Cut episodes after so many steps.
+    max_states_per_policy : int, optional
+        Thin longer policies to every k-th state and the terminal ones, k a power of two.
+    backend : str
+        What steps the environments: ``gymnasium``, ``envpool``, or ``auto``: EnvPool where it is
+        installed and known to visit the same states. A store goes on as it was begun.
+    jobs : int
+        Processes to play in: speed, never the result.
+    n_envs : int, optional
+        Environments side by side: speed and memory, never the result.
+    threads : int, optional
+        Threads of EnvPool; all cores if not given.
+    trust : bool
+        Allow files that can run code when they are loaded.
+    without_normaliser : bool
+        Let policies act whose statistics (VecNormalize) are known to be missing.
+    """
+
+    episodes: Annotated[int, Range(1, most=10**9)] = 100
+    seed: Seed = 0
+    actions: bool = False
+    keep_policies: bool = False
+    deterministic: bool = False
+    env_kwargs: Mapping[str, Any] | None = None
+    wrappers: Sequence[Wrapper] = ()
+    imports: Sequence[str] = ()
+    features: Features | str | None = None
+    feature_names: Sequence[str] | None = field(default=None, metadata=_IN_PYTHON)
+    max_steps: Count | None = None
+    max_states_per_policy: Annotated[int, Range(2)] | None = None
+    backend: str = "auto"
+    jobs: Count = 1
+    n_envs: Count | None = None
+    threads: Count | None = field(default=None, metadata=_IN_PYTHON)
+    trust: bool = False
+    without_normaliser: bool = False
+
+    @property
+    def view(self) -> Features | None:
+        """The function behind ``features``, which must have been loaded if it was named."""
+        if isinstance(self.features, str):
+            raise TypeError(f"the features {self.features!r} are not loaded")
+        return self.features
+
+    def __post_init__(self) -> None:
+        check_arguments(self)
+        most = self.max_states_per_policy
+        if most is not None and most < 2 * self.episodes:
+            raise UsageError(
+                f"max_states_per_policy is {most}, but {self.episodes} episodes keep at least "
+                f"their first and terminal states: ask for {2 * self.episodes} or more"
+            )
+
+
+@dataclass(frozen=True)
+class DescribeOptions:
+    """How policies are described.
+
+    Attributes
+    ----------
+    method : str
+        Characterization: supervector, gaussian, discretization, mmd, sliced-wasserstein,
+        transitions, trajectories, terminal-state, returns, actions, parameters, discriminator,
+        encoder, skill-discriminator, trajectory-encoder or state-actions.
+    components : int, optional
+        Gaussians in the background model of supervectors (64).
+    parameters : mapping, optional
+        An argument of the characterization; may be repeated. Its random_state is the seed unless
+        given.
+    space : path, optional
+        Place the policies in this earlier space (or folder of a comparison), beside those it
+        holds, without fitting again.
+    """
+
+    method: str = "supervector"
+    components: Count | None = None
+    parameters: Mapping[str, Any] | None = None
+    space: str | Path | None = None
+
+    def __post_init__(self) -> None:
+        check_arguments(self)
