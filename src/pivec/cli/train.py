@@ -19,41 +19,48 @@ Algo = Annotated[
 ]
 
 
+Out = Annotated[
+    Path,
+    typer.Option(
+        metavar="DIR", parser=folder, help="Gets a folder for each run: ppo-0, ppo-1, ..."
+    ),
+]
+Checkpoints = Annotated[
+    int | None,
+    typer.Option(
+        help="Policies kept of a run (100); of cmaes and neat, generations of which a quarter is "
+        "kept (every tenth); of es and nsr-es, generations (all).",
+        min=1,
+    ),
+]
+Steps = Annotated[
+    int | None, typer.Option(help="Environment steps of each run (the settings' own).", min=1)
+]
+Behaviour = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="What nsr-es takes as behaviour: a characterization (see `pivec describe`), with "
+        'arguments if any: supervector{"n_components": 8}.',
+    ),
+]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Another setting; may be repeated."),
+]
+
+
 def train(
     env: Env,
     algo: Algo,
-    out: Annotated[
-        Path,
-        typer.Option(
-            metavar="DIR", parser=folder, help="Gets a folder for each run: ppo-0, ppo-1, ..."
-        ),
-    ],
+    out: Out,
     runs: Annotated[int, typer.Option(help="Run i has the seed SEED + i.", min=1)] = 1,
     jobs: Annotated[int, typer.Option(help="Runs side by side, a core each.", min=1)] = 1,
-    checkpoints: Annotated[
-        int | None,
-        typer.Option(
-            help="Policies kept of a run (100); of cmaes and neat, generations of which a quarter "
-            "is kept (every tenth); of es and nsr-es, generations (all).",
-            min=1,
-        ),
-    ] = None,
+    checkpoints: Checkpoints = None,
     seed: Seed = 0,
-    steps: Annotated[
-        int | None, typer.Option(help="Environment steps of each run (the settings' own).", min=1)
-    ] = None,
-    behaviour: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="What nsr-es takes as behaviour: a characterization (see `pivec describe`), with "
-            'arguments if any: supervector{"n_components": 8}.',
-        ),
-    ] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Another setting; may be repeated."),
-    ] = None,
+    steps: Steps = None,
+    behaviour: Behaviour = None,
+    set_: Set = None,
     env_arg: EnvArg = None,
     quiet: Quiet = False,
 ) -> None:
@@ -95,9 +102,10 @@ def train(
         env_kwargs=pairs(env_arg, "--env-arg"),
         progress=not quiet,
     )
-    for each in results:
-        value = "no episode ended" if each.mean_return is None else f"return {each.mean_return:.4g}"
-        state = "finished before" if each.reused else each.reason
-        kept = f"{each.n_policies} policies"
-        say(f"{each.folder.name}: {each.steps:,} steps, {value}, {kept} ({state})")
+    for trained in results:
+        mean = trained.mean_return
+        value = "no episode ended" if mean is None else f"return {mean:.4g}"
+        state = "finished before" if trained.reused else trained.reason
+        kept = f"{trained.n_policies} policies"
+        say(f"{trained.folder.name}: {trained.steps:,} steps, {value}, {kept} ({state})")
     say(f"Policies: {out}")
