@@ -4,7 +4,7 @@ python scripts/same_numbers.py record    with the code as it was
 python scripts/same_numbers.py check     with the code as it is; `check compare gridworld` for parts
 
 Runs `pivec compare` with every characterization, `pivec evaluate` and all recipes at smoke scale
-(five minutes on two cores). same_numbers.json was recorded on a processor with AVX2; training and
+(five minutes on two cores). same_numbers.json.gz was recorded on a processor with AVX2; training and
 t-SNE enlarge the last bits, in which others differ, so record there first.
 """
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import gzip
 import json
 import math
 import re
@@ -21,7 +22,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-RECORD = Path(__file__).with_suffix(".json")
+RECORD = Path(__file__).with_suffix(".json.gz")
 RTOL = 1e-6
 # Of what was measured, times and memory are another each time, and so is what is said of them.
 _PASSING = re.compile(r"seconds|peak|_mb\b|exponent|/ours$|time|memory")
@@ -123,10 +124,14 @@ def main() -> None:
         now = numbers(Path(folder), given.parts)
     if given.what == "record":
         rounded = {k: float(f"{v:.9g}") if isinstance(v, float) else v for k, v in now.items()}
-        RECORD.write_text(json.dumps(rounded, indent=0))
+        RECORD.write_bytes(gzip.compress(json.dumps(rounded).encode(), mtime=0))
         return
     made = tuple(part if part in everything[:2] else f"paper/{part}" for part in given.parts)
-    before = {k: v for k, v in json.loads(RECORD.read_text()).items() if k.startswith(made)}
+    before = {
+        k: v
+        for k, v in json.loads(gzip.decompress(RECORD.read_bytes())).items()
+        if k.startswith(made)
+    }
     wrong = [key for key in {**before, **now} if differ(before.get(key), now.get(key))]
     for key in wrong[:40]:
         print(f"{key}: {before.get(key)} before, {now.get(key)} now")
