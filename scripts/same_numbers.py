@@ -4,8 +4,8 @@ python scripts/same_numbers.py record    with the code as it was
 python scripts/same_numbers.py check     with the code as it is; `check compare gridworld` for parts
 
 Runs `pivec compare` with every characterization, `pivec evaluate` and all recipes at smoke scale
-(five minutes on two cores). same_numbers.json.gz was recorded on a processor with AVX2; training and
-t-SNE enlarge the last bits, in which others differ, so record there first.
+(five minutes on two cores). The record was made on a processor with AVX2; training and t-SNE
+enlarge the last bits, in which others differ, so record there first.
 """
 
 from __future__ import annotations
