@@ -216,7 +216,7 @@ def all_pairs() -> dict[str, float]:
     gaussians_loop = min(loop_gaussians(means, variances, 10) for _ in range(3)) * n_pairs
     vectors_loop = min(loop_supervectors(vectors, weights, spread, 10) for _ in range(3)) * n_pairs
     return {
-        "gaussians": best(lambda: symmetric_kl_diagonal(means, variances)),
+        "gaussians": best(lambda: symmetric_kl_diagonal(means, variances, means, variances)),
         "gaussians_loop": gaussians_loop,
         "supervectors": best(supervectors),
         "supervectors_loop": vectors_loop,

@@ -81,8 +81,8 @@ def distances(n: int = 30_000, values: int = 1536) -> list[list[Any]]:
     twins = np.arange(0, n - 1, 100)
     points[twins + 1] = points[twins] + 1e-4 * rng.normal(size=(len(twins), values))
     held = torch.as_tensor(points, device="cuda")
-    took = milliseconds(lambda: squared_euclidean_tensor(held), times=5)
-    result = squared_euclidean_tensor(held)
+    took = milliseconds(lambda: squared_euclidean_tensor(held, held), times=5)
+    result = squared_euclidean_tensor(held, held)
     i = np.concatenate([rng.integers(n, size=5000), twins])
     j = np.concatenate([rng.integers(n, size=5000), twins + 1])
     i, j = i[i != j], j[i != j]

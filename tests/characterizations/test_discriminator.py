@@ -22,7 +22,7 @@ from pivec.characterizations.networks.discriminators import (  # noqa: E402
     left_out,
     slope_of_loss,
 )
-from pivec.characterizations.networks.training import one_thread_each  # noqa: E402
+from pivec.engines.devices import single_threaded_torch  # noqa: E402
 from pivec.errors import MissingExtra, UsageError  # noqa: E402
 from pivec.states import VisitedStates  # noqa: E402
 
@@ -76,7 +76,7 @@ def test_the_batched_network_equals_networks_trained_one_by_one(rng):
             for i, states in enumerate(own)
         ]
 
-    with one_thread_each():
+    with single_threaded_torch():
         together = how.train(start.copy(), own, batches(), others)
         plain = [
             train_plainly(start[i], own[i], stream, others, how)

@@ -105,7 +105,7 @@ class Discriminator(NetworkCharacterization):
     def _describe(self, data: VisitedStates) -> Description:
         from pivec.characterizations.networks import discriminators as train
         from pivec.characterizations.networks.batched_mlp import n_values, starting_values
-        from pivec.characterizations.networks.training import one_thread_each
+        from pivec.engines.devices import single_threaded_torch
 
         networks, keys = self._networks(), _keys(data)
         seen = {key: i for i, key in reversed(list(enumerate(self.keys_.tolist())))}
@@ -132,7 +132,7 @@ class Discriminator(NetworkCharacterization):
             bar.advance(len(members))
 
         bar = Progress("discriminators", len(data), unit="policies", show=self.progress)
-        with bar, one_thread_each():
+        with bar, single_threaded_torch():
             run_tasks(work, -(-len(data) // size))
         return None, None, pack("states", kept) | {"weights": weights, "keys": keys}
 

@@ -16,17 +16,7 @@ class Transitions(Discretization):
     next cell): rows of the matrix count as much as they were visited. A policy needs at least one
     episode of two states.
 
-    Parameters
-    ----------
-    bins : int
-        Bins of each feature, between its smallest and largest value over all states of the fit.
-    margin : float
-        How far the grid reaches beyond those. States outside count to the outermost bins.
-
-    Attributes
-    ----------
-    low_, high_ : (n_features,) arrays
-        Where the grid begins and ends.
+    Parameters and attributes are those of `Discretization`.
 
     Examples
     --------

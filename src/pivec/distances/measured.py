@@ -81,13 +81,12 @@ def measure(
     order = canonical_order(described.policies)
     ordered = described.select(order)
     rows = max(1, _ROWS_BYTES // (8 * n))
-    found: list[tuple[NDArray[np.intp], NDArray[np.float64]]] = []
+    neighbours: list[tuple[NDArray[np.intp], NDArray[np.float64]]] = []
     near: list[Pair] = []
     far: list[Pair] = []
     for start in range(0, n, rows):
-        some = np.arange(start, min(start + rows, n))
-        block = method.distances(ordered.select(some), ordered)
-        found.append(nearest_of_rows(block, start, k))
+        block = method.distances(ordered.select(range(start, min(start + rows, n))), ordered)
+        neighbours.append(nearest_of_rows(block, start, k))
         near += nearest_pairs(block, pairs, first=start)
         far += farthest_pairs(block, pairs, first=start)
 
@@ -100,10 +99,11 @@ def measure(
         return i, j, pair[2]
 
     back = np.argsort(order)
+    indices, distances = (np.concatenate(part)[back] for part in zip(*neighbours, strict=True))
     return Measured(
         None,
-        order[np.concatenate([indices for indices, _ in found])[back]],
-        np.concatenate([distances for _, distances in found])[back],
+        order[indices],
+        distances,
         [given(pair) for pair in sorted(near, key=lambda pair: pair[2])[:pairs]],
         [given(pair) for pair in sorted(far, key=lambda pair: -pair[2])[:pairs]],
         travels(described.groups, described.steps, distance),

@@ -8,9 +8,11 @@ sides show what chance does with samples of these sizes (a permutation test).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
+from pivec.arguments import Range, checked
 from pivec.distances.method import Method
 from pivec.errors import UsageError
 from pivec.states.joined import regrouped
@@ -19,26 +21,19 @@ from pivec.states.visited import VisitedStates
 
 @dataclass(frozen=True)
 class Noise:
-    """Distances between samples of one and the same policy.
-
-    Attributes
-    ----------
-    mean : float
-        The distance to expect.
-    deviation : float
-        Its standard deviation.
-    """
+    """Distances between samples of one and the same policy: the mean, and the deviation from it."""
 
     mean: float
     deviation: float
 
 
+@checked
 def chance_distance(
     method: Method,
     a: VisitedStates,
     b: VisitedStates,
     rng: np.random.Generator,
-    divisions: int = 10,
+    divisions: Annotated[int, Range(2)] = 10,
 ) -> Noise:
     """Measure the distance that two policies would have by chance, were they the same.
 
@@ -50,7 +45,7 @@ def chance_distance(
         The episodes of one policy each.
     rng : numpy.random.Generator
     divisions : int
-        Random divisions to measure, 2 at least.
+        Random divisions to measure.
 
     Examples
     --------
@@ -67,14 +62,12 @@ def chance_distance(
     """
     if len(a) != 1 or len(b) != 1:
         raise UsageError(f"expected one policy on each side, but got {len(a)} and {len(b)}")
-    if divisions < 2:
-        raise UsageError(f"divisions must be at least 2, but is {divisions}")
     n = a.n_episodes
     orders = [rng.permutation(n + b.n_episodes) for _ in range(divisions)]
     divided = regrouped([a, b], [side for order in orders for side in (order[:n], order[n:])])
     described = method.describe(divided)
-    found = [
+    distances = [
         float(method.distances(described.select([2 * i]), described.select([2 * i + 1]))[0, 0])
         for i in range(divisions)
     ]
-    return Noise(float(np.mean(found)), float(np.std(found, ddof=1)))
+    return Noise(float(np.mean(distances)), float(np.std(distances, ddof=1)))

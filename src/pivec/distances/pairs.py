@@ -42,11 +42,8 @@ def _pairs(distances: NDArray[np.float64], count: int, first: int, sign: float) 
     best: list[tuple[float, int, int]] = []
     for i, row in enumerate(distances, start=first):
         others = sign * row[i + 1 :]
-        if len(others) > count:
-            some = np.argpartition(others, count)[:count]
-        else:
-            some = np.arange(len(others))
+        chosen = np.argpartition(others, count)[:count] if len(others) > count else others.argsort()
         best = heapq.nsmallest(
-            count, best + [(float(others[j]), i, i + 1 + int(j)) for j in some.tolist()]
+            count, best + [(float(others[j]), i, i + 1 + j) for j in chosen.tolist()]
         )
     return [(i, j, sign * d) for d, i, j in best]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,14 +18,16 @@ _LEAST_TILE, _TILES = 128, 6
 # would have fewer than six digits, and is computed again from the difference itself.
 _NEAR = 1e-9
 
+Array = NDArray[np.float64]
+
 
 def squared_euclidean(
-    a: NDArray[np.float64],
-    b: NDArray[np.float64] | None = None,
+    a: Array,
+    b: Array | None = None,
     *,
-    out: NDArray[np.float64] | None = None,
+    out: Array | None = None,
     device: str = "cpu",
-) -> NDArray[np.float64]:
+) -> Array:
     """Squared Euclidean distances of all rows of ``a`` to all of ``b`` (or of ``a``).
 
     A distance keeps its digits however small it is. Beside the result this takes some tens of
@@ -55,7 +59,7 @@ def squared_euclidean(
     if device == "cuda":
         from pivec.distances.pairwise_torch import squared_euclidean_on
 
-        result[:] = squared_euclidean_on("cuda", a, b).cpu().numpy()
+        result[:] = squared_euclidean_on(device, a, other)
         return result
     norms_a = np.einsum("ij,ij->i", a, a)
     norms_b = norms_a if same else np.einsum("ij,ij->i", other, other)
@@ -83,12 +87,7 @@ def squared_euclidean(
     return result
 
 
-def _tile(
-    left: NDArray[np.float64],
-    right: NDArray[np.float64],
-    norms_left: NDArray[np.float64],
-    norms_right: NDArray[np.float64],
-) -> NDArray[np.float64]:
+def _tile(left: Array, right: Array, norms_left: Array, norms_right: Array) -> Array:
     # A copy where both are the same rows: x @ x.T takes BLAS's SYRK path, which crashes in some
     # builds.
     same = len(left) == len(right) and left.ctypes.data == right.ctypes.data
@@ -108,12 +107,32 @@ def _tile(
     return tile
 
 
+def _by_rows(
+    shape: tuple[int, int],
+    same: bool,
+    tile: int,
+    distances: Callable[[int, slice], Array],
+) -> Array:
+    """Fill a matrix row by row on all cores; ``distances(i, columns)`` is a piece of row i.
+
+    Where both sides are the same, each pair is computed once.
+    """
+    result = np.empty(shape)
+
+    def work(i: int) -> None:
+        for j in range(i if same else 0, shape[1], tile):
+            columns = slice(j, j + tile)
+            result[i, columns] = distances(i, columns)
+            if same:
+                result[columns, i] = result[i, columns]
+
+    run_tasks(work, shape[0])
+    return result
+
+
 def symmetric_kl_diagonal(
-    means_a: NDArray[np.float64],
-    variances_a: NDArray[np.float64],
-    means_b: NDArray[np.float64] | None = None,
-    variances_b: NDArray[np.float64] | None = None,
-) -> NDArray[np.float64]:
+    means_a: Array, variances_a: Array, means_b: Array, variances_b: Array
+) -> Array:
     """KL(a || b) + KL(b || a) of diagonal Gaussians, for all pairs of rows.
 
     The logarithms of the two directions cancel, which leaves, for each feature,
@@ -123,8 +142,8 @@ def symmetric_kl_diagonal(
     Parameters
     ----------
     means_a, variances_a : (n, d) arrays
-    means_b, variances_b : (m, d) arrays, optional
-        Without these, or with the very same ones, each pair of ``a`` is computed once.
+    means_b, variances_b : (m, d) arrays
+        Of the very same arrays each pair is computed once.
 
     Examples
     --------
@@ -132,41 +151,32 @@ def symmetric_kl_diagonal(
     >>> symmetric_kl_diagonal(0 * one, one, one, one)
     array([[1.]])
     """
+    same = means_b is means_a and variances_b is variances_a
     precisions_a = 1.0 / variances_a
-    same = means_b is None or variances_b is None
-    same = same or (means_b is means_a and variances_b is variances_a)
-    means = means_a if means_b is None else means_b
-    variances = variances_a if variances_b is None else variances_b
-    precisions = precisions_a if same else 1.0 / variances
-    result = np.empty((len(means_a), len(means)))
+    precisions_b = precisions_a if same else 1.0 / variances_b
 
-    # One row at a time against all others: (n, d) temporaries, and no cancellation.
-    def work(i: int) -> None:
-        some = slice(i if same else 0, None)
-        terms = variances[some] - variances_a[i]
+    # One row at a time against all others: (m, d) temporaries, and no cancellation.
+    def row(i: int, columns: slice) -> Array:
+        terms = variances_b[columns] - variances_a[i]
         terms *= terms
-        terms *= precisions[some]
-        gaps = means[some] - means_a[i]
+        terms *= precisions_b[columns]
+        gaps = means_b[columns] - means_a[i]
         gaps *= gaps
         terms += gaps
-        row = terms @ precisions_a[i]
-        row += np.einsum("ij,ij->i", gaps, precisions[some])
-        row *= 0.5
-        result[i, some] = row
-        if same:
-            result[some, i] = row
+        sums = terms @ precisions_a[i]
+        sums += np.einsum("ij,ij->i", gaps, precisions_b[columns])
+        return np.asarray(0.5 * sums)
 
-    run_tasks(work, len(means_a))
-    return result
+    return _by_rows((len(means_a), len(means_b)), same, max(1, len(means_b)), row)
 
 
-def euclidean(a: NDArray[np.float64], b: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
+def euclidean(a: Array, b: Array | None = None) -> Array:
     """Euclidean distances of all rows of ``a`` to all of ``b`` (or of ``a``)."""
     result = squared_euclidean(a, b)
     return np.sqrt(result, out=result)
 
 
-def total_variation(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
+def total_variation(a: Array, b: Array) -> Array:
     """½ Σ |x − y| for all pairs of rows.
 
     Examples
@@ -176,16 +186,12 @@ def total_variation(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[n
     """
     from scipy.spatial.distance import cdist
 
-    result: NDArray[np.float64] = 0.5 * cdist(a, b, "cityblock")
-    return result
+    return np.asarray(0.5 * cdist(a, b, "cityblock"))
 
 
 def symmetric_kl_full(
-    means_a: NDArray[np.float64],
-    covariances_a: NDArray[np.float64],
-    means_b: NDArray[np.float64] | None = None,
-    covariances_b: NDArray[np.float64] | None = None,
-) -> NDArray[np.float64]:
+    means_a: Array, covariances_a: Array, means_b: Array, covariances_b: Array
+) -> Array:
     """KL(a || b) + KL(b || a) of Gaussians with full covariances, for all pairs.
 
     The logarithms of the two directions cancel. What is left, with precisions P = S⁻¹, is
@@ -194,55 +200,44 @@ def symmetric_kl_full(
 
     Parameters
     ----------
-    means_a : (n, d) array
-    covariances_a : (n, d, d) array
-        Positive definite.
-    means_b, covariances_b : as these, optional
+    means_a, means_b : (n, d) and (m, d) arrays
+    covariances_a, covariances_b : (n, d, d) and (m, d, d) arrays
+        Positive definite. Of the very same arrays each pair is computed once.
 
     Examples
     --------
     >>> symmetric_kl_full(np.zeros((1, 2)), np.eye(2)[None], np.ones((1, 2)), np.eye(2)[None])
     array([[2.]])
     """
+    same = means_b is means_a and covariances_b is covariances_a
     precisions_a = _inverses(covariances_a)
-    if means_b is None or covariances_b is None:
-        means_b, covariances_b, precisions_b = means_a, covariances_a, precisions_a
-    else:
-        precisions_b = _inverses(covariances_b)
-    result = np.empty((len(means_a), len(means_b)))
+    precisions_b = precisions_a if same else _inverses(covariances_b)
 
-    same = means_b is means_a
+    def row(i: int, columns: slice) -> Array:
+        spread = covariances_a[i] - covariances_b[columns]
+        spread *= precisions_b[columns] - precisions_a[i]
+        gap = means_a[i] - means_b[columns]
+        both = precisions_a[i] + precisions_b[columns]
+        shift = np.einsum("ij,ij->i", (both @ gap[:, :, None])[:, :, 0], gap)
+        return np.asarray(np.maximum(0.5 * (spread.sum(axis=(1, 2)) + shift), 0.0))
 
-    def work(i: int) -> None:
-        for j in range(i if same else 0, len(means_b), _TILE):
-            some = slice(j, j + _TILE)
-            spread = covariances_a[i] - covariances_b[some]
-            spread *= precisions_b[some] - precisions_a[i]
-            gap = means_a[i] - means_b[some]
-            both = precisions_a[i] + precisions_b[some]
-            shift = np.einsum("ij,ij->i", (both @ gap[:, :, None])[:, :, 0], gap)
-            result[i, some] = np.maximum(0.5 * (spread.sum(axis=(1, 2)) + shift), 0.0)
-            if same:
-                result[some, i] = result[i, some]
-
-    run_tasks(work, len(means_a))
-    return result
+    return _by_rows((len(means_a), len(means_b)), same, _TILE, row)
 
 
-def _inverses(covariances: NDArray[np.float64]) -> NDArray[np.float64]:
+def _inverses(covariances: Array) -> Array:
     """Invert positive definite matrices through their Cholesky factors, (n, d, d)."""
     factors = np.linalg.inv(np.linalg.cholesky(covariances))
     return np.asarray(np.swapaxes(factors, 1, 2) @ factors)
 
 
 def matched_kl(
-    weights_a: NDArray[np.float64],
-    means_a: NDArray[np.float64],
-    variances_a: NDArray[np.float64],
-    weights_b: NDArray[np.float64],
-    means_b: NDArray[np.float64],
-    variances_b: NDArray[np.float64],
-) -> NDArray[np.float64]:
+    weights_a: Array,
+    means_a: Array,
+    variances_a: Array,
+    weights_b: Array,
+    means_b: Array,
+    variances_b: Array,
+) -> Array:
     """Upper bound of the KL divergence of two mixtures, both ways summed, for all pairs.
 
     Components are matched by number: Σ_k w_k (log(w_k/w′_k) + KL(N_k || N′_k)), and the same with
@@ -257,6 +252,7 @@ def matched_kl(
     means_a : (n, K, D) array
     variances_a : (n, K, D) array, or (1, K, D) where all have the same
     weights_b, means_b, variances_b : as these, of m mixtures
+        Of the very same arrays each pair is computed once.
 
     Examples
     --------
@@ -266,37 +262,28 @@ def matched_kl(
     """
     shared = len(variances_a) == 1 and variances_a is variances_b
     same = weights_a is weights_b and means_a is means_b and variances_a is variances_b
-    result = np.empty((len(means_a), len(means_b)))
     logs_a, logs_b = np.log(weights_a), np.log(weights_b)
-    tile = max(1, (1 << 20) // max(1, means_b[0].size if len(means_b) else 1))
     variances_a = np.broadcast_to(variances_a, means_a.shape)
     variances_b = np.broadcast_to(variances_b, means_b.shape)
 
-    def work(i: int) -> None:
-        for j in range(i if same else 0, len(means_b), tile):
-            some = slice(j, j + tile)
-            w, other = weights_a[i], weights_b[some]
-            terms = (w - other) * (logs_a[i] - logs_b[some])
-            gaps = np.square(means_a[i] - means_b[some])
-            if shared:
-                terms += 0.5 * (w + other) * (gaps / variances_a[i]).sum(axis=2)
-            else:
-                v, v_other = variances_a[i], variances_b[some]
-                excess, deficit = (
-                    _log_excess((v - v_other) / v_other),
-                    _log_excess((v_other - v) / v),
-                )
-                forth = w * (excess + gaps / v_other).sum(axis=2)
-                back = other * (deficit + gaps / v).sum(axis=2)
-                terms += 0.5 * (forth + back)
-            result[i, some] = np.maximum(terms.sum(axis=1), 0.0)
-            if same:
-                result[some, i] = result[i, some]
+    def row(i: int, columns: slice) -> Array:
+        w, other = weights_a[i], weights_b[columns]
+        terms = (w - other) * (logs_a[i] - logs_b[columns])
+        gaps = np.square(means_a[i] - means_b[columns])
+        if shared:
+            terms += 0.5 * (w + other) * (gaps / variances_a[i]).sum(axis=2)
+        else:
+            v, v_other = variances_a[i], variances_b[columns]
+            excess, deficit = _log_excess((v - v_other) / v_other), _log_excess((v_other - v) / v)
+            forth = w * (excess + gaps / v_other).sum(axis=2)
+            back = other * (deficit + gaps / v).sum(axis=2)
+            terms += 0.5 * (forth + back)
+        return np.asarray(np.maximum(terms.sum(axis=1), 0.0))
 
-    run_tasks(work, len(means_a))
-    return result
+    tile = max(1, (1 << 20) // max(1, int(np.prod(means_b.shape[1:]))))
+    return _by_rows((len(means_a), len(means_b)), same, tile, row)
 
 
-def _log_excess(x: NDArray[np.float64]) -> NDArray[np.float64]:
+def _log_excess(x: Array) -> Array:
     """Give x − log(1 + x), never negative; where x is tiny only few digits of it are left."""
     return np.maximum(x - np.log1p(x), 0.0)

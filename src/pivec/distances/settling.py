@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from pivec.arguments import Count, NotNegative, check_arguments
 from pivec.distances.noise import Noise
 from pivec.errors import UsageError
 
@@ -45,18 +46,12 @@ class SettlingRule:
     6
     """
 
-    checkpoints: int = 10
-    tolerance: float = 0.01
-    deviations: float = 3.0
+    checkpoints: Count = 10
+    tolerance: NotNegative = 0.01
+    deviations: NotNegative = 3.0
 
     def __post_init__(self) -> None:
-        if self.checkpoints < 1:
-            raise UsageError(f"checkpoints must be at least 1, but is {self.checkpoints}")
-        if self.tolerance < 0 or self.deviations < 0:
-            raise UsageError(
-                f"tolerance and deviations must not be negative, but are {self.tolerance} and "
-                f"{self.deviations}"
-            )
+        check_arguments(self)
 
     def settled(self, distances: ArrayLike, noise: Sequence[Noise] | float = 0.0) -> bool:
         """Tell whether a run has settled at its last checkpoint.
@@ -115,4 +110,4 @@ def _split(
         return np.full(n, float(noise)), np.zeros(n)
     if len(noise) != n:
         raise UsageError(f"noise needs one entry for each of {n} checkpoints, but has {len(noise)}")
-    return np.array([each.mean for each in noise]), np.array([each.deviation for each in noise])
+    return np.array([entry.mean for entry in noise]), np.array([entry.deviation for entry in noise])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -15,6 +17,19 @@ def require_torch(what: str) -> None:
     """Raise `MissingExtra` if torch, which ``what`` needs, is not installed."""
     if find_spec("torch") is None:
         raise MissingExtra(what, "torch")
+
+
+@contextmanager
+def single_threaded_torch() -> Iterator[None]:
+    """Let every operation of torch use one thread, so that workers side by side share the cores."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def torch_device(name: str) -> torch.device:

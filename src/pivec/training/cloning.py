@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 
 from pivec.arguments import Count, Positive, Seed, checked
 from pivec.collection import collect
+from pivec.engines.devices import single_threaded_torch
 from pivec.errors import MissingExtra, UsageError
 from pivec.policies.load import name_policies
 from pivec.policies.network import NetworkPolicy
@@ -121,7 +121,7 @@ def _imitate(
     expert_return, epochs = float(np.mean(data.returns)), settings["epochs"]
     learner = _Learner(environment, observations.shape[1], settings, seed)
     bar = Progress("cloning", epochs, unit="epochs", show=progress)
-    with run.claimed(), _one_thread(), bar:
+    with run.claimed(), single_threaded_torch(), bar:
         for epoch in range(1, epochs + 1):
             loss = learner.epoch(observations, actions)
             about = run.about(epoch, None, expert_return=expert_return, loss=loss)
@@ -134,19 +134,6 @@ def _pairs(data: Any) -> tuple[NDArray[np.float32], NDArray[Any]]:
     """States and the actions taken in them; the terminal state of an episode has none."""
     ends = np.asarray(data.episode_starts)[1:] - 1
     return np.delete(np.asarray(data.states), ends, axis=0), np.asarray(data.actions)
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Let torch work on one core: the networks are small, and threads only wait."""
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def orthogonal(rng: np.random.Generator, n_in: int, n_out: int, gain: float) -> NDArray[np.float64]:

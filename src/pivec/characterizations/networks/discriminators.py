@@ -10,8 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from pivec.characterizations.networks import batched_mlp as mlp
-from pivec.characterizations.networks.training import one_thread_each
-from pivec.engines.devices import torch_device
+from pivec.engines.devices import single_threaded_torch, torch_device
 from pivec.engines.workers import run_tasks
 
 # Networks that are trained together stay near the processor: their weights, gradients, the two
@@ -144,6 +143,6 @@ class Discriminators:
                 ratios = [torch.exp(-x.clamp_(-self.clip, self.clip).double()) for x in logits]
             result[i] = torch.stack([x.mean() for x in ratios]).cpu().numpy()
 
-        with one_thread_each():
+        with single_threaded_torch():
             run_tasks(work, len(networks))
         return result

@@ -20,8 +20,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pivec.characterizations.networks.training import Adam, one_thread_each, uniform
-from pivec.engines.devices import torch_device
+from pivec.characterizations.networks.training import (
+    Adam,
+    full_precision,
+    uniform,
+)
+from pivec.engines.devices import single_threaded_torch, torch_device
 from pivec.engines.workers import run_tasks
 from pivec.progress import Progress
 
@@ -162,11 +166,13 @@ def train(
     progress: bool = False,
 ) -> dict[str, Array]:
     """Train the autoencoder with Adam on the mean loss of the sequences of a batch."""
-    model = SequenceVAE.of(weights, torch_device(device))
+    where = torch_device(device)
+    model = SequenceVAE.of(weights, where)
     optimiser = Adam(list(model.parameters()), learning_rate)
     lengths = np.array([len(sequence) for sequence in sequences])
     n_latent = len(weights["latent_mean"])
-    with one_thread_each(), Progress("trajectories", epochs * len(lengths), show=progress) as bar:
+    bar = Progress("trajectories", epochs * len(lengths), show=progress)
+    with single_threaded_torch(), full_precision(where), bar:
         for _ in range(epochs):
             for numbers in batches(lengths, batch_size, rng):
                 noise = rng.standard_normal((len(numbers), n_latent), dtype=np.float32)
@@ -231,6 +237,6 @@ def encode(
             mean, deviation = model.latents(Padded.of([sequences[i] for i in numbers], where))
         means[numbers], deviations[numbers] = mean.cpu().numpy(), deviation.cpu().numpy()
 
-    with one_thread_each():
+    with single_threaded_torch(), full_precision(where):
         run_tasks(work, -(-len(sequences) // _TOGETHER))
     return means, deviations

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from pivec.characterizations.networks import batched_mlp as mlp
-from pivec.characterizations.networks.training import one_thread_each
+from pivec.engines.devices import single_threaded_torch
 from pivec.progress import Progress
 
 _ROWS = 8192  # rows that go through the network at a time
@@ -64,7 +64,10 @@ class SingleMLP:
             return slope(outputs)
 
         # One thread: a network this small gains little from more, and loses much on busy cores.
-        with one_thread_each(), Progress(title, n_updates, unit="updates", show=progress) as bar:
+        with (
+            single_threaded_torch(),
+            Progress(title, n_updates, unit="updates", show=progress) as bar,
+        ):
             mlp.train(layers, [n_updates], batch, counted, learning_rate)
         return np.asarray(mlp.unstacked(layers)[0])
 
