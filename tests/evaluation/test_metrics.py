@@ -130,8 +130,8 @@ def test_one_repetition_has_no_variance(rng):
 def test_perfect_and_opposite_correlation():
     returns = np.array([0.0, 1.0, 3.0, 7.0])
     d = np.abs(returns[:, None] - returns)
-    assert return_correlation(d, returns) == 1.0
-    assert return_correlation((10 - d) * (1 - np.eye(4)), returns) == -1.0
+    assert return_correlation(d, returns) == pytest.approx(1.0)
+    assert return_correlation((10 - d) * (1 - np.eye(4)), returns) == pytest.approx(-1.0)
 
 
 def test_mistakes_are_named(rng):

@@ -190,7 +190,7 @@ def evaluate(
     evaluation.csv, evaluation.md and evaluation.png. Exits with 1 if a method failed.
     """
     from pivec.evaluation import evaluate as run
-    from pivec.evaluation.tables import print_evaluation
+    from pivec.evaluation.result import print_evaluation
     from pivec.report.evaluation_figure import draw_evaluation
 
     result = run(

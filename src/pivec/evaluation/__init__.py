@@ -5,8 +5,7 @@ methods.py    what is compared: names, parameters, ready characterizations
 sets.py       what it is compared on: stores of policies
 unit.py       one method on one draw, with its cost, kept in one file
 evaluate.py   `evaluate`: all of them, from where it was stopped
-result.py     `Evaluation`: rows and averages
-tables.py     CSV, Markdown and the terminal
+result.py     `Evaluation`: rows and averages, as CSV, Markdown and on the terminal
 """
 
 from pivec.evaluation.evaluate import evaluate

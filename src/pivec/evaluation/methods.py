@@ -19,16 +19,10 @@ ALL = "all"
 
 @dataclass(frozen=True)
 class Candidate:
-    """One characterization to evaluate.
+    """A characterization to evaluate, with its name in tables and figures.
 
-    Attributes
-    ----------
-    label : str
-        Its name in tables and figures.
-    template : Characterization
-        Never fitted itself.
-    seeded : bool
-        Whether its random_state follows from the evaluation's seed and the repetition.
+    The template is never fitted itself; ``seeded``: its random_state follows from the seed of the
+    evaluation and the repetition.
     """
 
     label: str
@@ -62,70 +56,68 @@ def candidates(
     Examples
     --------
     >>> sweep = [("supervector", {"n_components": k}) for k in (4, 8)]
-    >>> [one.label for one in candidates(["gaussian", *sweep])]
+    >>> [candidate.label for candidate in candidates(["gaussian", *sweep])]
     ['gaussian', 'supervector n_components=4', 'supervector n_components=8']
     """
     if isinstance(methods, Mapping):
-        labels: list[str | None] = [str(label) for label in methods]
-        given = list(methods.values())
+        labelled = {str(label): method for label, method in methods.items()}
+        labels, given = list(labelled), list(labelled.values())
     else:
-        wanted = [methods] if isinstance(methods, str | Characterization) else list(methods)
-        given = [one for each in wanted for one in (names() if each == ALL else (each,))]
-        labels = [None] * len(given)
-    shared = {name: dict(some) for name, some in (parameters or {}).items()}
+        wanted = [methods] if isinstance(methods, str | Characterization) else methods
+        given = [method for item in wanted for method in (names() if item == ALL else (item,))]
+        labels = [""] * len(given)
     if not given:
         raise UsageError("expected at least one characterization to evaluate, but got none")
-    made = [_made(one, shared) for one in given]
-    unused = shared.keys() - {name for name, _, _ in made}
+    made = [_made(method, parameters or {}) for method in given]
+    all_names = [template.name for template, _ in made]
+    unused = sorted(set(parameters or {}) - set(all_names))
     if unused:
         raise UsageError(
-            f"parameters are given for {sorted(unused)[0]!r}, which is not among the methods "
-            f"{', '.join(dict.fromkeys(name for name, _, _ in made))}"
+            f"parameters are given for {unused[0]!r}, which is not among the methods "
+            f"{', '.join(dict.fromkeys(all_names))}"
         )
-    all_names = [name for name, _, _ in made]
     result = []
-    for one, label, (name, own, template) in zip(given, labels, made, strict=True):
-        text = " ".join([name, *(f"{key}={value}" for key, value in own.items())])
-        chosen = label or (name if all_names.count(name) == 1 else text)
+    for method, label, (template, chosen) in zip(given, labels, made, strict=True):
+        name = template.name
+        if all_names.count(name) > 1:
+            name = " ".join([name, *(f"{key}={value}" for key, value in chosen.items())])
         # A ready characterization keeps the random_state it came with.
-        seeded = "random_state" not in own and not isinstance(one, Characterization)
-        result.append(Candidate(chosen, template, seeded))
-    _check_labels([one.label for one in result])
+        seeded = "random_state" not in chosen and not isinstance(method, Characterization)
+        result.append(Candidate(label or name, template, seeded))
+    _check_labels([candidate.label for candidate in result])
     return result
 
 
 def _made(
-    one: Any, shared: Mapping[str, Mapping[str, Any]]
-) -> tuple[str, dict[str, Any], Characterization]:
-    """Name, the parameters that were chosen, and the characterization."""
-    if isinstance(one, Characterization):
-        return one.name, _changed(one), clone(one)
-    if isinstance(one, str):
-        name, own = one, dict(shared.get(one, {}))
-    elif isinstance(one, tuple) and len(one) == 2 and isinstance(one[0], str):
-        name, own = one[0], dict(shared.get(one[0], {})) | dict(one[1])
-    else:
-        raise UsageError(
-            "a method is a name, (name, parameters) or a characterization, but got "
-            f"{type(one).__name__}"
-        )
-    return name, own, characterization(name, **own)
-
-
-def _changed(one: Characterization) -> dict[str, Any]:
-    """Arguments that differ from the constructor's own."""
-    defaults = inspect.signature(type(one)).parameters
-    return {
-        key: value
-        for key, value in one.get_params(deep=False).items()
-        if key not in defaults or defaults[key].default != value
-    }
+    method: Any, shared: Mapping[str, Mapping[str, Any]]
+) -> tuple[Characterization, Mapping[str, Any]]:
+    """Make a characterization; return also the parameters that were chosen."""
+    if isinstance(method, Characterization):
+        defaults = inspect.signature(type(method)).parameters
+        changed = {
+            key: value
+            for key, value in method.get_params(deep=False).items()
+            if key not in defaults or defaults[key].default != value
+        }
+        return clone(method), changed
+    match method:
+        case str(name):
+            own: Mapping[str, Any] = {}
+        case (str(name), own):
+            pass
+        case _:
+            raise UsageError(
+                "a method is a name, (name, parameters) or a characterization, but got "
+                f"{type(method).__name__}"
+            )
+    chosen = {**shared.get(name, {}), **own}
+    return characterization(name, **chosen), chosen
 
 
 def _check_labels(labels: Sequence[str]) -> None:
-    if len(set(labels)) != len(labels):
-        twice = next(label for label in labels if labels.count(label) > 1)
-        raise UsageError(
-            f"two methods are called {twice!r}: leave one out, give them other parameters, or name "
-            "them by a mapping from labels to methods"
-        )
+    for label in labels:
+        if labels.count(label) > 1:
+            raise UsageError(
+                f"two methods are called {label!r}: leave one out, give them other parameters, or "
+                "name them by a mapping from labels to methods"
+            )

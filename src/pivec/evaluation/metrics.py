@@ -15,6 +15,7 @@ from pivec.errors import BadData, UsageError
 
 Array = NDArray[np.float64]
 FEWEST_POLICIES = 3
+NAN = float("nan")
 
 
 def return_correlation(distances: ArrayLike, mean_returns: ArrayLike) -> float:
@@ -45,8 +46,12 @@ def return_correlation(distances: ArrayLike, mean_returns: ArrayLike) -> float:
             f"{returns.shape}"
         )
     if len(d) < FEWEST_POLICIES or not np.isfinite(returns).all():
-        return float("nan")
-    return _pearson(_pairs(d), _pairs(np.abs(returns[:, None] - returns[None, :])))
+        return NAN
+    far, apart = _pairs(d), _pairs(np.abs(returns[:, None] - returns[None, :]))
+    if np.ptp(far) == 0.0 or np.ptp(apart) == 0.0:
+        return NAN
+    # Scaled first, so that squares of very large or very small distances stay in range.
+    return float(np.corrcoef(far / np.abs(far).max(), apart / apart.max())[0, 1])
 
 
 def min_max(distances: ArrayLike) -> Array:
@@ -98,13 +103,11 @@ def distance_error(distances: ArrayLike, anchor: ArrayLike) -> float:
         raise UsageError(
             f"expected distances of the anchor's {len(truth)} policies, but these are of {len(d)}"
         )
-    if len(d) < FEWEST_POLICIES:
-        return float("nan")
-    values, true = _pairs(d), np.abs(_pairs(truth))
+    values, true = _pairs(d), _pairs(truth)
     kept = true != 0.0  # NaN is kept: a constant matrix has no error that is known
-    if not kept.any():
-        return float("nan")
-    return float(100.0 * np.mean(np.abs(values[kept] - _pairs(truth)[kept]) / true[kept]))
+    if len(d) < FEWEST_POLICIES or not kept.any():
+        return NAN
+    return float(100.0 * np.mean(np.abs(values[kept] - true[kept]) / true[kept]))
 
 
 def distance_variance(repetitions: Sequence[ArrayLike]) -> float:
@@ -130,19 +133,19 @@ def distance_variance(repetitions: Sequence[ArrayLike]) -> float:
     0.0
     """
     matrices = [min_max(matrix) for matrix in repetitions]
-    shapes = {matrix.shape for matrix in matrices}
-    if len(shapes) > 1:
+    sizes = sorted({len(matrix) for matrix in matrices})
+    if len(sizes) > 1:
         raise UsageError(
             "expected distances of the same policies in every repetition, but there are "
-            + " and ".join(str(shape[0]) for shape in sorted(shapes))
+            + " and ".join(map(str, sizes))
         )
-    if len(matrices) < 2 or len(matrices[0]) < FEWEST_POLICIES:
-        return float("nan")
+    if len(matrices) < 2 or sizes[0] < FEWEST_POLICIES:
+        return NAN
     values = np.stack([_pairs(matrix) for matrix in matrices])
     means = values.mean(axis=0)
     kept = means != 0.0
     if not kept.any():
-        return float("nan")
+        return NAN
     return float(np.mean(values[:, kept].std(axis=0) / means[kept]))
 
 
@@ -160,15 +163,3 @@ def _checked(distances: ArrayLike) -> Array:
 
 def _pairs(matrix: Array) -> Array:
     return np.asarray(matrix[np.triu_indices(len(matrix), k=1)])
-
-
-def _pearson(a: Array, b: Array) -> float:
-    if np.ptp(a) == 0.0 or np.ptp(b) == 0.0:
-        return float("nan")
-    # Scaled first, so that squares of very large or very small distances stay in range.
-    a, b = a / np.abs(a).max(), b / np.abs(b).max()
-    a, b = a - a.mean(), b - b.mean()
-    norm = float(np.linalg.norm(a) * np.linalg.norm(b))
-    if norm == 0.0:
-        return float("nan")
-    return float(np.clip(a @ b / norm, -1.0, 1.0))

@@ -1,23 +1,34 @@
-"""What an evaluation found: a row for each unit, and the averages that the paper shows."""
+"""What an evaluation found: a row for each unit, the averages that the paper shows, as tables."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, fields
 
 import numpy as np
 
+from pivec.csv_file import cell, write_csv
+from pivec.terminal import literal, say
+
 NAN = float("nan")
+HEADINGS = (
+    "method",
+    "trajectories",
+    "correlation ↑",
+    "error % ↓",
+    "variance ↓",
+    "seconds",
+    "peak MB",
+)
 
 
 @dataclass(frozen=True)
 class Row:
-    """One method on one draw of one set of policies.
+    """One method on one draw of one set of policies; its fields are columns of evaluation.csv.
 
     Attributes
     ----------
-    environment, method, store : str
     size : int
         Trajectories drawn of each policy.
     repetition : int
@@ -81,13 +92,10 @@ class Summary:
 
     Attributes
     ----------
-    environment, method : str
-    size : int
     correlation, error : Average
         Over sets of policies and repetitions; the anchor is left out of the error.
     variance : Average
         Over sets of policies.
-    seconds : Average
     peak_mb : float
         The largest of all units.
     done, asked : int
@@ -104,6 +112,38 @@ class Summary:
     peak_mb: float
     done: int
     asked: int
+
+    @classmethod
+    def of(cls, rows: Sequence[Row]) -> Summary:
+        """Average rows of one method and size."""
+        by_store = {row.store: row.variance for row in rows if not np.isnan(row.variance)}
+        return cls(
+            rows[0].environment,
+            rows[0].method,
+            rows[0].size,
+            Average.of([row.correlation for row in rows]),
+            Average.of([row.error for row in rows]),
+            Average.of(list(by_store.values())),
+            Average.of([row.seconds for row in rows]),
+            max((row.peak_mb for row in rows if not np.isnan(row.peak_mb)), default=NAN),
+            sum(not row.problem for row in rows),
+            len(rows),
+        )
+
+    def cells(self) -> list[str]:
+        """Write what stands under the headings of a table."""
+        correlation = self.correlation.text(3) if self.done else "failed"
+        if 0 < self.done < self.asked:
+            correlation += f" ({self.done} of {self.asked})"
+        return [
+            self.method,
+            str(self.size),
+            correlation,
+            self.error.text(1),
+            self.variance.text(3),
+            fixed(self.seconds.mean, 2),
+            fixed(self.peak_mb, 0),
+        ]
 
 
 @dataclass(frozen=True)
@@ -145,24 +185,61 @@ class Evaluation:
         failed = [(row.method, row.store, row.problem) for row in self.rows if row.problem]
         return tuple(dict.fromkeys(failed))
 
-    def summary(self) -> tuple[Summary, ...]:
-        """Average as the paper does, a row for each environment, method and size."""
+    def summary(self, environment: str | None = None) -> tuple[Summary, ...]:
+        """Average as the paper does, a row for each environment (or one), method and size."""
         groups: dict[tuple[str, str, int], list[Row]] = {}
         for row in self.rows:
-            groups.setdefault((row.environment, row.method, row.size), []).append(row)
-        return tuple(_summary(rows) for rows in groups.values())
+            if environment in (None, row.environment):
+                groups.setdefault((row.environment, row.method, row.size), []).append(row)
+        return tuple(Summary.of(rows) for rows in groups.values())
 
     def to_csv(self, path: str | os.PathLike[str]) -> None:
-        """Write all rows, exact to the last bit of every number."""
-        from pivec.evaluation.tables import write_csv
-
-        write_csv(self, path)
+        """Write all rows, exact to the last bit of every number; unknown ones are empty."""
+        rows = ([cell(value) for value in astuple(row)] for row in self.rows)
+        write_csv(path, [field.name for field in fields(Row)], rows)
 
     def to_markdown(self) -> str:
         """Return the summary, the notes and the problems as Markdown."""
-        from pivec.evaluation.tables import markdown
+        lines = ["# Evaluation", ""]
+        for environment in self.environments:
+            lines += [f"## {_escaped(environment)}", "", _line(HEADINGS)]
+            lines.append("| --- |" + " ---: |" * (len(HEADINGS) - 1))
+            lines += [_line(row.cells()) for row in self.summary(environment)]
+            lines.append("")
+        if self.notes:
+            lines += [*map(_escaped, self.notes), ""]
+        if self.problems:
+            lines += ["## Problems", ""]
+            for method, store, why in self.problems:
+                lines.append(f"- {_escaped(method)} on {_escaped(store)}: {_escaped(why)}")
+            lines.append("")
+        return "\n".join(lines)
 
-        return markdown(self)
+
+def print_evaluation(evaluation: Evaluation) -> None:
+    """Print the averages on the terminal, and what went wrong."""
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    for environment in evaluation.environments:
+        rows = evaluation.summary(environment)
+        table = Table(title=literal(environment), title_justify="left", box=None)
+        table.add_column(HEADINGS[0], min_width=min(24, max(len(row.method) for row in rows)))
+        for heading in ("n", *HEADINGS[2:]):
+            table.add_column(heading, justify="right")
+        previous = ""
+        for row in rows:
+            method, *numbers = row.cells()
+            # A method is named once, above its sizes.
+            table.add_row(literal("" if method == previous else method), *numbers)
+            previous = method
+        console.print(table)
+    say("n: trajectories of each policy; seconds and memory: of one fit")
+    for note in evaluation.notes:
+        say(note)
+    for method, store, why in evaluation.problems:
+        say(f"failed {method} on {store}: {why}")
 
 
 def fixed(value: float, decimals: int) -> str:
@@ -178,19 +255,10 @@ def fixed(value: float, decimals: int) -> str:
     return f"{value:.{decimals}f}" if abs(value) < 1e6 else f"{value:.3g}"
 
 
-def _summary(rows: Sequence[Row]) -> Summary:
-    first = rows[0]
-    by_store = {row.store: row.variance for row in rows if not np.isnan(row.variance)}
-    peaks = [row.peak_mb for row in rows if not np.isnan(row.peak_mb)]
-    return Summary(
-        first.environment,
-        first.method,
-        first.size,
-        Average.of([row.correlation for row in rows]),
-        Average.of([row.error for row in rows]),
-        Average.of(list(by_store.values())),
-        Average.of([row.seconds for row in rows]),
-        max(peaks, default=NAN),
-        sum(not row.problem for row in rows),
-        len(rows),
-    )
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(map(_escaped, cells)) + " |"
+
+
+def _escaped(text: str) -> str:
+    """Keep text inside its cell."""
+    return " ".join(text.split()).replace("\\", "\\\\").replace("|", "\\|")

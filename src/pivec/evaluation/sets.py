@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pivec.errors import UsageError
 from pivec.evaluation.metrics import FEWEST_POLICIES
@@ -49,11 +47,6 @@ class PolicySet:
     path: Path | None = None
 
     @property
-    def mean_returns(self) -> NDArray[np.float64]:
-        """Mean return of each policy over all its trajectories."""
-        return self.data.mean_returns
-
-    @property
     def fewest(self) -> int:
         """Trajectories of the policy that has the fewest."""
         return int(np.diff(self.data.policy_starts).min())
@@ -67,25 +60,29 @@ def policy_sets(
     Examples
     --------
     >>> data = VisitedStates.from_arrays([[[[0.0]], [[1.0]]]] * 3)
-    >>> [one.label for one in policy_sets([data], largest=2)]
+    >>> [policies.label for policies in policy_sets([data], largest=2)]
     ['set 1']
     """
     if isinstance(stores, Mapping):
-        labels: list[str | None] = [str(label) for label in stores]
-        given: list[Given] = list(stores.values())
+        given = [(str(label), store) for label, store in stores.items()]
     else:
-        given = [stores] if isinstance(stores, VisitedStates | str | Path) else list(stores)
-        labels = [None] * len(given)
+        listed = [stores] if isinstance(stores, VisitedStates | str | Path) else stores
+        given = [
+            (f"set {number}" if isinstance(store, VisitedStates) else str(store), store)
+            for number, store in enumerate(listed, start=1)
+        ]
     if not given:
         raise UsageError("expected at least one store of states to evaluate on, but got none")
-    result = [
-        _opened(one, label, number)
-        for number, (one, label) in enumerate(zip(given, labels, strict=True), start=1)
-    ]
-    _check_different(result)
-    for one in result:
-        _check_size(one, largest)
-    return result
+    sets = [_opened(label, store) for label, store in given]
+    for i, policies in enumerate(sets):
+        for other in sets[:i]:
+            if policies.label == other.label or policies.identity == other.identity:
+                raise UsageError(
+                    f"the stores {other.label!r} and {policies.label!r} are the same: give each "
+                    "set of policies once"
+                )
+        _check_size(policies, largest)
+    return sets
 
 
 def write_set(data: VisitedStates, folder: Path) -> Path:
@@ -98,34 +95,28 @@ def write_set(data: VisitedStates, folder: Path) -> Path:
     return folder
 
 
-def _opened(given: Given, label: str | None, number: int) -> PolicySet:
+def _opened(label: str, given: Given) -> PolicySet:
     if isinstance(given, VisitedStates):
-        name = label or f"set {number}"
-        data = given.select(canonical_order(given.policies))
-        return PolicySet(name, data.environment or name, *_digests_of(data), data)
-    if not isinstance(given, str | Path):
+        data, path = given, None
+    elif isinstance(given, str | Path):
+        store = Store.find(given)
+        data, path = store.load(), store.path
+    else:
         raise UsageError(
             f"a store is a path or VisitedStates, but got {type(given).__name__}: use "
             "`pivec.collect` or `pivec.load`"
         )
-    name = label or str(given)
-    store = Store.find(given)
-    data = store.load()
     data = data.select(canonical_order(data.policies))
-    return PolicySet(name, data.environment or name, *_digests_of(data), data, store.path)
+    return PolicySet(label, data.environment or label, *_digests_of(data), data, path)
 
 
 def _digests_of(data: VisitedStates) -> tuple[str, str]:
     """Digest what was visited, and that with the policies themselves."""
     digest = hashlib.sha256()
-    facts: tuple[NDArray[Any], ...] = (
-        data.episode_starts,
-        data.policy_starts,
-        data.returns,
-        data.terminated,
-        data.truncated,
-    )
-    for array in facts:
+    arrays = [
+        data.episode_starts, data.policy_starts, data.returns, data.terminated, data.truncated,
+    ]  # fmt: skip
+    for array in arrays:
         digest.update(np.ascontiguousarray(array).data)
     for number in range(data.n_policies):
         digest.update(np.ascontiguousarray(data.policy_states(number)).data)
@@ -133,38 +124,23 @@ def _digests_of(data: VisitedStates) -> tuple[str, str]:
             digest.update(np.ascontiguousarray(actions).data)
     visited = digest.hexdigest()
     for info in data.policies:
-        _add_text(digest, (info.group, info.step, info.fingerprint))
+        for part in (info.group, info.step, info.fingerprint):
+            digest.update(f"{part}\0".encode("utf-8", "backslashreplace"))
     return visited, digest.hexdigest()
 
 
-def _add_text(digest: Any, parts: Iterable[object]) -> None:
-    for part in parts:
-        digest.update(f"{part}\0".encode("utf-8", "backslashreplace"))
-
-
-def _check_different(sets: Sequence[PolicySet]) -> None:
-    for i, one in enumerate(sets):
-        for other in sets[:i]:
-            if one.label == other.label or one.identity == other.identity:
-                raise UsageError(
-                    f"the stores {other.label!r} and {one.label!r} are the same: give each set of "
-                    "policies once"
-                )
-
-
-def _check_size(one: PolicySet, largest: int) -> None:
-    n = one.data.n_policies
+def _check_size(policies: PolicySet, largest: int) -> None:
+    n, fewest = policies.data.n_policies, policies.fewest
     if n < FEWEST_POLICIES:
         raise UsageError(
-            f"{one.label} holds {n} {'policy' if n == 1 else 'policies'}, but an evaluation "
+            f"{policies.label} holds {n} {'policy' if n == 1 else 'policies'}, but an evaluation "
             f"compares distances of at least {FEWEST_POLICIES}: collect more policies"
         )
-    if one.fewest < largest:
-        counts = np.diff(one.data.policy_starts)
-        policy = one.data.labels[int(counts.argmin())]
+    if fewest < largest:
+        policy = policies.data.labels[int(np.diff(policies.data.policy_starts).argmin())]
         raise UsageError(
-            f"{one.label} has {one.fewest} trajectories of {policy!r}, but {largest} are to be "
+            f"{policies.label} has {fewest} trajectories of {policy!r}, but {largest} are to be "
             f"drawn of every policy: collect more into a new store, best {2 * largest} "
             f"(`pivec collect ENV POLICY... --episodes {2 * largest} --out STORE`), or ask for "
-            f"sizes up to {one.fewest}"
+            f"sizes up to {fewest}"
         )

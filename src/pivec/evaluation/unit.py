@@ -12,11 +12,9 @@ import json
 import sys
 import time
 import zipfile
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +23,9 @@ from sklearn.base import clone
 from pivec.atomic import atomic_write
 from pivec.characterizations.base import Characterization
 from pivec.engines.child import Tell
-from pivec.errors import BadData, PivecError
+from pivec.errors import BadData
+from pivec.evaluation.methods import Candidate
+from pivec.evaluation.sets import PolicySet
 from pivec.policies.policy import canonical_order
 from pivec.states.store import load
 from pivec.states.visited import VisitedStates
@@ -50,34 +50,64 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class UnitRequest:
-    """All that a process needs to run a unit."""
+class Unit:
+    """One method on one draw of the policies of a store.
 
-    method: Characterization
-    store: Path
-    size: int
-    entropy: tuple[int, ...]
-    target: Path
-    identity: str
-
-    def parts(self) -> Iterator[tuple[str, Any]]:
-        """Name what may be a user's own."""
-        yield type(self.method).__qualname__, self.method
-
-
-def draw(data: VisitedStates, size: int, entropy: tuple[int, ...]) -> VisitedStates:
-    """Draw ``size`` trajectories of every policy; the same ones for the same ``entropy``.
-
-    Policies come in the canonical order, whatever the store's is.
+    Attributes
+    ----------
+    store, label : str
+        Names of the set of policies and of the method.
+    entropy : tuple of int
+        What the draw follows from.
+    identity : str
+        Everything that the numbers depend on, as JSON.
+    file : Path
+        Where the outcome is kept.
     """
-    ordered = data.select(canonical_order(data.policies))
-    return ordered.sample_episodes(size, np.random.default_rng(entropy))
+
+    store: str
+    label: str
+    method: Characterization
+    size: int
+    repetition: int
+    entropy: tuple[int, ...]
+    identity: str
+    file: Path
+
+    @property
+    def key(self) -> tuple[str, str, int, int]:
+        """What tells it from the other units."""
+        return self.store, self.label, self.size, self.repetition
+
+    def __str__(self) -> str:
+        return f"{self.label}, {self.size} of {self.store}"
+
+    def write(self, outcome: Outcome) -> None:
+        """Keep the outcome; the file appears when it is whole."""
+        with atomic_write(self.file) as file:
+            np.savez_compressed(
+                file,
+                distances=outcome.distances,
+                seconds=outcome.seconds,
+                peak_mb=outcome.peak_mb,
+                identity=np.array(self.identity),
+            )
 
 
-def identity_of(
-    method: Characterization, store: str, size: int, entropy: tuple[int, ...], isolated: bool
-) -> str:
-    """Write down everything that a unit's numbers depend on."""
+def make_unit(
+    policies: PolicySet,
+    candidate: Candidate,
+    size: int,
+    repetition: int,
+    seed: int,
+    folder: Path,
+    isolated: bool,
+) -> Unit:
+    """Make a unit whose file is in ``folder``, under a name by what its numbers depend on."""
+    # By the store's data, not by its place in the list, nor by the method: all see the same draw.
+    entropy = (seed, int(policies.visited[:15], 16), size, repetition)
+    state = np.random.SeedSequence(entropy, spawn_key=(1,)).generate_state(1)[0]
+    method = candidate.make(int(state) >> 1)
     parameters = json.loads(method.parameters_json())
     parameters.pop("progress", None)
     kind = type(method)
@@ -87,17 +117,23 @@ def identity_of(
         "method": method.name,
         "class": f"{kind.__module__}.{kind.__qualname__}",
         "parameters": parameters,
-        "store": store,
+        "store": policies.identity,
         "size": size,
         "draw": entropy,
         "isolated": isolated,
     }
-    return json.dumps(facts, sort_keys=True)
+    identity = json.dumps(facts, sort_keys=True)
+    file = folder / f"{hashlib.sha256(identity.encode()).hexdigest()[:32]}.npz"
+    return Unit(policies.label, candidate.label, method, size, repetition, entropy, identity, file)
 
 
-def file_name(identity: str) -> str:
-    """Name the file of a unit."""
-    return f"{hashlib.sha256(identity.encode()).hexdigest()[:32]}.npz"
+def draw(data: VisitedStates, size: int, entropy: tuple[int, ...]) -> VisitedStates:
+    """Draw ``size`` trajectories of every policy; the same ones for the same ``entropy``.
+
+    Policies come in the canonical order, whatever the store's is.
+    """
+    ordered = data.select(canonical_order(data.policies))
+    return ordered.sample_episodes(size, np.random.default_rng(entropy))
 
 
 def compute(method: Characterization, drawn: VisitedStates) -> Outcome:
@@ -115,16 +151,11 @@ def compute(method: Characterization, drawn: VisitedStates) -> Outcome:
     return Outcome(distances, seconds, float("nan"))
 
 
-def write_outcome(path: Path, outcome: Outcome, identity: str) -> None:
-    """Keep a finished unit; the file appears when it is whole."""
-    with atomic_write(path) as file:
-        np.savez_compressed(
-            file,
-            distances=outcome.distances,
-            seconds=outcome.seconds,
-            peak_mb=outcome.peak_mb,
-            identity=np.array(identity),
-        )
+def run_unit(request: tuple[Unit, Path], _tell: Tell) -> None:
+    """Run a unit on a store in this process, which is its own; it leaves its file."""
+    unit, store = request
+    drawn = draw(load(store, verify=False), unit.size, unit.entropy)
+    unit.write(replace(compute(unit.method, drawn), peak_mb=peak_mb()))
 
 
 def read_outcome(path: Path) -> Outcome | None:
@@ -134,14 +165,6 @@ def read_outcome(path: Path) -> Outcome | None:
             return Outcome(kept["distances"], float(kept["seconds"]), float(kept["peak_mb"]))
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
         return None
-
-
-def explained(error: BaseException) -> str:
-    """Say in one line what went wrong."""
-    if isinstance(error, PivecError):
-        return str(error)
-    text = " ".join(str(error).split())
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def peak_mb() -> float:
@@ -156,10 +179,3 @@ def peak_mb() -> float:
         return float("nan")
     used = float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
     return used / 1e6 if sys.platform == "darwin" else used * 1024 / 1e6
-
-
-def run_unit(request: UnitRequest, _tell: Tell) -> None:
-    """Run a unit in this process, which is its own; it leaves its file."""
-    drawn = draw(load(request.store, verify=False), request.size, request.entropy)
-    outcome = replace(compute(request.method, drawn), peak_mb=peak_mb())
-    write_outcome(request.target, outcome, request.identity)
