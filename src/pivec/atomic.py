@@ -13,46 +13,20 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, Literal, overload
+from typing import IO, Any, Literal
 
 from pivec.errors import PivecError, UsageError
 
 
-@overload
-def atomic_write(
-    path: str | os.PathLike[str], mode: Literal["wb"] = "wb", *, newline: str | None = None
-) -> contextlib.AbstractContextManager[IO[bytes]]: ...
-
-
-@overload
-def atomic_write(
-    path: str | os.PathLike[str], mode: Literal["w"], *, newline: str | None = None
-) -> contextlib.AbstractContextManager[IO[str]]: ...
-
-
 @contextmanager
 def atomic_write(
-    path: str | os.PathLike[str], mode: Literal["w", "wb"] = "wb", *, newline: str | None = None
+    path: str | os.PathLike[str], mode: Literal["w", "wb"] = "wb"
 ) -> Iterator[IO[Any]]:
-    r"""Write a file so that a reader sees the old one or the whole new one, never a part.
+    """Write a file (bytes, or UTF-8 text) so that a reader sees the old or the whole new one.
 
-    The handle is on a temporary file in the same folder. When the block ends well, the data are
-    flushed to disk and the file takes the place of ``path``; when it raises, the temporary file is
-    removed and what was at ``path`` stays as it was. The folder must exist.
-
-    Parameters
-    ----------
-    path : path
-        Where the file is to appear. A symbolic link is followed: its target is replaced.
-    mode : {"wb", "w"}
-        Bytes, or UTF-8 text.
-    newline : str, optional
-        As for `open`, in text mode; the default keeps ``"\n"`` as it is on every system.
-
-    Yields
-    ------
-    file
-        The open handle to write to.
+    The handle is on a temporary file in the same folder, which must exist. When the block ends
+    well, the data are flushed to disk and the file takes the place of ``path``, or of what a link
+    there points to; when it raises, the temporary file is removed and what was there stays.
 
     Examples
     --------
@@ -71,13 +45,8 @@ def atomic_write(
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     try:
         handle = os.open(name, flags, 0o666)
-        text = mode == "w"
-        with open(
-            handle,
-            mode,
-            encoding="utf-8" if text else None,
-            newline=("" if newline is None else newline) if text else None,
-        ) as file:
+        text: dict[str, Any] = {"encoding": "utf-8", "newline": ""} if mode == "w" else {}
+        with open(handle, mode, **text) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -97,10 +66,7 @@ def atomic_write(
 def check_folder(path: str | os.PathLike[str]) -> Path:
     """See that a folder can be written to, or could be made; nothing is made.
 
-    Raises
-    ------
-    UsageError
-        That says what is in the way.
+    Otherwise a UsageError says what is in the way.
     """
     folder = place = Path(path)
     while place != place.parent:

@@ -21,8 +21,8 @@ from pivec.rollouts.features import feature_rows, load_features
 from pivec.rollouts.lanes import first_batch
 from pivec.rollouts.play import play
 from pivec.rollouts.trained_in import environment_of
-from pivec.states.record import PolicyRecord, Recorded, record_of
-from pivec.states.recorded import check_unique, read_recorded, split_recorded
+from pivec.states.record import PolicyRecord, Recorded, check_unique, record_of
+from pivec.states.recorded import read_recorded, split_recorded
 from pivec.states.store import Store
 from pivec.states.visited import VisitedStates
 

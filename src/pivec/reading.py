@@ -22,16 +22,8 @@ MOST = 1 << 30
 class Budget:
     """How many bytes may be made of one file: counted while it is read, by all of its readers.
 
-    That is 64 MB and 100 times the size of the file, but not more than ``most``, unless the file
-    itself is that large.
-
-    Parameters
-    ----------
-    size : int
-        Bytes of the file.
-    name : str
-        What error messages call it.
-    most : int
+    That is 64 MB and 100 times the ``size`` of the file, but not more than ``most``, unless the
+    file itself is that large. Error messages call it ``name``.
 
     Examples
     --------
@@ -51,7 +43,7 @@ class Budget:
         if self.left < 0:
             raise BadPolicyFile(
                 f"{self.name} unpacks to more than {self.total} bytes, which is out of proportion "
-                "to its size: if it is sound, save it without compression."
+                "to its size: if it is sound, save it without compression"
             )
 
 
@@ -79,7 +71,7 @@ def read_regular(path: str | os.PathLike[str], most: int | None = None) -> bytes
     with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
         if most is not None and size > most:
-            raise BadPolicyFile(f"{path} has {size} bytes, more than {most}.")
+            raise BadPolicyFile(f"{path} has {size} bytes, more than {most}")
         return file.read()
 
 

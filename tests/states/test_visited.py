@@ -96,7 +96,7 @@ def test_blocks_and_take_agree_with_the_flat_array(data, rows):
         ([[np.array([[0, 1], [0, np.nan]])]], {}, "step 1 of episode 0 .* nan in feature 1"),
         ([[np.array([[0, 1e300]])]], {}, "inf in feature 1"),
         ([[np.zeros((2, 2))]], {"labels": ["a", "b"]}, "labels needs one entry"),
-        ([[np.zeros((2, 2))]] * 2, {"labels": ["a", "a"]}, "'a' names two policies"),
+        ([[np.zeros((2, 2))]] * 2, {"labels": ["a", "a"]}, "two policies are called 'a'"),
         ([[np.zeros((2, 2))]], {"returns": [[1, 2]]}, "returns of policy-0"),
         ([[np.zeros((2, 2))]], {"feature_names": ["x"]}, "needs 2 names"),
         ([[np.zeros((2, 2))]], {"actions": [[np.zeros(2)]]}, "one action fewer"),

@@ -33,7 +33,7 @@ class OnDisk:
     @property
     def arrays(self) -> Arrays:
         """Map states and actions into memory."""
-        return _open(self.path)[2]
+        return _open(self.path)[1]
 
     @property
     def policy(self) -> Policy | None:
@@ -64,24 +64,20 @@ def write_policy(path: Path, record: PolicyRecord, store: str = "") -> None:
 
 def read_policy(path: Path, store: str | None = None) -> PolicyRecord:
     """Read what is known of the episodes in a file; with ``store`` only if it belongs to it."""
-    header, episodes, _ = _open(path)
-    if store is not None and header.get("store") != store:
-        raise BadStore(f"{path} was collected with other settings")
-    try:
-        return PolicyRecord(PolicyInfo(**header["info"]), episodes, OnDisk(path))
-    except (KeyError, TypeError) as error:
-        raise _not_whole(path, error) from error
+    return _open(path, store)[0]
 
 
-def _open(path: Path) -> tuple[dict[str, Any], NDArray[Any], Arrays]:
-    """Map a file: its header, a row of EPISODE for each episode, states and actions."""
+def _open(path: Path, store: str | None = None) -> tuple[PolicyRecord, Arrays]:
+    """Map a file into memory: what is known of the episodes, and states and actions."""
     try:
         with pa.memory_map(str(path)) as source:
             reader = pa.ipc.open_file(source)
             batch = reader.get_batch(0)
         # Lengths in the file are as good as the file: beyond its end lies no memory.
         batch.validate(full=True)
-        header = dict(json.loads(reader.schema.metadata[_KEY]))
+        header = json.loads(reader.schema.metadata[_KEY])
+        if store is not None and header.get("store") != store:
+            raise BadStore(f"{path} was collected with other settings")
         states, starts = _unlist(batch.column("states"))
         _check(states.ndim == 2 and states.dtype == np.float32, "states are not rows of float32")
         _check_cuts(starts, len(states), "states")
@@ -95,15 +91,12 @@ def _open(path: Path) -> tuple[dict[str, Any], NDArray[Any], Arrays]:
         for name in EPISODE.names or ():
             episodes[name] = batch.column(name).to_numpy(zero_copy_only=False)
         _check(np.array_equal(episodes["length"], np.diff(starts)), "lengths do not fit states")
-        return header, episodes, (states, actions)
+        info = PolicyInfo(**header["info"])
+        return PolicyRecord(info, episodes, OnDisk(path)), (states, actions)
     except (pa.ArrowException, OSError, KeyError, TypeError, ValueError, AttributeError) as error:
-        raise _not_whole(path, error) from error
-
-
-def _not_whole(path: Path, error: Exception) -> BadStore:
-    return BadStore(
-        f"{path.name} is not the whole file of a policy ({error}): remove it and collect again"
-    )
+        raise BadStore(
+            f"{path.name} is not the whole file of a policy ({error}): remove it and collect again"
+        ) from error
 
 
 def _check(holds: bool, otherwise: str) -> None:

@@ -26,22 +26,9 @@ def render_clips(
     folder: str | Path,
     episodes: Sequence[int] = (0,),
 ) -> list[Path]:
-    """Write a GIF of the chosen episodes of every policy.
+    """Write a GIF of the chosen episodes of every policy, into a folder for each.
 
-    Parameters
-    ----------
-    data : VisitedStates
-        Collected in Gymnasium with actions, and not thinned.
-    environment : Environment
-        The one they were collected in.
-    folder : path
-        Gets a folder for each policy.
-    episodes : sequence of int
-        Numbers of the episodes, the same for every policy.
-
-    Returns
-    -------
-    list of Path
+    The data were collected in Gymnasium, in this environment, with actions, and are not thinned.
     """
     if not data.has_actions:
         raise UsageError("clips are replayed from actions: collect with --actions")

@@ -21,16 +21,10 @@ from pivec.states.visited import VisitedStates
 
 
 def export(store: str | Path, target: str, level: str = "states") -> str:
-    """Write a store elsewhere, and say what was written.
+    """Write a store, or that of a comparison, elsewhere, and say what was written.
 
-    Parameters
-    ----------
-    store : path
-        A store, or the folder of a comparison.
-    target : str
-        ``file.parquet``, ``npz:DIR`` or ``minari:NAME``.
-    level : str
-        For Parquet: a row for each of the states, the episodes or the policies.
+    ``target`` is ``file.parquet`` (a row for each of the states, the episodes or the policies,
+    after ``level``), ``npz:DIR`` or ``minari:NAME``.
     """
     source = Store.find(store)
     kind, _, where = target.partition(":")

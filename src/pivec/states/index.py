@@ -36,6 +36,7 @@ class Index:
     ) -> None:
         self.path = Path(path)
         self._written = 0.0
+        self._own: set[str] = set()  # files that were just written, which need no check
         self._asked: tuple[dict[str, Any], tuple[str, ...]] | None = None
         if settings is not None:
             plain = json.loads(json.dumps(dict(settings)))  # as it comes back from a file

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.errors import BadData
+from pivec.errors import BadData, UsageError
 from pivec.policies.policy import Policy, PolicyInfo
 from pivec.reading import naming
 from pivec.rollouts.episodes import Episode
@@ -109,6 +109,18 @@ def starts_of(lengths: Any) -> NDArray[np.int64]:
     return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
 
 
+def check_unique(labels: Sequence[str]) -> None:
+    """Refuse two policies of one name."""
+    seen: set[str] = set()
+    for label in labels:
+        if label in seen:
+            raise UsageError(
+                f"two policies are called {label!r}: give one of them another name (from Python "
+                "with a dict), or move its file"
+            )
+        seen.add(label)
+
+
 def check_finite(states: NDArray[Any], episode: str) -> None:
     """Refuse states that are not finite; ``episode`` says which one they are of."""
     if np.isfinite(states).all():
@@ -124,27 +136,16 @@ def check_finite(states: NDArray[Any], episode: str) -> None:
 class Recorded:
     """Episodes of one policy that somebody recorded, not yet read.
 
-    Attributes
-    ----------
-    info : PolicyInfo
-    read : callable
-        Goes through its episodes, whose states are observations as they were found: a batch of
-        arrays, or dicts and tuples of them.
-    space : Space or None
-        Of the observations, where it is known.
-    environment : str
-        Where they were recorded; empty if not known.
-    names : tuple of str or None
-        Of the values of a state.
-    is_flat : bool
-        Tells that observations are states already, which nothing is to turn into rows.
+    ``read`` goes through them; their states are observations as they were found: a batch of
+    arrays, or dicts and tuples of them. ``is_flat`` tells that they are states already, which
+    nothing is to turn into rows.
     """
 
     info: PolicyInfo
     read: Callable[[], Iterator[Episode]]
-    space: Any = None
+    space: Any = None  # of the observations, where it is known
     environment: str = ""
-    names: tuple[str, ...] | None = None
+    names: tuple[str, ...] | None = None  # of the values of a state
     is_flat: bool = False
 
     def episodes(self) -> Iterator[Episode]:

@@ -23,7 +23,7 @@ from pivec.rollouts.centring import is_wide, lost_features
 from pivec.rollouts.episodes import EpisodesOfOne
 from pivec.rollouts.features import feature_rows
 from pivec.states.npz import find_npz
-from pivec.states.record import PolicyRecord, Recorded, check_finite, record_of
+from pivec.states.record import PolicyRecord, Recorded, check_finite, check_unique, record_of
 from pivec.states.store import Store
 from pivec.states.visited import VisitedStates
 
@@ -122,23 +122,12 @@ def read_recorded(
     features: Features | None,
     actions: bool,
     max_states: int | None,
-    width: int | None = None,
+    width: int,
 ) -> PolicyRecord:
-    """Turn recorded episodes into states.
+    """Turn recorded episodes into states of ``width`` values.
 
-    Parameters
-    ----------
-    recorded : Recorded
-    space : Space or None
-        Flattens the observations; without one they are arrays of numbers already.
-    features : callable or None
-        Turns a batch of observations into rows instead.
-    actions : bool
-        Keep the actions, which must be there.
-    max_states : int or None
-        As for `pivec.collect`.
-    width : int, optional
-        How many values a state has to have.
+    ``space`` flattens the observations, or ``features`` turns them into rows; without either they
+    are arrays of numbers already. ``actions`` must be there if they are to be kept.
     """
     label = recorded.info.label
     if recorded.is_flat:
@@ -147,7 +136,7 @@ def read_recorded(
     for number, episode in enumerate(recorded.episodes()):
         where = f"episode {number} of {label}"
         rows = _rows(episode.states, space, features, where)
-        if width is not None and rows.shape[1] != width:
+        if rows.shape[1] != width:
             raise BadData(
                 f"the recorded states of {label} have {rows.shape[1]} values, but those of the "
                 f"environment have {width}: was it recorded in another environment?"
@@ -225,18 +214,6 @@ def import_recorded(
                 )
         kept.reorder(labels)
     return kept.load(labels)
-
-
-def check_unique(labels: Sequence[str]) -> None:
-    """Refuse two policies of one name."""
-    seen: set[str] = set()
-    for label in labels:
-        if label in seen:
-            raise UsageError(
-                f"two policies are called {label!r}: give one of them another name (from Python "
-                "with a dict), or move its file"
-            )
-        seen.add(label)
 
 
 def _rows(observations: Any, space: Any, features: Features | None, where: str) -> Any:

@@ -15,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from pivec.arguments import Count, NotNegative, checked
 from pivec.errors import UsageError
 from pivec.options import Features
 from pivec.policies.policy import PolicyInfo
@@ -23,7 +24,7 @@ from pivec.rollouts.episodes import Episode, EpisodesOfOne
 from pivec.rollouts.features import feature_rows
 from pivec.rollouts.gather import Gatherer
 from pivec.states.arrow import read_policy
-from pivec.states.record import PolicyRecord, check_finite, record_of
+from pivec.states.record import check_finite, record_of
 from pivec.states.store import Store
 
 LOCK_SECONDS = 30.0  # others that write to the same store hold it for a moment only
@@ -34,34 +35,12 @@ Existing = Literal["error", "append", "replace"]
 
 @dataclass(frozen=True)
 class Recording:
-    """What is recorded, and where.
-
-    Attributes
-    ----------
-    store : path
-        The folder; made if it is not there.
-    space : Space
-        Of one observation.
-    environment : str
-        The Gymnasium id.
-    arguments : mapping
-        Those of `gymnasium.make`.
-    features : callable or None
-        Turns a batch of observations into the rows to keep, instead of flattening them.
-    feature_names : sequence of str or None
-        Names for what ``features`` gives.
-    actions : bool
-        Keep the actions too.
-    max_states_per_policy : int or None
-        As for `pivec.collect`.
-    cut_after : int or None
-        Cut episodes into pieces of that many steps.
-    """
+    """What is recorded, and where; parameters as for `pivec.gymnasium.RecordStates`."""
 
     store: str | Path
-    space: Any
-    environment: str = ""
-    arguments: Mapping[str, Any] | None = None
+    space: Any  # of one observation
+    environment: str = ""  # the Gymnasium id
+    arguments: Mapping[str, Any] | None = None  # those of `gymnasium.make`
     features: Features | None = None
     feature_names: Sequence[str] | None = None
     actions: bool = False
@@ -86,15 +65,13 @@ class Recording:
 
     def open(self, width: int, **more: Any) -> Store:
         """Open the store, or make it; one that holds other states is refused."""
-        features = self.features
+        features: Any = self.features
         settings = {
             "environment": self.environment,
             "arguments": dict(self.arguments or {}),
             "backend": "recorded",
             "actions": self.actions,
-            "features": None
-            if features is None
-            else getattr(features, "__qualname__", repr(features)),
+            "features": features and getattr(features, "__qualname__", repr(features)),
             "max_states_per_policy": self.max_states_per_policy,
             **more,
         }
@@ -110,35 +87,20 @@ class StateRecorder:
     """Records what happens in some lanes into a store, for one policy after another.
 
     `pivec.gymnasium.RecordStates` puts one around an environment. Used by hand: `set_policy`,
-    `start` when episodes begin, `step` after each step, `close` in the end.
-
-    Parameters
-    ----------
-    recording : Recording
-    n_lanes : int
-        Environments side by side.
-    existing : {"error", "append", "replace"}
-        What to do about a label that the store holds from an earlier time.
-    keep_cut : bool
-        Keep episodes that a reset or the end of the loop cut, marked as truncated.
-    flush_seconds : float
-        Write what has come in about that often, and less often if writing takes long; 0 writes
-        after every episode.
+    `start` when episodes begin, `step` after each step, `close` in the end. ``existing``,
+    ``keep_cut`` and ``flush_seconds`` are as for `RecordStates`.
     """
 
+    @checked
     def __init__(
         self,
         recording: Recording,
-        n_lanes: int = 1,
+        n_lanes: Count = 1,
         *,
         existing: Existing = "error",
         keep_cut: bool = True,
-        flush_seconds: float = 10.0,
+        flush_seconds: NotNegative = 10.0,
     ) -> None:
-        if existing not in ("error", "append", "replace"):
-            raise UsageError(
-                f'existing must be "error", "append" or "replace", but is {existing!r}'
-            )
         self.recording = recording
         self._existing = existing
         self._keep_cut = keep_cut
@@ -229,7 +191,7 @@ class StateRecorder:
         if fresh and self._store is not None:
             with self._store.writing(LOCK_SECONDS):
                 for policy in fresh:
-                    self._store.add(policy.record())
+                    self._store.add(record_of(policy.info, policy.kept.all(), policy.kept.every))
                     policy.is_new = False
         running = self._running()
         for label in [name for name in self._open if name != self._label and name not in running]:
@@ -253,7 +215,10 @@ class StateRecorder:
 
     def _keep(self, ended: Sequence[tuple[int, Episode]]) -> None:
         for lane, episode in ended:
-            self._open[self._owners[lane]].add(episode)
+            policy = self._open[self._owners[lane]]
+            check_finite(episode.states, f"an episode of {policy.info.label}")
+            policy.kept.append(episode)
+            policy.is_new = True
         if time.monotonic() >= self._due:
             self.flush()
 
@@ -265,14 +230,6 @@ class _Policy:
     info: PolicyInfo
     kept: EpisodesOfOne
     is_new: bool = False
-
-    def add(self, episode: Episode) -> None:
-        check_finite(episode.states, f"an episode of {self.info.label}")
-        self.kept.append(episode)
-        self.is_new = True
-
-    def record(self) -> PolicyRecord:
-        return record_of(self.info, self.kept.all(), self.kept.every)
 
 
 def identity_of(spec: Any, otherwise: str) -> tuple[str, dict[str, Any]]:

@@ -45,15 +45,6 @@ class Store(Index):
         Names of the values of a state, needed to make a store.
     """
 
-    def __init__(
-        self,
-        path: str | Path,
-        settings: Mapping[str, Any] | None = None,
-        feature_names: Sequence[str] = (),
-    ) -> None:
-        super().__init__(path, settings, feature_names)
-        self._own: set[str] = set()  # files it has written itself, which need no check
-
     @classmethod
     def find(cls, path: str | Path) -> Store:
         """Open a store, or the ``states`` of a folder that `pivec compare` left."""

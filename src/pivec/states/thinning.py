@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pivec.arguments import Count, checked
-from pivec.states.record import starts_of
-from pivec.states.visited import VisitedStates, joined_blocks
+from pivec.states.visited import VisitedStates
 
 
 class ThinnedStates:
@@ -18,29 +17,19 @@ class ThinnedStates:
     Has what a fit needs of `VisitedStates`: ``n_states``, ``n_features``, ``blocks``, ``take``.
     """
 
-    def __init__(self, data: VisitedStates, rows: list[NDArray[np.int64]]) -> None:
-        self._data, self._rows = data, rows
-        self._starts = starts_of([len(numbers) for numbers in rows])
-        self.n_states = int(self._starts[-1])
+    def __init__(self, data: VisitedStates, rows: NDArray[np.int64]) -> None:
+        self._data, self._rows = data, rows  # sorted numbers of the states
+        self.n_states = len(rows)
         self.n_features = data.n_features
 
     def blocks(self, rows: int) -> Iterator[NDArray[np.float32]]:
         """Go through all states in blocks of at most ``rows``, in order."""
-        pieces = (self._data.policy_states(i)[mine] for i, mine in enumerate(self._rows))
-        return joined_blocks(pieces, rows)
+        for begin in range(0, self.n_states, rows):
+            yield self._data.take(self._rows[begin : begin + rows])
 
     def take(self, rows: ArrayLike) -> NDArray[np.float32]:
         """Take single states by their sorted numbers."""
-        wanted = np.asarray(rows, dtype=np.int64)
-        policies = np.searchsorted(self._starts, wanted, side="right") - 1
-        original = np.concatenate(
-            [
-                self._data.state_starts[i] + self._rows[i][wanted[policies == i] - self._starts[i]]
-                for i in np.unique(policies).tolist()
-            ]
-            or [np.zeros(0, dtype=np.int64)]
-        )
-        return self._data.take(original)
+        return self._data.take(self._rows[np.asarray(rows, dtype=np.int64)])
 
 
 @checked
@@ -71,9 +60,12 @@ def thin(
     if max_states is None or max_states >= data.n_states:
         return data
     sizes = np.diff(data.state_starts)
-    quotas = zip(sizes, _even_quotas(sizes, max_states), strict=True)
-    rows = [np.sort(rng.choice(size, size=quota, replace=False)) for size, quota in quotas]
-    return ThinnedStates(data, rows)
+    quotas = _even_quotas(sizes, max_states)
+    rows = [
+        begin + np.sort(rng.choice(size, size=quota, replace=False))
+        for begin, size, quota in zip(data.state_starts[:-1], sizes, quotas, strict=True)
+    ]
+    return ThinnedStates(data, np.concatenate(rows))
 
 
 def _even_quotas(sizes: NDArray[np.int64], total: int) -> NDArray[np.int64]:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from pivec.errors import UsageError
 from pivec.policies.copies import other_names
 from pivec.policies.policy import Policy
-from pivec.states.record import PolicyRecord, starts_of
+from pivec.states.record import PolicyRecord, check_unique, starts_of
 
 
 class VisitedStates:
@@ -33,9 +33,16 @@ class VisitedStates:
 
     Attributes
     ----------
+    records, feature_names, environment, has_actions
+        As given.
+    n_policies, n_episodes, n_states, n_features : int
+        An episode belongs to a policy, a state to an episode; it has that many features.
     policies : tuple of PolicyInfo
+        What is known of each policy; from it ``labels``, ``groups`` (runs) and ``steps``.
     policy_starts : (n_policies + 1,) int array
         Where each policy begins, counted in episodes.
+    state_starts : (n_policies + 1,) int array
+        Where each policy begins, counted in states.
     episode_starts : (n_episodes + 1,) int array
         Where each episode begins, counted in states over all policies; the last is their number.
     lengths : (n_episodes,) int array
@@ -63,6 +70,9 @@ class VisitedStates:
     ) -> None:
         self.records = tuple(records)
         self.policies = tuple(record.info for record in self.records)
+        self.labels = tuple(info.label for info in self.policies)
+        self.groups = tuple(info.group for info in self.policies)
+        self.steps = tuple(info.step for info in self.policies)
         self.feature_names = tuple(feature_names)
         self.environment = environment
         self.has_actions = has_actions
@@ -75,10 +85,11 @@ class VisitedStates:
         self.truncated = _frozen(episodes["truncated"])
         self.episode_starts = _frozen(starts_of(self.lengths))
         self.policy_starts = _frozen(starts_of([len(record.episodes) for record in self.records]))
-        self._index: dict[str, int] = {}
-        for i, label in enumerate(self.labels):
-            if self._index.setdefault(label, i) != i:
-                raise UsageError(f"labels must be unique, but {label!r} names two policies")
+        self.state_starts = _frozen(self.episode_starts[self.policy_starts])
+        self.n_policies, self.n_features = len(self.records), len(self.feature_names)
+        self.n_episodes, self.n_states = len(episodes), int(self.episode_starts[-1])
+        check_unique(self.labels)
+        self._index = {label: i for i, label in enumerate(self.labels)}
         for i, info in enumerate(self.policies):
             for name in other_names(info):
                 self._index.setdefault(name, i)
@@ -119,33 +130,6 @@ class VisitedStates:
             policies, labels, groups, returns, steps, actions, feature_names, environment
         )
 
-    # ---- shape ----
-
-    @property
-    def n_policies(self) -> int:
-        """Number of policies."""
-        return len(self.policies)
-
-    @property
-    def n_episodes(self) -> int:
-        """Number of episodes of all policies."""
-        return len(self.episode_starts) - 1
-
-    @property
-    def n_states(self) -> int:
-        """Number of states of all episodes."""
-        return int(self.episode_starts[-1])
-
-    @property
-    def n_features(self) -> int:
-        """Number of values in a state."""
-        return len(self.feature_names)
-
-    @property
-    def state_starts(self) -> NDArray[np.int64]:
-        """Where each policy begins, counted in states, (n_policies + 1,)."""
-        return np.asarray(self.episode_starts[self.policy_starts])
-
     def __len__(self) -> int:
         return self.n_policies
 
@@ -155,23 +139,6 @@ class VisitedStates:
             f"VisitedStates({self.n_policies} policies, {self.n_episodes} episodes, "
             f"{self.n_states} states{where} of {self.n_features} features)"
         )
-
-    # ---- what is known about the policies ----
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """The policies' names."""
-        return tuple(info.label for info in self.policies)
-
-    @property
-    def groups(self) -> tuple[str, ...]:
-        """The runs the policies came from."""
-        return tuple(info.group for info in self.policies)
-
-    @property
-    def steps(self) -> tuple[int | None, ...]:
-        """The policies' training steps."""
-        return tuple(info.step for info in self.policies)
 
     @property
     def mean_returns(self) -> NDArray[np.float64]:
