@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from pivec.policies.network import NetworkPolicy
 from pivec.states import VisitedStates
-from pivec.states.record import InMemory
+from pivec.states.record import PolicyRecord
 
 PLACES = [0.0, 0.5, 1.0, 0.0, -0.5, -1.0]
 
@@ -65,7 +63,7 @@ def _walk(rng, place, length, features):
 def with_policies(data, policies):
     """The same data with the policies themselves."""
     records = [
-        replace(record, contents=InMemory(record.contents.arrays, policy))
+        PolicyRecord.in_memory(record.info, record.episodes, record.read_arrays(), policy)
         for record, policy in zip(data.records, policies, strict=True)
     ]
     return VisitedStates(

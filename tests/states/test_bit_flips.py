@@ -51,7 +51,7 @@ def flipped(path, count, seed):
 
 def seen(data):
     """Everything a reader of a store may look at."""
-    actors = [record.contents.policy for record in data.records]
+    actors = [record.read_policy() for record in data.records]
     actors = [getattr(actor, "fingerprint", None) for actor in actors]
     rest = (data.policies, data.feature_names, data.environment, actors)
     numbers = (data.states, data.actions, data.returns, data.seeds, data.terminated)
@@ -139,7 +139,7 @@ for at in range(0, len(content) - 8, 8):
         path.write_bytes(forged)
         try:
             record = read_policy(path)
-            record.contents.arrays[0].sum()
+            record.read_arrays()[0].sum()
             record.episodes["return"].sum()
         except BadStore:
             refused += 1

@@ -31,7 +31,7 @@ def test_actions_and_policies_come_along() -> None:
 
 
 def test_what_does_not_go_together_is_refused(walks) -> None:
-    with pytest.raises(UsageError, match="unique"):
+    with pytest.raises(UsageError, match="two policies are called"):
         joined([walks, walks])
     with pytest.raises(BadData, match="same features"):
         joined([walks, VisitedStates.from_arrays([[np.zeros((3, 1))]])])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from pivec.errors import BadData, UsageError
 from pivec.policies.policy import PolicyInfo
 from pivec.rollouts.centring import Offsets, is_wide, lost_features, moved_names
-from pivec.states.record import EPISODE, InMemory, PolicyRecord, check_finite, starts_of
+from pivec.states.record import EPISODE, PolicyRecord, check_finite, names_of, starts_of
 from pivec.states.visited import VisitedStates
 
 
@@ -43,7 +43,7 @@ def from_arrays(
     labels = [f"policy-{i}" for i in range(n)] if labels is None else list(map(str, labels))
     width = np.shape(policies[0][0])[-1:] if len(policies[0]) else ()
     lengths = [_lengths(*pair, width) for pair in zip(policies, labels, strict=True)]
-    offsets = _offsets(policies)
+    offsets = lost_offsets(episode for episodes in policies for episode in episodes)
     flat = _filled(policies, labels, offsets, (sum(map(sum, lengths)), *width))
     cuts = starts_of([sum(counts) for counts in lengths])
     records = []
@@ -60,8 +60,8 @@ def from_arrays(
             None if step is None else int(step),
             fingerprint=_digest(rows["length"], rows["return"], states, moves),
         )
-        records.append(PolicyRecord(info, rows, InMemory((states, moves))))
-    names = moved_names(_feature_names(feature_names, flat.shape[1]), offsets)
+        records.append(PolicyRecord.in_memory(info, rows, (states, moves)))
+    names = moved_names(names_of(feature_names, flat.shape[1]), offsets)
     return VisitedStates(records, names, environment, has_actions=actions is not None, states=flat)
 
 
@@ -88,15 +88,14 @@ def _lengths(episodes: Sequence[ArrayLike], label: str, width: tuple[int, ...]) 
     return lengths
 
 
-def _offsets(policies: Sequence[Sequence[ArrayLike]]) -> Offsets:
+def lost_offsets(episodes: Iterable[ArrayLike]) -> Offsets:
     """Find features so far from zero that float32 would lose their spread."""
     low, high = np.array(np.inf), np.array(-np.inf)
-    for episodes in policies:
-        for episode in episodes:
-            rows = np.asarray(episode)
-            if not is_wide(rows.dtype):
-                return {}
-            low, high = np.minimum(low, rows.min(axis=0)), np.maximum(high, rows.max(axis=0))
+    for episode in episodes:
+        rows = np.asarray(episode)
+        if not is_wide(rows.dtype) or not len(rows):
+            return {}
+        low, high = np.minimum(low, rows.min(axis=0)), np.maximum(high, rows.max(axis=0))
     return lost_features(low, high) if np.isfinite([low, high]).all() else {}
 
 
@@ -151,11 +150,3 @@ def _returns(values: ArrayLike, label: str, n: int) -> NDArray[np.float64]:
             f"shape {returns.shape}"
         )
     return returns
-
-
-def _feature_names(names: Sequence[str] | None, width: int) -> Sequence[str]:
-    if names is None:
-        return [f"x[{i}]" for i in range(width)]
-    if len(names) != width:
-        raise UsageError(f"feature_names needs {width} names, one a feature, but has {len(names)}")
-    return list(names)

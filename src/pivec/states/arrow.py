@@ -6,7 +6,8 @@ The values of the list column lie in one piece, so the states are mapped, not re
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,22 +25,15 @@ from pivec.states.record import EPISODE, Arrays, PolicyRecord, starts_of
 _KEY = b"pivec"
 
 
-@dataclass(frozen=True)
-class OnDisk:
-    """The contents of a file, opened when they are needed; beside it the policy, if it is kept."""
+def read_arrays(path: Path) -> Arrays:
+    """Map the states and actions in a file into memory."""
+    return _open(path)[1]
 
-    path: Path
 
-    @property
-    def arrays(self) -> Arrays:
-        """Map states and actions into memory."""
-        return _open(self.path)[1]
-
-    @property
-    def policy(self) -> Policy | None:
-        """Read the network beside the file."""
-        file = self.path.with_suffix(".safetensors")
-        return read_network(read_regular(file), file.name)[0] if file.exists() else None
+def read_kept_policy(path: Path) -> Policy | None:
+    """Read the network beside the file of a policy, if it is kept."""
+    file = path.with_suffix(".safetensors")
+    return read_network(read_regular(file), file.name)[0] if file.exists() else None
 
 
 def write_policy(path: Path, record: PolicyRecord, store: str = "") -> None:
@@ -47,7 +41,7 @@ def write_policy(path: Path, record: PolicyRecord, store: str = "") -> None:
 
     ``store`` says what store it belongs to, should the index lose it.
     """
-    states, actions = record.contents.arrays
+    states, actions = record.read_arrays()
     starts = starts_of(record.episodes["length"])
     columns: dict[str, pa.Array] = {
         name: pa.array(np.ascontiguousarray(record.episodes[name])) for name in EPISODE.names or ()
@@ -78,21 +72,24 @@ def _open(path: Path, store: str | None = None) -> tuple[PolicyRecord, Arrays]:
         header = json.loads(reader.schema.metadata[_KEY])
         if store is not None and header.get("store") != store:
             raise BadStore(f"{path} was collected with other settings")
-        states, starts = _unlist(batch.column("states"))
+        states, starts = _unlist(batch, "states")
         _check(states.ndim == 2 and states.dtype == np.float32, "states are not rows of float32")
-        _check_cuts(starts, len(states), "states")
         actions = None
         if "action_shape" in header:
-            flat, cuts = _unlist(batch.column("actions"))
-            _check_cuts(cuts, len(flat), "actions")
+            flat, cuts = _unlist(batch, "actions")
             _check(np.array_equal(np.diff(cuts) + 1, np.diff(starts)), "actions do not fit states")
             actions = flat.reshape(-1, *header["action_shape"])
         episodes = np.empty(batch.num_rows, dtype=EPISODE)
         for name in EPISODE.names or ():
             episodes[name] = batch.column(name).to_numpy(zero_copy_only=False)
         _check(np.array_equal(episodes["length"], np.diff(starts)), "lengths do not fit states")
-        info = PolicyInfo(**header["info"])
-        return PolicyRecord(info, episodes, OnDisk(path)), (states, actions)
+        record = PolicyRecord(
+            PolicyInfo(**header["info"]),
+            episodes,
+            partial(read_arrays, path),
+            partial(read_kept_policy, path),
+        )
+        return record, (states, actions)
     except (pa.ArrowException, OSError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise BadStore(
             f"{path.name} is not the whole file of a policy ({error}): remove it and collect again"
@@ -104,12 +101,6 @@ def _check(holds: bool, otherwise: str) -> None:
         raise ValueError(otherwise)
 
 
-def _check_cuts(starts: NDArray[np.int64], n: int, what: str) -> None:
-    """See that episodes follow one another over all rows."""
-    whole = len(starts) > 1 and starts[0] == 0 and starts[-1] == n
-    _check(bool(whole and (np.diff(starts) >= 0).all()), f"episodes do not cover the {what}")
-
-
 def _lists(values: NDArray[Any], starts: NDArray[np.int64]) -> pa.Array:
     """Rows of ``values`` in lists, one an episode."""
     inner = pa.array(np.ascontiguousarray(values).reshape(-1))
@@ -118,10 +109,14 @@ def _lists(values: NDArray[Any], starts: NDArray[np.int64]) -> pa.Array:
     return pa.LargeListArray.from_arrays(pa.array(starts), inner)
 
 
-def _unlist(column: pa.Array) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    starts = column.offsets.to_numpy()
-    inner = column.values
+def _unlist(batch: pa.RecordBatch, name: str) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Rows of a column of lists, and where episodes begin: one follows another over all rows."""
+    column = batch.column(name)
+    starts, inner = column.offsets.to_numpy(), column.values
     if pa.types.is_fixed_size_list(inner.type):
-        flat = inner.values.to_numpy(zero_copy_only=True)
-        return flat.reshape(-1, inner.type.list_size), starts
-    return inner.to_numpy(zero_copy_only=True), starts
+        rows = inner.values.to_numpy(zero_copy_only=True).reshape(-1, inner.type.list_size)
+    else:
+        rows = inner.to_numpy(zero_copy_only=True)
+    whole = len(starts) > 1 and starts[0] == 0 and starts[-1] == len(rows)
+    _check(bool(whole and (np.diff(starts) >= 0).all()), f"episodes do not cover the {name}")
+    return rows, starts

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from pivec.atomic import atomic_write, check_folder, file_name
 from pivec.errors import PivecError, UsageError
 from pivec.rollouts.environment import Environment
+from pivec.states.minari_data import write_minari
+from pivec.states.npz import write_npz
 from pivec.states.record import EPISODE, PolicyRecord
 from pivec.states.store import Store
 from pivec.states.visited import VisitedStates
@@ -37,8 +39,6 @@ def export(store: str | Path, target: str, level: str = "states") -> str:
     if kind == "npz" and where:
         return f"{_write_files(source.load(), Path(where).expanduser())} files: {where}"
     if kind == "minari" and where:
-        from pivec.states.minari_data import write_minari
-
         settings = source.settings
         environment = Environment.of(
             str(settings.get("environment", "")),
@@ -53,8 +53,6 @@ def export(store: str | Path, target: str, level: str = "states") -> str:
 
 def _write_files(data: VisitedStates, folder: Path) -> int:
     """Write a .npz file for each policy; tell how many."""
-    from pivec.states.npz import write_npz
-
     taken: set[Path] = set()
     for number, record in enumerate(data.records):
         # Folders in a label stay, but lead nowhere else.
@@ -114,7 +112,7 @@ def _episodes(record: PolicyRecord, _: tuple[str, ...]) -> dict[str, Any]:
 
 def _states(record: PolicyRecord, names: tuple[str, ...]) -> dict[str, Any]:
     lengths = record.episodes["length"]
-    states, actions = record.contents.arrays
+    states, actions = record.read_arrays()
     columns: dict[str, Any] = {
         **_owner(record, len(states)),
         "episode": np.repeat(np.arange(len(lengths)), lengths),

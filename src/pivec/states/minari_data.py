@@ -35,28 +35,30 @@ def find_minari(name: str) -> list[Recorded]:
     where, _, key = name.partition("#")
     dataset = _open(where)
     label = str(dataset.spec.dataset_id)
-    source, digest = f"minari:{label}", _fingerprint(Path(dataset.storage.data_path))
+    group, source = "minari", f"minari:{label}"
     environment = "" if dataset.env_spec is None else str(dataset.env_spec.id)
+    digest = _fingerprint(Path(dataset.storage.data_path))
     indices = np.asarray(dataset.episode_indices)
-
-    def recorded(info: PolicyInfo, mine: NDArray[Any]) -> Recorded:
-        read = partial(_episodes, dataset, mine)
-        return Recorded(info, read, dataset.observation_space, environment)
-
-    if not key:
-        return [recorded(PolicyInfo(label, "minari", None, source, {}, digest), indices)]
-    values = [_text(entry.get(key)) for entry in dataset.storage.get_episode_metadata(indices)]
-    if any(value is None for value in values):
+    names: list[Any] = [label] * len(indices)
+    if key:
+        group, source = label, f"{source}#{key}"
+        names = [entry.get(key) for entry in dataset.storage.get_episode_metadata(indices)]
+    if None in names:
         raise UsageError(
             f"not every episode of {label} has {key!r} in its metadata: leave #{key} out, and the "
             "dataset counts as one policy"
         )
+    names = [
+        name.decode(errors="replace") if isinstance(name, bytes) else str(name) for name in names
+    ]
     return [
-        recorded(
-            PolicyInfo(str(value), label, None, f"{source}#{key}", {}, digest),
-            indices[[other == value for other in values]],
+        Recorded(
+            PolicyInfo(policy, group, None, source, {}, digest),
+            partial(_episodes, dataset, indices[[name == policy for name in names]]),
+            dataset.observation_space,
+            environment,
         )
-        for value in dict.fromkeys(values)
+        for policy in dict.fromkeys(names or [label])
     ]
 
 
@@ -185,9 +187,3 @@ def _fingerprint(folder: Path) -> str:
                 f"{path.relative_to(folder)} {known.st_size} {known.st_mtime_ns}\n".encode()
             )
     return digest.hexdigest()
-
-
-def _text(value: Any) -> str | None:
-    if isinstance(value, bytes):
-        return value.decode(errors="replace")
-    return None if value is None else str(value)

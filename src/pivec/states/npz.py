@@ -31,6 +31,7 @@ from pivec.rollouts.episodes import Episode
 from pivec.states.record import PolicyRecord, Recorded
 
 _MOST = 1 << 34  # bytes a file may unpack to
+Index = tuple[NDArray[np.int64], ...]  # of the rows of an episode
 # What stands for what a file does not tell of its episodes.
 _UNKNOWN: dict[str, Any] = {"returns": np.nan, "seeds": -1, "terminated": False, "truncated": False}
 
@@ -91,7 +92,7 @@ def read_npz(path: Path) -> Iterator[Episode]:
 def write_npz(path: Path, record: PolicyRecord, names: tuple[str, ...]) -> None:
     """Write the episodes of one policy in the long layout."""
     lengths = record.episodes["length"]
-    states, actions = record.contents.arrays
+    states, actions = record.read_arrays()
     arrays: dict[str, Any] = {
         "states": states,
         "episode": np.repeat(np.arange(len(lengths)), lengths),
@@ -122,7 +123,7 @@ def _arrays(path: Path, only: str = "") -> dict[str, NDArray[Any]]:
         raise BadData(f"{path} is not a readable .npz of plain arrays: {error}") from error
 
 
-def _rows(path: Path, name: str, arrays: dict[str, NDArray[Any]]) -> list[Any]:
+def _rows(path: Path, name: str, arrays: dict[str, NDArray[Any]]) -> list[Index]:
     """For each episode the index of its rows, in order of the steps."""
     states = arrays[name]
     if "episode" in arrays or "step" in arrays:
@@ -140,10 +141,11 @@ def _rows(path: Path, name: str, arrays: dict[str, NDArray[Any]]) -> list[Any]:
         raise BadData(
             f"{path}: an episode of length {lengths.max()} does not fit in {states.shape[1]} steps"
         )
-    return [(number, slice(0, int(length))) for number, length in enumerate(lengths)]
+    counts = lengths.astype(np.int64).tolist()
+    return [(np.full(count, number), np.arange(count)) for number, count in enumerate(counts)]
 
 
-def _long_rows(path: Path, episode: Any, step: Any, n: int) -> list[Any]:
+def _long_rows(path: Path, episode: Any, step: Any, n: int) -> list[Index]:
     if episode is None or step is None or episode.shape != (n,) or step.shape != (n,):
         raise BadData(f"{path}: episode and step are both needed, one number for each of {n} rows")
     order = np.lexsort((step, episode))
@@ -155,19 +157,13 @@ def _long_rows(path: Path, episode: Any, step: Any, n: int) -> list[Any]:
                 f"{path}: the steps of episode {episode[piece[0]]} must be 0, 1, 2, ... with none "
                 f"missing or twice, but begin {step[piece][:6].tolist()}"
             )
-    return pieces
+    return [(piece,) for piece in pieces]
 
 
-def _moves(path: Path, actions: Any, mine: Any) -> NDArray[Any] | None:
-    if actions is None:
-        return None
-    if isinstance(mine, tuple):
-        number, steps = mine
-        moves = actions[number, : steps.stop - 1] if number < len(actions) else actions[:0]
-        wanted = steps.stop - 1
-    else:
-        moves = actions[mine[:-1]] if mine.max() < len(actions) else actions[:0]
-        wanted = len(mine) - 1
-    if len(moves) != wanted:
-        raise BadData(f"{path}: actions has shape {actions.shape}, which is too few for its states")
-    return np.asarray(moves)
+def _moves(path: Path, actions: Any, mine: Index) -> NDArray[Any] | None:
+    try:
+        return None if actions is None else actions[tuple(part[:-1] for part in mine)]
+    except IndexError as error:
+        raise BadData(
+            f"{path}: actions has shape {actions.shape}, which is too few for its states"
+        ) from error

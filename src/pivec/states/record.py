@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,35 +31,29 @@ EPISODE = np.dtype(
 Arrays = tuple[NDArray[np.float32], NDArray[Any] | None]
 
 
-class Contents(Protocol):
-    """Where the arrays of a policy are, and the policy itself if it is kept."""
-
-    @property
-    def arrays(self) -> Arrays: ...
-
-    @property
-    def policy(self) -> Policy | None: ...
-
-
-@dataclass(frozen=True)
-class InMemory:
-    """Contents that are at hand."""
-
-    arrays: Arrays
-    policy: Policy | None = None
-
-
 @dataclass(frozen=True)
 class PolicyRecord:
-    """All that is kept of one policy; ``episodes`` has a row of `EPISODE` for each."""
+    """All that is kept of one policy; ``episodes`` has a row of `EPISODE` for each.
+
+    States and actions are read when they are asked for, and so is the policy itself, which is None
+    if it is not kept.
+    """
 
     info: PolicyInfo
     episodes: NDArray[Any]
-    contents: Contents
+    read_arrays: Callable[[], Arrays]
+    read_policy: Callable[[], Policy | None]
+
+    @classmethod
+    def in_memory(
+        cls, info: PolicyInfo, episodes: NDArray[Any], arrays: Arrays, policy: Policy | None = None
+    ) -> PolicyRecord:
+        """Make a record whose arrays are at hand."""
+        return cls(info, episodes, partial(_same, arrays), partial(_same, policy))
 
     def as_episodes(self) -> Iterator[Episode]:
         """Cut the arrays into episodes, which are views of them."""
-        states, actions = self.contents.arrays
+        states, actions = self.read_arrays()
         begin = 0
         for number, (total, length, *known) in enumerate(self.episodes.tolist()):
             end = begin + length
@@ -68,22 +63,17 @@ class PolicyRecord:
 
     def only(self, rows: NDArray[Any]) -> PolicyRecord:
         """Keep these of the episodes; their states are copied when they are asked for."""
-        return replace(self, episodes=self.episodes[rows], contents=_Excerpt(self, rows))
+        read = partial(_excerpt, self, rows.tolist())
+        return replace(self, episodes=self.episodes[rows], read_arrays=read)
 
 
-@dataclass(frozen=True)
-class _Excerpt:
-    whole: PolicyRecord
-    rows: NDArray[Any]
+def _same(value: Any) -> Any:
+    return value
 
-    @property
-    def arrays(self) -> Arrays:
-        episodes = list(self.whole.as_episodes())
-        return _concatenated([episodes[row] for row in self.rows])
 
-    @property
-    def policy(self) -> Policy | None:
-        return self.whole.contents.policy
+def _excerpt(record: PolicyRecord, rows: list[int]) -> Arrays:
+    episodes = list(record.as_episodes())
+    return _concatenated([episodes[row] for row in rows])
 
 
 def record_of(
@@ -93,9 +83,8 @@ def record_of(
     if every > 1:
         info = replace(info, metadata={**info.metadata, "kept_every": every})
     known = [(e.total_reward, len(e.states), e.seed, e.terminated, e.truncated) for e in episodes]
-    return PolicyRecord(
-        info, np.array(known, dtype=EPISODE), InMemory(_concatenated(episodes), policy)
-    )
+    table = np.array(known, dtype=EPISODE)
+    return PolicyRecord.in_memory(info, table, _concatenated(episodes), policy)
 
 
 def _concatenated(episodes: Sequence[Episode]) -> Arrays:
@@ -107,6 +96,14 @@ def _concatenated(episodes: Sequence[Episode]) -> Arrays:
 def starts_of(lengths: Any) -> NDArray[np.int64]:
     """Where pieces of these lengths begin, one after another; the last number is their sum."""
     return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+
+
+def names_of(given: Sequence[str] | None, width: int, letter: str = "x") -> tuple[str, ...]:
+    """Names of so many features: those that are given, or numbers."""
+    names = [f"{letter}[{i}]" for i in range(width)] if given is None else given
+    if len(names) != width:
+        raise UsageError(f"feature_names needs {width} names, but has {len(names)}")
+    return tuple(map(str, names))
 
 
 def check_unique(labels: Sequence[str]) -> None:

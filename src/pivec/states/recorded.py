@@ -12,26 +12,27 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pivec.errors import BadData, PivecError, UsageError
 from pivec.options import Features
 from pivec.policies.formats import is_policy_file
 from pivec.reading import naming
 from pivec.rollouts import spaces
-from pivec.rollouts.centring import is_wide, lost_features
 from pivec.rollouts.episodes import EpisodesOfOne
 from pivec.rollouts.features import feature_rows
+from pivec.states.arrays import lost_offsets
+from pivec.states.minari_data import datasets_in, find_minari
 from pivec.states.npz import find_npz
-from pivec.states.record import PolicyRecord, Recorded, check_finite, check_unique, record_of
+from pivec.states.record import (
+    PolicyRecord,
+    Recorded,
+    check_finite,
+    check_unique,
+    names_of,
+    record_of,
+)
 from pivec.states.store import Store
 from pivec.states.visited import VisitedStates
-
-
-def _find_minari(where: str) -> list[Recorded]:
-    from pivec.states.minari_data import find_minari
-
-    return find_minari(where)
 
 
 def _find_store(where: str) -> list[Recorded]:
@@ -52,7 +53,7 @@ def _find_store(where: str) -> list[Recorded]:
 
 _FINDERS: dict[str, Callable[[str], list[Recorded]]] = {
     "npz:": find_npz,
-    "minari:": _find_minari,
+    "minari:": find_minari,
     "store:": _find_store,
 }
 
@@ -91,13 +92,9 @@ def _split(thing: Any) -> tuple[bool, list[Recorded]]:
     """Whether something a user names holds policies that act, and what recorded states it holds."""
     if is_recorded(thing):
         return False, find_recorded(thing)
-    if (
-        not isinstance(thing, str | os.PathLike)
-        or not (folder := Path(thing).expanduser()).is_dir()
-    ):
+    folder = Path(thing).expanduser() if isinstance(thing, str | os.PathLike) else None
+    if folder is None or not folder.is_dir():
         return True, []
-    from pivec.states.minari_data import datasets_in
-
     recorded = [
         source for path in datasets_in(folder) for source in find_recorded(f"minari:{path}")
     ]
@@ -146,11 +143,9 @@ def read_recorded(
             raise UsageError(
                 f"the recorded episodes of {label} have no actions: collect without --actions"
             )
-        moves = (
-            episode.actions[: len(rows) - 1] if actions and episode.actions is not None else None
-        )
+        moves = None if episode.actions is None else episode.actions[: len(rows) - 1]
         seed = episode.seed if 0 <= episode.seed < 2**63 else -1
-        kept.append(replace(episode, states=rows, actions=moves, seed=seed))
+        kept.append(replace(episode, states=rows, actions=moves if actions else None, seed=seed))
     if not kept.done:
         raise BadData(f"{recorded.info.source} holds no episodes of {label}")
     return record_of(recorded.info, kept.all(), kept.every)
@@ -161,10 +156,11 @@ def import_recorded(
     store: str | Path,
     *,
     environment: str = "",
-    actions: bool | None = None,
     max_states_per_policy: int | None = None,
 ) -> VisitedStates:
     """Put recorded states into a store of their own, with no environment to make.
+
+    Actions are kept if every policy has them.
 
     Parameters
     ----------
@@ -174,8 +170,6 @@ def import_recorded(
         The folder to write.
     environment : str
         The id of the environment; that of the Minari dataset if not given.
-    actions : bool, optional
-        Keep the actions; by default if every policy has them.
     max_states_per_policy : int, optional
         As for `pivec.collect`.
     """
@@ -187,14 +181,10 @@ def import_recorded(
     labels = [source.info.label for source in sources]
     check_unique(labels)
     first = sources[0]
-    if actions is None:
-        actions = all(next(source.episodes()).actions is not None for source in sources)
+    actions = all(next(source.episodes()).actions is not None for source in sources)
     probe = _rows(next(first.episodes()).states, first.space, None, first.info.label)
-    names = first.names or (
-        tuple(f"x[{i}]" for i in range(probe.shape[1]))
-        if first.space is None
-        else spaces.feature_names(first.space)
-    )
+    known = spaces.feature_names(first.space) if first.space is not None else None
+    names = names_of(first.names or known, probe.shape[1])
     settings = {
         "environment": environment or first.environment,
         "arguments": {},
@@ -227,7 +217,11 @@ def _rows(observations: Any, space: Any, features: Features | None, where: str) 
             if array.dtype.kind not in "biuf":
                 raise BadData(f"states must be numbers, but are {array.dtype}")
             wide = array.reshape(len(array), -1)
-            _check_spread(wide)
+            for column, offset in lost_offsets([wide]).items():
+                raise BadData(
+                    f"feature {column} lies closer to {offset:.10g} than float32 can tell apart: "
+                    "subtract an offset first"
+                )
             rows = wide.astype(np.float32)
     except PivecError as error:
         raise type(error)(f"{where}: {error}") from error
@@ -236,15 +230,3 @@ def _rows(observations: Any, space: Any, features: Features | None, where: str) 
     if rows.ndim != 2 or not len(rows):
         raise BadData(f"{where}: expected one row of numbers for each step, got {rows.shape}")
     return rows
-
-
-def _check_spread(rows: NDArray[Any]) -> None:
-    """Refuse features so far from zero that float32 would lose their spread."""
-    if not is_wide(rows.dtype) or not len(rows) or not np.isfinite(rows).all():
-        return
-    low, high = rows.min(axis=0).astype(np.float64), rows.max(axis=0).astype(np.float64)
-    for column, offset in lost_features(low, high).items():
-        raise BadData(
-            f"feature {column} lies within {high[column] - low[column]:.3g} of "
-            f"{offset:.10g}, closer than float32 can tell apart: subtract an offset first"
-        )

@@ -24,7 +24,7 @@ from pivec.rollouts.episodes import Episode, EpisodesOfOne
 from pivec.rollouts.features import feature_rows
 from pivec.rollouts.gather import Gatherer
 from pivec.states.arrow import read_policy
-from pivec.states.record import check_finite, record_of
+from pivec.states.record import check_finite, names_of, record_of
 from pivec.states.store import Store
 
 LOCK_SECONDS = 30.0  # others that write to the same store hold it for a moment only
@@ -58,10 +58,7 @@ class Recording:
         own = self.feature_names or getattr(self.features, "names", None)
         if own is None and self.features is None:
             own = spaces.feature_names(self.space)
-        names = tuple(f"f[{i}]" for i in range(width)) if own is None else tuple(own)
-        if len(names) != width:
-            raise UsageError(f"feature_names needs {width} names, but has {len(names)}")
-        return names
+        return names_of(own, width, "f")
 
     def open(self, width: int, **more: Any) -> Store:
         """Open the store, or make it; one that holds other states is refused."""

@@ -88,8 +88,9 @@ class Store(Index):
         try:
             write_policy(states, record, self.identity)
             sums = {"sha256": digest_of(states)}
-            if self.settings.get("policies") and isinstance(record.contents.policy, NetworkPolicy):
-                save_policy(record.contents.policy, network)
+            policy = record.read_policy() if self.settings.get("policies") else None
+            if isinstance(policy, NetworkPolicy):
+                save_policy(policy, network)
                 sums["policy_sha256"] = digest_of(network)
             file = self.path / f"{_stem(label)}{_mark(sums)}.arrow"
             if "policy_sha256" in sums:

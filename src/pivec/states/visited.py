@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,8 +33,6 @@ class VisitedStates:
 
     Attributes
     ----------
-    records, feature_names, environment, has_actions
-        As given.
     n_policies, n_episodes, n_states, n_features : int
         An episode belongs to a policy, a state to an episode; it has that many features.
     policies : tuple of PolicyInfo
@@ -155,8 +153,8 @@ class VisitedStates:
         Data mapped from several files are copied into memory the first time.
         """
         if self._flat is None:
-            pieces = [record.contents.arrays[0] for record in self.records]
-            flat = np.ascontiguousarray(pieces[0] if len(pieces) == 1 else np.concatenate(pieces))
+            pieces = [record.read_arrays()[0] for record in self.records]
+            flat = np.ascontiguousarray(_one_array(pieces))
             flat.flags.writeable = False
             self._flat = flat
         return self._flat
@@ -166,12 +164,12 @@ class VisitedStates:
         """All actions in one array, one fewer an episode than states; None if not kept."""
         if not self.has_actions:
             return None
-        pieces = [record.contents.arrays[1] for record in self.records]
+        pieces = [record.read_arrays()[1] for record in self.records]
         return np.concatenate([actions for actions in pieces if actions is not None])
 
     def policy(self, number: int) -> Policy:
         """Return one policy itself, for descriptions that ask it or look at its parameters."""
-        policy = self.records[number].contents.policy
+        policy = self.records[number].read_policy()
         if policy is None:
             raise UsageError(
                 f"the policy {self.labels[number]!r} itself is not kept with its states: collect "
@@ -181,7 +179,7 @@ class VisitedStates:
 
     def policy_states(self, policy: int) -> NDArray[np.float32]:
         """States of one policy, without touching those of the others."""
-        return self.records[policy].contents.arrays[0]
+        return self.records[policy].read_arrays()[0]
 
     def episodes(self) -> Iterator[NDArray[np.float32]]:
         """Go through the states of one episode after another."""
@@ -192,13 +190,24 @@ class VisitedStates:
     def blocks(self, rows: int) -> Iterator[NDArray[np.float32]]:
         """Go through all states in blocks of at most ``rows``, in order.
 
-        Small policies are put together, so that a block is small only at the end.
+        Small policies are put together, so that a block is small only at the end; a block inside
+        one policy is a view of its states.
         """
-        if self._flat is not None:
-            for begin in range(0, self.n_states, rows):
-                yield self._flat[begin : begin + rows]
-            return
-        yield from joined_blocks(map(self.policy_states, range(self.n_policies)), rows)
+        policies = map(self.policy_states, range(self.n_policies))
+        waiting: list[NDArray[np.float32]] = []
+        count = 0
+        for states in policies if self._flat is None else [self._flat]:
+            at = 0
+            while len(states) - at >= rows - count:
+                waiting.append(states[at : at + rows - count])
+                at += len(waiting[-1])
+                yield _one_array(waiting)
+                waiting, count = [], 0
+            if at < len(states):
+                waiting.append(states[at:])
+                count += len(states) - at
+        if waiting:
+            yield _one_array(waiting)
 
     def take(self, rows: ArrayLike) -> NDArray[np.float32]:
         """Take single states by their sorted numbers, (n, n_features)."""
@@ -313,27 +322,8 @@ class VisitedStates:
         return number % self.n_policies
 
 
-def joined_blocks(
-    pieces: Iterable[NDArray[np.float32]], rows: int
-) -> Iterator[NDArray[np.float32]]:
-    """Cut pieces of any length into blocks of ``rows`` rows, the last one maybe shorter.
-
-    Small pieces are put together; a block inside one piece is a view of it.
-    """
-    waiting: list[NDArray[np.float32]] = []
-    count = 0
-    for piece in pieces:
-        at = 0
-        while len(piece) - at >= rows - count:
-            part = piece[at : at + rows - count]
-            yield np.concatenate([*waiting, part]) if waiting else part
-            at += len(part)
-            waiting, count = [], 0
-        if at < len(piece):
-            waiting.append(piece[at:])
-            count += len(piece) - at
-    if waiting:
-        yield np.concatenate(waiting)
+def _one_array(pieces: list[NDArray[np.float32]]) -> NDArray[np.float32]:
+    return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
 
 
 def _frozen(values: NDArray[Any]) -> NDArray[Any]:
