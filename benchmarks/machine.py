@@ -79,30 +79,19 @@ def numpy_exponential() -> Callable[[], Any]:
 def compiled_exponential() -> Callable[[], Any]:
     """The polynomial of the kernel, by itself."""
     import numba
-    from llvmlite import ir
     from numba import types
-    from numba.extending import intrinsic
 
-    from pivec.mixtures.numba_vector import Writer
+    from pivec.mixtures.numba_vector import vector_code
 
-    @intrinsic
-    def powers(typing_context: Any, x: Any, out: Any, n: Any) -> Any:  # noqa: ARG001
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            write = Writer(context, builder)
-            here, there = (write.array(signature.args[i], arguments[i]).data for i in range(2))
-
-            def step(i: Any) -> None:
-                write.put(write.exp2(write.vector(here, i)), there, i)
-
-            write.loop(ir.IntType(64)(0), arguments[2], write.width, step)
-            return context.get_dummy_value()
-
-        return types.void(x, out, types.int64), generate
+    @vector_code(types.void)
+    def powers(write: Any, x: Any, out: Any) -> None:
+        with write.loop(0, x.shape[0], write.width) as i:
+            out.put(i, write.exp2(x.vector(i)))
 
     @numba.njit(nogil=True)
     def many(x: Any, out: Any, times: int) -> None:
         for _ in range(times):
-            powers(x, out, x.size)
+            powers(x, out)
 
     x = -np.random.default_rng(0).random(1 << 12, dtype=np.float32)
     out = np.empty_like(x)

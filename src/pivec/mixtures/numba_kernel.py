@@ -2,22 +2,21 @@
 
 This module lays a mixture out for the tiles, hands chunks of rows to the workers, and adds the
 results in a fixed order, so that they do not depend on the number of threads. The loops are in
-`numba_tiles` and `numba_sums`.
+`numba_sums` and `numba_loops`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pivec.engines.workers import n_threads, run_tasks
 from pivec.mixtures.mixture import FAR, Mixture
-from pivec.mixtures.numba_loops import TILE
+from pivec.mixtures.numba_loops import STRIDE, TILE
 from pivec.mixtures.numba_sums import sum_chunk, sum_segments
-from pivec.mixtures.numba_tiles import Packed, Tile, new_tile
 from pivec.mixtures.numpy_kernel import hold, moments, take
 from pivec.mixtures.source import Starts, overlapping, refuse_not_finite
 from pivec.mixtures.statistics import Statistics
@@ -32,6 +31,60 @@ _NARROW = 64.0
 """Beyond this |μ|/σ the rounding of float32 states is felt, 1e-5 of a deviation."""
 
 Array = NDArray[np.float64]
+
+
+class Packed(NamedTuple):
+    """A mixture laid out for the tiles: K and D are multiples of four by padding.
+
+    ``center``, ``inverse`` (D) standardise; ``narrow`` (D/4) marks fours of features; ``means``,
+    ``means_low``, ``factors`` (K, D) are float32 with factor −log₂e / 2σ²; ``quanta`` + ``rests``
+    (K) are the constants of the logits. ``precise_means``, ``precise_factors``, ``constants`` are
+    the same without padding in float64, for states whose nearest component is beyond ``far``.
+    ``inverse_deviations`` (K, D) is 1/σ. States beyond ``limit`` deviations count as being there.
+    """
+
+    center: Any
+    inverse: Any
+    narrow: Any
+    means: Any
+    means_low: Any
+    factors: Any
+    rests: Any
+    quanta: Any
+    precise_means: Any
+    precise_factors: Any
+    constants: Any
+    inverse_deviations: Any
+    limit: float
+    far: float
+
+
+class Tile(NamedTuple):
+    """Room for one tile: states by row and by feature with low parts, and what comes of them.
+
+    ``open_counts`` and ``open_sums`` are those of the segment that is being summed, in float64.
+    """
+
+    rows: Any
+    rows_low: Any
+    x: Any
+    low: Any
+    values: Any
+    nearest: Any
+    top: Any
+    total: Any
+    counts: Any
+    work: Any
+    open_counts: Any
+    open_sums: Any
+
+
+def new_tile(model: Packed) -> Tile:
+    """Make room for a tile of a mixture."""
+    K, D = model.means.shape
+    shapes = ((TILE, D), (TILE, D), (D, STRIDE), (D, STRIDE), (K, STRIDE), TILE, TILE, TILE, K)
+    rooms = [np.zeros(shape, np.float32) for shape in shapes]
+    return Tile._make([*rooms, np.zeros(K), np.zeros(K), np.zeros((K, D))])
 
 
 def pack(mixture: Mixture) -> Packed:

@@ -5,17 +5,12 @@ matters where the low parts of states and means are carried along.
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
-# ruff: noqa: ARG001 -- the arguments of an intrinsic are given by Numba
 
 from __future__ import annotations
 
-from functools import reduce
-
-from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
-from numba.extending import intrinsic
 
-from pivec.mixtures.numba_vector import Writer
+from pivec.mixtures.numba_vector import F32, F64, vector_code
 
 TILE = 512
 """States of a tile."""
@@ -24,107 +19,54 @@ STRIDE = TILE + 16
 
 _CHAINS = 4
 """Sums kept side by side, because an addition takes four cycles to arrive."""
-_F32, _F64, _I64 = ir.FloatType(), ir.DoubleType(), ir.IntType(64)
 _LOWEST = -3e38
-_ZERO, _TILE = _I64(0), _I64(TILE)
-
-
-def _lanes(write: Writer) -> range:
-    """First states of the vectors that `share` holds in registers, with two values for each."""
-    return range(0, write.registers // 4 * write.width, write.width)
-
-
-def _components(write: Writer) -> range:
-    """Components whose sums over four features `add_statistics` holds in registers."""
-    return range(write.registers // 16)
 
 
 def _either_way(write, model, d, branch, width=4):
     """Call branch(compensated) for the features from d on: with low parts if one is narrow."""
-    fours = [write.builder.udiv(write.later(d, j), _I64(4)) for j in range(0, width, 4)]
-    narrow = reduce(write.builder.or_, (write.number(model.narrow, i) for i in fours))
-    condition = write.builder.icmp_signed("!=", narrow, narrow.type(0))
-    return write.either(condition, lambda: branch(True), lambda: branch(False))
+    narrow = model.narrow.number(d // 4)
+    if width == 8:
+        narrow = narrow | model.narrow.number((d + 4) // 4)
+    return write.either(narrow.differs(0), branch)
 
 
-def _difference(write, high, low, at, mean, mean_low, width=0):
+def _difference(high, low, at, mean, mean_low, width=0):
     """Give x − μ of the vector at a place, with low parts if there is a ``mean_low``."""
-    result = write.builder.fsub(write.vector(high, at, width), mean)
-    if mean_low is None:
-        return result
-    rest = write.builder.fsub(write.vector(low, at, width), mean_low)
-    return write.builder.fadd(result, rest)
+    result = high.vector(at, width) - mean
+    return result if mean_low is None else result + (low.vector(at, width) - mean_low)
 
 
-@intrinsic
-def load(typing_context, block, first, n, model, tile):
+@vector_code(types.float64)
+def load(write, block, first, n, model, tile):
     """Standardise n states in float64 into tile.x and tile.low; give NaN if one is not finite.
 
     Beyond the last state it is repeated; its factor in tile.total will be zero there.
     """
-
-    def generate(context, builder, signature, arguments):
-        write = Writer(context, builder)
-        block_ = write.array(signature.args[0], arguments[0])
-        first_, n_ = arguments[1], arguments[2]
-        m, t = (write.fields(signature.args[i], arguments[i]) for i in (3, 4))
-        _, D = write.shape_of(block_)
-        double, single = (ir.VectorType(kind, write.width) for kind in (_F64, _F32))
-        kind = block_.data.type.pointee
-        limits = [
-            write.filled(
-                builder.fmul(_F64(sign), write.field(signature.args[3], arguments[3], "limit"))
-            )
-            for sign in (-1.0, 1.0)
-        ]
-
-        def feature(d, nothing):
-            center, inverse = write.spread(m.center, d), write.spread(m.inverse, d)
-
-            def states(i, nothing, clamped):
-                rows = [write.later(i, j) for j in range(write.width)]
+    D = block.shape[1]
+    lowest, highest = ((model.limit * sign).filled(write.width) for sign in (-1.0, 1.0))
+    whole = n & -write.width
+    features = write.loop(0, D, sums=[write.constant(0.0, kind=block.element)])
+    with features as d:
+        center, inverse = model.center.spread(d), model.inverse.spread(d)
+        for begin, end, clamped in ((0, whole, False), (whole, TILE, True)):
+            states = write.loop(begin, end, write.width, features.sums)
+            with states as i:
+                rows = [i + j for j in range(write.width)]
                 if clamped:
-                    final = write.later(n_, -1)
-                    rows = [
-                        builder.select(builder.icmp_signed("<", row, final), row, final)
-                        for row in rows
-                    ]
-                raw = write.joined(
-                    [
-                        write.number(block_.data, write.index(builder.add(first_, row), D, d))
-                        for row in rows
-                    ]
-                )
-                new = write.fused(raw, write.constant(0.0, kind=kind), nothing)
-                value = builder.fpext(raw, double) if kind == _F32 else raw
-                value = builder.fmul(builder.fsub(value, center), inverse)
-                value = write.larger(value, limits[0])
-                value = builder.select(
-                    builder.fcmp_ordered("<", value, limits[1]), value, limits[1]
-                )
-                high = builder.fptrunc(value, single)
-                at = write.index(d, STRIDE, i)
-                write.put(high, t.x, at)
-                low = builder.fsub(value, builder.fpext(high, double))
-                write.put(builder.fptrunc(low, single), t.low, at)
-                return [new]
-
-            whole = builder.and_(n_, _I64(-write.width))
-            sums = write.loop(
-                _ZERO, whole, write.width, lambda i, v: states(i, v, False), [nothing]
-            )
-            return write.loop(whole, _TILE, write.width, lambda i, v: states(i, v, True), sums)
-
-        zero = write.constant(0.0, kind=kind)
-        (nothing,) = write.loop(_ZERO, D, 1, feature, [zero])
-        result = write.entries(nothing)
-        return builder.fpext(result, _F64) if kind == _F32 else result
-
-    return types.float64(block, types.int64, types.int64, model, tile), generate
+                    rows = [(row < n - 1).choose(row, n - 1) for row in rows]
+                raw = write.joined([block.number((first + row) * D + d) for row in rows])
+                states.sums = [raw.times_plus(0.0, states.sums[0])]
+                value = ((raw.to(F64) - center) * inverse).larger(lowest)
+                value = (value < highest).choose(value, highest)
+                high = value.to(F32)
+                tile.x.put(d * STRIDE + i, high)
+                tile.low.put(d * STRIDE + i, (value - high.to(F64)).to(F32))
+            features.sums = states.sums
+    return features.sums[0].total().to(F64)
 
 
-@intrinsic
-def share(typing_context, tile, model, hard):
+@vector_code(types.void)
+def share(write, tile, model, hard):
     """Set tile.values to responsibilities times tile.total, their total over components.
 
     A logit is rest_k + Σ_d factor_kd (x_id − μ_kd)², where a factor is −log₂e / 2σ²; the whole one
@@ -133,231 +75,164 @@ def share(typing_context, tile, model, hard):
     largest logit without quantum: minus half the squared distance to the nearest component, in
     units of log₂e. With ``hard`` a state belongs to its largest logit, in equal parts if several.
     """
-
-    def generate(context, builder, signature, arguments):
-        write = Writer(context, builder)
-        t, m = (write.fields(signature.args[i], arguments[i]) for i in range(2))
-        K, D = write.shape(signature.args[1], arguments[1], "means")
-        lanes = _lanes(write)
-
-        def block(first):
-            def component(k, *tops):
-                def four(d, *logits):
-                    def add(compensated):
-                        sums = list(logits)
-                        for feature in (write.later(d, j) for j in range(4)):
-                            at = write.index(k, D, feature)
-                            mean, factor = write.spread(m.means, at), write.spread(m.factors, at)
-                            low = write.spread(m.means_low, at) if compensated else None
-                            row = write.index(feature, STRIDE, first)
-                            for s, lane in enumerate(lanes):
-                                at = write.later(row, lane)
-                                e = _difference(write, t.x, t.low, at, mean, low)
-                                sums[s] = write.fused(factor, builder.fmul(e, e), sums[s])
-                        return sums
-
-                    return _either_way(write, m, d, add)
-
-                logits = write.loop(_ZERO, D, 4, four, [write.spread(m.rests, k)] * len(lanes))
-                row = write.index(k, STRIDE, first)
-                for lane, logit in zip(lanes, logits, strict=True):
-                    write.put(logit, t.values, write.later(row, lane))
-                quantum = write.spread(m.quanta, k)
-                new = [builder.fadd(quantum, logit) for logit in logits]
-                return [write.larger(a, b) for a, b in zip(tops, new, strict=True)]
-
-            tops = write.loop(_ZERO, K, 1, component, [write.constant(_LOWEST)] * len(lanes))
-            for lane, top in zip(lanes, tops, strict=True):
-                write.put(top, t.top, write.later(first, lane))
-            end = write.later(first, len(lanes) * write.width)
-            write.either(
-                arguments[2],
-                lambda: write.loop(first, end, write.width, harden),
-                lambda: write.loop(first, end, write.width, soften),
-            )
-
-        def harden(at):
-            top = write.vector(t.top, at)
-
-            def share_of(logit, quantum):
-                best = builder.fcmp_ordered(">=", builder.fadd(quantum, logit), top)
-                return builder.select(best, write.constant(1.0), write.constant(0.0))
-
-            replace(at, share_of)
-
-        def soften(at):
-            quanta = builder.fmul(write.vector(t.top, at), write.constant(256.0))
-            rounded = write.floor(builder.fadd(quanta, write.constant(0.5)))
-            top = builder.fmul(rounded, write.constant(1.0 / 256.0))
-            write.put(top, t.top, at)
-
-            def share_of(logit, quantum):
-                return write.exp2(builder.fadd(builder.fsub(quantum, top), logit))
-
-            replace(at, share_of)
-
-        def replace(at, share_of):
-            def component(k, total, nearest):
-                place = write.index(k, STRIDE, at)
-                logit = write.vector(t.values, place)
-                result = share_of(logit, write.spread(m.quanta, k))
-                write.put(result, t.values, place)
-                return [builder.fadd(total, result), write.larger(nearest, logit)]
-
-            nothing = [write.constant(0.0), write.constant(_LOWEST)]
-            total, nearest = write.loop(_ZERO, K, 1, component, nothing)
-            write.put(total, t.total, at)
-            write.put(nearest, t.nearest, at)
-
-        write.loop(_ZERO, _TILE, len(lanes) * write.width, block)
-        return context.get_dummy_value()
-
-    return types.void(tile, model, types.boolean), generate
+    # First states of the vectors that are held in registers, with two values for each.
+    lanes = range(0, write.registers // 4 * write.width, write.width)
+    with write.loop(0, TILE, len(lanes) * write.width) as first:
+        tops = _put_logits(write, tile, model, first, lanes)
+        for lane, top in zip(lanes, tops, strict=True):
+            tile.top.put(first + lane, top)
+        last = first + len(lanes) * write.width
+        write.either(hard, lambda is_hard: _put_shares(write, tile, model, first, last, is_hard))
 
 
-@intrinsic
-def normalise(typing_context, tile):
-    """Multiply tile.values by the factors in tile.total; tile.counts gets the sum of every row."""
+def _put_logits(write, tile, model, first, lanes):
+    """Set tile.values of states from first on to logits without quantum; give the largest whole."""
+    K, D = model.means.shape
+    components = write.loop(0, K, sums=[write.constant(_LOWEST)] * len(lanes))
+    with components as k:
+        features = write.loop(0, D, 4, [model.rests.spread(k)] * len(lanes))
+        with features as d:
 
-    def generate(context, builder, signature, arguments):
-        write = Writer(context, builder)
-        t = write.fields(signature.args[0], arguments[0])
-        (K,) = write.shape(signature.args[0], arguments[0], "counts")
-
-        def component(k):
-            def states(i, *sums):
-                new = []
-                for c, total in enumerate(sums):
-                    at = write.later(i, c * write.width)
-                    place = write.index(k, STRIDE, at)
-                    value = builder.fmul(write.vector(t.values, place), write.vector(t.total, at))
-                    write.put(value, t.values, place)
-                    new.append(builder.fadd(total, value))
-                return new
-
-            nothing = [write.constant(0.0)] * _CHAINS
-            sums = write.loop(_ZERO, _TILE, _CHAINS * write.width, states, nothing)
-            write.put(write.entries(write.sum(sums)), t.counts, k)
-
-        write.loop(_ZERO, K, 1, component)
-        return context.get_dummy_value()
-
-    return types.void(tile), generate
-
-
-@intrinsic
-def add_statistics(typing_context, tile, model, sums, squares):
-    """Add Σ r e and Σ r e² of a tile, where e = x − μ in float32, to float64 sums (K, D)."""
-
-    def generate(context, builder, signature, arguments):
-        write = Writer(context, builder)
-        t, m = (write.fields(signature.args[i], arguments[i]) for i in range(2))
-        out = [write.array(signature.args[i], arguments[i]).data for i in (2, 3)]
-        K, D = write.shape(signature.args[1], arguments[1], "means")
-        together = _components(write)
-
-        def four(d):
             def add(compensated):
-                def components(k):
-                    counts = [write.number(t.counts, write.later(k, c)) for c in together]
-                    some = builder.fcmp_ordered(">", write.sum(counts), counts[0].type(0.0))
-                    write.either(some, lambda: add_components(k, compensated), lambda: None)
+                logits = list(features.sums)
+                for feature in (d + j for j in range(4)):
+                    at = k * D + feature
+                    mean, factor = model.means.spread(at), model.factors.spread(at)
+                    low = model.means_low.spread(at) if compensated else None
+                    for s, lane in enumerate(lanes):
+                        place = feature * STRIDE + first + lane
+                        e = _difference(tile.x, tile.low, place, mean, low)
+                        logits[s] = factor.times_plus(e * e, logits[s])
+                return logits
 
-                write.loop(_ZERO, K, len(together), components)
-
-            def add_components(k, compensated):
-                cells = [(write.later(k, c), write.later(d, j)) for c in together for j in range(4)]
-                places = [write.index(c, D, j) for c, j in cells]
-                means = [write.spread(m.means, at) for at in places]
-                lows = [write.spread(m.means_low, at) if compensated else None for at in places]
-
-                def states(i, *running):
-                    new = []
-                    for n, (c, j) in enumerate(cells):
-                        e = _difference(
-                            write, t.x, t.low, write.index(j, STRIDE, i), means[n], lows[n]
-                        )
-                        r = write.vector(t.values, write.index(c, STRIDE, i))
-                        part = builder.fmul(r, e)
-                        new.append(builder.fadd(running[2 * n], part))
-                        new.append(write.fused(part, e, running[2 * n + 1]))
-                    return new
-
-                nothing = [write.constant(0.0)] * (2 * len(cells))
-                results = write.loop(_ZERO, _TILE, write.width, states, nothing)
-                for n, at in enumerate(places):
-                    for array, result in zip(out, results[2 * n : 2 * n + 2], strict=True):
-                        write.increase(array, at, write.entries(result))
-
-            _either_way(write, m, d, add)
-
-        write.loop(_ZERO, D, 4, four)
-        return context.get_dummy_value()
-
-    return types.void(tile, model, sums, squares), generate
+            features.sums = _either_way(write, model, d, add)
+        for lane, logit in zip(lanes, features.sums, strict=True):
+            tile.values.put(k * STRIDE + first + lane, logit)
+        quantum = model.quanta.spread(k)
+        wholes = [quantum + logit for logit in features.sums]
+        components.sums = [a.larger(b) for a, b in zip(components.sums, wholes, strict=True)]
+    return components.sums
 
 
-@intrinsic
-def add_rows(typing_context, tile, model, first, n, counts, sums):
+def _put_shares(write, tile, model, first, last, hard):
+    """Turn the logits of states first to last into shares of one, with their totals."""
+    with write.loop(first, last, write.width) as at:
+        top = tile.top.vector(at)
+        if not hard:
+            top = (top * 256.0 + 0.5).floor() * (1.0 / 256.0)
+            tile.top.put(at, top)
+        nothing = [write.constant(0.0), write.constant(_LOWEST)]
+        components = write.loop(0, model.means.shape[0], sums=nothing)
+        with components as k:
+            total, nearest = components.sums
+            logit, quantum = tile.values.vector(k * STRIDE + at), model.quanta.spread(k)
+            if hard:
+                result = (quantum + logit >= top).choose(write.constant(1.0), write.constant(0.0))
+            else:
+                result = write.exp2(quantum - top + logit)
+            tile.values.put(k * STRIDE + at, result)
+            components.sums = [total + result, nearest.larger(logit)]
+        for array, value in zip((tile.total, tile.nearest), components.sums, strict=True):
+            array.put(at, value)
+
+
+@vector_code(types.void)
+def normalise(write, tile):
+    """Multiply tile.values by the factors in tile.total; tile.counts gets the sum of every row."""
+    with write.loop(0, tile.counts.shape[0]) as k:
+        nothing = [write.constant(0.0)] * _CHAINS
+        states = write.loop(0, TILE, _CHAINS * write.width, nothing)
+        with states as i:
+            for c in range(_CHAINS):
+                at = i + c * write.width
+                value = tile.values.vector(k * STRIDE + at) * tile.total.vector(at)
+                tile.values.put(k * STRIDE + at, value)
+                states.sums[c] = states.sums[c] + value
+        tile.counts.put(k, write.sum(states.sums).total())
+
+
+@vector_code(types.void)
+def add_statistics(write, tile, model, sums, squares):
+    """Add Σ r e and Σ r e² of a tile, where e = x − μ in float32, to float64 sums (K, D)."""
+    K, D = model.means.shape
+    # Components whose sums over four features are held in registers.
+    together = range(write.registers // 16)
+    with write.loop(0, D, 4) as d:
+
+        def add(compensated):
+            with write.loop(0, K, len(together)) as k:
+                counts = [tile.counts.number(k + c) for c in together]
+                with write.when(write.sum(counts) > 0.0):
+                    cells = [(k + c, d + j) for c in together for j in range(4)]
+                    _add_cells(write, tile, model, cells, compensated, sums, squares)
+
+        _either_way(write, model, d, add)
+
+
+def _add_cells(write, tile, model, cells, compensated, sums, squares):
+    """Add Σ r e and Σ r e² of pairs of a component and a feature."""
+    places = [k * model.means.shape[1] + d for k, d in cells]
+    means = [model.means.spread(at) for at in places]
+    lows = [model.means_low.spread(at) if compensated else None for at in places]
+    states = write.loop(0, TILE, write.width, [write.constant(0.0)] * (2 * len(cells)))
+    with states as i:
+        for n, (k, d) in enumerate(cells):
+            e = _difference(tile.x, tile.low, d * STRIDE + i, means[n], lows[n])
+            part = tile.values.vector(k * STRIDE + i) * e
+            states.sums[2 * n] = states.sums[2 * n] + part
+            states.sums[2 * n + 1] = part.times_plus(e, states.sums[2 * n + 1])
+    for n, at in enumerate(places):
+        sums.increase(at, states.sums[2 * n].total())
+        squares.increase(at, states.sums[2 * n + 1].total())
+
+
+@vector_code(types.void)
+def add_rows(write, tile, model, first, n, counts, sums):
     """Add Σ r (K) and Σ r e (K, D) of n states of a normalised tile to float64 sums.
 
     With vectors of features, because an episode of twenty steps is too short for ones of states.
     """
+    K, D = model.means.shape
+    in_eights = D & -8
+    with write.loop(0, K) as k:
+        shares = k * STRIDE + first
+        nothing = write.constant(0.0, width=0)
+        count = _over_states(
+            write, n, lambda i, running: running + tile.values.number(shares + i), nothing
+        )
+        with write.when(count > 0.0):
+            counts.increase(k, count)
+            for begin, end, width in ((0, in_eights, 8), (in_eights, D, 4)):
+                with write.loop(begin, end, width) as d:
+                    _add_features(write, tile, model, first, n, k, d, width, sums)
 
-    def generate(context, builder, signature, arguments):
-        write = Writer(context, builder)
-        t, m = (write.fields(signature.args[i], arguments[i]) for i in range(2))
-        out_counts, out_sums = (write.array(signature.args[i], arguments[i]).data for i in (4, 5))
-        K, D = write.shape(signature.args[1], arguments[1], "means")
-        first_, n_ = arguments[2], arguments[3]
-        whole = builder.and_(n_, _I64(-_CHAINS))
-        in_eights = builder.and_(D, _I64(-8))
 
-        def over_states(term, nothing):
-            """Sum term(state, running) over all states, in chains and then one by one."""
-            chains = write.loop(
-                _ZERO, whole, _CHAINS,
-                lambda i, *running: [term(write.later(i, c), v) for c, v in enumerate(running)],
-                [nothing] * _CHAINS,
-            )  # fmt: skip
-            return write.loop(
-                whole, n_, 1, lambda i, running: [term(i, running)], [write.sum(chains)]
-            )[0]
+def _over_states(write, n, term, nothing):
+    """Sum term(state, running) over n states, in chains and then one by one."""
+    whole = n & -_CHAINS
+    chains = write.loop(0, whole, _CHAINS, [nothing] * _CHAINS)
+    with chains as i:
+        chains.sums = [term(i + c, running) for c, running in enumerate(chains.sums)]
+    rest = write.loop(whole, n, 1, [write.sum(chains.sums)])
+    with rest as i:
+        rest.sums = [term(i, rest.sums[0])]
+    return rest.sums[0]
 
-        def component(k):
-            shares = write.index(k, STRIDE, first_)
 
-            def share_of(i, running):
-                return builder.fadd(running, write.number(t.values, builder.add(shares, i)))
+def _add_features(write, tile, model, first, n, k, d, width, sums):
+    """Add Σ r e of n states for a component and so many features."""
+    D = model.means.shape[1]
+    at = k * D + d
 
-            count = over_states(share_of, _F32(0.0))
+    def add(compensated):
+        mean = model.means.vector(at, width)
+        low = model.means_low.vector(at, width) if compensated else None
 
-            def add_features(d, width):
-                def add(compensated):
-                    at = write.index(k, D, d)
-                    mean = write.vector(m.means, at, width)
-                    low = write.vector(m.means_low, at, width) if compensated else None
+        def product(i, running):
+            row = (first + i) * D + d
+            e = _difference(tile.rows, tile.rows_low, row, mean, low, width)
+            return tile.values.spread(k * STRIDE + first + i, width).times_plus(e, running)
 
-                    def product(i, running):
-                        row = write.index(builder.add(first_, i), D, d)
-                        e = _difference(write, t.rows, t.rows_low, row, mean, low, width)
-                        r = write.spread(t.values, builder.add(shares, i), width)
-                        return write.fused(r, e, running)
+        sums.increase(at, _over_states(write, n, product, write.constant(0.0, width)))
 
-                    total = over_states(product, write.constant(0.0, width))
-                    write.increase(out_sums, at, total)
-
-                _either_way(write, m, d, add, width)
-
-            def add_component():
-                write.increase(out_counts, k, count)
-                write.loop(_ZERO, in_eights, 8, lambda d: add_features(d, 8))
-                write.loop(in_eights, D, 4, lambda d: add_features(d, 4))
-
-            some = builder.fcmp_ordered(">", count, count.type(0.0))
-            write.either(some, add_component, lambda: None)
-
-        write.loop(_ZERO, K, 1, component)
-        return context.get_dummy_value()
-
-    return types.void(tile, model, types.int64, types.int64, counts, sums), generate
+    _either_way(write, model, d, add, width)

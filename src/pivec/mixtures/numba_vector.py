@@ -6,25 +6,26 @@ compiled for. A product and a sum may become one instruction; all else is done a
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
-from functools import cache, reduce
+from contextlib import AbstractContextManager
+from functools import cache, cached_property, partialmethod, reduce
 from types import SimpleNamespace
 from typing import Any
 
 from llvmlite import binding, ir  # type: ignore[import-untyped]
 from numba import types
 from numba.core import cgutils
+from numba.extending import intrinsic
 
 SMALLEST = -64.0
 """Where `Writer.exp2` ends: responsibilities under 2⁻⁶⁴ of the largest are zero, to be skipped."""
+F32, F64 = ir.FloatType(), ir.DoubleType()
 
 _ROUNDING = 1.5 * 2.0**23
 # Minimax polynomial of 2^y on [−1/2, 1/2], highest power first.
 _POLYNOMIAL = (1.3264723e-3, 9.671513e-3, 5.5507336e-2, 0.24022242, 0.693147, 1.0)
-_F32, _F64, _I32, _I64 = ir.FloatType(), ir.DoubleType(), ir.IntType(32), ir.IntType(64)
-
-Value = Any
-Sums = list[Value]
+_I32, _I64 = ir.IntType(32), ir.IntType(64)
 
 
 @cache
@@ -42,6 +43,216 @@ def vector_registers(triple: str, processor: str, features: str) -> tuple[int, i
     return (16, 32) if "zmm" in code else (8, 16) if "ymm" in code else (4, 16)
 
 
+def vector_code(returns: Any) -> Callable[[Callable[..., Value | None]], Any]:
+    """Decorate ``body(write, ...)``, which writes the code of a function of the other arguments.
+
+    Arrays become an `Array`, named tuples have their fields as attributes, numbers are a `Value`.
+    """
+
+    def decorate(body: Callable[..., Value | None]) -> Any:
+        def define(typing_context: Any, *kinds: Any) -> Any:  # noqa: ARG001
+            def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+                write = Writer(context, builder)
+                result = body(write, *map(write.argument, signature.args, values))
+                return context.get_dummy_value() if result is None else result.llvm
+
+            whole = [types.int64 if isinstance(kind, types.Integer) else kind for kind in kinds]
+            return returns(*whole), generate
+
+        define.__name__ = body.__name__
+        define.__signature__ = inspect.signature(body)  # type: ignore[attr-defined]
+        return intrinsic(define)
+
+    return decorate
+
+
+class Value:
+    """A number or a vector of them in the code that is written, with Python's operators.
+
+    What is no `Value` on the right takes the type of the left.
+    """
+
+    def __init__(self, builder: Any, llvm: Any) -> None:
+        self.builder, self.llvm = builder, llvm
+
+    @property
+    def element(self) -> Any:
+        """Type of a number in it."""
+        return self.llvm.type.element if self.width else self.llvm.type
+
+    @property
+    def width(self) -> int:
+        """Entries of a vector, 0 for a number."""
+        return self.llvm.type.count if isinstance(self.llvm.type, ir.VectorType) else 0
+
+    def new(self, llvm: Any) -> Value:
+        """Give another value of this code."""
+        return Value(self.builder, llvm)
+
+    def _operand(self, other: Value | float) -> Any:
+        if isinstance(other, Value):
+            return other.llvm
+        return ir.Constant(self.llvm.type, [other] * self.width if self.width else other)
+
+    def _operation(self, other: Value | float, name: str, **options: Any) -> Value:
+        prefix = "" if isinstance(self.element, ir.IntType) else "f"
+        operation = getattr(self.builder, prefix + name)
+        return self.new(operation(self.llvm, self._operand(other), **options))
+
+    def _comparison(self, other: Value | float, sign: str) -> Value:
+        whole = isinstance(self.element, ir.IntType)
+        compare = self.builder.icmp_signed if whole else self.builder.fcmp_ordered
+        return self.new(compare(sign, self.llvm, self._operand(other)))
+
+    __add__ = partialmethod(_operation, name="add")
+    __sub__ = partialmethod(_operation, name="sub")
+    __mul__ = partialmethod(_operation, name="mul")
+    __floordiv__ = partialmethod(_operation, name="udiv")
+    __and__ = partialmethod(_operation, name="and_")
+    __or__ = partialmethod(_operation, name="or_")
+    __lshift__ = partialmethod(_operation, name="shl")
+    __lt__ = partialmethod(_comparison, sign="<")
+    __gt__ = partialmethod(_comparison, sign=">")
+    __ge__ = partialmethod(_comparison, sign=">=")
+    differs = partialmethod(_comparison, sign="!=")
+
+    def times_plus(self, factor: Value | float, term: Value) -> Value:
+        """Give self · factor + term, rounded once where the processor can."""
+        product = self._operation(factor, "mul", flags=("contract",))
+        return product._operation(term, "add", flags=("contract",))
+
+    def larger(self, other: Value) -> Value:
+        """Give the larger of two, entry by entry."""
+        return (self > other).choose(self, other)
+
+    def choose(self, yes: Value, no: Value) -> Value:
+        """Give ``yes`` where this condition holds, and ``no`` elsewhere."""
+        return self.new(self.builder.select(self.llvm, yes.llvm, no.llvm))
+
+    def to(self, kind: Any) -> Value:
+        """Give the same in float32 or float64."""
+        if kind == self.element:
+            return self
+        convert = self.builder.fpext if kind == F64 else self.builder.fptrunc
+        return self.new(convert(self.llvm, ir.VectorType(kind, self.width) if self.width else kind))
+
+    def bits(self, kind: Any) -> Value:
+        """Give the same bits as a vector of another kind of number."""
+        return self.new(self.builder.bitcast(self.llvm, ir.VectorType(kind, self.width)))
+
+    def filled(self, width: int) -> Value:
+        """Give a vector whose entries are all this number."""
+        vector = ir.Constant(ir.VectorType(self.element, 1), ir.Undefined)
+        vector = self.builder.insert_element(vector, self.llvm, _I32(0))
+        mask = ir.Constant(ir.VectorType(_I32, width), [0] * width)
+        return self.new(self.builder.shuffle_vector(vector, vector, mask))
+
+    def _call(self, name: str, result: Any, *arguments: Any, **options: Any) -> Value:
+        kind = ir.FunctionType(result, [argument.type for argument in arguments])
+        bits = 32 if self.element == F32 else 64
+        function = cgutils.get_or_insert_function(
+            self.builder.module, kind, f"llvm.{name}.v{self.width}f{bits}"
+        )
+        return self.new(self.builder.call(function, arguments, **options))
+
+    def floor(self) -> Value:
+        """Give the next lower whole number of each entry."""
+        return self._call("floor", self.llvm.type, self.llvm)
+
+    def total(self) -> Value:
+        """Add the entries of a vector."""
+        nothing = ir.Constant(self.element, -0.0)
+        return self._call(
+            "vector.reduce.fadd", self.element, nothing, self.llvm, fastmath=("reassoc",)
+        )
+
+
+class Array:
+    """A contiguous array: numbers and vectors are read and written at a place in it."""
+
+    def __init__(self, write: Writer, kind: Any, llvm: Any) -> None:
+        self._write = write
+        self._array = write.context.make_array(kind)(write.context, write.builder, llvm)
+        self._data = self._array.data
+
+    @property
+    def element(self) -> Any:
+        """Type of its numbers."""
+        return self._data.type.pointee
+
+    @cached_property
+    def shape(self) -> list[Value]:
+        """Its lengths."""
+        builder = self._write.builder
+        return [Value(builder, n) for n in cgutils.unpack_tuple(builder, self._array.shape)]
+
+    def number(self, at: Value) -> Value:
+        """Load one number."""
+        return at.new(at.builder.load(at.builder.gep(self._data, [at.llvm])))
+
+    def _address(self, at: Value, kind: Any) -> Any:
+        return at.builder.bitcast(at.builder.gep(self._data, [at.llvm]), kind.as_pointer())
+
+    def vector(self, at: Value, width: int = 0) -> Value:
+        """Load consecutive numbers."""
+        kind = ir.VectorType(self.element, width or self._write.width)
+        return at.new(at.builder.load(self._address(at, kind), align=4))
+
+    def spread(self, at: Value, width: int = 0) -> Value:
+        """Load one number into all entries of a vector."""
+        return self.number(at).filled(width or self._write.width)
+
+    def put(self, at: Value, value: Value) -> None:
+        """Store a number or consecutive ones."""
+        at.builder.store(value.llvm, self._address(at, value.llvm.type), align=4)
+
+    def increase(self, at: Value, value: Value) -> None:
+        """Add a number, or a vector, to what is there."""
+        there = self.vector(at, value.width) if value.width else self.number(at)
+        self.put(at, there + value.to(self.element))
+
+
+class Loop:
+    """Write ``for i in range(first, last, step)`` by a ``with`` block that is given i.
+
+    ``sums`` run along: the block sets them anew, and behind it they are what was set last.
+    """
+
+    def __init__(
+        self, builder: Any, first: Value, last: Value, step: int, sums: Sequence[Value]
+    ) -> None:
+        self._builder, self._first, self._last, self._step = builder, first, last, step
+        self.sums = list(sums)
+
+    def __enter__(self) -> Value:
+        builder, self._starts = self._builder, self.sums
+        self._before = builder.block
+        self._inside, self._after = (builder.append_basic_block(name) for name in ("loop", "done"))
+        builder.cbranch((self._first < self._last).llvm, self._inside, self._after)
+        builder.position_at_end(self._inside)
+        self._i = Value(builder, builder.phi(_I64))
+        self._running = self._phis()
+        self.sums = list(self._running)
+        return self._i
+
+    def __exit__(self, *failure: object) -> None:
+        builder, updated = self._builder, self.sums
+        following, end = self._i + self._step, builder.block
+        builder.cbranch((following < self._last).llvm, self._inside, self._after)
+        self._i.llvm.add_incoming(self._first.llvm, self._before)
+        self._i.llvm.add_incoming(following.llvm, end)
+        builder.position_at_end(self._after)
+        self.sums = self._phis()
+        for phis in (self._running, self.sums):
+            for phi, start, new in zip(phis, self._starts, updated, strict=True):
+                phi.llvm.add_incoming(start.llvm, self._before)
+                phi.llvm.add_incoming(new.llvm, end)
+
+    def _phis(self) -> list[Value]:
+        builder = self._builder
+        return [Value(builder, builder.phi(start.llvm.type)) for start in self._starts]
+
+
 class Writer:
     """Writes vector code at the place where Numba's builder stands."""
 
@@ -49,173 +260,73 @@ class Writer:
         self.context, self.builder = context, builder
         self.width, self.registers = vector_registers(*context.codegen().magic_tuple())
 
-    def array(self, kind: Any, value: Value) -> Any:
-        """Give an array with its ``data`` (contiguous) and ``shape``."""
-        return self.context.make_array(kind)(self.context, self.builder, value)
+    def argument(self, kind: Any, llvm: Any) -> Any:
+        """Give an argument of Numba's in the form of `vector_code`."""
+        if isinstance(kind, types.Array):
+            return Array(self, kind, llvm)
+        if not isinstance(kind, types.NamedTuple):
+            return Value(self.builder, llvm)
+        parts = (self.builder.extract_value(llvm, i) for i in range(len(kind)))
+        fields = zip(kind.fields, map(self.argument, kind.types, parts), strict=True)
+        return SimpleNamespace(**dict(fields))
 
-    def fields(self, kind: Any, value: Value) -> SimpleNamespace:
-        """Give where the numbers of every array in a named tuple begin."""
-        return SimpleNamespace(
-            **{
-                name: self.array(field, self.builder.extract_value(value, i)).data
-                for i, (name, field) in enumerate(zip(kind.fields, kind.types, strict=True))
-                if isinstance(field, types.Array)
-            }
+    def constant(self, value: float, width: int | None = None, kind: Any = F32) -> Value:
+        """Give a vector of a constant, or a number if the width is 0."""
+        width = self.width if width is None else width
+        vector = ir.VectorType(kind, width)
+        return Value(
+            self.builder,
+            ir.Constant(vector, [value] * width) if width else ir.Constant(kind, value),
         )
-
-    def field(self, kind: Any, value: Value, name: str) -> Value:
-        """Give one entry of a named tuple."""
-        return self.builder.extract_value(value, kind.fields.index(name))
-
-    def shape(self, kind: Any, value: Value, name: str) -> list[Value]:
-        """Give the lengths of an array in a named tuple."""
-        field = kind.types[kind.fields.index(name)]
-        return self.shape_of(self.array(field, self.field(kind, value, name)))
-
-    def shape_of(self, array: Any) -> list[Value]:
-        """Give the lengths of an array."""
-        return list(cgutils.unpack_tuple(self.builder, array.shape))
-
-    def later(self, i: Value, number: int) -> Value:
-        """Give an index that is larger by a constant."""
-        return self.builder.add(i, _I64(number)) if number else i
-
-    def index(self, row: Value, length: Value | int, column: Value) -> Value:
-        """Give the place of an entry in a matrix with rows of that length."""
-        length = _I64(length) if isinstance(length, int) else length
-        return self.builder.add(self.builder.mul(row, length), column)
-
-    def number(self, base: Value, at: Value) -> Value:
-        """Load one number."""
-        return self.builder.load(self.builder.gep(base, [at]))
-
-    def vector(self, base: Value, at: Value, width: int = 0, kind: Any = _F32) -> Value:
-        """Load consecutive numbers."""
-        vector = ir.VectorType(kind, width or self.width)
-        address = self.builder.bitcast(self.builder.gep(base, [at]), vector.as_pointer())
-        return self.builder.load(address, align=4)
-
-    def put(self, value: Value, base: Value, at: Value) -> None:
-        """Store a number or consecutive ones."""
-        address = self.builder.bitcast(self.builder.gep(base, [at]), value.type.as_pointer())
-        self.builder.store(value, address, align=4)
-
-    def constant(self, value: float, width: int = 0, kind: Any = _F32) -> Value:
-        """Give a vector of a constant."""
-        width = width or self.width
-        return ir.Constant(ir.VectorType(kind, width), [value] * width)
 
     def joined(self, numbers: Sequence[Value]) -> Value:
         """Give a vector of these numbers."""
-        result = ir.Constant(ir.VectorType(numbers[0].type, len(numbers)), ir.Undefined)
+        result = ir.Constant(ir.VectorType(numbers[0].element, len(numbers)), ir.Undefined)
         for i, number in enumerate(numbers):
-            result = self.builder.insert_element(result, number, _I32(i))
-        return result
-
-    def filled(self, number: Value, width: int = 0) -> Value:
-        """Give a vector whose entries are all one number."""
-        width = width or self.width
-        first = self.joined([number])
-        mask = ir.Constant(ir.VectorType(_I32, width), [0] * width)
-        return self.builder.shuffle_vector(first, first, mask)
-
-    def spread(self, base: Value, at: Value, width: int = 0) -> Value:
-        """Load one number into all entries of a vector."""
-        return self.filled(self.number(base, at), width)
-
-    def fused(self, a: Value, b: Value, c: Value) -> Value:
-        """Give a · b + c, rounded once where the processor can."""
-        product = self.builder.fmul(a, b, flags=("contract",))
-        return self.builder.fadd(product, c, flags=("contract",))
-
-    def larger(self, a: Value, b: Value) -> Value:
-        """Give the larger of two, entry by entry."""
-        return self.builder.select(self.builder.fcmp_ordered(">", a, b), a, b)
+            result = self.builder.insert_element(result, number.llvm, _I32(i))
+        return Value(self.builder, result)
 
     def sum(self, values: Sequence[Value]) -> Value:
         """Add numbers or vectors in order."""
-        return reduce(self.builder.fadd, values)
-
-    def floor(self, x: Value) -> Value:
-        kind = ir.FunctionType(x.type, [x.type])
-        name = f"llvm.floor.v{x.type.count}f32"
-        return self.builder.call(
-            cgutils.get_or_insert_function(self.builder.module, kind, name), [x]
-        )
-
-    def entries(self, vector: Value) -> Value:
-        """Add the entries of a vector."""
-        number = vector.type.element
-        kind = ir.FunctionType(number, [number, vector.type])
-        name = f"llvm.vector.reduce.fadd.v{vector.type.count}f{32 if number == _F32 else 64}"
-        function = cgutils.get_or_insert_function(self.builder.module, kind, name)
-        return self.builder.call(function, [number(-0.0), vector], fastmath=("reassoc",))
-
-    def increase(self, base: Value, at: Value, value: Value) -> None:
-        """Add a float32, or a vector of them, to the float64 numbers at a place."""
-        if isinstance(value.type, ir.VectorType):
-            there = self.vector(base, at, value.type.count, _F64)
-        else:
-            there = self.number(base, at)
-        self.put(self.builder.fadd(there, self.builder.fpext(value, there.type)), base, at)
+        return reduce(Value.__add__, values)
 
     def exp2(self, x: Value) -> Value:
         """Give 2^x for x up to 1, right to 2e-7 and 0 up to 2⁻⁶⁴, without branches."""
-        builder = self.builder
-        integers = ir.VectorType(_I32, self.width)
         # In numbers of this size the last bit is 1: x is rounded, and its bits end in the integer.
-        shifted = builder.fadd(x, self.constant(_ROUNDING))
-        rest = builder.fsub(x, builder.fsub(shifted, self.constant(_ROUNDING)))
+        shifted = x + _ROUNDING
+        rest = x - (shifted - _ROUNDING)
         power = self.constant(_POLYNOMIAL[0])
         for coefficient in _POLYNOMIAL[1:]:
-            power = self.fused(power, rest, self.constant(coefficient))
-        exponent = builder.shl(
-            builder.bitcast(shifted, integers), ir.Constant(integers, [23] * self.width)
-        )
-        scaled = builder.bitcast(builder.add(builder.bitcast(power, integers), exponent), x.type)
-        large = builder.fcmp_ordered(">", x, self.constant(SMALLEST))
-        return builder.select(large, scaled, self.constant(0.0))
+            power = power.times_plus(rest, self.constant(coefficient))
+        scaled = (power.bits(_I32) + (shifted.bits(_I32) << 23)).bits(F32)
+        return (x > SMALLEST).choose(scaled, self.constant(0.0))
 
     def loop(
-        self,
-        first: Value,
-        last: Value,
-        step: int,
-        body: Callable[..., Sums | None],
-        sums: Sums | None = None,
-    ) -> Sums:
-        """Write ``for i in range(first, last, step): sums = body(i, *sums)`` and give the sums."""
-        builder, sums = self.builder, sums or []
-        before = builder.block
-        inside, after = (builder.append_basic_block(name) for name in ("loop", "done"))
-        builder.cbranch(builder.icmp_signed("<", first, last), inside, after)
-        builder.position_at_end(inside)
-        i = builder.phi(_I64)
-        running = [builder.phi(value.type) for value in sums]
-        updated = body(i, *running) or []
-        following, end = self.later(i, step), builder.block
-        builder.cbranch(builder.icmp_signed("<", following, last), inside, after)
-        i.add_incoming(first, before)
-        i.add_incoming(following, end)
-        builder.position_at_end(after)
-        results = [builder.phi(value.type) for value in sums]
-        for start, phi, new, result in zip(sums, running, updated, results, strict=True):
-            for place in (phi, result):
-                place.add_incoming(start, before)
-                place.add_incoming(new, end)
-        return results
+        self, first: Value | int, last: Value | int, step: int = 1, sums: Sequence[Value] = ()
+    ) -> Loop:
+        """Give a `Loop` from first to last."""
+        begin, end = (
+            bound if isinstance(bound, Value) else Value(self.builder, _I64(bound))
+            for bound in (first, last)
+        )
+        return Loop(self.builder, begin, end, step, sums)
+
+    def when(self, condition: Value) -> AbstractContextManager[Any]:
+        """Write a ``with`` block that is done only if the condition holds."""
+        context: AbstractContextManager[Any] = self.builder.if_then(condition.llvm)
+        return context
 
     def either(
-        self, condition: Value, yes: Callable[[], Sums | None], no: Callable[[], Sums | None]
-    ) -> Sums:
-        """Write ``yes() if condition else no()`` and give the sums."""
-        builder, branches = self.builder, []
-        with builder.if_else(condition) as contexts:
-            for context, branch in zip(contexts, (yes, no), strict=True):
+        self, condition: Value, branch: Callable[[bool], Sequence[Value] | None]
+    ) -> list[Value]:
+        """Write ``branch(True) if condition else branch(False)`` and give what they give."""
+        branches = []
+        with self.builder.if_else(condition.llvm) as contexts:
+            for context, holds in zip(contexts, (True, False), strict=True):
                 with context:
-                    branches.append((branch() or [], builder.block))
-        results = [builder.phi(value.type) for value in branches[0][0]]
+                    branches.append((branch(holds) or (), self.builder.block))
+        results = [Value(self.builder, self.builder.phi(v.llvm.type)) for v in branches[0][0]]
         for values, block in branches:
             for result, value in zip(results, values, strict=True):
-                result.add_incoming(value, block)
+                result.llvm.add_incoming(value.llvm, block)
         return results
