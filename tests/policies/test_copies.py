@@ -10,7 +10,7 @@ from test_load import labels, make
 
 from pivec.errors import PivecWarning
 from pivec.policies import NetworkPolicy, load_policies, name_policies, save_policy
-from pivec.policies.copies import also_called
+from pivec.policies.policy import also_called
 
 
 def test_a_file_with_a_training_step_stays_and_keeps_the_other_names(tmp_path):

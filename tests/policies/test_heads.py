@@ -8,7 +8,8 @@ import pytest
 
 from pivec.errors import UsageError
 from pivec.policies import NetworkPolicy, Normaliser, Options, read_policy, save_policy
-from pivec.policies.heads import HEADS, make_head
+from pivec.policies.heads import HEADS
+from pivec.policies.outputs import make_head
 
 spaces = gymnasium.spaces
 RNG = np.random.default_rng(0)

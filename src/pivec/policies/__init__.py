@@ -1,14 +1,14 @@
 """Who acts: policies, and the ways to get them from what people have.
 
 - `policy`: the protocols `Policy` and `BatchPolicy`, and what is known about a policy
-- `network`: `NetworkPolicy`, a multilayer perceptron; `forward`, `kernels`: its arithmetic
-- `head`, `heads`, `discrete_heads`, `real_heads`: what the outputs of a network mean
+- `network`: `NetworkPolicy`, a multilayer perceptron, and `Stack`, many that answer as one batch;
+  `forward`, `kernels`: their arithmetic
+- `head`, `heads`: what the outputs of a network mean
 - `normaliser`: how observations are normalised first
 - `outputs`: `OutputPolicy`, any other function from observations to outputs
-- `stack`: `Stack`, many policies that answer as one batch
 - `uniform`: `UniformPolicy`, the random one
 - `callables`: functions and objects of the user as policies
-- `saved`, `sb3` (with `sb3_settings`, `sb3_networks`, `cnn`, `vecnormalize`, `zoo`), `cleanrl`,
+- `saved`, `sb3` (with `sb3_networks`, `cnn`, `vecnormalize`, `zoo`), `cleanrl`,
   `described`, `vectors`, `onnx_models`, `neat_files` (with `neat`), `torch_models`: file formats
 - `archive`, `pickles`, `objects`, `tensors`: read them without running anything
 - `formats`: which extension is read by which reader; `beside`: what a reader gets
@@ -26,13 +26,12 @@ from pivec.policies.formats import register_format
 from pivec.policies.head import Options
 from pivec.policies.load import load_policies, name_policies
 from pivec.policies.neat_files import save_genome
-from pivec.policies.network import NetworkPolicy
+from pivec.policies.network import NetworkPolicy, Stack
 from pivec.policies.normaliser import Normaliser
 from pivec.policies.outputs import OutputPolicy
 from pivec.policies.policy import BatchPolicy, NamedPolicy, Policy, PolicyInfo
 from pivec.policies.saved import read_policy, save_policy
 from pivec.policies.sb3 import read_sb3
-from pivec.policies.stack import Stack
 from pivec.policies.uniform import UniformPolicy
 
 __all__ = [

@@ -13,26 +13,12 @@ from typing import Any
 import numpy as np
 
 from pivec.errors import BadPolicyFile, UsageError
+from pivec.policies import described
+from pivec.policies import tensors as torch_files
 from pivec.policies.beside import Beside, reader
-from pivec.policies.described import (
-    COMMON,
-    described_network,
-    read_head,
-    read_info,
-    read_statistics,
-    refuse_unknown,
-)
 from pivec.policies.head import Options
 from pivec.policies.network import NetworkPolicy
-from pivec.policies.tensors import (
-    Tensors,
-    linear,
-    named_tensors,
-    read_torch,
-    sequence,
-    side_by_side,
-    to_float,
-)
+from pivec.policies.tensors import Tensors, linear, sequence, side_by_side, to_float
 
 # Where training scripts put the weights among other things.
 WRAPPERS = ("state_dict", "model_state_dict", "model", "agent", "actor", "policy")
@@ -47,11 +33,11 @@ def read_cleanrl(data: bytes, beside: Beside) -> tuple[NetworkPolicy, dict[str, 
     epsilon or a normaliser where they differ from CleanRL's, or state the ``layers`` of any other
     network. The ``algorithm`` is told where the names of the tensors tell.
     """
-    tensors, others = _weights(read_torch(data))
+    tensors, others = _weights(torch_files.read_torch(data))
     everything = {**others, **tensors}
     description = beside.description() or {}
     if "layers" in description:
-        return described_network(description, everything, beside)
+        return described.described_network(description, everything, beside)
     algorithm, policy = _script(tensors)
     policy = _changed(policy, description, everything, beside)
     if "activation" not in description and len(policy.layers) > 1:
@@ -67,7 +53,7 @@ def read_cleanrl(data: bytes, beside: Beside) -> tuple[NetworkPolicy, dict[str, 
                 "observations are not normalised, though CleanRL's PPO with real actions does so "
                 "(it does not save the statistics); normaliser in a .json beside can give them"
             )
-    return policy, {**info, **read_info(description, policy)}
+    return policy, {**info, **described.read_info(description, policy)}
 
 
 def _weights(value: Any) -> tuple[Tensors, Tensors]:
@@ -94,7 +80,7 @@ def _weights(value: Any) -> tuple[Tensors, Tensors]:
             }
             value = value[wrapper]
             break
-    return named_tensors(value or None), others
+    return torch_files.named_tensors(value or None), others
 
 
 def _script(tensors: Tensors) -> tuple[str, NetworkPolicy]:
@@ -142,8 +128,8 @@ def _changed(
     policy: NetworkPolicy, description: Mapping[str, Any], tensors: Tensors, beside: Beside
 ) -> NetworkPolicy:
     """The policy with what a description says instead of CleanRL's defaults."""
-    refuse_unknown(description, COMMON | {"activation"})
-    given = read_head(description, tensors)
+    described.refuse_unknown(description, described.COMMON | {"activation"})
+    given = described.read_head(description, tensors)
     changes: dict[str, Any] = dict(given.arrays)
     if given.options != Options():
         changes["options"] = given.options
@@ -155,5 +141,5 @@ def _changed(
         changes["activation"] = description["activation"]
         if not isinstance(changes["activation"], str):
             raise UsageError("activation must be a name, as 'tanh'")
-    changes["normaliser"] = read_statistics(description, tensors, beside)
+    changes["normaliser"] = described.read_statistics(description, tensors, beside)
     return replace(policy, **changes)

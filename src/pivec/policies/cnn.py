@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 
 from pivec.errors import BadPolicyFile, UsageError
 from pivec.policies.forward import Float, Layer, affine, padded
-from pivec.policies.heads import HeadDescription
 from pivec.policies.network import NetworkPolicy
-from pivec.policies.outputs import Model, OutputPolicy
-from pivec.policies.sb3_settings import SB3Settings
+from pivec.policies.outputs import HeadDescription, Model, OutputPolicy
+from pivec.policies.sb3_networks import SB3Settings
 from pivec.policies.tensors import Tensors, to_float
 
 if TYPE_CHECKING:

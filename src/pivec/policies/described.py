@@ -14,10 +14,9 @@ from pivec.errors import UsageError
 from pivec.policies.beside import Beside, reader
 from pivec.policies.forward import Layer
 from pivec.policies.head import Options
-from pivec.policies.heads import HeadDescription
 from pivec.policies.network import NetworkPolicy
 from pivec.policies.normaliser import Normaliser
-from pivec.policies.outputs import Model, OutputPolicy
+from pivec.policies.outputs import HeadDescription, Model, OutputPolicy
 from pivec.policies.saved import FORMAT, policy_of, read_options, read_safetensors
 from pivec.policies.tensors import Tensors
 

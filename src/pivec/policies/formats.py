@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import importlib
 import inspect
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -33,18 +32,6 @@ FORMATS: dict[str, str] = {
     ".pkl": "pivec.policies.neat_files:read_pickled_genome",
 }
 """Extension -> "module:function" that reads it, imported when a file asks for it."""
-
-
-@dataclass(frozen=True)
-class PolicyFile:
-    """A policy read from a file, with what the file tells about it.
-
-    The fingerprint is the policy's own; that of the file's bytes if the policy has none.
-    """
-
-    policy: Policy
-    metadata: dict[str, Any]
-    fingerprint: str
 
 
 def register_format(suffix: str, reader: str) -> None:
@@ -84,8 +71,13 @@ def is_policy_file(path: Path, *, named: bool = True) -> bool:
     return suffix != ".pkl" and (path.parent / FOLDER_DESCRIPTION).is_file()
 
 
-def read_file(path: Path, trust: bool = False, without_normaliser: bool = False) -> PolicyFile:
+def read_file(
+    path: Path, trust: bool = False, without_normaliser: bool = False
+) -> tuple[Policy, dict[str, Any], str]:
     """Read a policy file of any registered format; see `Beside` for what may be allowed.
+
+    Gives the policy, what the file tells about it, and the policy's fingerprint: that of the
+    file's bytes if it has none of its own.
 
     Raises
     ------
@@ -113,4 +105,4 @@ def read_file(path: Path, trust: bool = False, without_normaliser: bool = False)
         fingerprint = getattr(policy, "fingerprint", "") or hashlib.sha256(data).hexdigest()
     if beside.assumed:
         metadata = {**metadata, ASSUMED: list(beside.assumed)}
-    return PolicyFile(policy, metadata, str(fingerprint))
+    return policy, metadata, str(fingerprint)

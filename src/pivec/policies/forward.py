@@ -7,7 +7,7 @@ they never depend on its company: not on the number of rows, of networks, or of 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +23,7 @@ def function(name: str) -> Callable[[Float], None]:
     """Give a function of numbers by its name in `kernels`; it works on an array of one axis."""
     from pivec.policies import kernels  # Numba takes a while to import
 
-    compiled: Callable[[Float], None] = getattr(kernels, name)
-    return compiled
+    return cast(Callable[[Float], None], getattr(kernels, name))
 
 
 def evaluate(name: str, x: Any) -> Float:
@@ -71,17 +70,9 @@ def affine(rows: NDArray[Any], layer: Layer, activation: str) -> Float:
 class Forward:
     """Buffers and weights of ``slots`` networks that answer ``lanes`` rows each.
 
-    Parameters
-    ----------
-    slots, lanes : int
-        How many networks, and how many rows for each.
-    sizes : sequence of int
-        Widths of the layers, the input's first.
-    activation : str
-        A name in `ACTIVATIONS`, applied after every layer but the last.
-    spread : bool
-        Whether there are standard deviations of random weights beside those of the last layer,
-        see `run`.
+    ``sizes`` are the widths of the layers, the input's first; ``activation``, a name in
+    `ACTIVATIONS`, comes after every layer but the last. With ``spread`` there are standard
+    deviations of random weights beside those of the last layer, see `run`.
     """
 
     def __init__(
@@ -101,15 +92,10 @@ class Forward:
         self._variances = np.zeros_like(self._weights[-1]) if spread else None
 
     def put(self, slot: int, layers: Sequence[Layer], spread: Float | None = None) -> None:
-        """Copy the weights (in, out) and biases (out,) of a network into ``slot``.
-
-        ``spread`` are the deviations of random weights of the last layer, (in, out).
-        """
-        for weights, biases, (weight, bias) in zip(
-            self._weights, self._biases, layers, strict=True
-        ):
-            weights[slot, :, : len(bias)] = weight
-            biases[slot, : len(bias)] = bias
+        """Copy weights (in, out), biases (out,) and deviations (in, out) into ``slot``."""
+        for i, (weight, bias) in enumerate(layers):
+            self._weights[i][slot, :, : len(bias)] = weight
+            self._biases[i][slot, : len(bias)] = bias
         if self._variances is not None and spread is not None:
             self._variances[slot, :, : self._n_outputs] = np.square(spread)
 
@@ -150,14 +136,7 @@ def softmax_terms(logits: Float) -> Float:
 
 
 def sample_categorical(logits: Float, uniform: Float) -> NDArray[np.int64]:
-    """Inverse of the cumulative distribution at one uniform number a row.
-
-    Parameters
-    ----------
-    logits : ndarray of shape (n, actions)
-    uniform : ndarray of shape (n,)
-        In [0, 1).
-    """
+    """Inverse of the cumulative distribution of logits (n, actions) at uniform numbers (n,)."""
     terms = softmax_terms(logits)
     # Running sums are the unnormalised cumulative distribution; the action is the number of
     # them at or below u times the total.

@@ -8,26 +8,25 @@ import os
 import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pivec.errors import PivecWarning, UsageError
 from pivec.policies.beside import readable
 from pivec.policies.callables import as_policy, import_policy, is_import_spec
-from pivec.policies.copies import without_copies
 from pivec.policies.formats import ASSUMED, FORMATS, is_policy_file, read_file
-from pivec.policies.paths import PathInfo, natural_key, read_paths
-from pivec.policies.policy import NamedPolicy, Policy, PolicyInfo, fingerprint_of
+from pivec.policies.paths import PathInfo, natural_key, read_paths, read_step
+from pivec.policies.policy import ALSO, NamedPolicy, Policy, PolicyInfo, also_called, fingerprint_of
 from pivec.policies.uniform import UniformPolicy
 
+_NAMED = 5  # how many copies are named in a warning
 _RANDOM = re.compile(r"random(?::(\d{1,6}))?")
 
 Spec = str | os.PathLike[str]
 
 
-@dataclass(frozen=True)
-class _Candidate:
+class _Candidate(NamedTuple):
     """A file that still has to be read, or a policy that is there already."""
 
     source: Path | NamedPolicy
@@ -59,8 +58,7 @@ def load_policies(
     UsageError
         If a name matches nothing, or is of no known kind.
     BadPolicyFile
-        If a file is damaged, of a kind that is not supported, or needs ``trust``; or if statistics
-        that normalise its observations are missing.
+        If a file is damaged, not supported, needs ``trust``, or lacks its statistics.
 
     Warns
     -----
@@ -116,7 +114,7 @@ def name_policies(
             if not isinstance(label, str) or not label:
                 raise UsageError(f"labels of policies must be text, but one is {label!r}")
             items = _find_any(thing, label)
-            candidates += [replace(item, label=label, alone=len(items) == 1) for item in items]
+            candidates += [_Candidate(item.source, label, len(items) == 1) for item in items]
     else:
         single = (
             isinstance(policies, str | os.PathLike | NamedPolicy)
@@ -127,7 +125,7 @@ def name_policies(
         )
         for i, thing in enumerate([policies] if single else policies):
             candidates += _find_any(thing, f"policy-{i}")
-    return without_copies(_load(candidates, trust, without_normaliser))
+    return _without_copies(_load(candidates, trust, without_normaliser))
 
 
 def _find_any(thing: Any, fallback: str) -> list[_Candidate]:
@@ -238,30 +236,28 @@ def _load(candidates: list[_Candidate], trust: bool, without_normaliser: bool) -
     """Read the files and give every policy its label."""
     if not candidates:
         raise UsageError("expected at least one policy: a path, a glob, random or module:object")
-    first: dict[tuple[str, str], _Candidate] = {}
+    unique: dict[tuple[str, str], _Candidate] = {}
     for i, item in enumerate(candidates):
-        first.setdefault(_identity(item, i), item)
-    unique = list(first.values())
-    paths = iter(read_paths([item.source for item in unique if isinstance(item.source, Path)]))
+        unique.setdefault(_identity(item, i), item)
+    files = [item.source for item in unique.values() if isinstance(item.source, Path)]
+    names = iter(read_paths(files))
     taken: dict[str, bool] = {}
     objects: dict[str, bool] = {}
     policies = []
-    for item in unique:
+    for source, given, alone in unique.values():
         named = (
-            _read(item.source, next(paths), trust, without_normaliser)
-            if isinstance(item.source, Path)
-            else item.source
+            _read(source, next(names), trust, without_normaliser)
+            if isinstance(source, Path)
+            else source
         )
-        label = named.info.label
-        if item.label:
-            label = item.label if item.alone else f"{item.label}/{label}"
-        label = _free_label(label, taken, bool(item.label))
+        info = named.info
+        label = given if given and alone else f"{given}/{info.label}" if given else info.label
+        label = _free_label(label, taken, bool(given))
         # Functions of one name may differ: one that has no label of its own gets a number.
-        fingerprint = named.info.fingerprint or fingerprint_of(
-            f"called {label}" if item.label else _free_label(named.info.source, objects, False)
+        fingerprint = info.fingerprint or fingerprint_of(
+            f"called {label}" if given else _free_label(info.source, objects, False)
         )
-        info = replace(named.info, label=label, fingerprint=fingerprint)
-        policies.append(replace(named, info=info))
+        policies.append(replace(named, info=replace(info, label=label, fingerprint=fingerprint)))
     _say_assumptions(policies)
     return policies
 
@@ -286,11 +282,11 @@ def _say_assumptions(policies: Sequence[NamedPolicy]) -> None:
 
 
 def _read(path: Path, names: PathInfo, trust: bool, without_normaliser: bool) -> NamedPolicy:
-    file = read_file(path, trust, without_normaliser)
-    step = names.step if names.step is not None else file.metadata.get("step")
-    known_step = step if type(step) is int else None
-    about = (str(path), file.metadata, file.fingerprint)
-    return NamedPolicy(file.policy, PolicyInfo(names.label, names.group, known_step, *about))
+    policy, metadata, fingerprint = read_file(path, trust, without_normaliser)
+    step = metadata.get("step") if names.step is None else names.step
+    step = step if type(step) is int else None
+    info = PolicyInfo(names.label, names.group, step, str(path), metadata, fingerprint)
+    return NamedPolicy(policy, info)
 
 
 def _free_label(label: str, taken: dict[str, bool], given: bool) -> str:
@@ -303,3 +299,41 @@ def _free_label(label: str, taken: dict[str, bool], given: bool) -> str:
         free = f"{label}-{count}"
     taken[free] = given
     return free
+
+
+def _without_copies(policies: Sequence[NamedPolicy]) -> list[NamedPolicy]:
+    """Keep one of those with equal fingerprints; warn, and keep the other names as metadata.
+
+    Their episodes would be the same ones, not independent samples. The name that tells a training
+    step stays, then that of a policy which knows its step, then the first in natural order.
+    """
+    same: dict[str, list[PolicyInfo]] = {}
+    for named in policies:
+        same.setdefault(named.info.identity, []).append(named.info)
+    kept: dict[str, PolicyInfo] = {}
+    names = []
+    for infos in same.values():
+        info, *others = sorted(infos, key=_precedence)
+        if others:
+            also = {ALSO: [other.label for other in others]}
+            info = replace(info, metadata={**info.metadata, **also})
+            names.append(f"{info.label} ({also_called(info)})")
+        kept[info.label] = info
+    if names:
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        warnings.warn(
+            f"{len(policies) - len(kept)} of {len(policies)} policies are copies of others, with "
+            f"the same weights and settings, and count once: {', '.join(names[:_NAMED])}{more}",
+            PivecWarning,
+            stacklevel=3,
+        )
+    return [
+        replace(named, info=kept[named.info.label])
+        for named in policies
+        if named.info.label in kept
+    ]
+
+
+def _precedence(info: PolicyInfo) -> tuple[Any, ...]:
+    name = info.label.rpartition("/")[2]
+    return read_step(name) is None, info.step is None, natural_key(info.label)

@@ -21,16 +21,14 @@ from pivec.atomic import atomic_write
 from pivec.errors import BadPolicyFile, UsageError
 from pivec.policies.beside import Beside, about, read_json, reader
 from pivec.policies.described import described_outputs
-from pivec.policies.neat import ACTIVATIONS, AGGREGATIONS, Graph, Node, make_graph
+from pivec.policies.neat import ACTIVATIONS, AGGREGATIONS, Node, make_graph
 from pivec.policies.objects import Object, read_objects
 from pivec.policies.outputs import OutputPolicy
 
 FORMAT, VERSION = "pivec-neat", 1
-LISTS = frozenset({"inputs", "outputs", "nodes", "connections"})
+KEYS = frozenset({"format", "version", "inputs", "outputs", "nodes", "connections"})
 MAX_NODES = 100_000
 MAX_CONNECTIONS = 500_000
-# The best action, where outputs are values of discrete actions and nothing else is said.
-DISCRETE = "epsilon_greedy"
 MODULES = ("neat", "collections", "copyreg")
 SUFFIXES = r"\.(cfg|ini|config|txt)"
 ATTRIBUTES = ("bias", "response", "activation", "aggregation")
@@ -100,8 +98,7 @@ def read_genome(data: bytes, beside: Beside) -> tuple[OutputPolicy, dict[str, An
             f"it is of version {str(content.get('version'))[:20]} and this pivec reads {VERSION}: "
             "install a newer pivec"
         )
-    known = LISTS | {"format", "version"}
-    return _policy(content, content, beside, known)
+    return _policy(content, content, beside, KEYS)
 
 
 @reader
@@ -130,19 +127,19 @@ def _policy(
     known: frozenset[str] = frozenset(),
 ) -> tuple[OutputPolicy, dict[str, Any]]:
     """Make the policy of a genome's plain lists; see `save_genome` for what they are."""
-    graph = _graph(content)
-    return described_outputs(
-        graph, description, beside, known=known, obvious=True, discrete=DISCRETE
-    )
-
-
-def _graph(content: Mapping[str, Any]) -> Graph:
     inputs, outputs = _keys(content, "inputs"), _keys(content, "outputs")
     if set(inputs) & set(outputs):
         raise UsageError("the keys of inputs and outputs overlap")
     nodes = [_node(entry) for entry in _listed(content, "nodes", MAX_NODES)]
     links = [_connection(entry) for entry in _listed(content, "connections", MAX_CONNECTIONS)]
-    return make_graph(inputs, outputs, nodes, links)
+    return described_outputs(
+        make_graph(inputs, outputs, nodes, links),
+        description,
+        beside,
+        known=known,
+        obvious=True,
+        discrete="epsilon_greedy",  # the best action, where nothing else is said
+    )
 
 
 def _listed(content: Mapping[str, Any], key: str, most: int) -> list[Any]:
@@ -200,20 +197,17 @@ def _genome(data: bytes, beside: Beside) -> Mapping[str, Any]:
                 "of another class and you trust where it comes from, allow with --trust (in "
                 "Python: trust=True) what unpickling runs"
             ) from error
-        saved = _unpickle(data)
+        try:
+            saved = pickle.loads(data)  # noqa: S301 - the user said --trust
+        except Exception as failure:  # whatever the code in the pickle raises
+            what = f"{type(failure).__name__}: {failure}"
+            raise BadPolicyFile(f"it cannot be unpickled ({what})") from failure
     state = _state(saved)
     if not isinstance(state.get("nodes"), dict) or not isinstance(state.get("connections"), dict):
         raise BadPolicyFile(
             "it holds no genome of neat-python: expected one with nodes and connections"
         )
     return state
-
-
-def _unpickle(data: bytes) -> Any:
-    try:
-        return pickle.loads(data)  # noqa: S301 - the user said --trust
-    except Exception as error:  # whatever the code in the pickle raises
-        raise BadPolicyFile(f"it cannot be unpickled ({type(error).__name__}: {error})") from error
 
 
 def _state(thing: Any) -> Mapping[str, Any]:

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     import gymnasium
 
 
+ALSO = "also"  # under which the metadata of a policy keep the names of its copies
+
+
 @runtime_checkable
 class Policy(Protocol):
     """Anything that answers a batch of observations with a batch of actions."""
@@ -74,8 +77,7 @@ class PolicyInfo:
     metadata : mapping
         Anything else worth keeping, as JSON can hold it.
     fingerprint : str
-        A digest of what the policy is: its weights and everything else that decides its actions,
-        or what it was asked for by where it has no weights. Empty where nothing is known.
+        A digest of what decides its actions, or of what it was asked for by. Empty if unknown.
     """
 
     label: str
@@ -138,3 +140,21 @@ def canonical_order(policies: Sequence[PolicyInfo]) -> NDArray[np.intp]:
     """
     keys = [(info.identity, info.label) for info in policies]
     return np.array(sorted(range(len(keys)), key=keys.__getitem__), dtype=np.intp)
+
+
+def other_names(info: PolicyInfo) -> list[str]:
+    """Give the names of the copies of a policy."""
+    names = info.metadata.get(ALSO)  # which a file may hold for reasons of its own
+    return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
+
+
+def also_called(info: PolicyInfo) -> str:
+    """Say the other names of a policy; empty if it has none.
+
+    Examples
+    --------
+    >>> also_called(PolicyInfo("run/step_10", metadata={"also": ["run/best"]}))
+    'also run/best'
+    """
+    names = other_names(info)
+    return f"also {', '.join(names)}" if names else ""

@@ -66,12 +66,8 @@ def save_policy(
         text = json.dumps(dict(info or {}))
     except (TypeError, ValueError) as error:
         raise UsageError(f"info must be what JSON can hold: {error}") from error
-    metadata = {
-        "format": FORMAT,
-        "version": VERSION,
-        "network": json.dumps(network),
-        "info": text,
-    }
+    texts = {"network": json.dumps(network), "info": text}
+    metadata = {"format": FORMAT, "version": VERSION, **texts}
     content = safetensors.numpy.save(tensors, metadata)
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)

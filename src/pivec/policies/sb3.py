@@ -19,7 +19,7 @@ from pivec.policies.cnn import find_cnn, read_cnn
 from pivec.policies.network import NetworkPolicy
 from pivec.policies.normaliser import Normaliser
 from pivec.policies.outputs import OutputPolicy
-from pivec.policies.sb3_settings import SB3Settings, class_name
+from pivec.policies.sb3_networks import SB3Settings, class_name
 from pivec.policies.tensors import Tensors, read_tensors
 from pivec.policies.vecnormalize import find_normaliser
 from pivec.policies.zoo import find_zoo_run

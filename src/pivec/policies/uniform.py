@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.errors import UsageError
+from pivec.policies.head import counts
 from pivec.policies.policy import BatchPolicy
 
 if TYPE_CHECKING:
@@ -53,15 +54,11 @@ class UniformPolicy(BatchPolicy):
         """Make the random policy of an environment with these spaces."""
         from gymnasium import spaces
 
-        if isinstance(action_space, spaces.Discrete):
-            first = np.asarray(action_space.start, np.int64)
-            return UniformPolicy(first, first + np.int64(action_space.n) - 1)
-        if isinstance(action_space, spaces.MultiDiscrete):
-            first = action_space.start.astype(action_space.dtype)
-            return UniformPolicy(first, (first + action_space.nvec - 1).astype(first.dtype))
-        if isinstance(action_space, spaces.MultiBinary):
-            zeros = np.zeros(action_space.shape, np.int8)
-            return UniformPolicy(zeros, zeros + np.int8(1))
+        if sizes := counts(action_space):
+            dtype = np.int64 if isinstance(action_space, spaces.Discrete) else action_space.dtype
+            start = np.asarray(getattr(action_space, "start", 0))
+            first = np.broadcast_to(start, action_space.shape or ()).astype(dtype)
+            return UniformPolicy(first, (first + np.reshape(sizes, first.shape) - 1).astype(dtype))
         if isinstance(action_space, spaces.Box):
             if not action_space.is_bounded("both"):
                 raise UsageError(

@@ -12,16 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.errors import BadPolicyFile, UsageError
+from pivec.policies import described
 from pivec.policies.archive import BoundedZip
 from pivec.policies.beside import Beside, about, reader
-from pivec.policies.described import (
-    COMMON,
-    ORDERS,
-    choice,
-    described_network,
-    make_network,
-    refuse_unknown,
-)
 from pivec.policies.forward import Layer
 from pivec.policies.network import NetworkPolicy
 from pivec.policies.tensors import Tensors
@@ -29,6 +22,10 @@ from pivec.reading import Budget
 
 MAX_SIZE = 1 << 20
 MAX_HEADER = 1 << 16  # NumPy itself refuses to parse longer ones
+HEADERS = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
 SEQUENCES = ("weights-biases", "biases-weights")
 
 
@@ -53,9 +50,9 @@ def _read(arrays: Tensors, beside: Beside) -> tuple[NetworkPolicy, dict[str, Any
             "Python by VisitedStates.from_arrays"
         )
     if "sizes" not in description:
-        return described_network(description, arrays, beside)
+        return described.described_network(description, arrays, beside)
     known = {"sizes", "vector", "weights", "biases", "sequence", "activation"}
-    refuse_unknown(description, COMMON | known)
+    described.refuse_unknown(description, described.COMMON | known)
     sizes, biases = description["sizes"], description.get("biases", True)
     if (
         not isinstance(sizes, list)
@@ -69,10 +66,10 @@ def _read(arrays: Tensors, beside: Beside) -> tuple[NetworkPolicy, dict[str, Any
         _vector(arrays, description.get("vector")),
         sizes,
         biases=biases,
-        order=choice(description, "weights", ORDERS, "in-out"),
-        sequence=choice(description, "sequence", SEQUENCES, "weights-biases"),
+        order=described.choice(description, "weights", described.ORDERS, "in-out"),
+        sequence=described.choice(description, "sequence", SEQUENCES, "weights-biases"),
     )
-    return make_network(description, layers, arrays, beside)
+    return described.make_network(description, layers, arrays, beside)
 
 
 def _vector(arrays: Tensors, key: Any) -> NDArray[Any]:
@@ -155,13 +152,7 @@ def parse_npy(data: bytes | bytearray, kinds: str = "biuf") -> NDArray[Any]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # headers of Python 2 are read as well
-            version = np.lib.format.read_magic(stream)
-            if version == (1, 0):
-                shape, fortran, dtype = np.lib.format.read_array_header_1_0(stream)
-            elif version == (2, 0):
-                shape, fortran, dtype = np.lib.format.read_array_header_2_0(stream)
-            else:
-                raise ValueError(f"version {version}")
+            shape, fortran, dtype = HEADERS[np.lib.format.read_magic(stream)](stream)
     except Exception as error:  # the header is parsed as Python, with errors of many kinds
         raise BadPolicyFile(f"it is no array of NumPy, or damaged ({error})") from error
     if dtype.kind not in kinds or not dtype.itemsize:

@@ -14,7 +14,7 @@ from pivec.distances import Measured
 from pivec.errors import UsageError
 from pivec.maps import group_order
 from pivec.notices import Notice
-from pivec.policies.copies import also_called
+from pivec.policies.policy import also_called
 from pivec.report.canvas import group_colours
 
 

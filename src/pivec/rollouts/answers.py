@@ -13,9 +13,8 @@ from gymnasium import spaces as gym_spaces
 from numpy.typing import NDArray
 
 from pivec.errors import PivecError, UsageError
-from pivec.policies.network import NetworkPolicy
+from pivec.policies.network import NetworkPolicy, Stack
 from pivec.policies.policy import BatchPolicy, Policy
-from pivec.policies.stack import Stack
 from pivec.rollouts import spaces
 from pivec.rollouts.backends import Layout
 from pivec.rollouts.lanes import Lanes

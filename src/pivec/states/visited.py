@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pivec.errors import UsageError
-from pivec.policies.copies import other_names
-from pivec.policies.policy import Policy
+from pivec.policies.policy import Policy, other_names
 from pivec.states.record import PolicyRecord, check_unique, starts_of
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pivec.policies.network import Stack
 from pivec.policies.saved import save_policy
-from pivec.policies.stack import Stack
 from pivec.training.architecture import Architecture
 from pivec.training.arena import Answer
 
