@@ -39,7 +39,7 @@ from pivec.report import (
     write_report,
 )
 from pivec.run_log import RunLog, versions
-from pivec.states.constants import warn_of_constants
+from pivec.states.moments import warn_of_constants
 from pivec.states.visited import VisitedStates
 
 STATES, SPACE = "states", "space"

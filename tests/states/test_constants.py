@@ -11,7 +11,7 @@ import pivec
 from pivec.comparison import compare
 from pivec.errors import PivecWarning
 from pivec.rollouts.features import grey_cells
-from pivec.states.constants import constant_features, warn_of_constants
+from pivec.states.moments import constant_features, warn_of_constants
 
 
 def visited(columns, names=None):

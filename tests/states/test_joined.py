@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pivec.errors import BadData, UsageError
-from pivec.states.joined import joined
+from pivec.states.derived import joined
 from pivec.states.visited import VisitedStates
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pivec.states import VisitedStates
-from pivec.states.joined import regrouped
+from pivec.states.derived import regrouped
 
 
 def test_states_actions_and_returns_go_with_their_episodes(rng):

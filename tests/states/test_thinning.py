@@ -7,7 +7,7 @@ import pytest
 
 from pivec.errors import UsageError
 from pivec.states import VisitedStates
-from pivec.states.thinning import thin
+from pivec.states.derived import thin
 
 SIZES = [500, 30, 1000, 5, 200]
 

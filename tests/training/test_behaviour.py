@@ -10,7 +10,7 @@ from pivec.distances import SettlingRule
 from pivec.errors import UsageError
 from pivec.maps import tsne_map
 from pivec.states import VisitedStates
-from pivec.states.joined import joined
+from pivec.states.derived import joined
 from pivec.training.behaviour import BehaviourMonitor
 
 

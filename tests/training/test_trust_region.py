@@ -18,7 +18,7 @@ from pivec.characterizations import characterization
 from pivec.collection import collect
 from pivec.errors import UsageError
 from pivec.policies.network import NetworkPolicy
-from pivec.states.joined import joined
+from pivec.states.derived import joined
 from pivec.training.trust_region import (
     Actor,
     MaxBehaviourDistance,

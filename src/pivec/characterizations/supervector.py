@@ -24,7 +24,7 @@ from pivec.mixtures.adapt import (
 )
 from pivec.mixtures.fit import fit_mixture
 from pivec.mixtures.mixture import Mixture
-from pivec.states.thinning import thin
+from pivec.states.derived import thin
 from pivec.states.visited import VisitedStates
 
 _MIXTURE = ("weights", "means", "variances", "center", "scale")

@@ -15,7 +15,7 @@ import numpy as np
 from pivec.arguments import Range, checked
 from pivec.distances.method import Method
 from pivec.errors import UsageError
-from pivec.states.joined import regrouped
+from pivec.states.derived import regrouped
 from pivec.states.visited import VisitedStates
 
 

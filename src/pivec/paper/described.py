@@ -21,7 +21,7 @@ from pivec.paper.workshop import Arrays, Collection, Workshop, digest_of
 from pivec.policies.policy import NamedPolicy
 from pivec.progress import Progress
 from pivec.states import VisitedStates
-from pivec.states.joined import joined, regrouped
+from pivec.states.derived import joined, regrouped
 
 Array = NDArray[np.float64]
 

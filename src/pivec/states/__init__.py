@@ -3,10 +3,8 @@
 visited.py      `VisitedStates`, three levels (policies, episodes, states), flat in memory
 record.py       what is kept of one policy; episodes that somebody recorded
 arrays.py       building VisitedStates from plain arrays, with every mistake named
-joined.py       data put together: policies of several sources, or episodes anew
-constants.py    features that show nothing
-moments.py      pooled mean and deviation of rows that come in blocks
-thinning.py     fewer states for a fit, drawn evenly
+derived.py      data made of data: joined, regrouped, thinned
+moments.py      pooled mean and deviation, and features that are constant
 arrow.py        one policy as one Arrow file: a row an episode
 index.py        the index of a store, `store.json`
 store.py        the folder of such files

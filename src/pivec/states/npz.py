@@ -72,21 +72,19 @@ def read_npz(path: Path) -> Iterator[Episode]:
     arrays = _arrays(path)
     name = "states" if "states" in arrays else "observations"
     if name not in arrays:
-        raise BadData(
-            f"{path} has no array called states or observations; it has "
-            + (", ".join(sorted(arrays)) or "none")
-        )
-    rows = _rows(path, name, arrays)
+        names = ", ".join(sorted(arrays)) or "none"
+        raise BadData(f"it has no array called states or observations, only {names}")
+    rows = _rows(name, arrays)
     if not rows:
-        raise BadData(f"{path} holds no episodes: leave it out")
+        raise BadData("it holds no episodes: leave it out")
     columns = []
     for column, default in _UNKNOWN.items():
         values = arrays.get(column, np.full(len(rows), default))
         if values.shape != (len(rows),):
-            raise BadData(f"{path}: {column} needs one value for each of {len(rows)} episodes")
+            raise BadData(f"{column} needs one value for each of {len(rows)} episodes")
         columns.append([type(default)(value) for value in values.tolist()])
     for mine, *known in zip(rows, *columns, strict=True):
-        yield Episode(arrays[name][mine], _moves(path, arrays.get("actions"), mine), *known)
+        yield Episode(arrays[name][mine], _moves(arrays.get("actions"), mine), *known)
 
 
 def write_npz(path: Path, record: PolicyRecord, names: tuple[str, ...]) -> None:
@@ -123,47 +121,43 @@ def _arrays(path: Path, only: str = "") -> dict[str, NDArray[Any]]:
         raise BadData(f"{path} is not a readable .npz of plain arrays: {error}") from error
 
 
-def _rows(path: Path, name: str, arrays: dict[str, NDArray[Any]]) -> list[Index]:
+def _rows(name: str, arrays: dict[str, NDArray[Any]]) -> list[Index]:
     """For each episode the index of its rows, in order of the steps."""
     states = arrays[name]
     if "episode" in arrays or "step" in arrays:
-        return _long_rows(path, arrays.get("episode"), arrays.get("step"), len(states))
+        return _long_rows(arrays.get("episode"), arrays.get("step"), len(states))
     if states.ndim < 3:
         raise BadData(
-            f"{path}: {name} has shape {states.shape}, but needs (episodes, steps, ...), or beside "
-            "it arrays episode and step that number its rows"
+            f"{name} has shape {states.shape}, but needs (episodes, steps, ...), or beside it "
+            "arrays episode and step that number its rows"
         )
     lengths = np.asarray(arrays.get("lengths", np.full(len(states), states.shape[1])))
     whole = lengths.dtype.kind in "iu" or (lengths.dtype.kind == "f" and (lengths % 1 == 0).all())
     if lengths.shape != (len(states),) or not whole or lengths.min(initial=1) < 1:
-        raise BadData(f"{path}: lengths needs one number from 1 for each of {len(states)} episodes")
+        raise BadData(f"lengths needs one number from 1 for each of {len(states)} episodes")
     if lengths.max(initial=0) > states.shape[1]:
-        raise BadData(
-            f"{path}: an episode of length {lengths.max()} does not fit in {states.shape[1]} steps"
-        )
+        raise BadData(f"a length of {lengths.max()} does not fit in {states.shape[1]} steps")
     counts = lengths.astype(np.int64).tolist()
     return [(np.full(count, number), np.arange(count)) for number, count in enumerate(counts)]
 
 
-def _long_rows(path: Path, episode: Any, step: Any, n: int) -> list[Index]:
+def _long_rows(episode: Any, step: Any, n: int) -> list[Index]:
     if episode is None or step is None or episode.shape != (n,) or step.shape != (n,):
-        raise BadData(f"{path}: episode and step are both needed, one number for each of {n} rows")
+        raise BadData(f"episode and step are both needed, one number for each of {n} rows")
     order = np.lexsort((step, episode))
     cuts = np.flatnonzero(np.diff(episode[order], prepend=np.nan))
     pieces = [piece for piece in np.split(order, cuts) if len(piece)]
     for piece in pieces:
         if not np.array_equal(step[piece], np.arange(len(piece))):
             raise BadData(
-                f"{path}: the steps of episode {episode[piece[0]]} must be 0, 1, 2, ... with none "
-                f"missing or twice, but begin {step[piece][:6].tolist()}"
+                f"the steps of episode {episode[piece[0]]} must be 0, 1, 2, ... with none missing "
+                f"or twice, but begin {step[piece][:6].tolist()}"
             )
     return [(piece,) for piece in pieces]
 
 
-def _moves(path: Path, actions: Any, mine: Index) -> NDArray[Any] | None:
+def _moves(actions: Any, mine: Index) -> NDArray[Any] | None:
     try:
         return None if actions is None else actions[tuple(part[:-1] for part in mine)]
     except IndexError as error:
-        raise BadData(
-            f"{path}: actions has shape {actions.shape}, which is too few for its states"
-        ) from error
+        raise BadData(f"actions of shape {actions.shape} are too few for its states") from error

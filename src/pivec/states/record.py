@@ -148,4 +148,7 @@ class Recorded:
     def episodes(self) -> Iterator[Episode]:
         """Read one episode after another."""
         with naming(self.info.source, "recorded episodes", BadData):
-            yield from self.read()
+            try:
+                yield from self.read()
+            except BadData as error:
+                raise BadData(f"{self.info.source}: {error}") from error

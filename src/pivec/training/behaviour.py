@@ -21,7 +21,7 @@ from pivec.distances.settling import SettlingRule
 from pivec.errors import UsageError
 from pivec.maps.landmarks import LandmarkMap
 from pivec.maps.place import place
-from pivec.states.joined import joined, regrouped
+from pivec.states.derived import joined, regrouped
 from pivec.states.visited import VisitedStates
 
 _PARTS = 4  # landmarks of each description that a space is fitted on

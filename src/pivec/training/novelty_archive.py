@@ -11,7 +11,7 @@ from pivec.arguments import Count, checked
 from pivec.characterizations import Characterization, Descriptions, characterization
 from pivec.errors import UsageError
 from pivec.rollouts.named_objects import split_arguments
-from pivec.states.joined import joined
+from pivec.states.derived import joined
 from pivec.states.visited import VisitedStates
 
 Float = NDArray[np.float64]

@@ -18,7 +18,7 @@ from pivec.collection import collect
 from pivec.errors import UsageError
 from pivec.policies.policy import Policy
 from pivec.rollouts.environment import Environment
-from pivec.states.joined import joined
+from pivec.states.derived import joined
 from pivec.states.visited import VisitedStates
 
 if TYPE_CHECKING:
