@@ -5,11 +5,11 @@ Lanes are grouped by slot: slot s owns lanes s * width ... (s + 1) * width - 1 a
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Hashable
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-from gymnasium import spaces as gym_spaces
 from numpy.typing import NDArray
 
 from pivec.errors import PivecError, UsageError
@@ -21,196 +21,168 @@ from pivec.rollouts.lanes import Lanes
 from pivec.rollouts.seeds import action_stream
 
 
-class Answers(Protocol):
-    """Answers for ``slots`` policies, ``width`` lanes each.
-
-    ``needs_flat`` tells whether they look at flattened observations.
-    """
-
-    needs_flat: bool
-
-    def put(self, slot: int, policy: Any) -> None:
-        """Let ``policy`` act in ``slot`` from now on."""
-        ...
-
-    def vacate(self, slot: int) -> None:
-        """No policy will act in ``slot`` any more."""
-        ...
-
-    def begin(self, lane: int, episode_seed: int, time: int) -> None:
-        """An episode begins in ``lane``; its first action is number ``time`` of the chunk."""
-        ...
-
-    def renew(self, lanes: NDArray[np.intp]) -> None:
-        """A new chunk begins; ``lanes`` are in the middle of episodes."""
-        ...
-
-    def actions(
-        self, observations: Any, flat: NDArray[np.float32], lanes: NDArray[np.intp], time: int
-    ) -> NDArray[Any]:
-        """Actions for all lanes, of which only ``lanes`` matter."""
-        ...
-
-
 def group_key(policy: Policy) -> Hashable:
     """Policies with equal keys are answered by one `Answers`."""
     return policy.architecture if isinstance(policy, BatchPolicy) else "act"
 
 
 def make_answers(
-    policy: Policy, shape: Layout, chunk: int, lanes: Lanes, deterministic: bool
+    like: Policy, shape: Layout, chunk: int, lanes: Lanes, deterministic: bool
 ) -> Answers:
-    """Choose how the group of ``policy`` is answered."""
-    if isinstance(policy, BatchPolicy):
-        return BatchAnswers(policy, shape, chunk, lanes, deterministic)
-    return SingleAnswers(shape, lanes.action_space, deterministic)
+    """Choose how the policies that are ``like`` this one answer."""
+    if not isinstance(like, BatchPolicy):
+        return SingleAnswers(shape, lanes, deterministic)
+    numbers = None if deterministic else like.noise(action_stream(0), 1).shape[1]
+    noise = None if numbers is None else np.zeros((chunk, lanes.n, numbers), np.float32)
+    if isinstance(like, NetworkPolicy):
+        return StackAnswers(shape, lanes, noise, like)
+    return BatchAnswers(shape, lanes, noise)
 
 
-class BatchAnswers:
-    """Policies that take their randomness as numbers: all lanes of all slots in one call.
+class Answers(ABC):
+    """The policies of all slots, and the random streams of the episodes in all lanes.
+
+    ``needs_flat`` tells whether they are shown flattened observations.
+    """
+
+    needs_flat = False
+
+    def __init__(self, shape: Layout, lanes: Lanes) -> None:
+        self._slots, self._width = shape.slots, shape.width
+        self._policies: list[Any] = [None] * shape.slots
+        self._streams: list[Any] = [None] * lanes.n
+        self._space, self._action_shape = lanes.action_space, lanes.action_space.shape or ()
+
+    def put(self, slot: int, policy: Any) -> None:
+        """Let ``policy`` act in ``slot`` from now on."""
+        self._policies[slot] = policy
+
+    def vacate(self, slot: int) -> None:
+        """No policy will act in ``slot`` any more."""
+        self._policies[slot] = None
+
+    def begin(self, lane: int, episode_seed: int, time: int) -> None:  # noqa: ARG002
+        """An episode begins in ``lane``; its first action is number ``time`` of the chunk."""
+        self._streams[lane] = action_stream(episode_seed)
+
+    def renew(self, lanes: NDArray[np.intp]) -> None:  # noqa: B027
+        """A new chunk begins; ``lanes`` are in the middle of episodes."""
+
+    @abstractmethod
+    def actions(self, shown: Any, lanes: NDArray[np.intp], time: int) -> NDArray[Any]:
+        """Actions for all lanes, of which only ``lanes`` matter."""
+
+
+class BatchAnswers(Answers):
+    """Policies that take their randomness as numbers: all lanes of a slot in one call.
 
     The numbers of an episode come from its own stream, chunk by chunk, so they do not depend on
     the other lanes.
     """
 
-    def __init__(
-        self, like: BatchPolicy, shape: Layout, chunk: int, lanes: Lanes, deterministic: bool
-    ) -> None:
-        slots, width = shape.slots, shape.width
-        self._shape = (slots, width)
-        self._policies: list[BatchPolicy | None] = [None] * slots
-        self._streams: list[np.random.Generator | None] = [None] * (slots * width)
-        self._stack = Stack(slots, width, like) if isinstance(like, NetworkPolicy) else None
-        self._stacked = np.arange(slots)  # which slot each row of the stack answers for
-        probe = like.noise(action_stream(0), 1)
-        self._chunk = chunk
-        self._noise = (
-            None if deterministic else np.zeros((chunk, slots * width, probe.shape[1]), np.float32)
-        )
-        self._action_shape = lanes.action_space.shape or ()
+    def __init__(self, shape: Layout, lanes: Lanes, noise: NDArray[np.float32] | None) -> None:
+        super().__init__(shape, lanes)
+        self._noise = noise
         # Batch policies know arrays only: of composite observations they see the flat rows.
-        self.needs_flat = self._stack is not None or not isinstance(lanes.observations, np.ndarray)
-
-    def put(self, slot: int, policy: BatchPolicy) -> None:
-        self._policies[slot] = policy
-        if self._stack is not None and isinstance(policy, NetworkPolicy):
-            self._stack.put(int(np.searchsorted(self._stacked, slot)), policy)
-
-    def vacate(self, slot: int) -> None:
-        """Let idle slots cost nothing: with half of them vacant the rest moves together."""
-        self._policies[slot] = None
-        staying = [(i, self._policies[i]) for i in self._stacked.tolist()]
-        occupied = [(i, policy) for i, policy in staying if policy is not None]
-        if self._stack is None or not occupied or 2 * len(occupied) > len(self._stacked):
-            return
-        stack = Stack(len(occupied), self._shape[1], occupied[0][1])
-        for row, (_, policy) in enumerate(occupied):
-            stack.put(row, policy)
-        self._stack, self._stacked = stack, np.array([i for i, _ in occupied])
+        self.needs_flat = not isinstance(lanes.observations, np.ndarray)
 
     def begin(self, lane: int, episode_seed: int, time: int) -> None:
+        """Draw the first numbers of the episode."""
         if self._noise is not None:
-            self._streams[lane] = action_stream(episode_seed)
-            self._draw(lane, time)
+            super().begin(lane, episode_seed, time)
+            self._draw(self._noise[time:], lane)
 
     def renew(self, lanes: NDArray[np.intp]) -> None:
+        """Draw the numbers of the chunk."""
         if self._noise is not None:
             for lane in lanes.tolist():
-                self._draw(lane, 0)
+                self._draw(self._noise, lane)
 
-    def _draw(self, lane: int, time: int) -> None:
-        policy, stream = self._policies[lane // self._shape[1]], self._streams[lane]
-        if self._noise is not None and policy is not None and stream is not None:
-            self._noise[time:, lane] = policy.noise(stream, self._chunk - time)
+    def _draw(self, noise: NDArray[np.float32], lane: int) -> None:
+        policy = self._policies[lane // self._width]
+        noise[:, lane] = policy.noise(self._streams[lane], len(noise))
 
-    def actions(
-        self, observations: Any, flat: NDArray[np.float32], lanes: NDArray[np.intp], time: int
-    ) -> NDArray[Any]:
-        slots, width = self._shape
-        noise = None if self._noise is None else self._noise[time]
-        if self._stack is not None:
-            seen = flat.reshape(slots, width, -1)
-            numbers = None if noise is None else noise.reshape(slots, width, -1)
-            if len(self._stacked) == slots:
-                answers = self._stack.respond(seen, numbers)
-            else:
-                some = self._stacked
-                few = self._stack.respond(seen[some], None if numbers is None else numbers[some])
-                answers = np.zeros((slots, *few.shape[1:]), dtype=few.dtype)
-                answers[some] = few
-            return answers.reshape(slots * width, *self._action_shape)
-        shown = flat if self.needs_flat else observations
+    def actions(self, shown: Any, lanes: NDArray[np.intp], time: int) -> NDArray[Any]:
+        """Ask one policy after another."""
         result: NDArray[Any] | None = None
-        for slot in np.unique(lanes // width).tolist():
-            policy, mine = self._policies[slot], slice(slot * width, (slot + 1) * width)
-            if policy is None:
-                continue
+        for slot in np.unique(lanes // self._width).tolist():
+            mine = slice(slot * self._width, (slot + 1) * self._width)
+            noise = None if self._noise is None else self._noise[time, mine]
             try:
-                some = policy.respond(shown[mine], None if noise is None else noise[mine])
-                _check_kind(some, (width, *self._action_shape))
+                answer = self._policies[slot].respond(shown[mine], noise)
+                _check_kind(answer, (self._width, *self._action_shape))
             except (Exception, SystemExit) as error:
-                raise _failed(error, slot * width) from error
+                raise _failed(error, mine.start) from error
             if result is None:
-                result = np.zeros((slots * width, *some.shape[1:]), dtype=some.dtype)
-            result[mine] = some
+                result = np.zeros((len(self._streams), *answer.shape[1:]), dtype=answer.dtype)
+            result[mine] = answer
         if result is None:
             raise UsageError("no lane is active: expected at least one policy to act")
         return result
 
 
-class SingleAnswers:
+class StackAnswers(BatchAnswers):
+    """Networks of one architecture: all lanes of all slots in one call."""
+
+    def __init__(
+        self, shape: Layout, lanes: Lanes, noise: NDArray[np.float32] | None, like: BatchPolicy
+    ) -> None:
+        super().__init__(shape, lanes, noise)
+        self.needs_flat = True
+        self._stack = Stack(self._slots, self._width, like)
+        self._stacked = np.arange(self._slots)  # which slot each row of the stack answers for
+
+    def put(self, slot: int, policy: Any) -> None:
+        """Put the policy into the stack."""
+        super().put(slot, policy)
+        self._stack.put(int(np.searchsorted(self._stacked, slot)), policy)
+
+    def vacate(self, slot: int) -> None:
+        """Let idle slots cost nothing: with half of them vacant the rest moves together."""
+        super().vacate(slot)
+        occupied = [i for i in self._stacked.tolist() if self._policies[i] is not None]
+        if not occupied or 2 * len(occupied) > len(self._stacked):
+            return
+        self._stack = Stack(len(occupied), self._width, self._policies[occupied[0]])
+        for row, taken in enumerate(occupied):
+            self._stack.put(row, self._policies[taken])
+        self._stacked = np.array(occupied)
+
+    def actions(self, shown: Any, lanes: NDArray[np.intp], time: int) -> NDArray[Any]:  # noqa: ARG002
+        """Ask the stack."""
+        shape = (self._slots, self._width, -1)
+        seen = shown.reshape(shape)
+        noise = None if self._noise is None else self._noise[time].reshape(shape)
+        if len(self._stacked) == self._slots:
+            answers = self._stack.respond(seen, noise)
+        else:
+            rows = self._stacked
+            few = self._stack.respond(seen[rows], None if noise is None else noise[rows])
+            answers = np.zeros((self._slots, *few.shape[1:]), dtype=few.dtype)
+            answers[rows] = few
+        return answers.reshape(-1, *self._action_shape)
+
+
+class SingleAnswers(Answers):
     """Policies that only have `act`: asked one episode at a time, each with its own generator.
 
     Their random draws belong to the call, so a batch of several episodes would make an episode
     depend on its neighbours.
     """
 
-    needs_flat = False
+    def __init__(self, shape: Layout, lanes: Lanes, deterministic: bool) -> None:
+        super().__init__(shape, lanes)
+        self._mode = {"deterministic": True} if deterministic else {}
+        self._actions: NDArray[Any] = spaces.empty_batch(self._space, lanes.n)
 
-    def __init__(
-        self, shape: Layout, action_space: gym_spaces.Space[Any], deterministic: bool
-    ) -> None:
-        slots, width = shape.slots, shape.width
-        self._width, self._deterministic = width, deterministic
-        self._policies: list[Policy | None] = [None] * slots
-        self._streams: list[np.random.Generator | None] = [None] * (slots * width)
-        self._space = action_space
-        self._shape = (1, *(action_space.shape or ()))
-        self._actions: NDArray[Any] = spaces.empty_batch(action_space, slots * width)
-
-    def put(self, slot: int, policy: Policy) -> None:
-        self._policies[slot] = policy
-
-    def vacate(self, slot: int) -> None:
-        self._policies[slot] = None
-
-    def begin(self, lane: int, episode_seed: int, time: int) -> None:  # noqa: ARG002
-        self._streams[lane] = action_stream(episode_seed)
-
-    def renew(self, lanes: NDArray[np.intp]) -> None:
-        """Nothing is drawn ahead."""
-
-    def actions(
-        self,
-        observations: Any,
-        flat: NDArray[np.float32],  # noqa: ARG002
-        lanes: NDArray[np.intp],
-        time: int,  # noqa: ARG002
-    ) -> NDArray[Any]:
+    def actions(self, shown: Any, lanes: NDArray[np.intp], time: int) -> NDArray[Any]:  # noqa: ARG002
+        """Ask for one lane after another."""
         for lane in lanes.tolist():
-            slot = lane // self._width
-            policy, stream = self._policies[slot], self._streams[lane]
-            if policy is None or stream is None:
-                continue
-            one = spaces.pick(observations, slice(lane, lane + 1))
+            seen = spaces.pick(shown, slice(lane, lane + 1))
+            policy = self._policies[lane // self._width]
             try:
-                answer = (
-                    policy.act(one, stream, deterministic=True)
-                    if self._deterministic
-                    else policy.act(one, stream)
-                )
-                answer = np.asarray(answer)
-                _check_kind(answer, self._shape)
+                answer = np.asarray(policy.act(seen, self._streams[lane], **self._mode))
+                _check_kind(answer, (1, *self._action_shape))
                 if answer.dtype.kind == "f" and self._actions.dtype.kind != "f":
                     spaces.check_elements(self._space, answer, "the action")  # before it is cut
                 self._actions[lane] = answer[0]
@@ -230,10 +202,7 @@ def _check_kind(actions: NDArray[Any], shape: tuple[int, ...]) -> None:
 
 def _failed(error: BaseException, lane: int) -> PivecError:
     """Say what a policy raised, and in which lane."""
-    found = (
-        error
-        if isinstance(error, PivecError)
-        else PivecError(f"its act raised {type(error).__name__}: {error}")
-    )
-    found.lane = lane
-    return found
+    if not isinstance(error, PivecError):
+        error = PivecError(f"its act raised {type(error).__name__}: {error}")
+    error.lane = lane
+    return error

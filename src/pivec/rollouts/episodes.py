@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from pivec.errors import UsageError
 from pivec.policies.policy import NamedPolicy
+from pivec.rollouts.pages import LaneRecord
 
 
 @dataclass
@@ -52,87 +53,50 @@ class PlayedPolicy:
     every: int = 1
 
 
-class EpisodesOfOne:
+class PolicyEpisodes:
     """The episodes of one policy, thinned as they come in so that ``limit`` states are enough."""
 
-    def __init__(self, episodes: int, limit: int | None = None) -> None:
-        self.done: list[Episode | None] = [None] * episodes
-        self.missing = episodes
+    def __init__(self, limit: int | None = None) -> None:
         self.every = 1
-        self.kept = 0
         self._limit = limit
+        self._episodes: dict[int, Episode] = {}
+
+    def __len__(self) -> int:
+        return len(self._episodes)
 
     def put(self, number: int, episode: Episode) -> None:
         """Take in a whole episode that is thinned to every k-th state already."""
-        self.done[number] = episode
-        self.missing -= 1
-        self.kept += len(episode.states)
+        self._episodes[number] = episode
 
     def append(self, episode: Episode) -> None:
-        """Take in a whole episode with all its states, as one more."""
+        """Take in one more episode, with all its states."""
         for _ in range(self.every.bit_length() - 1):
             episode.halve()
-        self.done.append(None)
-        self.put(len(self.done) - 1, episode)
+        self.put(len(self), episode)
         self.thin()
 
     def thin(self, in_flight: Sequence[LaneRecord] = ()) -> None:
         """Thin everything, what lanes are recording included, until it is within the limit."""
         if self._limit is None:
             return
-        whole = sum(episode is not None for episode in self.done)
-        if 2 * whole + sum(record.kept > 0 for record in in_flight) > self._limit:
+        if 2 * len(self) + sum(record.kept > 0 for record in in_flight) > self._limit:
             raise UsageError(
                 f"{self._limit} states of a policy are too few for its episodes: each keeps at "
                 "least its first and its terminal state, so raise max_states_per_policy"
             )
-        while self.kept + sum(record.kept for record in in_flight) > self._limit:
+        while self._n_states + sum(record.kept for record in in_flight) > self._limit:
             self.every *= 2
-            self.kept = 0
-            for episode in self.done:
-                if episode is not None:
-                    episode.halve()
-                    self.kept += len(episode.states)
-            for record in in_flight:
-                record.halve()
+            parts: list[Episode | LaneRecord] = [*self._episodes.values(), *in_flight]
+            for part in parts:
+                part.halve()
 
     def all(self) -> list[Episode]:
         """Return the episodes in the order of their numbers."""
-        return [episode for episode in self.done if episode is not None]
+        return [self._episodes[number] for number in sorted(self._episodes)]
 
-
-class LaneRecord:
-    """The rows of the episode that is being played in one lane."""
-
-    def __init__(self) -> None:
-        self.states: list[NDArray[np.float32]] = []
-        self.actions: list[NDArray[Any]] = []
-        self.steps = 0  # rows that came in, kept or not
-        self.kept = 0
-
-    def add(
-        self, states: NDArray[np.float32], actions: NDArray[Any] | None, every: int = 1
-    ) -> None:
-        """Take in the next rows; copies are kept, of every k-th row of the episode."""
-        mine = slice(-self.steps % every, None, every)
-        self.states.append(states[mine].copy())
-        if actions is not None:
-            self.actions.append(actions[mine].copy())
-        self.steps += len(states)
-        self.kept += len(self.states[-1])
-
-    def halve(self) -> None:
-        """Keep every second of the rows."""
-        self.states = [np.concatenate(self.states)[::2].copy()] if self.states else []
-        self.actions = [np.concatenate(self.actions)[::2].copy()] if self.actions else []
-        self.kept = sum(map(len, self.states))
-
-    def finish(
-        self, terminal: NDArray[np.float32]
-    ) -> tuple[NDArray[np.float32], NDArray[Any] | None]:
-        """Put states and actions together, the terminal state last."""
-        states = np.concatenate([*self.states, terminal])
-        return states, np.concatenate(self.actions) if self.actions else None
+    @property
+    def _n_states(self) -> int:
+        return sum(len(episode.states) for episode in self._episodes.values())
 
 
 def halved(states: NDArray[Any]) -> NDArray[Any]:

@@ -10,8 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from pivec.errors import BadData
 from pivec.rollouts.episodes import Episode
-
-_FIRST_ROWS = 256
+from pivec.rollouts.pages import Pages
 
 
 class Gatherer:
@@ -40,17 +39,13 @@ class Gatherer:
     def __init__(
         self, n_lanes: int, *, actions: bool = False, cut_after: int | None = None
     ) -> None:
-        self.n_lanes = n_lanes
-        self.cut_after = cut_after
+        self.n_lanes, self.cut_after, self._keeps_actions = n_lanes, cut_after, actions
         self.active = np.zeros(n_lanes, dtype=bool)
-        self._begins = np.zeros(n_lanes, dtype=np.int64)
+        self._lengths = np.zeros(n_lanes, dtype=np.int64)
         self._totals = np.zeros(n_lanes)
         self._seeds = np.full(n_lanes, -1, dtype=np.int64)
-        self._now = 0  # the row of the newest observations
-        # Made when the first come in: (rows, lanes, ...), row t of all lanes at the same time.
-        self._rows: NDArray[np.float32] | None = None
-        self._keeps_actions = actions
-        self._moves: NDArray[Any] | None = None
+        self._rows = np.zeros((n_lanes, 0), np.float32)  # what the lanes show now
+        self._pages: Pages | None = None  # made when the first rows come in
 
     def start(self, rows: ArrayLike, lanes: ArrayLike | None = None, seeds: ArrayLike = -1) -> None:
         """Begin an episode in all lanes, or in these (a mask), with the observations of ``rows``.
@@ -58,12 +53,12 @@ class Gatherer:
         What was running there is forgotten. ``seeds`` are -1 where they are not known.
         """
         first = np.asarray(rows, dtype=np.float32)
-        if self._rows is None:
-            self._rows = np.empty((_FIRST_ROWS, *first.shape), dtype=np.float32)
-        mask = np.ones(self.n_lanes, bool) if lanes is None else np.asarray(lanes, dtype=bool)
-        self._rows[self._now, mask] = first[mask]
-        self._begins[mask] = self._now
-        self._totals[mask] = 0.0
+        if self._pages is None:
+            self._pages, self._rows = Pages(first), first.copy()
+        mask = self._mask(lanes)
+        self._rows[mask] = first[mask]
+        for lane in np.flatnonzero(mask).tolist():
+            self._begin(self._pages, lane)
         self._seeds[mask] = np.broadcast_to(seeds, self.n_lanes)[mask]
         self.active |= mask
 
@@ -90,43 +85,32 @@ class Gatherer:
         terminal : mapping of lane to (n_features,) array, optional
             The last observations of episodes, where ``rows`` has the first of the next one.
         """
-        if self._rows is None:
+        if self._pages is None:
             return []
-        if self._now + 1 == len(self._rows):
-            self._make_room()
-        if self._keeps_actions and actions is not None:
-            moves = np.asarray(actions)
-            if self._moves is None:
-                self._moves = np.empty((len(self._rows), *moves.shape), dtype=moves.dtype)
-            self._moves[self._now] = moves
-        seen = np.asarray(rows)
-        if seen.shape != self._rows.shape[1:]:
+        shown = np.asarray(rows)
+        if shown.shape != self._rows.shape:
             raise BadData(
-                f"states of shape {seen.shape} came after states of shape {self._rows.shape[1:]}"
+                f"states of shape {shown.shape} came after states of shape {self._rows.shape}"
             )
-        self._now += 1
-        self._rows[self._now] = seen
-        np.add(self._totals, rewards, out=self._totals)
+        moves = None if actions is None else np.asarray(actions)[None]
+        self._write(self._pages, shown[None], np.asarray(rewards)[None], moves)
         ended = []
         if terminated is not None and truncated is not None:
             over, cut = np.asarray(terminated, dtype=bool), np.asarray(truncated, dtype=bool)
             for lane in np.flatnonzero(self.active & (over | cut)).tolist():
                 last = None if terminal is None else terminal.get(lane)
-                ended.append((lane, self._episode(lane, bool(over[lane]), bool(cut[lane]), last)))
+                episode = self._episode(self._pages, lane, bool(over[lane]), bool(cut[lane]), last)
+                ended.append((lane, episode))
                 self.active[lane] = False
         if self.cut_after is not None:
-            for lane in np.flatnonzero(
-                self.active & (self._now - self._begins >= self.cut_after)
-            ).tolist():
-                ended.append((lane, self._episode(lane, False, True)))
-                self._begins[lane], self._totals[lane] = self._now, 0.0
+            long = self.active & (self._lengths >= self.cut_after)
+            for lane in np.flatnonzero(long).tolist():
+                ended.append((lane, self._episode(self._pages, lane, False, True)))
+                self._begin(self._pages, lane)
         return ended
 
     def extend(
-        self,
-        rows: NDArray[Any],
-        rewards: NDArray[Any],
-        actions: NDArray[Any] | None = None,
+        self, rows: NDArray[Any], rewards: NDArray[Any], actions: NDArray[Any] | None = None
     ) -> list[tuple[int, Episode]]:
         """Take in several steps in which no episode ended; return what ``cut_after`` cuts.
 
@@ -134,65 +118,54 @@ class Gatherer:
         ----------
         rows, rewards, actions : (n_steps, n_lanes, ...) arrays
         """
-        moves = actions if self._keeps_actions else None
-        if self._rows is None:
-            return []
         if self.cut_after is not None:
-            each = [None] * len(rows) if moves is None else moves
-            steps = zip(rows, rewards, each, strict=True)
-            return [one for r, w, a in steps for one in self.step(r, w, None, None, a)]
-        half = _FIRST_ROWS // 2  # what there is always room for after making some
-        for begin in range(0, len(rows), half):
-            block = rows[begin : begin + half]
-            if self._now + len(block) >= len(self._rows):
-                self._make_room()
-            if moves is not None:
-                if self._moves is None:
-                    self._moves = np.empty((len(self._rows), *moves.shape[1:]), moves.dtype)
-                self._moves[self._now : self._now + len(block)] = moves[begin : begin + half]
-            self._rows[self._now + 1 : self._now + 1 + len(block)] = block
-            self._now += len(block)
-        self._totals += rewards.sum(axis=0, dtype=np.float64)
+            moves = [None] * len(rows) if actions is None else actions
+            steps = zip(rows, rewards, moves, strict=True)
+            return [ended for r, w, a in steps for ended in self.step(r, w, None, None, a)]
+        if self._pages is not None:
+            self._write(self._pages, rows, rewards, actions)
         return []
 
     def cut(self, lanes: ArrayLike | None = None) -> list[tuple[int, Episode]]:
         """End what is running in all lanes, or in these (a mask); return what has a step."""
-        mask = np.ones(self.n_lanes, bool) if lanes is None else np.asarray(lanes, dtype=bool)
+        mask = self._mask(lanes)
         running = self.active & mask
         self.active &= ~mask
+        if self._pages is None:
+            return []
         return [
-            (lane, self._episode(lane, False, True))
-            for lane in np.flatnonzero(running & (self._begins < self._now)).tolist()
+            (lane, self._episode(self._pages, lane, False, True))
+            for lane in np.flatnonzero(running & (self._lengths > 0)).tolist()
         ]
 
+    def _mask(self, lanes: ArrayLike | None) -> NDArray[np.bool_]:
+        return np.ones(self.n_lanes, bool) if lanes is None else np.asarray(lanes, dtype=bool)
+
+    def _begin(self, pages: Pages, lane: int) -> None:
+        pages.begin(lane)
+        self._lengths[lane], self._totals[lane] = 0, 0.0
+
+    def _write(
+        self, pages: Pages, rows: NDArray[Any], rewards: NDArray[Any], actions: NDArray[Any] | None
+    ) -> None:
+        """Take in steps; ``rows`` are seen after each of them."""
+        before = np.concatenate([self._rows[None], rows[:-1]])
+        moves = actions if self._keeps_actions else None
+        done = 0
+        while done < len(rows):
+            if pages.time == pages.steps:
+                pages.turn(np.flatnonzero(self.active))
+            block = slice(done, done + pages.steps - pages.time)
+            pages.write(before[block], None if moves is None else moves[block])
+            done = block.stop
+        self._rows[:] = rows[-1]
+        self._lengths += len(rows)
+        self._totals += rewards.sum(axis=0, dtype=np.float64)
+
     def _episode(
-        self, lane: int, terminated: bool, truncated: bool, last: ArrayLike | None = None
+        self, pages: Pages, lane: int, terminated: bool, truncated: bool, last: Any = None
     ) -> Episode:
-        if self._rows is None:
-            raise RuntimeError("no lane has started")
-        begin, end = int(self._begins[lane]), self._now
-        states = self._rows[begin : end + 1, lane].copy()
-        if last is not None:
-            states[-1] = last
-        moves = None if self._moves is None else self._moves[begin:end, lane].copy()
-        seed = int(self._seeds[lane])
-        return Episode(states, moves, float(self._totals[lane]), seed, terminated, truncated)
-
-    def _make_room(self) -> None:
-        """Forget rows that no running episode needs; more room if that is not enough."""
-        first = int(self._begins[self.active].min()) if self.active.any() else self._now
-        kept = self._now + 1 - first
-        self._rows = _shifted(self._rows, first, kept)
-        self._moves = _shifted(self._moves, first, kept)
-        self._begins -= first
-        self._now -= first
-
-
-def _shifted(rows: NDArray[Any] | None, first: int, kept: int) -> Any:
-    """Rows from ``first`` on at the beginning, in an array at least half of which is free."""
-    if rows is None:
-        return None
-    size = len(rows) if 2 * kept <= len(rows) else 2 * len(rows)
-    room = np.empty((size, *rows.shape[1:]), dtype=rows.dtype)
-    room[:kept] = rows[first : first + kept]
-    return room
+        terminal = self._rows[lane] if last is None else np.asarray(last, dtype=np.float32)
+        states, moves = pages.finish(lane, terminal[None])
+        total, seed = float(self._totals[lane]), int(self._seeds[lane])
+        return Episode(states, moves, total, seed, terminated, truncated)

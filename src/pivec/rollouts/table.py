@@ -19,24 +19,21 @@ from pivec.progress import Progress
 from pivec.rollouts import spaces
 from pivec.rollouts.answers import make_answers
 from pivec.rollouts.backends import Layout
-from pivec.rollouts.episodes import Episode, EpisodesOfOne, LaneRecord, PlayedPolicy
+from pivec.rollouts.episodes import Episode, PlayedPolicy, PolicyEpisodes
 from pivec.rollouts.features import feature_rows
 from pivec.rollouts.lanes import Lanes
+from pivec.rollouts.pages import Pages
 from pivec.rollouts.seeds import episode_seeds, lane_seeds
 
-# Steps recorded before they are handed over to the episodes they belong to, and their bytes.
-_CHUNK, _CHUNK_BYTES = 128, 64 << 20
 PATIENCE = 60.0  # seconds until a user is told that no episode ends
 
 
 @dataclass
 class Seconds:
-    """Where the time goes: the policies' answers, the environments, everything."""
+    """Where the time goes: the policies' answers, and everything."""
 
     answers: float = 0.0
-    environments: float = 0.0
     total: float = 0.0
-    steps: int = 0
 
 
 class _Slot:
@@ -47,17 +44,14 @@ class _Slot:
     ) -> None:
         identity, episodes = named.info.identity, settings.episodes
         self.index, self.named = index, named
-        self.streams = episode_seeds(settings.seed, identity, episodes)
-        self.seeds = (
-            lane_seeds(settings.seed, identity, episodes, width)
-            if settings.backend == "envpool"
-            else self.streams
-        )
-        self.episodes = EpisodesOfOne(episodes, settings.max_states_per_policy)
+        self.streams = self.seeds = episode_seeds(settings.seed, identity, episodes)
+        if settings.backend == "envpool":
+            self.seeds = lane_seeds(settings.seed, identity, episodes, width)
+        self.episodes = PolicyEpisodes(settings.max_states_per_policy)
 
 
 class Table:
-    """Lanes, answers and the record of the chunk being played."""
+    """Lanes, answers and the record of what is being played."""
 
     def __init__(
         self,
@@ -68,63 +62,50 @@ class Table:
         progress: Progress | None = None,
         seconds: Seconds | None = None,
     ) -> None:
-        self.lanes, self.width, self.settings, self.progress = (
-            lanes,
-            shape.width,
-            settings,
-            progress,
-        )
-        self.seconds = seconds or Seconds()
-        n = lanes.n
+        self.lanes, self.width, self.settings = lanes, shape.width, settings
+        self.progress, self.seconds = progress, seconds or Seconds()
         self.slots: list[_Slot | None] = [None] * shape.slots
-        self.episode = np.full(n, -1)  # the number of the episode in each lane, -1 if idle
-        self.since = np.zeros(n, dtype=np.intp)  # where in the chunk its rows begin
-        self.length = np.zeros(n, dtype=np.int64)
-        self.reward = np.zeros(n)
-        self.records = [LaneRecord() for _ in range(n)]
+        self.episode = np.full(lanes.n, -1)  # the number of the episode in each lane, -1 if idle
+        self.length = np.zeros(lanes.n, dtype=np.int64)
+        self.reward = np.zeros(lanes.n)
         # Flat rows are wanted as states, or by networks; of images with features= neither may be.
         self.flatten = settings.features is None
-        self.flat, self.rows = self._see(lanes.observations)
-        self.chunk = int(np.clip(_CHUNK_BYTES // self.rows.nbytes, 1, _CHUNK))
-        self.states = np.zeros((self.chunk, *self.rows.shape), dtype=np.float32)
-        self.answers = make_answers(like, shape, self.chunk, lanes, settings.deterministic)
+        self.pages = Pages(self._see(lanes.observations)[1])
+        self.answers = make_answers(like, shape, self.pages.steps, lanes, settings.deterministic)
         self.flatten |= self.answers.needs_flat
         self.flat, self.rows = self._see(lanes.observations)
-        self.actions: NDArray[Any] | None = None
         self.patient_since: float | None = None  # None once the user was told of endless episodes
 
     def run(self, group: Sequence[tuple[int, NamedPolicy]]) -> Iterator[PlayedPolicy]:
         """Play all policies of the group."""
         queue = deque(group)
-        time = 0
         start = self.patient_since = perf_counter()
-        self._seat(range(len(self.slots)), queue, time)
-        active = self._refresh()
+        self._seat(range(len(self.slots)), queue)
+        active = np.flatnonzero(self.episode >= 0)
         while len(active):
-            self.states[time] = self.rows
-            actions = self._act(active, time)
+            actions = self._act(active)
+            self.pages.write(self.rows[None], actions[None] if self.settings.actions else None)
             ended, outcome = self._step(active, actions)
             free = []
             for lane, terminated, truncated in zip(ended, *outcome, strict=True):
-                self._finish(lane, time, bool(terminated), bool(truncated))
-                finished = self._next(lane, time)
+                self._finish(lane, bool(terminated), bool(truncated))
+                finished = self._next(lane)
                 if finished is not None:
                     yield finished
                     free.append(lane // self.width)
-            self._seat(free, queue, time + 1)
+            self._seat(free, queue)
             if len(ended):
-                active = self._refresh()
+                active = np.flatnonzero(self.episode >= 0)
                 self.patient_since = None  # they do end
-            time += 1
-            if time == self.chunk:
+            if self.pages.time == self.pages.steps:
                 self._turn_page(active)
-                time = 0
         self.seconds.total += perf_counter() - start
 
-    def _act(self, active: NDArray[np.intp], time: int) -> NDArray[Any]:
+    def _act(self, active: NDArray[np.intp]) -> NDArray[Any]:
         start = perf_counter()
+        shown = self.flat if self.answers.needs_flat else self.lanes.observations
         try:
-            actions = self.answers.actions(self.lanes.observations, self.flat, active, time)
+            actions = self.answers.actions(shown, active, self.pages.time)
         except PivecError as error:
             raise self._named(error, error.lane) from error
         try:
@@ -133,19 +114,13 @@ class Table:
         except BadData as error:
             raise self._named(error, active[error.lane or 0]) from error
         self.seconds.answers += perf_counter() - start
-        if self.settings.actions:
-            if self.actions is None:
-                self.actions = np.zeros((self.chunk, *actions.shape), dtype=actions.dtype)
-            self.actions[time] = actions
         return actions
 
     def _step(
         self, active: NDArray[np.intp], actions: NDArray[Any]
     ) -> tuple[list[int], tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
-        start = perf_counter()
         try:
             rewards, terminated, truncated = self.lanes.step(active, actions)
-            self.seconds.environments += perf_counter() - start
             if np.isnan(rewards).any():
                 unknown = BadData("the reward is no number: check the environment")
                 unknown.lane = int(active[np.isnan(rewards)][0])
@@ -153,7 +128,6 @@ class Table:
             self.flat, self.rows = self._see(self.lanes.observations)
         except PivecError as error:
             raise self._named(error, error.lane) from error
-        self.seconds.steps += len(active)
         self.reward[active] += rewards
         self.length[active] += 1
         if self.settings.max_steps is not None:
@@ -163,48 +137,37 @@ class Table:
         over = np.flatnonzero(terminated | truncated)
         return active[over].tolist(), (terminated[over], truncated[over])
 
-    def _finish(self, lane: int, time: int, terminated: bool, truncated: bool) -> None:
+    def _finish(self, lane: int, terminated: bool, truncated: bool) -> None:
         """Put the rows of the lane's episode together, the terminal observation last."""
-        slot = self._slot(lane)
-        number = int(self.episode[lane])
-        self._gather(lane, time + 1)
-        states, actions = self.records[lane].finish(self.rows[lane : lane + 1])
-        self.records[lane] = LaneRecord()
+        slot, number = self._slot(lane), int(self.episode[lane])
+        every, seed = slot.episodes.every, int(slot.seeds[number])
+        states, actions = self.pages.finish(lane, self.rows[lane : lane + 1], every)
         if not np.isfinite(states).all():
             row, feature = np.argwhere(~np.isfinite(states))[0]
-            step = int(self.length[lane]) if row == len(states) - 1 else row * slot.episodes.every
+            step = int(self.length[lane]) if row == len(states) - 1 else row * every
             raise BadData(
                 f"{slot.named.info.label}: the observation after step {step} of episode {number} "
-                f"(seed {slot.seeds[number]}) has {states[row, feature]} in feature {feature}, "
+                f"(seed {seed}) has {states[row, feature]} in feature {feature}, "
                 "but states must be finite: check the environment, or mend it with features="
             )
-        slot.episodes.put(
-            number,
-            Episode(
-                states,
-                actions,
-                float(self.reward[lane]),
-                int(slot.seeds[number]),
-                terminated,
-                truncated and not terminated,
-            ),
-        )
+        total, cut = float(self.reward[lane]), truncated and not terminated
+        slot.episodes.put(number, Episode(states, actions, total, seed, terminated, cut))
         self._thin(lane // self.width)
 
-    def _next(self, lane: int, time: int) -> PlayedPolicy | None:
+    def _next(self, lane: int) -> PlayedPolicy | None:
         """Start the lane's next episode; return the policy if that was its last one."""
         slot = self._slot(lane)
         # A fixed quota: lane l plays the episodes l, l + width, ... however short they are.
         number = int(self.episode[lane]) + self.width
         if number < self.settings.episodes:
-            self._start(lane, number, time + 1)
+            self._start(lane, number)
             return None
         self.episode[lane] = -1
-        if slot.episodes.missing:
+        if len(slot.episodes) < self.settings.episodes:
             return None
         return PlayedPolicy(slot.index, slot.named, slot.episodes.all(), slot.episodes.every)
 
-    def _seat(self, slots: Sequence[int], queue: deque[tuple[int, NamedPolicy]], time: int) -> None:
+    def _seat(self, slots: Sequence[int], queue: deque[tuple[int, NamedPolicy]]) -> None:
         """Give free slots to the next policies in the queue, as long as there are some."""
         taken: dict[int, _Slot] = {}
         for slot in slots:
@@ -218,24 +181,19 @@ class Table:
             self.answers.put(slot, named.policy)
         if not taken:
             return
-        start = perf_counter()
         seeds = np.stack([policy.seeds[: self.width] for policy in taken.values()])
         self.lanes.take(list(taken), seeds)
-        self.seconds.environments += perf_counter() - start
         for slot in taken:
             for number in range(self.width):
-                self._start(slot * self.width + number, number, time)
+                self._start(slot * self.width + number, number)
 
-    def _start(self, lane: int, number: int, time: int) -> None:
+    def _start(self, lane: int, number: int) -> None:
         slot = self._slot(lane)
-        self.episode[lane], self.since[lane] = number, time
-        self.length[lane], self.reward[lane] = 0, 0.0
-        start = perf_counter()
+        self.pages.begin(lane)
+        self.episode[lane], self.length[lane], self.reward[lane] = number, 0, 0.0
         try:
             self.lanes.reset(lane, int(slot.seeds[number]))
-            one = spaces.pick(self.lanes.observations, slice(lane, lane + 1))
-            self.seconds.environments += perf_counter() - start
-            flat, rows = self._see(one)
+            flat, rows = self._see(spaces.pick(self.lanes.observations, slice(lane, lane + 1)))
         except PivecError as error:
             raise self._named(error, lane) from error
         if self.flatten:
@@ -243,15 +201,12 @@ class Table:
         if self.settings.features is not None:
             self.rows[lane] = rows[0]
         # At the end of the page the stream begins on the next one.
-        self.answers.begin(lane, int(slot.streams[number]), time % self.chunk)
+        self.answers.begin(lane, int(slot.streams[number]), self.pages.time % self.pages.steps)
 
     def _turn_page(self, active: NDArray[np.intp]) -> None:
-        """Hand the recorded rows to the episodes that go on, and start the record anew."""
+        """Put the rows of the episodes that go on aside, and begin a page."""
         self._hint()
-        going_on = active[self.since[active] < self.chunk]
-        for lane in going_on.tolist():
-            self._gather(lane, self.chunk)
-        self.since[:] = 0
+        going_on = self.pages.turn(active, lambda lane: self._slot(lane).episodes.every)
         self.answers.renew(going_on)
         if self.settings.max_states_per_policy is not None:
             for slot in np.unique(going_on // self.width).tolist():
@@ -271,19 +226,11 @@ class Table:
                 stacklevel=2,
             )
 
-    def _gather(self, lane: int, until: int) -> None:
-        mine = slice(self.since[lane], until)
-        self.records[lane].add(
-            self.states[mine, lane],
-            None if self.actions is None else self.actions[mine, lane],
-            self._slot(lane).episodes.every,
-        )
-
     def _thin(self, slot: int) -> None:
         """Thin a policy that has more states than it may keep."""
         policy = self.slots[slot]
         if policy is not None:
-            policy.episodes.thin(self.records[slot * self.width : (slot + 1) * self.width])
+            policy.episodes.thin(self.pages.aside[slot * self.width : (slot + 1) * self.width])
 
     def _see(self, observations: Any) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Flat rows (where they are wanted), and the rows to keep."""
@@ -295,9 +242,6 @@ class Table:
         if self.settings.view is None:
             return flat, flat
         return flat, feature_rows(self.settings.view, observations)
-
-    def _refresh(self) -> NDArray[np.intp]:
-        return np.flatnonzero(self.episode >= 0)
 
     def _slot(self, lane: int) -> _Slot:
         slot = self.slots[lane // self.width]

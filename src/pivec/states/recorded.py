@@ -18,7 +18,7 @@ from pivec.options import Features
 from pivec.policies.formats import is_policy_file
 from pivec.reading import naming
 from pivec.rollouts import spaces
-from pivec.rollouts.episodes import EpisodesOfOne
+from pivec.rollouts.episodes import PolicyEpisodes
 from pivec.rollouts.features import feature_rows
 from pivec.states.arrays import lost_offsets
 from pivec.states.minari_data import datasets_in, find_minari
@@ -129,7 +129,7 @@ def read_recorded(
     label = recorded.info.label
     if recorded.is_flat:
         space = features = None
-    kept = EpisodesOfOne(0, max_states)
+    kept = PolicyEpisodes(max_states)
     for number, episode in enumerate(recorded.episodes()):
         where = f"episode {number} of {label}"
         rows = _rows(episode.states, space, features, where)
@@ -146,7 +146,7 @@ def read_recorded(
         moves = None if episode.actions is None else episode.actions[: len(rows) - 1]
         seed = episode.seed if 0 <= episode.seed < 2**63 else -1
         kept.append(replace(episode, states=rows, actions=moves if actions else None, seed=seed))
-    if not kept.done:
+    if not len(kept):
         raise BadData(f"{recorded.info.source} holds no episodes of {label}")
     return record_of(recorded.info, kept.all(), kept.every)
 

@@ -20,7 +20,7 @@ from pivec.errors import UsageError
 from pivec.options import Features
 from pivec.policies.policy import PolicyInfo
 from pivec.rollouts import spaces
-from pivec.rollouts.episodes import Episode, EpisodesOfOne
+from pivec.rollouts.episodes import Episode, PolicyEpisodes
 from pivec.rollouts.features import feature_rows
 from pivec.rollouts.gather import Gatherer
 from pivec.states.arrow import read_policy
@@ -124,7 +124,7 @@ class StateRecorder:
         if label in self._open:
             self._open[label].info = info
         else:
-            kept = EpisodesOfOne(0, self.recording.max_states_per_policy)
+            kept = PolicyEpisodes(self.recording.max_states_per_policy)
             if known and (label in self._mine or self._existing == "append"):
                 kept = _reopened(Store(self.recording.store), label, kept)
             self._open[label] = _Policy(info, kept)
@@ -225,7 +225,7 @@ class _Policy:
     """A policy whose episodes still come in."""
 
     info: PolicyInfo
-    kept: EpisodesOfOne
+    kept: PolicyEpisodes
     is_new: bool = False
 
 
@@ -250,11 +250,10 @@ def batch_of_one(space: Any, observation: Any) -> Any:
     return batch
 
 
-def _reopened(store: Store, label: str, kept: EpisodesOfOne) -> EpisodesOfOne:
+def _reopened(store: Store, label: str, kept: PolicyEpisodes) -> PolicyEpisodes:
     """Take a policy's episodes back from disk."""
     record = read_policy(store.path / store.rows[label]["file"])
     kept.every = int(record.info.metadata.get("kept_every", 1))
     for number, episode in enumerate(record.as_episodes()):
-        kept.done.append(None)
         kept.put(number, episode)
     return kept
