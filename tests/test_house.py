@@ -1,4 +1,4 @@
-"""The house stays plain: short files, short functions, nothing written twice."""
+"""The house stays plain: short files and functions, names that say something, no copies."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pivec
 
 SOURCE = Path(pivec.__file__).parent
 FILES = sorted(SOURCE.rglob("*.py"))
+NO_NAMES = {"each", "one", "found", "some", "told", "hands", "hear"}  # they name nothing
 MOST_LINES, MOST_LINES_OF_A_FUNCTION, LEAST_SHARED = 350, 70, 10
 
 
@@ -24,6 +25,19 @@ def test_files_and_functions_are_short(file):
         if isinstance(node, ast.FunctionDef):
             n_lines = node.end_lineno - node.lineno + 1
             assert n_lines <= MOST_LINES_OF_A_FUNCTION, f"{node.name} has {n_lines} lines"
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(SOURCE)))
+def test_names_are_nouns_and_errors_have_no_full_stop(file):
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Name | ast.arg | ast.FunctionDef | ast.ClassDef):
+            name = getattr(node, "id", getattr(node, "arg", getattr(node, "name", "")))
+            assert name not in NO_NAMES, f"line {node.lineno}"
+        if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and node.exc.args:
+            said = node.exc.args[0]
+            said = said.values[-1] if isinstance(said, ast.JoinedStr) else said
+            if isinstance(said, ast.Constant):
+                assert not str(said.value).rstrip().endswith("."), f"line {node.lineno}"
 
 
 def test_nothing_is_written_twice():

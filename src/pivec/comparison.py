@@ -290,13 +290,13 @@ def _positions(
     order = canonical_order(described.policies)
     back = np.argsort(order)
     if points is None:
-        found = measured or measure_all(space.method, described)
-        if found.matrix is None:
+        matrix = (measured or measure_all(space.method, described)).matrix
+        if matrix is None:
             raise UsageError(
                 f"a map of {len(described)} policies needs vectors, which {space.method.name} "
                 "does not give: use supervector, or fewer policies"
             )
-        distances = found.matrix[np.ix_(order, order)]
+        distances = matrix[np.ix_(order, order)]
         made = tsne_map(distances, metric="precomputed", random_state=seed)
         return made.positions[back], made.method
     if space.positions is None or not space.n_reference:

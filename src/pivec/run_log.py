@@ -90,10 +90,10 @@ def _read(file: Path) -> dict[str, Any]:
 
 def versions() -> dict[str, str]:
     """Versions of everything that the numbers depend on."""
-    found = {"python": platform.python_version()}
+    known = {"python": platform.python_version()}
     for package in _PACKAGES:
         try:
-            found[package] = version(package)
+            known[package] = version(package)
         except PackageNotFoundError:
             continue
-    return found
+    return known

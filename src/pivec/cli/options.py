@@ -222,10 +222,10 @@ def names(text: str, option: str) -> list[str]:
     >>> names("supervector, gaussian", "--methods")
     ['supervector', 'gaussian']
     """
-    found = [part.strip() for part in text.split(",") if part.strip()]
-    if not found:
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    if not parts:
         raise UsageError(f"{option} expects names with commas between, but got {text!r}")
-    return found
+    return parts
 
 
 def whole_numbers(text: str, option: str) -> list[int]:

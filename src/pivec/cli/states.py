@@ -121,10 +121,12 @@ def import_(
     from pivec.states.recorded import import_recorded, is_recorded
 
     specs = [text if is_recorded(text) else f"npz:{text}" for text in data]
-    found = import_recorded(
+    imported = import_recorded(
         specs, out, environment=env, max_states_per_policy=max_states_per_policy
     )
-    say(f"{found.n_policies} policies, {found.n_episodes} episodes, {found.n_states} states")
+    say(
+        f"{imported.n_policies} policies, {imported.n_episodes} episodes, {imported.n_states} states"
+    )
     say(f"Store: {out}")
 
 
@@ -157,10 +159,10 @@ def verify(store: StorePath) -> None:
     """Check every file of a store against its checksum."""
     from pivec.states import Store
 
-    found = Store.find(store)
-    problems = found.verify()
+    kept = Store.find(store)
+    problems = kept.verify()
     for problem in problems:
         say(problem, error=True)
     if problems:
-        raise PivecError(f"{len(problems)} of {len(found)} files are damaged or missing")
-    say(f"{len(found)} policies, all files are whole")
+        raise PivecError(f"{len(problems)} of {len(kept)} files are damaged or missing")
+    say(f"{len(kept)} policies, all files are whole")
