@@ -64,7 +64,11 @@ def test_a_full_disk_names_the_file_and_leaves_nothing(run, tmp_path, monkeypatc
     run("compare", "CartPole-v1", "random:2", "--episodes", 2, "--components", 2)
     before = {p: p.read_bytes() for p in (tmp_path / "pivec-out").iterdir() if p.is_file()}
     monkeypatch.setattr(os, "fsync", full)
-    for command, name in (("report", "run.json"), ("map", "space"), ("distances", "distances.csv")):
+    for command, name in (
+        ("report", "report.html"),
+        ("map", "space"),
+        ("distances", "distances.csv"),
+    ):
         done = run(command, "pivec-out", code=1)
         assert "No space left on device" in done.err
         assert name in done.err

@@ -63,8 +63,7 @@ def collect(
         if named is None:
             print_environment(collection.settings)
         print_normalisers(data.policies)
-    say(f"{data.n_policies} policies, {data.n_episodes} episodes, {data.n_states} states")
-    say(f"Store: {out}")
+    _say_collected(data, out)
     if render is not None:
         say(f"{clips} clips: {render}")
 
@@ -121,13 +120,15 @@ def import_(
     from pivec.states.recorded import import_recorded, is_recorded
 
     specs = [text if is_recorded(text) else f"npz:{text}" for text in data]
-    imported = import_recorded(
-        specs, out, environment=env, max_states_per_policy=max_states_per_policy
+    _say_collected(
+        import_recorded(specs, out, environment=env, max_states_per_policy=max_states_per_policy),
+        out,
     )
-    say(
-        f"{imported.n_policies} policies, {imported.n_episodes} episodes, {imported.n_states} states"
-    )
-    say(f"Store: {out}")
+
+
+def _say_collected(data: Any, store: Path) -> None:
+    say(f"{data.n_policies} policies, {data.n_episodes} episodes, {data.n_states} states")
+    say(f"Store: {store}")
 
 
 def export(
