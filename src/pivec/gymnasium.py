@@ -10,7 +10,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import gymnasium
 import numpy as np
@@ -18,7 +18,6 @@ from gymnasium.vector import AutoresetMode
 
 from pivec.options import Features
 from pivec.states.recorder import (
-    Existing,
     Recording,
     StateRecorder,
     batch_of_one,
@@ -95,7 +94,7 @@ class RecordStates(gymnasium.Wrapper[Any, Any, Any, Any]):
         max_states_per_policy: int | None = None,
         cut_after: int | None = None,
         keep_cut: bool = True,
-        existing: Existing = "error",
+        existing: Literal["error", "append", "replace"] = "error",
         flush_seconds: float = 10.0,
     ) -> None:
         super().__init__(env)
@@ -239,28 +238,7 @@ class RecordVectorStates(gymnasium.vector.VectorWrapper):
 
 
 def _recorder(
-    env: Any,
-    store: str | Path,
-    space: Any,
-    n_lanes: int,
-    *,
-    features: Features | None = None,
-    feature_names: Sequence[str] | None = None,
-    actions: bool = False,
-    max_states_per_policy: int | None = None,
-    cut_after: int | None = None,
-    **options: Any,
+    env: Any, store: str | Path, space: Any, n_lanes: int, **options: Any
 ) -> StateRecorder:
     name, arguments = identity_of(env.spec, type(env.unwrapped).__name__)
-    recording = Recording(
-        store,
-        space,
-        name,
-        arguments,
-        features,
-        feature_names,
-        actions,
-        max_states_per_policy,
-        cut_after,
-    )
-    return StateRecorder(recording, n_lanes, **options)
+    return StateRecorder(Recording(store, space, name, arguments, **options), n_lanes)

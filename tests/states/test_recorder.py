@@ -19,9 +19,9 @@ from pivec.states.store import Store
 SPACE = gymnasium.spaces.Box(-100, 100, (2,), np.float32)
 
 
-def recorder(folder, n_lanes=1, *, flush_seconds=0.0, recording=None, **options):
-    made = Recording(folder, SPACE, "Walk-v0", **(recording or {}))
-    return StateRecorder(made, n_lanes, flush_seconds=flush_seconds, **options)
+def recorder(folder, n_lanes=1, *, flush_seconds=0.0, **options):
+    made = Recording(folder, SPACE, "Walk-v0", flush_seconds=flush_seconds, **options)
+    return StateRecorder(made, n_lanes)
 
 
 def episode(rec, value, length=3):
@@ -67,7 +67,7 @@ def test_a_running_episode_stays_with_who_began_it(tmp_path):
 
 
 def test_going_back_to_a_policy_adds_to_it(tmp_path):
-    rec = recorder(tmp_path, recording={"actions": True})
+    rec = recorder(tmp_path, actions=True)
     for label, value in (("a", 0), ("b", 1), ("a", 2)):
         rec.set_policy(label)
         episode(rec, value)
@@ -183,7 +183,7 @@ def test_cut_episodes_are_kept_or_not(tmp_path):
 
 
 def test_very_long_recordings_are_thinned(tmp_path):
-    rec = recorder(tmp_path, recording={"max_states_per_policy": 60})
+    rec = recorder(tmp_path, max_states_per_policy=60)
     rec.set_policy("a")
     for value in range(4):
         episode(rec, value, length=40)
@@ -199,7 +199,7 @@ def test_very_long_recordings_are_thinned(tmp_path):
 
 def test_features_are_what_is_kept(tmp_path):
     features = {"features": lambda batch: batch[:, :1] * 2, "feature_names": ["double"]}
-    rec = recorder(tmp_path, recording=features)
+    rec = recorder(tmp_path, **features)
     rec.set_policy("a")
     episode(rec, 3)
     rec.close()
@@ -224,7 +224,7 @@ def test_mistakes_are_named(tmp_path):
     other.set_policy("b")
     with pytest.raises(UsageError, match="environment"):
         other.start(np.zeros((1, 2)))
-    wrong = recorder(tmp_path / "w", recording={"features": lambda batch: batch[:, 0]})
+    wrong = recorder(tmp_path / "w", features=lambda batch: batch[:, 0])
     wrong.set_policy("a")
     with pytest.raises(BadData, match="must turn a batch"):
         wrong.start(np.zeros((1, 2)))

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pivec.arguments import Count, NotNegative, checked
+from pivec.arguments import Count, NotNegative, check_arguments
 from pivec.errors import UsageError
 from pivec.options import Features
 from pivec.policies.policy import PolicyInfo
@@ -30,8 +30,6 @@ from pivec.states.store import Store
 LOCK_SECONDS = 30.0  # others that write to the same store hold it for a moment only
 _SHARE = 20  # writing may take one part in that many of the time
 
-Existing = Literal["error", "append", "replace"]
-
 
 @dataclass(frozen=True)
 class Recording:
@@ -44,8 +42,14 @@ class Recording:
     features: Features | None = None
     feature_names: Sequence[str] | None = None
     actions: bool = False
-    max_states_per_policy: int | None = None
-    cut_after: int | None = None
+    max_states_per_policy: Count | None = None
+    cut_after: Count | None = None
+    keep_cut: bool = True
+    existing: Literal["error", "append", "replace"] = "error"
+    flush_seconds: NotNegative = 10.0
+
+    def __post_init__(self) -> None:
+        check_arguments(self)
 
     def rows(self, observations: Any) -> NDArray[np.float32]:
         """Turn a batch of observations into states."""
@@ -84,24 +88,11 @@ class StateRecorder:
     """Records what happens in some lanes into a store, for one policy after another.
 
     `pivec.gymnasium.RecordStates` puts one around an environment. Used by hand: `set_policy`,
-    `start` when episodes begin, `step` after each step, `close` in the end. ``existing``,
-    ``keep_cut`` and ``flush_seconds`` are as for `RecordStates`.
+    `start` when episodes begin, `step` after each step, `close` in the end.
     """
 
-    @checked
-    def __init__(
-        self,
-        recording: Recording,
-        n_lanes: Count = 1,
-        *,
-        existing: Existing = "error",
-        keep_cut: bool = True,
-        flush_seconds: NotNegative = 10.0,
-    ) -> None:
+    def __init__(self, recording: Recording, n_lanes: int = 1) -> None:
         self.recording = recording
-        self._existing = existing
-        self._keep_cut = keep_cut
-        self._seconds = flush_seconds
         self._due = 0.0
         self._gatherer = Gatherer(n_lanes, actions=recording.actions, cut_after=recording.cut_after)
         self._owners: list[str] = [""] * n_lanes
@@ -115,7 +106,7 @@ class StateRecorder:
         if not label:
             raise UsageError("a policy needs a label that is not empty")
         known = Store.exists(self.recording.store) and label in Store(self.recording.store)
-        if known and label not in self._mine and self._existing == "error":
+        if known and label not in self._mine and self.recording.existing == "error":
             raise UsageError(
                 f"{self.recording.store} holds states of {label!r} from an earlier time: choose "
                 'another label or folder, or say existing="append" or "replace"'
@@ -125,7 +116,7 @@ class StateRecorder:
             self._open[label].info = info
         else:
             kept = PolicyEpisodes(self.recording.max_states_per_policy)
-            if known and (label in self._mine or self._existing == "append"):
+            if known and (label in self._mine or self.recording.existing == "append"):
                 kept = _reopened(Store(self.recording.store), label, kept)
             self._open[label] = _Policy(info, kept)
         self._label = label
@@ -178,7 +169,7 @@ class StateRecorder:
     def cut(self, lanes: ArrayLike | None = None) -> None:
         """End what is running in all lanes, or in these (a mask)."""
         ended = self._gatherer.cut(lanes)
-        if ended and self._keep_cut:
+        if ended and self.recording.keep_cut:
             self._keep(ended)
 
     def flush(self) -> None:
@@ -194,8 +185,8 @@ class StateRecorder:
         for label in [name for name in self._open if name != self._label and name not in running]:
             del self._open[label]  # all of it is on disk
         now = time.monotonic()
-        pause = max(self._seconds, _SHARE * (now - begun)) if self._seconds else 0.0
-        self._due = now + pause
+        seconds = self.recording.flush_seconds
+        self._due = now + (max(seconds, _SHARE * (now - begun)) if seconds else 0.0)
 
     def close(self) -> None:
         """Keep what is running, if that is wanted, and write everything."""
