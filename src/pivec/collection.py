@@ -132,8 +132,7 @@ class Collection:
             return self._run_into(Store(self._store, self.settings, self._names))
         played: dict[int, PolicyRecord] = dict(self._play(self._named))
         records = [*(played[i] for i in range(len(self._named))), *map(self._read, self._recorded)]
-        name, actions = self.environment.name, self.options.actions
-        return VisitedStates(records, self._names, name, has_actions=actions)
+        return VisitedStates(records, self._names, self.environment.name)
 
     def _run_into(self, store: Store) -> VisitedStates:
         labels = [info.label for info in self._infos]

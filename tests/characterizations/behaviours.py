@@ -66,6 +66,4 @@ def with_policies(data, policies):
         PolicyRecord.in_memory(record.info, record.episodes, record.read_arrays(), policy)
         for record, policy in zip(data.records, policies, strict=True)
     ]
-    return VisitedStates(
-        records, data.feature_names, data.environment, has_actions=data.has_actions
-    )
+    return VisitedStates(records, data.feature_names, data.environment)

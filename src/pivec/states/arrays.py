@@ -62,7 +62,7 @@ def from_arrays(
         )
         records.append(PolicyRecord.in_memory(info, rows, (states, moves)))
     names = moved_names(names_of(feature_names, flat.shape[1]), offsets)
-    return VisitedStates(records, names, environment, has_actions=actions is not None, states=flat)
+    return VisitedStates(records, names, environment, states=flat)
 
 
 def _lengths(episodes: Sequence[ArrayLike], label: str, width: tuple[int, ...]) -> list[int]:

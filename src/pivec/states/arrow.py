@@ -86,6 +86,7 @@ def _open(path: Path, store: str | None = None) -> tuple[PolicyRecord, Arrays]:
         record = PolicyRecord(
             PolicyInfo(**header["info"]),
             episodes,
+            actions is not None,
             partial(read_arrays, path),
             partial(read_kept_policy, path),
         )

@@ -33,10 +33,7 @@ def joined(parts: Sequence[VisitedStates]) -> VisitedStates:
             f"actions, but have {' and '.join(str(len(features)) for features in names)} features"
         )
     records = [record for part in parts for record in part.records]
-    first = parts[0]
-    return VisitedStates(
-        records, first.feature_names, first.environment, has_actions=first.has_actions
-    )
+    return VisitedStates(records, parts[0].feature_names, parts[0].environment)
 
 
 def regrouped(parts: Sequence[VisitedStates], groups: Sequence[NDArray[Any]]) -> VisitedStates:

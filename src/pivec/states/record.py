@@ -41,6 +41,7 @@ class PolicyRecord:
 
     info: PolicyInfo
     episodes: NDArray[Any]
+    has_actions: bool
     read_arrays: Callable[[], Arrays]
     read_policy: Callable[[], Policy | None]
 
@@ -49,7 +50,8 @@ class PolicyRecord:
         cls, info: PolicyInfo, episodes: NDArray[Any], arrays: Arrays, policy: Policy | None = None
     ) -> PolicyRecord:
         """Make a record whose arrays are at hand."""
-        return cls(info, episodes, partial(_same, arrays), partial(_same, policy))
+        has_actions = arrays[1] is not None
+        return cls(info, episodes, has_actions, partial(_same, arrays), partial(_same, policy))
 
     def as_episodes(self) -> Iterator[Episode]:
         """Cut the arrays into episodes, which are views of them."""

@@ -176,12 +176,8 @@ class Store(Index):
                 raise BadStore(problem)
             # The index knows what policies are called now.
             records.append(replace(read_policy(self.path / row["file"]), info=info_of(row)))
-        return VisitedStates(
-            records,
-            self.feature_names,
-            str(self.settings.get("environment", "")),
-            has_actions=bool(self.settings.get("actions", False)),
-        )
+        environment = str(self.settings.get("environment", ""))
+        return VisitedStates(records, self.feature_names, environment)
 
     def verify(self) -> list[str]:
         """Check every file against its checksum; return one sentence for each problem."""

@@ -26,7 +26,6 @@ class VisitedStates:
         All that is kept of each policy.
     feature_names : sequence of str
     environment : str
-    has_actions : bool
     states : (n_states, n_features) float32 array, optional
         All states, where the records' are views of one array.
 
@@ -34,6 +33,8 @@ class VisitedStates:
     ----------
     n_policies, n_episodes, n_states, n_features : int
         An episode belongs to a policy, a state to an episode; it has that many features.
+    has_actions : bool
+        Whether actions are kept.
     policies : tuple of PolicyInfo
         What is known of each policy; from it ``labels``, ``groups`` (runs) and ``steps``.
     policy_starts : (n_policies + 1,) int array
@@ -62,7 +63,6 @@ class VisitedStates:
         feature_names: Sequence[str],
         environment: str = "",
         *,
-        has_actions: bool = False,
         states: NDArray[np.float32] | None = None,
     ) -> None:
         self.records = tuple(records)
@@ -72,7 +72,7 @@ class VisitedStates:
         self.steps = tuple(info.step for info in self.policies)
         self.feature_names = tuple(feature_names)
         self.environment = environment
-        self.has_actions = has_actions
+        self.has_actions = all(record.has_actions for record in self.records)
         self._flat = states
         episodes = np.concatenate([record.episodes for record in self.records])
         self.lengths = _frozen(episodes["length"])
@@ -276,7 +276,8 @@ class VisitedStates:
             chosen = np.array([i for i in chosen if self.groups[i] in wanted], dtype=np.intp)
         if not len(chosen):
             raise UsageError("no policy is left: select at least one")
-        return self._of([self.records[i] for i in chosen])
+        records = [self.records[i] for i in chosen]
+        return VisitedStates(records, self.feature_names, self.environment)
 
     def sample_episodes(
         self, n: int, rng: np.random.Generator, *, at_most: bool = False
@@ -298,17 +299,11 @@ class VisitedStates:
                 f"cannot draw {n} episodes of every policy: {self.labels[fewest]!r} has "
                 f"{counts[fewest]}; ask for 1 to {counts.min()}"
             )
-        return self._of(
-            [
-                record.only(np.sort(rng.choice(count, size=min(n, count), replace=False)))
-                for record, count in zip(self.records, counts, strict=True)
-            ]
-        )
-
-    def _of(self, records: Sequence[PolicyRecord]) -> VisitedStates:
-        return VisitedStates(
-            records, self.feature_names, self.environment, has_actions=self.has_actions
-        )
+        records = [
+            record.only(np.sort(rng.choice(count, size=min(n, count), replace=False)))
+            for record, count in zip(self.records, counts, strict=True)
+        ]
+        return VisitedStates(records, self.feature_names, self.environment)
 
     def _number(self, key: int | str) -> int:
         if isinstance(key, str):

@@ -203,9 +203,7 @@ class BehaviourCallback(BaseCallback):  # type: ignore[misc]  # the library has 
         policy = convert_sb3(self.model) if self._keep_policies else None
         record = record_of(info, list(self._episodes), policy=policy)
         names = self._recording.names(self._episodes[0].states.shape[1])
-        data = VisitedStates(
-            [record], names, self._recording.environment, has_actions=self._actions
-        )
+        data = VisitedStates([record], names, self._recording.environment)
         self._episodes.clear()
         self._begun = step - (step - self._begun) % self.every  # a late one delays no other
         if self._store is not None:

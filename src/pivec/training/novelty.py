@@ -204,7 +204,7 @@ class NoveltySearch:
         )
         played = sorted(play_here(self._environment, named, settings), key=lambda p: p.index)
         records = [record_of(p.named.info, p.episodes, policy=p.named.policy) for p in played]
-        data = VisitedStates(records, self._names, self._environment.name, has_actions=actions)
+        data = VisitedStates(records, self._names, self._environment.name)
         if not np.isfinite(data.returns).all():
             raise BadData(
                 f"an episode of {self._environment.name} has a return that is not finite: check "
