@@ -266,7 +266,50 @@ def encoders() -> str:
     return f"{title}\n\n{table(head, rows)}"
 
 
+# ---- Adam ----
+
+
+def adam(own: bool) -> dict[str, Any]:
+    """Eight networks of the paper's shape, stacked, on one thread."""
+    import torch
+
+    from pivec.characterizations.networks import batched_mlp as mlp
+    from pivec.characterizations.networks.training import Adam
+
+    torch.set_num_threads(1)
+    sizes, rng = [24, 256, 256, 256, 1], np.random.default_rng(0)
+    start = np.stack([mlp.starting_values(rng, sizes) for _ in range(8)])
+    layers, slopes = (mlp.stacked(start + noise, sizes) for noise in (0.0, np.float32(0.1)))
+    begin = time.perf_counter()
+    if own:
+        optimiser: Any = Adam(layers, 1e-3)
+    else:
+        for layer, slope in zip(layers, slopes, strict=True):
+            layer.grad = slope
+        optimiser = torch.optim.Adam(layers, 1e-3)
+    arguments = [slopes] if own else []
+    optimiser.step(*arguments)
+    first, steps = time.perf_counter(), 200
+    for _ in range(steps):
+        optimiser.step(*arguments)
+    done = time.perf_counter()
+    weights = float(sum(layer.double().sum() for layer in layers))
+    return {"first": first - begin, "step": (done - first) / steps * 1e3, "weights": weights}
+
+
+def adams() -> str:
+    runs = {
+        "torch.optim.Adam": in_process(__file__, "adam", {"own": False}),
+        "pivec": in_process(__file__, "adam", {"own": True}),
+    }
+    rows = [[name, run["first"], run["step"], run["weights"]] for name, run in runs.items()]
+    title = "Adam of eight stacked networks (24, 3 x 256, 1), one thread, in a process of its own:"
+    head = ["", "first step with imports, s", "ms a step", "sum of the weights"]
+    return f"{title}\n\n{table(head, rows)}"
+
+
 PARTS = {
+    "adam": adam,
     "discriminator_peer": discriminator_peer,
     "discriminator_ours": discriminator_ours,
     "encoder_peer": encoder_peer,
@@ -276,7 +319,7 @@ PARTS = {
 
 def main() -> None:
     load()
-    text = f"{discriminators()}\n\n{encoders()}"
+    text = f"{discriminators()}\n\n{encoders()}\n\n{adams()}"
     print(text)
     write_section("networks", text)
 

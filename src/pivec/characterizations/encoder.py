@@ -28,9 +28,8 @@ class PolicyEncoder(TrajectoryNetwork):
     ----------
     floor : float
         Added to the variances of the latents.
-    n_units, n_latent, epochs, batch_size, learning_rate, kl_weight, device, random_state, progress
-        As of `pivec.characterizations.networks.trajectories.TrajectoryNetwork`, which also has the
-        attributes.
+    others
+        As of `pivec.characterizations.networks.trajectories.TrajectoryNetwork`, as the attributes.
 
     Examples
     --------

@@ -8,20 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.arguments import Count
-from pivec.characterizations.base import Characterization
 from pivec.characterizations.descriptions import Description, Descriptions, pack
-from pivec.characterizations.views import View
-from pivec.states.moments import center_and_scale
+from pivec.characterizations.views import Scaled
 from pivec.states.visited import VisitedStates
 
 
 @dataclass(eq=False, repr=False)
-class Trajectories(Characterization):
+class Trajectories(Scaled):
     """Episodes element by element, the shorter one continued with its last state (Conti 2018).
 
     The distance of two episodes is the sum over time of the Euclidean distances of their states.
     That of two policies is the mean over pairs of episodes of equal number, as many as both have.
-    As in Conti 2018 in raw units, so that a feature with large values outweighs the others.
 
     Parameters
     ----------
@@ -29,13 +26,8 @@ class Trajectories(Characterization):
         Episodes of each policy that are kept and compared, its first ones.
     max_steps : int or None
         States of each episode that are kept and compared, its first ones.
-    standardise : bool
-        Divide each feature by its deviation over all states of the fit.
-
-    Attributes
-    ----------
-    scale_ : (n_features,) array
-        What features are divided by.
+    standardise
+        As of `pivec.characterizations.views.Scaled`, which also has the attribute ``scale_``.
 
     Examples
     --------
@@ -54,17 +46,10 @@ class Trajectories(Characterization):
         "two episodes of one policy are far apart, too."
     )
     formula = "d(p, q) = mean over e of Σₜ ‖sₑₜ(p) − sₑₜ(q)‖"
-    learned = ("scale",)
 
     _: KW_ONLY
     max_episodes: Count | None = 10
     max_steps: Count | None = 1000
-    standardise: bool = False
-
-    def _fit(self, data: VisitedStates) -> None:
-        self.scale_ = np.ones(data.n_features)
-        if self.standardise:
-            _, self.scale_ = center_and_scale(View("states").all_rows(data))
 
     def _describe(self, data: VisitedStates) -> Description:
         kept, lengths = [], []

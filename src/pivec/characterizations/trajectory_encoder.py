@@ -35,9 +35,8 @@ class TrajectoryEncoder(TrajectoryNetwork):
     ----------
     max_episodes : int
         Trajectories of each policy to describe, drawn at random.
-    n_units, n_latent, epochs, batch_size, learning_rate, kl_weight, device, random_state, progress
-        As of `pivec.characterizations.networks.trajectories.TrajectoryNetwork`, which also has the
-        attributes.
+    others
+        As of `pivec.characterizations.networks.trajectories.TrajectoryNetwork`, as the attributes.
 
     Examples
     --------

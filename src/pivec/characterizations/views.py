@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -128,6 +128,33 @@ def _actions(data: VisitedStates, policy: int) -> NDArray[Any]:
 
 def _is_discrete(actions: NDArray[Any]) -> bool:
     return actions.ndim == 1 and actions.dtype.kind in "iub"
+
+
+@dataclass(eq=False, repr=False)
+class Scaled(Characterization):
+    """A characterization of states in raw units, as in Conti 2018, or divided by their deviation.
+
+    Parameters
+    ----------
+    standardise : bool
+        Divide each feature by its deviation over all states of the fit; without, one with large
+        values outweighs the others.
+
+    Attributes
+    ----------
+    scale_ : (n_features,) array
+        What features are divided by.
+    """
+
+    learned = ("scale",)
+
+    _: KW_ONLY
+    standardise: bool = False
+
+    def _fit(self, data: VisitedStates) -> None:
+        self.scale_ = np.ones(data.n_features)
+        if self.standardise:
+            _, self.scale_ = center_and_scale(View("states").all_rows(data))
 
 
 class Standardised(Characterization):

@@ -1,5 +1,7 @@
-"""How far apart descriptions are: what to read off the distances of many policies.
+"""How far apart descriptions are, and what to read off the distances of many policies.
 
+pairwise.py the distances of all rows of two sets (pairwise_torch.py: on a graphics card)
+method.py   what they are measured with: as much of a characterization as is needed here
 pairs.py    the nearest and the farthest pairs
 travel.py   the distance a training run travels, checkpoint by checkpoint
 measured.py these and each policy's nearest others, however many policies there are
