@@ -68,7 +68,7 @@ def test_episodes_are_those_of_cartpole(rng):
         assert abs(states[-1, 2]) > 0.2094 or abs(states[-1, 0]) > 2.4 or len(states) == 501
     env = CartPoleLanes(Environment("CartPole-v1"), 1)
     states, moves = next(data.episodes()), data.actions
-    env._inner.state[:, 0] = states[0]
+    env._env.state[:, 0] = states[0]
     for step, state in enumerate(states[1:]):
         env.step(np.array([0]), moves[step : step + 1])
         assert np.allclose(env.observations[0], state, atol=1e-4)

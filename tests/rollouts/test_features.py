@@ -12,7 +12,7 @@ from worlds import Pixels, RoomWithMission
 import pivec
 from pivec.errors import BadData, BadPolicyFile, UsageError
 from pivec.policies.policy import NamedPolicy, PolicyInfo
-from pivec.rollouts.features import grey_cells, load_features
+from pivec.rollouts.features import GreyCells, load_features
 
 
 def slow_cells(image, height, width, levels):
@@ -28,7 +28,7 @@ def slow_cells(image, height, width, levels):
 @pytest.mark.parametrize("shape", [(21, 16), (84, 84, 3), (30, 13, 1), (8, 11)])
 def test_cells_are_means_over_areas(shape, rng):
     images = rng.integers(0, 256, size=(3, *shape)).astype(np.uint8)
-    rows = grey_cells()(images)
+    rows = GreyCells()(images)
     assert rows.dtype == np.float32
     for row, image in zip(rows, images, strict=True):
         assert np.abs(row.reshape(8, 11) - slow_cells(image, 8, 11, 8)).max() <= 1
@@ -37,16 +37,16 @@ def test_cells_are_means_over_areas(shape, rng):
 
 def test_black_is_zero_and_white_the_highest_level():
     frames = np.stack([np.zeros((50, 70, 3), np.uint8), np.full((50, 70, 3), 255, np.uint8)])
-    cells = grey_cells(4, 5, 6)(frames)
+    cells = GreyCells(4, 5, 6)(frames)
     assert cells[0].tolist() == [0] * 20
     assert cells[1].tolist() == [6] * 20
     first = np.moveaxis(frames, -1, 1)  # colours first
-    assert np.array_equal(grey_cells(4, 5, 6)(first), cells)
-    assert grey_cells(4, 5, 0)(frames)[1] == pytest.approx(1.0, rel=3e-6)
+    assert np.array_equal(GreyCells(4, 5, 6)(first), cells)
+    assert GreyCells(4, 5, 0)(frames)[1] == pytest.approx(1.0, rel=3e-6)
     stacked = np.zeros((1, 4, 50, 70), np.uint8)  # four grey frames, one of them white
     stacked[:, 3] = 255
-    assert grey_cells(4, 5, 8)(stacked).tolist() == [[2] * 20]
-    assert np.array_equal(grey_cells(4, 5, 8)(stacked[:, 3:]), grey_cells(4, 5, 8)(stacked[:, 3]))
+    assert GreyCells(4, 5, 8)(stacked).tolist() == [[2] * 20]
+    assert np.array_equal(GreyCells(4, 5, 8)(stacked[:, 3:]), GreyCells(4, 5, 8)(stacked[:, 3]))
 
 
 def test_a_world_of_pixels(tmp_path):
@@ -54,7 +54,7 @@ def test_a_world_of_pixels(tmp_path):
     assert data.n_features == 88
     assert data.feature_names[:2] == ("cell[0,0]", "cell[0,1]")
     assert set(np.unique(data.states)) <= set(range(9))
-    assert same(data, pivec.collect(Pixels, {"coin": coin}, episodes=3, features=grey_cells()))
+    assert same(data, pivec.collect(Pixels, {"coin": coin}, episodes=3, features=GreyCells()))
     with pytest.raises(UsageError, match=r"features = 'GreyCells\(height=8"):
         pivec.collect(
             Pixels, {"coin": coin}, episodes=3, features='cells{"levels": 4}', store=tmp_path
@@ -106,7 +106,7 @@ def test_minigrid_itself():
 @pytest.mark.parametrize("shape", [(84, 84, 3), (60, 50)])
 def test_an_image_does_not_depend_on_its_company(shape, rng):
     images = rng.integers(0, 256, (20, *shape), np.uint8)
-    for cells in (grey_cells(), grey_cells(levels=0)):
+    for cells in (GreyCells(), GreyCells(levels=0)):
         whole = cells(images)
         for n in (1, 2, 7, 19):
             np.testing.assert_array_equal(cells(images[-n:]), whole[-n:])
@@ -191,7 +191,7 @@ def test_onnx_encoders(tmp_path, rng):
     [
         ("cells{", "JSON"),
         ('cells{"colour": 1}', "does not take"),
-        ('cells{"height": 0}', "height and width from 1"),
+        ('cells{"height": 0}', "height must be a whole number of at least 1"),
         ("nothing.onnx", "cannot be read"),
         ("nothing", "module:name"),
         ("no_such_module:f", "importing fails"),

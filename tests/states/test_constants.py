@@ -10,7 +10,7 @@ import pytest
 import pivec
 from pivec.comparison import compare
 from pivec.errors import PivecWarning
-from pivec.rollouts.features import grey_cells
+from pivec.rollouts.features import GreyCells
 from pivec.states.moments import constant_features, warn_of_constants
 
 
@@ -58,5 +58,5 @@ def test_a_comparison_of_what_coincides_warns(tmp_path):
 def test_four_stacked_frames_are_not_colours_with_transparency(axis):
     frames = np.zeros((1, 16, 22, 4), np.uint8)
     frames[..., 3] = 255  # only the newest shows something
-    cells = grey_cells(levels=0)(np.moveaxis(frames, -1, axis))
+    cells = GreyCells(levels=0)(np.moveaxis(frames, -1, axis))
     assert np.allclose(cells, 0.25)

@@ -32,14 +32,6 @@ class ArrayVectorEnv(VectorEnv[Any, Any, Any], ABC):
     calls with arrays of length one. Random numbers come from `random` only, which gives each lane
     what ``self.np_random.random(count)`` gives the single environment. Then lane i of
     ``reset(seed=s)`` goes through the episodes of a single environment after ``reset(seed=s + i)``.
-
-    Parameters
-    ----------
-    num_envs : int
-    observation_space, action_space : gymnasium.Space
-        Those of one environment.
-    max_episode_steps : int
-    render_mode : {None, "rgb_array"}
     """
 
     metadata: dict[str, Any] = {  # noqa: RUF012 - as Gymnasium has it
@@ -68,7 +60,7 @@ class ArrayVectorEnv(VectorEnv[Any, Any, Any], ABC):
         self._steps = np.zeros(num_envs, np.int64)
         self._ended = np.zeros(num_envs, bool)
         self._streams: list[np.random.Generator | int | None] = [None] * num_envs
-        self._drawn = np.zeros((0, _DRAWN))
+        self._drawn = np.zeros((0, _DRAWN))  # many environments never need it
         self._used = np.full(num_envs, _DRAWN)
 
     @abstractmethod
@@ -79,10 +71,7 @@ class ArrayVectorEnv(VectorEnv[Any, Any, Any], ABC):
     def move(
         self, lanes: Lanes, actions: NDArray[Any]
     ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-        """Take an action in each of ``lanes``, one row of ``actions`` each.
-
-        Returns rewards and whether the environment terminated, one for each of ``lanes``.
-        """
+        """Take a row of ``actions`` in each of ``lanes``; return rewards and what terminated."""
 
     @abstractmethod
     def observe(self, lanes: Lanes) -> NDArray[Any]:
@@ -93,10 +82,7 @@ class ArrayVectorEnv(VectorEnv[Any, Any, Any], ABC):
         """Draw one lane: an image of shape (height, width, 3)."""
 
     def random(self, lanes: Lanes, count: int = 1) -> NDArray[np.float64]:
-        """Draw ``count`` uniform numbers for each of ``lanes`` from its own stream.
-
-        Returns an array of shape (len(lanes), count).
-        """
+        """Draw (len(lanes), count) uniform numbers, each row from the lane's own stream."""
         if not len(self._drawn):
             self._drawn = np.zeros((self.num_envs, _DRAWN))
         numbers = np.empty((len(lanes), count))
@@ -122,10 +108,7 @@ class ArrayVectorEnv(VectorEnv[Any, Any, Any], ABC):
     def step_lanes(
         self, lanes: Lanes, actions: NDArray[Any]
     ) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]:
-        """Step the given lanes only, one row of ``actions`` each, and never reset.
-
-        Returns rewards, terminated and truncated, one for each of ``lanes``.
-        """
+        """Step these lanes only, and never reset; return rewards, terminated and truncated."""
         rewards, terminated = self.move(lanes, actions)
         self._steps[lanes] += 1
         truncated = self._steps[lanes] >= self.max_episode_steps
@@ -138,14 +121,7 @@ class ArrayVectorEnv(VectorEnv[Any, Any, Any], ABC):
         seed: int | Sequence[int] | None = None,
         options: dict[str, Any] | None = None,  # noqa: ARG002 - there are none
     ) -> tuple[NDArray[Any], dict[str, Any]]:
-        """Start an episode in every lane; lane i has the seed ``seed`` + i, or its own of a list.
-
-        Returns
-        -------
-        observations : ndarray
-        info : dict
-            Empty.
-        """
+        """Start an episode in every lane; lane i has the seed ``seed`` + i, or its own of a list."""
         lanes = np.arange(self.num_envs)
         if isinstance(seed, int | np.integer):
             seed = [int(seed) + i for i in range(self.num_envs)]

@@ -26,15 +26,7 @@ Offsets = dict[int, float]
 
 @dataclass(frozen=True)
 class Centred:
-    """Flattened observations, or other features, less the offsets of some columns.
-
-    Attributes
-    ----------
-    offsets : tuple of (column, offset)
-    inner : callable or None
-    space : Space
-        Of one observation.
-    """
+    """Flattened observations, or other features, less the offsets of some columns."""
 
     offsets: tuple[tuple[int, float], ...]
     inner: Features | None

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,38 +21,19 @@ Run = Callable[[NDArray[np.float32]], Any]
 
 
 @dataclass(frozen=True)
-class Encoder(ABC):
+class FileEncoder:
     """A network in a file: a batch of observations in as float32, rows of numbers out.
 
-    Attributes
-    ----------
-    path : str
-    digest : str
-        Of the file, so that a store knows when it has changed.
+    ``digest`` is of the file, so that a store knows when it has changed.
     """
 
     path: str
     digest: str
 
-    @classmethod
-    def of(cls, path: str) -> Self:
-        """Make one of the file at ``path``, which is read when it is needed."""
-        try:
-            content = read_regular(Path(path).expanduser())
-        except OSError as error:
-            raise UsageError(
-                f"the encoder {path} cannot be read: {error.strerror or error}"
-            ) from error
-        return cls(path, hashlib.sha256(content).hexdigest()[:16])
-
-    @abstractmethod
-    def load(self) -> Run:
-        """Load the file; the function answers one batch."""
-
     @cached_property
     def _run(self) -> Run:
         try:
-            return self.load()
+            return _load_onnx(self.path) if self.path.endswith(".onnx") else _load_torch(self.path)
         except PivecError:
             raise
         except Exception as error:
@@ -72,7 +52,7 @@ class Encoder(ABC):
                 f"the encoder {self.path} does not take observations of shape {batch.shape}: "
                 f"{error}"
             ) from error
-        if not len(rows) == len(batch) or rows.ndim < 1:
+        if rows.ndim < 1 or len(rows) != len(batch):
             raise BadData(
                 f"the encoder {self.path} gave an array of shape {rows.shape} for {len(batch)} "
                 "observations: expected one row for each"
@@ -83,37 +63,38 @@ class Encoder(ABC):
         return {"path": self.path, "digest": self.digest}  # what is loaded does not travel
 
 
-@dataclass(frozen=True)
-class OnnxEncoder(Encoder):
-    """An encoder in an ``.onnx`` file; its first input and output count."""
-
-    def load(self) -> Run:
-        """Load the file."""
-        from pivec.policies.onnx_models import first_output
-
-        return first_output(read_regular(Path(self.path).expanduser()), self.path).outputs
+def encoder_of(path: str) -> FileEncoder:
+    """Make an encoder of the file at ``path``, which is loaded when it is needed."""
+    try:
+        content = read_regular(Path(path).expanduser())
+    except OSError as error:
+        raise UsageError(f"the encoder {path} cannot be read: {error.strerror or error}") from error
+    return FileEncoder(path, hashlib.sha256(content).hexdigest()[:16])
 
 
-@dataclass(frozen=True)
-class TorchEncoder(Encoder):
-    """An encoder in a TorchScript file, or with ``.pt2`` of torch.export."""
+def _load_onnx(path: str) -> Run:
+    """Load an ``.onnx`` file, whose first input and output count."""
+    from pivec.policies.onnx_models import first_output
 
-    def load(self) -> Run:
-        """Load the file, which may run code."""
-        try:
-            import torch
-        except ImportError as error:
-            raise MissingExtra("a torch encoder", "torch") from error
-        path = str(Path(self.path).expanduser())
-        if path.endswith(".pt2"):
-            module = torch.export.load(path).module()
-        else:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", DeprecationWarning)  # files made earlier stay
-                module = torch.jit.load(path, map_location="cpu").eval()
+    return first_output(read_regular(Path(path).expanduser()), path).outputs
 
-        def run(batch: NDArray[np.float32]) -> Any:
-            with torch.inference_mode():
-                return module(torch.from_numpy(batch)).numpy()
 
-        return lambda batch: row_by_row(run, batch)
+def _load_torch(path: str) -> Run:
+    """Load a TorchScript file, or with ``.pt2`` one of torch.export; it may run code."""
+    try:
+        import torch
+    except ImportError as error:
+        raise MissingExtra("a torch encoder", "torch") from error
+    file = str(Path(path).expanduser())
+    if file.endswith(".pt2"):
+        module = torch.export.load(file).module()
+    else:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # files made earlier stay
+            module = torch.jit.load(file, map_location="cpu").eval()
+
+    def run(batch: NDArray[np.float32]) -> Any:
+        with torch.inference_mode():
+            return module(torch.from_numpy(batch)).numpy()
+
+    return lambda batch: row_by_row(run, batch)

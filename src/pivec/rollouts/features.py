@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pivec.arguments import Count, Range, check_arguments
 from pivec.errors import BadData, PivecError, UsageError
 from pivec.options import Features
 from pivec.policies.outputs import row_by_row
-from pivec.rollouts.encoders import OnnxEncoder, TorchEncoder
+from pivec.rollouts.encoders import encoder_of
 from pivec.rollouts.named_objects import named_object, split_arguments
 from pivec.rollouts.spaces import batch_length
 
@@ -46,17 +47,15 @@ def load_features(spec: str, *, trust: bool = False) -> Features:
             return GreyCells(**arguments)
         except TypeError as error:
             raise UsageError(f"cells does not take {arguments}: {error}") from error
-    if name.endswith(".onnx"):
-        return OnnxEncoder.of(name)
-    if name.endswith((".pt", ".pt2", ".pth")):
-        if not trust:
-            raise UsageError(
-                f"{name} is a torch file, which may run code when it is loaded: add --trust "
-                "(from Python trust=True) if you know where it comes from, or export it to .onnx"
-            )
-        return TorchEncoder.of(name)
-    found: Features = named_object(name, "features")
-    return found
+    if not name.endswith((".onnx", ".pt", ".pt2", ".pth")):
+        features: Features = named_object(name, "features")
+        return features
+    if not name.endswith(".onnx") and not trust:
+        raise UsageError(
+            f"{name} is a torch file, which may run code when it is loaded: add --trust "
+            "(from Python trust=True) if you know where it comes from, or export it to .onnx"
+        )
+    return encoder_of(name)
 
 
 def feature_rows(features: Features, observations: Any) -> NDArray[np.float32]:
@@ -89,20 +88,6 @@ must turn it into an array of shape (2, n_features): only 0-dimensional arrays c
     return rows
 
 
-def grey_cells(
-    height: int = 8, width: int = 11, levels: int = 8, key: str | None = None
-) -> GreyCells:
-    """Make features of images: shrunk, grey, of few levels, as in Go-Explore.
-
-    Examples
-    --------
-    >>> frames = np.zeros((2, 84, 84, 3), np.uint8)
-    >>> grey_cells()(frames).shape
-    (2, 88)
-    """
-    return GreyCells(height, width, levels, key)
-
-
 @dataclass(frozen=True)
 class GreyCells:
     """Images shrunk to ``height`` x ``width`` grey cells of values 0 ... ``levels``.
@@ -110,7 +95,7 @@ class GreyCells:
     A cell is the mean over its area of the image, divided by 255, times ``levels``, cut down to a
     whole number (Ecoffet et al. 2021, "First return, then explore": 8 x 11 cells of 8 levels).
 
-    Attributes
+    Parameters
     ----------
     height, width : int
         Cells of the image.
@@ -118,19 +103,21 @@ class GreyCells:
         The value of a white cell; 0 leaves means between 0 and 1 as they are.
     key : str or None
         Which part of a Dict observation is the image; the only one with an image's shape if None.
+
+    Examples
+    --------
+    >>> frames = np.zeros((2, 84, 84, 3), np.uint8)
+    >>> GreyCells()(frames).shape
+    (2, 88)
     """
 
-    height: int = 8
-    width: int = 11
-    levels: int = 8
+    height: Count = 8
+    width: Count = 11
+    levels: Annotated[int, Range(0)] = 8
     key: str | None = None
 
     def __post_init__(self) -> None:
-        if self.height < 1 or self.width < 1 or self.levels < 0:
-            raise UsageError(
-                "cells need a height and width from 1 and levels from 0, but are "
-                f"{self.height}, {self.width} and {self.levels}"
-            )
+        check_arguments(self)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -14,11 +14,6 @@ from pivec.errors import BadData, UsageError
 _NUMBERS = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
 
 
-def flat_size(space: spaces.Space[Any]) -> int:
-    """Count the numbers in one flattened element of ``space``."""
-    return len(feature_names(space))
-
-
 def feature_names(space: spaces.Space[Any], prefix: str = "") -> tuple[str, ...]:
     """Name each number of a flattened observation.
 
@@ -27,39 +22,30 @@ def feature_names(space: spaces.Space[Any], prefix: str = "") -> tuple[str, ...]
     >>> feature_names(spaces.Dict({"arm": spaces.Box(0, 1, (2,)), "mode": spaces.Discrete(3)}))
     ('arm[0]', 'arm[1]', 'mode=0', 'mode=1', 'mode=2')
     """
+    name = prefix or "x"
     if isinstance(space, spaces.Box | spaces.MultiBinary):
-        name = prefix or "x"
-        if space.shape == ():
-            return (name,)
-        return tuple(
-            name + "[" + ",".join(map(str, index)) + "]" for index in np.ndindex(*space.shape)
-        )
+        places = np.ndindex(*space.shape)
+        return tuple(f"{name}[{','.join(map(str, i))}]" if i else name for i in places)
     if isinstance(space, spaces.Discrete):
-        name = prefix or "x"
         return tuple(f"{name}={int(space.start) + i}" for i in range(int(space.n)))
     if isinstance(space, spaces.MultiDiscrete):
-        name = prefix or "x"
-        counts, starts = space.nvec.ravel(), np.asarray(space.start).ravel()
+        ranges = zip(space.nvec.ravel(), np.asarray(space.start).ravel(), strict=True)
         return tuple(
             f"{name}[{j}]={int(start) + i}"
-            for j, (count, start) in enumerate(zip(counts, starts, strict=True))
+            for j, (count, start) in enumerate(ranges)
             for i in range(int(count))
         )
-    if isinstance(space, spaces.Dict):
-        parts = [(str(key), part) for key, part in space.spaces.items()]
-    elif isinstance(space, spaces.Tuple):
-        parts = [(str(i), part) for i, part in enumerate(space.spaces)]
-    else:
+    if not isinstance(space, spaces.Dict | spaces.Tuple):
         raise UsageError(
             f"observations of the kind {type(space).__name__} have no fixed length; expected Box, "
             "Discrete, MultiDiscrete, MultiBinary, Dict or Tuple: turn them into numbers with "
             "features="
         )
-    joined = (f"{prefix}.{key}" if prefix else key for key, _ in parts)
+    inner = space.spaces.items() if isinstance(space, spaces.Dict) else enumerate(space.spaces)
     return tuple(
         name
-        for inner, (_, part) in zip(joined, parts, strict=True)
-        for name in feature_names(part, inner)
+        for key, part in inner
+        for name in feature_names(part, f"{prefix}.{key}" if prefix else str(key))
     )
 
 
@@ -89,21 +75,13 @@ def flatten(space: spaces.Space[Any], batch: Any, dtype: Any = np.float32) -> ND
         values = (array - space.start).astype(np.intp, copy=False)
         columns = values.reshape(len(values), -1).T
         counts = np.ravel(space.n if isinstance(space, spaces.Discrete) else space.nvec)
-        return np.concatenate(
-            [
-                _one_hot(column, int(count), dtype)
-                for column, count in zip(columns, counts, strict=True)
-            ],
-            axis=1,
-        )
-    if isinstance(space, spaces.Dict):
-        return np.concatenate(
-            [flatten(part, batch[key], dtype) for key, part in space.spaces.items()], axis=1
-        )
-    if isinstance(space, spaces.Tuple):
-        pieces = zip(space.spaces, batch, strict=True)
-        return np.concatenate([flatten(part, piece, dtype) for part, piece in pieces], axis=1)
-    raise TypeError(f"cannot flatten {type(space).__name__}")
+        parts = [_one_hot(*column, dtype) for column in zip(columns, counts, strict=True)]
+    elif isinstance(space, spaces.Dict):
+        parts = [flatten(part, batch[key], dtype) for key, part in space.spaces.items()]
+    else:
+        pieces = zip(space.spaces, batch, strict=True)  # type: ignore[attr-defined]
+        parts = [flatten(part, piece, dtype) for part, piece in pieces]
+    return np.concatenate(parts, axis=1)
 
 
 def check_elements(space: spaces.Space[Any], batch: NDArray[Any], what: str) -> None:
@@ -149,24 +127,18 @@ def assign(batch: Any, row: int, element: Any) -> None:
     elif batch.dtype.hasobject:
         batch[row] = element
     else:
-        _write(batch, row, np.asarray(element))
-
-
-def _write(batch: NDArray[Any], row: int, array: NDArray[Any]) -> None:
-    if array.shape != batch.shape[1:] or array.dtype.kind not in "biuf":
-        raise BadData(
-            f"an observation of shape {array.shape} and type {array.dtype} came, but the space "
-            f"has shape {batch.shape[1:]} and type {batch.dtype}"
-        )
-    if array.dtype == batch.dtype or batch.dtype.kind == "f":
-        batch[row] = array
-        return
-    with np.errstate(invalid="ignore"):  # NaN has no integer
-        batch[row] = array
-    if not np.array_equal(batch[row], array):
-        raise BadData(
-            f"the observation {array.tolist()!r} does not fit a space of type {batch.dtype}"
-        )
+        array = np.asarray(element)
+        if array.shape != batch.shape[1:] or array.dtype.kind not in "biuf":
+            raise BadData(
+                f"an observation of shape {array.shape} and type {array.dtype} came, but the space "
+                f"has shape {batch.shape[1:]} and type {batch.dtype}"
+            )
+        with np.errstate(invalid="ignore"):  # NaN has no integer
+            batch[row] = array
+        if batch.dtype.kind != "f" and not np.array_equal(batch[row], array):
+            raise BadData(
+                f"the observation {array.tolist()!r} does not fit a space of type {batch.dtype}"
+            )
 
 
 def pick(batch: Any, rows: Any) -> Any:
@@ -179,13 +151,7 @@ def pick(batch: Any, rows: Any) -> Any:
 
 
 def batch_length(batch: Any) -> int:
-    """Count the elements of a batch of any kind.
-
-    Examples
-    --------
-    >>> batch_length({"a": (np.zeros((3, 2)), np.zeros(3))})
-    3
-    """
+    """Count the elements of a batch of any kind."""
     while isinstance(batch, dict | tuple):
         batch = next(iter(batch.values())) if isinstance(batch, dict) else batch[0]
     return len(batch)

@@ -72,7 +72,7 @@ class Architecture:
 
         Discrete actions are the best ones: populations search behaviours, not distributions.
         """
-        n_inputs = spaces.flat_size(observation_space)
+        n_inputs = len(spaces.feature_names(observation_space))
         if isinstance(action_space, Discrete) and action_space.start == 0:
             sizes = (n_inputs, *hidden, int(action_space.n))
             return cls(sizes, "epsilon_greedy", Options(), {}, activation)
