@@ -75,7 +75,7 @@ def ours(name: str, backend: str, jobs: int, n: int, episodes: int) -> dict[str,
     played = (
         play_here(environment, bind(environment, chosen), settings, None, seconds)
         if jobs == 1
-        else play(environment, chosen, settings, None, jobs)
+        else play(environment, chosen, replace(settings, jobs=jobs))
     )
     for one in played:
         steps += sum(len(episode.states) - 1 for episode in one.episodes)

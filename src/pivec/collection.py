@@ -108,14 +108,7 @@ class Collection:
             self._named = name_policies(acting, options.trust, options.without_normaliser)
         if not self._named and not self._recorded:
             raise UsageError("expected at least one policy, but none is given")
-        self.environment = environment_of(
-            env,
-            [named.info for named in self._named],
-            options.env_kwargs,
-            options.wrappers,
-            options.imports,
-            options.trust,
-        )
+        self.environment = environment_of(env, [named.info for named in self._named], options)
         self._infos = [named.info for named in self._named]
         self._infos += [recorded.info for recorded in self._recorded]
         check_unique([info.label for info in self._infos])
@@ -159,7 +152,7 @@ class Collection:
     def _play(self, policies: Sequence[NamedPolicy]) -> Iterator[tuple[int, PolicyRecord]]:
         """Let policies act; yield their records, with their places in the list, as they finish."""
         with Progress("collecting", len(policies), unit="policies", show=self._progress) as bar:
-            for played in play(self.environment, policies, self.options, bar, self.options.jobs):
+            for played in play(self.environment, policies, self.options, bar):
                 named = played.named
                 yield (
                     played.index,

@@ -95,11 +95,6 @@ def map_processes(
     log : callable, optional
         Gives the file for standard error. Warnings of other packages stay in it.
     """
-    if child.reading_script.is_set():
-        raise PivecError(
-            "the script starts processes while another process reads what it defines: call pivec "
-            'below `if __name__ == "__main__":`'
-        )
     replies: queue.SimpleQueue[tuple[_Child, Reply, list[Notice]]] = queue.SimpleQueue()
     waiting, running = enumerate(items), set[_Child]()
     free = deque(shares_of_cores(jobs) if pinned else [[]] * jobs)
@@ -111,10 +106,7 @@ def map_processes(
                 except UsageError as error:
                     yield Reply(number, finished=True, failure=error)
                     continue
-                if log is not None:
-                    errors: IO[bytes] | None = log(item).open("ab")
-                else:
-                    errors = tempfile.TemporaryFile() if quiet else None  # noqa: SIM115
+                errors = _error_file(quiet, None if log is None else log(item))
                 cores = free.popleft()
                 process = start(child.work, cores=cores, threads=threads, errors=errors)
                 running.add(_Child(number, process, cores, errors, request, replies))
@@ -157,6 +149,11 @@ def start(
     errors: Any = subprocess.PIPE,
 ) -> subprocess.Popen[bytes]:
     """Start a process that calls ``entry(requests, replies)``, the pipes from and to this one."""
+    if child.reading_script.is_set():
+        raise PivecError(
+            "the script starts processes while another process reads what it defines: call pivec "
+            'below `if __name__ == "__main__":`'
+        )
     variables = {} if threads is None else dict.fromkeys(_THREADS, str(threads))
     process = subprocess.Popen(  # noqa: S603  (this Python, and the lines above)
         [sys.executable, "-c", _CODE],
@@ -245,6 +242,13 @@ class _Child:
         self._errors.seek(0)
         last = self._errors.read().decode(errors="replace").strip().splitlines()[-1:]
         return f"{ended} ({last[0]})" if last else ended
+
+
+def _error_file(quiet: bool, log: Path | None) -> IO[bytes] | None:
+    """Open what standard error goes to; None is that of this process."""
+    if log is not None:
+        return log.open("ab")
+    return tempfile.TemporaryFile() if quiet else None
 
 
 def _write(process: subprocess.Popen[bytes], request: bytes) -> None:

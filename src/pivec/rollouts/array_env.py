@@ -121,7 +121,7 @@ class ArrayVectorEnv(VectorEnv[Any, Any, Any], ABC):
         seed: int | Sequence[int] | None = None,
         options: dict[str, Any] | None = None,  # noqa: ARG002 - there are none
     ) -> tuple[NDArray[Any], dict[str, Any]]:
-        """Start an episode in every lane; lane i has the seed ``seed`` + i, or its own of a list."""
+        """Start an episode in every lane; that of lane i is ``seed`` + i, or its own of a list."""
         lanes = np.arange(self.num_envs)
         if isinstance(seed, int | np.integer):
             seed = [int(seed) + i for i in range(self.num_envs)]

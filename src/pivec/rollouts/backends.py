@@ -11,6 +11,7 @@ import importlib.util
 from dataclasses import dataclass
 
 from pivec.errors import MissingExtra, UsageError, did_you_mean
+from pivec.options import CollectOptions
 from pivec.rollouts.array_lanes import array_lanes
 from pivec.rollouts.environment import Environment
 from pivec.rollouts.lanes import Lanes, SteppedLanes
@@ -62,17 +63,15 @@ def choose_backend(asked: str, environment: Environment) -> str:
     return asked
 
 
-def layout(
-    environment: Environment, backend: str, episodes: int, policies: int, n_envs: int | None
-) -> Layout:
+def layout(environment: Environment, options: CollectOptions, policies: int) -> Layout:
     """Share the lanes out; with Gymnasium the result does not depend on it."""
-    if backend == "envpool":
-        width = min(episodes, ENVPOOL_LANES)
-        return Layout(max(1, min(policies, (n_envs or 2048) // width)), width)
+    if options.backend == "envpool":
+        width = min(options.episodes, ENVPOOL_LANES)
+        return Layout(max(1, min(policies, (options.n_envs or 2048) // width)), width)
     on_arrays = array_lanes(environment) is not None
-    lanes = n_envs or (2048 if on_arrays else 128)
+    lanes = options.n_envs or (2048 if on_arrays else 128)
     # Networks answer in tiles of 16 rows: lanes beside a full tile would cost a whole one.
-    width = min(episodes, 128 if on_arrays else 16, lanes)
+    width = min(options.episodes, 128 if on_arrays else 16, lanes)
     if width > 16:
         width -= width % 16
     return Layout(max(1, min(policies, lanes // width)), width)

@@ -11,10 +11,9 @@ from typing import Any
 import gymnasium
 
 from pivec.errors import EnvironmentFailure, PivecError, PivecWarning, UsageError, did_you_mean
+from pivec.options import Wrapper
 from pivec.rollouts.named_objects import named_object, split_arguments
 from pivec.rollouts.quirks import REGISTERED_BY
-
-Wrapper = str | Callable[[Any], Any]
 
 
 @dataclass(frozen=True)

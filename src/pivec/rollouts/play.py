@@ -19,36 +19,30 @@ from pivec.rollouts.table import Seconds, Table
 def play(
     environment: Environment,
     policies: Sequence[NamedPolicy],
-    settings: CollectOptions,
+    options: CollectOptions,
     progress: Progress | None = None,
-    jobs: int = 1,
 ) -> Iterator[PlayedPolicy]:
-    """Play ``settings.episodes`` episodes of every policy; yield each policy when it is done.
+    """Play ``options.episodes`` episodes of every policy; yield each policy when it is done.
 
     Policies come in the order in which they finish; `PlayedPolicy.index` is the place in
     ``policies``. An episode depends only on (seed, what the policy is, number of the episode) and
     the backend.
-
-    Parameters
-    ----------
-    jobs : int
-        Processes; the result does not depend on their number.
     """
     if not policies:
         return
     bound = bind(environment, policies)
-    if jobs > 1 and len(bound) > 1:
+    if options.jobs > 1 and len(bound) > 1:
         from pivec.rollouts.processes import play_in_processes
 
-        yield from play_in_processes(environment, bound, settings, progress, jobs)
+        yield from play_in_processes(environment, bound, options, progress)
     else:
-        yield from play_here(environment, bound, settings, progress)
+        yield from play_here(environment, bound, options, progress)
 
 
 def play_here(
     environment: Environment,
     policies: Sequence[NamedPolicy],
-    settings: CollectOptions,
+    options: CollectOptions,
     progress: Progress | None = None,
     seconds: Seconds | None = None,
 ) -> Iterator[PlayedPolicy]:
@@ -61,12 +55,10 @@ def play_here(
     # The products are small: threads inside them only get in each other's way.
     with threadpool_limits(limits=1):
         for group in groups.values():
-            shape = layout(
-                environment, settings.backend, settings.episodes, len(group), settings.n_envs
-            )
-            lanes = make_lanes(environment, settings.backend, shape, settings.threads)
+            shape = layout(environment, options, len(group))
+            lanes = make_lanes(environment, options.backend, shape, options.threads)
             try:
-                table = Table(lanes, shape, group[0][1].policy, settings, progress, seconds)
+                table = Table(lanes, shape, group[0][1].policy, options, progress, seconds)
                 yield from table.run(group)
             finally:
                 lanes.close()

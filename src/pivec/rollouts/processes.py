@@ -26,12 +26,12 @@ class _Share:
 
     environment: Environment
     policies: Sequence[NamedPolicy]
-    settings: CollectOptions
+    options: CollectOptions
 
     def parts(self) -> Iterator[tuple[str, Any]]:
         """Name what may be a user's own."""
         yield "the environment", self.environment
-        yield "features=", self.settings.features
+        yield "features=", self.options.features
         for named in self.policies:
             yield f"the policy {named.info.label!r}", named.policy
 
@@ -39,16 +39,15 @@ class _Share:
 def play_in_processes(
     environment: Environment,
     policies: Sequence[NamedPolicy],
-    settings: CollectOptions,
+    options: CollectOptions,
     progress: Progress | None,
-    jobs: int,
 ) -> Iterator[PlayedPolicy]:
-    """Play policies that know the spaces in ``jobs`` processes; yield each when it is done."""
-    jobs = min(jobs, len(policies))
-    if settings.threads is None:
-        settings = replace(settings, threads=max(1, usable_cores() // jobs))
+    """Play policies that know the spaces in processes; yield each when it is done."""
+    jobs = min(options.jobs, len(policies))
+    if options.threads is None:
+        options = replace(options, threads=max(1, usable_cores() // jobs))
     # Dealt like cards: policies that lie together, as checkpoints of a run do, play equally long.
-    shares = [_Share(environment, policies[i::jobs], settings) for i in range(jobs)]
+    shares = [_Share(environment, policies[i::jobs], options) for i in range(jobs)]
     for reply in map_processes(
         _play_share, shares, jobs=jobs, parts=_Share.parts, remedy=", or use one job", quiet=False
     ):
@@ -69,7 +68,7 @@ def _play_share(share: _Share, tell: Tell) -> int:
     from pivec.rollouts.play import play_here
 
     steps = _Steps(tell)
-    for played in play_here(share.environment, share.policies, share.settings, steps):
+    for played in play_here(share.environment, share.policies, share.options, steps):
         tell((played.index, played.episodes, played.every))
     return steps.untold
 

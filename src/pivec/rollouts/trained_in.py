@@ -11,8 +11,9 @@ from typing import Any
 import gymnasium
 
 from pivec.errors import PivecWarning, UsageError
+from pivec.options import CollectOptions, Wrapper
 from pivec.policies.policy import PolicyInfo
-from pivec.rollouts.environment import Environment, Wrapper
+from pivec.rollouts.environment import Environment
 from pivec.rollouts.named_objects import split_arguments
 
 # A file may ask for these: they change what is seen and done, and touch nothing else.
@@ -28,40 +29,22 @@ ENVIRONMENT, ARGUMENTS, WRAPPERS, IMPORTS = "environment", "arguments", "wrapper
 def environment_of(
     env: str | Environment | Callable[[], Any] | None,
     policies: Sequence[PolicyInfo],
-    arguments: Mapping[str, Any] | None = None,
-    wrappers: Sequence[Wrapper] = (),
-    imports: Sequence[str] = (),
-    trust: bool = False,
+    options: CollectOptions | None = None,
 ) -> Environment:
     """Make an `Environment` of what the user says and of what the policies' files tell.
 
-    Parameters
-    ----------
-    env : str, Environment, callable or None
-        As for `pivec.collect`; None takes what the files tell.
-    policies : sequence of PolicyInfo
-        Their metadata may hold ``environment``, ``arguments``, ``wrappers`` and ``imports``.
-    arguments : mapping, optional
-        Added to those in the files; the user's come first.
-    wrappers, imports : sequence
-        Instead of those in the files.
-    trust : bool
-        Whether files may name any module to be imported.
-
-    Raises
-    ------
-    UsageError
-        If the files disagree, or ask for something that they may not.
-
-    Warns
-    -----
-    PivecWarning
-        If files tell of another environment than ``env``.
+    Their metadata may hold ``environment``, ``arguments``, ``wrappers`` and ``imports``. Without
+    ``env`` it is what the files tell. The user's arguments are added to theirs and come first,
+    the user's wrappers and imports stand instead of theirs. Files that disagree, or ask for
+    something that they may not, are refused; of those that tell of another environment than
+    ``env`` a warning is given.
     """
+    options = options or CollectOptions()
+    arguments, wrappers, imports = options.env_kwargs, options.wrappers, options.imports
     if env is not None and not isinstance(env, str):
         return Environment.of(env, arguments, wrappers, imports)
     told = [info for info in policies if isinstance(info.metadata.get(ENVIRONMENT), str)]
-    name = _named_in_files(told, trust) if env is None else env
+    name = _named_in_files(told, options.trust) if env is None else env
     elsewhere = [
         info
         for info in told
@@ -71,7 +54,7 @@ def environment_of(
         first = elsewhere[0]
         warnings.warn(
             f"{len(elsewhere)} policies (first: {first.source}) were trained in "
-            f"{first.metadata[ENVIRONMENT]}, and act in {name}.",
+            f"{first.metadata[ENVIRONMENT]}, and act in {name}",
             PivecWarning,
             stacklevel=3,
         )
@@ -81,13 +64,13 @@ def environment_of(
     around: Sequence[Wrapper] = wrappers
     if not wrappers:
         around = _agreed(here, WRAPPERS, "--wrapper", _texts)
-        _check_wrappers(around, here, trust)
+        _check_wrappers(around, here, options.trust)
     modules: Sequence[str] = imports
     if not imports:
         modules = list(
             dict.fromkeys(m for info in here for m in _texts(info.metadata.get(IMPORTS)))
         )
-        if modules and not trust:
+        if modules and not options.trust:
             if ":" not in name and name not in gymnasium.registry:
                 raise UsageError(
                     f"{here[0].source} tells that {modules[0]} registers its environment: if you "
