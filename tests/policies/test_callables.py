@@ -78,7 +78,6 @@ def test_policies_stay_as_they_are():
     assert as_policy(network) is network
     wrapped = as_policy(plain)
     assert as_policy(wrapped) is wrapped
-    assert wrapped.bind(None, None) is wrapped
 
 
 def test_callables_that_tell_no_signature_get_the_observations():

@@ -10,7 +10,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +18,6 @@ from numpy.typing import NDArray
 from pivec.errors import BadPolicyFile, PivecError, PivecWarning, UsageError
 from pivec.policies.policy import BatchPolicy, Policy
 from pivec.policies.sb3 import convert_sb3
-
-if TYPE_CHECKING:
-    import gymnasium
 
 _SPEC = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 _OBSERVATIONS = ("observation", "observations", "obs")
@@ -72,14 +69,6 @@ class CallablePolicy:
                 f"but gave an array of shape {actions.shape}"
             )
         return actions
-
-    def bind(
-        self,
-        observation_space: gymnasium.Space[Any],  # noqa: ARG002 - the signature of every bind
-        action_space: gymnasium.Space[Any],  # noqa: ARG002
-    ) -> CallablePolicy:
-        """Itself: what a function expects cannot be checked beforehand."""
-        return self
 
 
 def _count(observations: Any) -> int:
@@ -176,13 +165,7 @@ def _wrap(call: Callable[..., Any], name: str) -> CallablePolicy:
 
 
 def is_import_spec(text: str) -> bool:
-    """Whether ``text`` has the form ``module:object``.
-
-    Examples
-    --------
-    >>> is_import_spec("agents.heuristic:Greedy"), is_import_spec("runs/a.zip")
-    (True, False)
-    """
+    """Whether ``text`` has the form ``module:object``."""
     return _SPEC.fullmatch(text) is not None
 
 

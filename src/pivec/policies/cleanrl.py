@@ -16,9 +16,9 @@ from pivec.errors import BadPolicyFile, UsageError
 from pivec.policies import described
 from pivec.policies import tensors as torch_files
 from pivec.policies.beside import Beside, reader
-from pivec.policies.head import Options
+from pivec.policies.head import Options, frozen
 from pivec.policies.network import NetworkPolicy
-from pivec.policies.tensors import Tensors, linear, sequence, side_by_side, to_float
+from pivec.policies.tensors import Tensors, linear, sequence, side_by_side
 
 # Where training scripts put the weights among other things.
 WRAPPERS = ("state_dict", "model_state_dict", "model", "agent", "actor", "policy")
@@ -87,7 +87,7 @@ def _script(tensors: Tensors) -> tuple[str, NetworkPolicy]:
     """Which of CleanRL's scripts saved this, and its policy."""
     parts = {key.partition(".")[0] for key in tensors}
     if {"actor_mean", "actor_logstd"} <= parts:
-        layers, log_std = sequence(tensors, "actor_mean"), to_float(tensors["actor_logstd"]).ravel()
+        layers, log_std = sequence(tensors, "actor_mean"), frozen(tensors["actor_logstd"]).ravel()
         return "PPO", NetworkPolicy(tuple(layers), "tanh", "gaussian", log_std)
     if {"fc1", "fc2", "fc_mu"} <= parts:
         layers, options = (
@@ -118,7 +118,7 @@ def _box(tensors: Tensors) -> dict[str, Any]:
     """Bounds of the actions, which CleanRL keeps as scale and bias of tanh."""
     if "action_scale" not in tensors or "action_bias" not in tensors:
         return {}
-    scale, bias = (to_float(tensors[key]).ravel() for key in ("action_scale", "action_bias"))
+    scale, bias = (frozen(tensors[key]).ravel() for key in ("action_scale", "action_bias"))
     if scale.shape != bias.shape:
         raise BadPolicyFile("its action_scale and action_bias are of different sizes")
     return {"low": bias - scale, "high": bias + scale}

@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 
 from pivec.errors import BadPolicyFile, UsageError
 from pivec.policies.forward import Float, Layer, affine, padded
+from pivec.policies.head import frozen
 from pivec.policies.network import NetworkPolicy
 from pivec.policies.outputs import HeadDescription, Model, OutputPolicy
 from pivec.policies.sb3_networks import SB3Settings
-from pivec.policies.tensors import Tensors, to_float
+from pivec.policies.tensors import Tensors
 
 if TYPE_CHECKING:
     import gymnasium
@@ -143,7 +144,7 @@ def _layer(tensors: Tensors, prefix: str, inputs: tuple[int, ...]) -> Layer:
     weight, bias = (tensors.get(f"{prefix}.{part}") for part in ("weight", "bias"))
     if weight is None or bias is None or bias.ndim != 1 or weight.shape != (len(bias), *inputs):
         raise BadPolicyFile("its CNN is not Stable-Baselines3's NatureCNN")
-    layer = to_float(weight.reshape(len(bias), -1).T), to_float(bias)
+    layer = frozen(weight.reshape(len(bias), -1).T), frozen(bias)
     if not all(np.isfinite(part).all() for part in layer):
         raise BadPolicyFile("it holds NaN or infinite weights: the training diverged")
     return layer

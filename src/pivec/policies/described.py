@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -116,27 +116,15 @@ def read_head(
     return HeadDescription(head, options, arrays, discrete)
 
 
-@dataclass(frozen=True)
-class KeptStatistics:
-    """How a library names its statistics, and what it does with them unless told otherwise.
-
-    ``epsilon`` is added to the variance, or to the deviation if ``outside`` its root.
-    """
-
-    library: str
-    folder: str
-    variance: str
-    epsilon: float
-    clip: float = 5.0
-    outside: bool = False
-
-
-KNOWN = (
-    KeptStatistics("rl_games", "running_mean_std", "running_var", 1e-5),
+# Where libraries keep statistics among the tensors: library, name of the variance, epsilon, and
+# whether that is added to the deviation instead of the variance. Each clips at LIMIT by default.
+KEPT = {
+    "running_mean_std": ("rl_games", "running_var", 1e-5, False),
     # skrl 2 tells observations, which the policy sees, from states, which its critic may see.
-    KeptStatistics("skrl", "observation_preprocessor", "running_variance", 1e-8, outside=True),
-    KeptStatistics("skrl", "state_preprocessor", "running_variance", 1e-8, outside=True),
-)
+    "observation_preprocessor": ("skrl", "running_variance", 1e-8, True),
+    "state_preprocessor": ("skrl", "running_variance", 1e-8, True),
+}
+LIMIT = 5.0
 
 
 def read_statistics(
@@ -166,20 +154,20 @@ def _statistics_inside(tensors: Tensors, beside: Beside) -> Normaliser | None:
 
     Their epsilon and limit are not in the file: that the library's own are taken is assumed.
     """
-    for kept in KNOWN:
-        names = (f"{kept.folder}.running_mean", f"{kept.folder}.{kept.variance}")
+    for folder, (library, variance_name, epsilon, outside) in KEPT.items():
+        names = (f"{folder}.running_mean", f"{folder}.{variance_name}")
         if not all(name in tensors for name in names):
             continue
         mean, variance = (_named_or_numbers(name, name, tensors) for name in names)
         if mean.shape != variance.shape or (variance < 0).any():
             raise UsageError(f"{' and '.join(names)} are no mean and variance")
         beside.assume(
-            f"normalised by {kept.folder} in the file, with epsilon {kept.epsilon:g} and clipped "
-            f"at {kept.clip:g} as {kept.library} does by default; a .json beside can say otherwise"
+            f"normalised by {folder} in the file, with epsilon {epsilon:g} and clipped at "
+            f"{LIMIT:g} as {library} does by default; a .json beside can say otherwise"
         )
-        if not kept.outside:
-            return Normaliser.of_variance(mean, variance, kept.epsilon, kept.clip)
-        return Normaliser(mean, np.sqrt(variance) + kept.epsilon, np.full(mean.shape, kept.clip))
+        if outside:
+            return Normaliser(mean, np.sqrt(variance) + epsilon, np.full(mean.shape, LIMIT))
+        return Normaliser.of_variance(mean, variance, epsilon, LIMIT)
     return None
 
 

@@ -78,13 +78,6 @@ def read_file(
 
     Gives the policy, what the file tells about it, and the policy's fingerprint: that of the
     file's bytes if it has none of its own.
-
-    Raises
-    ------
-    UsageError
-        If the extension is unknown or the file cannot be opened.
-    BadPolicyFile
-        If its content cannot be used; the message names the path.
     """
     reader = FORMATS.get(path.suffix.lower())
     if reader is None:

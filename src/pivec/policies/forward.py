@@ -7,7 +7,7 @@ they never depend on its company: not on the number of rows, of networks, or of 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,8 @@ def function(name: str) -> Callable[[Float], None]:
     """Give a function of numbers by its name in `kernels`; it works on an array of one axis."""
     from pivec.policies import kernels  # Numba takes a while to import
 
-    return cast(Callable[[Float], None], getattr(kernels, name))
+    compiled: Callable[[Float], None] = getattr(kernels, name)
+    return compiled
 
 
 def evaluate(name: str, x: Any) -> Float:

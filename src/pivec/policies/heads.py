@@ -24,13 +24,12 @@ MAX_LOG_STD = 80.0  # exp of more than 88 is infinite in float32
 
 
 def _pick(logits: Float, uniform: Float | None) -> NDArray[np.int64]:
-    """Choices (...) among logits (..., n): at random by uniform numbers (...), or the best."""
+    """Choices (...) among logits (..., n): at random by one uniform number each, or the best."""
     if uniform is None:
         best: NDArray[np.int64] = logits.argmax(axis=-1)
         return best
-    rows = np.ascontiguousarray(logits).reshape(-1, logits.shape[-1])
-    chosen = sample_categorical(rows, np.ascontiguousarray(uniform).reshape(-1))
-    return chosen.reshape(logits.shape[:-1])
+    rows = logits.reshape(-1, logits.shape[-1])
+    return sample_categorical(rows, uniform.reshape(-1)).reshape(logits.shape[:-1])
 
 
 def _probabilities(logits: Float) -> Float:
@@ -51,7 +50,7 @@ class Categorical(Head):
         return (self.n_outputs,)
 
     def choose(self, outputs: Float, noise: Float | None, parameters: Parameters) -> NDArray[Any]:
-        return _pick(outputs, None if noise is None else noise[..., 0])
+        return _pick(outputs, noise)
 
     def distribution(self, outputs: Float) -> Distribution:
         return _probabilities(outputs)
@@ -111,11 +110,10 @@ class MultiCategorical(Head):
         return np.split(outputs, np.cumsum(self.options.choices)[:-1], axis=-1)
 
     def choose(self, outputs: Float, noise: Float | None, parameters: Parameters) -> NDArray[Any]:
-        chosen = [
-            _pick(part, None if noise is None else noise[..., i])
-            for i, part in enumerate(self._parts(outputs))
-        ]
-        return self._shaped(np.stack(chosen, axis=-1))
+        actions = np.empty((*outputs.shape[:-1], self.n_values), np.int64)
+        for i, part in enumerate(self._parts(outputs)):
+            actions[..., i] = _pick(part, None if noise is None else noise[..., i])
+        return self._shaped(actions)
 
     def distribution(self, outputs: Float) -> Distribution:
         parts = [_probabilities(np.ascontiguousarray(part)) for part in self._parts(outputs)]

@@ -16,7 +16,7 @@ from pivec.errors import PivecWarning, UsageError
 from pivec.policies.beside import readable
 from pivec.policies.callables import as_policy, import_policy, is_import_spec
 from pivec.policies.formats import ASSUMED, FORMATS, is_policy_file, read_file
-from pivec.policies.paths import PathInfo, natural_key, read_paths, read_step
+from pivec.policies.paths import natural_key, read_paths, read_step
 from pivec.policies.policy import ALSO, NamedPolicy, Policy, PolicyInfo, also_called, fingerprint_of
 from pivec.policies.uniform import UniformPolicy
 
@@ -281,7 +281,7 @@ def _say_assumptions(policies: Sequence[NamedPolicy]) -> None:
         warnings.warn(f"{first}: {what}", PivecWarning, stacklevel=4)
 
 
-def _read(path: Path, names: PathInfo, trust: bool, without_normaliser: bool) -> NamedPolicy:
+def _read(path: Path, names: PolicyInfo, trust: bool, without_normaliser: bool) -> NamedPolicy:
     policy, metadata, fingerprint = read_file(path, trust, without_normaliser)
     step = metadata.get("step") if names.step is None else names.step
     step = step if type(step) is int else None

@@ -23,18 +23,7 @@ Double = NDArray[np.float64]
 MAX_TERMS = 1 << 20
 
 
-def _elu(z: Double) -> Double:
-    return np.where(z > 0, z, np.expm1(np.minimum(z, 0)))
-
-
-def _selu(z: Double) -> Double:
-    scale, alpha = 1.0507009873554804934193349852946, 1.6732632423543772848170429916717
-    return scale * np.where(z > 0, z, alpha * np.expm1(np.minimum(z, 0)))
-
-
-def _inv(z: Double) -> Double:
-    return np.where(z == 0, 0.0, 1.0 / np.where(z == 0, 1.0, z))
-
+_SCALE, _ALPHA = 1.0507009873554804934193349852946, 1.6732632423543772848170429916717
 
 ACTIVATIONS: dict[str, Callable[[Double], Double]] = {
     "sigmoid": lambda z: 1.0 / (1.0 + np.exp(-np.clip(5.0 * z, -60.0, 60.0))),
@@ -42,13 +31,13 @@ ACTIVATIONS: dict[str, Callable[[Double], Double]] = {
     "sin": lambda z: np.sin(np.clip(5.0 * z, -60.0, 60.0)),
     "gauss": lambda z: np.exp(-5.0 * np.square(np.clip(z, -3.4, 3.4))),
     "relu": lambda z: np.maximum(z, 0.0),
-    "elu": _elu,
+    "elu": lambda z: np.where(z > 0, z, np.expm1(np.minimum(z, 0))),
     "lelu": lambda z: np.where(z > 0, z, 0.005 * z),
-    "selu": _selu,
+    "selu": lambda z: _SCALE * np.where(z > 0, z, _ALPHA * np.expm1(np.minimum(z, 0))),
     "softplus": lambda z: 0.2 * np.log1p(np.exp(np.clip(5.0 * z, -60.0, 60.0))),
     "identity": lambda z: z,
     "clamped": lambda z: np.clip(z, -1.0, 1.0),
-    "inv": _inv,
+    "inv": lambda z: np.where(z == 0, 0.0, 1.0 / np.where(z == 0, 1.0, z)),
     "log": lambda z: np.log(np.maximum(z, 1e-7)),
     "exp": lambda z: np.exp(np.clip(z, -60.0, 60.0)),
     "abs": np.abs,
@@ -65,12 +54,6 @@ def _sum(terms: Double) -> Double:
     return total
 
 
-def _largest(terms: Double) -> Double:
-    first = np.abs(terms).argmax(axis=0)
-    result: Double = np.take_along_axis(terms, first[None], axis=0)[0]
-    return result
-
-
 def _with(empty: float, call: Callable[[Double], Double]) -> Callable[[Double], Double]:
     """Let a function of terms give ``empty`` for a node without inputs."""
     return lambda terms: call(terms) if len(terms) else np.full(terms.shape[1], empty)
@@ -81,7 +64,7 @@ AGGREGATIONS: dict[str, Callable[[Double], Double]] = {
     "product": _with(1.0, lambda terms: np.multiply.accumulate(terms)[-1]),
     "max": _with(0.0, lambda terms: terms.max(axis=0)),
     "min": _with(0.0, lambda terms: terms.min(axis=0)),
-    "maxabs": _with(0.0, _largest),
+    "maxabs": _with(0.0, lambda t: np.take_along_axis(t, np.abs(t).argmax(0)[None], 0)[0]),
     "median": _with(0.0, lambda terms: np.median(terms, axis=0)),
     "mean": _with(0.0, lambda terms: _sum(terms) / len(terms)),
 }
@@ -137,36 +120,27 @@ class Graph(Model):
         return np.concatenate(parts)
 
     def _answer(self, rows: Double) -> Double:
-        inputs = len(self.inputs)
+        inputs, (links, outputs) = len(self.inputs), self._plan
         values = np.empty((inputs + len(self.nodes), len(rows)))
         values[:inputs] = rows.T
         with np.errstate(all="ignore"):  # what overflows is found in the outputs
-            for i, (node, (sources, weights)) in enumerate(
-                zip(self.nodes, self._links, strict=True), start=inputs
-            ):
+            for i, (node, (sources, weights)) in enumerate(zip(self.nodes, links, strict=True)):
                 # Value by value, in the genome's order: a row never depends on the others.
                 total = AGGREGATIONS[node.aggregation](values[sources] * weights)
-                values[i] = ACTIVATIONS[node.activation](node.bias + node.response * total)
-        return values[self._places(self.outputs_at)].T
+                result = ACTIVATIONS[node.activation](node.bias + node.response * total)
+                values[inputs + i] = result
+        return values[outputs].T
 
     @cached_property
-    def _links(self) -> list[tuple[NDArray[np.intp], Double]]:
-        """For each node the places of its inputs among the values, and their weights (k, 1)."""
-        return [
-            (
-                self._places(source for source, _ in node.links),
-                np.array([weight for _, weight in node.links], float)[:, None],
-            )
-            for node in self.nodes
-        ]
-
-    def _places(self, keys: Iterable[int]) -> NDArray[np.intp]:
-        return np.array([self._at[key] for key in keys], np.intp)
-
-    @cached_property
-    def _at(self) -> dict[int, int]:
+    def _plan(self) -> tuple[list[tuple[NDArray[np.intp], Double]], NDArray[np.intp]]:
+        """For each node the places of its inputs among the values and their weights (k, 1)."""
         keys = (*self.inputs, *(node.key for node in self.nodes))
-        return {key: i for i, key in enumerate(keys)}
+        at = {key: i for i, key in enumerate(keys)}
+        links = []
+        for node in self.nodes:
+            sources = np.array([at[source] for source, _ in node.links], np.intp)
+            links.append((sources, np.array([weight for _, weight in node.links])[:, None]))
+        return links, np.array([at[key] for key in self.outputs_at], np.intp)
 
 
 def make_graph(

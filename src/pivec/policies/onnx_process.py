@@ -153,17 +153,11 @@ def serve(requests: IO[bytes], replies: IO[bytes]) -> None:
                     session = sessions[about["key"]] = _load(onnxruntime, content)
                     reply = _declared(session), b""
             except Exception as error:  # onnxruntime has a dozen kinds, and names may be no text
-                text = str(error) if isinstance(error, PivecError) else _shown(error)
-                reply = {"error": text}, b""
+                what = f"({type(error).__name__}: {' '.join(str(error).split())[:300]})"
+                other = f"is no ONNX model, or one that onnxruntime cannot run {what}"
+                reply = {"error": str(error) if isinstance(error, PivecError) else other}, b""
             _alarm(0)
             _send(replies, *reply)
-
-
-def _shown(error: Exception) -> str:
-    return (
-        "is no ONNX model, or one that onnxruntime cannot run "
-        f"({type(error).__name__}: {' '.join(str(error).split())[:300]})"
-    )
 
 
 def _follow(parent: int) -> None:
@@ -205,14 +199,13 @@ def _load(onnxruntime: Any, data: bytes) -> Any:
 
 def _declared(session: Any) -> dict[str, Any]:
     return {
-        "inputs": [[i.name, i.type, _sizes(i.shape)] for i in session.get_inputs()],
+        "inputs": [
+            [given.name, given.type, [n if isinstance(n, int) else None for n in given.shape]]
+            for given in session.get_inputs()
+        ],
         "outputs": {output.name: output.type for output in session.get_outputs()},
         "metadata": dict(session.get_modelmeta().custom_metadata_map),
     }
-
-
-def _sizes(shape: Any) -> list[int | None]:
-    return [n if isinstance(n, int) else None for n in shape]
 
 
 def _run(session: Any, about: dict[str, Any], content: bytes) -> NDArray[Any]:

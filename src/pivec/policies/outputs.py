@@ -73,23 +73,12 @@ def make_head(
 
 @dataclass(frozen=True)
 class HeadDescription:
-    """What is known about a head before the number of outputs is.
+    """What is known about a head before the number of outputs is."""
 
-    Attributes
-    ----------
-    name : str
-        Empty: to be chosen by the environment's actions.
-    options : Options
-    arrays : mapping
-        ``log_std``, ``low``, ``high``.
-    discrete : str
-        The head of discrete actions where ``name`` is empty.
-    """
-
-    name: str = ""
+    name: str = ""  # empty: to be chosen by the environment's actions
     options: Options = field(default_factory=Options)
-    arrays: Mapping[str, Any] = field(default_factory=dict)
-    discrete: str = "categorical"
+    arrays: Mapping[str, Any] = field(default_factory=dict)  # log_std, low, high
+    discrete: str = "categorical"  # the head of discrete actions where the name is empty
 
     def make(self, sample: NDArray[Any], space: gymnasium.Space[Any]) -> Head:
         """Make the head for outputs such as ``sample`` (1, k) and actions of ``space``."""
@@ -152,23 +141,12 @@ class Model(ABC):
 
 @dataclass(frozen=True, eq=False)
 class OutputPolicy(BatchPolicy):
-    """A policy that reads its actions off the outputs of a model.
-
-    Parameters
-    ----------
-    model : Model
-    description : HeadDescription
-        What the outputs mean.
-    normaliser : Normaliser, optional
-        Applied to flattened observations first.
-    head : Head, optional
-        Found by `bind` where the description leaves it open.
-    """
+    """A policy that reads its actions off the outputs of a model."""
 
     model: Model
-    description: HeadDescription = field(default_factory=HeadDescription)
-    normaliser: Normaliser | None = None
-    head: Head | None = None
+    description: HeadDescription = field(default_factory=HeadDescription)  # of the outputs
+    normaliser: Normaliser | None = None  # applied to flattened observations first
+    head: Head | None = None  # found by `bind` where the description leaves it open
     one_hot: tuple[int, ...] = ()  # of whole-number observations: how many values each can take
     start: tuple[int, ...] = ()  # and the smallest
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from pivec.policies.policy import PolicyInfo
 
 # Folders that tell nothing about what is in them; the folder above names the run.
 UNINFORMATIVE = frozenset(
@@ -40,16 +42,7 @@ _RUNS = re.compile(
 _ZOO_RUN = re.compile(r".+-v\d+_\d+(?:_[0-9a-f-]{36})?")
 
 
-@dataclass(frozen=True)
-class PathInfo:
-    """What a path tells about the policy in it."""
-
-    label: str
-    group: str
-    step: int | None
-
-
-def read_paths(paths: Sequence[str | os.PathLike[str]]) -> list[PathInfo]:
+def read_paths(paths: Sequence[str | os.PathLike[str]]) -> list[PolicyInfo]:
     """Label, group and step of each path, for paths that are compared with each other.
 
     Different paths have different labels: the group and the file's name without its extension, and
@@ -90,9 +83,8 @@ def read_paths(paths: Sequence[str | os.PathLike[str]]) -> list[PathInfo]:
             ]
         )
     labels = _shortest_distinct(levels)
-    infos = [PathInfo(*each) for each in zip(labels, groups, steps, strict=True)]
-    told = dict(zip(whole, infos, strict=True))
-    return [told[path] for path in given]
+    names = dict(zip(whole, zip(labels, groups, steps, strict=True), strict=True))
+    return [PolicyInfo(*names[path]) for path in given]
 
 
 def read_step(stem: str) -> int | None:
@@ -154,16 +146,8 @@ def _shortest_distinct(levels: Sequence[Sequence[str]]) -> list[str]:
     at = [0] * len(levels)
     while True:
         names = [level[i] for level, i in zip(levels, at, strict=True)]
-        holders: dict[str, list[int]] = {}
-        for i, name in enumerate(names):
-            holders.setdefault(name, []).append(i)
-        movable = [
-            i
-            for same in holders.values()
-            if len(same) > 1
-            for i in same
-            if at[i] + 1 < len(levels[i])
-        ]
+        times = Counter(names)
+        movable = [i for i, name in enumerate(names) if times[name] > 1 and levels[i][at[i] + 1 :]]
         if not movable:
             return names
         for i in movable:

@@ -130,16 +130,19 @@ class Interpreter:
         """Do one instruction: take what it needs off the stack, and push what it gives."""
         match name:
             case "PROTO" | "FRAME":
-                return
+                pass
             case "APPEND" | "APPENDS":
                 items = [self.pop()] if name == "APPEND" else self.pop_to_mark()
                 self.top(list).extend(items)
-                return
             case "SETITEM" | "SETITEMS":
                 items = [self.pop(), self.pop()][::-1] if name == "SETITEM" else self.pop_to_mark()
-                self.set_items(items)
-                return
-        self.stack.append(self.made(name, argument))
+                target = self.top(dict)
+                if len(items) % 2:
+                    raise self.damaged("a key has no value")
+                for key, value in zip(items[::2], items[1::2], strict=True):
+                    target[self.key(key)] = value
+            case _:
+                self.stack.append(self.made(name, argument))
 
     def made(self, name: str, argument: Any) -> Any:
         """Give the value that an instruction pushes."""
@@ -209,11 +212,3 @@ class Interpreter:
             raise self.damaged("items are added to something else")
         self.stack.append(value)
         return value
-
-    def set_items(self, items: list[Any]) -> None:
-        """Put keys and values, in turn, into the dictionary on top of the stack."""
-        target = self.top(dict)
-        if len(items) % 2:
-            raise self.damaged("a key has no value")
-        for key, value in zip(items[::2], items[1::2], strict=True):
-            target[self.key(key)] = value

@@ -15,27 +15,15 @@ from numpy.typing import NDArray
 
 from pivec.errors import BadPolicyFile
 from pivec.policies.beside import read_json
-from pivec.policies.forward import Float, Layer
-from pivec.policies.head import Options
+from pivec.policies.forward import ACTIVATIONS, Float, Layer
+from pivec.policies.head import Options, frozen
 from pivec.policies.network import NetworkPolicy
-from pivec.policies.tensors import Tensors, linear, sequence, side_by_side, to_float
+from pivec.policies.tensors import Tensors, linear, sequence, side_by_side
 from pivec.reading import Budget
 
 # Bounds of the logarithm of a deviation in SAC's and TQC's actors.
 LOG_STD_RANGE = (-20.0, 2.0)
 DISAGREE = "it is damaged: its action space and its weights disagree"
-
-
-ACTIVATION_MODULES = {
-    "Tanh": "tanh",
-    "ReLU": "relu",
-    "ELU": "elu",
-    "LeakyReLU": "leaky_relu",
-    "Sigmoid": "sigmoid",
-    "SiLU": "silu",
-    "GELU": "gelu",
-    "Identity": "identity",
-}
 
 
 class SB3Settings:
@@ -82,13 +70,14 @@ class SB3Settings:
         if "activation_fn" not in self.mapping("policy_kwargs"):
             return default
         text = self.argument("activation_fn")
-        activation = ACTIVATION_MODULES.get(class_name(text))
-        if activation is None or not text.startswith("<class 'torch.nn."):
-            raise BadPolicyFile(
-                f"it has the activation {str(text)[:80]}, which is not supported: expected one of "
-                f"{', '.join(ACTIVATION_MODULES)}"
-            )
-        return activation
+        name = class_name(text).lower() if str(text).startswith("<class 'torch.nn.") else ""
+        for activation in ACTIVATIONS:  # which are torch's modules
+            if activation.replace("_", "") == name:
+                return activation
+        raise BadPolicyFile(
+            f"it has the activation {str(text)[:80]}, which is not supported: expected one of "
+            f"{', '.join(ACTIVATIONS)}"
+        )
 
     def _words(self, field: str) -> list[str]:
         """Words of an array of the action space as printed in the JSON."""
@@ -154,7 +143,7 @@ def actor_critic(tensors: Tensors, settings: SB3Settings) -> NetworkPolicy:
         case "MultiBinary":
             return NetworkPolicy(layers, activation, "bernoulli")
     if not settings.use_sde:
-        return NetworkPolicy(layers, activation, "gaussian", to_float(tensors["log_std"]))
+        return NetworkPolicy(layers, activation, "gaussian", frozen(tensors["log_std"]))
     options = Options(deviations="plain", squash=bool(settings.argument("squash_output")))
     state_std = _state_std(tensors["log_std"], layers[-1], settings)
     return NetworkPolicy(layers, activation, "state_gaussian", options=options, state_std=state_std)
@@ -208,7 +197,7 @@ def values(tensors: Tensors, settings: SB3Settings) -> NetworkPolicy:
 
 def _state_std(log_std: NDArray[Any], last: Layer, settings: SB3Settings) -> Float:
     """Deviations of the exploration matrix, of the shape of the last layer's weights."""
-    shape, logarithms = last[0].shape, to_float(log_std)
+    shape, logarithms = last[0].shape, frozen(log_std)
     if logarithms.ndim != 2 or logarithms.shape not in (shape, (shape[0], 1)):
         raise BadPolicyFile(
             f"its exploration matrix has shape {logarithms.shape} instead of {shape}"

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from pivec.errors import BadPolicyFile
 from pivec.policies.archive import BoundedZip
-from pivec.policies.forward import Float, Layer
+from pivec.policies.forward import Layer
+from pivec.policies.head import frozen
 from pivec.policies.pickles import Interpreter, Name
 from pivec.reading import Budget
 
@@ -153,18 +154,12 @@ class _TorchInterpreter(Interpreter):
         return np.array(values, dtype=dtype.newbyteorder("="), order="C")
 
 
-def to_float(array: NDArray[Any]) -> Float:
-    """Give float32 numbers; doubles too large become infinite, which networks then refuse."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        return np.ascontiguousarray(array, dtype=np.float32)
-
-
 def linear(tensors: Tensors, prefix: str) -> Layer:
     """Give a layer of torch with its weights turned to (in, out)."""
     weight, bias = tensors.get(f"{prefix}.weight"), tensors.get(f"{prefix}.bias")
     if weight is None or bias is None or weight.ndim != 2 or bias.ndim != 1:
         raise BadPolicyFile(f"its {prefix} is no linear layer with a bias")
-    return to_float(weight.T), to_float(bias)
+    return frozen(weight.T), frozen(bias)
 
 
 def side_by_side(tensors: Tensors, means: str, deviations: str) -> Layer:
