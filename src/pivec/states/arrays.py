@@ -30,14 +30,8 @@ def from_arrays(
     n = len(policies)
     if n == 0:
         raise BadData("expected at least one policy, but the list is empty")
-    per_policy = {
-        "labels": labels,
-        "groups": groups,
-        "returns": returns,
-        "steps": steps,
-        "actions": actions,
-    }
-    for name, values in per_policy.items():
+    names = ("labels", "groups", "returns", "steps", "actions")
+    for name, values in zip(names, (labels, groups, returns, steps, actions), strict=True):
         if values is not None and len(values) != n:
             raise UsageError(f"{name} needs one entry for each of {n} policies, has {len(values)}")
     labels = [f"policy-{i}" for i in range(n)] if labels is None else list(map(str, labels))
@@ -61,8 +55,8 @@ def from_arrays(
             fingerprint=_digest(rows["length"], rows["return"], states, moves),
         )
         records.append(PolicyRecord.in_memory(info, rows, (states, moves)))
-    names = moved_names(names_of(feature_names, flat.shape[1]), offsets)
-    return VisitedStates(records, names, environment, states=flat)
+    features = moved_names(names_of(feature_names, flat.shape[1]), offsets)
+    return VisitedStates(records, features, environment, states=flat)
 
 
 def _lengths(episodes: Sequence[ArrayLike], label: str, width: tuple[int, ...]) -> list[int]:

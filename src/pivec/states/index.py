@@ -39,7 +39,12 @@ class Index:
         self._own: set[str] = set()  # files that were just written, which need no check
         self._asked: tuple[dict[str, Any], tuple[str, ...]] | None = None
         if settings is not None:
-            plain = json.loads(json.dumps(dict(settings)))  # as it comes back from a file
+            try:
+                plain = json.loads(json.dumps(dict(settings)))  # as it comes back from a file
+            except (TypeError, ValueError) as error:
+                raise UsageError(
+                    f"arguments of the environment must be what JSON can hold, but {error}"
+                ) from error
             self._asked = plain, tuple(feature_names)
         self.rows: dict[str, dict[str, Any]] = {}
         if (self.path / INDEX).exists():

@@ -6,7 +6,6 @@ Nothing is downloaded. Where Minari looks for datasets is set by MINARI_DATASETS
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 from collections.abc import Iterator
 from functools import partial
@@ -21,6 +20,7 @@ from pivec.policies.policy import PolicyInfo
 from pivec.reading import read_regular
 from pivec.rollouts.environment import Environment, close
 from pivec.rollouts.episodes import Episode
+from pivec.states.index import sum_of
 from pivec.states.record import Recorded
 from pivec.states.visited import VisitedStates
 
@@ -179,11 +179,6 @@ def _open(name: str) -> Any:
 
 def _fingerprint(folder: Path) -> str:
     """Digest names, sizes and times of the files: datasets may be too large to read twice."""
-    digest = hashlib.sha256()
-    for path in sorted(folder.rglob("*")):
-        if path.is_file():
-            known = path.stat()
-            digest.update(
-                f"{path.relative_to(folder)} {known.st_size} {known.st_mtime_ns}\n".encode()
-            )
-    return digest.hexdigest()
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    known = [(path.relative_to(folder).as_posix(), path.stat()) for path in files]
+    return sum_of([(name, stat.st_size, stat.st_mtime_ns) for name, stat in known])

@@ -17,13 +17,7 @@ from pivec.rollouts.episodes import Episode
 
 # What is known of an episode beside its states; -1 stands for an unknown seed.
 EPISODE = np.dtype(
-    [
-        ("return", np.float64),
-        ("length", np.int64),
-        ("seed", np.int64),
-        ("terminated", np.bool_),
-        ("truncated", np.bool_),
-    ]
+    [("return", "f8"), ("length", "i8"), ("seed", "i8"), ("terminated", "?"), ("truncated", "?")]
 )
 
 # The states of one policy, all episodes one after another, and its actions where they are kept:

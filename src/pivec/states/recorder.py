@@ -76,12 +76,7 @@ class Recording:
             "max_states_per_policy": self.max_states_per_policy,
             **more,
         }
-        try:
-            return Store(self.store, settings, self.names(width))
-        except (TypeError, ValueError) as error:
-            raise UsageError(
-                f"arguments of the environment must be what JSON can hold, but {error}"
-            ) from error
+        return Store(self.store, settings, self.names(width))
 
 
 class StateRecorder:
