@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -10,7 +10,8 @@ import pytest
 from pivec.characterizations.supervector import Supervector
 from pivec.collection import collect
 from pivec.paper import described as module
-from pivec.paper.described import background_of, chance_distances, described
+from pivec.paper import workshop
+from pivec.paper.described import chance_distances, described, space_of
 from pivec.paper.workshop import Collection, Training, Workshop
 from pivec.policies import name_policies
 from pivec.states import VisitedStates
@@ -41,25 +42,30 @@ def training(name, runs):
     return Training(name, "CartPole-v1", name, runs, None, 0, {"steps": 1})
 
 
+@dataclass(frozen=True)
+class Counts:
+    components: int = 3
+    background_states: int = 100_000
+
+
 @pytest.fixture
-def plan():
+def space():
     runs = training("one", 2), training("other", 1)
-    collection = Collection(runs, 6, None, 0, kept=False)
-    return collection, background_of(collection, 4, components=3, states=100_000)
+    return space_of(Collection(runs, 6, None, 0, kept=False), 4, Counts())
 
 
-def test_the_background_has_so_many_policies_of_each_training(plan):
-    collection, background = plan
-    assert [one.policies for one in background.collections] == [2, 4]
-    assert all(one.kept for one in background.collections)
-    few = background_of(replace(collection, policies=3), 100, 3, 1000)
-    assert [one.policies for one in few.collections] == [3, 3]
+def test_the_background_has_so_many_policies_of_each_training(space):
+    assert [part.policies for part in space.background] == [2, 4]
+    assert all(part.kept for part in space.background)
+    assert not space.policies.kept
+    few = space_of(replace(space.policies, policies=3), 100, Counts(3, 1000))
+    assert [part.policies for part in few.background] == [3, 3]
 
 
-def test_points_are_those_of_a_model_fitted_and_applied_at_once(plan, tmp_path):
+def test_points_are_those_of_a_model_fitted_and_applied_at_once(space, tmp_path):
     shop = TrainedShop(tmp_path, "smoke")
-    collection, background = plan
-    found = described(shop, collection, background)
+    collection = space.policies
+    found = described(shop, space)
     assert found.groups.tolist() == ["one-0"] * 6 + ["one-1"] * 6 + ["other-0"] * 6
     assert found.rows("one-1").tolist() == list(range(6, 12))
 
@@ -76,29 +82,27 @@ def test_points_are_those_of_a_model_fitted_and_applied_at_once(plan, tmp_path):
 
 
 def test_known_states_are_not_played_again_and_nothing_is_the_second_time(
-    plan, tmp_path, monkeypatch
+    space, tmp_path, monkeypatch
 ):
     shop = TrainedShop(tmp_path, "smoke")
-    collection, background = plan
     played = []
 
     def counted(environment, policies, *arguments, **options):
         played.extend(one.info.label for one in policies)
         return collect(environment, policies, *arguments, **options)
 
-    monkeypatch.setattr(module, "collect", counted)
-    first = described(shop, collection, background)
-    assert len(played) == len(set(played)) == 18 - 8
-    again = described(shop, collection, background)
-    assert len(played) == 10
+    monkeypatch.setattr(workshop, "collect", counted)
+    first = described(shop, space)
+    assert len(played) == len(set(played)) == 18
+    again = described(shop, space)
+    assert len(played) == 18
     np.testing.assert_array_equal(first.points, again.points)
 
 
-def test_batches_do_not_change_the_result(plan, tmp_path, monkeypatch):
-    collection, background = plan
-    whole = described(TrainedShop(tmp_path / "a", "smoke"), collection, background)
+def test_batches_do_not_change_the_result(space, tmp_path, monkeypatch):
+    whole = described(TrainedShop(tmp_path / "a", "smoke"), space)
     monkeypatch.setattr(module, "AT_ONCE", 5)
-    parts = described(TrainedShop(tmp_path / "b", "smoke"), collection, background)
+    parts = described(TrainedShop(tmp_path / "b", "smoke"), space)
     # Rounding depends on which states are summed in one block.
     np.testing.assert_allclose(whole.points, parts.points, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(whole.chance, parts.chance, rtol=1e-4)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pivec.paper.described import Described
-from pivec.paper.evolution.figure import Places, evolution_figure
+from pivec.paper.evolution.figure import Map, evolution_figure
 from pivec.paper.evolution.page import findings, table
 from pivec.paper.evolution.recipe import (
     RECIPE,
@@ -17,7 +17,7 @@ from pivec.paper.evolution.recipe import (
     mean_distance,
     mean_step,
     measured,
-    plan_of,
+    space,
 )
 from pivec.paper.workshop import Workshop
 from pivec.report.canvas import MAX_PNG_BYTES, to_png
@@ -25,13 +25,14 @@ from pivec.report.canvas import MAX_PNG_BYTES, to_png
 
 def test_runs_of_reinforcement_learning_are_shared_and_populations_have_one(tmp_path):
     shop = Workshop(tmp_path, "paper")
-    collection, background = plan_of(shop, RECIPE.counts["paper"], "CartPole-v1")
-    assert [(one.name, one.runs) for one in collection.trainings] == [
+    compared = space(shop, RECIPE.counts["paper"], "CartPole-v1")
+    trainings = compared.policies.trainings
+    assert [(training.name, training.runs) for training in trainings] == [
         ("ppo", 5), ("a2c", 5), ("neat", 1), ("cmaes", 1),
     ]  # fmt: skip
-    assert collection.trainings[0].key == shop.training("CartPole-v1", "ppo", 1).key
+    assert trainings[0].key == shop.training("CartPole-v1", "ppo", 1).key
     # At most 100 policies of an algorithm.
-    assert [one.policies for one in background.collections] == [20, 20, 100, 100]
+    assert [part.policies for part in compared.background] == [20, 20, 100, 100]
 
 
 def test_cells_are_square_and_cover_the_longer_side(rng):
@@ -81,9 +82,8 @@ def test_spread_and_step_of_a_policy_that_does_not_change_are_nothing():
     groups = np.array([f"{name}-0" for name in ("ppo", "a2c", "neat", "cmaes")]).repeat(n // 4)
     order = np.tile(np.arange(n // 4), 4)
     order[groups == "neat-0"] //= 10
-    places = Places(points[:, :2].astype(float), np.zeros(n), groups, order)
-    described = Described(points, places.returns, chance, groups, order)
-    for row in measured("CartPole-v1", described, places, 0):
+    drawn = Map(Described(points, np.zeros(n), chance, groups, order), points[:, :2].astype(float))
+    for row in measured("CartPole-v1", drawn, 0):
         assert abs(row["spread"]) < 0.1 * chance[0]
         assert abs(row["step"]) < 0.1 * chance[0]
 
@@ -105,15 +105,13 @@ def found(rng):
             list(range(n)) if group[:3] in ("ppo", "a2c") else [10 * (k // 5) for k in range(n)]
         )
     x = np.concatenate(points)
-    places = Places(x, rng.uniform(0, 500, len(x)), np.array(groups), np.array(steps))
-    return Described(
-        x.astype(np.float32), places.returns, np.full(len(x), 0.001), places.groups, places.order
-    ), places
+    returns, chance = rng.uniform(0, 500, len(x)), np.full(len(x), 0.001)
+    policies = Described(x.astype(np.float32), returns, chance, np.array(groups), np.array(steps))
+    return Map(policies, x)
 
 
 def test_wide_clouds_cover_more_at_equal_numbers(found):
-    described, places = found
-    rows = measured("CartPole-v1", described, places, 0)
+    rows = measured("CartPole-v1", found, 0)
     by = {f"{row['algorithm']}-{row['run']}": row for row in rows}
     assert {row["compared_policies"] for row in rows} == {20}
     for population in ("neat-0", "cmaes-0"):
@@ -122,25 +120,24 @@ def test_wide_clouds_cover_more_at_equal_numbers(found):
             assert by[population]["spread"] > 10 * by[run]["spread"]
     assert by["ppo-0"]["area"] <= 20
     assert by["ppo-0"]["area_of_algorithm"] == by["ppo-1"]["area_of_algorithm"]
-    again = measured("CartPole-v1", described, places, 0)
+    again = measured("CartPole-v1", found, 0)
     assert rows == again
-    claims = findings(rows, tell=True)
+    claims = findings(rows)
     assert [one.holds for one in claims[:2]] == [True, True]
-    assert {one.holds for one in findings(rows, tell=False)} == {None}
     assert "| CartPole |" in table(rows)
 
 
 def test_findings_say_no_when_runs_cover_more(found):
-    described, places = found
-    rows = measured("CartPole-v1", described, places, 0)
+    rows = measured("CartPole-v1", found, 0)
     for row in rows:
         wide = row["algorithm"] in ("ppo", "a2c")
         row["area"], row["spread"] = (9.0, 9.0) if wide else (1.0, 1.0)
-    assert [one.holds for one in findings(rows, tell=True)[:2]] == [False, False]
+    assert [one.holds for one in findings(rows)[:2]] == [False, False]
 
 
 def test_a_picture_of_thousands_of_policies_is_small(rng):
     n = 4000
     groups = np.array([f"{name}-0" for name in ("ppo", "a2c", "neat", "cmaes")]).repeat(n // 4)
-    places = Places(rng.normal(size=(n, 2)), rng.uniform(0, 500, n), groups, np.arange(n))
-    assert len(to_png(evolution_figure({"CartPole-v1": places}))) <= MAX_PNG_BYTES
+    x, returns = rng.normal(size=(n, 2)), rng.uniform(0, 500, n)
+    drawn = Map(Described(x, returns, np.zeros(n), groups, np.arange(n)), x)
+    assert len(to_png(evolution_figure({"CartPole-v1": drawn}))) <= MAX_PNG_BYTES

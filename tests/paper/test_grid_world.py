@@ -8,6 +8,7 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
+from gymnasium.utils.seeding import np_random
 from lanes import play_beside_singles
 
 import pivec
@@ -103,6 +104,16 @@ def test_with_probability_one_the_action_does_not_matter() -> None:
     assert len({tuple(place) for place in way(UP)}) > 3
 
 
+def test_random_numbers_are_gymnasiums_of_the_seed() -> None:
+    env = GridWorldEnv(random_action=0.5)
+    shown, _ = env.reset(seed=3)
+    noise, table, cell = np_random(3)[0].random(40), next_cells(env.lanes.walls), 0
+    for number in noise:
+        cell = table[cell, disturbed(np.array([UP]), np.array([number]), 0.5)[0]]
+        shown = env.step(UP)[0]
+        assert shown.tolist() == [cell % 5, cell // 5]
+
+
 def test_it_passes_the_checker_of_gymnasium_without_a_warning() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -164,8 +175,8 @@ def test_the_picture_shows_where_the_agent_is_with_the_goal_at_the_upper_right()
         ({"walls": [3]}, "but one is 3"),
         ({"walls": [(0, 0)]}, "the start at the lower left .* must be free"),
         ({"walls": [(4, 4)]}, "the goal at the upper right must be free"),
-        ({"width": 0}, "width must be a whole number from 1, but is 0"),
-        ({"height": 2.0}, "height must be a whole number from 1, but is 2.0"),
+        ({"width": 0}, "width must be a whole number of at least 1, but is 0"),
+        ({"height": 2.0}, "height must be a whole number of at least 1, but is 2.0"),
         ({"random_action": 1.5}, "a probability from 0 to 1, but is 1.5"),
     ],
 )

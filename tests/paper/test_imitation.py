@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pivec.paper.clipping.recipe import pearson
-from pivec.paper.imitation.page import findings, notes, table
+from pivec.paper.imitation.page import all_notes, findings, table
 from pivec.paper.imitation.recipe import RECIPE, experts, normalised_return
+from pivec.paper.rows import pearson
 from pivec.paper.workshop import Workshop
 
 
@@ -56,11 +56,11 @@ def runs_with(correlations, last=0.1, environment="LunarLander-v3", expert=250.0
 
 
 def test_findings_follow_the_numbers():
-    changes, nearer = findings(runs_with([-0.5, -0.1]), tell=True)
+    changes, nearer = findings(runs_with([-0.5, -0.1]))
     assert changes.holds
     assert changes.ours.startswith("-0.300 ± 0.200")
     assert nearer.holds
-    changes, nearer = findings(runs_with([0.5, -0.1], last=2.0), tell=True)
+    changes, nearer = findings(runs_with([0.5, -0.1], last=2.0))
     assert (changes.holds, nearer.holds) == (False, False)
     assert "-0.465 ± 0.297" in table(runs_with([0.5]))
 
@@ -69,7 +69,7 @@ def test_poor_experts_are_said_to_be_poor():
     poor = runs_with([-0.5], environment="BipedalWalkerHardcore-v3", expert=-90.0)
     assert (
         "for a part of the paper's steps, have returns of at most -90"
-        in notes(poor, whole=False)[-1]
+        in all_notes(poor, whole=False)[-1]
     )
-    assert "for the paper's steps, have returns of at most -90" in notes(poor, whole=True)[-1]
-    assert not any("of a learner" in note for note in notes(runs_with([-0.5]), whole=True))
+    assert "for the paper's steps, have returns of at most -90" in all_notes(poor, whole=True)[-1]
+    assert not any("of a learner" in note for note in all_notes(runs_with([-0.5]), whole=True))

@@ -8,17 +8,10 @@ import json
 import numpy as np
 import pytest
 
-from pivec.paper.novelty.recipe import (
-    EDGE,
-    METHODS,
-    RECIPE,
-    bootstrap_interval,
-    curve,
-    findings,
-    table,
-    trainings,
-)
+from pivec.paper.novelty.page import EDGE, findings, table
+from pivec.paper.novelty.recipe import METHODS, RECIPE, curve, trainings
 from pivec.paper.reproduction import reproduce
+from pivec.paper.rows import bootstrap_interval
 from pivec.paper.workshop import Workshop
 
 OUT, IN = [3.9, 3.5, 4.0, 3.8, 0.69], [0.70, 0.69, 0.70, 0.65, 0.70]
@@ -31,7 +24,7 @@ def came_out(finals):
     curves = {
         name: curve(np.ones((len(each), 1)), each[:, None], rng) for name, each in values.items()
     }
-    return findings(curves, values, rng, tell=True), table(curves, values)
+    return findings(curves, values, rng), table(curves, values)
 
 
 def test_the_interval_covers_the_mean_as_often_as_it_says(rng) -> None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import csv
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
 from pivec.errors import UsageError
-from pivec.paper import NAMES, Finding, Recipe, Result, recipe
-from pivec.paper.reproduction import chosen_recipes, counts_of, write
-from pivec.paper.scales import SCALES
+from pivec.paper import reproduction
+from pivec.paper.recipes import NAMES, Finding, Recipe, Result, recipe
+from pivec.paper.reproduction import chosen_recipes, counts_of, reproduce, write
+from pivec.paper.workshop import SCALES
 from pivec.report.canvas import new_figure
 
 
@@ -83,3 +84,16 @@ def test_everything_is_written(tmp_path):
     ):
         assert part in page
     assert (folder / "picture.png").read_bytes()[:4] == b"\x89PNG"
+
+
+@pytest.mark.parametrize(
+    ("scale", "tells", "expected"),
+    [("smoke", False, None), ("smoke", True, True), ("small", False, True)],
+)
+def test_what_is_too_small_tells_nothing(tmp_path, monkeypatch, scale, tells, expected):
+    result = Result({}, [], {}, "", [Finding("it grows", "3", "2.5", True)])
+    one = replace(made(), make=lambda *_: result, tells_at_smoke=tells)
+    monkeypatch.setattr(reproduction, "chosen_recipes", lambda _: [one])
+    folder = reproduce("made", scale, tmp_path)["made"]
+    [finding] = json.loads((folder / "numbers.json").read_text())["findings"]
+    assert finding["holds"] is expected

@@ -26,7 +26,7 @@ def test_more_runs_add_to_fewer(shop):
     one, two = tiny(shop, 1), tiny(shop, 2)
     assert one.key == two.key
     shop.train([one])
-    first = shop.run_folder(one, 0) / "ppo-0" / "run.json"
+    first = shop.run_folder(one, 0) / "run.json"
     written = first.stat().st_mtime_ns
     assert shop.is_trained(one)
     assert not shop.is_trained(two)

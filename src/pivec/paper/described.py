@@ -8,47 +8,62 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pivec.characterizations.supervector import Supervector
-from pivec.collection import collect
+from pivec.paper.planning import longest_episode
 from pivec.paper.recipes import Calculation, Need
+from pivec.paper.rows import Array
 from pivec.paper.workshop import Arrays, Collection, Workshop, digest_of
 from pivec.policies.policy import NamedPolicy
 from pivec.progress import Progress
 from pivec.states import VisitedStates
 from pivec.states.derived import joined, regrouped
 
-Array = NDArray[np.float64]
-
 AT_ONCE = 64  # policies whose states are in memory at the same time
 
 
 @dataclass(frozen=True)
-class Background:
-    """What a background model is fitted on.
+class Space:
+    """Policies to describe, and the background model that describes them.
 
     Attributes
     ----------
-    collections : tuple of Collection
-        Kept on disk.
+    policies : Collection
+    background : tuple of Collection
+        What the model is fitted on, kept on disk.
     components : int
     states : int
-        At most so many, drawn evenly over the policies.
+        At most so many are fitted on, drawn evenly over the policies.
     """
 
-    collections: tuple[Collection, ...]
+    policies: Collection
+    background: tuple[Collection, ...]
     components: int
     states: int
 
     @property
     def key(self) -> str:
         """A digest of all that decides the model."""
-        return digest_of([[one.key for one in self.collections], self.components, self.states])
+        parts = [part.key for part in self.background]
+        return digest_of([parts, self.components, self.states])
+
+    @property
+    def needs(self) -> list[Need]:
+        """What `described` trains, collects and computes."""
+        policies = sum(
+            training.runs * (part.policies or 0)
+            for part in self.background
+            for training in part.trainings
+        )
+        environment, episodes = self.policies.environment, policies * self.policies.episodes
+        fit = fit_need(environment, episodes, self.components, self.states)
+        return [*self.policies.trainings, *self.background, self.policies, fit]
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,42 +98,19 @@ class Described:
         return mine[np.argsort(self.steps[mine], kind="stable")]
 
 
-def background_of(
-    collection: Collection, policies: int, components: int, states: int
-) -> Background:
-    """Choose what the background model of a collection is fitted on.
+def space_of(policies: Collection, most: int, counts: Any) -> Space:
+    """Choose what is described, and what its background model is fitted on.
 
-    Parameters
-    ----------
-    collection : Collection
-    policies : int
-        At most so many of each training, spread evenly over its runs.
-    components, states : int
-        As `Background` has them.
+    That is at most ``most`` policies of each training, spread evenly over its runs; ``counts`` has
+    ``components`` and ``background_states``.
     """
-    parts = []
-    for training in collection.trainings:
-        each = max(1, policies // training.runs)
-        if collection.policies is not None:
-            each = min(each, collection.policies)
-        parts.append(replace(collection, trainings=(training,), policies=each, kept=True))
-    return Background(tuple(parts), components, states)
-
-
-def description_needs(collection: Collection, background: Background) -> list[Need]:
-    """List what `described` trains, collects and computes."""
-    policies = sum(
-        training.runs * (part.policies or 0)
-        for part in background.collections
-        for training in part.trainings
-    )
-    episodes = policies * collection.episodes
-    return [
-        *collection.trainings,
-        *background.collections,
-        collection,
-        fit_need(collection.environment, episodes, background.components, background.states),
-    ]
+    background = []
+    for training in policies.trainings:
+        count = max(1, most // training.runs)
+        if policies.policies is not None:
+            count = min(count, policies.policies)
+        background.append(replace(policies, trainings=(training,), policies=count, kept=True))
+    return Space(policies, tuple(background), counts.components, counts.background_states)
 
 
 def fit_need(environment: str, episodes: int, components: int, most: int) -> Calculation:
@@ -126,13 +118,11 @@ def fit_need(environment: str, episodes: int, components: int, most: int) -> Cal
 
     That is some thirty passes over the states.
     """
-    from pivec.paper.measuring import longest_episode
-
     states = min(most, episodes * longest_episode(environment))
     return Calculation(
         f"fit the background model of {environment}, passes over a million states",
         30 * states / 1e6,
-        lambda: _seconds_a_pass(components),
+        partial(_seconds_a_pass, components),
     )
 
 
@@ -146,35 +136,36 @@ def _seconds_a_pass(components: int) -> float:
     return (time.perf_counter() - began) * 1e6 / len(states)
 
 
-def described(shop: Workshop, collection: Collection, background: Background) -> Described:
-    """Describe the policies of a collection by one background model."""
+def described(shop: Workshop, space: Space) -> Described:
+    """Describe the policies of a space by its background model."""
+    collection = space.policies
     shop.train(collection.trainings)  # all at once, so that every job has a run
-    known = joined([shop.collect(one) for one in background.collections])
-    method = _fitted(shop, known, background)
+    known = joined([shop.collect(part) for part in space.background])
+    method = _fitted(shop, known, space)
     parts: list[Arrays] = []
     for training in collection.trainings:
         policies = shop.policies(training, collection.policies, collection.runs)
         title = f"{collection.environment} {training.name}"
         with Progress(title, len(policies), unit="policies", show=shop.progress) as bar:
             for begin in range(0, len(policies), AT_ONCE):
-                some = policies[begin : begin + AT_ONCE]
+                batch = policies[begin : begin + AT_ONCE]
                 inputs = {
-                    "background": background.key,
+                    "background": space.key,
                     "training": training.key,
-                    "labels": [one.info.label for one in some],
+                    "labels": [policy.info.label for policy in batch],
                     "episodes": collection.episodes,
                     "seed": collection.seed,
                 }
-                make = partial(_describe, shop, collection, some, known, method)
+                make = partial(_describe, shop, collection, batch, known, method)
                 parts.append(shop.computed("described", inputs, make))
-                bar.advance(len(some))
-    names = ("points", "returns", "chance", "groups", "steps")
+                bar.advance(len(batch))
+    names = [field.name for field in fields(Described)]
     return Described(*(np.concatenate([part[name] for part in parts]) for name in names))
 
 
-def _fitted(shop: Workshop, data: VisitedStates, background: Background) -> Supervector:
-    method = Supervector(background.components, max_states=background.states, random_state=0)
-    inputs = {"background": background.key}
+def _fitted(shop: Workshop, data: VisitedStates, space: Space) -> Supervector:
+    method = Supervector(space.components, max_states=space.states, random_state=0)
+    inputs = {"background": space.key}
     learned = shop.computed("background", inputs, lambda: method.fit(data).fitted_arrays())
     return method.restore(data.feature_names, learned)
 
@@ -187,27 +178,17 @@ def _describe(
     method: Supervector,
 ) -> Arrays:
     """Describe policies by their states: those that are known, or played for this."""
-    kept = set(known.labels)
-    missing = [one for one in policies if one.info.label not in kept]
-    parts = [known]
-    if missing:
-        played = collect(
-            collection.environment,
-            missing,
-            collection.episodes,
-            collection.seed,
-            backend=shop.backend,
-            jobs=shop.jobs,
-        )
-        parts.append(played)
-    data = joined(parts).select([one.info.label for one in policies])
-    found = method.describe(data)
+    labels = set(known.labels)
+    missing = [policy for policy in policies if policy.info.label not in labels]
+    parts = [known, shop.play(collection, missing)] if missing else [known]
+    data = joined(parts).select([policy.info.label for policy in policies])
+    descriptions = method.describe(data)
     return {
-        "points": np.asarray(found.points, dtype=np.float32),
-        "returns": found.mean_returns,
+        "points": np.asarray(descriptions.points, dtype=np.float32),
+        "returns": descriptions.mean_returns,
         "chance": chance_distances(method, data),
-        "groups": np.array(found.groups),
-        "steps": np.array([-1 if step is None else step for step in found.steps]),
+        "groups": np.array(descriptions.groups),
+        "steps": np.array([-1 if step is None else step for step in descriptions.steps]),
     }
 
 
@@ -218,13 +199,22 @@ def chance_distances(method: Supervector, data: VisitedStates) -> Array:
     samples of n episodes are half as far apart as two of n / 2. NaN for policies of one episode.
     """
     starts = data.policy_starts
-    counts = np.diff(starts)
     chance = np.full(len(data), np.nan)
-    several = np.flatnonzero(counts > 1)
+    several = np.flatnonzero(np.diff(starts) > 1)
     if len(several):
         halves = [np.arange(starts[i] + side, starts[i + 1], 2) for i in several for side in (0, 1)]
-        points = method.describe(regrouped([data], halves)).points
-        if points is None:
-            raise TypeError("supervectors have points")
-        chance[several] = ((points[::2] - points[1::2]) ** 2).sum(axis=1) / 2
+        points = np.asarray(method.describe(regrouped([data], halves)).points)
+        chance[several] = successive_distances(points)[::2] / 2
     return chance
+
+
+def successive_distances(points: NDArray[Any]) -> Array:
+    """Squared Euclidean distances from each row to the next, which are the paper's distances.
+
+    Examples
+    --------
+    >>> successive_distances(np.array([[0.0, 0.0], [3.0, 4.0], [3.0, 5.0]]))
+    array([25.,  1.])
+    """
+    steps: Array = np.diff(points.astype(np.float64), axis=0)
+    return np.asarray((steps * steps).sum(axis=1))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -16,7 +16,7 @@ import numpy as np
 
 from pivec.characterizations.registry import characterization
 from pivec.evaluation import Evaluation, evaluate
-from pivec.paper.measuring import longest_episode, n_features
+from pivec.paper.planning import longest_episode, n_features
 from pivec.paper.recipes import Calculation, Need
 from pivec.paper.workshop import Collection, Workshop
 from pivec.states import VisitedStates
@@ -69,9 +69,9 @@ def evaluated(shop: Workshop, counts: SetCounts, methods: Mapping[str, Method]) 
     """Evaluate characterizations, by their labels; finished units are kept in the cache."""
     stores = {}
     for environment in counts.environments:
-        for number, one in enumerate(policy_sets(shop, counts, environment)):
-            shop.collect(one)
-            stores[f"{environment} {number}"] = shop.store_folder(one)
+        for number, collection in enumerate(policy_sets(shop, counts, environment)):
+            shop.collect(collection)
+            stores[f"{environment} {number}"] = shop.store_folder(collection)
     return evaluate(
         stores,
         methods,
@@ -89,12 +89,12 @@ def needs(
     shop: Workshop, counts: SetCounts, methods: Mapping[str, Method], unit: str = ""
 ) -> list[Need]:
     """List what is trained, collected and computed; ``unit`` is what labels of methods count."""
-    found: list[Need] = []
+    result: list[Need] = []
     trajectories = counts.sets * counts.policies * counts.repetitions * sum(counts.sizes)
     for environment in counts.environments:
-        found.append(shop.training(environment, "ppo", counts.sets))
-        found += policy_sets(shop, counts, environment)
-        found += [
+        result.append(shop.training(environment, "ppo", counts.sets))
+        result += policy_sets(shop, counts, environment)
+        result += [
             Calculation(
                 f"{label}{unit} of trajectories in {environment}",
                 trajectories,
@@ -102,31 +102,33 @@ def needs(
             )
             for label, method in methods.items()
         ]
-    return found
+    return result
 
 
 def seconds_a_trajectory(environment: str, method: Method) -> float:
     """Measure how long a characterization takes for a trajectory of full length, about."""
     name, parameters = method
-    policies, each = 10, (1 if name in _SLOW else 20)
+    policies, episodes = 10, (1 if name in _SLOW else 20)
     rng = np.random.default_rng(0)
-    shape = (longest_episode(environment), n_features(environment))
+    features = n_features(environment)
 
-    def made(policies: int, each: int, length: int) -> VisitedStates:
-        walks = [
-            [rng.normal(m, 1, (length, shape[1])) for _ in range(each)] for m in range(policies)
+    def walks(policies: int, episodes: int, length: int) -> VisitedStates:
+        states = [
+            [rng.normal(mean, 1, (length, features)) for _ in range(episodes)]
+            for mean in range(policies)
         ]
-        return VisitedStates.from_arrays(walks, returns=list(range(policies)))
+        return VisitedStates.from_arrays(states, returns=list(range(policies)))
 
     # Few states warm up, but more than a mixture has components.
-    few, data = made(2, 1, 16 if name in _SLOW else 512), made(policies, each, shape[0])
+    few = walks(2, 1, 16 if name in _SLOW else 512)
+    data = walks(policies, episodes, longest_episode(environment))
     characterization(name, **parameters).fit(few).distances(few)
     began = time.perf_counter()
     characterization(name, **parameters).fit(data).distances(data)
-    return (time.perf_counter() - began) / (policies * each)
+    return (time.perf_counter() - began) / (policies * episodes)
 
 
-def unit_rows(found: Evaluation) -> list[dict[str, Any]]:
+def unit_rows(evaluation: Evaluation) -> list[dict[str, Any]]:
     """Return a row for each unit, with None where a number is not known."""
     return [
         {
@@ -135,35 +137,35 @@ def unit_rows(found: Evaluation) -> list[dict[str, Any]]:
             "set": int(row.store.rpartition(" ")[2]),
             "trajectories": row.size,
             "repetition": row.repetition,
-            "correlation": known(row.correlation),
-            "error_percent": known(row.error),
-            "variance": known(row.variance),
+            "correlation": _known(row.correlation),
+            "error_percent": _known(row.error),
+            "variance": _known(row.variance),
         }
-        for row in found.rows
+        for row in evaluation.rows
     ]
 
 
-def averages(found: Evaluation) -> list[dict[str, Any]]:
+def averages(evaluation: Evaluation) -> list[dict[str, Any]]:
     """Return a row for each environment, method and size, averaged as the paper does."""
     rows = []
-    for row in found.summary():
+    for row in evaluation.summary():
         facts = {"environment": row.environment, "method": row.method, "trajectories": row.size}
         for name, value in (
             ("correlation", row.correlation),
             ("error_percent", row.error),
             ("variance", row.variance),
         ):
-            std = known(value.std) if value.n > 1 else None
-            facts |= {name: known(value.mean), f"{name}_std": std}
+            std = _known(value.std) if value.n > 1 else None
+            facts |= {name: _known(value.mean), f"{name}_std": std}
         rows.append(facts)
     return rows
 
 
-def known(value: float) -> float | None:
+def _known(value: float) -> float | None:
     """Return the value, or None for NaN, which JSON does not have."""
     return None if math.isnan(value) else value
 
 
-def told_problems(found: Evaluation) -> Sequence[str]:
+def problems(evaluation: Evaluation) -> list[str]:
     """Say what failed, a line each."""
-    return [f"{method} on {store}: {why}" for method, store, why in found.problems]
+    return [f"{method} on {store}: {why}" for method, store, why in evaluation.problems]

@@ -1,4 +1,4 @@
-"""The paper's own numbers, read from published.toml."""
+"""What stands beside the code of recipes: the paper's own numbers, scales, and notes to readers."""
 
 from __future__ import annotations
 
@@ -9,6 +9,11 @@ from typing import Any
 
 
 @cache
+def toml(name: str) -> dict[str, Any]:
+    """Read a file of settings that stands beside the recipes."""
+    return tomllib.loads((files("pivec.paper") / f"{name}.toml").read_text(encoding="utf-8"))
+
+
 def published() -> dict[str, Any]:
     """Return the tables of published.toml by name.
 
@@ -17,8 +22,19 @@ def published() -> dict[str, Any]:
     >>> published()["imitation"]["correlation"]
     [-0.465, 0.297]
     """
-    text = (files("pivec.paper") / "published.toml").read_text(encoding="utf-8")
-    return tomllib.loads(text)
+    return toml("published")
+
+
+def notes(recipe: str, **numbers: Any) -> list[str]:
+    """Return the paragraphs of a recipe's notes.md, with numbers where it names them in braces.
+
+    Examples
+    --------
+    >>> notes("gridworld", start=0.25)[3][-59:]
+    'states, too, changes a distance by states by at most 0.250.'
+    """
+    text = (files("pivec.paper") / recipe / "notes.md").read_text(encoding="utf-8")
+    return [" ".join(part.split()) for part in text.format(**numbers).split("\n\n")]
 
 
 def scaled_return(environment: str, returns: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pivec.errors import UsageError, did_you_mean
@@ -26,6 +26,7 @@ NAMES = (
     "novelty",
     "trust-region",
 )
+PICTURE = "the figure, without numbers"  # what the paper has of many findings
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class Finding:
     paper, ours : str
         The numbers behind it.
     holds : bool or None
-        Whether it came out; None where the scale is too small to tell.
+        Whether it came out; None where that cannot be told.
     """
 
     claim: str
@@ -93,7 +94,7 @@ class Result:
     figures: Mapping[str, Figure]
     tables: str
     findings: Sequence[Finding] = ()
-    notes: Sequence[str] = field(default_factory=tuple)
+    notes: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -111,6 +112,8 @@ class Recipe:
     needs : callable (workshop, counts) -> list of Need
         What is trained, collected and computed; the recipe itself uses these objects.
     make : callable (workshop, counts) -> Result
+    tells_at_smoke : bool
+        Whether findings can be told at smoke scale; in most recipes that is too small.
     """
 
     name: str
@@ -118,6 +121,7 @@ class Recipe:
     counts: Mapping[str, Any]
     needs: Callable[[Workshop, Any], list[Need]]
     make: Callable[[Workshop, Any], Result]
+    tells_at_smoke: bool = False
 
 
 def recipe(name: str) -> Recipe:
@@ -132,5 +136,5 @@ def recipe(name: str) -> Recipe:
         hint = did_you_mean(name, NAMES)
         raise UsageError(f"there is no recipe {name!r}{hint}: expected some of {', '.join(NAMES)}")
     module = importlib.import_module(f"pivec.paper.{name.replace('-', '_')}.recipe")
-    found: Recipe = module.RECIPE
-    return found
+    result: Recipe = module.RECIPE
+    return result

@@ -17,6 +17,7 @@ from typing import Any
 from pivec.atomic import atomic_write, check_folder, make_folder
 from pivec.errors import UsageError
 from pivec.paper.recipes import NAMES, Recipe, Result, recipe
+from pivec.paper.rows import markdown
 from pivec.paper.workshop import Workshop
 from pivec.report.canvas import save_png
 from pivec.run_log import RunLog
@@ -54,14 +55,8 @@ def reproduce(
         Only these, in recipes that go through several.
     cache : path, optional
         Where policies, states and results are kept (``out/cache``); recipes share them.
-    jobs : int
-        Processes side by side: speed, never the result.
-    seed : int
-        Everything random follows from it.
-    backend : str
-        What steps the environments: ``auto``, ``gymnasium`` or ``envpool``.
-    progress : bool
-        Draw progress bars.
+    jobs, seed, backend, progress
+        As `Workshop` has them.
     command : str
         For ``run.json``.
 
@@ -78,30 +73,30 @@ def reproduce(
     >>> sorted(path.name for path in folder.iterdir())
     ['README.md', 'gridworld.png', 'numbers.csv', 'numbers.json', 'run.json']
     """
-    chosen = chosen_recipes(names)
+    recipes = chosen_recipes(names)
     out = check_folder(out)
-    shop = Workshop(
-        check_folder(cache or out / "cache"),
-        scale,
-        jobs=jobs,
-        seed=seed,
-        backend=backend,
-        progress=progress,
-    )
-    plans = [(one, counts_of(one, shop.scale, environments)) for one in chosen]
-    folders = {}
-    for one, counts in plans:
-        folders[one.name] = out / shop.scale / one.name
-        log = RunLog(folders[one.name], command)
-        log.settings = {
-            "recipe": one.name,
-            "scale": shop.scale,
-            "seed": seed,
-            "counts": {each.name: getattr(counts, each.name) for each in fields(counts)},
-        }
-        with log.stage("all stages that were not there yet"):
-            write(one, one.make(shop, counts), folders[one.name], shop.scale, counts)
+    cache = check_folder(cache or out / "cache")
+    shop = Workshop(cache, scale, jobs=jobs, seed=seed, backend=backend, progress=progress)
+    plans = [(chosen, counts_of(chosen, scale, environments)) for chosen in recipes]
+    folders = {chosen.name: out / scale / chosen.name for chosen in recipes}
+    for chosen, counts in plans:
+        _make(chosen, counts, shop, folders[chosen.name], RunLog(folders[chosen.name], command))
     return folders
+
+
+def _make(recipe: Recipe, counts: Any, shop: Workshop, folder: Path, log: RunLog) -> None:
+    log.settings = {
+        "recipe": recipe.name,
+        "scale": shop.scale,
+        "seed": shop.seed,
+        "counts": vars(counts),
+    }
+    with log.stage("all stages that were not there yet"):
+        result = recipe.make(shop, counts)
+        if shop.scale == "smoke" and not recipe.tells_at_smoke:
+            untold = [replace(finding, holds=None) for finding in result.findings]
+            result = replace(result, findings=untold)
+        write(recipe, result, folder, shop.scale, counts)
 
 
 def chosen_recipes(names: str | Sequence[str]) -> list[Recipe]:
@@ -109,49 +104,54 @@ def chosen_recipes(names: str | Sequence[str]) -> list[Recipe]:
     given = [names] if isinstance(names, str) else list(names)
     if not given:
         raise UsageError(f"expected at least one recipe, or all: {', '.join(NAMES)}")
-    wanted = [each for name in given for each in (NAMES if name == "all" else (name,))]
+    wanted = [known for name in given for known in (NAMES if name == "all" else (name,))]
     return [recipe(name) for name in dict.fromkeys(wanted)]
 
 
-def counts_of(one: Recipe, scale: str, environments: Sequence[str] | None) -> Any:
+def counts_of(recipe: Recipe, scale: str, environments: Sequence[str] | None) -> Any:
     """Return the counts of a recipe at a scale, for some of its environments or all."""
-    counts = one.counts[scale]
-    own = getattr(counts, "environments", None)
-    if not environments or own is None:
+    counts = recipe.counts[scale]
+    if not environments or not hasattr(counts, "environments"):
         return counts
-    known = dict.fromkeys(name for each in one.counts.values() for name in each.environments)
+    known = dict.fromkeys(name for any_ in recipe.counts.values() for name in any_.environments)
     for name in environments:
         if name not in known:
             raise UsageError(
-                f"{one.name} has no environment {name!r}: expected some of {', '.join(known)}"
+                f"{recipe.name} has no environment {name!r}: expected some of {', '.join(known)}"
             )
     return replace(counts, environments=tuple(environments))
 
 
-def write(one: Recipe, result: Result, folder: Path, scale: str, counts: Any) -> None:
+def write(recipe: Recipe, result: Result, folder: Path, scale: str, counts: Any) -> None:
     """Write figures, numbers and the page of a recipe, each file whole or not at all."""
     make_folder(folder)
     for name, figure in result.figures.items():
         save_png(figure, folder / f"{name}.png")
-    findings = [vars(each) for each in result.findings]
-    content = {"recipe": one.name, "scale": scale, "findings": findings, **result.numbers}
-    _write_text(folder / "numbers.json", json.dumps(content, indent=1, default=float) + "\n")
-    _write_text(folder / "numbers.csv", _csv(result.rows))
-    _write_text(folder / "README.md", page(one, result, scale, counts))
+    findings = [vars(finding) for finding in result.findings]
+    content = {"recipe": recipe.name, "scale": scale, "findings": findings, **result.numbers}
+    texts = {
+        "numbers.json": json.dumps(content, indent=1, default=float) + "\n",
+        "numbers.csv": _csv(result.rows),
+        "README.md": page(recipe, result, scale, counts),
+    }
+    for name, text in texts.items():
+        with atomic_write(folder / name, "w") as file:
+            file.write(text)
 
 
-def page(one: Recipe, result: Result, scale: str, counts: Any) -> str:
+def page(recipe: Recipe, result: Result, scale: str, counts: Any) -> str:
     """Write the page of a recipe: what it shows, the figures, ours beside the paper's."""
-    parts = [f"# {one.name}", one.shows + "."]
-    told = ", ".join(f"{each.name} {_shown(getattr(counts, each.name))}" for each in fields(counts))
-    parts.append(f"Scale `{scale}`: {told}.")
+    amounts = ", ".join(
+        f"{field.name} {_shown(getattr(counts, field.name))}" for field in fields(counts)
+    )
+    parts = [f"# {recipe.name}", recipe.shows + ".", f"Scale `{scale}`: {amounts}."]
     parts += [f"![{name}]({name}.png)" for name in result.figures]
     if result.findings:
-        rows = "\n".join(
-            f"| {each.claim} | {each.paper} | {each.ours} | {_HOLDS[each.holds]} |"
-            for each in result.findings
-        )
-        parts.append(f"| claim | paper | ours | holds |\n| --- | --- | --- | --- |\n{rows}")
+        lines = [
+            [finding.claim, finding.paper, finding.ours, _HOLDS[finding.holds]]
+            for finding in result.findings
+        ]
+        parts.append(markdown(["claim", "paper", "ours", "holds"], lines))
     if result.tables:
         parts.append(result.tables.strip())
     if result.notes:
@@ -172,8 +172,3 @@ def _csv(rows: Sequence[Any]) -> str:
         writer.writeheader()
         writer.writerows(rows)
     return text.getvalue()
-
-
-def _write_text(path: Path, text: str) -> None:
-    with atomic_write(path, "w") as file:
-        file.write(text)

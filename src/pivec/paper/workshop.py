@@ -24,18 +24,20 @@ from numpy.typing import NDArray
 
 from pivec.atomic import atomic_write
 from pivec.collection import collect
-from pivec.errors import PivecError
-from pivec.paper.scales import check_scale, kept_checkpoints, scaled_settings
+from pivec.errors import PivecError, UsageError
+from pivec.paper.published import toml
 from pivec.policies import load_policies
 from pivec.policies.policy import NamedPolicy, fingerprint_of
 from pivec.progress import Progress
 from pivec.rollouts.backends import choose_backend
 from pivec.rollouts.environment import Environment
 from pivec.states import Store, VisitedStates
-from pivec.training import TrainedRun, settings_for, train
+from pivec.training import settings_for, train
 from pivec.training.settings import POPULATIONS
 
 Arrays = dict[str, NDArray[Any]]
+
+SCALES = ("smoke", "small", "paper")  # a scale changes counts only, never what is done
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,7 @@ class Collection:
     @cached_property
     def key(self) -> str:
         """A name that says what it is, with a digest of all that decides the states."""
-        who = [[each.name, each.key, each.runs] for each in self.trainings]
+        who = [[training.name, training.key, training.runs] for training in self.trainings]
         decides = [who, self.episodes, self.policies, self.seed]
         digest = digest_of(decides if self.runs is None else [*decides, self.runs])
         return f"{self.environment}-{digest}"
@@ -144,7 +146,9 @@ class Workshop:
         backend: str = "auto",
         progress: bool = False,
     ) -> None:
-        self.cache, self.scale = Path(cache), check_scale(scale)
+        if scale not in SCALES:
+            raise UsageError(f"the scale must be one of {', '.join(SCALES)}, but is {scale!r}")
+        self.cache, self.scale = Path(cache), scale
         self.jobs, self.seed, self.backend, self.progress = jobs, seed, backend, progress
 
     def training(
@@ -164,14 +168,15 @@ class Workshop:
         the runs, and take evenly spread ones of them (`Collection`). ``first`` is the number of
         the first run.
         """
-        changes = {**scaled_settings(self.scale, algorithm, environment), **settings}
+        table = toml("scales")[self.scale]
+        scaled = table.get(algorithm, {})
+        changes = {**scaled.get("general", {}), **scaled.get(environment, {}), **settings}
         chosen = settings_for(algorithm, environment, changes)
         if "backend" in chosen:
             chosen["backend"] = choose_backend(self.backend, Environment(environment))
-        if algorithm in POPULATIONS:
-            kept = None
-        else:
-            kept = checkpoints if settings and checkpoints else kept_checkpoints(self.scale)
+        kept = None
+        if algorithm not in POPULATIONS:
+            kept = checkpoints if settings and checkpoints else int(table["checkpoints"])
         # PPO and A2C begin with the same networks if they begin with the same seed.
         offset = {"ppo": 0, "a2c": 1_000}.get(algorithm, 0)
         seed = self.seed * 10_000 + offset + first
@@ -179,16 +184,15 @@ class Workshop:
 
     def train(self, trainings: Sequence[Training]) -> None:
         """Train what is not trained yet, several runs side by side."""
-        todo = [one for one in trainings if not self.is_trained(one)]
-        if not todo:
+        missing = [training for training in trainings if not self.is_trained(training)]
+        runs = [(training, number) for training in missing for number in range(training.runs)]
+        if not runs:
             return
-        total = sum(one.runs for one in todo)
-        runs = [(one, number) for one in todo for number in range(one.runs)]
         with (
             ThreadPoolExecutor(self.jobs) as pool,
-            Progress("train", total, unit="runs", show=self.progress) as bar,
+            Progress("train", len(runs), unit="runs", show=self.progress) as bar,
         ):
-            futures = {pool.submit(self._train_one, *each): each[0] for each in runs}
+            futures = {pool.submit(self._train_run, *run): run[0] for run in runs}
             try:
                 for future in as_completed(futures):
                     future.result()
@@ -197,31 +201,25 @@ class Workshop:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
 
-    def _train_one(self, training: Training, number: int) -> TrainedRun:
-        return train(
+    def _train_run(self, training: Training, number: int) -> None:
+        train(
             training.environment,
             training.algorithm,
-            self.run_folder(training, number),
+            self.run_folder(training, number).parent,
             checkpoints=training.checkpoints,
             seed=training.seed + number,
             settings=dict(training.settings),
-        )[0]
+        )
 
     def is_trained(self, training: Training) -> bool:
         """Tell whether all runs are finished."""
-        return all(self._finished(training, number) for number in range(training.runs))
-
-    def _finished(self, training: Training, number: int) -> bool:
-        file = self.run_folder(training, number) / f"{training.algorithm}-0" / "run.json"
-        try:
-            content = json.loads(file.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            return False
-        return isinstance(content, dict) and content.get("result") is not None
+        folders = [self.run_folder(training, number) for number in range(training.runs)]
+        return all(map(_is_finished, folders))
 
     def run_folder(self, training: Training, number: int) -> Path:
-        """Name the folder of a run."""
-        return self.cache / "policies" / training.key / f"run-{number}"
+        """Name the folder in which a run keeps its policies."""
+        folder = self.cache / "policies" / training.key / f"run-{number}"
+        return folder / f"{training.algorithm}-0"
 
     def policies(
         self,
@@ -234,50 +232,54 @@ class Workshop:
         Their groups are ``name-0``, ``name-1``, ... and their labels begin with these.
         """
         self.train([training])
-        found = []
+        policies = []
         for number in range(training.runs) if runs is None else runs:
             group = f"{training.name}-{number}"
-            all_of_run = load_policies(self.run_folder(training, number))
-            for one in spread_evenly(all_of_run, count):
-                own = one.info.label.rpartition(f"{training.algorithm}-0/")[2]
+            all_of_run = load_policies(self.run_folder(training, number).parent)
+            for policy in spread_evenly(all_of_run, count):
+                own = policy.info.label.rpartition(f"{training.algorithm}-0/")[2]
                 label = f"{group}/{own}"
                 # A sample of its own, also where runs begin with equal networks.
-                sample = fingerprint_of(f"{label} {one.info.fingerprint}")
-                info = replace(one.info, label=label, group=group, fingerprint=sample)
-                found.append(replace(one, info=info))
-        return found
+                sample = fingerprint_of(f"{label} {policy.info.fingerprint}")
+                info = replace(policy.info, label=label, group=group, fingerprint=sample)
+                policies.append(replace(policy, info=info))
+        return policies
 
     def collect(self, collection: Collection) -> VisitedStates:
         """Let the policies act, or open the store in which their states are."""
         self.train(collection.trainings)
         folder = self.store_folder(collection)
-        done = folder / "complete"  # so that opening it again need not load policies
-        if not done.exists():
+        if not self.is_collected(collection):
             policies = [
                 policy
                 for training in collection.trainings
                 for policy in self.policies(training, collection.policies, collection.runs)
             ]
-            collect(
-                collection.environment,
-                policies,
-                collection.episodes,
-                collection.seed,
-                store=folder,
-                backend=self.backend,
-                jobs=self.jobs,
-                progress=self.progress,
-            )
-            with atomic_write(done, "w") as file:
+            self.play(collection, policies, store=folder, progress=self.progress)
+            with atomic_write(folder / "complete", "w") as file:
                 file.write(f"{len(policies)} policies\n")
         return Store(folder).load(verify=False)
+
+    def play(
+        self, collection: Collection, policies: Sequence[NamedPolicy], **options: Any
+    ) -> VisitedStates:
+        """Let policies act as often as a collection says, with options of `pivec.collect`."""
+        return collect(
+            collection.environment,
+            policies,
+            collection.episodes,
+            collection.seed,
+            backend=self.backend,
+            jobs=self.jobs,
+            **options,
+        )
 
     def store_folder(self, collection: Collection) -> Path:
         """Name the folder of the states."""
         return self.cache / "states" / collection.key
 
     def is_collected(self, collection: Collection) -> bool:
-        """Tell whether the states are all there."""
+        """Tell whether the states are all there, without loading policies."""
         return (self.store_folder(collection) / "complete").exists()
 
     def computed(
@@ -302,6 +304,14 @@ class Workshop:
         with atomic_write(file) as stream:
             np.savez_compressed(stream, **result)  # type: ignore[arg-type]
         return result
+
+
+def _is_finished(run: Path) -> bool:
+    try:
+        content = json.loads((run / "run.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(content, dict) and content.get("result") is not None
 
 
 def spread_evenly(items: Sequence[Any], count: int | None) -> list[Any]:

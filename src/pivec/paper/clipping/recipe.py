@@ -7,21 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pivec.paper.clipping.figure import clipping_figure, curves_figure
-from pivec.paper.clipping.page import findings, notes, table
-from pivec.paper.described import (
-    Background,
-    Described,
-    background_of,
-    described,
-    description_needs,
-)
+from pivec.paper.clipping.page import findings, table
+from pivec.paper.described import Described, Space, described, space_of, successive_distances
+from pivec.paper.published import notes
 from pivec.paper.recipes import Need, Recipe, Result
+from pivec.paper.rows import Array, Rows, column, different, pearson, where
 from pivec.paper.workshop import Collection, Training, Workshop
-
-Array = NDArray[np.float64]
 
 ENVIRONMENTS = ("BipedalWalker-v3", "LunarLander-v3", "Acrobot-v1", "CartPole-v1", "Pendulum-v1")
 MEASURES = ("distance", "correlation", "correlation_beyond_chance", "by_chance", "last_return")
@@ -82,19 +75,14 @@ Runs = Mapping[str, Mapping[str, list[Run]]]  # by environment and setting: "0.2
 
 def needs(shop: Workshop, counts: Counts) -> list[Need]:
     """List what is trained, collected and fitted."""
-    return [
-        need
-        for environment in counts.environments
-        for need in description_needs(*plan_of(shop, counts, environment))
-    ]
+    return [need for name in counts.environments for need in space(shop, counts, name).needs]
 
 
-def plan_of(shop: Workshop, counts: Counts, environment: str) -> tuple[Collection, Background]:
-    """Describe which policies are compared in an environment, and in which space."""
+def space(shop: Workshop, counts: Counts, environment: str) -> Space:
+    """Choose which policies are compared in an environment, and in which space."""
     runs = trainings(shop, counts, environment)
-    collection = Collection(runs, counts.episodes, counts.policies, shop.seed, kept=False)
-    each = counts.background_policies // len(runs)
-    return collection, background_of(collection, each, counts.components, counts.background_states)
+    policies = Collection(runs, counts.episodes, counts.policies, shop.seed, kept=False)
+    return space_of(policies, counts.background_policies // len(runs), counts)
 
 
 def trainings(shop: Workshop, counts: Counts, environment: str) -> tuple[Training, ...]:
@@ -103,35 +91,29 @@ def trainings(shop: Workshop, counts: Counts, environment: str) -> tuple[Trainin
     Only the policy's ratio is changed; the clip of the value stays what it is. Where the settings
     let the ratio decay, the changed one decays, too.
     """
-    return (
-        *(ratio_training(shop, counts, environment, ratio) for ratio in counts.ratios),
-        shop.training(environment, "a2c", counts.runs),
-    )
 
+    def ppo(ratio: float) -> Training:
+        changes: dict[str, Any] = {"checkpoints": counts.policies, "clip_range": ratio}
+        if ratio == PUBLISHED_RATIO:
+            changes = {}
+        return shop.training(environment, "ppo", counts.runs, name=f"clip {ratio:g}", **changes)
 
-def ratio_training(shop: Workshop, counts: Counts, environment: str, ratio: float) -> Training:
-    """Describe the runs with one clip ratio."""
-    name = f"clip {ratio:g}"
-    if ratio == PUBLISHED_RATIO:
-        return shop.training(environment, "ppo", counts.runs, name=name)
-    return shop.training(
-        environment, "ppo", counts.runs, name=name, checkpoints=counts.policies, clip_range=ratio
-    )
+    return *map(ppo, counts.ratios), shop.training(environment, "a2c", counts.runs)
 
 
 def make(shop: Workshop, counts: Counts) -> Result:
     """Train, describe, measure the way of every run, and compare."""
     runs: dict[str, dict[str, list[Run]]] = {}
     for environment in counts.environments:
-        collection, background = plan_of(shop, counts, environment)
-        found = described(shop, collection, background)
+        compared = space(shop, counts, environment)
+        policies = described(shop, compared)
         runs[environment] = {
-            one.name.removeprefix("clip "): [
-                run_of(found, f"{one.name}-{number}") for number in range(one.runs)
+            training.name.removeprefix("clip "): [
+                run_of(policies, f"{training.name}-{number}") for number in range(training.runs)
             ]
-            for one in collection.trainings
+            for training in compared.policies.trainings
         }
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "environment": environment,
             "setting": setting,
@@ -144,70 +126,44 @@ def make(shop: Workshop, counts: Counts) -> Result:
             "last_return": float(run.returns[-1]),
         }
         for environment, settings in runs.items()
-        for setting, several in settings.items()
-        for number, run in enumerate(several)
+        for setting, repeated in settings.items()
+        for number, run in enumerate(repeated)
     ]
-    tell = shop.scale != "smoke"
+    averages, ways = summary(rows), curves(runs)
+    chance = [row["by_chance"] / row["distance"] for row in rows if row["distance"] > 0]
     return Result(
-        numbers={"runs": rows, "summary": summary(rows), "curves": curves(runs)},
+        numbers={"runs": rows, "summary": averages, "curves": ways},
         rows=rows,
-        figures={"clipping": clipping_figure(rows), "curves": curves_figure(curves(runs))},
-        tables=table(summary(rows)),
-        findings=findings(rows, tell=tell),
-        notes=notes(rows),
+        figures={"clipping": clipping_figure(rows), "curves": curves_figure(ways)},
+        tables=table(averages),
+        findings=findings(rows),
+        notes=notes("clipping", share=100 * float(np.median(chance))),
     )
 
 
-def run_of(found: Described, group: str) -> Run:
+def run_of(policies: Described, group: str) -> Run:
     """Follow one run through the space."""
-    rows = found.rows(group)
-    legs = successive_distances(found.points[rows])
-    chance = (found.chance[rows[:-1]] + found.chance[rows[1:]]) / 2
-    steps = found.steps[rows]
-    return Run(steps / max(1, steps[-1]), found.returns[rows], legs, chance)
+    rows = policies.rows(group)
+    legs = successive_distances(policies.points[rows])
+    chance = (policies.chance[rows[:-1]] + policies.chance[rows[1:]]) / 2
+    steps = policies.steps[rows]
+    return Run(steps / max(1, steps[-1]), policies.returns[rows], legs, chance)
 
 
-def successive_distances(points: NDArray[Any]) -> Array:
-    """Squared Euclidean distances from each row to the next, which are the paper's distances.
-
-    Examples
-    --------
-    >>> successive_distances(np.array([[0.0, 0.0], [3.0, 4.0], [3.0, 5.0]]))
-    array([25.,  1.])
-    """
-    steps: Array = np.diff(points.astype(np.float64), axis=0)
-    return np.asarray((steps * steps).sum(axis=1))
-
-
-def pearson(a: Array, b: Array) -> float:
-    """Pearson correlation; NaN where one of them does not vary.
-
-    Examples
-    --------
-    >>> round(pearson(np.array([0.0, 1.0, 2.0]), np.array([1.0, 0.0, -1.0])), 6)
-    -1.0
-    """
-    a, b = a - a.mean(), b - b.mean()
-    size = np.sqrt((a @ a) * (b @ b))
-    return float(a @ b / size) if size > 0 else float("nan")
-
-
-def summary(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def summary(rows: Rows) -> list[dict[str, Any]]:
     """Mean and standard deviation over the runs of each setting."""
-    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for row in rows:
-        groups.setdefault((row["environment"], row["setting"]), []).append(row)
     return [
         {
-            "environment": environment,
-            "setting": setting,
+            **pair,
             **{
-                f"{name}_{kind}": float(measure([row[name] for row in several]))
+                f"{name}_{kind}": float(measure(column(rows, name, **pair)))
                 for name in MEASURES
                 for kind, measure in (("mean", np.mean), ("std", np.std))
             },
         }
-        for (environment, setting), several in groups.items()
+        for environment in different(rows, "environment")
+        for setting in different(where(rows, environment=environment), "setting")
+        for pair in [{"environment": environment, "setting": setting}]
     ]
 
 
@@ -218,12 +174,12 @@ def curves(runs: Runs) -> list[dict[str, Any]]:
             "environment": environment,
             "setting": setting,
             **{
-                name: np.mean([getattr(run, name) for run in several], axis=0).tolist()
+                name: np.mean([getattr(run, name) for run in repeated], axis=0).tolist()
                 for name in ("share", "returns", "legs", "chance")
             },
         }
         for environment, settings in runs.items()
-        for setting, several in settings.items()
+        for setting, repeated in settings.items()
     ]
 
 

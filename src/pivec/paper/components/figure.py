@@ -6,52 +6,44 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pivec.paper.components.page import METRICS, Rows, grid
-from pivec.report.canvas import INK, MUTED, add_heading, literal, new_figure
+from pivec.paper.components.page import METRICS, grid
+from pivec.paper.panels import add_labels, add_title, no_frame, panel_grid
+from pivec.paper.rows import Rows, different
+from pivec.report.canvas import INK, literal
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Inches.
-NARROWEST = 7.2
-CELL_WIDTH, CELL_HEIGHT, LEFT, TOP, BOTTOM, GAP, RIGHT = 0.58, 0.36, 1.2, 1.12, 0.66, 0.36, 0.3
-
 
 def components_figure(summary: Rows, sets: int, repetitions: int) -> Figure:
     """Draw a row of heatmaps for each metric, a column for each environment."""
-    environments = list(dict.fromkeys(row["environment"] for row in summary))
+    environments = different(summary, "environment")
     components, sizes, _ = grid(summary, environments[0], METRICS[0][0])
-    n = len(environments)
-    room = (NARROWEST - LEFT - RIGHT - (n - 1) * GAP) / n
-    wide, high = max(CELL_WIDTH * len(sizes), room), CELL_HEIGHT * len(components)
-    width = LEFT + n * (wide + GAP) - GAP + RIGHT
-    height = TOP + len(METRICS) * (high + GAP) - GAP + BOTTOM
-    figure = new_figure(width, height)
-    several = "s" if sets > 1 else ""
-    add_heading(
-        figure,
+    n, gap, margins = len(environments), 0.36, (1.2, 0.3, 1.12, 0.66)
+    narrowest = (7.2 - 1.2 - 0.3 - (n - 1) * gap) / n
+    wide, high = max(0.58 * len(sizes), narrowest), 0.36 * len(components)
+    drawn = f"{sets} set{'s' if sets > 1 else ''} of policies an environment, {repetitions} draws"
+    heading = (
         "How many components should the background model have?",
-        f"{sets} set{several} of policies an environment, {repetitions} draws; values times a "
-        "hundred, brighter is better",
+        f"{drawn}; values times a hundred, brighter is better",
     )
+    figure, panel = panel_grid(heading, (len(METRICS), n), (wide, high), (gap, gap), margins)
     for i, (metric, title, sign) in enumerate(METRICS):
-        bottom = height - TOP - high - i * (high + GAP)
         for j, environment in enumerate(environments):
-            left = LEFT + j * (wide + GAP)
-            axes = figure.add_axes((left / width, bottom / height, wide / width, high / height))
+            axes = panel(i, j)
             _draw(axes, *grid(summary, environment, metric), sign)
-            axes.set_title(literal(environment, 30) if i == 0 else "", fontsize=11.5,
-                           fontweight="bold", color=INK, loc="left")  # fmt: skip
+            add_title(axes, literal(environment, 30) if i == 0 else "")
             if j == 0:
-                axes.set_ylabel("components", fontsize=10, color=MUTED)
-                figure.text(0.32 / width, (bottom + high / 2) / height, title, rotation=90,
+                add_labels(axes, y="components")
+                _, low, _, up = axes.get_position().bounds
+                figure.text(0.32 / figure.get_figwidth(), low + up / 2, title, rotation=90,
                             ha="center", va="center", fontsize=10.5, fontweight="bold",
                             color=INK)  # fmt: skip
             else:
                 axes.set_yticklabels([])
             if i == len(METRICS) - 1:
-                axes.set_xlabel("trajectories", fontsize=10, color=MUTED)
+                add_labels(axes, "trajectories")
             else:
                 axes.set_xticklabels([])
     return figure
@@ -72,5 +64,4 @@ def _draw(axes: Axes, components: list[int], sizes: list[int], values: Any, sign
     axes.set_xticks(range(len(sizes)), [str(size) for size in sizes])
     axes.set_yticks(range(len(components)), [str(k) for k in components])
     axes.tick_params(length=0, labelsize=9.5, labelcolor=INK)
-    for spine in axes.spines.values():
-        spine.set_visible(False)
+    no_frame(axes)

@@ -7,8 +7,9 @@ from typing import Any
 
 from pivec.paper import evaluating
 from pivec.paper.components.figure import components_figure
-from pivec.paper.components.page import findings, notes, tables
-from pivec.paper.evaluating import Method, SetCounts, averages, evaluated, unit_rows
+from pivec.paper.components.page import findings, tables
+from pivec.paper.evaluating import Method, SetCounts, averages, evaluated, problems, unit_rows
+from pivec.paper.published import notes
 from pivec.paper.recipes import Need, Recipe, Result
 from pivec.paper.workshop import Workshop
 
@@ -32,16 +33,16 @@ def needs(shop: Workshop, counts: Counts) -> list[Need]:
 
 def make(shop: Workshop, counts: Counts) -> Result:
     """Evaluate supervectors of every number of components on every set of policies."""
-    found = evaluated(shop, counts, methods_of(counts))
-    summary = [_numbered(row) for row in averages(found)]
-    rows = [_numbered(row) for row in unit_rows(found)]
+    evaluation = evaluated(shop, counts, methods_of(counts))
+    summary = [_numbered(row) for row in averages(evaluation)]
+    rows = [_numbered(row) for row in unit_rows(evaluation)]
     return Result(
         numbers={"averages": summary, "units": rows},
         rows=rows,
         figures={"components": components_figure(summary, counts.sets, counts.repetitions)},
         tables=tables(summary),
-        findings=findings(summary, tells=shop.scale != "smoke"),
-        notes=[*notes(), *evaluating.told_problems(found)],
+        findings=findings(summary),
+        notes=[*notes("components"), *problems(evaluation)],
     )
 
 

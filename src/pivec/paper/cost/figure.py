@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pivec.paper.cost.page import RATINGS, Rows, at_most_policies
-from pivec.report.canvas import HAIRLINE, INK, MUTED, add_heading, literal, new_figure
+from pivec.paper.cost.page import RATINGS, at_most_policies, of_method
+from pivec.paper.panels import add_labels, add_legend, patch
+from pivec.paper.rows import Rows, different
+from pivec.report.canvas import HAIRLINE, INK, MUTED, add_heading, axes_at, literal, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 COLOURS = dict(zip(RATINGS, ("#0072B2", "#E69F00", "#D55E00", "#8C959F", "#57606A"), strict=True))
-_TOLD = {"": "not in the table"}
 # Inches.
 LINE, LEFT, TOP, BOTTOM, SECONDS, MEMORY, GAP = 0.33, 1.75, 1.2, 0.66, 4.8, 2.3, 0.4
 
@@ -20,25 +21,19 @@ LINE, LEFT, TOP, BOTTOM, SECONDS, MEMORY, GAP = 0.33, 1.75, 1.2, 0.66, 4.8, 2.3,
 def cost_figure(rows: Rows, environment: str, episodes: int) -> Figure:
     """Draw seconds as a line from few to many policies, and memory as bars, fastest on top."""
     last = at_most_policies(rows)
-    counts = sorted({row["policies"] for row in rows})
-    height = TOP + LINE * len(last) + BOTTOM
-    width = LEFT + SECONDS + GAP + MEMORY + 0.5
-    figure = new_figure(width, height)
-    told = " to ".join(str(n) for n in counts)
+    counts = sorted(different(rows, "policies"))
+    tall = LINE * len(last)
+    figure = new_figure(LEFT + SECONDS + GAP + MEMORY + 0.5, TOP + tall + BOTTOM)
+    policies = " to ".join(str(n) for n in counts)
     add_heading(
         figure,
         "What does it cost to compare policies?",
-        f"{environment}, {told} policies, {episodes} episodes each; colour: the paper's rating",
+        f"{environment}, {policies} policies, {episodes} episodes each; colour: the paper's rating",
     )
-    box = (BOTTOM / height, LINE * len(last) / height)
-    left = figure.add_axes((LEFT / width, box[0], SECONDS / width, box[1]))
-    right = figure.add_axes(((LEFT + SECONDS + GAP) / width, box[0], MEMORY / width, box[1]))
+    left = axes_at(figure, LEFT, BOTTOM, SECONDS, tall)
+    right = axes_at(figure, LEFT + SECONDS + GAP, BOTTOM, MEMORY, tall)
     for place, row in enumerate(last):
-        mine = sorted(
-            (each for each in rows if each["method"] == row["method"]),
-            key=lambda each: each["policies"],
-        )
-        _draw_method(left, right, place, mine)
+        _draw_method(left, right, place, of_method(rows, row["method"]))
     left.set_xscale("log")
     left.set_xlim(right=6 * left.get_xlim()[1])  # room for the numbers
     left.set_yticks(range(len(last)), [literal(row["method"], 24) for row in last])
@@ -46,17 +41,18 @@ def cost_figure(rows: Rows, environment: str, episodes: int) -> Figure:
     right.set_yticks([])
     right.set_xlim(0, 1.2 * max(1.0, *(row["added_mb"] for row in last)))
     _dress(right, len(last), f"memory added, MB, {counts[-1]} policies")
-    _add_legend(figure, {row["paper"] for row in last}, (LEFT / width, 1 - 0.78 / height))
+    _add_legend(figure, {row["paper"] for row in last})
     return figure
 
 
-def _draw_method(left: Axes, right: Axes, place: int, rows: list[dict[str, Any]]) -> None:
+def _draw_method(left: Axes, right: Axes, place: int, rows: Rows) -> None:
     colour = COLOURS[rows[-1]["paper"]]
     seconds = [row["seconds"] for row in rows]
     left.plot(seconds, [place] * len(rows), color=colour, linewidth=2.2, solid_capstyle="round")
     left.plot(seconds[0], place, "o", color=colour, markerfacecolor="white", markersize=7)
     left.plot(seconds[-1], place, "o", color=colour, markersize=7)
-    _say(left, seconds[-1], place, _told(seconds[-1]))
+    slowest = seconds[-1]
+    _say(left, slowest, place, f"{slowest:.2g} s" if slowest < 10 else f"{slowest:,.0f} s")
     added = max(rows[-1]["added_mb"], 0.0)
     right.barh(place, added, height=0.62, color=colour)
     _say(right, added, place, f"{added:.0f}")
@@ -71,7 +67,7 @@ def _dress(axes: Axes, n_lines: int, label: str) -> None:
     from matplotlib.ticker import NullLocator
 
     axes.set_ylim(n_lines - 0.4, -0.6)
-    axes.set_xlabel(label, fontsize=10.5, color=MUTED)
+    add_labels(axes, label, fontsize=10.5)
     axes.tick_params(length=0, labelsize=10, labelcolor=INK)
     axes.xaxis.set_minor_locator(NullLocator())
     axes.grid(axis="x", color=HAIRLINE, linewidth=0.6)
@@ -81,26 +77,11 @@ def _dress(axes: Axes, n_lines: int, label: str) -> None:
         spine.set_color(HAIRLINE)
 
 
-def _add_legend(figure: Figure, used: set[str], corner: tuple[float, float]) -> None:
-    from matplotlib.patches import Patch
-
+def _add_legend(figure: Figure, used: set[str]) -> None:
+    width, height = figure.get_size_inches()
     handles = [
-        Patch(color=COLOURS[rating], label=_TOLD.get(rating, rating))
-        for rating in RATINGS
-        if rating in used
+        patch(rating or "not in the table", COLOURS[rating]) for rating in RATINGS if rating in used
     ]
-    figure.legend(
-        handles=handles,
-        loc="upper left",
-        bbox_to_anchor=corner,
-        ncols=len(handles),
-        frameon=False,
-        fontsize=10,
-        handlelength=1.0,
-        borderaxespad=0.0,
-        columnspacing=1.4,
-    )
-
-
-def _told(seconds: float) -> str:
-    return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:,.0f} s"
+    corner = LEFT / width, 1 - 0.78 / height
+    style: Any = {"bbox_to_anchor": corner, "handlelength": 1.0, "columnspacing": 1.4}
+    add_legend(figure, handles, "upper left", **style)

@@ -9,18 +9,17 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from pivec.characterizations.registry import characterization, names
 from pivec.collection import collect
 from pivec.paper.cost.figure import cost_figure
-from pivec.paper.cost.page import findings, notes, table
+from pivec.paper.cost.page import findings, table
 from pivec.paper.cost.process import Measured, measure_in_process
-from pivec.paper.published import published
+from pivec.paper.published import notes, published
 from pivec.paper.recipes import Calculation, Need, Recipe, Result
 from pivec.paper.workshop import Workshop, spread_evenly
 from pivec.policies import load_policies
@@ -53,7 +52,7 @@ class Counts:
 def shipped_policies(count: int) -> list[NamedPolicy]:
     """Load policies that come with the package, spread evenly over all runs."""
     everything = load_policies(Path(str(files("pivec") / "demo_policies" / ENVIRONMENT)))
-    return list(spread_evenly(everything, count))
+    return spread_evenly(everything, count)
 
 
 def needs(shop: Workshop, counts: Counts) -> list[Need]:  # noqa: ARG001 - as every recipe's
@@ -63,39 +62,35 @@ def needs(shop: Workshop, counts: Counts) -> list[Need]:  # noqa: ARG001 - as ev
         Calculation(
             f"{name} of trajectories in {ENVIRONMENT}",
             trajectories,
-            _Speed(name, counts.parameters),
+            partial(_seconds_a_trajectory, name, counts.parameters.get(name, {})),
         )
         for name in counts.methods
     ]
 
 
-@dataclass(frozen=True)
-class _Speed:
-    """Seconds of a characterization for one trajectory, measured on two policies."""
-
-    method: str
-    parameters: Mapping[str, Mapping[str, Any]]
-
-    def __call__(self) -> float:
-        data = collect(ENVIRONMENT, shipped_policies(2), 2, actions=True)
-        began = time.perf_counter()
-        made = characterization(self.method, **self.parameters.get(self.method, {}))
-        made.fit(data).distances(data)
-        return (time.perf_counter() - began) / data.n_episodes
+def _seconds_a_trajectory(method: str, parameters: Mapping[str, Any]) -> float:
+    """Time a characterization on two policies."""
+    data = collect(ENVIRONMENT, shipped_policies(2), 2, actions=True)
+    began = time.perf_counter()
+    characterization(method, **parameters).fit(data).distances(data)
+    return (time.perf_counter() - began) / data.n_episodes
 
 
 def make(shop: Workshop, counts: Counts) -> Result:
     """Measure every characterization on the same states."""
     store = _states(shop, counts)
-    measured = [_measured(shop, counts, store, name) for name in counts.methods]
-    rows = [row for one in measured for row in _rows(one, counts)]
+    rows = [
+        row
+        for name in counts.methods
+        for row in _rows(name, _measured(shop, counts, store, name), counts)
+    ]
     return Result(
         numbers={"environment": ENVIRONMENT, "episodes": counts.episodes, "rows": rows},
         rows=rows,
         figures={"cost": cost_figure(rows, ENVIRONMENT, counts.episodes)},
         tables=table(rows),
-        findings=findings(rows, tells=shop.scale != "smoke"),
-        notes=notes(),
+        findings=findings(rows),
+        notes=notes("cost"),
     )
 
 
@@ -130,24 +125,23 @@ def _measured(shop: Workshop, counts: Counts, store: Path, name: str) -> Measure
         inputs,
         lambda: vars(measure_in_process(name, parameters, store, counts.policies)),
     )
-    return Measured(**{key: np.asarray(value) for key, value in kept.items()})
+    return Measured(**kept)
 
 
-def _rows(one: Measured, counts: Counts) -> list[dict[str, Any]]:
-    name = str(one.method)
-    row, rating = published()["cost"].get(name, ("", ""))
+def _rows(method: str, measured: Measured, counts: Counts) -> list[dict[str, Any]]:
+    row, rating = published()["cost"].get(method, ("", ""))
     return [
         {
-            "method": name,
+            "method": method,
             "row_of_the_table": row,
             "paper": rating,
             "policies": policies,
-            "seconds": float(one.seconds[i].sum()),
-            "seconds_fit": float(one.seconds[i, 0]),
-            "seconds_describe": float(one.seconds[i, 1]),
-            "seconds_distances": float(one.seconds[i, 2]),
-            "peak_mb": float(one.peak_mb[i]),
-            "added_mb": float(one.peak_mb[i] - one.before_mb),
+            "seconds": float(measured.seconds[i].sum()),
+            "seconds_fit": float(measured.seconds[i, 0]),
+            "seconds_describe": float(measured.seconds[i, 1]),
+            "seconds_distances": float(measured.seconds[i, 2]),
+            "peak_mb": float(measured.peak_mb[i]),
+            "added_mb": float(measured.peak_mb[i] - measured.before_mb),
         }
         for i, policies in enumerate(counts.policies)
     ]

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable
 
 import numpy as np
 
-from pivec.paper.clipping.page import short
-from pivec.paper.recipes import Finding
-
-Rows = Sequence[dict[str, Any]]
+from pivec.paper.recipes import PICTURE, Finding
+from pivec.paper.rows import Rows, column, different, markdown, short
 
 NAMES = {"ppo": "PPO", "a2c": "A2C", "neat": "NEAT", "cmaes": "CMA-ES"}
 MEASURES = {
@@ -22,119 +19,63 @@ MEASURES = {
 }
 
 
-def mean_of(rows: Rows, environment: str, algorithm: str, name: str) -> float:
-    """Average over the runs of an algorithm."""
-    return float(
-        np.mean(
-            [
-                row[name]
-                for row in rows
-                if row["environment"] == environment and row["algorithm"] == algorithm
-            ]
-        )
-    )
+def means(
+    rows: Rows, environment: str, measure: str, algorithms: Iterable[str] = NAMES
+) -> dict[str, float]:
+    """Average over the runs of each algorithm."""
+    return {
+        name: float(np.mean(column(rows, measure, environment=environment, algorithm=name)))
+        for name in algorithms
+    }
 
 
 def table(rows: Rows) -> str:
     """Write what was measured of each algorithm, as Markdown."""
-    head = " | ".join(NAMES.values())
     parts = []
     for name, (title, digits) in MEASURES.items():
-        lines = [f"**{title[0].upper()}{title[1:]}**", "", f"| environment | {head} |"]
-        lines.append("|" + " --- |" * (1 + len(NAMES)))
-        for environment in _environments(rows):
-            cells = " | ".join(
-                f"{mean_of(rows, environment, each, name):.{digits}f}" for each in NAMES
-            )
-            lines.append(f"| {short(environment)} | {cells} |")
-        parts.append("\n".join(lines))
+        lines = [
+            [short(place), *(f"{mean:.{digits}f}" for mean in means(rows, place, name).values())]
+            for place in different(rows, "environment")
+        ]
+        parts.append(f"**{title[0].upper()}{title[1:]}**")
+        parts.append(markdown(["environment", *NAMES.values()], lines))
     return "\n\n".join(parts)
 
 
-def _environments(rows: Rows) -> list[str]:
-    return list(dict.fromkeys(row["environment"] for row in rows))
-
-
-def findings(rows: Rows, *, tell: bool) -> list[Finding]:
-    """What the paper says of the figure, beside what came out; ``tell`` whether it can be told."""
-    found = []
-    for environment in _environments(rows):
-        area, spread = (
-            {each: mean_of(rows, environment, each, name) for each in NAMES}
-            for name in ("area", "spread")
-        )
-        wider = _wider(area)
-        found.append(
+def findings(rows: Rows) -> list[Finding]:
+    """What the paper says of the figure, beside what came out."""
+    environments = different(rows, "environment")
+    result = []
+    for environment in environments:
+        area, spread = (means(rows, environment, name) for name in ("area", "spread"))
+        result += [
             Finding(
                 "NEAT and CMA-ES cover a wider area of the map than runs of PPO and A2C: "
                 + short(environment),
-                "the figure, without numbers",
+                PICTURE,
                 _listed(area, 1) + " cells",
-                wider if tell else None,
-            )
-        )
-        found.append(
+                _wider(area),
+            ),
             Finding(
                 "The same among supervectors: policies of a run are farther apart: "
                 + short(environment),
                 "no numbers",
                 _listed(spread, 2),
-                _wider(spread) if tell else None,
-            )
-        )
-    for environment in _environments(rows):
-        step = {each: mean_of(rows, environment, each, "step") for each in ("ppo", "a2c")}
-        found.append(
-            Finding(
-                f"Successive policies of PPO are closer than those of A2C: {short(environment)}",
-                "the figure, without numbers",
-                _listed(step, 3),
-                step["ppo"] < step["a2c"] if tell else None,
-            )
-        )
-    return found
+                _wider(spread),
+            ),
+        ]
+    for environment in environments:
+        step = means(rows, environment, "step", ("ppo", "a2c"))
+        claim = "Successive policies of PPO are closer than those of A2C: "
+        closer = step["ppo"] < step["a2c"]
+        result.append(Finding(claim + short(environment), PICTURE, _listed(step, 3), closer))
+    return result
 
 
-def _wider(values: dict[str, float]) -> bool:
+def _wider(numbers: dict[str, float]) -> bool:
     """Whether the populations' mean is above that of the runs of reinforcement learning."""
-    return values["neat"] + values["cmaes"] > values["ppo"] + values["a2c"]
+    return numbers["neat"] + numbers["cmaes"] > numbers["ppo"] + numbers["a2c"]
 
 
-def _listed(values: dict[str, float], digits: int) -> str:
-    return ", ".join(f"{NAMES[name]} {value:.{digits}f}" for name, value in values.items())
-
-
-def notes(rows: Rows) -> list[str]:
-    """What a reader must know to read the numbers."""
-    fewest = {row["environment"]: row["compared_policies"] for row in rows}
-    compared = ", ".join(f"{short(name)} {count}" for name, count in fewest.items())
-    return [
-        (
-            "Colours are returns between the least and the most of the paper's table of reward "
-            "ranges. Plots of one environment share their scales."
-        ),
-        (
-            "The area of a run is the number of cells, of a grid of 24 along the longer side of "
-            "the map, that equally many policies of every run lie in, as a mean over random "
-            f"draws ({compared}). t-SNE gives every policy about the same room, so an algorithm "
-            "that keeps more policies has more of the map: the mean distance between the policies "
-            "of a run, among supervectors, does not depend on their number."
-        ),
-        (
-            "Distances between and along policies are without what sampling adds to them, as the "
-            "even and the odd episodes of each policy tell. On the map that part cannot be taken "
-            "off: policies of PPO and A2C draw their actions, and scatter more than those of NEAT "
-            "and CMA-ES, the more the fewer episodes there are."
-        ),
-        (
-            "A step along a run is the distance from a checkpoint to the next; along a "
-            "population, that between the means of kept generations. Runs of A2C and PPO have "
-            "different numbers of steps and of checkpoints: a policy of PPO changes only with "
-            "each of its updates."
-        ),
-        (
-            "There is one run of NEAT and of CMA-ES. The search of CMA-ES ends when all of a "
-            "population fare alike. A search that has not learned yet, as its best return tells, "
-            "has fewer behaviours to show."
-        ),
-    ]
+def _listed(numbers: dict[str, float], digits: int) -> str:
+    return ", ".join(f"{NAMES[name]} {value:.{digits}f}" for name, value in numbers.items())

@@ -8,24 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.paper.clipping.recipe import successive_distances
-from pivec.paper.described import (
-    Background,
-    Described,
-    background_of,
-    described,
-    description_needs,
-)
-from pivec.paper.evolution.figure import Places, algorithms_figure, evolution_figure
-from pivec.paper.evolution.page import findings, notes, table
+from pivec.paper.described import Described, Space, described, space_of, successive_distances
+from pivec.paper.evolution.figure import Map, algorithms_figure, evolution_figure
+from pivec.paper.evolution.page import NAMES, findings, table
+from pivec.paper.published import notes
 from pivec.paper.recipes import Need, Recipe, Result
-from pivec.paper.workshop import Collection, Training, Workshop
-
-Array = NDArray[np.float64]
+from pivec.paper.rows import Array, short
+from pivec.paper.workshop import Collection, Workshop
 
 ENVIRONMENTS = ("BipedalWalker-v3", "LunarLander-v3", "Acrobot-v1", "CartPole-v1", "Pendulum-v1")
-REINFORCEMENT, POPULATIONS = ("ppo", "a2c"), ("neat", "cmaes")
-ALGORITHMS = (*REINFORCEMENT, *POPULATIONS)
 CELLS = 24  # of the grid over a map, along its longer side
 DRAWS = 200  # of equally many policies of every run
 
@@ -44,85 +35,72 @@ class Counts:
 
 def needs(shop: Workshop, counts: Counts) -> list[Need]:
     """List what is trained, collected, fitted and laid out."""
-    return [
-        need
-        for environment in counts.environments
-        for need in description_needs(*plan_of(shop, counts, environment))
-    ]
+    return [need for name in counts.environments for need in space(shop, counts, name).needs]
 
 
-def plan_of(shop: Workshop, counts: Counts, environment: str) -> tuple[Collection, Background]:
-    """Describe which policies are compared in an environment, and in which space."""
-    runs = trainings(shop, counts, environment)
-    collection = Collection(runs, counts.episodes, None, shop.seed, kept=False)
-    return collection, background_of(
-        collection, counts.background_policies, counts.components, counts.background_states
+def space(shop: Workshop, counts: Counts, environment: str) -> Space:
+    """Choose which policies are compared in an environment, and in which space."""
+    runs = tuple(
+        shop.training(environment, name, counts.runs if name in ("ppo", "a2c") else 1)
+        for name in NAMES
     )
-
-
-def trainings(shop: Workshop, counts: Counts, environment: str) -> tuple[Training, ...]:
-    """Describe the runs of all algorithms."""
-    return tuple(
-        shop.training(environment, name, counts.runs if name in REINFORCEMENT else 1)
-        for name in ALGORITHMS
-    )
+    policies = Collection(runs, counts.episodes, None, shop.seed, kept=False)
+    return space_of(policies, counts.background_policies, counts)
 
 
 def make(shop: Workshop, counts: Counts) -> Result:
     """Train, describe, lay out, and measure what the picture shows."""
-    maps: dict[str, Places] = {}
+    maps: dict[str, Map] = {}
     rows: list[dict[str, Any]] = []
     for environment in counts.environments:
-        collection, background = plan_of(shop, counts, environment)
-        found = described(shop, collection, background)
-        maps[environment] = Places(
-            layout(shop, found, background), found.returns, found.groups, found.steps
-        )
-        rows += measured(environment, found, maps[environment], shop.seed)
+        compared = space(shop, counts, environment)
+        policies = described(shop, compared)
+        maps[environment] = Map(policies, layout(shop, policies, compared.key))
+        rows += measured(environment, maps[environment], shop.seed)
+    fewest = {row["environment"]: row["compared_policies"] for row in rows}
+    numbers = ", ".join(f"{short(name)} {count}" for name, count in fewest.items())
     return Result(
-        numbers={"runs": rows, "policies": sum(len(one.returns) for one in maps.values())},
+        numbers={"runs": rows, "policies": sum(len(drawn.positions) for drawn in maps.values())},
         rows=rows,
         figures={"evolution": evolution_figure(maps), "algorithms": algorithms_figure(maps)},
         tables=table(rows),
-        findings=findings(rows, tell=shop.scale != "smoke"),
-        notes=notes(rows),
+        findings=findings(rows),
+        notes=notes("evolution", compared=numbers),
     )
 
 
-def layout(shop: Workshop, found: Described, background: Background) -> Array:
+def layout(shop: Workshop, policies: Described, background: str) -> Array:
     """Lay the policies out by t-SNE on scaled supervectors, or take what was laid out before."""
 
     def tsne() -> dict[str, Array]:
         from pivec.maps import tsne_map
 
-        return {"positions": tsne_map(found.points, random_state=shop.seed).positions}
+        return {"positions": tsne_map(policies.points, random_state=shop.seed).positions}
 
     inputs = {
-        "background": background.key,
-        "groups": found.groups.tolist(),
-        "steps": found.steps.tolist(),
+        "background": background,
+        "groups": policies.groups.tolist(),
+        "steps": policies.steps.tolist(),
         "seed": shop.seed,
     }
     return shop.computed("map", inputs, tsne)["positions"]
 
 
-def measured(environment: str, found: Described, places: Places, seed: int) -> list[dict[str, Any]]:
+def measured(environment: str, drawn: Map, seed: int) -> list[dict[str, Any]]:
     """Measure every run: area on the map, spread among supervectors, and steps along the run.
 
     The area of a run is that of equally many policies of every run, as many as the run with the
     fewest has, as a mean over draws; that of an algorithm is that of all its policies. Spreads and
     steps are without what sampling adds to them.
     """
-    cells = map_cells(places.positions, CELLS)
-    groups = list(dict.fromkeys(found.groups.tolist()))
-    whole = {name: len(np.unique(cells[places.of(name)])) for name in ALGORITHMS}
-    runs = {group: found.rows(group) for group in groups}
+    policies, cells = drawn.policies, map_cells(drawn.positions, CELLS)
+    runs = {group: policies.rows(group) for group in dict.fromkeys(policies.groups.tolist())}
     fewest = min(len(rows) for rows in runs.values())
     rng = np.random.default_rng([seed, 4])
     result = []
     for group, rows in runs.items():
         algorithm, _, number = group.rpartition("-")
-        points, chance = found.points[rows], np.nan_to_num(found.chance[rows])
+        points, chance = policies.points[rows], np.nan_to_num(policies.chance[rows])
         result.append(
             {
                 "environment": environment,
@@ -130,12 +108,12 @@ def measured(environment: str, found: Described, places: Places, seed: int) -> l
                 "run": int(number),
                 "policies": len(rows),
                 "area": covered(cells[rows], fewest, DRAWS, rng),
-                "area_of_algorithm": whole[algorithm],
+                "area_of_algorithm": len(np.unique(cells[drawn.of(algorithm)])),
                 "spread": mean_distance(points) - float(chance.mean()),
-                "step": mean_step(points, chance, found.steps[rows]),
+                "step": mean_step(points, chance, policies.steps[rows]),
                 "by_chance": float(chance.mean()),
                 "compared_policies": fewest,
-                "best_return": float(found.returns[rows].max()),
+                "best_return": float(policies.returns[rows].max()),
             }
         )
     return result
@@ -163,8 +141,8 @@ def covered(cells: NDArray[np.int64], count: int, draws: int, rng: np.random.Gen
     >>> covered(np.array([3, 3, 3, 7]), 4, 10, np.random.default_rng(0))
     2.0
     """
-    found = [len(np.unique(rng.choice(cells, count, replace=False))) for _ in range(draws)]
-    return float(np.mean(found))
+    counts = [len(np.unique(rng.choice(cells, count, replace=False))) for _ in range(draws)]
+    return float(np.mean(counts))
 
 
 def mean_distance(points: NDArray[Any]) -> float:
@@ -196,8 +174,7 @@ def mean_step(points: NDArray[Any], chance: Array, order: NDArray[np.int64]) -> 
     >>> mean_step(points, chance, np.array([0, 0, 10]))  # from 1 to 5
     15.8
     """
-    times = np.unique(order)
-    mine = [order == each for each in times]
+    mine = [order == generation for generation in np.unique(order)]
     path = np.array([points[rows].mean(axis=0, dtype=np.float64) for rows in mine])
     noise = np.array([chance[rows].mean() / rows.sum() for rows in mine])
     return float(np.mean(successive_distances(path) - (noise[1:] + noise[:-1]) / 2))

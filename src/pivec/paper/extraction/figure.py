@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pivec.paper.panels import add_labels, arrow
+from pivec.paper.rows import Array
 from pivec.report.canvas import (
     HAIRLINE,
     INK,
     MUTED,
     add_heading,
     add_panel_title,
+    axes_at,
     group_colours,
     new_figure,
     quiet_axes,
@@ -24,8 +27,6 @@ from pivec.report.canvas import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-Array = NDArray[np.float64]
 
 RED = "#B3261E"  # the Gaussians, as in the paper
 GREY = "#9AA3AD"  # where they were before
@@ -58,66 +59,37 @@ class Adapted:
 def extraction_figure(
     background: Components, policies: Sequence[Adapted], distances: Array
 ) -> Figure:
-    """Draw the way from states, which are angle and speed, to supervectors and distances.
-
-    Parameters
-    ----------
-    background : Components
-    policies : sequence of Adapted
-    distances : array of shape (n_policies, n_policies)
-    """
-    from matplotlib.patheffects import Normal, Stroke
-
+    """Draw the way from states, which are angle and speed, to supervectors and distances (n, n)."""
     n = len(policies)
     colours = group_colours(n)
-    width = LEFT + (n + 1) * SIDE + n * GAP + RIGHT
-    height = TOP + SIDE + BETWEEN + n * STRIP + BOTTOM
-    figure = new_figure(width, height)
+    above = BOTTOM + n * STRIP + BETWEEN
+    figure = new_figure(LEFT + (n + 1) * SIDE + n * GAP + RIGHT, above + SIDE + TOP)
     add_heading(
         figure,
         "From the states a policy visits to its supervector",
         "Three policies swing a pendulum. A dot is a state; an ellipse is a Gaussian of the "
         "mixture, one standard deviation to each side.",
     )
-
-    def inches(left: float, bottom: float, across: float, up: float) -> Axes:
-        return figure.add_axes((left / width, bottom / height, across / width, up / height))
-
-    shown = [one.states[:: max(1, len(one.states) // DOTS)] for one in policies]
-    above = BOTTOM + n * STRIP + BETWEEN
-    pool = inches(LEFT, above, SIDE, SIDE)
+    shown = [policy.states[:: max(1, len(policy.states) // DOTS)] for policy in policies]
+    pool = axes_at(figure, LEFT, above, SIDE, SIDE)
     _draw_dots(pool, shown, colours)
     _draw_ellipses(pool, background.means, background.deviations, RED, 1.5)
-    halo = [Stroke(linewidth=2.5, foreground="white"), Normal()]
-    for k, (x, y) in enumerate(background.means):
-        pool.text(
-            x,
-            y,
-            str(k + 1),
-            color=RED,
-            fontsize=9.5,
-            fontweight="bold",
-            ha="center",
-            va="center",
-            path_effects=halo,
-            zorder=4,
-        )
+    _draw_numbers(pool, background.means)
     _dress(pool, labelled=True)
     add_panel_title(pool, "1  Pool the states, fit a mixture", "the background model")
-    for i, (one, colour) in enumerate(zip(policies, colours, strict=True)):
-        axes = inches(LEFT + (i + 1) * (SIDE + GAP), above, SIDE, SIDE)
+    for i, (policy, colour) in enumerate(zip(policies, colours, strict=True)):
+        axes = axes_at(figure, LEFT + (i + 1) * (SIDE + GAP), above, SIDE, SIDE)
         _draw_dots(axes, shown[i : i + 1], [colour])
         _draw_ellipses(axes, background.means, background.deviations, GREY, 0.9)
-        _draw_ellipses(axes, one.means, background.deviations, RED, 1.3)
-        _draw_arrows(axes, background.means, one.means)
+        _draw_ellipses(axes, policy.means, background.deviations, RED, 1.3)
+        _draw_arrows(axes, background.means, policy.means)
         _dress(axes)
         title = "2  Adapt its means to each policy" if i == 0 else ""
-        add_panel_title(
-            axes, title, f"{one.name}, mean return {one.mean_return:.0f}".replace("-", "−"), colour
-        )
-    strips = inches(LEFT, BOTTOM, 3 * SIDE + 2 * GAP, n * STRIP)
+        returned = f"mean return {policy.mean_return:.0f}".replace("-", "−")
+        add_panel_title(axes, title, f"{policy.name}, {returned}", colour)
+    strips = axes_at(figure, LEFT, BOTTOM, 3 * SIDE + 2 * GAP, n * STRIP)
     _draw_supervectors(strips, background, policies, colours)
-    bars = inches(LEFT + 3 * (SIDE + GAP) + 0.55, BOTTOM, SIDE - 0.55, n * STRIP)
+    bars = axes_at(figure, LEFT + 3 * (SIDE + GAP) + 0.55, BOTTOM, SIDE - 0.55, n * STRIP)
     _draw_distances(bars, distances, colours)
     return figure
 
@@ -126,7 +98,7 @@ def _draw_dots(axes: Axes, states: Sequence[NDArray[Any]], colours: Sequence[str
     """Draw states in pale colours, in an order in which no policy covers another."""
     from matplotlib.colors import to_rgb
 
-    paint = np.repeat([to_rgb(c) for c in colours], [len(some) for some in states], axis=0)
+    paint = np.repeat([to_rgb(c) for c in colours], [len(part) for part in states], axis=0)
     order = np.random.default_rng(0).permutation(len(paint))
     pale = 0.5 + 0.5 * paint[order]  # not transparent: fewer shades make a sharper file
     x, y = np.concatenate(states)[order].T
@@ -136,12 +108,18 @@ def _draw_dots(axes: Axes, states: Sequence[NDArray[Any]], colours: Sequence[str
 def _draw_ellipses(axes: Axes, means: Array, sizes: Array, colour: str, line: float) -> None:
     from matplotlib.patches import Ellipse
 
+    style: Any = {"fill": False, "edgecolor": colour, "linewidth": line, "zorder": 2}
     for mean, size in zip(means, sizes, strict=True):
-        axes.add_patch(
-            Ellipse(
-                tuple(mean), *(2 * size), fill=False, edgecolor=colour, linewidth=line, zorder=2
-            )
-        )
+        axes.add_patch(Ellipse(tuple(mean), *(2 * size), **style))
+
+
+def _draw_numbers(axes: Axes, means: Array) -> None:
+    from matplotlib.patheffects import Normal, Stroke
+
+    halo = [Stroke(linewidth=2.5, foreground="white"), Normal()]
+    style: Any = {"ha": "center", "va": "center", "path_effects": halo, "zorder": 4}
+    for k, (x, y) in enumerate(means):
+        axes.text(x, y, str(k + 1), color=RED, fontsize=9.5, fontweight="bold", **style)
 
 
 def _draw_arrows(axes: Axes, before: Array, after: Array) -> None:
@@ -149,20 +127,7 @@ def _draw_arrows(axes: Axes, before: Array, after: Array) -> None:
     axes.plot(*after.T, "o", color=RED, markersize=4.6, zorder=4)
     far = np.linalg.norm((after - before) / (2 * np.pi, 16), axis=1) > 0.025  # others have no room
     for start, end in zip(before[far], after[far], strict=True):
-        axes.annotate(
-            "",
-            tuple(end),
-            tuple(start),
-            arrowprops={
-                "arrowstyle": "-|>,head_width=0.18,head_length=0.3",
-                "color": INK,
-                "linewidth": 1.3,
-                "shrinkA": 0,
-                "shrinkB": 0,
-                "mutation_scale": 12,
-            },
-            zorder=5,
-        )
+        arrow(axes, start, end, INK, (0.18, 0.3), 1.3, 12, zorder=5)
 
 
 def _dress(axes: Axes, *, labelled: bool = False) -> None:
@@ -171,11 +136,9 @@ def _dress(axes: Axes, *, labelled: bool = False) -> None:
     axes.set_xticks([-np.pi, 0, np.pi], ["upright", "hanging", "upright"])
     axes.set_yticks([-8, -4, 0, 4, 8], ["−8", "−4", "0", "4", "8"] if labelled else [""] * 5)
     axes.tick_params(length=2.5, width=0.6, labelsize=9.5, color=MUTED, labelcolor=INK)
-    axes.set_xlabel("angle", fontsize=10, color=MUTED, labelpad=2)
+    add_labels(axes, "angle", "speed, rad/s" if labelled else "", labelpad=2)
     for spine in axes.spines.values():
         spine.set_color(HAIRLINE)
-    if labelled:
-        axes.set_ylabel("speed, rad/s", fontsize=10, color=MUTED, labelpad=2)
 
 
 def _draw_supervectors(
@@ -183,28 +146,23 @@ def _draw_supervectors(
 ) -> None:
     """Draw the vectors as rows of cells: how far each mean moved along angle and speed."""
     n, k = len(policies), len(background.weights)
-    moved = [((one.means - background.means) / background.deviations).ravel() for one in policies]
-    image = axes.pcolormesh(
-        np.arange(2 * k + 1),
-        np.arange(n + 1),
-        np.array(moved),
-        cmap="RdBu_r",
-        vmin=-MOST,
-        vmax=MOST,
-        edgecolors="white",
-        linewidth=0.8,
-    )
+    moved = [
+        ((policy.means - background.means) / background.deviations).ravel() for policy in policies
+    ]
+    edges = np.arange(2 * k + 1), np.arange(n + 1)
+    style: Any = {"cmap": "RdBu_r", "edgecolors": "white", "linewidth": 0.8}
+    image = axes.pcolormesh(*edges, np.array(moved), vmin=-MOST, vmax=MOST, **style)
     axes.invert_yaxis()
     quiet_axes(axes, frame=False)
     for edge in range(0, 2 * k + 1, 2):
         axes.axvline(edge, color="white", linewidth=4)
     axes.set_xticks(np.arange(k) * 2 + 1, [str(i + 1) for i in range(k)])
-    axes.set_yticks(np.arange(n) + 0.5, [one.name for one in policies])
+    axes.set_yticks(np.arange(n) + 0.5, [policy.name for policy in policies])
     axes.tick_params(length=0, labelsize=9.5, labelcolor=INK)
     for label, colour in zip(axes.get_yticklabels(), colours, strict=True):
         label.set_color(colour)
         label.set_fontweight("bold")
-    axes.set_xlabel("Gaussian: its angle and its speed", fontsize=10, color=MUTED, labelpad=2)
+    add_labels(axes, "Gaussian: its angle and its speed", labelpad=2)
     add_panel_title(
         axes,
         "3  Stack the adapted means: the supervectors",
@@ -220,22 +178,15 @@ def _draw_supervectors(
 
 def _draw_distances(axes: Axes, distances: Array, colours: Sequence[str]) -> None:
     pairs = list(combinations(range(len(distances)), 2))
-    values = [float(distances[i, j]) for i, j in pairs]
+    lengths = [float(distances[pair]) for pair in pairs]
     places = np.arange(len(pairs)) + 0.5
-    axes.barh(places, values, height=0.5, color="#C9CFD6")
-    for place, value, pair in zip(places, values, pairs, strict=True):
-        axes.text(value, place, f" {value:.2f}", va="center", fontsize=10, color=INK)
+    axes.barh(places, lengths, height=0.5, color="#C9CFD6")
+    beside: Any = {"transform": axes.get_yaxis_transform(), "clip_on": False}
+    for place, length, pair in zip(places, lengths, pairs, strict=True):
+        axes.text(length, place, f" {length:.2f}", va="center", fontsize=10, color=INK)
         for k, i in enumerate(pair):
-            axes.plot(
-                (k - 1.6) * 0.1,
-                place,
-                "o",
-                color=colours[i],
-                markersize=9,
-                transform=axes.get_yaxis_transform(),
-                clip_on=False,
-            )
-    axes.set_xlim(0, 1.25 * max(values))
+            axes.plot((k - 1.6) * 0.1, place, "o", color=colours[i], markersize=9, **beside)
+    axes.set_xlim(0, 1.25 * max(lengths))
     axes.set_ylim(len(pairs), 0)
     quiet_axes(axes, frame=False)
     axes.axvline(0, color=MUTED, linewidth=0.8)

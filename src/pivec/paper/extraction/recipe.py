@@ -21,11 +21,11 @@ from pivec.characterizations.supervector import Supervector
 from pivec.collection import collect
 from pivec.mixtures.mixture import Mixture
 from pivec.paper.extraction.figure import Adapted, Components, extraction_figure
-from pivec.paper.recipes import Calculation, Finding, Need, Recipe, Result
+from pivec.paper.published import notes
+from pivec.paper.recipes import PICTURE, Calculation, Finding, Need, Recipe, Result
+from pivec.paper.rows import Array, markdown
 from pivec.paper.workshop import Workshop
 from pivec.states.visited import VisitedStates
-
-Array = NDArray[np.float64]
 
 ENVIRONMENT = "Pendulum-v1"
 FEATURES = ("angle", "speed")
@@ -65,7 +65,7 @@ def make(shop: Workshop, counts: Counts) -> Result:
     data = in_the_plane(observed)
     space = Supervector(COMPONENTS, random_state=shop.seed).fit(data)
     described = space.describe(data)
-    distances, noise = space.distances(data), _noise(space, data, in_the_plane(again))
+    distances, noise = _distances(space, data, in_the_plane(again))
     background = in_units_of_states(space.background_)
     standardised = np.asarray(described.vectors).reshape(len(data), COMPONENTS, -1)
     means = standardised * space.scale_ + space.center_
@@ -76,11 +76,12 @@ def make(shop: Workshop, counts: Counts) -> Result:
     ]
     rows = _rows(background, means, adaptation)
     papers = Supervector(PAPERS_COMPONENTS, random_state=shop.seed).fit(observed)
-    papers_distances, papers_noise = papers.distances(observed), _noise(papers, observed, again)
+    papers_distances, papers_noise = _distances(papers, observed, again)
+    returns = dict(zip(POLICIES, data.mean_returns.tolist(), strict=True))
     return Result(
         numbers={
             "policies": POLICIES,
-            "mean_returns": dict(zip(POLICIES, data.mean_returns.tolist(), strict=True)),
+            "mean_returns": returns,
             "components": rows,
             "distances": distances.tolist(),
             "distances_to_themselves": noise.tolist(),
@@ -89,9 +90,9 @@ def make(shop: Workshop, counts: Counts) -> Result:
         },
         rows=rows,
         figures={"extraction": extraction_figure(background, adapted, distances)},
-        tables=_table(data, distances, noise, papers_distances, papers_noise),
+        tables=_tables(returns, distances, noise, papers_distances, papers_noise),
         findings=_findings(distances, noise, adaptation),
-        notes=NOTES,
+        notes=notes("extraction"),
     )
 
 
@@ -110,11 +111,11 @@ def angle_and_speed(observations: NDArray[np.float32]) -> NDArray[np.float32]:
 
 def in_the_plane(observed: VisitedStates) -> VisitedStates:
     """Turn observations of the pendulum into angle and speed."""
-    each = [observed[i] for i in range(len(observed))]
+    policies = [observed[i] for i in range(len(observed))]
     return VisitedStates.from_arrays(
-        [[angle_and_speed(episode) for episode in one.episodes()] for one in each],
+        [[angle_and_speed(episode) for episode in policy.episodes()] for policy in policies],
         observed.labels,
-        returns=[one.returns for one in each],
+        returns=[policy.returns for policy in policies],
         feature_names=FEATURES,
         environment=ENVIRONMENT,
     )
@@ -126,9 +127,11 @@ def _visited(episodes: int, seed: int) -> VisitedStates:
     return collect(ENVIRONMENT, paths, episodes, seed, backend="gymnasium")
 
 
-def _noise(space: Supervector, data: VisitedStates, again: VisitedStates) -> Array:
-    """Distance of each policy to itself, collected again."""
-    return np.diag(space.distances(data, again)).copy()
+def _distances(
+    space: Supervector, data: VisitedStates, again: VisitedStates
+) -> tuple[Array, Array]:
+    """Distances of all policies, (n, n), and of each to itself, collected again, (n,)."""
+    return space.distances(data), np.diag(space.distances(data, again))
 
 
 def in_units_of_states(mixture: Mixture) -> Components:
@@ -161,73 +164,50 @@ def _rows(background: Components, means: Array, adaptation: Array) -> list[dict[
     return rows
 
 
-def _table(
-    data: VisitedStates,
+def _tables(
+    returns: dict[str, float],
     distances: Array,
     noise: Array,
     papers_distances: Array,
     papers_noise: Array,
 ) -> str:
-    spaces = (
+    heads = [
+        "distance (equation 6)",
         f"angle and speed, {COMPONENTS} components",
         f"observations, {PAPERS_COMPONENTS} components",
-    )
-    lines = [f"| distance (equation 6) | {' | '.join(spaces)} |", "| --- | --- | --- |"]
+    ]
     names = list(POLICIES)
-    for i, j in combinations(range(len(names)), 2):
-        pair = f"{names[i]} – {names[j]}"
-        lines.append(f"| {pair} | {distances[i, j]:.3f} | {papers_distances[i, j]:.3f} |")
-    for i, name in enumerate(names):
-        itself = f"{name} – itself, collected again"
-        lines.append(f"| {itself} | {noise[i]:.3f} | {papers_noise[i]:.3f} |")
-    lines += ["", "| policy | file | mean return |", "| --- | --- | --- |"]
-    for name, returned in zip(names, data.mean_returns, strict=True):
-        lines.append(f"| {name} | `{POLICIES[name]}` | {returned:.0f} |")
-    return "\n".join(lines)
+    lines = [
+        [f"{names[i]} – {names[j]}", f"{distances[i, j]:.3f}", f"{papers_distances[i, j]:.3f}"]
+        for i, j in combinations(range(len(names)), 2)
+    ]
+    lines += [
+        [f"{name} – itself, collected again", f"{ours:.3f}", f"{papers:.3f}"]
+        for name, ours, papers in zip(names, noise, papers_noise, strict=True)
+    ]
+    policies = [
+        [name, f"`{POLICIES[name]}`", f"{mean_return:.0f}"] for name, mean_return in returns.items()
+    ]
+    return f"{markdown(heads, lines)}\n\n{markdown(['policy', 'file', 'mean return'], policies)}"
 
 
 def _findings(distances: Array, noise: Array, adaptation: Array) -> list[Finding]:
     least = float(distances[np.triu_indices(len(distances), 1)].min())
-    figure = "the figure, without numbers"
     return [
         Finding(
             "Supervectors tell the policies apart",
-            figure,
+            PICTURE,
             f"distances from {least:.3f} on; of a policy to itself, collected again, at most "
             f"{noise.max():.4f}",
             bool(least > noise.max()),
         ),
         Finding(
             "A mean moves where the policy has states, and stays where it has none (equation 5)",
-            figure,
+            PICTURE,
             f"adaptation α from {adaptation.min():.2f} to {adaptation.max():.2f}",
             bool(adaptation.min() < 0.5 < adaptation.max()),
         ),
     ]
-
-
-NOTES = (
-    (
-        "The paper shows this figure without numbers, and does not say which two dimensions it "
-        "draws. Here a state is the angle and the speed, made of the observation, so that the "
-        "picture shows all that the mixture sees; the table also has the distances of the "
-        "observations themselves, with as many components as the paper's experiments."
-    ),
-    (
-        "The policies ship with pivec: checkpoints of runs with the paper's hyperparameters, "
-        "chosen because they behave differently and named after what they mostly do: the one that "
-        "swings balances in about a quarter of its episodes."
-    ),
-    (
-        "Only means are adapted, as in the paper. How often a policy visits a region shows only "
-        "in how far the mean there moves."
-    ),
-    (
-        "The three policies, the angle counted from hanging and the twelve components were chosen "
-        "for a readable picture. The order of the distances depends on such choices: with the "
-        "angle counted from upright, spinning and swinging were farthest apart."
-    ),
-)
 
 
 RECIPE = Recipe(
@@ -240,4 +220,5 @@ RECIPE = Recipe(
     },
     needs=needs,
     make=make,
+    tells_at_smoke=True,
 )

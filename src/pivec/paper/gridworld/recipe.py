@@ -7,25 +7,26 @@ replaces the policy's; exact by linear algebra, and simulated as in the paper.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pivec.paper.gridworld.figure import gridworld_figure
-from pivec.paper.gridworld.page import distance_table, findings, notes
+from pivec.paper.gridworld.page import distance_table, findings
 from pivec.paper.gridworld.scenarios import Scenario, scenarios
 from pivec.paper.gridworld.visits import (
     Visits,
     exact_visits,
     simulated_visits,
+    stacked,
     state_distance,
 )
+from pivec.paper.published import notes
 from pivec.paper.recipes import Calculation, Need, Recipe, Result
+from pivec.paper.rows import Array
 from pivec.paper.workshop import Workshop
-
-Array = NDArray[np.float64]
 
 SMOOTH = 101  # probabilities at which the exact lines of the figure are computed
 
@@ -36,22 +37,6 @@ class Counts:
 
     episodes: int
     probabilities: int
-
-
-@dataclass(frozen=True, eq=False)
-class _Pair:
-    """Blue and green in one world, at one probability of a random action."""
-
-    blue: Visits
-    green: Visits
-
-    @property
-    def returns(self) -> float:
-        return abs(self.blue.mean_return - self.green.mean_return)
-
-    @property
-    def states(self) -> float:
-        return state_distance(self.blue.distribution, self.green.distribution)
 
 
 def needs(shop: Workshop, counts: Counts) -> list[Need]:  # noqa: ARG001 - as every recipe's
@@ -72,151 +57,127 @@ def make(shop: Workshop, counts: Counts) -> Result:
     """Compute, simulate, compare and draw."""
     worlds = scenarios()
     probabilities = np.linspace(0, 1, counts.probabilities).round(6)
-    exact = [[_exact(world, p) for p in probabilities] for world in worlds]
-    simulated = _simulated(shop, worlds, probabilities, counts.episodes)
+    exact = _exact(worlds, probabilities)
+    played = _simulated(shop, worlds, probabilities, counts.episodes)
     rows = [
-        _row(world, float(p), *pairs)
-        for world, computed, played in zip(worlds, exact, simulated, strict=True)
-        for p, *pairs in zip(probabilities, computed, played, strict=True)
+        _row(world, float(p), _distances(exact, i, j), _distances(played, i, j))
+        for i, world in enumerate(worlds)
+        for j, p in enumerate(probabilities)
     ]
     smooth = np.linspace(0, 1, SMOOTH)
-    lines = _shares(worlds, [[_exact(world, p) for p in smooth] for world in worlds])
-    marks = _shares(worlds, simulated)
+    lines = _shares(worlds, _exact(worlds, smooth))
+    marks = _shares(worlds, played)
     figure = gridworld_figure(worlds, (smooth, lines), (probabilities, marks), counts.episodes)
-    agreement = _agreement(exact, simulated)
-    start = _effect_of_the_start(worlds, probabilities, exact)
+    agreement = _agreement(exact, played)
+    # Largest change of a state distance when first states count as visits, too.
+    with_start = _exact(worlds, probabilities, with_start=True)
+    start = float(np.abs(_states(with_start) - _states(exact)).max())
     return Result(
         numbers={"rows": rows, "agreement": agreement, "effect_of_counting_the_start": start},
         rows=rows,
         figures={"gridworld": figure},
         tables=distance_table(worlds, rows),
         findings=findings(worlds, rows, agreement),
-        notes=notes(start),
+        notes=notes("gridworld", start=start),
     )
 
 
-def _exact(world: Scenario, probability: float, *, with_start: bool = False) -> _Pair:
-    return _Pair(
-        *(
-            exact_visits(world.walls, policy, probability, with_start=with_start)
-            for policy in _policies(world)
-        )
-    )
-
-
-def _policies(world: Scenario) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    return world.blue, world.green
+def _exact(worlds: Sequence[Scenario], probabilities: Array, *, with_start: bool = False) -> Visits:
+    """Compute the visits of every world, probability, and policy: blue, then green."""
+    visits = [
+        exact_visits(world.walls, policy, probability, with_start=with_start)
+        for world in worlds
+        for probability in probabilities
+        for policy in (world.blue, world.green)
+    ]
+    return stacked(visits, (len(worlds), len(probabilities), 2))
 
 
 def _simulated(
-    shop: Workshop, worlds: tuple[Scenario, ...], probabilities: Array, episodes: int
-) -> list[list[_Pair]]:
-    """Simulate, or take what was simulated before."""
+    shop: Workshop, worlds: Sequence[Scenario], probabilities: Array, episodes: int
+) -> Visits:
+    """Simulate the same, or take what was simulated before."""
 
     def play() -> dict[str, Any]:
         shape = (len(worlds), len(probabilities), 2)
-        cells = worlds[0].walls.shape
-        distributions, errors = np.zeros((2, *shape, *cells))
-        returns, steps = np.zeros((2, *shape))
-        for i, j, k in np.ndindex(*shape):
-            # Each has random numbers of its own, so that none depends on what else is played.
-            played = simulated_visits(
+        visits = [
+            simulated_visits(
                 worlds[i].walls,
-                _policies(worlds[i])[k],
+                (worlds[i].blue, worlds[i].green)[k],
                 float(probabilities[j]),
+                # Each has random numbers of its own, so that none depends on what else is played.
                 np.random.default_rng([shop.seed, i, j, k]),
                 episodes,
             )
-            distributions[i, j, k], errors[i, j, k] = played.distribution, played.errors
-            returns[i, j, k], steps[i, j, k] = played.mean_return, played.mean_steps
-        return {"distribution": distributions, "errors": errors, "return": returns, "steps": steps}
+            for i, j, k in np.ndindex(*shape)
+        ]
+        return vars(stacked(visits, shape))
 
     inputs = {
-        "scenarios": [[world.name, *(x.tolist() for x in _arrays(world))] for world in worlds],
+        "scenarios": [
+            [world.name, *(x.tolist() for x in (world.walls, world.blue, world.green))]
+            for world in worlds
+        ],
         "probabilities": probabilities.tolist(),
         "episodes": episodes,
         "seed": shop.seed,
     }
-    kept = shop.computed("gridworld", inputs, play)
-
-    def visits(i: int, j: int, k: int) -> Visits:
-        return Visits(
-            kept["distribution"][i, j, k],
-            float(kept["return"][i, j, k]),
-            float(kept["steps"][i, j, k]),
-            kept["errors"][i, j, k],
-        )
-
-    return [
-        [_Pair(visits(i, j, 0), visits(i, j, 1)) for j in range(len(probabilities))]
-        for i in range(len(worlds))
-    ]
+    return Visits(**shop.computed("grid-visits", inputs, play))
 
 
-def _arrays(world: Scenario) -> tuple[NDArray[Any], ...]:
-    return world.walls, world.blue, world.green
+def _states(visits: Visits) -> Array:
+    """Distances of blue and green by states, (worlds, probabilities)."""
+    return np.asarray(state_distance(visits.distribution[:, :, 0], visits.distribution[:, :, 1]))
 
 
-def _row(world: Scenario, probability: float, exact: _Pair, played: _Pair) -> dict[str, Any]:
+def _distances(visits: Visits, world: int, probability: int) -> tuple[float, ...]:
+    """Distance by states and by returns, and the returns of blue and green."""
+    blue, green = visits.mean_return[world, probability].tolist()
+    return float(_states(visits)[world, probability]), abs(blue - green), blue, green
+
+
+def _row(
+    world: Scenario, probability: float, exact: tuple[float, ...], played: tuple[float, ...]
+) -> dict[str, Any]:
     return {
         "scenario": world.name,
         "random_action": probability,
         "action_distance": world.action_distance,
-        "state_distance": exact.states,
-        "state_distance_simulated": played.states,
-        "return_distance": exact.returns,
-        "return_distance_simulated": played.returns,
-        "return_blue": exact.blue.mean_return,
-        "return_green": exact.green.mean_return,
-        "return_blue_simulated": played.blue.mean_return,
-        "return_green_simulated": played.green.mean_return,
+        "state_distance": exact[0],
+        "state_distance_simulated": played[0],
+        "return_distance": exact[1],
+        "return_distance_simulated": played[1],
+        "return_blue": exact[2],
+        "return_green": exact[3],
+        "return_blue_simulated": played[2],
+        "return_green_simulated": played[3],
     }
 
 
-def _shares(worlds: tuple[Scenario, ...], pairs: list[list[_Pair]]) -> Array:
+def _shares(worlds: Sequence[Scenario], visits: Visits) -> Array:
     """Distances of actions, states and returns over the largest possible ones, (n, m, 3)."""
-    return np.array(
-        [
-            [
-                [world.action_distance / world.most_actions, pair.states / 2, pair.returns]
-                for pair in line
-            ]
-            for world, line in zip(worlds, pairs, strict=True)
-        ]
-    )
+    states = _states(visits) / 2
+    actions = [world.action_distance / world.most_actions for world in worlds]
+    returns = np.abs(visits.mean_return[:, :, 0] - visits.mean_return[:, :, 1])
+    return np.stack([np.repeat(actions, states.shape[1]).reshape(states.shape), states, returns], 2)
 
 
-def _agreement(exact: list[list[_Pair]], simulated: list[list[_Pair]]) -> dict[str, float]:
+def _agreement(exact: Visits, played: Visits) -> dict[str, float]:
     """Deviations of the simulation from the exact distributions, in standard errors.
 
     For each policy the sum over cells of |simulated − exact| over the sum of the standard errors;
     for normal errors its mean is √(2/π) ≈ 0.80. Where nothing is random both are equal.
     """
-    ratios = []
-    for line, played in zip(exact, simulated, strict=True):
-        for ours, theirs in zip(line, played, strict=True):
-            for a, b in ((ours.blue, theirs.blue), (ours.green, theirs.green)):
-                deviation = float(np.abs(a.distribution - b.distribution).sum())
-                if b.errors.any():
-                    ratios.append(deviation / float(b.errors.sum()))
-                elif deviation > 1e-9:
-                    ratios.append(np.inf)
+    deviations = state_distance(exact.distribution, played.distribution)
+    errors = played.errors.sum(axis=(-2, -1))
+    counted = (errors > 0) | (deviations > 1e-9)
+    with np.errstate(divide="ignore"):
+        ratios = deviations[counted] / errors[counted]
     return {
         "mean": float(np.mean(ratios)),
         "largest": float(np.max(ratios)),
         "expected": np.sqrt(2 / np.pi),
     }
-
-
-def _effect_of_the_start(
-    worlds: tuple[Scenario, ...], probabilities: Array, exact: list[list[_Pair]]
-) -> float:
-    """Largest change of a state distance when first states count as visits, too."""
-    return max(
-        abs(_exact(world, p, with_start=True).states - pair.states)
-        for world, line in zip(worlds, exact, strict=True)
-        for p, pair in zip(probabilities, line, strict=True)
-    )
 
 
 RECIPE = Recipe(
@@ -232,4 +193,5 @@ RECIPE = Recipe(
     },
     needs=needs,
     make=make,
+    tells_at_smoke=True,
 )

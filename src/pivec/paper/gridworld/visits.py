@@ -11,34 +11,42 @@ An episode that reaches the goal returns 1 − steps / timeout, another one 0. T
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pivec.paper.gridworld.world import TIMEOUT, disturbed, next_cells
-
-Array = NDArray[np.float64]
+from pivec.paper.rows import Array
 
 
 @dataclass(frozen=True, eq=False)
 class Visits:
-    """What is known of one policy in one world.
+    """What is known of a policy in a world, or of many, along the first axes of all arrays.
 
     Attributes
     ----------
-    distribution : array of shape (height, width)
+    distribution : array of shape (..., height, width)
         Visits to each cell divided by steps; the sum is 1.
-    mean_return, mean_steps : float
+    mean_return, mean_steps : array of shape (...)
         Of an episode.
-    errors : array of shape (height, width)
+    errors : array of shape (..., height, width)
         Standard errors of the distribution; 0 where it is exact.
     """
 
     distribution: Array
-    mean_return: float
-    mean_steps: float
+    mean_return: Any
+    mean_steps: Any
     errors: Array
+
+
+def stacked(parts: Sequence[Visits], shape: tuple[int, ...]) -> Visits:
+    """Put visits of single policies together."""
+    columns = zip(*(vars(part).values() for part in parts), strict=True)
+    arrays = [np.array(column) for column in columns]
+    return Visits(*(array.reshape(*shape, *array.shape[1:]) for array in arrays))
 
 
 def transition_matrix(
@@ -145,6 +153,6 @@ def simulated_visits(
     )
 
 
-def state_distance(a: Array, b: Array) -> float:
+def state_distance(a: Array, b: Array) -> Any:
     """Sum of the absolute differences of two distributions over cells; 2 if they share none."""
-    return float(np.abs(a - b).sum())
+    return np.abs(a - b).sum(axis=(-2, -1))

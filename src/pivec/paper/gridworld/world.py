@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import gymnasium
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from pivec.arguments import Count, checked
 from pivec.errors import UsageError
+from pivec.paper.worlds import LaneEnv
 from pivec.rollouts.array_env import ArrayVectorEnv, Lanes
 
 TIMEOUT = 500
@@ -26,7 +27,8 @@ MOVES = np.array([[0, 1], [1, 0], [0, -1], [-1, 0]])
 Cells = NDArray[np.int64]
 
 
-def wall_mask(width: int, height: int, walls: Iterable[Iterable[int]]) -> NDArray[np.bool_]:
+@checked
+def wall_mask(width: Count, height: Count, walls: Iterable[Iterable[int]]) -> NDArray[np.bool_]:
     """Which cells are walls, shape (height, width), from pairs (column, row).
 
     Examples
@@ -35,9 +37,6 @@ def wall_mask(width: int, height: int, walls: Iterable[Iterable[int]]) -> NDArra
     array([[False,  True, False],
            [False, False, False]])
     """
-    for name, value in (("width", width), ("height", height)):
-        if not isinstance(value, int | np.integer) or value < 1:
-            raise UsageError(f"{name} must be a whole number from 1, but is {value!r}")
     mask = np.zeros((height, width), dtype=bool)
     for wall in walls:
         pair = np.array(wall)
@@ -57,11 +56,7 @@ def wall_mask(width: int, height: int, walls: Iterable[Iterable[int]]) -> NDArra
 
 
 def next_cells(walls: NDArray[np.bool_]) -> Cells:
-    """The cell that each action leads to from each cell, shape (n_cells, 4).
-
-    Parameters
-    ----------
-    walls : array of shape (height, width)
+    """The cell that each action leads to from each cell, (n_cells, 4); walls (height, width).
 
     Examples
     --------
@@ -94,13 +89,6 @@ def goal_reward(steps: NDArray[np.int64]) -> NDArray[np.float64]:
     array([0.984, 0.   ])
     """
     return np.maximum(1 - steps / TIMEOUT, 0.0)
-
-
-def checked_probability(value: float) -> float:
-    """Return ``value`` if it is a probability."""
-    if not 0 <= value <= 1:
-        raise UsageError(f"random_action is a probability from 0 to 1, but is {value!r}")
-    return float(value)
 
 
 def disturbed(actions: Cells, noise: NDArray[np.float64], probability: float) -> Cells:
@@ -139,75 +127,6 @@ def picture(walls: NDArray[np.bool_], cell: int, pixels: int = 48) -> NDArray[np
     return tiles
 
 
-class GridWorldEnv(gymnasium.Env[Any, Any]):
-    """The grid world as a Gymnasium environment: `gymnasium.make("pivec/GridWorld-v0")`.
-
-    Observations are the coordinates (column, row), not the number of the cell: a number would be
-    kept as one feature for each cell, 0 or 1, which says nothing of what is near what, and which
-    Gaussians describe badly. Reaching the goal ends the episode with the only reward, 1 − steps /
-    500; registered, an episode has at most 500 steps.
-
-    Parameters
-    ----------
-    width, height : int
-        Columns and rows.
-    walls : sequence of pairs (column, row)
-        Cells that cannot be entered, from (0, 0), the start at the lower left.
-    random_action : float
-        Probability that one of the four actions, each as likely, replaces the one taken.
-    render_mode : str, optional
-        ``rgb_array``.
-
-    Examples
-    --------
-    >>> env = GridWorldEnv(walls=[(1, 0)])
-    >>> env.reset(seed=0)[0]
-    array([0., 0.], dtype=float32)
-    >>> env.step(RIGHT)[0], env.step(UP)[0]
-    (array([0., 0.], dtype=float32), array([0., 1.], dtype=float32))
-    """
-
-    metadata = {"render_modes": ["rgb_array"], "render_fps": 8}  # noqa: RUF012 - Gymnasium's way
-
-    def __init__(
-        self,
-        width: int = 5,
-        height: int = 5,
-        walls: Iterable[Iterable[int]] = (),
-        random_action: float = 0.0,
-        render_mode: str | None = None,
-    ) -> None:
-        self.walls = wall_mask(width, height, walls)
-        self.random_action = checked_probability(random_action)
-        self.render_mode = render_mode
-        self.observation_space, self.action_space = _spaces(self.walls)
-        self._table, self._coordinates = next_cells(self.walls), coordinates(self.walls)
-        self._cell = self._steps = 0
-
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[NDArray[np.float32], dict[str, Any]]:
-        """Begin an episode at the lower left."""
-        super().reset(seed=seed, options=options)
-        self._cell = self._steps = 0
-        return self._coordinates[0].copy(), {}
-
-    def step(self, action: Any) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
-        """Take one action, or a random one instead."""
-        actions = np.array([action])
-        if self.random_action:
-            actions = disturbed(actions, self.np_random.random(1), self.random_action)
-        self._cell = int(self._table[self._cell, actions[0]])
-        self._steps += 1
-        done = self._cell == len(self._table) - 1
-        reward = float(goal_reward(np.array(self._steps))) if done else 0.0
-        return self._coordinates[self._cell].copy(), reward, done, False, {}
-
-    def render(self) -> NDArray[np.uint8] | None:
-        """Return a picture of the world and the agent."""
-        return None if self.render_mode is None else picture(self.walls, self._cell)
-
-
 class GridWorldVectorEnv(ArrayVectorEnv):
     """Many agents in worlds alike: `gymnasium.make_vec("pivec/GridWorld-v0", num_envs=8)`.
 
@@ -241,9 +160,14 @@ class GridWorldVectorEnv(ArrayVectorEnv):
         max_episode_steps: int = TIMEOUT,
         render_mode: str | None = None,
     ) -> None:
-        self.walls = wall_mask(width, height, walls)
-        self.random_action = checked_probability(random_action)
-        super().__init__(num_envs, *_spaces(self.walls), max_episode_steps, render_mode)
+        if not 0 <= random_action <= 1:
+            raise UsageError(
+                f"random_action must be a probability from 0 to 1, but is {random_action!r}"
+            )
+        self.walls, self.random_action = wall_mask(width, height, walls), float(random_action)
+        corner = np.array([width - 1, height - 1], np.float32)
+        places = spaces.Box(np.zeros(2, np.float32), corner, dtype=np.float32)
+        super().__init__(num_envs, places, spaces.Discrete(4), max_episode_steps, render_mode)
         self._table, self._coordinates = next_cells(self.walls), coordinates(self.walls)
         self._cells, self._taken = np.zeros((2, num_envs), dtype=np.int64)
 
@@ -271,8 +195,33 @@ class GridWorldVectorEnv(ArrayVectorEnv):
         return picture(self.walls, int(self._cells[lane]))
 
 
-def _spaces(walls: NDArray[np.bool_]) -> tuple[spaces.Box, spaces.Discrete]:
-    """Coordinates, and the four directions."""
-    height, width = walls.shape
-    high = np.array([width - 1, height - 1], dtype=np.float32)
-    return spaces.Box(np.zeros(2, np.float32), high, dtype=np.float32), spaces.Discrete(4)
+class GridWorldEnv(LaneEnv):
+    """The grid world as a Gymnasium environment: `gymnasium.make("pivec/GridWorld-v0")`.
+
+    Observations are the coordinates (column, row), not the number of the cell: a number would be
+    kept as one feature for each cell, 0 or 1, which says nothing of what is near what, and which
+    Gaussians describe badly. Reaching the goal ends the episode with the only reward, 1 − steps /
+    500; registered, an episode has at most 500 steps.
+
+    Parameters
+    ----------
+    width, height : int
+        Columns and rows.
+    walls : sequence of pairs (column, row)
+        Cells that cannot be entered, from (0, 0), the start at the lower left.
+    random_action : float
+        Probability that one of the four actions, each as likely, replaces the one taken.
+    render_mode : str, optional
+        ``rgb_array``.
+
+    Examples
+    --------
+    >>> env = GridWorldEnv(walls=[(1, 0)])
+    >>> env.reset(seed=0)[0]
+    array([0., 0.], dtype=float32)
+    >>> env.step(RIGHT)[0], env.step(UP)[0]
+    (array([0., 0.], dtype=float32), array([0., 1.], dtype=float32))
+    """
+
+    vectorised = GridWorldVectorEnv
+    metadata = GridWorldVectorEnv.metadata

@@ -8,18 +8,20 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pivec.characterizations.supervector import Supervector
-from pivec.paper.clipping.recipe import pearson
+from pivec.collection import collect
 from pivec.paper.described import chance_distances, fit_need
 from pivec.paper.imitation.figure import imitation_figure
-from pivec.paper.imitation.page import findings, notes, table
+from pivec.paper.imitation.page import all_notes, findings, table
+from pivec.paper.planning import longest_episode, playing_speed
 from pivec.paper.recipes import Calculation, Need, Recipe, Result
+from pivec.paper.rows import Array, pearson
 from pivec.paper.workshop import Arrays, Training, Workshop, digest_of
+from pivec.policies import load_policies
+from pivec.policies.policy import NamedPolicy, PolicyInfo
 from pivec.states import VisitedStates
-
-Array = NDArray[np.float64]
+from pivec.training import clone
 
 
 @dataclass(frozen=True)
@@ -37,10 +39,10 @@ class Counts:
 
 def needs(shop: Workshop, counts: Counts) -> list[Need]:
     """List what is trained, played and fitted."""
-    found: list[Need] = []
+    result: list[Need] = []
+    episodes = counts.runs * (counts.epochs + 1) * counts.episodes
     for environment in counts.environments:
-        played = counts.runs * (counts.epochs + 1) * counts.episodes
-        found += [
+        result += [
             experts(shop, counts, environment),
             Calculation(
                 f"epochs of cloning in {environment}",
@@ -49,17 +51,15 @@ def needs(shop: Workshop, counts: Counts) -> list[Need]:
             ),
             Calculation(
                 f"episodes of experts and clones in {environment}",
-                played,
+                episodes,
                 partial(_seconds_an_episode, environment, shop.backend),
             ),
-            fit_need(environment, played, counts.components, counts.background_states),
+            fit_need(environment, episodes, counts.components, counts.background_states),
         ]
-    return found
+    return result
 
 
 def _seconds_an_episode(environment: str, backend: str) -> float:
-    from pivec.paper.measuring import longest_episode, playing_speed
-
     return longest_episode(environment) / playing_speed(environment, backend)
 
 
@@ -90,19 +90,19 @@ def make(shop: Workshop, counts: Counts) -> Result:
     rows: list[dict[str, Any]] = []
     runs: list[dict[str, Any]] = []
     for environment in counts.environments:
-        found = followed(shop, counts, environment)
+        clones = followed(shop, counts, environment)
         for number in range(counts.runs):
-            distance, returns = found["distance"][number], found["returns"][number]
-            expert = float(found["expert_return"][number])
+            distance, returns = clones["distance"][number], clones["returns"][number]
+            expert = float(clones["expert_return"][number])
             normalised = normalised_return(returns, expert)
+            run = {"environment": environment, "run": number}
             runs.append(
                 {
-                    "environment": environment,
-                    "run": number,
+                    **run,
                     "expert_return": expert,
                     "correlation": pearson(np.diff(distance), np.diff(normalised)),
                     "correlation_of_levels": pearson(distance, normalised),
-                    "by_chance": float(found["chance"][number]),
+                    "by_chance": float(clones["chance"][number]),
                     "first_distance": float(distance[0]),
                     "last_distance": float(distance[-1]),
                     "first_return": float(returns[0]),
@@ -111,8 +111,7 @@ def make(shop: Workshop, counts: Counts) -> Result:
             )
             rows += [
                 {
-                    "environment": environment,
-                    "run": number,
+                    **run,
                     "epoch": epoch + 1,
                     "distance": float(distance[epoch]),
                     "return": float(returns[epoch]),
@@ -125,8 +124,8 @@ def make(shop: Workshop, counts: Counts) -> Result:
         rows=rows,
         figures={"imitation": imitation_figure(rows, runs)},
         tables=table(runs),
-        findings=findings(runs, tell=shop.scale != "smoke"),
-        notes=notes(runs, whole=shop.scale == "paper"),
+        findings=findings(runs),
+        notes=all_notes(runs, whole=shop.scale == "paper"),
     )
 
 
@@ -172,12 +171,10 @@ def followed(shop: Workshop, counts: Counts, environment: str) -> Arrays:
         method = Supervector(
             counts.components, max_states=counts.background_states, random_state=shop.seed
         ).fit(data)
-        found = method.describe(data)
+        descriptions = method.describe(data)
         shape = counts.runs, counts.epochs + 1
-        if found.points is None:
-            raise TypeError("supervectors have points")
-        points = found.points.reshape(*shape, -1)
-        returns = found.mean_returns.reshape(shape)
+        points = np.asarray(descriptions.points).reshape(*shape, -1)
+        returns = descriptions.mean_returns.reshape(shape)
         return {
             "distance": ((points[:, 1:] - points[:, :1]) ** 2).sum(axis=2),
             "returns": returns[:, 1:],
@@ -190,11 +187,6 @@ def followed(shop: Workshop, counts: Counts, environment: str) -> Arrays:
 
 def played(shop: Workshop, counts: Counts, training: Training, key: str) -> VisitedStates:
     """Let every expert play, and after it its clone of every epoch."""
-    from pivec.collection import collect
-    from pivec.policies import load_policies
-    from pivec.policies.policy import NamedPolicy, PolicyInfo
-    from pivec.training import clone
-
     everyone = []
     for number, expert in enumerate(shop.policies(training, 1)):
         folder = shop.cache / "policies" / f"{training.environment}-clone-{key}" / f"run-{number}"

@@ -2,38 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from pivec.paper.recipes import Finding
+from pivec.paper.recipes import PICTURE, Finding
+from pivec.paper.rows import Rows, different, markdown, where
 
-Rows = Sequence[dict[str, Any]]
-
-PICTURE = "the figure, without numbers"
 STEADY, UNSTEADY = ("supervector", "discretization"), ("gaussian", "discriminator")
 _METRICS = (("correlation", "correlation ↑", 2), ("error_percent", "error % ↓", 0),
             ("variance", "variance ↓", 2))  # fmt: skip
+
+Correlations = Mapping[str, Mapping[str, float | None]]  # by environment and method
 
 
 def tables(summary: Rows) -> str:
     """Write the averages of each environment at the most and the fewest trajectories."""
     parts = []
-    for environment in dict.fromkeys(row["environment"] for row in summary):
-        here = [row for row in summary if row["environment"] == environment]
-        sizes = sorted({row["trajectories"] for row in here}, reverse=True)
+    for environment in different(summary, "environment"):
+        here = where(summary, environment=environment)
+        sizes = sorted(different(here, "trajectories"), reverse=True)
         ends = list(dict.fromkeys((sizes[0], sizes[-1])))
-        heads = [f"{title}, {size}" for _, title, _ in _METRICS for size in ends]
-        lines = [f"**{environment}** (columns: metric, trajectories; ± over sets and draws)", ""]
-        lines += [f"| | {' | '.join(heads)} |", "| --- |" + " ---: |" * len(heads)]
-        for method in dict.fromkeys(row["method"] for row in here):
-            at = {row["trajectories"]: row for row in here if row["method"] == method}
+        heads = ["", *(f"{title}, {size}" for _, title, _ in _METRICS for size in ends)]
+        lines = []
+        for method in different(here, "method"):
+            at = {row["trajectories"]: row for row in where(here, method=method)}
             cells = [
                 _shown(at[size][name], at[size][f"{name}_std"], digits)
                 for name, _, digits in _METRICS
                 for size in ends
             ]
-            lines.append(f"| {method} | {' | '.join(cells)} |")
-        parts.append("\n".join(lines))
+            lines.append([method, *cells])
+        parts.append(f"**{environment}** (columns: metric, trajectories; ± over sets and draws)")
+        parts.append(markdown(heads, lines, left=1))
     return "\n\n".join(parts)
 
 
@@ -46,40 +46,28 @@ def _shown(mean: float | None, std: float | None, digits: int) -> str:
     return f"{number} ± {std:.{digits}f}"
 
 
-def findings(summary: Rows, *, tells: bool) -> list[Finding]:
-    """What the paper says of this figure, beside what came out.
-
-    Parameters
-    ----------
-    summary : sequence of dict
-        As `evaluating.averages` gives it.
-    tells : bool
-        Whether the scale is large enough to tell.
-    """
-    found = []
-    environments = list(dict.fromkeys(row["environment"] for row in summary))
-    for environment in environments:
-        here = [row for row in summary if row["environment"] == environment]
-        few = min(row["trajectories"] for row in here)
-        at = {row["method"]: row for row in here if row["trajectories"] == few}
-        if not {*STEADY, *UNSTEADY} <= at.keys():
-            continue
-        for name, called, digits in (("variance", "variance", 2), ("error_percent", "error", 0)):
-            found.append(_steadier(environment, few, at, name, called, digits, tells))
-    most = {
-        (row["environment"], row["method"]): row["correlation"]
-        for row in summary
-        if row["trajectories"]
-        == max(r["trajectories"] for r in summary if r["environment"] == row["environment"])
-    }
-    methods = {method for _, method in most}
+def findings(summary: Rows) -> list[Finding]:
+    """What the paper says of this figure, beside what came out."""
+    result = []
+    correlations: dict[str, dict[str, float | None]] = {}
+    for environment in different(summary, "environment"):
+        here = where(summary, environment=environment)
+        sizes = different(here, "trajectories")
+        few, most = min(sizes), max(sizes)
+        at = {row["method"]: row for row in where(here, trajectories=few)}
+        if {*STEADY, *UNSTEADY} <= at.keys():
+            result.append(_steadier(environment, few, at, "variance", "variance", 2))
+            result.append(_steadier(environment, few, at, "error_percent", "error", 0))
+        with_most = where(here, trajectories=most)
+        correlations[environment] = {row["method"]: row["correlation"] for row in with_most}
+    methods = {method for found in correlations.values() for method in found}
     if methods >= set(UNSTEADY):
-        found.append(_correlates(environments, most, tells))
+        result.append(_correlates(correlations))
     if "encoder" in methods and len(methods) > 1:
-        found.append(_encoder_is_last(environments, most, tells))
-    walker = most.get(("BipedalWalker-v3", "discretization"))
+        result.append(_encoder_is_last(correlations))
+    walker = correlations.get("BipedalWalker-v3", {}).get("discretization")
     if walker is not None:
-        found.append(
+        result.append(
             Finding(
                 "Discretization of BipedalWalker's 24 dimensions does not fit into memory",
                 "ran out of 64 GB",
@@ -87,78 +75,47 @@ def findings(summary: Rows, *, tells: bool) -> list[Finding]:
                 False,
             )
         )
-    return found
+    return result
 
 
 def _steadier(
-    environment: str,
-    few: int,
-    at: dict[str, dict[str, Any]],
-    name: str,
-    called: str,
-    digits: int,
-    tells: bool,
+    environment: str, few: int, at: dict[str, dict[str, Any]], name: str, called: str, digits: int
 ) -> Finding:
-    values = {method: at[method][name] for method in (*STEADY, *UNSTEADY)}
-    ours = ", ".join(f"{method} {_shown(values[method], None, digits)}" for method in values)
-    pairs = [(values[a], values[b]) for a in STEADY for b in UNSTEADY]
-    complete = all(a is not None and b is not None for a, b in pairs)
+    numbers = {method: at[method][name] for method in (*STEADY, *UNSTEADY)}
+    ours = ", ".join(f"{method} {_shown(value, None, digits)}" for method, value in numbers.items())
+    pairs = [(numbers[a], numbers[b]) for a in STEADY for b in UNSTEADY]
+    complete = None not in numbers.values()
     won = sum(a < b for a, b in pairs) if complete else 0
     return Finding(
         f"{environment}: with {few} trajectories supervectors and discretization are steadier "
         f"(distance {called}) than Gaussian and discriminator",
         PICTURE,
         f"{ours} ({won} of 4 comparisons)",
-        won == len(pairs) if tells and complete else None,
+        won == len(pairs) if complete else None,
     )
 
 
-def _correlates(
-    environments: Sequence[str], most: dict[tuple[str, str], float | None], tells: bool
-) -> Finding:
-    values = [most[environment, method] for environment in environments for method in UNSTEADY]
-    ours = "; ".join(
-        f"{environment} "
-        + ", ".join(_shown(most[environment, method], None, 2) for method in UNSTEADY)
-        for environment in environments
-    )
+def _correlates(correlations: Correlations) -> Finding:
+    pairs = {name: [found[method] for method in UNSTEADY] for name, found in correlations.items()}
     return Finding(
         "Gaussian and discriminator correlate with differences of returns",
         PICTURE,
-        ours,
-        all(value is not None and value > 0 for value in values) if tells else None,
+        "; ".join(
+            f"{environment} " + ", ".join(_shown(value, None, 2) for value in pair)
+            for environment, pair in pairs.items()
+        ),
+        all(value is not None and value > 0 for pair in pairs.values() for value in pair),
     )
 
 
-def _encoder_is_last(
-    environments: Sequence[str], most: dict[tuple[str, str], float | None], tells: bool
-) -> Finding:
+def _encoder_is_last(correlations: Correlations) -> Finding:
     last = []
-    for environment in environments:
-        values = {m: v for (e, m), v in most.items() if e == environment and v is not None}
-        last.append(min(values, key=values.__getitem__) == "encoder" if values else False)
+    for found in correlations.values():
+        known = {method: value for method, value in found.items() if value is not None}
+        last.append(bool(known) and min(known, key=known.__getitem__) == "encoder")
     return Finding(
         "The encoder performs low: it correlates least of all",
         PICTURE,
         f"in {sum(last)} of {len(last)} environments",
-        all(last) if tells else None,
+        all(last),
     )
-
-
-def notes() -> list[str]:
-    """What a reader must know to read the numbers."""
-    relative = (
-        "Error and variance are relative, after each matrix of distances is scaled to [0, 1] by "
-        "its largest: one policy far from all others makes the other distances small, and their "
-        "relative errors large."
-    )
-    empty = (
-        "Steady is not yet good: if the latents of the encoder tell nothing (posterior collapse), "
-        "all its distances are about the same, with little error and variance, and no correlation."
-    )
-    versions = (
-        "Environments are Gymnasium's of today (the paper: Acrobot-v0, Pendulum-v0, "
-        "LunarLander-v2), policies are trained with Stable-Baselines3."
-    )
-    card = "Networks are trained on a graphics card where there is one; that changes rounding only."
-    return [relative, empty, versions, card]

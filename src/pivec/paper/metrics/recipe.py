@@ -8,8 +8,9 @@ from typing import Any
 
 from pivec.characterizations.registry import characterization
 from pivec.paper import evaluating
-from pivec.paper.evaluating import Method, SetCounts, averages, evaluated, unit_rows
-from pivec.paper.metrics.page import findings, notes, tables
+from pivec.paper.evaluating import Method, SetCounts, averages, evaluated, problems, unit_rows
+from pivec.paper.metrics.page import findings, tables
+from pivec.paper.published import notes
 from pivec.paper.recipes import Need, Recipe, Result
 from pivec.paper.workshop import Workshop
 from pivec.report.evaluation_figure import evaluation_figure
@@ -35,13 +36,13 @@ class Counts(SetCounts):
 
 def methods_of(counts: Counts) -> dict[str, Method]:
     """Return the characterizations and their parameters; networks take a card if there is one."""
-    found: dict[str, Method] = {}
+    methods: dict[str, Method] = {}
     for name in counts.methods:
         parameters = dict(counts.parameters.get(name, {}))
         if "device" in characterization(name).get_params(deep=False):
             parameters["device"] = "auto"
-        found[name] = (name, parameters)
-    return found
+        methods[name] = (name, parameters)
+    return methods
 
 
 def needs(shop: Workshop, counts: Counts) -> list[Need]:
@@ -51,15 +52,15 @@ def needs(shop: Workshop, counts: Counts) -> list[Need]:
 
 def make(shop: Workshop, counts: Counts) -> Result:
     """Evaluate every characterization on every set of policies."""
-    found = evaluated(shop, counts, methods_of(counts))
-    summary = averages(found)
+    evaluation = evaluated(shop, counts, methods_of(counts))
+    summary, rows = averages(evaluation), unit_rows(evaluation)
     return Result(
-        numbers={"averages": summary, "units": unit_rows(found)},
-        rows=unit_rows(found),
-        figures={"metrics": evaluation_figure(found, across=len(counts.environments) > 1)},
+        numbers={"averages": summary, "units": rows},
+        rows=rows,
+        figures={"metrics": evaluation_figure(evaluation, across=len(counts.environments) > 1)},
         tables=tables(summary),
-        findings=findings(summary, tells=shop.scale != "smoke"),
-        notes=[*notes(), *found.notes, *evaluating.told_problems(found)],
+        findings=findings(summary),
+        notes=[*notes("metrics"), *evaluation.notes, *problems(evaluation)],
     )
 
 

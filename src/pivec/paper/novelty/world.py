@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import gymnasium
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from pivec.paper.worlds import LaneEnv
 from pivec.rollouts.array_env import ArrayVectorEnv, Lanes
 
 Float = NDArray[np.float64]
@@ -63,65 +63,6 @@ def moved(positions: Float, actions: NDArray[Any]) -> Float:
     return np.where(inside_walls(new)[:, None], positions, new)
 
 
-def _spaces() -> tuple[Any, Any]:
-    # Nothing bounds the plane, but 100 steps lead no farther than 5 from the start.
-    return spaces.Box(-6, 6, (2,), np.float32), spaces.Box(-1, 1, (1,), np.float32)
-
-
-class DeceptivePointEnv(gymnasium.Env[NDArray[np.float32], NDArray[np.float32]]):
-    """A point in the plane that is rewarded for going up, y_new - y_old a step.
-
-    Straight up ends in the pocket, with a return of 0.65; no policy that stays in it has more than
-    0.70, where the bar begins. Around it leads a way of 4.17 (the paper's policies found 3.7). An
-    observation is the position (x, y), an action one number in [-1, 1] for the direction, see
-    `moved`. An episode has 100 steps, and always the same start.
-
-    Parameters
-    ----------
-    render_mode : {None, "rgb_array"}
-        With the latter, `render` draws the walls and the way so far.
-
-    Examples
-    --------
-    >>> env = gymnasium.make("pivec.paper.worlds:pivec/DeceptivePoint-v0")
-    >>> observation, _ = env.reset(seed=0)
-    >>> rewards = [env.step(np.array([-0.5], np.float32))[1] for _ in range(100)]
-    >>> round(sum(rewards), 9)
-    0.65
-    """
-
-    metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 30}  # noqa: RUF012
-
-    def __init__(self, render_mode: str | None = None) -> None:
-        self.render_mode = render_mode
-        self.observation_space, self.action_space = _spaces()
-        self._way = [np.array(START)]
-
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[NDArray[np.float32], dict[str, Any]]:
-        """Go to the start."""
-        super().reset(seed=seed, options=options)
-        self._way = [np.array(START)]
-        return self._observation(), {}
-
-    def step(
-        self, action: NDArray[np.float32]
-    ) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
-        """Take a step; it never terminates."""
-        old = self._way[-1]
-        new = moved(old[None], np.reshape(action, 1))[0]
-        self._way.append(new)
-        return self._observation(), float(new[1] - old[1]), False, False, {}
-
-    def render(self) -> NDArray[np.uint8] | None:
-        """Draw the walls and the way so far, if made with ``render_mode="rgb_array"``."""
-        return drawn(np.array(self._way)) if self.render_mode == "rgb_array" else None
-
-    def _observation(self) -> NDArray[np.float32]:
-        return self._way[-1].astype(np.float32)
-
-
 class DeceptivePointVectorEnv(ArrayVectorEnv):
     """Many `DeceptivePointEnv` on arrays."""
 
@@ -131,7 +72,9 @@ class DeceptivePointVectorEnv(ArrayVectorEnv):
         max_episode_steps: int = STEPS,
         render_mode: str | None = None,
     ) -> None:
-        super().__init__(num_envs, *_spaces(), max_episode_steps, render_mode)
+        # Nothing bounds the plane, but 100 steps lead no farther than 5 from the start.
+        plane, angle = spaces.Box(-6, 6, (2,), np.float32), spaces.Box(-1, 1, (1,), np.float32)
+        super().__init__(num_envs, plane, angle, max_episode_steps, render_mode)
         self._positions = np.tile(START, (num_envs, 1))
         self._ways: list[list[Float]] = [[] for _ in range(num_envs)]  # only to be drawn
 
@@ -163,6 +106,28 @@ class DeceptivePointVectorEnv(ArrayVectorEnv):
             if anew:
                 self._ways[lane] = []
             self._ways[lane].append(self._positions[lane].copy())
+
+
+class DeceptivePointEnv(LaneEnv):
+    """A point in the plane that is rewarded for going up, y_new - y_old a step.
+
+    Straight up ends in the pocket, with a return of 0.65; no policy that stays in it has more than
+    0.70, where the bar begins. Around it leads a way of 4.17 (the paper's policies found 3.7). An
+    observation is the position (x, y), an action one number in [-1, 1] for the direction, see
+    `moved`. An episode has 100 steps, and always the same start. With the ``render_mode``
+    ``rgb_array``, `render` draws the walls and the way so far.
+
+    Examples
+    --------
+    >>> import gymnasium
+    >>> env = gymnasium.make("pivec.paper.worlds:pivec/DeceptivePoint-v0")
+    >>> observation, _ = env.reset(seed=0)
+    >>> rewards = [env.step(np.array([-0.5], np.float32))[1] for _ in range(100)]
+    >>> round(sum(rewards), 9)
+    0.65
+    """
+
+    vectorised = DeceptivePointVectorEnv
 
 
 # The picture: what is seen of the plane (left, right, bottom, top), pixels a unit, colours.

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.paper.novelty.recipe import bootstrap_interval
 from pivec.paper.recipes import Finding
+from pivec.paper.rows import bootstrap_interval
 
 Array = NDArray[np.float64]
 
