@@ -96,10 +96,10 @@ def warn_of_constants(data: VisitedStates) -> None:
     same = [name for name in constant_features(data) if "=" not in name]
     if 2 * len(same) <= len(counted) or data.n_states == 1:
         return
-    some = ", ".join(same[:_NAMED]) + (", ..." if len(same) > _NAMED else "")
+    names = ", ".join(same[:_NAMED]) + (", ..." if len(same) > _NAMED else "")
     warnings.warn(
         f"{len(same)} of {len(counted)} features are the same in every state of every policy "
-        f"({some}), so distances follow from the rest alone: if that is not meant, choose other "
+        f"({names}), so distances follow from the rest alone: if that is not meant, choose other "
         "--features (from Python features=)",
         PivecWarning,
         stacklevel=3,
