@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from pivec.errors import MissingExtra, UsageError
 from pivec.mixtures.mixture import Mixture
 from pivec.mixtures.source import Starts, StateSource, check_shape, numbered_blocks
-from pivec.mixtures.statistics import Statistics
+from pivec.mixtures.statistics import SegmentSums, Statistics
 
 Array = NDArray[np.float64]
 
@@ -49,15 +49,9 @@ class Kernel(Protocol):
         ...
 
     def add_segments(
-        self,
-        block: Any,
-        starts: Starts,
-        mixture: Mixture,
-        counts: Array,
-        sums: Array,
-        first_row: int = 0,
+        self, block: Any, starts: Starts, mixture: Mixture, into: SegmentSums, first_row: int = 0
     ) -> None:
-        """Add counts (S, K) and sums (S, K, D) of segments, rows starts[s] to starts[s + 1].
+        """Add the counts and sums of segments, rows starts[s] to starts[s + 1].
 
         The first segment may begin before the block (a negative start), the last end behind it.
         """

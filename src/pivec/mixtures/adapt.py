@@ -79,9 +79,8 @@ def policy_statistics(
         s0, s1 = overlapping(starts, first, first + len(block))
         inside = starts[s0 : s1 + 1] - first
         if total.squares is None:
-            kernel.add_segments(
-                block, inside, mixture, total.counts[s0:s1], total.sums[s0:s1], first
-            )
+            into = total.counts[s0:s1], total.sums[s0:s1]
+            kernel.add_segments(block, inside, mixture, into, first)
             continue
         # Statistics of the parts of a policy that is cut add up.
         for p, (low, high) in enumerate(zip(np.maximum(inside, 0), inside[1:], strict=False), s0):

@@ -1,6 +1,6 @@
 """The fast kernel for CPUs: compiled loops over tiles, one thread a core.
 
-This module lays a mixture out for the tiles, hands chunks of rows to the workers, and adds the
+This module lays a mixture out for the tiles, gives chunks of rows to the workers, and adds the
 results in a fixed order, so that they do not depend on the number of threads. The loops are in
 `numba_sums` and `numba_loops`.
 """
@@ -19,7 +19,7 @@ from pivec.mixtures.numba_loops import STRIDE, TILE
 from pivec.mixtures.numba_sums import sum_chunk, sum_segments
 from pivec.mixtures.numpy_kernel import hold, moments, take
 from pivec.mixtures.source import Starts, overlapping, refuse_not_finite
-from pivec.mixtures.statistics import Statistics
+from pivec.mixtures.statistics import SegmentSums, Statistics
 
 __all__ = ["accumulate", "add_segments", "hold", "moments", "take"]
 
@@ -189,14 +189,10 @@ def accumulate(
 
 
 def add_segments(
-    block: NDArray[Any],
-    starts: Starts,
-    mixture: Mixture,
-    counts: Array,
-    sums: Array,
-    first_row: int = 0,
+    block: NDArray[Any], starts: Starts, mixture: Mixture, into: SegmentSums, first_row: int = 0
 ) -> None:
     """Add the statistics of the segments of a block; see `Kernel.add_segments`."""
+    counts, sums = into
     states, model = _readable(block), pack(mixture)
     n_runs = -(-len(states) // _RUN)
     # The first and the last segment of a run may go on in its neighbours: they are added in order.

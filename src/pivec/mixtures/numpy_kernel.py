@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pivec.engines.workers import run_tasks, single_threaded_blas
 from pivec.mixtures.mixture import FAR, Mixture
 from pivec.mixtures.source import Starts, StateSource, check_finite, overlapping
-from pivec.mixtures.statistics import Statistics
+from pivec.mixtures.statistics import SegmentSums, Statistics
 
 _TILE = 4096
 """States a task: [components, states] of 64 components is then 2 MB, the size of a cache."""
@@ -113,14 +113,10 @@ def accumulate(
 
 
 def add_segments(
-    block: NDArray[Any],
-    starts: Starts,
-    mixture: Mixture,
-    counts: Array,
-    sums: Array,
-    first_row: int = 0,
+    block: NDArray[Any], starts: Starts, mixture: Mixture, into: SegmentSums, first_row: int = 0
 ) -> None:
     """Add the statistics of the segments of a block; see `Kernel.add_segments`."""
+    counts, sums = into
     linear, constants = coefficients(mixture)
     deviations = np.sqrt(mixture.variances)
     with single_threaded_blas():

@@ -9,6 +9,9 @@ from numpy.typing import NDArray
 
 from pivec.errors import BadData
 
+SegmentSums = tuple[NDArray[np.float64], NDArray[np.float64]]
+"""Counts (S, K) and centred sums (S, K, D) of segments, as in `Statistics`."""
+
 
 @dataclass(frozen=True, eq=False)
 class Statistics:

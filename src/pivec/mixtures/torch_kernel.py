@@ -27,7 +27,7 @@ from pivec.mixtures.source import (
     overlapping,
     refuse_not_finite,
 )
-from pivec.mixtures.statistics import Statistics
+from pivec.mixtures.statistics import SegmentSums, Statistics
 
 _ROOM = 1 << 28
 """Bytes that one temporary of a tile may take."""
@@ -112,15 +112,10 @@ class TorchKernel:
         return Statistics(n, sums, squares, float(flat[-1]), len(states))
 
     def add_segments(
-        self,
-        block: Any,
-        starts: Starts,
-        mixture: Mixture,
-        counts: Array,
-        sums: Array,
-        first_row: int = 0,
+        self, block: Any, starts: Starts, mixture: Mixture, into: SegmentSums, first_row: int = 0
     ) -> None:
         """Add the statistics of the segments of a block; see `Kernel.add_segments`."""
+        counts, sums = into
         states = self._on_device(block, first_row)
         K, D = mixture.means.shape
         model = self._model(mixture)
