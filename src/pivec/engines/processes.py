@@ -46,7 +46,9 @@ getattr(importlib.import_module(module), function)(sys.stdin.buffer, replies)
 
 
 class ProcessFailed(PivecError):
-    """A process died, or the function in it raised something else than a `PivecError`."""
+    """A process died, with ``code``, or its function raised something else than a `PivecError`."""
+
+    code: int | None = None
 
 
 @dataclass(frozen=True)
@@ -215,33 +217,38 @@ class _Child:
                 error = None if failure is None else _failure(*failure)
             except Exception:  # its end, or half a message
                 content, finished, notices = None, True, []
-                error = ProcessFailed(self._ending())
+                error = self._died(self._wait())
             self._replies.put((self, Reply(self._number, content, finished, error), notices))
             self.go_on.acquire()
-        try:
-            self._process.wait(_PATIENCE)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        self._wait()
         for file in (self._process.stdin, self._process.stdout, self._errors):
             if file is not None:
                 with contextlib.suppress(OSError):
                     file.close()
 
-    def _ending(self) -> str:
-        code = self._process.wait()
+    def _wait(self) -> int:
+        try:
+            return self._process.wait(_PATIENCE)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            return self._process.wait()
+
+    def _died(self, code: int) -> ProcessFailed:
+        log = getattr(self._errors, "name", None)
+        how = f"ended with code {code}"
         if code == -getattr(signal, "SIGKILL", 9):
-            return "its process was killed, most likely because memory ran out"
-        if code < 0:
-            return f"its process was ended by signal {-code}"
-        ended = f"its process ended with code {code}"
-        if self._errors is None:
-            return ended
-        if isinstance(self._errors.name, str):  # a log
-            return f"{ended}, see {self._errors.name}"
-        self._errors.seek(0)
-        last = self._errors.read().decode(errors="replace").strip().splitlines()[-1:]
-        return f"{ended} ({last[0]})" if last else ended
+            how = "was killed, most likely because memory ran out"
+        elif code < 0:
+            how = f"was ended by signal {-code}"
+        elif isinstance(log, str):
+            how += f", see {log}"
+        elif self._errors is not None:
+            self._errors.seek(0)
+            last = self._errors.read().decode(errors="replace").strip().splitlines()[-1:]
+            how += f" ({last[0]})" if last else ""
+        failure = ProcessFailed(f"its process {how}")
+        failure.code = code
+        return failure
 
 
 def _error_file(quiet: bool, log: Path | None) -> IO[bytes] | None:

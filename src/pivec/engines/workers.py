@@ -6,7 +6,7 @@ import itertools
 import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from functools import cache
 from typing import Any
@@ -40,7 +40,7 @@ def threads(n: int) -> Iterator[None]:
     1
     """
     if n < 1:
-        raise UsageError(f"the number of threads must be at least 1, but is {n}.")
+        raise UsageError(f"the number of threads must be at least 1, but is {n}")
     token = _chosen.set(n)
     try:
         yield
@@ -84,20 +84,12 @@ def run_tasks(work: Callable[[int], None], n_tasks: int) -> None:
 
 @cache
 def _blas() -> Any:
-    """Give the controller of BLAS threads, or None where threadpoolctl is missing."""
-    try:
-        from threadpoolctl import ThreadpoolController
-    except ImportError:
-        return None
+    from threadpoolctl import ThreadpoolController
+
     return ThreadpoolController()
 
 
-@contextmanager
-def single_threaded_blas() -> Iterator[None]:
+def single_threaded_blas() -> AbstractContextManager[Any]:
     """One BLAS thread a worker: BLAS's own threads inside small products only wait."""
-    controller = _blas()
-    if controller is None:
-        yield
-    else:
-        with controller.limit(limits=1, user_api="blas"):
-            yield
+    limit: AbstractContextManager[Any] = _blas().limit(limits=1, user_api="blas")
+    return limit

@@ -27,18 +27,6 @@ def episode_seeds(seed: int, identity: str, episodes: int) -> NDArray[np.int64]:
     return (sequence.generate_state(episodes) >> 1).astype(np.int64)
 
 
-def lane_seeds(seed: int, identity: str, episodes: int, lanes: int) -> NDArray[np.int64]:
-    """Seeds of environments that play several episodes each: episode e plays in lane e % lanes.
-
-    Examples
-    --------
-    >>> seeds = lane_seeds(0, "run/10", 5, lanes=2)
-    >>> bool((seeds[:2] == seeds[2:4]).all())
-    True
-    """
-    return episode_seeds(seed, identity, lanes)[np.arange(episodes) % lanes]
-
-
 def action_stream(episode_seed: int) -> np.random.Generator:
     """Return the random stream from which the actions of one episode are drawn."""
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence([episode_seed, _ACTIONS])))

@@ -23,7 +23,7 @@ from pivec.rollouts.episodes import Episode, PlayedPolicy, PolicyEpisodes
 from pivec.rollouts.features import feature_rows
 from pivec.rollouts.lanes import Lanes
 from pivec.rollouts.pages import Pages
-from pivec.rollouts.seeds import episode_seeds, lane_seeds
+from pivec.rollouts.seeds import episode_seeds
 
 PATIENCE = 60.0  # seconds until a user is told that no episode ends
 
@@ -42,11 +42,11 @@ class _Slot:
     def __init__(
         self, index: int, named: NamedPolicy, settings: CollectOptions, width: int
     ) -> None:
-        identity, episodes = named.info.identity, settings.episodes
+        seed, identity, episodes = settings.seed, named.info.identity, settings.episodes
         self.index, self.named = index, named
-        self.streams = self.seeds = episode_seeds(settings.seed, identity, episodes)
-        if settings.backend == "envpool":
-            self.seeds = lane_seeds(settings.seed, identity, episodes, width)
+        self.streams = self.seeds = episode_seeds(seed, identity, episodes)
+        if settings.backend == "envpool":  # whose environments play several episodes each
+            self.seeds = episode_seeds(seed, identity, width)[np.arange(episodes) % width]
         self.episodes = PolicyEpisodes(settings.max_states_per_policy)
 
 

@@ -211,8 +211,12 @@ def _run_all(runs: Sequence[Run], jobs: int, watch: _Watch) -> dict[Path, Traine
                 results[path] = reply.content
             watch.take(path.name, {"finished": True} if reply.finished else reply.content)
             continue
-        kind = PivecError if isinstance(failure, ProcessFailed) else type(failure)
-        failures.append(kind.__new__(kind, f"{path.name}: {failure}"))
+        kind, text = type(failure), f"{path.name}: {failure}"
+        if isinstance(failure, ProcessFailed):
+            kind = PivecError
+            if failure.code is not None:  # it died
+                text += "; the same command goes on from its last checkpoint"
+        failures.append(kind.__new__(kind, text))
         failures[-1].__cause__ = failure
     if failures:
         raise failures[0]
