@@ -26,17 +26,17 @@ def named_object(spec: str, what: str) -> Any:
     if here not in sys.path:
         sys.path.insert(0, here)
     try:
-        found: Any = importlib.import_module(module_name)
+        target: Any = importlib.import_module(module_name)
     except (Exception, SystemExit) as error:
         raise UsageError(
             f"{what} is asked for as {spec!r}, but importing fails: {type(error).__name__}: {error}"
         ) from error
     for part in name.split("."):
-        if not hasattr(found, part):
-            hint = did_you_mean(part, dir(found))
+        if not hasattr(target, part):
+            hint = did_you_mean(part, dir(target))
             raise UsageError(f"{module_name} has no {part!r}{hint}, which {spec!r} names")
-        found = getattr(found, part)
-    return found
+        target = getattr(target, part)
+    return target
 
 
 def split_arguments(spec: str) -> tuple[str, dict[str, Any]]:

@@ -43,11 +43,11 @@ def environment_of(
     arguments, wrappers, imports = options.env_kwargs, options.wrappers, options.imports
     if env is not None and not isinstance(env, str):
         return Environment.of(env, arguments, wrappers, imports)
-    told = [info for info in policies if isinstance(info.metadata.get(ENVIRONMENT), str)]
-    name = _named_in_files(told, options.trust) if env is None else env
+    trained = [info for info in policies if isinstance(info.metadata.get(ENVIRONMENT), str)]
+    name = _named_in_files(trained, options.trust) if env is None else env
     elsewhere = [
         info
-        for info in told
+        for info in trained
         if not _same(info.metadata[ENVIRONMENT], name) and ID.search(info.metadata[ENVIRONMENT])
     ]
     if elsewhere:
@@ -58,7 +58,7 @@ def environment_of(
             PivecWarning,
             stacklevel=3,
         )
-    here = [info for info in told if _same(info.metadata[ENVIRONMENT], name)]
+    here = [info for info in trained if _same(info.metadata[ENVIRONMENT], name)]
     given = dict(arguments or {})
     agreed = _agreed(here, ARGUMENTS, "--env-arg", lambda value: {**_mapping(value), **given})
     around: Sequence[Wrapper] = wrappers
@@ -80,16 +80,16 @@ def environment_of(
     return Environment.of(name, agreed if here else given, around, modules)
 
 
-def _named_in_files(told: Sequence[PolicyInfo], trust: bool) -> str:
+def _named_in_files(trained: Sequence[PolicyInfo], trust: bool) -> str:
     """Give the one environment that all files name which name any."""
-    if not told:
+    if not trained:
         raise UsageError(
             "no file of these policies tells which environment it was trained in: name it first, "
             "as in `pivec compare CartPole-v1 runs`"
         )
-    first = told[0]
+    first = trained[0]
     name = str(first.metadata[ENVIRONMENT])
-    for info in told:
+    for info in trained:
         if info.metadata[ENVIRONMENT] != name:
             raise UsageError(
                 f"the policies were trained in several environments: {first.source} in {name}, "
@@ -103,18 +103,18 @@ def _named_in_files(told: Sequence[PolicyInfo], trust: bool) -> str:
     return name
 
 
-def _same(told: str, name: str) -> bool:
+def _same(theirs: str, name: str) -> bool:
     """Whether two names mean the same environment; ``module:`` only says who registers it."""
-    return told.rpartition(":")[2] == name.rpartition(":")[2]
+    return theirs.rpartition(":")[2] == name.rpartition(":")[2]
 
 
-def _agreed(told: Sequence[PolicyInfo], key: str, option: str, settle: Callable[[Any], Any]) -> Any:
+def _agreed(trained: Sequence[PolicyInfo], key: str, option: str, settle: Callable[[Any], Any]) -> Any:
     """Give what all files say under ``key``, settled with what the user says."""
-    values = [settle(info.metadata.get(key)) for info in told]
-    for info, value in zip(told, values, strict=True):
+    values = [settle(info.metadata.get(key)) for info in trained]
+    for info, value in zip(trained, values, strict=True):
         if value != values[0]:
             raise UsageError(
-                f"the policies were trained with other {key} of the environment: {told[0].source} "
+                f"the policies were trained with other {key} of the environment: {trained[0].source} "
                 f"with {values[0] or 'none'}, {info.source} with {value or 'none'}: compare those "
                 f"that share them, or say with {option} which to take"
             )
@@ -129,19 +129,19 @@ def _texts(value: Any) -> list[str]:
     return [text for text in value if isinstance(text, str)] if isinstance(value, list) else []
 
 
-def _check_wrappers(wrappers: Sequence[Any], told: Sequence[PolicyInfo], trust: bool) -> None:
+def _check_wrappers(wrappers: Sequence[Any], trained: Sequence[PolicyInfo], trust: bool) -> None:
     for wrapper in wrappers:
         name = split_arguments(str(wrapper))[0]
         if not trust and not KNOWN_WRAPPERS.fullmatch(name):
             raise UsageError(
-                f"{told[0].source} was trained with the wrapper {name}, which a file may not ask "
+                f"{trained[0].source} was trained with the wrapper {name}, which a file may not ask "
                 "for: give all wrappers with --wrapper (in Python: wrappers=), or allow it with "
                 "--trust"
             )
         package = name.partition(".")[0]
         if importlib.util.find_spec(package) is None:
             raise UsageError(
-                f"{told[0].source} was trained with the wrapper {name}, but {package} is not "
+                f"{trained[0].source} was trained with the wrapper {name}, but {package} is not "
                 f"installed: pip install {package.replace('_', '-')}, or give all wrappers with "
                 "--wrapper (in Python: wrappers=)"
             )
