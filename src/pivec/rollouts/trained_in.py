@@ -108,13 +108,15 @@ def _same(theirs: str, name: str) -> bool:
     return theirs.rpartition(":")[2] == name.rpartition(":")[2]
 
 
-def _agreed(trained: Sequence[PolicyInfo], key: str, option: str, settle: Callable[[Any], Any]) -> Any:
+def _agreed(
+    infos: Sequence[PolicyInfo], key: str, option: str, settle: Callable[[Any], Any]
+) -> Any:
     """Give what all files say under ``key``, settled with what the user says."""
-    values = [settle(info.metadata.get(key)) for info in trained]
-    for info, value in zip(trained, values, strict=True):
+    values = [settle(info.metadata.get(key)) for info in infos]
+    for info, value in zip(infos, values, strict=True):
         if value != values[0]:
             raise UsageError(
-                f"the policies were trained with other {key} of the environment: {trained[0].source} "
+                f"the policies were trained with other {key} of the environment: {infos[0].source} "
                 f"with {values[0] or 'none'}, {info.source} with {value or 'none'}: compare those "
                 f"that share them, or say with {option} which to take"
             )
@@ -129,19 +131,19 @@ def _texts(value: Any) -> list[str]:
     return [text for text in value if isinstance(text, str)] if isinstance(value, list) else []
 
 
-def _check_wrappers(wrappers: Sequence[Any], trained: Sequence[PolicyInfo], trust: bool) -> None:
+def _check_wrappers(wrappers: Sequence[Any], infos: Sequence[PolicyInfo], trust: bool) -> None:
     for wrapper in wrappers:
         name = split_arguments(str(wrapper))[0]
         if not trust and not KNOWN_WRAPPERS.fullmatch(name):
             raise UsageError(
-                f"{trained[0].source} was trained with the wrapper {name}, which a file may not ask "
+                f"{infos[0].source} was trained with the wrapper {name}, which a file may not ask "
                 "for: give all wrappers with --wrapper (in Python: wrappers=), or allow it with "
                 "--trust"
             )
         package = name.partition(".")[0]
         if importlib.util.find_spec(package) is None:
             raise UsageError(
-                f"{trained[0].source} was trained with the wrapper {name}, but {package} is not "
+                f"{infos[0].source} was trained with the wrapper {name}, but {package} is not "
                 f"installed: pip install {package.replace('_', '-')}, or give all wrappers with "
                 "--wrapper (in Python: wrappers=)"
             )
