@@ -14,7 +14,7 @@ CHUNK = 1 << 20
 
 
 class BoundedZip:
-    """The members of a zip file, in memory or open; what is read of them counts in the budget."""
+    """A zip file, in memory or open; what is read of its ``members`` counts in the budget."""
 
     def __init__(self, source: bytes | bytearray | BinaryIO, budget: Budget) -> None:
         self._budget = budget
@@ -33,22 +33,15 @@ class BoundedZip:
             raise BadPolicyFile("it is a truncated zip archive: copy or save it again")
         if len(members) > MAX_MEMBERS:
             raise BadPolicyFile(f"it holds {len(members)} members, more than {MAX_MEMBERS}")
-        self._members = {member.filename: member for member in members}
-        if len(self._members) < len(members):
+        self.members = {member.filename: member for member in members}
+        if len(self.members) < len(members):
             raise BadPolicyFile("it holds two members of the same name")
-
-    def __contains__(self, member: str) -> bool:
-        return member in self._members
-
-    def names(self) -> list[str]:
-        """Names of the members, in the archive's order."""
-        return list(self._members)
 
     def read(self, member: str) -> bytearray:
         """Give the content of a member, checked against its length and checksum."""
-        if member not in self._members:
+        if member not in self.members:
             raise BadPolicyFile(f"it lacks its member {member!r}")
-        info = self._members[member]
+        info = self.members[member]
         if info.flag_bits & 0x1:
             raise BadPolicyFile(f"its member {member!r} is encrypted")
         # Of others, zipfile unpacks whole blocks whatever length the archive declares.

@@ -1,7 +1,7 @@
 """Reads checkpoints of Stable-Baselines3 and SB3-contrib without torch, and without either.
 
-The JSON in the archive says what the policy is (`pivec.policies.sb3_settings`). The weights come
-from `pivec.policies.tensors`, and `pivec.policies.sb3_networks` finds the layers among them.
+The JSON in the archive says what the policy is, the weights come from `pivec.policies.tensors`, and
+`pivec.policies.sb3_networks` makes a network of both.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def read_sb3(data: bytes, beside: Beside) -> tuple[NetworkPolicy | OutputPolicy,
     """
     budget = Budget(len(data), "it")
     archive = BoundedZip(data, budget)
-    if "data" not in archive or "policy.pth" not in archive:
+    if not {"data", "policy.pth"} <= set(archive.members):
         raise BadPolicyFile(
             "it is a zip archive, but not of Stable-Baselines3: expected 'data' and 'policy.pth' "
             "in it"
@@ -83,7 +83,7 @@ def read_sb3(data: bytes, beside: Beside) -> tuple[NetworkPolicy | OutputPolicy,
     steps = settings.values.get("num_timesteps")
     if type(steps) is int and steps >= 0:
         info["step"] = steps
-    if "_stable_baselines3_version" in archive:
+    if "_stable_baselines3_version" in archive.members:
         text = archive.read("_stable_baselines3_version")[:40].decode("utf-8", "replace")
         info["sb3_version"] = text.strip()
     if network.head == "epsilon_greedy":
@@ -141,18 +141,19 @@ def _algorithm(
         other = "MaskablePPO, whose actions depend on masks"
     elif "actor" in prefixes and "crossq" in settings.policy_module:
         other = "CrossQ, whose networks normalise batches"
-    elif "actor" in prefixes and "policy_delay" in settings:
+    elif "actor" in prefixes and "policy_delay" in settings.values:
         single = settings.argument("n_critics") == 1 and settings.values["policy_delay"] == 1
         return "DDPG" if single else "TD3", sb3_networks.plain_actor
     elif "actor" in prefixes:
-        contrib = "top_quantiles_to_drop_per_net" in settings or "tqc" in settings.policy_module
+        drops = "top_quantiles_to_drop_per_net" in settings.values
+        contrib = drops or "tqc" in settings.policy_module
         return "TQC" if contrib else "SAC", sb3_networks.squashed_actor
     elif "q_net" in prefixes or "quantile_net" in prefixes:
         return "DQN" if "q_net" in prefixes else "QR-DQN", sb3_networks.values
     elif "action_net" in prefixes:
         marks = {"clip_range": "PPO", "cg_max_steps": "TRPO", "gae_lambda": "A2C"}
         for key, algorithm in marks.items():
-            if key in settings:
+            if key in settings.values:
                 return algorithm, sb3_networks.actor_critic
         other = "PPO, A2C or TRPO with settings that belong to none of these"
     raise BadPolicyFile(

@@ -32,9 +32,6 @@ class SB3Settings:
     def __init__(self, data: bytes | bytearray, budget: Budget | None = None) -> None:
         self.values = read_json(data, budget)
 
-    def __contains__(self, key: str) -> bool:
-        return key in self.values
-
     def mapping(self, key: str) -> Mapping[str, Any]:
         """Give the object under a key, empty if there is none."""
         value = self.values.get(key)

@@ -77,11 +77,11 @@ def read_torch(data: bytes | bytearray, budget: Budget | None = None) -> Any:
         )
     budget = budget or Budget(len(data), "it")
     archive = BoundedZip(data, budget)
-    pickles = [member for member in archive.names() if member.split("/")[1:] == ["data.pkl"]]
+    pickles = [member for member in archive.members if member.split("/")[1:] == ["data.pkl"]]
     if len(pickles) != 1:
         raise BadPolicyFile(f"it is not a torch file: it has {len(pickles)} data.pkl inside")
     folder, mark = pickles[0].split("/")[0], b"little"
-    if f"{folder}/byteorder" in archive:
+    if f"{folder}/byteorder" in archive.members:
         mark = bytes(archive.read(f"{folder}/byteorder"))
     if mark not in (b"little", b"big"):
         raise BadPolicyFile("it has an unknown byte order")

@@ -33,7 +33,7 @@ SCRIPT, PROGRAM = "TorchScript", "torch.export"
 def read_pt(data: bytes, beside: Beside) -> tuple[Policy, dict[str, Any]]:
     """Read a ``.pt`` file: TorchScript with the user's trust, or weights as CleanRL saves them."""
     if data.startswith(b"PK"):
-        names = BoundedZip(data, Budget(len(data), "it")).names()
+        names = BoundedZip(data, Budget(len(data), "it")).members
         if any(re.fullmatch(r"[^/]+/(code/.*|constants\.pkl)", name) for name in names):
             return _read(data, beside, SCRIPT)
     weights: tuple[Policy, dict[str, Any]] = inspect.unwrap(read_cleanrl)(data, beside)
@@ -105,7 +105,7 @@ class TorchModel(Model):
         """A digest of everything that decides the outputs."""
         archive = BoundedZip(self.data, Budget(len(self.data), f"a program of {self.kind}"))
         digest = hashlib.sha256(repr(self.output).encode())
-        for member in sorted(archive.names()):
+        for member in sorted(archive.members):
             # Below a folder that is called as the file was, and so is a digest of all names.
             inner = member.partition("/")[2]
             if inner != ".data/serialization_id":

@@ -136,7 +136,7 @@ def unpack_npz(
 ) -> Tensors:
     """Read the arrays of a ``.npz`` file by their names, or ``only`` one if it is there."""
     archive, arrays = BoundedZip(source, budget), {}
-    for member in archive.names():
+    for member in archive.members:
         if member == f"{only}.npy" if only else member.endswith(".npy"):
             with about(f"{member} in it"):
                 arrays[member.removesuffix(".npy")] = parse_npy(archive.read(member), kinds)
