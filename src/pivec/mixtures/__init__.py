@@ -1,8 +1,15 @@
 """The background model: additive statistics, EM, MAP adaptation, and one kernel for each device.
 
-The way of the data: a `StateSource` gives blocks of states; `accumulate` turns a block and a
-`Mixture` into `Statistics`, which add up; `fit_mixture` is EM on top of that, and
-`policy_statistics` with `map_offsets` is MAP adaptation of the means.
+source.py        `StateSource` gives blocks of states, again and again
+mixture.py       `Mixture`, the model itself
+statistics.py    `Statistics` of states about a mixture, which add up
+accumulate.py    from a block and a mixture to statistics, by the kernel of a device
+start.py         a first mixture: pooled moments, k-means++, Lloyd steps
+em.py            expectation maximisation on top of passes over all states
+fit.py           `fit_mixture`: both of these together
+adapt.py         `policy_statistics` and MAP adaptation of means, weights and variances
+*_kernel.py      the kernels: NumPy, Numba (with numba_sums, numba_loops, numba_vector), torch
+                 and, where it is at hand, Triton
 """
 
 from pivec.engines.workers import threads
