@@ -164,6 +164,22 @@ def test_closing_ends_the_processes():
             os.kill(pid, 0)
 
 
+def test_an_exception_between_replies_ends_the_processes():
+    pids = []
+
+    def listen():
+        for reply in map_processes(sleeps, [0, 1], jobs=2):
+            pids.append(reply.content)
+            if len(pids) == 2:
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        listen()
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
 SCRIPT = """
 from pivec.engines.processes import map_processes
 

@@ -35,7 +35,7 @@ class Episode:
 
     def halve(self) -> None:
         """Keep every second state, and the terminal one."""
-        self.states = halved(self.states)
+        self.states = np.concatenate([self.states[:-1:2], self.states[-1:]])
         if self.actions is not None:
             self.actions = self.actions[::2].copy()
 
@@ -97,14 +97,3 @@ class PolicyEpisodes:
     @property
     def _n_states(self) -> int:
         return sum(len(episode.states) for episode in self._episodes.values())
-
-
-def halved(states: NDArray[Any]) -> NDArray[Any]:
-    """Keep every second state of an episode, and the terminal one.
-
-    Examples
-    --------
-    >>> halved(np.arange(6))
-    array([0, 2, 4, 5])
-    """
-    return np.concatenate([states[:-1:2], states[-1:]])

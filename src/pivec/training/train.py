@@ -201,10 +201,9 @@ def _run_all(runs: Sequence[Run], jobs: int, watch: _Watch) -> dict[Path, Traine
     """Carry out the runs, at most ``jobs`` at a time; one that fails does not stop the others."""
     results: dict[Path, TrainedRun] = {}
     failures: list[PivecError] = []
-    replies = map_processes(
-        *(carry_out, runs), jobs=jobs, parts=_parts, threads=1, log=lambda run: run.state / LOG
-    )
-    for reply in replies:
+    for reply in map_processes(
+        carry_out, runs, jobs=jobs, parts=_parts, threads=1, log=lambda run: run.state / LOG
+    ):
         path, failure = runs[reply.number].path, reply.failure
         if failure is None:
             if reply.finished:
