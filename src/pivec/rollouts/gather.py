@@ -45,7 +45,7 @@ class Gatherer:
         self._totals = np.zeros(n_lanes)
         self._seeds = np.full(n_lanes, -1, dtype=np.int64)
         self._rows = np.zeros((n_lanes, 0), np.float32)  # what the lanes show now
-        self._pages: Pages | None = None  # made when the first rows come in
+        self._pages = Pages(self._rows)
 
     def start(self, rows: ArrayLike, lanes: ArrayLike | None = None, seeds: ArrayLike = -1) -> None:
         """Begin an episode in all lanes, or in these (a mask), with the observations of ``rows``.
@@ -53,12 +53,12 @@ class Gatherer:
         What was running there is forgotten. ``seeds`` are -1 where they are not known.
         """
         first = np.asarray(rows, dtype=np.float32)
-        if self._pages is None:
+        if self._rows.shape != first.shape and not self.active.any():  # the first that come in
             self._pages, self._rows = Pages(first), first.copy()
         mask = self._mask(lanes)
         self._rows[mask] = first[mask]
         for lane in np.flatnonzero(mask).tolist():
-            self._begin(self._pages, lane)
+            self._begin(lane)
         self._seeds[mask] = np.broadcast_to(seeds, self.n_lanes)[mask]
         self.active |= mask
 
@@ -85,7 +85,7 @@ class Gatherer:
         terminal : mapping of lane to (n_features,) array, optional
             The last observations of episodes, where ``rows`` has the first of the next one.
         """
-        if self._pages is None:
+        if not self.active.any():
             return []
         shown = np.asarray(rows)
         if shown.shape != self._rows.shape:
@@ -93,20 +93,20 @@ class Gatherer:
                 f"states of shape {shown.shape} came after states of shape {self._rows.shape}"
             )
         moves = None if actions is None else np.asarray(actions)[None]
-        self._write(self._pages, shown[None], np.asarray(rewards)[None], moves)
+        self._write(shown[None], np.asarray(rewards)[None], moves)
         ended = []
         if terminated is not None and truncated is not None:
             over, cut = np.asarray(terminated, dtype=bool), np.asarray(truncated, dtype=bool)
             for lane in np.flatnonzero(self.active & (over | cut)).tolist():
                 last = None if terminal is None else terminal.get(lane)
-                episode = self._episode(self._pages, lane, bool(over[lane]), bool(cut[lane]), last)
+                episode = self._episode(lane, bool(over[lane]), bool(cut[lane]), last)
                 ended.append((lane, episode))
                 self.active[lane] = False
         if self.cut_after is not None:
             long = self.active & (self._lengths >= self.cut_after)
             for lane in np.flatnonzero(long).tolist():
-                ended.append((lane, self._episode(self._pages, lane, False, True)))
-                self._begin(self._pages, lane)
+                ended.append((lane, self._episode(lane, False, True)))
+                self._begin(lane)
         return ended
 
     def extend(
@@ -122,8 +122,8 @@ class Gatherer:
             moves = [None] * len(rows) if actions is None else actions
             steps = zip(rows, rewards, moves, strict=True)
             return [ended for r, w, a in steps for ended in self.step(r, w, None, None, a)]
-        if self._pages is not None:
-            self._write(self._pages, rows, rewards, actions)
+        if self.active.any():
+            self._write(rows, rewards, actions)
         return []
 
     def cut(self, lanes: ArrayLike | None = None) -> list[tuple[int, Episode]]:
@@ -131,24 +131,23 @@ class Gatherer:
         mask = self._mask(lanes)
         running = self.active & mask
         self.active &= ~mask
-        if self._pages is None:
-            return []
         return [
-            (lane, self._episode(self._pages, lane, False, True))
+            (lane, self._episode(lane, False, True))
             for lane in np.flatnonzero(running & (self._lengths > 0)).tolist()
         ]
 
     def _mask(self, lanes: ArrayLike | None) -> NDArray[np.bool_]:
         return np.ones(self.n_lanes, bool) if lanes is None else np.asarray(lanes, dtype=bool)
 
-    def _begin(self, pages: Pages, lane: int) -> None:
-        pages.begin(lane)
+    def _begin(self, lane: int) -> None:
+        self._pages.begin(lane)
         self._lengths[lane], self._totals[lane] = 0, 0.0
 
     def _write(
-        self, pages: Pages, rows: NDArray[Any], rewards: NDArray[Any], actions: NDArray[Any] | None
+        self, rows: NDArray[Any], rewards: NDArray[Any], actions: NDArray[Any] | None
     ) -> None:
         """Take in steps; ``rows`` are seen after each of them."""
+        pages = self._pages
         before = np.concatenate([self._rows[None], rows[:-1]])
         moves = actions if self._keeps_actions else None
         done = 0
@@ -162,10 +161,8 @@ class Gatherer:
         self._lengths += len(rows)
         self._totals += rewards.sum(axis=0, dtype=np.float64)
 
-    def _episode(
-        self, pages: Pages, lane: int, terminated: bool, truncated: bool, last: Any = None
-    ) -> Episode:
+    def _episode(self, lane: int, terminated: bool, truncated: bool, last: Any = None) -> Episode:
         terminal = self._rows[lane] if last is None else np.asarray(last, dtype=np.float32)
-        states, moves = pages.finish(lane, terminal[None])
+        states, moves = self._pages.finish(lane, terminal[None])
         total, seed = float(self._totals[lane]), int(self._seeds[lane])
         return Episode(states, moves, total, seed, terminated, truncated)
