@@ -91,3 +91,8 @@ def test_a_metric_without_values_says_so(tmp_path):
 
 def test_one_size_is_a_point(tmp_path):
     draw_evaluation(tmp_path / "a.png", made(1, 2, sizes=(10,)))
+
+
+def test_methods_that_never_err_can_be_drawn(tmp_path):
+    rows = tuple(Row("W", "m", "s", size, 1, -0.5, 0.0, 0.0) for size in (10, 5))
+    draw_evaluation(tmp_path / "a.png", Evaluation(rows))

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pivec.evaluation.result import Average, Evaluation, Summary
 from pivec.report.canvas import (
-    HAIRLINE,
     INK,
     MUTED,
     add_heading,
+    add_panel_title,
+    axes_at,
     group_colours,
+    lined_axes,
     literal,
     new_figure,
     save_png,
@@ -27,11 +28,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Array = NDArray[np.float64]
+Looks = Mapping[str, Mapping[str, Any]]  # of the line of each method
 
 # Colour, dashes and marker together: any two of 16 methods differ in more than the colour.
-Dashes = tuple[float, Sequence[float]] | Literal["-"]
-DASHES: tuple[Dashes, ...] = ("-", (0, (5, 1.6)), (0, (1.2, 1.2)), (0, (6, 1.5, 1.2, 1.5)))
+DASHES: tuple[Any, ...] = ("-", (0, (5, 1.6)), (0, (1.2, 1.2)), (0, (6, 1.5, 1.2, 1.5)))
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+LINE = {"linewidth": 1.7, "markeredgecolor": "white", "markeredgewidth": 0.6}
 # Values that spread over more than this are shown on a logarithmic scale.
 WIDE = 30.0
 
@@ -39,8 +41,7 @@ WIDE = 30.0
 PANEL_WIDTH, PANEL_HEIGHT, GAP, LEFT, TOP, BOTTOM = 3.1, 2.35, 0.68, 0.86, 1.32, 0.62
 
 
-@dataclass(frozen=True)
-class _Panel:
+class _Panel(NamedTuple):
     title: str
     better: str
     field: str
@@ -78,12 +79,12 @@ def evaluation_figure(evaluation: Evaluation, *, across: bool = False) -> Figure
 
     Environments are its rows; with ``across`` they are its columns, as in the paper.
     """
-    summary = evaluation.summary()
     environments, methods = evaluation.environments, evaluation.methods
-    shown = [name for name in methods if any(row.done for row in summary if row.method == name)]
-    looks = _looks(methods)
-
-    legend = max(1.4, 0.75 + 0.078 * max(len(_short(name)) for name in methods))
+    looks = {
+        name: {"color": colour, "linestyle": DASHES[i // 4 % 4], "marker": MARKERS[i % 7], **LINE}
+        for i, (name, colour) in enumerate(zip(methods, group_colours(len(methods)), strict=True))
+    }
+    legend = max(1.4, 0.75 + 0.078 * max(len(literal(name, 34)) for name in methods))
     rows, columns = (3, len(environments)) if across else (len(environments), 3)
     step = PANEL_HEIGHT + (0.34 if across else 0.74)
     bottom_row = TOP + (rows - 1) * step + PANEL_HEIGHT
@@ -93,105 +94,70 @@ def evaluation_figure(evaluation: Evaluation, *, across: bool = False) -> Figure
     add_heading(figure, "How well do characterizations measure behaviour?", _subtitle(evaluation))
 
     for i, j in np.ndindex(rows, columns):
-        panel, environment = (
-            (PANELS[i], environments[j]) if across else (PANELS[j], environments[i])
-        )
+        panel, environment = PANELS[i if across else j], environments[j if across else i]
         left, bottom = LEFT + j * (PANEL_WIDTH + GAP), height - TOP - PANEL_HEIGHT - i * step
-        axes = figure.add_axes(
-            (left / width, bottom / height, PANEL_WIDTH / width, PANEL_HEIGHT / height)
-        )
-        here = [row for row in summary if row.environment == environment]
-        _draw_panel(axes, panel, here, looks)
-        _dress(axes, evaluation.sizes, labelled=i == rows - 1)
-        if i == 0:
-            _title(axes, *((environment, "") if across else (panel.title, panel.better)))
+        axes = axes_at(figure, left, bottom, PANEL_WIDTH, PANEL_HEIGHT)
+        _draw_panel(axes, panel, evaluation.summary(environment), looks)
+        _add_ticks(axes, evaluation.sizes)
+        if i == rows - 1:
+            axes.set_xlabel("trajectories of each policy", fontsize=10.5, color=MUTED)
+        if i == 0 and across:
+            add_panel_title(axes, literal(environment, 40))
+        elif i == 0:
+            add_panel_title(axes, panel.title, panel.better)
         if j == 0 and (across or rows > 1):
-            named = f"{panel.title}\n({panel.better})" if across else literal(environment, 32)
-            middle = (bottom + PANEL_HEIGHT / 2) / height
-            _name_row(figure, (0.22 / width, middle), named, 9.5 if across else 11)
-    _add_legend(figure, shown, methods, looks, (1 - legend / width, 1 - TOP / height))
+            figure.text(
+                0.22 / width,
+                (bottom + PANEL_HEIGHT / 2) / height,
+                f"{panel.title}\n({panel.better})" if across else literal(environment, 32),
+                rotation=90,
+                ha="center",
+                va="center",
+                fontsize=9.5 if across else 11,
+                fontweight="bold",
+                color=INK,
+            )
+    _add_legend(figure, evaluation, looks, (1 - legend / width, 1 - TOP / height))
     return figure
 
 
-def _name_row(figure: Figure, place: tuple[float, float], text: str, size: float) -> None:
-    figure.text(
-        *place,
-        text,
-        rotation=90,
-        ha="center",
-        va="center",
-        fontsize=size,
-        fontweight="bold",
-        color=INK,
-    )
-
-
-@dataclass(frozen=True)
-class _Look:
-    colour: str
-    dashes: Dashes
-    marker: str
-
-
-def _looks(methods: Sequence[str]) -> dict[str, _Look]:
-    colours = group_colours(len(methods))
-    return {
-        name: _Look(colours[i], DASHES[(i // 4) % len(DASHES)], MARKERS[i % len(MARKERS)])
-        for i, name in enumerate(methods)
-    }
-
-
-def _draw_panel(
-    axes: Axes, panel: _Panel, rows: Sequence[Summary], looks: dict[str, _Look]
-) -> None:
+def _draw_panel(axes: Axes, panel: _Panel, summary: Sequence[Summary], looks: Looks) -> None:
     lines = []
     for name, look in looks.items():
-        mine = sorted((row for row in rows if row.method == name), key=lambda row: row.size)
-        values: list[Average] = [getattr(row, panel.field) for row in mine]
-        known = [i for i, value in enumerate(values) if value.n]
-        if known:
-            x = np.array([mine[i].size for i in known], dtype=np.float64)
-            mean = np.array([values[i].mean for i in known])
-            lines.append((look, x, mean, np.array([values[i].std for i in known])))
-    logarithmic = panel.may_be_logarithmic and _is_wide([mean for _, _, mean, _ in lines])
-    floor = 0.0
-    if logarithmic:
-        axes.set_yscale("log")
-        floor = 0.5 * min(float(mean[mean > 0].min()) for _, _, mean, _ in lines if mean.any())
-    for look, x, mean, std in lines:
-        # On a logarithmic scale a band that reaches 0 ends at the lower edge.
-        low = np.maximum(mean - std, floor) if logarithmic else mean - std
-        axes.fill_between(x, low, mean + std, color=look.colour, alpha=0.12, linewidth=0)
-    for look, x, mean, _ in lines:
-        axes.plot(
-            x,
-            mean,
-            color=look.colour,
-            linestyle=look.dashes,
-            marker=look.marker,
-            linewidth=1.7,
-            markersize=4.6,
-            markeredgecolor="white",
-            markeredgewidth=0.6,
-        )
+        rows = sorted((row for row in summary if row.method == name), key=lambda row: row.size)
+        averages: list[tuple[int, Average]] = [
+            (row.size, getattr(row, panel.field)) for row in rows if getattr(row, panel.field).n
+        ]
+        if averages:
+            values = np.array([(size, value.mean, value.std) for size, value in averages])
+            lines.append((look, *values.T))
     if not lines:
         axes.text(
             0.5, 0.5, "no values", transform=axes.transAxes, ha="center", color=MUTED, fontsize=10
         )
         axes.set_yticks([])
-    elif panel.may_be_logarithmic and not logarithmic:
-        axes.set_ylim(bottom=0.0)
-    elif not panel.may_be_logarithmic:
+        return
+    floor = -np.inf
+    positive = np.concatenate([mean[mean > 0] for _, _, mean, _ in lines])
+    logarithmic = (
+        panel.may_be_logarithmic and len(positive) and positive.max() > WIDE * positive.min()
+    )
+    if logarithmic:
+        axes.set_yscale("log")
+        floor = 0.5 * positive.min()  # a band that reaches 0 ends at the lower edge
+    for look, x, mean, std in lines:
+        low = np.maximum(mean - std, floor)
+        axes.fill_between(x, low, mean + std, color=look["color"], alpha=0.12, linewidth=0)
+    for look, x, mean, _ in lines:
+        axes.plot(x, mean, markersize=4.6, **look)
+    if not panel.may_be_logarithmic:
         axes.set_ylim(top=min(1.02, axes.get_ylim()[1]))
+    elif not logarithmic:
+        axes.set_ylim(bottom=0.0)
 
 
-def _is_wide(means: Sequence[Array]) -> bool:
-    values = np.concatenate([mean[mean > 0] for mean in means]) if means else np.empty(0)
-    return bool(len(values)) and bool(values.max() > WIDE * values.min())
-
-
-def _dress(axes: Axes, sizes: Sequence[int], *, labelled: bool) -> None:
-    """Ticks at the numbers of trajectories that were drawn, and a quiet frame."""
+def _add_ticks(axes: Axes, sizes: Sequence[int]) -> None:
+    """Put ticks at the numbers of trajectories that were drawn."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     axes.set_xscale("log")
@@ -202,65 +168,22 @@ def _dress(axes: Axes, sizes: Sequence[int], *, labelled: bool) -> None:
         axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axes.yaxis.set_minor_locator(NullLocator())
-    axes.tick_params(length=2.5, width=0.6, labelsize=10, color=MUTED, labelcolor=INK)
-    axes.grid(axis="y", color=HAIRLINE, linewidth=0.6)
-    axes.set_axisbelow(True)
-    for side, spine in axes.spines.items():
-        spine.set_visible(side in ("left", "bottom"))
-        spine.set_color(HAIRLINE)
-    if labelled:
-        axes.set_xlabel("trajectories of each policy", fontsize=10.5, color=MUTED)
-
-
-def _title(axes: Axes, title: str, below: str) -> None:
-    axes.annotate(
-        literal(title, 40),
-        (0, 1),
-        (0, 21 if below else 8),
-        xycoords="axes fraction",
-        textcoords="offset points",
-        fontsize=11.5,
-        fontweight="bold",
-        color=INK,
-    )
-    axes.annotate(
-        below,
-        (0, 1),
-        (0, 8),
-        xycoords="axes fraction",
-        textcoords="offset points",
-        fontsize=9.5,
-        color=MUTED,
-    )
+    lined_axes(axes, 10)
 
 
 def _add_legend(
-    figure: Figure,
-    shown: Sequence[str],
-    methods: Sequence[str],
-    looks: dict[str, _Look],
-    corner: tuple[float, float],
+    figure: Figure, evaluation: Evaluation, looks: Looks, corner: tuple[float, float]
 ) -> None:
     from matplotlib.lines import Line2D
 
-    handles = [
-        Line2D(
-            [],
-            [],
-            color=looks[name].colour,
-            linestyle=looks[name].dashes,
-            marker=looks[name].marker,
-            linewidth=1.7,
-            markersize=5,
-            markeredgecolor="white",
-            markeredgewidth=0.6,
-            label=_short(name),
-        )
-        for name in shown
+    done = {row.method for row in evaluation.rows if not row.problem}
+    shown = [name for name in looks if name in done]
+    missing = [name for name in looks if name not in done]
+    handles = [Line2D([], [], markersize=5, label=literal(n, 34), **looks[n]) for n in shown]
+    handles += [
+        Line2D([], [], linestyle="none", label=f"no result: {literal(n, 34)}") for n in missing
     ]
-    missing = [name for name in methods if name not in shown]
-    handles += [Line2D([], [], linestyle="none", label=f"no result: {_short(n)}") for n in missing]
-    legend = figure.legend(
+    figure.legend(
         handles=handles,
         loc="upper left",
         bbox_to_anchor=corner,
@@ -269,15 +192,8 @@ def _add_legend(
         handlelength=2.9,
         labelspacing=0.55,
         borderaxespad=0.0,
+        labelcolor=[INK] * len(shown) + [MUTED] * len(missing),
     )
-    for text in legend.get_texts()[: len(shown)]:
-        text.set_color(INK)
-    for text in legend.get_texts()[len(shown) :]:
-        text.set_color(MUTED)
-
-
-def _short(name: str) -> str:
-    return literal(name, 34)
 
 
 def _subtitle(evaluation: Evaluation) -> str:
