@@ -35,7 +35,6 @@ from pivec.report import (
     policy_rows,
     write_distances_csv,
     write_map_csv,
-    write_neighbours_csv,
     write_report,
 )
 from pivec.run_log import RunLog, versions
@@ -215,20 +214,10 @@ def measure(space: Space, log: RunLog) -> Measured:
                 PivecWarning,
                 stacklevel=2,
             )
-        if measured.matrix is None:
-            write_neighbours_csv(
-                folder / "distances.csv",
-                described.labels,
-                measured.neighbours,
-                measured.neighbour_distances,
-            )
-        else:
-            write_distances_csv(folder / "distances.csv", described.labels, measured.matrix)
+        write_distances_csv(folder / "distances.csv", described.labels, measured)
+        if measured.matrix is not None:
             draw_distances(
-                folder / "distances.png",
-                measured.matrix,
-                policy_rows(space),
-                subtitle=_subtitle(space),
+                folder / "distances.png", measured.matrix, policy_rows(space), _subtitle(space)
             )
     return measured
 
@@ -242,7 +231,7 @@ def draw(space: Space, log: RunLog, seed: int = 0, measured: Measured | None = N
         result.save(folder / SPACE)
         rows = policy_rows(result)
         write_map_csv(folder / "map.csv", rows)
-        draw_map(folder / "map.png", rows, subtitle=_subtitle(space))
+        draw_map(folder / "map.png", rows, _subtitle(space))
     return result
 
 

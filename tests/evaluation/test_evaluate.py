@@ -247,7 +247,7 @@ def test_a_failing_method_is_recorded_and_the_others_go_on(tmp_path, here):
 def test_distances_that_are_not_finite_are_a_failure(here):
     data = walks()
     found = evaluate(data, {"good": Mean(), "bad": Mean(fails="infinite")}, **here)
-    assert "not finite" in found.problems[0][2]
+    assert "must be finite" in found.problems[0][2]
 
 
 def test_if_all_fail_so_does_the_evaluation(tmp_path, here):

@@ -27,9 +27,9 @@ def test_what_does_not_fit_is_refused(make_report, measured_of, change, word):
         make_report(**{change: values[change]})
 
 
-def test_distances_that_do_not_fit_are_refused(make_report, tmp_path):
+def test_distances_that_do_not_fit_are_refused(make_report, measured_of, tmp_path):
     report = make_report()
     with pytest.raises(UsageError, match="distances"):
         distances_figure(np.zeros((2, 2)), report.rows)
     with pytest.raises(UsageError, match="distances"):
-        write_distances_csv(tmp_path / "d.csv", ["a", "b", "c"], np.zeros((2, 2)))
+        write_distances_csv(tmp_path / "d.csv", ["a", "b", "c"], measured_of(2))

@@ -99,9 +99,9 @@ ODD_NAMES = [
 def test_odd_names_are_drawn_literally(tmp_path, rows_of):
     n = 2 * len(ODD_NAMES)
     rows = rows_of(n, label=ODD_NAMES * 2, group=ODD_NAMES * 2, step=list(range(n)))
-    draw_map(tmp_path / "map.png", rows, title=ODD_NAMES[0], subtitle=ODD_NAMES[1])
+    draw_map(tmp_path / "map.png", rows, ODD_NAMES[1])
     d = np.ones((n, n)) - np.eye(n)
-    draw_distances(tmp_path / "d.png", d, rows, title=ODD_NAMES[1])
+    draw_distances(tmp_path / "d.png", d, rows, ODD_NAMES[1])
     draw_distances(tmp_path / "e.png", d, rows_of(n, label=ODD_NAMES * 2))
     svg = travel_svg([run(name, [0, 1], [1.0]) for name in ODD_NAMES], ["#000"] * len(ODD_NAMES))
     assert "<b>" not in svg

@@ -7,8 +7,10 @@ import csv
 import numpy as np
 import pytest
 
+from pivec.distances import Measured
 from pivec.errors import UsageError
-from pivec.report import write_distances_csv, write_map_csv, write_neighbours_csv
+from pivec.report import write_distances_csv as write_csv_of
+from pivec.report import write_map_csv
 
 ODD_LABELS = [
     "a,b",
@@ -20,6 +22,12 @@ ODD_LABELS = [
     "_x",
     "$1$",
 ]
+
+
+def write_distances_csv(path, labels, distances):
+    """Write a matrix alone."""
+    d = np.array(distances)
+    write_csv_of(path, labels, Measured(d, np.zeros((len(d), 0), int), d[:, :0], [], [], []))
 
 
 def read(path):
@@ -41,7 +49,8 @@ def test_distances_round_trip_to_the_last_bit(tmp_path):
 def test_neighbours_round_trip_to_the_last_bit(tmp_path):
     neighbours = np.array([[1, 2], [0, 2], [1, 0]])
     distances = np.array([[0.1 + 0.2, 1e-300], [5e-324, 1e300], [1.0, np.pi]])
-    write_neighbours_csv(tmp_path / "d.csv", ODD_LABELS[:3], neighbours, distances)
+    measured = Measured(None, neighbours, distances, [], [], [])
+    write_csv_of(tmp_path / "d.csv", ODD_LABELS[:3], measured)
     head, *lines = read(tmp_path / "d.csv")
     assert head == ["label", "neighbour", "distance"]
     places = [(i, k) for i in range(3) for k in range(2)]
@@ -115,7 +124,7 @@ def test_failure_keeps_the_old_table(tmp_path):
     path = tmp_path / "d.csv"
     write_distances_csv(path, ["a"], [[0.0]])
     before = path.read_bytes()
-    with pytest.raises(UsageError, match="shape"):
+    with pytest.raises(UsageError, match="2 labels"):
         write_distances_csv(path, ["a", "b"], [[0.0]])
     with pytest.raises(AttributeError):
         write_distances_csv(path, [None], [[1.0]])

@@ -28,7 +28,7 @@ from pivec.progress import Progress
 SIZES = (100, 50, 25, 10)
 UNITS, CSV, MARKDOWN = "units", "evaluation.csv", "evaluation.md"
 
-Problems = dict[tuple[str, str, int, int], str]  # why a unit, by its key, has no outcome
+Problems = dict[Unit, str]  # why it has no outcome
 Ended = Iterator[tuple[Unit, Exception | None]]  # and what went wrong
 
 
@@ -126,7 +126,7 @@ def _run(
         """Leave out other units of a method that refused a store."""
         for unit in units:
             if why := refused.get((unit.store, unit.label)):
-                problems[unit.key] = why
+                problems[unit] = why
                 bar.advance(1, str(unit))
             else:
                 bar.note(str(unit))
@@ -136,7 +136,7 @@ def _run(
         ended = _here(tried(), sets) if jobs is None else _in_processes(tried(), sets, jobs)
         for unit, error in ended:
             if error is not None:
-                problems[unit.key] = _explained(error)
+                problems[unit] = _explained(error)
                 if isinstance(error, PivecError) and not isinstance(error, ProcessFailed):
                     refused.setdefault((unit.store, unit.label), str(error))
             bar.advance(1, str(unit))
@@ -194,7 +194,7 @@ def _explained(error: Exception) -> str:
 
 def _rows(policies: PolicySet, units: Sequence[Unit], problems: Problems) -> list[Row]:
     """Score all units of one method on one set of policies."""
-    outcomes = [None if unit.key in problems else read_outcome(unit.file) for unit in units]
+    outcomes = [None if unit in problems else read_outcome(unit.file) for unit in units]
     by_size: dict[int, list[NDArray[np.float64]]] = {}
     for unit, outcome in zip(units, outcomes, strict=True):
         by_size.setdefault(unit.size, [])
@@ -206,7 +206,7 @@ def _rows(policies: PolicySet, units: Sequence[Unit], problems: Problems) -> lis
     for unit, outcome in zip(units, outcomes, strict=True):
         row = Row(policies.environment, unit.label, unit.store, unit.size, unit.repetition)
         if outcome is None:
-            row = replace(row, problem=problems.get(unit.key, "its result was removed"))
+            row = replace(row, problem=problems.get(unit, "its result was removed"))
         else:
             row = replace(
                 row,

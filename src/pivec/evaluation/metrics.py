@@ -38,7 +38,7 @@ def return_correlation(distances: ArrayLike, mean_returns: ArrayLike) -> float:
     >>> return_correlation(d, [0.0, 5.0, 10.0])
     1.0
     """
-    d = _checked(distances)
+    d = checked_distances(distances)
     returns = np.asarray(mean_returns, dtype=np.float64)
     if returns.shape != (len(d),):
         raise UsageError(
@@ -65,7 +65,7 @@ def min_max(distances: ArrayLike) -> Array:
     array([[0., 1.],
            [1., 0.]])
     """
-    d = _checked(distances)
+    d = checked_distances(distances)
     low, high = (float(d.min()), float(d.max())) if d.size else (0.0, 0.0)
     if low == high:
         return np.full_like(d, np.nan)
@@ -149,7 +149,8 @@ def distance_variance(repetitions: Sequence[ArrayLike]) -> float:
     return float(np.mean(values[:, kept].std(axis=0) / means[kept]))
 
 
-def _checked(distances: ArrayLike) -> Array:
+def checked_distances(distances: ArrayLike) -> Array:
+    """Refuse what is not a square matrix of finite numbers."""
     d = np.asarray(distances, dtype=np.float64)
     if d.ndim != 2 or d.shape[0] != d.shape[1]:
         raise UsageError(f"distances must be a square matrix, but have shape {d.shape}")

@@ -12,9 +12,10 @@ import json
 import sys
 import time
 import zipfile
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,61 +24,36 @@ from sklearn.base import clone
 from pivec.atomic import atomic_write
 from pivec.characterizations.base import Characterization
 from pivec.engines.child import Tell
-from pivec.errors import BadData
 from pivec.evaluation.methods import Candidate
+from pivec.evaluation.metrics import checked_distances
 from pivec.evaluation.sets import PolicySet
 from pivec.policies.policy import canonical_order
 from pivec.states.store import load
 from pivec.states.visited import VisitedStates
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """Distances of one unit, and its cost.
+class Outcome(NamedTuple):
+    """Distances of one unit, seconds for fit and distances, and the peak of memory.
 
-    Attributes
-    ----------
-    distances : (n_policies, n_policies) array
-    seconds : float
-        Wall time of fit and distances.
-    peak_mb : float
-        The most memory that the process held, in millions of bytes; NaN where it shared one.
+    That is the most that its process held, in millions of bytes; NaN where it shared one.
     """
 
     distances: NDArray[np.float64]
     seconds: float
-    peak_mb: float
+    peak_mb: float = float("nan")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Unit:
-    """One method on one draw of the policies of a store.
-
-    Attributes
-    ----------
-    store, label : str
-        Names of the set of policies and of the method.
-    entropy : tuple of int
-        What the draw follows from.
-    identity : str
-        Everything that the numbers depend on, as JSON.
-    file : Path
-        Where the outcome is kept.
-    """
+    """One method on one draw of the policies of a store, by the names of both."""
 
     store: str
     label: str
     method: Characterization
     size: int
     repetition: int
-    entropy: tuple[int, ...]
-    identity: str
-    file: Path
-
-    @property
-    def key(self) -> tuple[str, str, int, int]:
-        """What tells it from the other units."""
-        return self.store, self.label, self.size, self.repetition
+    entropy: tuple[int, ...]  # what the draw follows from
+    file: Path  # keeps the outcome
 
     def __str__(self) -> str:
         return f"{self.label}, {self.size} of {self.store}"
@@ -85,13 +61,7 @@ class Unit:
     def write(self, outcome: Outcome) -> None:
         """Keep the outcome; the file appears when it is whole."""
         with atomic_write(self.file) as file:
-            np.savez_compressed(
-                file,
-                distances=outcome.distances,
-                seconds=outcome.seconds,
-                peak_mb=outcome.peak_mb,
-                identity=np.array(self.identity),
-            )
+            np.savez_compressed(file, **outcome._asdict())
 
 
 def make_unit(
@@ -122,9 +92,9 @@ def make_unit(
         "draw": entropy,
         "isolated": isolated,
     }
-    identity = json.dumps(facts, sort_keys=True)
-    file = folder / f"{hashlib.sha256(identity.encode()).hexdigest()[:32]}.npz"
-    return Unit(policies.label, candidate.label, method, size, repetition, entropy, identity, file)
+    digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+    file = folder / f"{digest[:32]}.npz"
+    return Unit(policies.label, candidate.label, method, size, repetition, entropy, file)
 
 
 def draw(data: VisitedStates, size: int, entropy: tuple[int, ...]) -> VisitedStates:
@@ -142,20 +112,14 @@ def compute(method: Characterization, drawn: VisitedStates) -> Outcome:
     start = time.perf_counter()
     distances = fresh.fit(drawn).distances(drawn)
     seconds = time.perf_counter() - start
-    bad = int((~np.isfinite(distances)).sum())
-    if bad:
-        raise BadData(
-            f"{bad} of the {distances.size} distances are not finite: look for policies whose "
-            "states are constant or huge"
-        )
-    return Outcome(distances, seconds, float("nan"))
+    return Outcome(checked_distances(distances), seconds)
 
 
 def run_unit(request: tuple[Unit, Path], _tell: Tell) -> None:
     """Run a unit on a store in this process, which is its own; it leaves its file."""
     unit, store = request
     drawn = draw(load(store, verify=False), unit.size, unit.entropy)
-    unit.write(replace(compute(unit.method, drawn), peak_mb=peak_mb()))
+    unit.write(compute(unit.method, drawn)._replace(peak_mb=peak_mb()))
 
 
 def read_outcome(path: Path) -> Outcome | None:

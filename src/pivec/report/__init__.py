@@ -1,7 +1,7 @@
 """What a comparison leaves behind: tables, figures and one page.
 
 - `PolicyRow`, `ReportData`: what is known about the policies compared.
-- `write_distances_csv`, `write_neighbours_csv`, `write_map_csv`: tables.
+- `write_distances_csv`, `write_map_csv`: tables.
 - `draw_map`, `draw_distances`: PNG files.
 - `write_report`: one HTML file that opens without a network; sections/ holds its parts.
 """
@@ -12,7 +12,7 @@ from pivec.report.data import PolicyRow, ReportData, policy_rows
 from pivec.report.page import write_report
 from pivec.report.sections.distances import draw_distances
 from pivec.report.sections.map import draw_map
-from pivec.report.tables import write_distances_csv, write_map_csv, write_neighbours_csv
+from pivec.report.tables import write_distances_csv, write_map_csv
 
 __all__ = [
     "PolicyRow",
@@ -22,6 +22,5 @@ __all__ = [
     "policy_rows",
     "write_distances_csv",
     "write_map_csv",
-    "write_neighbours_csv",
     "write_report",
 ]

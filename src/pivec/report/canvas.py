@@ -60,8 +60,8 @@ def group_colours(n: int) -> list[str]:
     return colours
 
 
-def colour_scale(name: str, n: int = 16, end: float = 1.0) -> list[str]:
-    """Take even steps through one of matplotlib's colour maps, up to a part of it.
+def colour_scale(name: str, n: int = 16) -> list[str]:
+    """Take even steps through one of matplotlib's colour maps.
 
     Examples
     --------
@@ -71,7 +71,7 @@ def colour_scale(name: str, n: int = 16, end: float = 1.0) -> list[str]:
     from matplotlib import colormaps
     from matplotlib.colors import to_hex
 
-    return [to_hex(colour) for colour in colormaps[name](np.linspace(0.0, end, n))]
+    return [to_hex(colour) for colour in colormaps[name](np.linspace(0.0, 1.0, n))]
 
 
 def new_figure(width: float, height: float) -> Figure:

@@ -9,7 +9,7 @@ import base64
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from html import escape
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
@@ -47,16 +47,14 @@ def section(name: str, title: str, *parts: str) -> str:
 
 
 def table(
-    heads: Sequence[tuple[str, bool]], rows: Iterable[str], more: str = "", caption: str = ""
+    heads: Sequence[str], numbers: Container[int], rows: Iterable[str], more: str = ""
 ) -> str:
-    """Put rows under heads, which tell whether their column holds numbers."""
+    """Put rows under heads; the columns of those ``numbers`` hold numbers."""
     columns = "".join(
-        f'<th scope="col"{" class=n" if numbers else ""}>{head}</th>' for head, numbers in heads
+        f'<th scope="col"{" class=n" if k in numbers else ""}>{head}</th>'
+        for k, head in enumerate(heads)
     )
-    return (
-        f"<table{more}>{caption}<thead><tr>{columns}</tr></thead><tbody>{''.join(rows)}</tbody>"
-        "</table>"
-    )
+    return f"<table{more}><thead><tr>{columns}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
 
 
 def number_cell(shown: str, value: float | None) -> str:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import fields
-
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from typing import Any
 
 from pivec.csv_file import cell, write_csv
+from pivec.distances import Measured
 from pivec.errors import UsageError
 from pivec.report.data import PolicyRow
 from pivec.terminal import encodable
@@ -19,58 +18,47 @@ Path = str | os.PathLike[str]
 MAP_COLUMNS = tuple(column.name for column in fields(PolicyRow) if column.metadata.get("csv", True))
 
 
-def write_distances_csv(path: Path, labels: Sequence[str], distances: ArrayLike) -> None:
-    """Write a square matrix of distances, labels in the first row and the first column.
+def write_distances_csv(path: Path, labels: Sequence[str], measured: Measured) -> None:
+    """Write all distances, labels in the first row and the first column.
+
+    Where there are too many for a matrix, write the nearest others of each policy, a row a pair.
 
     Examples
     --------
     >>> import tempfile, pathlib
+    >>> import numpy as np
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "distances.csv"
-    >>> write_distances_csv(path, ["a", "b"], [[0.0, 0.1], [0.1, 0.0]])
+    >>> d = np.array([[0.0, 0.1], [0.1, 0.0]])
+    >>> near = np.array([[1], [0]]), np.array([[0.1], [0.1]])
+    >>> write_distances_csv(path, ["a", "b"], Measured(d, *near, [], [], []))
     >>> print(path.read_text())
     label,a,b
     a,0.0,0.1
     b,0.1,0.0
-    """
-    d = np.asarray(distances, dtype=np.float64)
-    n = len(labels)
-    if d.shape != (n, n):
-        raise UsageError(f"distances must have shape ({n}, {n}), one row a label, but {d.shape}")
-    names = [encodable(label) for label in labels]
-    rows = ([name, *row.tolist()] for name, row in zip(names, d, strict=True))
-    write_csv(path, ["label", *names], rows)
-
-
-def write_neighbours_csv(
-    path: Path, labels: Sequence[str], neighbours: NDArray[np.intp], distances: ArrayLike
-) -> None:
-    """Write the nearest others of each policy, a row a pair, where a matrix would be too large.
-
-    Parameters
-    ----------
-    path : path
-    labels : sequence of str
-    neighbours, distances : (n, k) arrays
-        Row numbers of the nearest others, and how far they are.
-
-    Examples
-    --------
-    >>> import tempfile, pathlib
-    >>> path = pathlib.Path(tempfile.mkdtemp()) / "distances.csv"
-    >>> write_neighbours_csv(path, ["a", "b"], np.array([[1], [0]]), [[0.5], [0.5]])
+    >>> write_distances_csv(path, ["a", "b"], Measured(None, *near, [], [], []))
     >>> print(path.read_text())
     label,neighbour,distance
-    a,b,0.5
-    b,a,0.5
+    a,b,0.1
+    b,a,0.1
     """
+    if len(labels) != len(measured.neighbours):
+        raise UsageError(
+            f"distances must be those of the {len(labels)} labels, but are of "
+            f"{len(measured.neighbours)} policies"
+        )
     names = [encodable(label) for label in labels]
-    pairs = zip(names, neighbours.tolist(), np.asarray(distances).tolist(), strict=True)
-    rows = (
-        [name, names[j], distance]
-        for name, others, far in pairs
-        for j, distance in zip(others, far, strict=True)
-    )
-    write_csv(path, ["label", "neighbour", "distance"], rows)
+    rows: Iterable[list[Any]]
+    if measured.matrix is not None:
+        columns = ["label", *names]
+        rows = ([names[i], *row.tolist()] for i, row in enumerate(measured.matrix))
+    else:
+        columns = ["label", "neighbour", "distance"]
+        rows = (
+            [names[i], names[j], distance]
+            for i, others in enumerate(measured.neighbours.tolist())
+            for j, distance in zip(others, measured.neighbour_distances[i].tolist(), strict=True)
+        )
+    write_csv(path, columns, rows)
 
 
 def write_map_csv(path: Path, rows: Sequence[PolicyRow]) -> None:

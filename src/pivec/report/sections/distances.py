@@ -27,7 +27,7 @@ from pivec.report.canvas import (
 )
 from pivec.report.data import PolicyRow, ReportData, in_order
 from pivec.report.markup import number_cell, picture, section, shown_text, table
-from pivec.report.text import n_policies, rounded, without_shared_folder
+from pivec.report.text import rounded, without_shared_folder
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -44,7 +44,6 @@ MAX_GROUP_LABELS = 30
 MAX_LEAVES = 4000
 MAX_ROW_LABELS = 40
 MAX_PAIRS = 5
-PAIR_HEADS = (("Policy", False), ("Policy", False), ("Distance", True))
 
 
 def distances_section(report: ReportData) -> str:
@@ -52,7 +51,7 @@ def distances_section(report: ReportData) -> str:
     measured = report.measured
     image = about = ""
     if measured.matrix is not None:
-        figure = distances_figure(measured.matrix, report.rows, title="", subtitle="")
+        figure = distances_figure(measured.matrix, report.rows)
         image = (
             f'<img class="paper" src="{picture(figure)}" '
             'alt="Heatmap of the distances between all policies">'
@@ -88,31 +87,19 @@ def _pairs_table(rows: Sequence[PolicyRow], pairs: Sequence[Pair]) -> str:
         f"{number_cell(rounded(distance), float(distance))}</tr>"
         for i, j, distance in pairs[:MAX_PAIRS]
     )
-    return table(PAIR_HEADS, lines)
+    return table(("Policy", "Policy", "Distance"), (2,), lines)
 
 
 def draw_distances(
     path: str | os.PathLike[str],
     distances: ArrayLike,
     rows: Sequence[PolicyRow],
-    *,
-    title: str = "Distances between policies",
-    subtitle: str | None = None,
+    subtitle: str = "",
 ) -> None:
-    """Draw the matrix of distances as a PNG file of at most 300 kB.
+    """Draw the matrix of distances, in the order of the rows, as a PNG file of at most 300 kB.
 
     With groups, policies are sorted by group and training step, and groups that are alike come
     side by side; without, policies that are alike do (up to 4000; beyond, they stay as given).
-
-    Parameters
-    ----------
-    path : path
-    distances : (n, n) array
-        In the order of ``rows``.
-    rows : sequence of PolicyRow
-        Positions are not looked at.
-    title, subtitle : str
-        The subtitle says by default how many policies there are.
 
     Examples
     --------
@@ -123,15 +110,11 @@ def draw_distances(
     >>> path.stat().st_size < 300_000
     True
     """
-    save_png(distances_figure(distances, rows, title=title, subtitle=subtitle), path)
+    save_png(distances_figure(distances, rows, "Distances between policies", subtitle), path)
 
 
 def distances_figure(
-    distances: ArrayLike,
-    rows: Sequence[PolicyRow],
-    *,
-    title: str = "Distances between policies",
-    subtitle: str | None = None,
+    distances: ArrayLike, rows: Sequence[PolicyRow], title: str = "", subtitle: str = ""
 ) -> Figure:
     """Make the figure that `draw_distances` writes."""
     d = np.asarray(distances, dtype=np.float64)
@@ -149,9 +132,9 @@ def distances_figure(
 
     left = 0.46 + 0.08 * max((min(len(text), 30) for _, text in ticks), default=0)
     side, bottom, right = 5.6, 0.36, 1.16
-    top = 0.90 if subtitle != "" else 0.66 if title else 0.30
+    top = 0.90 if subtitle else 0.66 if title else 0.30
     figure = new_figure(left + side + right, top + side + bottom)
-    add_heading(figure, title, n_policies(n) if subtitle is None else subtitle)
+    add_heading(figure, title, subtitle)
     axes = axes_at(figure, left, bottom, side, side)
     quiet_axes(axes)
     cells = averaged(d, order, MAX_CELLS)

@@ -12,14 +12,13 @@ from pivec.errors import UsageError
 from pivec.report.canvas import INK, add_heading, axes_at, colour_scale, new_figure, save_png
 from pivec.report.data import PolicyRow, ReportData, colours_of_groups, compared, training_runs
 from pivec.report.markup import filled, json_for_script, picture, section
-from pivec.report.sections.map_panel import draw_panel
+from pivec.report.sections.map_panel import COLOURINGS, draw_panel, is_known
 from pivec.report.text import n_policies, thousands
 from pivec.terminal import printable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-PANEL_TITLES = {"return": "Mean return", "group": "Group", "step": "Training step"}
 METHOD_NAMES = {
     "tsne": "t-SNE",
     "pca": "principal components",
@@ -40,7 +39,7 @@ def map_section(report: ReportData) -> str:
         about += f" {laid_out} {method}."
     earlier = f"{thousands(len(rows) - n_own)} of an earlier map" if n_own < len(rows) else ""
     shown = (report.environment, n_policies(n_own), earlier, method)
-    figure = map_figure(rows, subtitle=" · ".join(part for part in shown if part))
+    figure = map_figure(rows, " · ".join(part for part in shown if part))
     parts = {
         "about": escape(about),
         "label": f"Map of {n_own} policies in the plane; the table below lists them with their "
@@ -83,10 +82,9 @@ def _short(value: float) -> float | None:
 def draw_map(
     path: str | os.PathLike[str],
     rows: Sequence[PolicyRow],
+    subtitle: str = "",
     *,
     colour: str | None = None,
-    title: str = "Map of policies",
-    subtitle: str = "",
 ) -> None:
     """Draw a map of policies as a PNG file of at most 300 kB.
 
@@ -97,9 +95,9 @@ def draw_map(
     ----------
     path : path
     rows : sequence of PolicyRow
+    subtitle : str
     colour : {"return", "group", "step"}, optional
         What colours the points; by default one panel for each that tells policies apart.
-    title, subtitle : str
 
     Examples
     --------
@@ -110,19 +108,13 @@ def draw_map(
     >>> path.stat().st_size < 300_000
     True
     """
-    save_png(map_figure(rows, colour=colour, title=title, subtitle=subtitle), path)
+    save_png(map_figure(rows, subtitle, colour), path)
 
 
-def map_figure(
-    rows: Sequence[PolicyRow],
-    *,
-    colour: str | None = None,
-    title: str = "Map of policies",
-    subtitle: str = "",
-) -> Figure:
+def map_figure(rows: Sequence[PolicyRow], subtitle: str = "", colour: str | None = None) -> Figure:
     """Make the figure that `draw_map` writes."""
-    if colour is not None and colour not in PANEL_TITLES:
-        raise UsageError(f"colour must be one of {', '.join(PANEL_TITLES)}, but is {colour!r}")
+    if colour is not None and colour not in COLOURINGS:
+        raise UsageError(f"colour must be one of {', '.join(COLOURINGS)}, but is {colour!r}")
     if not rows:
         raise UsageError("a map must have at least one policy, but has none")
     colours = [colour] if colour is not None else informative_colourings(rows)
@@ -131,14 +123,14 @@ def map_figure(
     width = 0.56 + len(colours) * side + (len(colours) - 1) * gap
     height = top + 0.3 + side + key
     figure = new_figure(width, height)
-    add_heading(figure, title, subtitle)
+    add_heading(figure, "Map of policies", subtitle)
     for i, name in enumerate(colours):
         left = 0.28 + i * (side + gap)
         axes = axes_at(figure, left, key, side, side, facecolor="#FCFCFD")
         figure.text(
             left / width,
             1 - (top + 0.16) / height,
-            PANEL_TITLES[name],
+            COLOURINGS[name].title,
             va="center",
             fontsize=11,
             fontweight="bold",
@@ -151,9 +143,8 @@ def map_figure(
 def informative_colourings(rows: Sequence[PolicyRow]) -> list[str]:
     """Colourings under which policies differ; ``group`` where there is none."""
     own = compared(rows)
-    values: dict[str, set[Any]] = {
-        "return": {row.mean_return for row in own if math.isfinite(row.mean_return)},
-        "group": {row.group for row in own},
-        "step": {row.step for row in own if row.step is not None},
+    different = {
+        name: {value for value in map(colouring.value, own) if is_known(value)}
+        for name, colouring in COLOURINGS.items()
     }
-    return [name for name, different in values.items() if len(different) > 1] or ["group"]
+    return [name for name, values in different.items() if len(values) > 1] or ["group"]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,26 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
+
+class Colouring(NamedTuple):
+    """What points are coloured by: names, or numbers along a scale."""
+
+    title: str
+    value: Callable[[PolicyRow], Any]
+    scale: str = ""  # of matplotlib
+    end: float = 1.0  # the part of it that can be seen on white
+    unknown: str = ""
+
+
+COLOURINGS = {
+    "return": Colouring(
+        "Mean return", lambda row: row.mean_return, "viridis", unknown="no return known"
+    ),
+    "group": Colouring("Group", lambda row: row.group),
+    "step": Colouring(
+        "Training step", lambda row: row.step, "plasma", 0.9, unknown="no training step"
+    ),
+}
 # Entries of the legend of groups; the rest is counted.
 KEY_ROWS = 5
 LEGEND_ENTRIES = 3 * KEY_ROWS
@@ -49,29 +70,26 @@ def draw_panel(axes: Axes, key: Axes, rows: Sequence[PolicyRow], colour: str) ->
     key.patch.set_visible(False)
     _set_limits(axes, places)
     _draw_runs(axes, rows, places, of_group if colour == "group" else None, size)
-    values = _values(rows, colour)
+    values = np.zeros(len(rows))
     if colour == "group":
         paints = to_rgba_array([of_group.get(row.group, LONE_COLOUR) for row in rows])
-    else:
-        low, high = _value_range(values)
-        paints = _colour_map(colour, len(rows))((values - low) / (high - low))
-    _draw_points(axes, rows, places, values, paints, size, best_on_top=colour == "return")
-    if colour == "group":
         _draw_group_key(key, rows, of_group)
     else:
-        _draw_scale(key, rows, values, colour)
+        known = [(COLOURINGS[colour].value(row), row.reference) for row in rows]
+        values = np.array(
+            [value if is_known(value) and not reference else np.nan for value, reference in known]
+        )
+        scale = _colour_map(colour, len(rows))
+        low, high = _value_range(values)
+        paints = scale((values - low) / (high - low))
+        _draw_scale(key, scale, (low, high), colour)
+        key.text(0.0, 0.02, _note(rows, values, colour), fontsize=8.5, color=MUTED)
+    _draw_points(axes, rows, places, values, paints, size, best_on_top=colour == "return")
 
 
-def _values(rows: Sequence[PolicyRow], colour: str) -> Array:
-    """Take what colours the points; NaN where that is not known, or the policy a reference."""
-    if colour == "group":
-        values = np.zeros(len(rows))
-    elif colour == "return":
-        values = np.array([row.mean_return for row in rows])
-    else:
-        values = np.array([np.nan if row.step is None else float(row.step) for row in rows])
-    reference = np.array([row.reference for row in rows])
-    return np.where(np.isfinite(values) & ~reference, values, np.nan)
+def is_known(value: Any) -> bool:
+    """Tell whether a value can colour a point."""
+    return isinstance(value, str) or (value is not None and math.isfinite(value))
 
 
 def _draw_points(
@@ -131,9 +149,8 @@ def _colour_map(colour: str, n: int) -> Any:
     from matplotlib import colormaps
     from matplotlib.colors import ListedColormap
 
-    # The palest tenth of plasma cannot be seen on white.
-    name, end = ("viridis", 1.0) if colour == "return" else ("plasma", 0.9)
-    return ListedColormap(colormaps[name](np.linspace(0.0, end, 256 if n <= CROWD else 20)))
+    steps = np.linspace(0.0, COLOURINGS[colour].end, 256 if n <= CROWD else 20)
+    return ListedColormap(colormaps[COLOURINGS[colour].scale](steps))
 
 
 def _set_limits(axes: Axes, places: Array) -> None:
@@ -196,7 +213,7 @@ def _draw_runs(
         axes.scatter(starts[:, 0], starts[:, 1], size * 2.2, zorder=4, **looks)
 
 
-def _draw_scale(key: Axes, rows: Sequence[PolicyRow], values: Array, colour: str) -> None:
+def _draw_scale(key: Axes, scale: Any, ends: tuple[float, float], colour: str) -> None:
     """Draw a horizontal colour bar with a few ticks."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
@@ -204,8 +221,8 @@ def _draw_scale(key: Axes, rows: Sequence[PolicyRow], values: Array, colour: str
     bar.imshow(
         np.linspace(0, 1, 256)[None, :],
         aspect="auto",
-        cmap=_colour_map(colour, len(rows)),
-        extent=(*_value_range(values), 0, 1),
+        cmap=scale,
+        extent=(*ends, 0, 1),
     )
     bar.set_yticks([])
     bar.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
@@ -214,20 +231,16 @@ def _draw_scale(key: Axes, rows: Sequence[PolicyRow], values: Array, colour: str
     bar.tick_params(length=2.5, width=0.6, labelsize=9, color=MUTED, labelcolor=MUTED, pad=2)
     for spine in bar.spines.values():
         spine.set_visible(False)
-    key.text(0.0, 0.02, _note(rows, values, colour), fontsize=8.5, color=MUTED)
 
 
 def _note(rows: Sequence[PolicyRow], values: Array, colour: str) -> str:
     """Say what the signs on the map mean, as far as they are there."""
     own = [not row.reference for row in rows]
-    hollow = bool(np.isnan(values[own]).any())
-    if colour == "step":
-        return "hollow: no training step" if hollow else ""
-    n_runs = len(training_runs(rows))
+    n_runs = len(training_runs(rows)) if colour == "return" else 0
     signs = {
         "ring: first checkpoint": 0 < n_runs <= MAX_RINGS,
         "arrow: towards the last one": 0 < n_runs <= MAX_ARROWS,
-        "hollow: no return known": hollow,
+        f"hollow: {COLOURINGS[colour].unknown}": np.isnan(values[own]).any(),
     }
     return " · ".join(sign for sign, there in signs.items() if there)
 

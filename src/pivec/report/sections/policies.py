@@ -10,45 +10,22 @@ from pivec.report.markup import (
     count_cell,
     cut_note,
     dot,
+    filled,
     number_cell,
     section,
     shown_text,
-    table,
 )
 from pivec.report.text import rounded
-
-FILTER = (
-    '<div class="toolbar"><label class="search"><span class="unseen">Show only policies that '
-    'contain</span><input type="search" id="filter" placeholder="Filter by name, group or source" '
-    'autocomplete="off" spellcheck="false"></label><span id="filter-count" class="hint" '
-    'role="status"></span></div>'
-)
-# Whether a column holds numbers.
-HEADS = (
-    ("Policy", False),
-    ("Group", False),
-    ("Step", True),
-    ("Return ± std", True),
-    ("Episodes", True),
-    ("States", True),
-    ("Source", False),
-)
 
 
 def policies_section(report: ReportData) -> str:
     """List the policies by group and training step, to sort and to filter."""
     rows = report.rows
     colours = colours_of_groups(rows)
-    body = (_line(i, rows[i], colours) for i in in_order(rows)[:MAX_ROWS].tolist())
-    caption = '<caption class="unseen">All policies with their returns</caption>'
-    policies = table(HEADS, body, ' class="sortable" id="policy-table"', caption)
-    return section(
-        "policies",
-        "Policies",
-        FILTER,
-        f'<div class="scroll tall">{policies}</div>',
-        cut_note(len(rows), "policies; map.csv holds all of them"),
-    )
+    lines = (_line(i, rows[i], colours) for i in in_order(rows)[:MAX_ROWS].tolist())
+    note = cut_note(len(rows), "policies; map.csv holds all of them")
+    parts = {"rows": "".join(lines), "note": note}
+    return section("policies", "Policies", filled("policies.html", parts))
 
 
 def _line(number: int, row: PolicyRow, colours: dict[str, str]) -> str:

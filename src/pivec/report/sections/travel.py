@@ -28,13 +28,8 @@ ABOUT = (
     "its behaviour changed on the way, which may be far more than from start to end.</p>"
 )
 HEADS = (
-    ("Run", False),
-    ("Checkpoints", True),
-    ("First step", True),
-    ("Last step", True),
-    ("Distance travelled", True),
-    ("Mean a checkpoint", True),
-)
+    "Run", "Checkpoints", "First step", "Last step", "Distance travelled", "Mean a checkpoint",
+)  # fmt: skip
 # With more runs than this, names at the ends of the lines would cover each other.
 MAX_NAMES = 24
 SVG_NAME = 'aria-label="Distance travelled along each run by training step"'
@@ -48,7 +43,7 @@ def travel_section(report: ReportData) -> str:
     known = colours_of_groups(report.rows)
     colours = [known.get(run.group, "var(--lone)") for run in travels]
     lines = (_line(run, colour) for run, colour in zip(travels[:MAX_ROWS], colours, strict=False))
-    runs = table(HEADS, lines, ' class="sortable"')
+    runs = table(HEADS, range(1, 6), lines, ' class="sortable"')
     return section(
         "travel",
         "Distance travelled",
