@@ -30,9 +30,10 @@ from pivec.options import CollectOptions, DescribeOptions
 from pivec.policies.policy import canonical_order
 from pivec.report import (
     ReportData,
-    draw_distances,
-    draw_map,
+    distances_figure,
+    map_figure,
     policy_rows,
+    save_png,
     write_distances_csv,
     write_map_csv,
     write_report,
@@ -216,9 +217,10 @@ def measure(space: Space, log: RunLog) -> Measured:
             )
         write_distances_csv(folder / "distances.csv", described.labels, measured)
         if measured.matrix is not None:
-            draw_distances(
-                folder / "distances.png", measured.matrix, policy_rows(space), _subtitle(space)
-            )
+            title = "Distances between policies"
+            rows = policy_rows(space)
+            figure = distances_figure(measured.matrix, rows, title, _subtitle(space))
+            save_png(figure, folder / "distances.png")
     return measured
 
 
@@ -231,7 +233,7 @@ def draw(space: Space, log: RunLog, seed: int = 0, measured: Measured | None = N
         result.save(folder / SPACE)
         rows = policy_rows(result)
         write_map_csv(folder / "map.csv", rows)
-        draw_map(folder / "map.png", rows, _subtitle(space))
+        save_png(map_figure(rows, _subtitle(space)), folder / "map.png")
     return result
 
 

@@ -10,13 +10,20 @@ import pytest
 
 from pivec.distances import Travel
 from pivec.errors import UsageError
-from pivec.report import draw_distances, draw_map
-from pivec.report.canvas import new_figure, to_png
+from pivec.report.canvas import new_figure, save_png, to_png
 from pivec.report.sections.distances import averaged, distances_figure
 from pivec.report.sections.map import informative_colourings, map_figure
 from pivec.report.sections.travel import round_ticks, spread_out, travel_svg
 
 LIMIT = 300_000
+
+
+def draw_map(path, *arguments, **options):
+    save_png(map_figure(*arguments, **options), path)
+
+
+def draw_distances(path, *arguments):
+    save_png(distances_figure(*arguments), path)
 
 
 def run(group, steps, legs):

@@ -2,24 +2,26 @@
 
 - `PolicyRow`, `ReportData`: what is known about the policies compared.
 - `write_distances_csv`, `write_map_csv`: tables.
-- `draw_map`, `draw_distances`: PNG files.
+- `map_figure`, `distances_figure`, and `save_png`: pictures.
 - `write_report`: one HTML file that opens without a network; sections/ holds its parts.
 """
 
 from __future__ import annotations
 
+from pivec.report.canvas import save_png
 from pivec.report.data import PolicyRow, ReportData, policy_rows
 from pivec.report.page import write_report
-from pivec.report.sections.distances import draw_distances
-from pivec.report.sections.map import draw_map
+from pivec.report.sections.distances import distances_figure
+from pivec.report.sections.map import map_figure
 from pivec.report.tables import write_distances_csv, write_map_csv
 
 __all__ = [
     "PolicyRow",
     "ReportData",
-    "draw_distances",
-    "draw_map",
+    "distances_figure",
+    "map_figure",
     "policy_rows",
+    "save_png",
     "write_distances_csv",
     "write_map_csv",
     "write_report",

@@ -11,7 +11,7 @@ import os
 from html import escape
 
 import numpy as np
-from numpy.typing import NDArray
+from scipy.spatial.distance import squareform
 
 from pivec.atomic import atomic_write
 from pivec.report.data import ReportData, compared, training_runs
@@ -19,9 +19,6 @@ from pivec.report.markup import filled, resource, shown_text
 from pivec.report.sections import SECTIONS
 from pivec.report.text import n_policies, thousands
 from pivec.terminal import encodable
-
-# The median over more entries than this is taken from a part of the rows.
-MEDIAN_ROWS = 2000
 
 
 def write_report(path: str | os.PathLike[str], report: ReportData) -> None:
@@ -91,15 +88,9 @@ def _key_figures(report: ReportData) -> str:
     if returns:
         figures["best mean return"] = f"{max(returns):.4g}"
     if report.measured.matrix is not None and len(report.rows) > 1:
-        figures["median distance"] = f"{_median_distance(report.measured.matrix):.3g}"
+        pairs = squareform(report.measured.matrix, checks=False)
+        figures["median distance"] = f"{np.median(pairs):.3g}"
     return "".join(
         f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>"
         for name, value in figures.items()
     )
-
-
-def _median_distance(distances: NDArray[np.float64]) -> float:
-    n = len(distances)
-    rows = np.unique(np.linspace(0, n - 1, min(n, MEDIAN_ROWS)).astype(int))
-    part = distances[np.ix_(rows, rows)]
-    return float(np.median(part[~np.eye(len(part), dtype=bool)]))

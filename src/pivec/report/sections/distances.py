@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -23,7 +22,6 @@ from pivec.report.canvas import (
     literal,
     new_figure,
     quiet_axes,
-    save_png,
 )
 from pivec.report.data import PolicyRow, ReportData, in_order
 from pivec.report.markup import number_cell, picture, section, shown_text, table
@@ -90,33 +88,21 @@ def _pairs_table(rows: Sequence[PolicyRow], pairs: Sequence[Pair]) -> str:
     return table(("Policy", "Policy", "Distance"), (2,), lines)
 
 
-def draw_distances(
-    path: str | os.PathLike[str],
-    distances: ArrayLike,
-    rows: Sequence[PolicyRow],
-    subtitle: str = "",
-) -> None:
-    """Draw the matrix of distances, in the order of the rows, as a PNG file of at most 300 kB.
+def distances_figure(
+    distances: ArrayLike, rows: Sequence[PolicyRow], title: str = "", subtitle: str = ""
+) -> Figure:
+    """Draw the matrix of distances, in the order of the rows.
 
     With groups, policies are sorted by group and training step, and groups that are alike come
     side by side; without, policies that are alike do (up to 4000; beyond, they stay as given).
 
     Examples
     --------
-    >>> import tempfile, pathlib
-    >>> path = pathlib.Path(tempfile.mkdtemp()) / "distances.png"
     >>> rows = [PolicyRow(name, "", None, 0, 0, 1.0, 10, 500, f"{name}.zip") for name in "ab"]
-    >>> draw_distances(path, [[0.0, 1.0], [1.0, 0.0]], rows)
-    >>> path.stat().st_size < 300_000
-    True
+    >>> figure = distances_figure([[0.0, 1.0], [1.0, 0.0]], rows)
+    >>> [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    ['a', 'b']
     """
-    save_png(distances_figure(distances, rows, "Distances between policies", subtitle), path)
-
-
-def distances_figure(
-    distances: ArrayLike, rows: Sequence[PolicyRow], title: str = "", subtitle: str = ""
-) -> Figure:
-    """Make the figure that `draw_distances` writes."""
     d = np.asarray(distances, dtype=np.float64)
     n = len(rows)
     if d.shape != (n, n) or n == 0:

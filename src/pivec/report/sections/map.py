@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
 from pivec.errors import UsageError
-from pivec.report.canvas import INK, add_heading, axes_at, colour_scale, new_figure, save_png
+from pivec.report.canvas import INK, add_heading, axes_at, colour_scale, new_figure
 from pivec.report.data import PolicyRow, ReportData, colours_of_groups, compared, training_runs
 from pivec.report.markup import filled, json_for_script, picture, section
 from pivec.report.sections.map_panel import COLOURINGS, draw_panel, is_known
@@ -79,21 +78,14 @@ def _short(value: float) -> float | None:
     return float(f"{value:.6g}") if math.isfinite(value) else None
 
 
-def draw_map(
-    path: str | os.PathLike[str],
-    rows: Sequence[PolicyRow],
-    subtitle: str = "",
-    *,
-    colour: str | None = None,
-) -> None:
-    """Draw a map of policies as a PNG file of at most 300 kB.
+def map_figure(rows: Sequence[PolicyRow], subtitle: str = "", colour: str | None = None) -> Figure:
+    """Draw a map of policies.
 
     Checkpoints of a run are joined in order of step, from a ring to an arrow head; policies
     without a training step are diamonds; reference policies are small and grey.
 
     Parameters
     ----------
-    path : path
     rows : sequence of PolicyRow
     subtitle : str
     colour : {"return", "group", "step"}, optional
@@ -101,18 +93,10 @@ def draw_map(
 
     Examples
     --------
-    >>> import tempfile, pathlib
-    >>> path = pathlib.Path(tempfile.mkdtemp()) / "map.png"
-    >>> draw_map(path, [PolicyRow(f"ppo {step}", "ppo", step, step, 0, 9.5, 10, 500, "")
-    ...     for step in (1, 2)])
-    >>> path.stat().st_size < 300_000
-    True
+    >>> rows = [PolicyRow(f"ppo {k}", "ppo", k, k, 0, 9.5, 10, 500, "") for k in (1, 2)]
+    >>> [axes.get_aspect() for axes in map_figure(rows, colour="step").axes]
+    [1.0, 'auto']
     """
-    save_png(map_figure(rows, subtitle, colour), path)
-
-
-def map_figure(rows: Sequence[PolicyRow], subtitle: str = "", colour: str | None = None) -> Figure:
-    """Make the figure that `draw_map` writes."""
     if colour is not None and colour not in COLOURINGS:
         raise UsageError(f"colour must be one of {', '.join(COLOURINGS)}, but is {colour!r}")
     if not rows:

@@ -58,7 +58,8 @@ CROWD = 3000
 
 def draw_panel(axes: Axes, key: Axes, rows: Sequence[PolicyRow], colour: str) -> None:
     """Draw the map, coloured by return, group or step."""
-    from matplotlib.colors import to_rgba_array
+    from matplotlib import colormaps
+    from matplotlib.colors import ListedColormap, to_rgba_array
 
     of_group = colours_of_groups(rows)
     places = np.array([(row.x, row.y) for row in rows])
@@ -75,11 +76,13 @@ def draw_panel(axes: Axes, key: Axes, rows: Sequence[PolicyRow], colour: str) ->
         paints = to_rgba_array([of_group.get(row.group, LONE_COLOUR) for row in rows])
         _draw_group_key(key, rows, of_group)
     else:
-        known = [(COLOURINGS[colour].value(row), row.reference) for row in rows]
+        _, value, name, end, _ = COLOURINGS[colour]
         values = np.array(
-            [value if is_known(value) and not reference else np.nan for value, reference in known]
+            [value(row) if is_known(value(row)) and not row.reference else np.nan for row in rows]
         )
-        scale = _colour_map(colour, len(rows))
+        # In few steps for a crowd, which packs well.
+        steps = np.linspace(0.0, end, 256 if len(rows) <= CROWD else 20)
+        scale = ListedColormap(colormaps[name](steps))
         low, high = _value_range(values)
         paints = scale((values - low) / (high - low))
         _draw_scale(key, scale, (low, high), colour)
@@ -142,15 +145,6 @@ def _value_range(values: Array) -> tuple[float, float]:
         return 0.0, 1.0
     low, high = float(known.min()), float(known.max())
     return (low, high) if high > low else (low - 0.5, high + 0.5)
-
-
-def _colour_map(colour: str, n: int) -> Any:
-    """Return the scale of colours for ``n`` points: in few steps for a crowd, which packs well."""
-    from matplotlib import colormaps
-    from matplotlib.colors import ListedColormap
-
-    steps = np.linspace(0.0, COLOURINGS[colour].end, 256 if n <= CROWD else 20)
-    return ListedColormap(colormaps[COLOURINGS[colour].scale](steps))
 
 
 def _set_limits(axes: Axes, places: Array) -> None:
