@@ -38,7 +38,7 @@ from pivec.report import (
     write_map_csv,
     write_report,
 )
-from pivec.run_log import RunLog, versions
+from pivec.run_log import RunLog
 from pivec.states.moments import warn_of_constants
 from pivec.states.visited import VisitedStates
 
@@ -245,26 +245,15 @@ def write_page(space: Space, log: RunLog, measured: Measured | None = None) -> P
     path = make_folder(log.folder) / "report.html"
     with log.stage("report"):
         page = ReportData(
-            title=_title(space),
             environment=str(space.collected.get("environment", "")),
             rows=policy_rows(space),
             measured=measured or measure_all(space.method, described),
-            map_method=str(log.settings.get("map", "")),
-            settings={key: _text(value) for key, value in log.settings.items()},
-            timings=log.timings,
-            versions=versions(),
-            command=log.command,
-            notices=log.warnings,
+            log=log,
             method=space.method.explanation,
             formula=space.method.formula,
         )
         write_report(path, page)
     return path
-
-
-def _title(space: Space) -> str:
-    environment = space.collected.get("environment", "")
-    return f"Behaviour in {environment}" if environment else "Behaviour of policies"
 
 
 def _subtitle(space: Space) -> str:
@@ -308,9 +297,3 @@ def _check_same_world(earlier: Space, collected: Mapping[str, Any]) -> None:
                 f"have {collected.get(key)!r}: policies can only be placed among others that act "
                 "in the same environment"
             )
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{key}={part}" for key, part in value.items())
-    return str(value)

@@ -7,6 +7,7 @@ import pytest
 
 from pivec.distances import Measured, Travel
 from pivec.report import PolicyRow, ReportData
+from pivec.run_log import RunLog
 
 
 def rows_of(n, *, seed=0, **columns):
@@ -33,6 +34,16 @@ def measured_of(n, matrix=None, nearest=(), farthest=(), travels=()):
     return Measured(matrix, none.astype(int), none, list(nearest), list(farthest), list(travels))
 
 
+def log_of(**facts):
+    """Make a log of a run without a folder, with other facts than usual."""
+    log = RunLog("nowhere", facts.pop("command", "pivec compare CartPole-v1 runs/*.zip"))
+    log.settings = {"seed": "0", "map": "tsne"}
+    log.timings = {"collect": 1.5, "map": 0.5}
+    for name, value in facts.items():
+        setattr(log, name, value)
+    return log
+
+
 def small_report(columns=None, distances=None, **changes):
     rng = np.random.default_rng(0)
     n = 11
@@ -57,15 +68,10 @@ def small_report(columns=None, distances=None, **changes):
         "travels": [Travel("ppo", (0, 1, 2, 3), (100, 200, 300, 400), np.array([1.0, 0.5, 1.0]))],
     }
     values = {
-        "title": "A comparison",
         "environment": "CartPole-v1",
         "rows": rows_of(n, **row_columns | (columns or {})),
         "measured": measured_of(n, **of_distances | (distances or {})),
-        "map_method": "tsne",
-        "settings": {"seed": "0"},
-        "timings": {"collect": 1.5, "map": 0.5},
-        "versions": {"pivec": "0.1.0"},
-        "command": "pivec compare CartPole-v1 runs/*.zip",
+        "log": log_of(),
         "method": "First paragraph.\n\nSecond paragraph.",
         "formula": "d = |p - q|",
     }
@@ -85,6 +91,11 @@ def make_rows():
 @pytest.fixture(name="measured_of")
 def make_measured():
     return measured_of
+
+
+@pytest.fixture(name="log_of")
+def make_log():
+    return log_of
 
 
 @pytest.fixture

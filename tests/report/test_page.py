@@ -9,6 +9,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
+import pivec
 from pivec.distances import Travel
 from pivec.report import write_report
 from pivec.report.markup import json_for_script
@@ -64,18 +65,18 @@ def test_page_shows_what_was_compared(report, tmp_path):
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     text = " ".join(Elements(page).text)
     for expected in (
-        "A comparison", "CartPole-v1", "10", "policies", "policy 3", "runs/3.zip", "t-SNE",
+        "Behaviour in CartPole-v1", "10", "policies", "policy 3", "runs/3.zip", "t-SNE",
         "Nearest pairs", "Farthest pairs", "12.5", "Distance travelled", "First paragraph.",
         "Second paragraph.", "d = |p - q|", "pivec compare CartPole-v1 runs/*.zip", "seed",
-        "collect", "1.5 s", "0.1.0",
+        "collect", "1.5 s", pivec.__version__,
     ):  # fmt: skip
         assert expected in text, expected
     assert "{{" not in page
 
 
-def test_reading_of_the_map_fits_how_it_was_made(make_report):
+def test_reading_of_the_map_fits_how_it_was_made(make_report, log_of):
     for method, word in (("tsne", "carry no meaning: read"), ("pca", "linear projection")):
-        assert word in report_html(make_report(map_method=method))
+        assert word in report_html(make_report(log=log_of(settings={"map": method})))
 
 
 def test_page_is_the_same_each_time(report):
@@ -99,7 +100,7 @@ def test_nothing_is_loaded_from_outside(report):
 
 
 @pytest.mark.parametrize("payload", PAYLOADS)
-def test_hostile_text_is_shown_as_text(make_report, tmp_path, payload):
+def test_hostile_text_is_shown_as_text(make_report, log_of, tmp_path, payload):
     n = 11
     clean = Elements(report_html(make_report()))
     columns = {
@@ -111,14 +112,10 @@ def test_hostile_text_is_shown_as_text(make_report, tmp_path, payload):
     report = make_report(
         columns,
         {"travels": [travel]},
-        title=payload,
         environment=payload,
-        settings={payload: payload},
-        versions={"pivec": payload},
-        command=payload,
+        log=log_of(settings={payload: {payload: payload}, "map": payload}, command=payload),
         method=payload,
         formula=payload,
-        map_method=payload,
     )
     write_report(tmp_path / "report.html", report)
     page = (tmp_path / "report.html").read_bytes().decode("utf-8")
@@ -191,12 +188,11 @@ def test_large_tables_are_cut_with_a_note(make_report, rows_of, measured_of):
     assert "Nearest pairs" not in text
 
 
-def test_page_of_one_policy(make_report, rows_of, measured_of):
+def test_page_of_one_policy(make_report, log_of, rows_of, measured_of):
     page = report_html(
         make_report(
             rows=rows_of(1, label=["only"]), measured=measured_of(1, np.zeros((1, 1))),
-            map_method="single", settings={}, timings={}, versions={}, command="", method="",
-            formula="",
+            log=log_of(settings={"map": "single"}, timings={}, command=""), method="", formula="",
         )
     )  # fmt: skip
     assert "only" in page

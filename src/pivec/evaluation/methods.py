@@ -44,14 +44,7 @@ def candidates(
     methods: str | Sequence[Method] | Mapping[str, Method],
     parameters: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> list[Candidate]:
-    """Make every characterization that is asked for, with labels that differ.
-
-    Parameters
-    ----------
-    methods : sequence, or mapping from labels
-        Names, (name, parameters), or ready characterizations; ``"all"`` is every name there is.
-    parameters : mapping, optional
-        For each name, arguments for those that are given by name.
+    """Make every characterization that `evaluate` is asked for, with labels that differ.
 
     Examples
     --------
@@ -84,7 +77,13 @@ def candidates(
         # A ready characterization keeps the random_state it came with.
         seeded = "random_state" not in chosen and not isinstance(method, Characterization)
         result.append(Candidate(label or name, template, seeded))
-    _check_labels([candidate.label for candidate in result])
+    used = [candidate.label for candidate in result]
+    for label in used:
+        if used.count(label) > 1:
+            raise UsageError(
+                f"two methods are called {label!r}: leave one out, give them other parameters, or "
+                "name them by a mapping from labels to methods"
+            )
     return result
 
 
@@ -112,12 +111,3 @@ def _made(
             )
     chosen = {**shared.get(name, {}), **own}
     return characterization(name, **chosen), chosen
-
-
-def _check_labels(labels: Sequence[str]) -> None:
-    for label in labels:
-        if labels.count(label) > 1:
-            raise UsageError(
-                f"two methods are called {label!r}: leave one out, give them other parameters, or "
-                "name them by a mapping from labels to methods"
-            )

@@ -15,7 +15,6 @@ from pivec.errors import BadData, UsageError
 
 Array = NDArray[np.float64]
 FEWEST_POLICIES = 3
-NAN = float("nan")
 
 
 def return_correlation(distances: ArrayLike, mean_returns: ArrayLike) -> float:
@@ -46,10 +45,10 @@ def return_correlation(distances: ArrayLike, mean_returns: ArrayLike) -> float:
             f"{returns.shape}"
         )
     if len(d) < FEWEST_POLICIES or not np.isfinite(returns).all():
-        return NAN
+        return np.nan
     far, apart = _pairs(d), _pairs(np.abs(returns[:, None] - returns[None, :]))
     if np.ptp(far) == 0.0 or np.ptp(apart) == 0.0:
-        return NAN
+        return np.nan
     # Scaled first, so that squares of very large or very small distances stay in range.
     return float(np.corrcoef(far / np.abs(far).max(), apart / apart.max())[0, 1])
 
@@ -106,7 +105,7 @@ def distance_error(distances: ArrayLike, anchor: ArrayLike) -> float:
     values, true = _pairs(d), _pairs(truth)
     kept = true != 0.0  # NaN is kept: a constant matrix has no error that is known
     if len(d) < FEWEST_POLICIES or not kept.any():
-        return NAN
+        return np.nan
     return float(100.0 * np.mean(np.abs(values[kept] - true[kept]) / true[kept]))
 
 
@@ -140,12 +139,12 @@ def distance_variance(repetitions: Sequence[ArrayLike]) -> float:
             + " and ".join(map(str, sizes))
         )
     if len(matrices) < 2 or sizes[0] < FEWEST_POLICIES:
-        return NAN
+        return np.nan
     values = np.stack([_pairs(matrix) for matrix in matrices])
     means = values.mean(axis=0)
     kept = means != 0.0
     if not kept.any():
-        return NAN
+        return np.nan
     return float(np.mean(values[:, kept].std(axis=0) / means[kept]))
 
 

@@ -11,7 +11,6 @@ import numpy as np
 from pivec.csv_file import cell, write_csv
 from pivec.terminal import literal, say
 
-NAN = float("nan")
 HEADINGS = (
     "method",
     "trajectories",
@@ -50,11 +49,11 @@ class Row:
     store: str
     size: int
     repetition: int
-    correlation: float = NAN
-    error: float = NAN
-    variance: float = NAN
-    seconds: float = NAN
-    peak_mb: float = NAN
+    correlation: float = np.nan
+    error: float = np.nan
+    variance: float = np.nan
+    seconds: float = np.nan
+    peak_mb: float = np.nan
     problem: str = ""
 
 
@@ -64,7 +63,7 @@ class Average:
 
     Examples
     --------
-    >>> print(Average.of([1.0, 3.0, NAN]).text(2))
+    >>> print(Average.of([1.0, 3.0, np.nan]).text(2))
     2.00 ± 1.00
     """
 
@@ -77,7 +76,7 @@ class Average:
         """Average the values that are known."""
         known = np.array([value for value in values if not np.isnan(value)])
         if not len(known):
-            return cls(NAN, NAN, 0)
+            return cls(np.nan, np.nan, 0)
         return cls(float(known.mean()), float(known.std()), len(known))
 
     def text(self, decimals: int) -> str:
@@ -125,7 +124,7 @@ class Summary:
             Average.of([row.error for row in rows]),
             Average.of(list(by_store.values())),
             Average.of([row.seconds for row in rows]),
-            max((row.peak_mb for row in rows if not np.isnan(row.peak_mb)), default=NAN),
+            max((row.peak_mb for row in rows if not np.isnan(row.peak_mb)), default=np.nan),
             sum(not row.problem for row in rows),
             len(rows),
         )
@@ -247,7 +246,7 @@ def fixed(value: float, decimals: int) -> str:
 
     Examples
     --------
-    >>> fixed(0.12345, 3), fixed(3e9, 1), fixed(NAN, 3)
+    >>> fixed(0.12345, 3), fixed(3e9, 1), fixed(np.nan, 3)
     ('0.123', '3e+09', '–')
     """
     if np.isnan(value):

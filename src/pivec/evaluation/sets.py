@@ -22,29 +22,17 @@ Given = VisitedStates | str | Path
 class PolicySet:
     """The policies of one store.
 
-    Attributes
-    ----------
-    label : str
-        Its name in tables: the path, or a number.
-    environment : str
-        Sets of one environment are averaged; the label where it is not known.
-    visited : str
-        A digest of states, actions and returns, which the draws follow from: not of the files,
-        which tell where policies came from, and when, nor of what they are called.
-    identity : str
-        A digest of that and of the policies, which some methods look at.
-    data : VisitedStates
-        In the canonical order of the policies.
-    path : Path or None
-        The store, where there is one on disk.
+    Draws follow from ``visited``, a digest of states, actions and returns: not of the files, which
+    tell where policies came from, and when, nor of what they are called. ``identity`` is a digest
+    of that and of the policies, which some methods look at.
     """
 
-    label: str
-    environment: str
+    label: str  # in tables: the path, or a number
+    environment: str  # sets of one are averaged; the label where it is not known
     visited: str
     identity: str
-    data: VisitedStates
-    path: Path | None = None
+    data: VisitedStates  # in the canonical order of the policies
+    path: Path | None = None  # of the store, where there is one on disk
 
     @property
     def fewest(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,37 +13,25 @@ from pivec.characterizations.space import Space
 from pivec.distances import Measured
 from pivec.errors import UsageError
 from pivec.maps import group_order
-from pivec.notices import Notice
 from pivec.policies.policy import also_called
 from pivec.report.canvas import group_colours
+from pivec.run_log import RunLog
 
 
 @dataclass(frozen=True)
 class PolicyRow:
-    """A policy on the map; the fields are the columns of map.csv, unless they say otherwise.
-
-    Attributes
-    ----------
-    group : str
-        Empty if the policy belongs to no run.
-    step : int or None
-        Training step of a checkpoint.
-    mean_return, return_std : float
-        Over its episodes; NaN where returns are not known.
-    reference : bool
-        A policy of an earlier space, shown as context.
-    """
+    """A policy on the map; the fields are the columns of map.csv, unless they say otherwise."""
 
     label: str
-    group: str
-    step: int | None
+    group: str  # empty if it belongs to no run
+    step: int | None  # of training
     x: float
     y: float
-    mean_return: float
+    mean_return: float  # NaN where returns are not known, as return_std
     episodes: int
     states: int
     source: str
-    reference: bool = False
+    reference: bool = False  # a policy of an earlier space, shown as context
     return_std: float = field(default=math.nan, metadata={"csv": False})
 
 
@@ -110,37 +98,14 @@ def training_runs(rows: Sequence[PolicyRow]) -> dict[str, list[int]]:
 
 @dataclass(frozen=True, kw_only=True)
 class ReportData:
-    """Everything that `write_report` shows.
+    """Everything that `write_report` shows."""
 
-    Attributes
-    ----------
-    rows : sequence of PolicyRow
-    measured : Measured
-        Distances of the policies, in the order of the rows.
-    map_method : str
-        How the map was made: the method of a `PolicyMap`, or other words.
-    timings : mapping of str to float
-        Seconds for each stage.
-    notices : sequence of Notice
-        Warnings that were raised on the way.
-    method : str
-        How policies were described and compared, in plain words; blank lines part paragraphs.
-    formula : str
-        The distance as one line of text; empty for none.
-    """
-
-    title: str
     environment: str
     rows: Sequence[PolicyRow]
-    measured: Measured
-    map_method: str
-    settings: Mapping[str, str] = field(default_factory=dict)
-    timings: Mapping[str, float] = field(default_factory=dict)
-    versions: Mapping[str, str] = field(default_factory=dict)
-    command: str = ""
-    notices: Sequence[Notice] = ()
-    method: str = ""
-    formula: str = ""
+    measured: Measured  # in the order of the rows
+    log: RunLog
+    method: str = ""  # how policies are described and compared; blank lines part paragraphs
+    formula: str = ""  # of the distance, in one line
 
     def __post_init__(self) -> None:
         n = len(self.rows)
@@ -151,3 +116,8 @@ class ReportData:
                 f"distances must be those of the {n} policies of the report, but are of "
                 f"{len(self.measured.neighbours)}"
             )
+
+    @property
+    def map_method(self) -> str:
+        """How the map was made: the method of a `PolicyMap`, or other words."""
+        return str(self.log.settings.get("map", ""))

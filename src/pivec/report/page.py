@@ -18,31 +18,28 @@ from pivec.report.data import ReportData, compared, training_runs
 from pivec.report.markup import filled, resource, shown_text
 from pivec.report.sections import SECTIONS
 from pivec.report.text import n_policies, thousands
+from pivec.run_log import versions
 from pivec.terminal import encodable
 
 
 def write_report(path: str | os.PathLike[str], report: ReportData) -> None:
     """Write a page with the map, the distances, the runs and the table of policies.
 
-    Parameters
-    ----------
-    path : path
-        Replaced when the new page is whole.
-    report : ReportData
+    What was there is replaced when the new page is whole.
 
     Examples
     --------
     >>> import tempfile, pathlib
     >>> from pivec.distances import Measured
     >>> from pivec.report import PolicyRow
+    >>> from pivec.run_log import RunLog
     >>> d = np.array([[0.0, 1.0], [1.0, 0.0]])
     >>> measured = Measured(d, np.array([[1], [0]]), np.ones((2, 1)), [(0, 1, 1.0)], [], [])
     >>> rows = [PolicyRow(name, "", None, 0, 0, 1.0, 10, 500, f"{name}.zip") for name in "ab"]
-    >>> path = pathlib.Path(tempfile.mkdtemp()) / "report.html"
-    >>> write_report(path, ReportData(
-    ...     title="Two policies", environment="CartPole-v1", rows=rows, measured=measured,
-    ...     map_method="pca"))
-    >>> "<title>Two policies</title>" in path.read_text(encoding="utf-8")
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> write_report(folder / "report.html", ReportData(
+    ...     environment="CartPole-v1", rows=rows, measured=measured, log=RunLog(folder)))
+    >>> "Behaviour in CartPole-v1" in (folder / "report.html").read_text(encoding="utf-8")
     True
     """
     page = report_html(report)
@@ -53,15 +50,16 @@ def write_report(path: str | os.PathLike[str], report: ReportData) -> None:
 def report_html(report: ReportData) -> str:
     """Make the page that `write_report` writes."""
     sections = (section(report) for section in SECTIONS)
+    title = f"Behaviour in {report.environment}" if report.environment else "Behaviour of policies"
     return filled(
         "page.html",
         {
-            "title": shown_text(report.title),
+            "title": shown_text(title),
             "environment": shown_text(report.environment),
             "summary": _summary(report),
             "figures": _key_figures(report),
             "sections": "\n".join(section for section in sections if section),
-            "version": shown_text(report.versions.get("pivec", "")),
+            "version": shown_text(versions().get("pivec", "")),
             "style": resource("page.css"),
             "script": resource("page.js"),
         },

@@ -13,12 +13,12 @@ from pivec.errors import UsageError
 from pivec.report.data import PolicyRow
 from pivec.terminal import encodable
 
-Path = str | os.PathLike[str]
-
 MAP_COLUMNS = tuple(column.name for column in fields(PolicyRow) if column.metadata.get("csv", True))
 
 
-def write_distances_csv(path: Path, labels: Sequence[str], measured: Measured) -> None:
+def write_distances_csv(
+    path: str | os.PathLike[str], labels: Sequence[str], measured: Measured
+) -> None:
     """Write all distances, labels in the first row and the first column.
 
     Where there are too many for a matrix, write the nearest others of each policy, a row a pair.
@@ -61,7 +61,7 @@ def write_distances_csv(path: Path, labels: Sequence[str], measured: Measured) -
     write_csv(path, columns, rows)
 
 
-def write_map_csv(path: Path, rows: Sequence[PolicyRow]) -> None:
+def write_map_csv(path: str | os.PathLike[str], rows: Sequence[PolicyRow]) -> None:
     """Write a map, one policy a line; an unknown step or return is an empty cell.
 
     Examples

@@ -11,7 +11,7 @@ from pivec.errors import UsageError
 from pivec.report.canvas import INK, add_heading, axes_at, colour_scale, new_figure
 from pivec.report.data import PolicyRow, ReportData, colours_of_groups, compared, training_runs
 from pivec.report.markup import filled, json_for_script, picture, section
-from pivec.report.sections.map_panel import COLOURINGS, draw_panel, is_known
+from pivec.report.sections.map_panel import COLOURINGS, draw_panel
 from pivec.report.text import n_policies, thousands
 from pivec.terminal import printable
 
@@ -82,14 +82,8 @@ def map_figure(rows: Sequence[PolicyRow], subtitle: str = "", colour: str | None
     """Draw a map of policies.
 
     Checkpoints of a run are joined in order of step, from a ring to an arrow head; policies
-    without a training step are diamonds; reference policies are small and grey.
-
-    Parameters
-    ----------
-    rows : sequence of PolicyRow
-    subtitle : str
-    colour : {"return", "group", "step"}, optional
-        What colours the points; by default one panel for each that tells policies apart.
+    without a training step are diamonds; reference policies are small and grey. Without a colour,
+    "return", "group" or "step", there is a panel for each of them that tells policies apart.
 
     Examples
     --------
@@ -127,8 +121,9 @@ def map_figure(rows: Sequence[PolicyRow], subtitle: str = "", colour: str | None
 def informative_colourings(rows: Sequence[PolicyRow]) -> list[str]:
     """Colourings under which policies differ; ``group`` where there is none."""
     own = compared(rows)
-    different = {
-        name: {value for value in map(colouring.value, own) if is_known(value)}
-        for name, colouring in COLOURINGS.items()
+    different: dict[str, set[Any]] = {
+        "return": {row.mean_return for row in own if math.isfinite(row.mean_return)},
+        "group": {row.group for row in own},
+        "step": {row.step for row in own if row.step is not None},
     }
     return [name for name, values in different.items() if len(values) > 1] or ["group"]

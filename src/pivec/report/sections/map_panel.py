@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -77,9 +76,8 @@ def draw_panel(axes: Axes, key: Axes, rows: Sequence[PolicyRow], colour: str) ->
         _draw_group_key(key, rows, of_group)
     else:
         _, value, name, end, _ = COLOURINGS[colour]
-        values = np.array(
-            [value(row) if is_known(value(row)) and not row.reference else np.nan for row in rows]
-        )
+        values = np.array([np.nan if row.reference else value(row) for row in rows], np.float64)
+        values[~np.isfinite(values)] = np.nan
         # In few steps for a crowd, which packs well.
         steps = np.linspace(0.0, end, 256 if len(rows) <= CROWD else 20)
         scale = ListedColormap(colormaps[name](steps))
@@ -88,11 +86,6 @@ def draw_panel(axes: Axes, key: Axes, rows: Sequence[PolicyRow], colour: str) ->
         _draw_scale(key, scale, (low, high), colour)
         key.text(0.0, 0.02, _note(rows, values, colour), fontsize=8.5, color=MUTED)
     _draw_points(axes, rows, places, values, paints, size, best_on_top=colour == "return")
-
-
-def is_known(value: Any) -> bool:
-    """Tell whether a value can colour a point."""
-    return isinstance(value, str) or (value is not None and math.isfinite(value))
 
 
 def _draw_points(

@@ -12,10 +12,10 @@ from pivec.report.text import thousands
 
 def notices_section(report: ReportData) -> str:
     """List the warnings that were raised on the way."""
-    if not report.notices:
+    own = [notice for notice in report.log.warnings if notice.own]
+    others = [notice for notice in report.log.warnings if not notice.own]
+    if not own and not others:
         return ""
-    own = [notice for notice in report.notices if notice.own]
-    others = [notice for notice in report.notices if not notice.own]
     folded = (
         f'<details class="note"><summary>Warnings of other packages ({len(others)})</summary>'
         f"{_list(others)}</details>"
