@@ -25,8 +25,7 @@ WRAPPERS = ("state_dict", "model_state_dict", "model", "agent", "actor", "policy
 NOT_SAVED = "none (CleanRL normalises observations here, but does not save the statistics)"
 
 
-@reader
-def read_cleanrl(data: bytes, beside: Beside) -> tuple[NetworkPolicy, dict[str, Any]]:
+def read_weights(data: bytes, beside: Beside) -> tuple[NetworkPolicy, dict[str, Any]]:
     """Read a ``.cleanrl_model`` or ``.pth`` file.
 
     A description beside it (a .json of the same name, or policies.json) may set activation, head,
@@ -54,6 +53,9 @@ def read_cleanrl(data: bytes, beside: Beside) -> tuple[NetworkPolicy, dict[str, 
                 "(it does not save the statistics); normaliser in a .json beside can give them"
             )
     return policy, {**info, **described.read_info(description, policy)}
+
+
+read_cleanrl = reader(read_weights)
 
 
 def _weights(value: Any) -> tuple[Tensors, Tensors]:

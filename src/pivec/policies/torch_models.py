@@ -6,7 +6,6 @@ Both hold code, so both need the user's trust. A ``.pt`` that holds weights only
 from __future__ import annotations
 
 import hashlib
-import inspect
 import io
 import re
 import warnings
@@ -19,7 +18,7 @@ from numpy.typing import NDArray
 from pivec.errors import BadPolicyFile, MissingExtra, UsageError
 from pivec.policies.archive import BoundedZip
 from pivec.policies.beside import Beside, reader
-from pivec.policies.cleanrl import read_cleanrl
+from pivec.policies.cleanrl import read_weights
 from pivec.policies.described import described_outputs
 from pivec.policies.forward import Float
 from pivec.policies.outputs import Model, OutputPolicy, row_by_row
@@ -36,8 +35,7 @@ def read_pt(data: bytes, beside: Beside) -> tuple[Policy, dict[str, Any]]:
         names = BoundedZip(data, Budget(len(data), "it")).members
         if any(re.fullmatch(r"[^/]+/(code/.*|constants\.pkl)", name) for name in names):
             return _read(data, beside, SCRIPT)
-    weights: tuple[Policy, dict[str, Any]] = inspect.unwrap(read_cleanrl)(data, beside)
-    return weights
+    return read_weights(data, beside)
 
 
 @reader
