@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.characterizations.descriptions import Description, Descriptions
-from pivec.characterizations.views import Scaled
+from pivec.characterizations.views import Scaled, local_starts
 from pivec.distances.pairwise import euclidean
 from pivec.states.visited import VisitedStates
 
@@ -38,7 +38,7 @@ class TerminalState(Scaled):
     def _describe(self, data: VisitedStates) -> Description:
         ends = np.empty((len(data), data.n_features))
         for i in range(len(data)):
-            last = data.policy_states(i)[data[i].episode_starts[1:] - 1]
+            last = data.policy_states(i)[local_starts(data, i)[1:] - 1]
             ends[i] = last.mean(axis=0, dtype=np.float64) / self.scale_
         return ends, None, {"ends": ends}
 

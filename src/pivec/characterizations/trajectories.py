@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from pivec.arguments import Count
 from pivec.characterizations.descriptions import Description, Descriptions, pack
-from pivec.characterizations.views import Scaled
+from pivec.characterizations.views import Scaled, local_starts
 from pivec.states.visited import VisitedStates
 
 
@@ -54,7 +54,7 @@ class Trajectories(Scaled):
     def _describe(self, data: VisitedStates) -> Description:
         kept, lengths = [], []
         for i in range(len(data)):
-            states, starts = data.policy_states(i), data[i].episode_starts
+            states, starts = data.policy_states(i), local_starts(data, i)
             if self.max_episodes is not None:
                 starts = starts[: self.max_episodes + 1]
             ends = starts[1:]

@@ -64,7 +64,7 @@ class View:
         if self.of == "states":
             return states
         follows = np.ones(len(states), dtype=bool)
-        follows[data[policy].episode_starts[1:] - 1] = (
+        follows[local_starts(data, policy)[1:] - 1] = (
             False  # after the last state of an episode comes nothing
         )
         now = np.flatnonzero(follows)
@@ -102,6 +102,13 @@ class View:
         """Go through the rows of one policy after another."""
         for policy in range(len(data)):
             yield self.rows(data, policy)
+
+
+def local_starts(data: VisitedStates, policy: int) -> NDArray[np.int64]:
+    """Where the episodes of one policy begin in its own states; the last is their number."""
+    first, last = data.policy_starts[policy : policy + 2]
+    starts = data.episode_starts[first : last + 1]
+    return np.asarray(starts - starts[0])
 
 
 def draw_rows(

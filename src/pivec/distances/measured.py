@@ -69,23 +69,17 @@ def measure(
     """
     n = len(described)
     k = min(k, n - 1)
-    if n <= whole:
-        matrix = method.distances(described)
-        return Measured(
-            matrix,
-            *nearest_of_rows(matrix, 0, k),
-            nearest_pairs(matrix, pairs),
-            farthest_pairs(matrix, pairs),
-            travels(described.groups, described.steps, matrix),
-        )
-    order = canonical_order(described.policies)
+    matrix = method.distances(described) if n <= whole else None
+    order = np.arange(n) if matrix is not None else canonical_order(described.policies)
     ordered = described.select(order)
-    rows = max(1, _ROWS_BYTES // (8 * n))
+    rows = n if matrix is not None else max(1, _ROWS_BYTES // (8 * n))
     neighbours: list[tuple[NDArray[np.intp], NDArray[np.float64]]] = []
     near: list[Pair] = []
     far: list[Pair] = []
     for start in range(0, n, rows):
-        block = method.distances(ordered.select(range(start, min(start + rows, n))), ordered)
+        block = matrix
+        if block is None:
+            block = method.distances(ordered.select(range(start, min(start + rows, n))), ordered)
         neighbours.append(nearest_of_rows(block, start, k))
         near += nearest_pairs(block, pairs, first=start)
         far += farthest_pairs(block, pairs, first=start)
@@ -101,12 +95,12 @@ def measure(
     back = np.argsort(order)
     indices, distances = (np.concatenate(part)[back] for part in zip(*neighbours, strict=True))
     return Measured(
-        None,
+        matrix,
         order[indices],
         distances,
         [given(pair) for pair in sorted(near, key=lambda pair: pair[2])[:pairs]],
         [given(pair) for pair in sorted(far, key=lambda pair: -pair[2])[:pairs]],
-        travels(described.groups, described.steps, distance),
+        travels(described.groups, described.steps, distance if matrix is None else matrix),
     )
 
 

@@ -94,7 +94,7 @@ class SequenceVAE(torch.nn.Module):
     def __init__(self, n_inputs: int, n_units: int, n_latent: int) -> None:
         super().__init__()
         n_context = n_inputs + n_latent
-        with torch.device("meta"):  # nothing is drawn or kept
+        with torch.random.fork_rng(devices=[]):  # what torch draws is not used
             self.lstm = torch.nn.LSTM(n_inputs, n_units)
             self.latent_mean = torch.nn.Linear(n_units, n_latent)
             self.latent_deviation = torch.nn.Linear(n_units, n_latent)
@@ -106,7 +106,7 @@ class SequenceVAE(torch.nn.Module):
         """Make the network that has these weights, named as `starting_weights` does."""
         n_units, n_inputs = weights["recurrent"].shape[1], weights["input"].shape[1]
         model = cls(n_inputs, n_units, len(weights["latent_mean"]))
-        model.to_empty(device=device or "cpu")
+        model.to(device)
         with torch.no_grad():
             for name, parameter in zip(_KEPT, model.parameters(), strict=True):
                 parameter.copy_(torch.from_numpy(weights[name]))

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from pivec.arguments import Count, NotNegative
 from pivec.characterizations.networks.canonical import sequence_key
 from pivec.characterizations.networks.method import NetworkCharacterization
+from pivec.characterizations.views import local_starts
 from pivec.states.visited import VisitedStates
 
 Array = NDArray[np.float32]
@@ -78,7 +79,7 @@ class TrajectoryNetwork(NetworkCharacterization):
         """Standardised rows of each policy's episodes; episodes without rows are left out."""
         result = []
         for i, rows in enumerate(self._standardised(data)):
-            starts = data[i].episode_starts
+            starts = local_starts(data, i)
             if self.of != "states":  # one action or transition fewer than states
                 starts = starts - np.arange(len(starts))
             result.append([rows[begin:end] for begin, end in pairwise(starts) if end > begin])
