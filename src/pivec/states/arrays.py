@@ -127,11 +127,11 @@ def _digest(*arrays: NDArray[Any] | None) -> str:
 
 def _moves(episodes: Sequence[ArrayLike], label: str, lengths: list[int]) -> NDArray[Any]:
     arrays = [np.asarray(episode) for episode in episodes]
-    wanted = [length - 1 for length in lengths]
-    if [len(array) for array in arrays] != wanted:
+    counts, wanted = [len(array) for array in arrays], [length - 1 for length in lengths]
+    if counts != wanted:
         raise BadData(
-            f"{label} needs one action fewer than states in each episode ({wanted[:5]}...), but "
-            f"has {[len(array) for array in arrays][:5]}..."
+            f"{label} needs one action fewer than states in each episode, {wanted[:5]} and so on, "
+            f"but has {counts[:5]}"
         )
     return np.concatenate(arrays)
 
