@@ -30,22 +30,12 @@ AT_ONCE = 64  # policies whose states are in memory at the same time
 
 @dataclass(frozen=True)
 class Space:
-    """Policies to describe, and the background model that describes them.
-
-    Attributes
-    ----------
-    policies : Collection
-    background : tuple of Collection
-        What the model is fitted on, kept on disk.
-    components : int
-    states : int
-        At most so many are fitted on, drawn evenly over the policies.
-    """
+    """Policies to describe, and the background model that describes them."""
 
     policies: Collection
-    background: tuple[Collection, ...]
+    background: tuple[Collection, ...]  # what the model is fitted on, kept on disk
     components: int
-    states: int
+    states: int  # at most so many are fitted on, drawn evenly over the policies
 
     @property
     def key(self) -> str:
@@ -70,27 +60,15 @@ class Space:
 class Described:
     """Policies in one space; rows in the order of their trainings and runs.
 
-    Attributes
-    ----------
-    points : (n, n_values) float32 array
-        Scaled supervectors: squared Euclidean distances are the paper's distance. Single precision
-        is exact to a ten-millionth of a coordinate, far below what sampling does.
-    returns : (n,) array
-        Mean returns.
-    chance : (n,) array
-        The distance to expect of another sample of the same policy, of as many episodes: half of
-        that between the even and the odd episodes, since the distance falls with their number.
-    groups : (n,) array of str
-        ``<training>-<run>``.
-    steps : (n,) array of int
-        Environment steps of training, or generations.
+    Squared Euclidean distances of points, which are scaled supervectors, are the paper's distance.
+    Single precision is exact to a ten-millionth of a coordinate, far below what sampling does.
     """
 
-    points: NDArray[np.float32]
-    returns: Array
-    chance: Array
-    groups: NDArray[np.str_]
-    steps: NDArray[np.int64]
+    points: NDArray[np.float32]  # (n, n_values)
+    returns: Array  # mean of each policy
+    chance: Array  # the distance to expect of another sample of the same policy
+    groups: NDArray[np.str_]  # `<training>-<run>`
+    steps: NDArray[np.int64]  # of training, or generations
 
     def rows(self, group: str) -> NDArray[np.intp]:
         """Numbers of the policies of a run, in the order of training."""
@@ -180,7 +158,10 @@ def _describe(
     """Describe policies by their states: those that are known, or played for this."""
     labels = set(known.labels)
     missing = [policy for policy in policies if policy.info.label not in labels]
-    parts = [known, shop.play(collection, missing)] if missing else [known]
+    parts = [known]
+    if missing:
+        where = collection.environment
+        parts.append(shop.play(where, missing, collection.episodes, collection.seed))
     data = joined(parts).select([policy.info.label for policy in policies])
     descriptions = method.describe(data)
     return {
@@ -209,12 +190,6 @@ def chance_distances(method: Supervector, data: VisitedStates) -> Array:
 
 
 def successive_distances(points: NDArray[Any]) -> Array:
-    """Squared Euclidean distances from each row to the next, which are the paper's distances.
-
-    Examples
-    --------
-    >>> successive_distances(np.array([[0.0, 0.0], [3.0, 4.0], [3.0, 5.0]]))
-    array([25.,  1.])
-    """
+    """Squared Euclidean distances from each row to the next, which are the paper's distances."""
     steps: Array = np.diff(points.astype(np.float64), axis=0)
     return np.asarray((steps * steps).sum(axis=1))

@@ -26,34 +26,37 @@ SIZES = (100, 50, 25, 10)
 # Trained on every state so often that a trajectory of a few policies is enough to measure them.
 _SLOW = ("discriminator", "encoder", "trajectory-encoder", "skill-discriminator", "state-actions")
 
+# What rows call the metrics, and what evaluations do.
+METRICS = {"correlation": "correlation", "error_percent": "error", "variance": "variance"}
+
 Method = tuple[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True, kw_only=True)
 class SetCounts:
-    """How many sets of policies, policies in each, trajectories, and draws of them.
-
-    Attributes
-    ----------
-    environments : tuple of str
-    sets : int
-        Runs of PPO; the policies of one run are compared with each other.
-    policies : int
-        Of each run, spread evenly over it.
-    episodes : int
-        Collected of each policy.
-    sizes : tuple of int
-        Trajectories drawn of those.
-    repetitions : int
-        Draws of each size.
-    """
+    """How many sets of policies, policies in each, trajectories, and draws of them."""
 
     environments: tuple[str, ...] = ENVIRONMENTS
-    sets: int
-    policies: int
-    episodes: int
-    sizes: tuple[int, ...] = SIZES
-    repetitions: int = 3
+    sets: int  # runs of PPO; policies of one run are compared with each other
+    policies: int  # of each run, spread evenly over it
+    episodes: int  # collected of each policy
+    sizes: tuple[int, ...] = SIZES  # trajectories drawn of those
+    repetitions: int = 3  # draws of each size
+
+
+# Of the recipes that evaluate, by scale: they share the sets.
+SETS: dict[str, dict[str, Any]] = {
+    "smoke": {
+        "environments": ("CartPole-v1", "Pendulum-v1"),
+        "sets": 1,
+        "policies": 5,
+        "episodes": 6,
+        "sizes": (4, 2),
+        "repetitions": 2,
+    },
+    "small": {"sets": 1, "policies": 20, "episodes": 40, "sizes": (20, 10, 5)},
+    "paper": {"sets": 3, "policies": 100, "episodes": 200},
+}
 
 
 def policy_sets(shop: Workshop, counts: SetCounts, environment: str) -> list[Collection]:
@@ -137,9 +140,7 @@ def unit_rows(evaluation: Evaluation) -> list[dict[str, Any]]:
             "set": int(row.store.rpartition(" ")[2]),
             "trajectories": row.size,
             "repetition": row.repetition,
-            "correlation": _known(row.correlation),
-            "error_percent": _known(row.error),
-            "variance": _known(row.variance),
+            **{name: _known(getattr(row, field)) for name, field in METRICS.items()},
         }
         for row in evaluation.rows
     ]
@@ -150,11 +151,8 @@ def averages(evaluation: Evaluation) -> list[dict[str, Any]]:
     rows = []
     for row in evaluation.summary():
         facts = {"environment": row.environment, "method": row.method, "trajectories": row.size}
-        for name, value in (
-            ("correlation", row.correlation),
-            ("error_percent", row.error),
-            ("variance", row.variance),
-        ):
+        for name, field in METRICS.items():
+            value = getattr(row, field)
             std = _known(value.std) if value.n > 1 else None
             facts |= {name: _known(value.mean), f"{name}_std": std}
         rows.append(facts)

@@ -38,13 +38,8 @@ def panel_grid(
 ) -> tuple[Figure, Callable[[int, int], Axes]]:
     """Make a figure of equal panels, and a function that adds the one of a row and a column.
 
-    Parameters
-    ----------
-    heading : title and subtitle
-    shape : rows and columns
-    size, gaps : width and height of a panel, and between two of them, in inches
-    margins : left, right, top and bottom, in inches
-    narrowest : width of the figure at least
+    All is in inches: the size of a panel (width, height), the gaps between two of them, the
+    margins (left, right, top, bottom), and the width of the figure at least.
     """
     (rows, columns), (wide, high), (across, over) = shape, size, gaps
     left, right, top, bottom = margins
@@ -128,7 +123,6 @@ def arrow(
     size: tuple[float, float],
     width: float,
     scale: float,
-    zorder: float | None = None,
     **style: Any,
 ) -> None:
     """Draw an arrow whose head has this width and length, times ``scale``."""
@@ -141,6 +135,4 @@ def arrow(
         "mutation_scale": scale,
         **style,
     }
-    drawn = axes.annotate("", tuple(head), tuple(tail), arrowprops=look)
-    if zorder is not None:
-        drawn.set_zorder(zorder)
+    axes.annotate("", tuple(head), tuple(tail), arrowprops=look, zorder=5)

@@ -31,25 +31,14 @@ _SECONDS = 1.0  # of training in each environment
 
 @dataclass(frozen=True)
 class Step:
-    """A stage of a recipe.
-
-    Attributes
-    ----------
-    recipe, what, amount : str
-    done : bool
-        Whether it is in the cache already.
-    seconds : float
-        Of one core, at most: episodes may end before the time limit.
-    bytes : int
-        On disk, at most.
-    """
+    """A stage of a recipe."""
 
     recipe: str
     what: str
     amount: str
-    done: bool = True
-    seconds: float = 0.0
-    bytes: int = 0
+    done: bool = True  # whether it is in the cache already
+    seconds: float = 0.0  # of one core, at most: episodes may end before the time limit
+    bytes: int = 0  # on disk, at most
 
 
 def plan(
@@ -73,7 +62,7 @@ def plan(
     >>> step.done, step.seconds > 0
     (False, True)
     """
-    shop = Workshop(cache or Path(out) / "cache", scale, seed=seed, backend=backend)
+    shop = Workshop(Path(cache or Path(out) / "cache"), scale, seed=seed, backend=backend)
     needs: list[tuple[str, Need]] = []
     seen: set[str] = set()
     for recipe in chosen_recipes(names):

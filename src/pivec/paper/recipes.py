@@ -31,20 +31,11 @@ PICTURE = "the figure, without numbers"  # what the paper has of many findings
 
 @dataclass(frozen=True)
 class Calculation:
-    """Work beside training and collecting, for the plan.
-
-    Attributes
-    ----------
-    what : str
-    amount : float
-        How much of it there is.
-    measure : callable
-        Does a little of it and returns the seconds that one of ``amount`` takes.
-    """
+    """Work beside training and collecting, for the plan."""
 
     what: str
-    amount: float
-    measure: Callable[[], float]
+    amount: float  # how much of it there is
+    measure: Callable[[], float]  # does a little, and returns the seconds of one of `amount`
 
 
 Need = Training | Collection | Calculation
@@ -52,76 +43,40 @@ Need = Training | Collection | Calculation
 
 @dataclass(frozen=True)
 class Finding:
-    """Something the paper says, beside what came out here.
+    """Something the paper says, beside what came out here."""
 
-    Attributes
-    ----------
-    claim : str
-        As a sentence.
-    paper, ours : str
-        The numbers behind it.
-    holds : bool or None
-        Whether it came out; None where that cannot be told.
-    """
-
-    claim: str
-    paper: str
+    claim: str  # as a sentence
+    paper: str  # the numbers behind it
     ours: str
-    holds: bool | None
+    holds: bool | None  # None where it cannot be told
 
 
 @dataclass(frozen=True)
 class Result:
-    """What a recipe gives.
+    """What a recipe gives."""
 
-    Attributes
-    ----------
-    numbers : mapping
-        Everything that was measured, as JSON holds it.
-    rows : sequence of mappings
-        The same as a long table; all rows have the same keys.
-    figures : mapping of str to Figure
-        By the names of their files, without extension.
-    tables : str
-        Markdown: ours beside the paper's.
-    findings : sequence of Finding
-    notes : sequence of str
-        What a reader must know to read the numbers: what differs from the paper, and why.
-    """
-
-    numbers: Mapping[str, Any]
-    rows: Sequence[Mapping[str, Any]]
-    figures: Mapping[str, Figure]
-    tables: str
+    numbers: Mapping[str, Any]  # everything that was measured, as JSON holds it
+    rows: Sequence[Mapping[str, Any]]  # the same as a long table; all have the same keys
+    figures: Mapping[str, Figure]  # by the names of their files, without extension
+    tables: str  # Markdown: ours beside the paper's
     findings: Sequence[Finding] = ()
-    notes: Sequence[str] = ()
+    notes: Sequence[str] = ()  # what a reader must know: what differs from the paper, and why
 
 
 @dataclass(frozen=True)
 class Recipe:
     """A figure or table of the paper: how it is made, at every scale.
 
-    Attributes
-    ----------
-    name : str
-    shows : str
-        The figure or table, and what it shows, in a line.
-    counts : mapping of str to a frozen dataclass
-        For each scale, how much of everything. Where the recipe goes through environments, the
-        counts have ``environments``, a tuple of Gymnasium ids, which a user may change.
-    needs : callable (workshop, counts) -> list of Need
-        What is trained, collected and computed; the recipe itself uses these objects.
-    make : callable (workshop, counts) -> Result
-    tells_at_smoke : bool
-        Whether findings can be told at smoke scale; in most recipes that is too small.
+    Counts say how much of everything, in a frozen dataclass for each scale. Where the recipe goes
+    through environments, they have ``environments``, Gymnasium ids, which a user may change.
     """
 
     name: str
-    shows: str
+    shows: str  # the figure or table, and what it shows, in a line
     counts: Mapping[str, Any]
-    needs: Callable[[Workshop, Any], list[Need]]
+    needs: Callable[[Workshop, Any], list[Need]]  # what `make` trains, collects and computes
     make: Callable[[Workshop, Any], Result]
-    tells_at_smoke: bool = False
+    tells_at_smoke: bool = False  # whether findings can be told there; most recipes need more
 
 
 def recipe(name: str) -> Recipe:

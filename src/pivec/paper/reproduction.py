@@ -55,8 +55,14 @@ def reproduce(
         Only these, in recipes that go through several.
     cache : path, optional
         Where policies, states and results are kept (``out/cache``); recipes share them.
-    jobs, seed, backend, progress
-        As `Workshop` has them.
+    jobs : int
+        Processes side by side: speed, never the result.
+    seed : int
+        Everything random follows from it.
+    backend : str
+        What steps the environments, as `pivec.collect` takes it.
+    progress : bool
+        Draw progress bars.
     command : str
         For ``run.json``.
 

@@ -68,26 +68,13 @@ def short(environment: str) -> str:
 
 
 def pearson(a: Array, b: Array) -> float:
-    """Pearson correlation; NaN where one of the two does not vary.
-
-    Examples
-    --------
-    >>> round(pearson(np.array([0.0, 1.0, 2.0]), np.array([1.0, 0.0, -1.0])), 6)
-    -1.0
-    """
+    """Pearson correlation; NaN where one of the two does not vary."""
     varies = np.ptp(a) > 0 and np.ptp(b) > 0
     return float(np.corrcoef(a, b)[0, 1]) if varies else float("nan")
 
 
 def bootstrap_interval(samples: Array, rng: np.random.Generator) -> tuple[Array, Array]:
-    """Give the percentile interval of 95 % of the mean over the rows, by the bootstrap.
-
-    Examples
-    --------
-    >>> low, high = bootstrap_interval(np.array([[1.0, 5.0], [3.0, 5.0]]), np.random.default_rng(0))
-    >>> low.tolist(), high.tolist()
-    ([1.0, 5.0], [3.0, 5.0])
-    """
+    """Give the percentile interval of 95 % of the mean over the rows, by the bootstrap."""
     n = len(samples)
     # How often each row is drawn is all that counts.
     counts = rng.multinomial(n, np.full(n, 1 / n), size=10_000)

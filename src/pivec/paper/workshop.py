@@ -14,7 +14,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -42,29 +42,15 @@ SCALES = ("smoke", "small", "paper")  # a scale changes counts only, never what 
 
 @dataclass(frozen=True)
 class Training:
-    """Runs of one algorithm in one environment with the same settings.
+    """Runs of one algorithm in one environment with the same settings."""
 
-    Attributes
-    ----------
-    name : str
-        What the recipe calls it: ``ppo``, ``clip 0.1``; the first part of the policies' groups.
-    environment, algorithm : str
-    runs : int
-        Run i has the seed ``seed`` + i, so that more runs add to fewer.
-    checkpoints : int or None
-        Policies kept of a run; None for populations, which keep every tenth generation.
-    seed : int
-    settings : mapping
-        All settings, the scale's included.
-    """
-
-    name: str
+    name: str  # the recipe's, as `clip 0.1`; the policies' groups begin with it
     environment: str
     algorithm: str
-    runs: int
-    checkpoints: int | None
+    runs: int  # run i has the seed `seed` + i, so that more runs add to fewer
+    checkpoints: int | None  # kept of a run; None for populations, which keep generations
     seed: int
-    settings: Mapping[str, Any] = field(hash=False)
+    settings: Mapping[str, Any] = field(hash=False)  # all of them
 
     @cached_property
     def key(self) -> str:
@@ -81,29 +67,14 @@ class Training:
 
 @dataclass(frozen=True)
 class Collection:
-    """States that policies of some trainings visit.
+    """States that policies of some trainings visit."""
 
-    Attributes
-    ----------
-    trainings : tuple of Training
-        All in one environment.
-    episodes : int
-        Of each policy.
-    policies : int or None
-        So many of each run, spread evenly from the first to the last; None takes all.
-    seed : int
-    kept : bool
-        Whether the states stay on disk; if not, `described` plays them a few policies at a time.
-    runs : tuple of int or None
-        Only these runs of each training; None takes all.
-    """
-
-    trainings: tuple[Training, ...]
-    episodes: int
-    policies: int | None = None
+    trainings: tuple[Training, ...]  # all in one environment
+    episodes: int  # of each policy
+    policies: int | None = None  # of each run, spread evenly from first to last; None takes all
     seed: int = 0
-    kept: bool = True
-    runs: tuple[int, ...] | None = None
+    kept: bool = True  # on disk; if not, `described` plays a few policies at a time
+    runs: tuple[int, ...] | None = None  # only these of each training; None takes all
 
     @property
     def environment(self) -> str:
@@ -119,37 +90,21 @@ class Collection:
         return f"{self.environment}-{digest}"
 
 
+@dataclass(frozen=True)
 class Workshop:
-    """Trains, collects and computes, and keeps what it made in a folder.
+    """Trains, collects and computes, and keeps what it made in a folder."""
 
-    Parameters
-    ----------
-    cache : path
-    scale : {"smoke", "small", "paper"}
-    jobs : int
-        Processes side by side; a matter of speed only.
-    seed : int
-        Everything random follows from it.
-    backend : str
-        What steps the environments, as `pivec.collect` takes it.
-    progress : bool
-        Draw progress bars.
-    """
+    cache: Path
+    scale: str
+    _: KW_ONLY
+    jobs: int = 1  # processes side by side: speed, never the result
+    seed: int = 0  # everything random follows from it
+    backend: str = "auto"  # what steps the environments, as `pivec.collect` takes it
+    progress: bool = False  # draw progress bars
 
-    def __init__(
-        self,
-        cache: str | Path,
-        scale: str,
-        *,
-        jobs: int = 1,
-        seed: int = 0,
-        backend: str = "auto",
-        progress: bool = False,
-    ) -> None:
-        if scale not in SCALES:
-            raise UsageError(f"the scale must be one of {', '.join(SCALES)}, but is {scale!r}")
-        self.cache, self.scale = Path(cache), scale
-        self.jobs, self.seed, self.backend, self.progress = jobs, seed, backend, progress
+    def __post_init__(self) -> None:
+        if self.scale not in SCALES:
+            raise UsageError(f"the scale must be one of {', '.join(SCALES)}, but is {self.scale!r}")
 
     def training(
         self,
@@ -255,24 +210,21 @@ class Workshop:
                 for training in collection.trainings
                 for policy in self.policies(training, collection.policies, collection.runs)
             ]
-            self.play(collection, policies, store=folder, progress=self.progress)
+            self.play(
+                collection.environment,
+                policies,
+                collection.episodes,
+                collection.seed,
+                store=folder,
+                progress=self.progress,
+            )
             with atomic_write(folder / "complete", "w") as file:
                 file.write(f"{len(policies)} policies\n")
         return Store(folder).load(verify=False)
 
-    def play(
-        self, collection: Collection, policies: Sequence[NamedPolicy], **options: Any
-    ) -> VisitedStates:
-        """Let policies act as often as a collection says, with options of `pivec.collect`."""
-        return collect(
-            collection.environment,
-            policies,
-            collection.episodes,
-            collection.seed,
-            backend=self.backend,
-            jobs=self.jobs,
-            **options,
-        )
+    def play(self, *arguments: Any, **options: Any) -> VisitedStates:
+        """Let policies act, with the arguments of `pivec.collect`."""
+        return collect(*arguments, backend=self.backend, jobs=self.jobs, **options)
 
     def store_folder(self, collection: Collection) -> Path:
         """Name the folder of the states."""
@@ -315,15 +267,7 @@ def _is_finished(run: Path) -> bool:
 
 
 def spread_evenly(items: Sequence[Any], count: int | None) -> list[Any]:
-    """Take ``count`` of the items, spread evenly from the first to the last.
-
-    Examples
-    --------
-    >>> spread_evenly("abcdefghi", 3)
-    ['a', 'e', 'i']
-    >>> spread_evenly("abc", 5)
-    ['a', 'b', 'c']
-    """
+    """Take ``count`` of the items, spread evenly from the first to the last."""
     if count is None or count >= len(items):
         return list(items)
     if count == 1:
@@ -333,12 +277,6 @@ def spread_evenly(items: Sequence[Any], count: int | None) -> list[Any]:
 
 
 def digest_of(content: Any) -> str:
-    """Return twelve hexadecimal digits that follow from the content, as JSON holds it.
-
-    Examples
-    --------
-    >>> digest_of({"b": 1, "a": 2}) == digest_of({"a": 2, "b": 1})
-    True
-    """
+    """Return twelve hexadecimal digits that follow from the content, as JSON holds it."""
     text = json.dumps(content, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:12]

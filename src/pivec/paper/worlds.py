@@ -30,13 +30,8 @@ _LANE = np.zeros(1, np.intp)
 class LaneEnv(gymnasium.Env[Any, Any]):
     """One environment as Gymnasium has it: a lane of its vectorised version.
 
-    Episodes end when the world ends them; cutting them is `gymnasium.make`'s matter.
-
-    Parameters
-    ----------
-    render_mode : {None, "rgb_array"}
-    **arguments
-        Of the vectorised version.
+    It has the arguments of the vectorised version. Episodes end when the world ends them; cutting
+    them is `gymnasium.make`'s matter.
     """
 
     vectorised: ClassVar[type[ArrayVectorEnv]]

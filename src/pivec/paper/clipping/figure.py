@@ -81,14 +81,7 @@ def _draw_settings(
 
 
 def curves_figure(curves: Rows) -> Figure:
-    """Draw return and distance to the next policy over training, for every setting.
-
-    Parameters
-    ----------
-    curves : sequence of mappings
-        One a setting, with ``environment``, ``setting``, ``share`` (n), ``returns`` (n), ``legs``
-        (n - 1) and ``chance`` (n - 1), averaged over runs.
-    """
+    """Draw return and distance to the next policy over training, for every setting."""
     environments, settings = different(curves, "environment"), different(curves, "setting")
     columns = len(settings) if len(settings) <= MOST_COLUMNS else -(-len(settings) // 2)
     lines = -(-len(settings) // columns)  # of panels, for each environment

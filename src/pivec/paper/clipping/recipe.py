@@ -37,22 +37,12 @@ class Counts:
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """One run: its checkpoints, and the distances from each to the next.
+    """One run: its n checkpoints, and the n - 1 distances from each to the next."""
 
-    Attributes
-    ----------
-    share : (n,) array
-        Of training, from 0 to 1.
-    returns : (n,) array
-    legs : (n - 1,) array
-    chance : (n - 1,) array
-        How long the legs would be by sampling alone.
-    """
-
-    share: Array
+    share: Array  # of training, from 0 to 1
     returns: Array
     legs: Array
-    chance: Array
+    chance: Array  # how long the legs would be by sampling alone
 
     @property
     def distance(self) -> float:

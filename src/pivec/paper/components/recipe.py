@@ -8,7 +8,7 @@ from typing import Any
 from pivec.paper import evaluating
 from pivec.paper.components.figure import components_figure
 from pivec.paper.components.page import findings, tables
-from pivec.paper.evaluating import Method, SetCounts, averages, evaluated, problems, unit_rows
+from pivec.paper.evaluating import SETS, Method, SetCounts, averages, evaluated, problems, unit_rows
 from pivec.paper.published import notes
 from pivec.paper.recipes import Need, Recipe, Result
 from pivec.paper.workshop import Workshop
@@ -61,17 +61,9 @@ RECIPE = Recipe(
         "and of trajectories"
     ),
     counts={
-        "smoke": Counts(
-            environments=("CartPole-v1", "Pendulum-v1"),
-            sets=1,
-            policies=5,
-            episodes=6,
-            sizes=(4, 2),
-            repetitions=2,
-            components=(1, 2, 8),
-        ),
-        "small": Counts(sets=1, policies=20, episodes=40, sizes=(20, 10, 5)),
-        "paper": Counts(sets=3, policies=100, episodes=200),
+        "smoke": Counts(**SETS["smoke"], components=(1, 2, 8)),
+        "small": Counts(**SETS["small"]),
+        "paper": Counts(**SETS["paper"]),
     },
     needs=needs,
     make=make,

@@ -23,14 +23,7 @@ def of_method(rows: Rows, method: str) -> list[dict[str, Any]]:
 
 
 def growth(rows: Rows, method: str) -> float:
-    """Return the power of the number of policies with which the seconds grow.
-
-    Examples
-    --------
-    >>> rows = [{"method": "a", "policies": n, "seconds": n**2} for n in (2, 8)]
-    >>> growth(rows, "a")
-    2.0
-    """
+    """Return the power of the number of policies with which the seconds grow."""
     mine = of_method(rows, method)
     few, many = mine[0], mine[-1]
     if few["policies"] == many["policies"]:

@@ -7,44 +7,39 @@ of its own, so that its peak of memory can be told.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from pivec.characterizations.registry import characterization, names
 from pivec.collection import collect
+from pivec.engines.child import Tell
+from pivec.engines.processes import ask
+from pivec.evaluation.unit import peak_mb
 from pivec.paper.cost.figure import cost_figure
 from pivec.paper.cost.page import findings, table
-from pivec.paper.cost.process import Measured, measure_in_process
 from pivec.paper.published import notes, published
 from pivec.paper.recipes import Calculation, Need, Recipe, Result
 from pivec.paper.workshop import Workshop, spread_evenly
 from pivec.policies import load_policies
 from pivec.policies.policy import NamedPolicy
+from pivec.states.store import load
 
 ENVIRONMENT = "CartPole-v1"  # of the policies that come with the package
 
 
 @dataclass(frozen=True)
 class Counts:
-    """How many policies are compared, from how much data.
+    """How many policies are compared, from how much data."""
 
-    Attributes
-    ----------
-    policies : tuple of int
-        Smaller numbers first; the policies that come with the package are enough for 48.
-    episodes : int
-        Of each policy.
-    methods : tuple of str
-    parameters : mapping of str to mapping
-        For each method, what differs from its defaults, which are the paper's.
-    """
-
-    policies: tuple[int, ...]
-    episodes: int
+    policies: tuple[int, ...]  # from few to many; enough for 48 come with the package
+    episodes: int  # of each policy
     methods: tuple[str, ...] = field(default_factory=names)
     parameters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
@@ -98,16 +93,8 @@ def _states(shop: Workshop, counts: Counts) -> Path:
     """Collect the states of the most policies, with actions and the policies themselves."""
     most = max(counts.policies)
     store = shop.cache / "states" / f"{ENVIRONMENT}-shipped-{most}x{counts.episodes}-{shop.seed}"
-    collect(
-        ENVIRONMENT,
-        shipped_policies(most),
-        counts.episodes,
-        shop.seed,
-        store=store,
-        actions=True,
-        keep_policies=True,
-        progress=shop.progress,
-    )
+    kept: dict[str, Any] = {"store": store, "actions": True, "keep_policies": True}
+    shop.play(ENVIRONMENT, shipped_policies(most), counts.episodes, shop.seed, **kept)
     return store
 
 
@@ -120,12 +107,51 @@ def _measured(shop: Workshop, counts: Counts, store: Path, name: str) -> Measure
         "episodes": counts.episodes,
         "seed": shop.seed,
     }
-    kept = shop.computed(
-        "cost",
-        inputs,
-        lambda: vars(measure_in_process(name, parameters, store, counts.policies)),
-    )
-    return Measured(**kept)
+
+    def measure() -> dict[str, Any]:
+        return vars(measure_in_process(name, parameters, store, counts.policies))
+
+    return Measured(**shop.computed("cost", inputs, measure))
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """What one characterization takes."""
+
+    seconds: NDArray[np.float64]  # (n, 3): fit, describe and distances, for each number of policies
+    peak_mb: NDArray[np.float64]  # (n,): the most memory, in millions of bytes, held by then
+    before_mb: Any  # the same before the first, with all libraries loaded
+
+
+def measure_in_process(
+    method: str, parameters: Mapping[str, Any], store: Path, policies: Sequence[int]
+) -> Measured:
+    """Let a process describe and compare the first so many policies of a store, few first."""
+    request = (method, dict(parameters), store.resolve(), policies)
+    measured: Measured = ask(_measure, request, failed=f"{method} could not be measured")
+    return measured
+
+
+def _measure(request: tuple[str, dict[str, Any], Path, Sequence[int]], _tell: Tell) -> Measured:
+    """Measure what is asked for; runs in a process of its own."""
+    method, parameters, store, policies = request
+    data = load(store, verify=False)
+    few = data[:3].sample_episodes(1, np.random.default_rng(0))
+    characterization(method, **parameters).fit(few).distances(few)  # loads and compiles
+    before, seconds, peaks = peak_mb(), [], []
+    for count in policies:
+        part = data.select(np.linspace(0, len(data) - 1, count).round().astype(int))
+        measured = characterization(method, **parameters)
+        times = [time.perf_counter()]
+        measured.fit(part)
+        times.append(time.perf_counter())
+        described = measured.describe(part)
+        times.append(time.perf_counter())
+        measured.distances(described)
+        times.append(time.perf_counter())
+        seconds.append(np.diff(times))
+        peaks.append(peak_mb())
+    return Measured(np.array(seconds), np.array(peaks), before)
 
 
 def _rows(method: str, measured: Measured, counts: Counts) -> list[dict[str, Any]]:

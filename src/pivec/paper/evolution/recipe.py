@@ -120,13 +120,7 @@ def measured(environment: str, drawn: Map, seed: int) -> list[dict[str, Any]]:
 
 
 def map_cells(positions: Array, cells: int) -> NDArray[np.int64]:
-    """Number the square cells of a grid over the map in which policies lie.
-
-    Examples
-    --------
-    >>> map_cells(np.array([[0.0, 0.0], [0.1, 0.0], [4.0, 2.0]]), 4).tolist()
-    [0, 0, 14]
-    """
+    """Number the square cells of a grid over the map in which policies lie."""
     low = positions.min(axis=0)
     side = float((positions.max(axis=0) - low).max()) / cells or 1.0
     row_column = np.minimum((positions - low) // side, cells - 1).astype(np.int64)
@@ -134,13 +128,7 @@ def map_cells(positions: Array, cells: int) -> NDArray[np.int64]:
 
 
 def covered(cells: NDArray[np.int64], count: int, draws: int, rng: np.random.Generator) -> float:
-    """Count the different cells of ``count`` policies, as a mean over random draws of these.
-
-    Examples
-    --------
-    >>> covered(np.array([3, 3, 3, 7]), 4, 10, np.random.default_rng(0))
-    2.0
-    """
+    """Count the different cells of ``count`` policies, as a mean over random draws of these."""
     counts = [len(np.unique(rng.choice(cells, count, replace=False))) for _ in range(draws)]
     return float(np.mean(counts))
 
@@ -149,11 +137,6 @@ def mean_distance(points: NDArray[Any]) -> float:
     """Mean of the squared Euclidean distances of all pairs, which does not grow with their number.
 
     For n points it is 2 n / (n - 1) times their mean squared distance from their mean.
-
-    Examples
-    --------
-    >>> mean_distance(np.array([[0.0], [1.0], [3.0]]))  # of 1, 9 and 4
-    4.666666666666667
     """
     x = points.astype(np.float64)
     n = len(x)
@@ -167,12 +150,6 @@ def mean_step(points: NDArray[Any], chance: Array, order: NDArray[np.int64]) -> 
 
     Sampling adds half of ``chance``, the distance between two samples of a policy, to each side of
     a step, and the less to means the more policies they are of; that is taken off.
-
-    Examples
-    --------
-    >>> points, chance = np.array([[0.0], [2.0], [5.0]]), np.array([0.4, 0.4, 0.2])
-    >>> mean_step(points, chance, np.array([0, 0, 10]))  # from 1 to 5
-    15.8
     """
     mine = [order == generation for generation in np.unique(order)]
     path = np.array([points[rows].mean(axis=0, dtype=np.float64) for rows in mine])

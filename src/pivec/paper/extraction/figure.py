@@ -23,6 +23,7 @@ from pivec.report.canvas import (
     new_figure,
     quiet_axes,
 )
+from pivec.states import VisitedStates
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -46,21 +47,14 @@ class Components:
     deviations: Array
 
 
-@dataclass(frozen=True, eq=False)
-class Adapted:
-    """A policy: what it is called, its return, its states (n, 2) and adapted means (K, 2)."""
-
-    name: str
-    mean_return: float
-    states: NDArray[np.float32]
-    means: Array
-
-
 def extraction_figure(
-    background: Components, policies: Sequence[Adapted], distances: Array
+    data: VisitedStates, background: Components, means: Array, distances: Array
 ) -> Figure:
-    """Draw the way from states, which are angle and speed, to supervectors and distances (n, n)."""
-    n = len(policies)
+    """Draw the way from states, which are angle and speed, to supervectors and distances.
+
+    For n policies, adapted means are (n, K, 2), and distances (n, n).
+    """
+    n = len(data)
     colours = group_colours(n)
     above = BOTTOM + n * STRIP + BETWEEN
     figure = new_figure(LEFT + (n + 1) * SIDE + n * GAP + RIGHT, above + SIDE + TOP)
@@ -70,25 +64,27 @@ def extraction_figure(
         "Three policies swing a pendulum. A dot is a state; an ellipse is a Gaussian of the "
         "mixture, one standard deviation to each side.",
     )
-    shown = [policy.states[:: max(1, len(policy.states) // DOTS)] for policy in policies]
+    states = [data.policy_states(i) for i in range(n)]
+    shown = [visited[:: max(1, len(visited) // DOTS)] for visited in states]
     pool = axes_at(figure, LEFT, above, SIDE, SIDE)
     _draw_dots(pool, shown, colours)
     _draw_ellipses(pool, background.means, background.deviations, RED, 1.5)
     _draw_numbers(pool, background.means)
     _dress(pool, labelled=True)
     add_panel_title(pool, "1  Pool the states, fit a mixture", "the background model")
-    for i, (policy, colour) in enumerate(zip(policies, colours, strict=True)):
+    for i, colour in enumerate(colours):
         axes = axes_at(figure, LEFT + (i + 1) * (SIDE + GAP), above, SIDE, SIDE)
         _draw_dots(axes, shown[i : i + 1], [colour])
         _draw_ellipses(axes, background.means, background.deviations, GREY, 0.9)
-        _draw_ellipses(axes, policy.means, background.deviations, RED, 1.3)
-        _draw_arrows(axes, background.means, policy.means)
+        _draw_ellipses(axes, means[i], background.deviations, RED, 1.3)
+        _draw_arrows(axes, background.means, means[i])
         _dress(axes)
         title = "2  Adapt its means to each policy" if i == 0 else ""
-        returned = f"mean return {policy.mean_return:.0f}".replace("-", "−")
-        add_panel_title(axes, title, f"{policy.name}, {returned}", colour)
+        returned = f"mean return {data.mean_returns[i]:.0f}".replace("-", "−")
+        add_panel_title(axes, title, f"{data.labels[i]}, {returned}", colour)
     strips = axes_at(figure, LEFT, BOTTOM, 3 * SIDE + 2 * GAP, n * STRIP)
-    _draw_supervectors(strips, background, policies, colours)
+    moved = ((means - background.means) / background.deviations).reshape(n, -1)
+    _draw_supervectors(strips, moved, data.labels, colours)
     bars = axes_at(figure, LEFT + 3 * (SIDE + GAP) + 0.55, BOTTOM, SIDE - 0.55, n * STRIP)
     _draw_distances(bars, distances, colours)
     return figure
@@ -127,7 +123,7 @@ def _draw_arrows(axes: Axes, before: Array, after: Array) -> None:
     axes.plot(*after.T, "o", color=RED, markersize=4.6, zorder=4)
     far = np.linalg.norm((after - before) / (2 * np.pi, 16), axis=1) > 0.025  # others have no room
     for start, end in zip(before[far], after[far], strict=True):
-        arrow(axes, start, end, INK, (0.18, 0.3), 1.3, 12, zorder=5)
+        arrow(axes, start, end, INK, (0.18, 0.3), 1.3, 12)
 
 
 def _dress(axes: Axes, *, labelled: bool = False) -> None:
@@ -142,22 +138,19 @@ def _dress(axes: Axes, *, labelled: bool = False) -> None:
 
 
 def _draw_supervectors(
-    axes: Axes, background: Components, policies: Sequence[Adapted], colours: Sequence[str]
+    axes: Axes, moved: Array, names: Sequence[str], colours: Sequence[str]
 ) -> None:
     """Draw the vectors as rows of cells: how far each mean moved along angle and speed."""
-    n, k = len(policies), len(background.weights)
-    moved = [
-        ((policy.means - background.means) / background.deviations).ravel() for policy in policies
-    ]
+    n, k = len(moved), moved.shape[1] // 2
     edges = np.arange(2 * k + 1), np.arange(n + 1)
     style: Any = {"cmap": "RdBu_r", "edgecolors": "white", "linewidth": 0.8}
-    image = axes.pcolormesh(*edges, np.array(moved), vmin=-MOST, vmax=MOST, **style)
+    image = axes.pcolormesh(*edges, moved, vmin=-MOST, vmax=MOST, **style)
     axes.invert_yaxis()
     quiet_axes(axes, frame=False)
     for edge in range(0, 2 * k + 1, 2):
         axes.axvline(edge, color="white", linewidth=4)
     axes.set_xticks(np.arange(k) * 2 + 1, [str(i + 1) for i in range(k)])
-    axes.set_yticks(np.arange(n) + 0.5, [policy.name for policy in policies])
+    axes.set_yticks(np.arange(n) + 0.5, list(names))
     axes.tick_params(length=0, labelsize=9.5, labelcolor=INK)
     for label, colour in zip(axes.get_yticklabels(), colours, strict=True):
         label.set_color(colour)

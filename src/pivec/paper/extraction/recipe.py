@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from pivec.characterizations.supervector import Supervector
 from pivec.collection import collect
 from pivec.mixtures.mixture import Mixture
-from pivec.paper.extraction.figure import Adapted, Components, extraction_figure
+from pivec.paper.extraction.figure import Components, extraction_figure
 from pivec.paper.published import notes
 from pivec.paper.recipes import PICTURE, Calculation, Finding, Need, Recipe, Result
 from pivec.paper.rows import Array, markdown
@@ -70,10 +70,6 @@ def make(shop: Workshop, counts: Counts) -> Result:
     standardised = np.asarray(described.vectors).reshape(len(data), COMPONENTS, -1)
     means = standardised * space.scale_ + space.center_
     adaptation = described.arrays["counts"] / (described.arrays["counts"] + space.relevance)
-    adapted = [
-        Adapted(name, float(data.mean_returns[i]), data.policy_states(i), means[i])
-        for i, name in enumerate(POLICIES)
-    ]
     rows = _rows(background, means, adaptation)
     papers = Supervector(PAPERS_COMPONENTS, random_state=shop.seed).fit(observed)
     papers_distances, papers_noise = _distances(papers, observed, again)
@@ -89,7 +85,7 @@ def make(shop: Workshop, counts: Counts) -> Result:
             "distances_of_observations_to_themselves": papers_noise.tolist(),
         },
         rows=rows,
-        figures={"extraction": extraction_figure(background, adapted, distances)},
+        figures={"extraction": extraction_figure(data, background, means, distances)},
         tables=_tables(returns, distances, noise, papers_distances, papers_noise),
         findings=_findings(distances, noise, adaptation),
         notes=notes("extraction"),
@@ -97,14 +93,7 @@ def make(shop: Workshop, counts: Counts) -> Result:
 
 
 def angle_and_speed(observations: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Turn observations (cos θ, sin θ, speed) into angle, 0 where it hangs, and speed.
-
-    Examples
-    --------
-    >>> angle_and_speed(np.array([[0.0, -1.0, 2.0], [0.0, 1.0, 3.0]], np.float32)).round(2)
-    array([[ 1.57,  2.  ],
-           [-1.57,  3.  ]], dtype=float32)
-    """
+    """Turn observations (cos θ, sin θ, speed) into angle, 0 where it hangs, and speed."""
     cos, sin, speed = observations.T
     return np.stack([np.arctan2(-sin, -cos), speed], axis=1)
 
@@ -135,14 +124,7 @@ def _distances(
 
 
 def in_units_of_states(mixture: Mixture) -> Components:
-    """Return weights, means and deviations of a mixture, no longer standardised.
-
-    Examples
-    --------
-    >>> mixture = Mixture([1.0], [[1.0]], [[4.0]], [10.0], [3.0])
-    >>> in_units_of_states(mixture).means, in_units_of_states(mixture).deviations
-    (array([[13.]]), array([[6.]]))
-    """
+    """Return weights, means and deviations of a mixture, no longer standardised."""
     return Components(
         mixture.weights,
         mixture.means * mixture.scale + mixture.center,

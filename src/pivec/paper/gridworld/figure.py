@@ -48,16 +48,10 @@ SIDE, CURVES, GAP, LEFT, RIGHT, TOP, BETWEEN, BOTTOM = 2.9, 1.95, 0.55, 0.78, 0.
 def gridworld_figure(
     worlds: Sequence[Scenario], exact: Curves, simulated: Curves, episodes: int
 ) -> Figure:
-    """Draw the scenarios side by side.
+    """Draw the n scenarios side by side.
 
-    Parameters
-    ----------
-    worlds : sequence of n Scenario
-    exact, simulated : Curves
-        Probabilities of a random action, (m,), and at each of them the distances of actions,
-        states and returns as shares of the largest possible, (n, m, 3).
-    episodes : int
-        Of each policy in the simulation.
+    Curves are probabilities of a random action, (m,), and at each of them the distances of
+    actions, states and returns as shares of the largest possible, (n, m, 3).
     """
     n = len(worlds)
     width = LEFT + n * SIDE + (n - 1) * GAP + RIGHT

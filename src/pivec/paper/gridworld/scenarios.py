@@ -14,22 +14,13 @@ SIZE = 5
 
 @dataclass(frozen=True, eq=False)
 class Scenario:
-    """Walls and two deterministic policies, blue and green.
-
-    Attributes
-    ----------
-    name, title, remark : str
-    walls : array of shape (5, 5)
-        By row from the bottom, then column.
-    blue, green : arrays of shape (5, 5)
-        The action in each cell; what stands in walls and in the goal is never asked for.
-    """
+    """Walls and two deterministic policies, blue and green."""
 
     name: str
     title: str
     remark: str
-    walls: NDArray[np.bool_]
-    blue: NDArray[np.int64]
+    walls: NDArray[np.bool_]  # (5, 5), by row from the bottom, then column
+    blue: NDArray[np.int64]  # actions, (5, 5); those in walls and in the goal are never asked for
     green: NDArray[np.int64]
 
     @property
@@ -65,13 +56,7 @@ class Scenario:
 
 
 def scenarios() -> tuple[Scenario, Scenario, Scenario]:
-    """Make the scenarios distinct, doorway and unreachable.
-
-    Examples
-    --------
-    >>> [scenario.name for scenario in scenarios()]
-    ['distinct', 'doorway', 'unreachable']
-    """
+    """Make the scenarios distinct, doorway and unreachable."""
     return _distinct(), _doorway(), _unreachable()
 
 

@@ -24,22 +24,12 @@ from pivec.paper.rows import Array
 
 @dataclass(frozen=True, eq=False)
 class Visits:
-    """What is known of a policy in a world, or of many, along the first axes of all arrays.
+    """What is known of a policy in a world, or of many, along the first axes of all arrays."""
 
-    Attributes
-    ----------
-    distribution : array of shape (..., height, width)
-        Visits to each cell divided by steps; the sum is 1.
-    mean_return, mean_steps : array of shape (...)
-        Of an episode.
-    errors : array of shape (..., height, width)
-        Standard errors of the distribution; 0 where it is exact.
-    """
-
-    distribution: Array
-    mean_return: Any
+    distribution: Array  # (..., height, width): visits to each cell over steps; the sum is 1
+    mean_return: Any  # of an episode, (...)
     mean_steps: Any
-    errors: Array
+    errors: Array  # standard errors of the distribution; 0 where it is exact
 
 
 def stacked(parts: Sequence[Visits], shape: tuple[int, ...]) -> Visits:
@@ -56,12 +46,6 @@ def transition_matrix(
 
     With ``probability`` one of the four actions, each as likely, replaces the policy's. From the
     goal, the last cell, nothing leads anywhere: its row is 0.
-
-    Examples
-    --------
-    >>> transition_matrix(np.zeros((1, 2), dtype=bool), np.array([[1, 0]]), 0.4)
-    array([[0.3, 0.7],
-           [0. , 0. ]])
     """
     table = next_cells(walls)
     n = len(table)
@@ -90,12 +74,6 @@ def exact_visits(
     block matrix [[P, P], [0, I]] have the sum in their upper right corner in any case.
 
     ``with_start`` counts the first state of an episode as a visit, too, as `pivec.collect` does.
-
-    Examples
-    --------
-    >>> corridor = exact_visits(np.zeros((1, 3), dtype=bool), np.array([[1, 1, 1]]), 0.0)
-    >>> corridor.distribution, corridor.mean_steps, corridor.mean_return
-    (array([[0. , 0.5, 0.5]]), 2.0, 0.996)
     """
     matrix = transition_matrix(walls, policy, probability)
     n = len(matrix)
@@ -120,12 +98,6 @@ def simulated_visits(
     """Visits over steps in episodes played side by side.
 
     The standard errors are those of a ratio of sums over independent episodes.
-
-    Examples
-    --------
-    >>> walls, right = np.zeros((1, 3), dtype=bool), np.array([[1, 1, 1]])
-    >>> simulated_visits(walls, right, 0.0, np.random.default_rng(0), 4).distribution
-    array([[0. , 0.5, 0.5]])
     """
     table, actions = next_cells(walls), policy.ravel()
     goal = len(table) - 1

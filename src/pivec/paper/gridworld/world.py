@@ -29,14 +29,7 @@ Cells = NDArray[np.int64]
 
 @checked
 def wall_mask(width: Count, height: Count, walls: Iterable[Iterable[int]]) -> NDArray[np.bool_]:
-    """Which cells are walls, shape (height, width), from pairs (column, row).
-
-    Examples
-    --------
-    >>> wall_mask(3, 2, [(1, 0)])
-    array([[False,  True, False],
-           [False, False, False]])
-    """
+    """Which cells are walls, shape (height, width), from pairs (column, row)."""
     mask = np.zeros((height, width), dtype=bool)
     for wall in walls:
         pair = np.array(wall)
@@ -56,16 +49,7 @@ def wall_mask(width: Count, height: Count, walls: Iterable[Iterable[int]]) -> ND
 
 
 def next_cells(walls: NDArray[np.bool_]) -> Cells:
-    """The cell that each action leads to from each cell, (n_cells, 4); walls (height, width).
-
-    Examples
-    --------
-    >>> next_cells(np.zeros((2, 2), dtype=bool))
-    array([[2, 1, 0, 0],
-           [3, 1, 1, 0],
-           [2, 3, 0, 2],
-           [3, 3, 1, 2]])
-    """
+    """The cell that each action leads to from each cell, (n_cells, 4); walls (height, width)."""
     height, width = walls.shape
     rows, columns = np.divmod(np.arange(walls.size), width)
     to_columns = np.clip(columns[:, None] + MOVES[:, 0], 0, width - 1)
@@ -74,33 +58,11 @@ def next_cells(walls: NDArray[np.bool_]) -> Cells:
     return np.where(blocked, np.arange(walls.size)[:, None], to_rows * width + to_columns)
 
 
-def coordinates(walls: NDArray[np.bool_]) -> NDArray[np.float32]:
-    """Column and row of each cell, shape (n_cells, 2)."""
-    rows, columns = np.divmod(np.arange(walls.size), walls.shape[1])
-    return np.stack([columns, rows], axis=1).astype(np.float32)
-
-
-def goal_reward(steps: NDArray[np.int64]) -> NDArray[np.float64]:
-    """The reward for reaching the goal after so many steps: 1 − steps / 500, not below 0.
-
-    Examples
-    --------
-    >>> goal_reward(np.array([8, 500]))
-    array([0.984, 0.   ])
-    """
-    return np.maximum(1 - steps / TIMEOUT, 0.0)
-
-
 def disturbed(actions: Cells, noise: NDArray[np.float64], probability: float) -> Cells:
     """Replace actions by random ones where ``noise``, uniform in [0, 1), is below ``probability``.
 
     Below it, a quarter each stands for one of the four actions, so one number says both whether
     and which.
-
-    Examples
-    --------
-    >>> disturbed(np.array([0, 0, 0]), np.array([0.05, 0.35, 0.6]), 0.4)
-    array([0, 3, 0])
     """
     if probability == 0.0:
         return actions
@@ -130,22 +92,7 @@ def picture(walls: NDArray[np.bool_], cell: int, pixels: int = 48) -> NDArray[np
 class GridWorldVectorEnv(ArrayVectorEnv):
     """Many agents in worlds alike: `gymnasium.make_vec("pivec/GridWorld-v0", num_envs=8)`.
 
-    Parameters
-    ----------
-    num_envs : int
-    width, height, walls, random_action
-        See `GridWorldEnv`.
-    max_episode_steps : int
-    render_mode : str, optional
-        ``rgb_array``.
-
-    Examples
-    --------
-    >>> envs = GridWorldVectorEnv(num_envs=2)
-    >>> _ = envs.reset(seed=0)
-    >>> envs.step(np.array([UP, RIGHT]))[0]
-    array([[0., 1.],
-           [1., 0.]], dtype=float32)
+    Arguments are those of `GridWorldEnv`.
     """
 
     metadata = {**ArrayVectorEnv.metadata, "render_fps": 8}  # noqa: RUF012
@@ -168,7 +115,9 @@ class GridWorldVectorEnv(ArrayVectorEnv):
         corner = np.array([width - 1, height - 1], np.float32)
         places = spaces.Box(np.zeros(2, np.float32), corner, dtype=np.float32)
         super().__init__(num_envs, places, spaces.Discrete(4), max_episode_steps, render_mode)
-        self._table, self._coordinates = next_cells(self.walls), coordinates(self.walls)
+        self._table = next_cells(self.walls)
+        rows, columns = np.divmod(np.arange(self.walls.size), width)
+        self._coordinates = np.stack([columns, rows], axis=1).astype(np.float32)
         self._cells, self._taken = np.zeros((2, num_envs), dtype=np.int64)
 
     def start_episodes(self, lanes: Lanes) -> None:
@@ -184,7 +133,7 @@ class GridWorldVectorEnv(ArrayVectorEnv):
         self._cells[lanes] = self._table[self._cells[lanes], actions]
         self._taken[lanes] += 1
         done = self._cells[lanes] == len(self._table) - 1
-        return np.where(done, goal_reward(self._taken[lanes]), 0.0), done
+        return np.where(done, np.maximum(1 - self._taken[lanes] / TIMEOUT, 0.0), 0.0), done
 
     def observe(self, lanes: Lanes) -> NDArray[np.float32]:
         """Give the coordinates of agents."""

@@ -22,13 +22,7 @@ DASHES = (0, (4, 1.6))
 def imitation_figure(rows: Rows, runs: Rows) -> Figure:
     """Draw a panel for each environment: means over runs, and a deviation around them.
 
-    Parameters
-    ----------
-    rows : sequence of mappings
-        One an epoch of a run, with ``environment``, ``run``, ``epoch``, ``distance`` and
-        ``normalised_return``.
-    runs : sequence of mappings
-        One a run, with ``environment`` and ``by_chance``.
+    There is a row for each epoch of a run, and one for each run.
     """
     environments = different(rows, "environment")
     size = (3.9 if len(environments) > 1 else 5.8), 2.9

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from pivec.characterizations.supervector import Supervector
-from pivec.collection import collect
 from pivec.paper.described import chance_distances, fit_need
 from pivec.paper.imitation.figure import imitation_figure
 from pivec.paper.imitation.page import all_notes, findings, table
@@ -134,13 +133,6 @@ def normalised_return(returns: Array, expert: float) -> Array:
 
     Where the expert's is negative that would turn better into worse; the difference to the
     expert's is divided by its size instead, which is the same for positive ones.
-
-    Examples
-    --------
-    >>> normalised_return(np.array([50.0, 100.0]), 100.0)
-    array([0.5, 1. ])
-    >>> normalised_return(np.array([-150.0, -100.0]), -100.0)
-    array([0.5, 1. ])
     """
     return 1.0 + (returns - expert) / abs(expert)
 
@@ -148,23 +140,12 @@ def normalised_return(returns: Array, expert: float) -> Array:
 def followed(shop: Workshop, counts: Counts, environment: str) -> Arrays:
     """Clone the experts, and measure the clones after each epoch; or take what was found before.
 
-    Returns
-    -------
-    mapping
-        ``distance`` and ``returns`` (runs, epochs), ``expert_return`` and ``chance`` (runs,): the
-        distance of two samples of the expert.
+    That is ``distance`` and ``returns`` (runs, epochs), ``expert_return`` and ``chance`` (runs,),
+    the distance of two samples of the expert.
     """
     training = experts(shop, counts, environment)
-    inputs = {
-        "expert": training.key,
-        "runs": counts.runs,
-        "trajectories": counts.trajectories,
-        "epochs": counts.epochs,
-        "episodes": counts.episodes,
-        "components": counts.components,
-        "states": counts.background_states,
-        "seed": shop.seed,
-    }
+    amounts = {name: count for name, count in vars(counts).items() if name != "environments"}
+    inputs = {"expert": training.key, "seed": shop.seed, **amounts}
 
     def follow() -> dict[str, Any]:
         data = played(shop, counts, training, digest_of(inputs))
@@ -208,16 +189,8 @@ def played(shop: Workshop, counts: Counts, training: Training, key: str) -> Visi
             )
             for epoch in range(1, counts.epochs + 1)
         ]
-    return collect(
-        training.environment,
-        everyone,
-        counts.episodes,
-        shop.seed,
-        store=shop.cache / "states" / f"{training.environment}-clones-{key}",
-        backend=shop.backend,
-        jobs=shop.jobs,
-        progress=shop.progress,
-    )
+    store = shop.cache / "states" / f"{training.environment}-clones-{key}"
+    return shop.play(training.environment, everyone, counts.episodes, shop.seed, store=store)
 
 
 RECIPE = Recipe(

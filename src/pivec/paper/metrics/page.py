@@ -60,7 +60,7 @@ def findings(summary: Rows) -> list[Finding]:
             result.append(_steadier(environment, few, at, "error_percent", "error", 0))
         with_most = where(here, trajectories=most)
         correlations[environment] = {row["method"]: row["correlation"] for row in with_most}
-    methods = {method for found in correlations.values() for method in found}
+    methods = {method for by_method in correlations.values() for method in by_method}
     if methods >= set(UNSTEADY):
         result.append(_correlates(correlations))
     if "encoder" in methods and len(methods) > 1:
@@ -96,7 +96,9 @@ def _steadier(
 
 
 def _correlates(correlations: Correlations) -> Finding:
-    pairs = {name: [found[method] for method in UNSTEADY] for name, found in correlations.items()}
+    pairs = {
+        name: [by_method[method] for method in UNSTEADY] for name, by_method in correlations.items()
+    }
     return Finding(
         "Gaussian and discriminator correlate with differences of returns",
         PICTURE,
@@ -110,8 +112,8 @@ def _correlates(correlations: Correlations) -> Finding:
 
 def _encoder_is_last(correlations: Correlations) -> Finding:
     last = []
-    for found in correlations.values():
-        known = {method: value for method, value in found.items() if value is not None}
+    for by_method in correlations.values():
+        known = {method: value for method, value in by_method.items() if value is not None}
         last.append(bool(known) and min(known, key=known.__getitem__) == "encoder")
     return Finding(
         "The encoder performs low: it correlates least of all",

@@ -8,7 +8,7 @@ from typing import Any
 
 from pivec.characterizations.registry import characterization
 from pivec.paper import evaluating
-from pivec.paper.evaluating import Method, SetCounts, averages, evaluated, problems, unit_rows
+from pivec.paper.evaluating import SETS, Method, SetCounts, averages, evaluated, problems, unit_rows
 from pivec.paper.metrics.page import findings, tables
 from pivec.paper.published import notes
 from pivec.paper.recipes import Need, Recipe, Result
@@ -20,17 +20,9 @@ PUBLISHED = ("supervector", "gaussian", "discretization", "discriminator", "enco
 
 @dataclass(frozen=True, kw_only=True)
 class Counts(SetCounts):
-    """What is compared, beside the counts of the sets of policies.
+    """What is compared, beside the counts of the sets of policies."""
 
-    Attributes
-    ----------
-    methods : tuple of str
-        Characterizations, by name: the paper's five, or others that need nothing but states.
-    parameters : mapping of str to mapping
-        For each of them, what differs from the paper's settings.
-    """
-
-    methods: tuple[str, ...] = PUBLISHED
+    methods: tuple[str, ...] = PUBLISHED  # the paper's five, or others that need nothing but states
     parameters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
@@ -72,12 +64,7 @@ RECIPE = Recipe(
     ),
     counts={
         "smoke": Counts(
-            environments=("CartPole-v1", "Pendulum-v1"),
-            sets=1,
-            policies=5,
-            episodes=6,
-            sizes=(4, 2),
-            repetitions=2,
+            **SETS["smoke"],
             parameters={
                 "supervector": {"n_components": 8},
                 "discriminator": {"n_units": 16, "epochs": 2},
@@ -85,13 +72,9 @@ RECIPE = Recipe(
             },
         ),
         "small": Counts(
-            sets=1,
-            policies=20,
-            episodes=40,
-            sizes=(20, 10, 5),
-            parameters={"discriminator": {"epochs": 2}, "encoder": {"epochs": 2}},
+            **SETS["small"], parameters={"discriminator": {"epochs": 2}, "encoder": {"epochs": 2}}
         ),
-        "paper": Counts(sets=3, policies=100, episodes=200),
+        "paper": Counts(**SETS["paper"]),
     },
     needs=needs,
     make=make,

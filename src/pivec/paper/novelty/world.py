@@ -34,13 +34,7 @@ _ROUNDING = 1e-9
 
 
 def inside_walls(positions: Float) -> NDArray[np.bool_]:
-    """Tell which of ``positions`` (n, 2) are in a wall.
-
-    Examples
-    --------
-    >>> inside_walls(np.array([[0.0, -0.2], [0.0, -0.21], [0.7, -0.5], [0.7, -0.95]]))
-    array([ True, False,  True, False])
-    """
+    """Tell which of ``positions`` (n, 2) are in a wall."""
     cells = np.floor((positions + 1) * (CELLS / 2) + _ROUNDING).astype(np.int64)
     known: NDArray[np.bool_] = np.all((cells >= 0) & (cells < CELLS), axis=1)
     column, row = np.where(known[:, None], cells, 0).T
@@ -52,11 +46,6 @@ def moved(positions: Float, actions: NDArray[Any]) -> Float:
     """Move each of ``positions`` (n, 2) a step; a step into a wall is undone.
 
     ``actions`` (n,) in [-1, 1] are angles from 0 (to the right) over π (to the left) to 2π.
-
-    Examples
-    --------
-    >>> moved(np.array([[0.0, -0.9], [0.0, -0.25]]), np.array([-0.5, -0.5])).round(2).tolist()
-    [[0.0, -0.85], [0.0, -0.25]]
     """
     angles = (np.clip(actions.astype(np.float64), -1, 1) + 1) * np.pi
     new = positions + STEP * np.stack([np.cos(angles), np.sin(angles)], axis=1)
@@ -137,13 +126,7 @@ _FIRST, _LAST, _POINT = (158, 202, 225), (8, 81, 156), (214, 39, 40)
 
 
 def drawn(way: Float) -> NDArray[np.uint8]:
-    """Draw walls and a way (n, 2), its latest place red; places out of sight are at the edge.
-
-    Examples
-    --------
-    >>> drawn(np.array([START])).shape
-    (400, 240, 3)
-    """
+    """Draw walls and a way (n, 2), its latest place red; places out of sight are at the edge."""
     left, right, bottom, top = _VIEW
     height, width = round((top - bottom) * _PIXELS), round((right - left) * _PIXELS)
     x = left + (np.arange(width) + 0.5) / _PIXELS

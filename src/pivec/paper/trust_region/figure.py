@@ -7,8 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pivec.paper.panels import (
+    DASHED,
+    DOT_DASHED,
+    DOTTED,
+    Curves,
+    add_labels,
+    draw_learning_curves,
+)
 from pivec.paper.trust_region.findings import TITLES
-from pivec.report.canvas import MUTED, add_curve_key, add_heading, lined_axes, new_figure
+from pivec.report.canvas import add_heading, axes_at, lined_axes, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,16 +30,16 @@ COLOURS = {
     "clipped": "#CC79A7",
 }
 DASHES: Mapping[str, Any] = {
-    "max-tv": (0, (5, 1.6)),
-    "gaussian": (0, (3, 1.2, 1.2, 1.2)),
+    "max-tv": DASHED,
+    "gaussian": DOT_DASHED,
     "supervector": "-",
-    "none": (0, (1.2, 1.2)),
+    "none": DOTTED,
     "clipped": "-",
 }
 
 
 def trust_region_figure(
-    curves: Mapping[str, Mapping[str, Sequence[float]]],
+    curves: Curves,
     sweep: Sequence[Mapping[str, Any]],
     chosen: Mapping[str, float],
     summary: Mapping[str, Mapping[str, Any]],
@@ -56,25 +64,21 @@ def trust_region_figure(
         "Return in training (mean and 95 % interval over paths), and the search for thresholds",
     )
     tall = height - top - bottom
-    axes = figure.add_axes((0.62 / width, bottom / height, 5.3 / width, tall / height))
-    for name, colour in COLOURS.items():
-        curve = curves[name]
-        steps = np.asarray(curve["steps"]) / 1e6
-        axes.fill_between(steps, curve["low"], curve["high"], color=colour, alpha=0.13, linewidth=0)
-        label = TITLES[name] + (f" ({chosen[name]:g})" if name in chosen else "")
-        axes.plot(steps, curve["mean"], color=colour, linestyle=DASHES[name], lw=1.7, label=label)
-    axes.set_xlim(left=0)
+    axes = axes_at(figure, 0.62, bottom, 5.3, tall)
+    labels = {
+        name: TITLES[name] + (f" ({chosen[name]:g})" if name in chosen else "") for name in COLOURS
+    }
+    shown = {label: curves[name] for name, label in labels.items()}
+    looks = {label: (COLOURS[name], DASHES[name]) for name, label in labels.items()}
+    draw_learning_curves(axes, shown, looks, 3, width=1.7, band=0.13)
     axes.set_ylim(bottom=0)
-    axes.set_xlabel("environment steps, millions", fontsize=10, color=MUTED)
-    axes.set_ylabel("mean return, of 25", fontsize=10, color=MUTED)
-    lined_axes(axes)
-    add_curve_key(axes, 3)
+    add_labels(axes, y="mean return, of 25")
     rules = [name for name in COLOURS if name in chosen]
     gap = 0.62
-    each = (tall + 0.35 - gap * (len(rules) - 1)) / len(rules)
+    high = (tall + 0.35 - gap * (len(rules) - 1)) / len(rules)
     for i, rule in enumerate(rules):
-        low = bottom + (len(rules) - 1 - i) * (each + gap)
-        panel = figure.add_axes((6.55 / width, low / height, 2.8 / width, each / height))
+        low = bottom + (len(rules) - 1 - i) * (high + gap)
+        panel = axes_at(figure, 6.55, low, 2.8, high)
         mine = [entry for entry in sweep if entry["method"] == rule]
         _draw_sweep(panel, rule, mine, chosen[rule], summary["none"]["area"][0])
     return figure

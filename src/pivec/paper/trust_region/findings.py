@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pivec.paper.published import notes
 from pivec.paper.recipes import Finding
 from pivec.paper.rows import bootstrap_interval
 
@@ -25,6 +26,7 @@ TITLES = {
 }
 PAPER_THRESHOLDS = {"max-tv": 0.4, "gaussian": 10.0, "supervector": 0.05}
 PAPER_CLIPPED = 10.0
+NOTES = notes("trust_region")
 
 
 def interval(values: Array, rng: np.random.Generator) -> tuple[Any, Any, Any]:
@@ -53,15 +55,15 @@ def tables(
         "| updates an iteration | against itself |"
     )
     lines = [heading, "| --- | --- | --- | --- | --- | --- | --- |"]
-    for name, each in summary.items():
+    for name, row in summary.items():
         thresholds = "| "
         if name in chosen:
             paper = PAPER_THRESHOLDS.get(name)
             thresholds = f"{'' if paper is None else f'{paper:g}'} | {chosen[name]:g}"
-        alone = f"{each['self_stops']:.0%}" if name in chosen else ""
+        alone = f"{row['self_stops']:.0%}" if name in chosen else ""
         lines.append(
-            f"| {TITLES[name]} | {thresholds} | {_spoken(each['area'])} | {_spoken(each['end'])} "
-            f"| {each['updates']:.0f} | {alone} |"
+            f"| {TITLES[name]} | {thresholds} | {_spoken(row['area'])} | {_spoken(row['end'])} "
+            f"| {row['updates']:.0f} | {alone} |"
         )
     explanation = (
         "*Against itself*: share of the iterations in which the policy that collected the data "
@@ -138,28 +140,3 @@ def findings(
             ["max-tv", "gaussian", "supervector"],
         ),
     ]
-
-
-NOTES = (
-    (
-        "A constraint that is violated ends the updates on the data at hand; the update that "
-        "violated it stays. Steps taken for checks do not count as training."
-    ),
-    (
-        "All methods have the same paths and first networks in the same repetition, so they are "
-        "compared repetition by repetition. The repetitions of the search are the first of those "
-        "that are reported for the best threshold."
-    ),
-    (
-        "Every check plays five episodes of the old and of the current policy; *old policy played "
-        "once* keeps those of the old one for all checks of an iteration. Gaussians of "
-        "them differ by thousands as soon as one of the ten episodes moves along an axis that the "
-        "others do not, since the variance along it is then that of the noise, 1e-6. "
-        "No threshold of the search tells that from a change of the policy."
-    ),
-    (
-        "The paper's script passed its arguments in another order, so that its mines and paths are "
-        "not those that the paper describes; its thresholds belong to that environment. Here it "
-        "is the one of the text."
-    ),
-)
