@@ -14,7 +14,6 @@ from pivec.errors import MissingExtra
 if find_spec("stable_baselines3") is None:
     raise MissingExtra("pivec.sb3", "sb3")
 
-from pivec.training.behaviour_callback import BehaviourCallback
-from pivec.training.stopping import StopWhenBehaviourSettles
+from pivec.training.behaviour_callback import BehaviourCallback, StopWhenBehaviourSettles
 
 __all__ = ["BehaviourCallback", "StopWhenBehaviourSettles"]

@@ -138,10 +138,10 @@ def test_lanes_equal_single_environments_bit_for_bit() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"length": 0}, "length must be a whole number from 1, but is 0"),
+        ({"length": 0}, "length must be a whole number of at least 1, but is 0"),
         ({"n_dimensions": 2.5}, "n_dimensions must be a whole number"),
-        ({"mines": 1.5}, "from 0 to 1, but is 1.5"),
-        ({"path_seed": -1}, "path_seed must be a whole number from 0"),
+        ({"mines": 1.5}, "mines must be a number of at least 0 and at most 1, but is 1.5"),
+        ({"path_seed": -1}, "path_seed must be a whole number of at least 0"),
     ],
 )
 def test_mistaken_arguments_are_told(arguments: dict[str, float], message: str) -> None:

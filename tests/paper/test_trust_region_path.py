@@ -7,22 +7,20 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
+import pivec.paper.worlds  # noqa: F401 - registers
 from pivec.errors import UsageError
 from pivec.paper.trust_region.network import first_parameters, flatten, layer_shapes
 from pivec.paper.trust_region.path import PathSettings, learn_path
 from pivec.paper.trust_region.updates import (
-    Numbers,
-    ask_policy,
-    ask_value,
+    ask,
     collect_steps,
-    new_room,
     update,
     visited,
 )
 from pivec.paper.trust_region.world import draw_outcomes, locations
 
 SHORT = {"n_steps": 64, "total_steps": 2_048, "max_updates": 20}
-NUMBERS = Numbers(0, np.inf, np.inf, 20, 64, 1e-3, 0.5, 0.5, 5, False, 1e-3, 4, 25)
+SETTINGS = PathSettings(rule=0, max_updates=20)  # as the compiled code takes it
 
 
 def slow_networks(theta, states):
@@ -59,17 +57,16 @@ def world():
     states = locations(outcomes).astype(np.float64)
     theta = rng.normal(0.0, 0.3, len(first_parameters(5, 5, rng)))
     rollout = np.zeros((3, 512), np.int64)
-    collect_steps(theta, outcomes, states, np.zeros((4, 8), np.int64), rollout, NUMBERS, rng)
+    collect_steps(theta, outcomes, states, np.zeros((4, 8), np.int64), rollout, SETTINGS, rng)
     return outcomes, states, theta, rollout, rng
 
 
 def test_networks_answer_as_plain_numpy(world):
     _, states, theta, _, _ = world
-    room, rows = new_room(states, 5), np.arange(len(states))
-    ask_value(theta, ask_policy(theta, states, rows, 26, 5, room), states, rows, 26, room)
+    found_log_probs, found_values = ask(theta, states, 5)
     log_probs, values = slow_networks(theta, states)
-    np.testing.assert_allclose(room[4, :, :5], log_probs, rtol=1e-10)
-    np.testing.assert_allclose(room[5, :, 0], values, rtol=1e-10)
+    np.testing.assert_allclose(found_log_probs, log_probs, rtol=1e-10)
+    np.testing.assert_allclose(found_values, values, rtol=1e-10)
 
 
 @pytest.mark.parametrize("clip", [np.inf, 0.1])
@@ -79,8 +76,8 @@ def test_an_update_follows_the_slope_of_the_loss(world, clip):
     advantages = rng.normal(size=rollout.shape[1])
     batch = rng.choice(rollout.shape[1], 64, replace=False)
     learner = np.stack([theta, 0 * theta, 0 * theta])
-    numbers = NUMBERS._replace(clip=clip, max_grad_norm=1e9)
-    update(learner, 1, states, rollout, batch, advantages, old, numbers, new_room(states, 5))
+    settings = SETTINGS._replace(clip=clip, max_grad_norm=1e9)
+    update(learner, 1, states, rollout, batch, advantages, old, settings)
     gradient = learner[1] / 0.1  # Adam's first moment, after its first step
     for i in rng.choice(len(theta), 60, replace=False):
         ends = []
@@ -141,13 +138,13 @@ def test_a_batch_makes_the_same_update_as_stable_baselines3(clip, rate):
     assert np.allclose(values[rollout[0]], buffer.values.ravel(), atol=1e-5)
     advantages = rollout[2] - values[rollout[0]]
     learner = np.stack([watch.weights[0], *np.zeros((2, len(watch.weights[0])))])
-    numbers = NUMBERS._replace(clip=clip, learning_rate=rate)
-    room, draws = new_room(states, 5), np.random.RandomState(5)
+    settings = SETTINGS._replace(clip=clip, learning_rate=rate)
+    draws = np.random.RandomState(5)
     for done in range(12):
         if done % 8 == 0:
             order = draws.permutation(512)
         batch = order[done % 8 * 64 :][:64]
-        update(learner, done + 1, states, rollout, batch, advantages, log_probs, numbers, room)
+        update(learner, done + 1, states, rollout, batch, advantages, log_probs, settings)
         np.testing.assert_allclose(learner[0], watch.weights[done + 1], rtol=0, atol=1e-5)
     assert np.abs(learner[0] - watch.weights[0]).max() > 5 * rate
 
@@ -163,7 +160,7 @@ def test_first_networks_are_those_of_stable_baselines3():
 def test_played_states_lie_around_the_path_and_begin_at_the_start(world):
     outcomes, states, theta, _, rng = world
     log_probs = slow_networks(theta, states)[0]
-    shown = visited(outcomes, states, log_probs, NUMBERS, rng)
+    shown = visited(outcomes, states, log_probs, SETTINGS, rng)
     assert shown.shape == (5 * 26, 5)
     gaps = np.abs(shown[:, None] - states[None]).max(axis=2).min(axis=1)
     assert 0 < gaps.max() < 0.01
@@ -173,7 +170,7 @@ def test_played_states_lie_around_the_path_and_begin_at_the_start(world):
 def test_a_policy_that_knows_the_path_walks_it_to_the_end(world):
     outcomes, states, _, _, rng = world
     log_probs = np.where(np.vstack([outcomes, outcomes[:1]]) == 1, 0.0, -1000.0)
-    shown = visited(outcomes, states, log_probs, NUMBERS, rng)
+    shown = visited(outcomes, states, log_probs, SETTINGS, rng)
     assert np.allclose(shown[:26], states, atol=0.01)  # ten deviations of the noise
 
 
@@ -244,4 +241,4 @@ def test_learning_improves_the_return():
 )
 def test_mistaken_settings_are_told(change, message):
     with pytest.raises(UsageError, match=message):
-        PathSettings(**change)
+        learn_path(PathSettings(**change), 0, 0)

@@ -41,7 +41,8 @@ def test_a_generation_equals_the_method_of_conti_step_by_step() -> None:
     scores = (centred_ranks(data.returns) + centred_ranks(new)).reshape(2, 3) / 2
     learner = before["members"][parent].copy()
     gradient = 0.1 * centre - ascent(scores, noise)
-    adam_step(learner, gradient, int(before["updates"][parent]) + 1, 0.01, 1e-8)
+    count = int(before["updates"][parent]) + 1
+    adam_step(learner, gradient, count, 0.01, 1e-8 / np.sqrt(1 - 0.999**count))
 
     told = search.advance()
     after = search.arrays()

@@ -27,7 +27,7 @@ def test_a_small_archive_counts_all_and_members_count_themselves(walks) -> None:
     archive.add(walks.select([0, 1, 2]))
     whole = characterization("terminal-state").fit(walks).distances(walks)
     np.testing.assert_allclose(archive.novelty(walks.select([5])), whole[5, :3].mean())
-    np.testing.assert_allclose(archive.novelty_of_members([2, 0]), whole[[2, 0], :3].mean(axis=1))
+    np.testing.assert_allclose(archive.novelty([2, 0]), whole[[2, 0], :3].mean(axis=1))
 
 
 def test_the_background_model_is_fitted_anew_and_every_entry_described_anew(walks) -> None:

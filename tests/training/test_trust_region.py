@@ -14,9 +14,10 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.vec_env import VecNormalize
 
+import pivec.paper.worlds  # noqa: F401 - registers
 from pivec.characterizations import characterization
 from pivec.collection import collect
-from pivec.errors import UsageError
+from pivec.errors import PivecWarning, UsageError
 from pivec.policies.network import NetworkPolicy
 from pivec.states.derived import joined
 from pivec.training.trust_region import (
@@ -242,9 +243,11 @@ def test_policies_that_are_not_known_play_through_torch_and_see_normalised_obser
     normalised = VecNormalize(make_vec_env(PATH, 1))
     changes = {"policy_kwargs": {"net_arch": [8], "activation_fn": Own}}
     learner = model(NoConstraint(), normalised, **changes)
-    learner.learn(64)
+    with pytest.warns(PivecWarning, match="plays slowly, by torch"):
+        learner.learn(64)
     actor = Actor(learner)
-    player = actor.player()
+    with pytest.warns(PivecWarning, match="plays slowly, by torch"):
+        player = actor.player()
     assert not isinstance(player, NetworkPolicy)
     shown = np.ones((3, 5), np.float32)
     seen = torch.as_tensor(normalised.normalize_obs(shown))
@@ -257,7 +260,8 @@ def test_policies_that_are_not_known_play_through_torch_and_see_normalised_obser
     two = player.act(np.repeat(shown, 20, axis=0), np.random.default_rng(1))
     assert np.array_equal(one, two)
     assert torch.equal(state, torch.get_rng_state())
-    still = actor.frozen().player()
+    with pytest.warns(PivecWarning, match="plays slowly, by torch"):
+        still = actor.frozen().player()
     with torch.no_grad():
         learner.policy.action_net.bias[(mode[0] + 1) % 5] += 50
     assert np.array_equal(still.act(shown, rng, deterministic=True), mode)
@@ -268,7 +272,7 @@ def test_policies_that_are_not_known_play_through_torch_and_see_normalised_obser
     ("arguments", "message"),
     [
         ({"n_epochs": 3}, "give max_updates instead of n_epochs"),
-        ({"max_updates": 0}, "max_updates must be a whole number from 1, but is 0"),
+        ({"max_updates": 0}, "max_updates must be a whole number of at least 1, but is 0"),
     ],
 )
 def test_mistaken_arguments_are_told(arguments, message):
@@ -278,7 +282,7 @@ def test_mistaken_arguments_are_told(arguments, message):
 
 @pytest.mark.parametrize("make", [MaxTotalVariation, lambda size: MaxBehaviourDistance(size, PATH)])
 def test_thresholds_are_positive(make):
-    with pytest.raises(UsageError, match="a threshold must be positive, but is 0"):
+    with pytest.raises(UsageError, match="threshold must be a number above 0, but is 0"):
         make(0.0)
 
 

@@ -19,9 +19,8 @@ es.py               its mathematics: centred ranks, mirrored noise, Adam
 trust_region.py     `TrustRegionPPO`: PPO whose updates a rule stops, with Stable-Baselines3
 trust_region_rules.py  when: total variation of actions, distance of behaviour, or your own
 behaviour.py        `BehaviourMonitor`: follows one run, description by description
-behaviour_callback.py  the same inside Stable-Baselines3's training, see `pivec.sb3`
+behaviour_callback.py  the same inside Stable-Baselines3's training, and its end; see `pivec.sb3`
 watching.py         whole episodes out of the steps that such training takes
-stopping.py         the end of such training, when behaviour does not change any more
 cloning.py          `clone`: imitates an expert from a few of its episodes
 """
 

@@ -22,17 +22,8 @@ Answer = Callable[[NDArray[np.float32]], NDArray[Any]]
 class Arena:
     """Environments for ``individuals`` times ``episodes``, kept from generation to generation.
 
-    Parameters
-    ----------
-    environment : Environment
-    individuals : int
-        How many play at a time.
-    episodes : int
-        Of each; the fitness is their mean return.
-    seed : int
-        With the number of a generation it decides the seeds of its episodes.
-    max_steps : int
-        Cut episodes after so many steps.
+    The fitness is the mean return of an individual's episodes, cut after ``max_steps``. Their seeds
+    follow from ``seed`` and the number of the generation.
 
     Examples
     --------
@@ -63,19 +54,8 @@ class Arena:
     def play(self, answer: Answer, generation: int, n: int | None = None) -> tuple[Fitness, int]:
         """Play one generation; all individuals play the same episodes.
 
-        Parameters
-        ----------
-        answer : callable
-            Answers for the whole arena.
-        generation : int
-        n : int, optional
-            How many individuals there are, if fewer than the arena holds.
-
-        Returns
-        -------
-        fitness : ndarray of shape (n,)
-        steps : int
-            Environment steps taken.
+        ``answer`` answers for the whole arena, whose first ``n`` individuals are there. Gives their
+        fitness, (n,), and the number of environment steps taken.
         """
         n = self.individuals if n is None else n
         lanes = self._lanes

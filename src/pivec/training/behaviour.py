@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import astuple
 from functools import reduce
 from operator import add
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pivec.arguments import Count, Range, Seed, checked
 from pivec.characterizations.base import Characterization
 from pivec.characterizations.descriptions import Descriptions
 from pivec.characterizations.registry import characterization
@@ -27,38 +27,17 @@ from pivec.states.visited import VisitedStates
 _PARTS = 4  # landmarks of each description that a space is fitted on
 
 
-@dataclass(frozen=True)
-class Change:
-    """One description of a run, and how far it is from others.
-
-    Attributes
-    ----------
-    label : str
-    step : int or None
-        The training step.
-    to_previous, to_first : float
-        Distances to the description before and to the first; NaN for the first.
-    to_expert : float
-        NaN if there is no expert.
-    path_length : float
-        Sum of the distances from each description to the next, up to here.
-    noise : Noise
-        What the distance to the previous one would be by chance, had behaviour not changed; NaN
-        if that is not measured.
-    position : (float, float)
-        On the map of the space, which does not move.
-    mean_return : float
-    n_episodes, n_states : int
-    """
+class Change(NamedTuple):
+    """One description of a run, and how far it is from others; NaN where there is no other."""
 
     label: str
-    step: int | None
+    step: int | None  # of training
     to_previous: float
     to_first: float
     to_expert: float
-    path_length: float
-    noise: Noise
-    position: tuple[float, float]
+    path_length: float  # sum of the distances from each description to the next, up to here
+    noise: Noise  # what to_previous would be by chance, had behaviour not changed
+    position: tuple[float, float]  # on the map of the space, which does not move
     mean_return: float
     n_episodes: int
     n_states: int
@@ -73,10 +52,8 @@ class BehaviourMonitor:
 
     Parameters
     ----------
-    method : str
-        Name of the characterization.
-    parameters : mapping, optional
-        Its arguments; its random_state is ``seed`` unless given.
+    method, parameters
+        Name of the characterization, and its arguments; its random_state is ``seed`` unless given.
     space : Space or path, optional
         A fitted space, instead of ``method`` and ``parameters``.
     fit_on : int
@@ -105,40 +82,36 @@ class BehaviourMonitor:
     (True, True)
     """
 
+    @checked
     def __init__(
         self,
         method: str = "supervector",
         parameters: Mapping[str, Any] | None = None,
         *,
         space: Space | str | Path | None = None,
-        fit_on: int = 3,
+        fit_on: Count = 3,
         expert: VisitedStates | None = None,
-        divisions: int = 10,
-        seed: int = 0,
+        divisions: Annotated[int, Range(0)] = 10,
+        seed: Seed = 0,
     ) -> None:
-        if fit_on < 1:
-            raise UsageError(f"fit_on must be at least 1, but is {fit_on}")
-        if divisions < 0 or divisions == 1:
+        if divisions == 1:
             raise UsageError(f"divisions must be 0, or 2 at least, but is {divisions}")
         self.changes: list[Change] = []
-        self.given = space if isinstance(space, Space) or space is None else Space.load(space)
-        if self.given is not None:
-            self.method: Characterization = self.given.method
+        self._given = space if isinstance(space, Space) or space is None else Space.load(space)
+        if self._given is not None:
+            self.method: Characterization = self._given.method
         else:
-            chosen = dict(parameters or {})
-            if "random_state" in characterization(method).get_params():
-                chosen = {"random_state": seed, **chosen}
-            self.method = characterization(method, **chosen)
-        self._fit_on = 0 if self.given is not None else fit_on
+            seeded = "random_state" in characterization(method).get_params()
+            arguments = {"random_state": seed} if seeded else {}
+            self.method = characterization(method, **{**arguments, **(parameters or {})})
+        self._fit_on = 0 if self._given is not None else fit_on
         self._divisions = 0 if "policies" in self.method.needs else divisions
         self._rng = np.random.default_rng(seed)
-        self._expert: VisitedStates | None = None
         self.expert = expert
         self._expert_described: Descriptions | None = None
         self._waiting: list[VisitedStates] = []
         self._described: list[Descriptions] = []
         self._last: VisitedStates | None = None
-        self._map: LandmarkMap | None = None
         self._landmarks: Descriptions | None = None
 
     @property
@@ -153,11 +126,6 @@ class BehaviourMonitor:
                 f"the expert must be one policy, but {len(data)} are given: choose one, data[label]"
             )
         self._expert = data
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether there is a space to describe in."""
-        return self._landmarks is not None
 
     @property
     def space(self) -> Space:
@@ -186,16 +154,17 @@ class BehaviourMonitor:
         """
         if len(data) != 1:
             raise UsageError(f"expected the states of one policy, but got {len(data)}")
-        if not self.is_ready:
-            self._waiting.append(data)
+        self._waiting.append(data)
+        if self._landmarks is None:
             if len(self._waiting) < self._fit_on:
                 return None
-            self._prepare()
-            for one in self._waiting:
-                self._add(one)
-            self._waiting = []
-        else:
-            self._add(data)
+            self._landmarks = self._prepare()
+            self._map = LandmarkMap(self.method.distances(self._landmarks))
+            if self._expert is not None:
+                self._expert_described = self.method.describe(self._expert)
+        for window in self._waiting:
+            self.changes.append(self._change(window, self._landmarks))
+        self._waiting = []
         return self.changes[-1]
 
     def has_settled(self, rule: SettlingRule) -> bool:
@@ -203,77 +172,63 @@ class BehaviourMonitor:
         n = len(self.changes)
         if n <= rule.checkpoints:
             return False
-        before, last = (
-            self._described[n - rule.checkpoints - 1],
-            self._described[-rule.checkpoints :],
-        )
-        recent = self.method.distances(before, reduce(add, last))[0]
-        noises = [change.noise if self._divisions else Noise(0.0, 0.0) for change in self.changes]
-        reach = max(
-            change.to_first - noise.mean
-            for change, noise in zip(self.changes[1:], noises[1:], strict=True)
-        )
-        mine = noises[-rule.checkpoints :]
-        return rule.unchanged(
-            recent, [each.mean for each in mine], [each.deviation for each in mine], reach
-        )
+        first = n - rule.checkpoints
+        before, last = self._described[first - 1], reduce(add, self._described[first:])
+        recent = self.method.distances(before, last)[0]
+        noise = np.zeros((n, 2))
+        if self._divisions:
+            noise = np.array([astuple(change.noise) for change in self.changes])
+        reach = max(np.array([change.to_first for change in self.changes])[1:] - noise[1:, 0])
+        return rule.unchanged(recent, noise[first:, 0], noise[first:, 1], reach)
 
-    def _prepare(self) -> None:
-        """Fit the space, if it is not given, and lay its map out."""
-        if self.given is not None:
-            self._landmarks = self.given.descriptions
-        else:
-            data = joined(self._waiting)
-            self.method.fit(data)
-            if "policies" not in self.method.needs:
-                data = _parts(self._waiting, _PARTS)
-            self._landmarks = self.method.describe(data)
-        self._map = LandmarkMap(self.method.distances(self._landmarks))
-        if self._expert is not None:
-            self._expert_described = self.method.describe(self._expert)
+    def _prepare(self) -> Descriptions:
+        """Fit the space, if it is not given; describe what its map is laid out by."""
+        if self._given is not None:
+            return self._given.descriptions
+        data = joined(self._waiting)
+        self.method.fit(data)
+        if "policies" not in self.method.needs:
+            data = _parts(self._waiting, _PARTS)
+        return self.method.describe(data)
 
-    def _add(self, data: VisitedStates) -> None:
-        described = self.method.describe(data)
-        expert = self._expert_described
-        previous, first = (self._described[i] if self._described else None for i in (-1, 0))
-        leg = self._distance(described, previous)
-        noise = Noise(np.nan, np.nan)
-        if self._last is not None and self._divisions:
-            noise = chance_distance(self.method, self._last, data, self._rng, self._divisions)
-        length = self.changes[-1].path_length if self.changes else 0.0
-        x, y = self._place(described)
-        self.changes.append(
-            Change(
-                data.labels[0],
-                data.steps[0],
-                leg,
-                self._distance(described, first),
-                self._distance(described, expert),
-                length if previous is None else length + leg,
-                noise,
-                (float(x), float(y)),
-                float(data.mean_returns[0]),
-                data.n_episodes,
-                data.n_states,
-            )
-        )
+    def _change(self, data: VisitedStates, landmarks: Descriptions) -> Change:
+        described, expert = self.method.describe(data), self._expert_described
         self._described.append(described)
+        leg = to_first = float("nan")
+        noise, length = Noise(np.nan, np.nan), 0.0
+        if self._last is not None:
+            leg = self._distance(described, self._described[-2])
+            to_first = self._distance(described, self._described[0])
+            length = self.changes[-1].path_length + leg
+            if self._divisions:
+                noise = chance_distance(self.method, self._last, data, self._rng, self._divisions)
         self._last = data
+        return Change(
+            data.labels[0],
+            data.steps[0],
+            leg,
+            to_first,
+            float("nan") if expert is None else self._distance(described, expert),
+            length,
+            noise,
+            self._place(described, landmarks),
+            float(data.mean_returns[0]),
+            data.n_episodes,
+            data.n_states,
+        )
 
-    def _distance(self, described: Descriptions, other: Descriptions | None) -> float:
-        if other is None:
-            return float("nan")
+    def _distance(self, described: Descriptions, other: Descriptions) -> float:
         return float(self.method.distances(described, other)[0, 0])
 
-    def _place(self, described: Descriptions) -> NDArray[np.float64]:
-        if self._landmarks is None or self._map is None:
-            raise RuntimeError("the space is not there yet")
-        known, points = self._landmarks.points, described.points
-        positions = None if self.given is None else self.given.positions
+    def _place(self, described: Descriptions, landmarks: Descriptions) -> tuple[float, float]:
+        known, points = landmarks.points, described.points
+        positions = None if self._given is None else self._given.positions
         if positions is not None and known is not None and points is not None:
             # The very map that `pivec compare` drew of the space.
-            return np.asarray(place(known, positions, points)[0])
-        return np.asarray(self._map.place(self.method.distances(described, self._landmarks))[0])
+            x, y = place(known, positions, points)[0]
+        else:
+            x, y = self._map.place(self.method.distances(described, landmarks))[0]
+        return float(x), float(y)
 
 
 def _parts(windows: list[VisitedStates], n: int) -> VisitedStates:

@@ -1,4 +1,4 @@
-"""BehaviourCallback: the behaviour of a policy while Stable-Baselines3 trains it.
+"""BehaviourCallback and StopWhenBehaviourSettles: behaviour while Stable-Baselines3 trains.
 
 Nothing is played for it: it looks at the rollouts that training makes anyway.
 """
@@ -14,8 +14,10 @@ from typing import Any
 import numpy as np
 from stable_baselines3.common.callbacks import BaseCallback
 
+from pivec.arguments import Count, checked
 from pivec.characterizations.space import Space
 from pivec.collection import collect
+from pivec.distances.settling import SettlingRule
 from pivec.errors import UsageError
 from pivec.options import Features
 from pivec.policies.policy import PolicyInfo
@@ -52,8 +54,6 @@ class BehaviourCallback(BaseCallback):  # type: ignore[misc]  # the library has 
         Steps of the environments from one description to the next.
     method, parameters, space, fit_on, divisions, seed
         What is described, and in which space; see `pivec.training.behaviour.BehaviourMonitor`.
-        By default supervectors, in a space that is fitted on the first three descriptions and
-        then frozen.
     expert : VisitedStates, path or policy, optional
         One policy to measure the distance to: its states, a store of them, or anything that
         `pivec.collect` takes, which then plays ``expert_episodes`` episodes before training.
@@ -95,9 +95,10 @@ class BehaviourCallback(BaseCallback):  # type: ignore[misc]  # the library has 
     [200, 400, 600, 800]
     """
 
+    @checked
     def __init__(
         self,
-        every: int = 10_000,
+        every: Count = 10_000,
         *,
         method: str = "supervector",
         parameters: Mapping[str, Any] | None = None,
@@ -106,7 +107,7 @@ class BehaviourCallback(BaseCallback):  # type: ignore[misc]  # the library has 
         divisions: int = 10,
         seed: int = 0,
         expert: Any = None,
-        expert_episodes: int = 20,
+        expert_episodes: Count = 20,
         store: str | Path | None = None,
         group: str | None = None,
         episodes: int = 100,
@@ -119,8 +120,6 @@ class BehaviourCallback(BaseCallback):  # type: ignore[misc]  # the library has 
         verbose: int = 0,
     ) -> None:
         super().__init__(verbose)
-        if every < 1:
-            raise UsageError(f"every must be at least 1 step, but is {every}")
         if not 2 <= min_episodes <= episodes:
             raise UsageError(
                 f"min_episodes must be from 2 to episodes, which is {episodes}, but is "
@@ -133,7 +132,7 @@ class BehaviourCallback(BaseCallback):  # type: ignore[misc]  # the library has 
         self.every, self.min_episodes = every, min_episodes
         self._expert, self._expert_episodes, self._seed = expert, expert_episodes, seed
         self._store, self._group = store, group
-        self._features, self._feature_names = features, feature_names
+        self._rows = {"features": features, "feature_names": feature_names}
         self._actions = actions or "actions" in needs
         self._keep_policies = keep_policies or "policies" in needs
         self._cut_after = cut_after
@@ -146,19 +145,12 @@ class BehaviourCallback(BaseCallback):  # type: ignore[misc]  # the library has 
         """One entry for each description."""
         return self.monitor.changes
 
-    # ---- what Stable-Baselines3 calls ----
-
     def _on_training_start(self) -> None:
         name, arguments = identity_of(self._spec(), "")
+        kept: dict[str, Any] = {**self._rows, "actions": self._actions}
+        space = self.training_env.observation_space
         self._recording = Recording(
-            self._store or "",
-            self.training_env.observation_space,
-            name,
-            arguments,
-            self._features,
-            self._feature_names,
-            self._actions,
-            cut_after=self._cut_after,
+            self._store or "", space, name, arguments, cut_after=self._cut_after, **kept
         )
         if self._group is None:
             algorithm, seed = type(self.model).__name__.lower(), self.model.seed
@@ -180,8 +172,6 @@ class BehaviourCallback(BaseCallback):  # type: ignore[misc]  # the library has 
             if len(self._episodes) >= self.min_episodes:
                 self._describe()
         return True
-
-    # ---- parts of it ----
 
     def _keep(self, episode: Episode) -> None:
         check_finite(episode.states, f"an episode of {self._group}")
@@ -260,12 +250,57 @@ class BehaviourCallback(BaseCallback):  # type: ignore[misc]  # the library has 
                 "an expert that is to act needs an environment that was made by its Gymnasium id: "
                 "give its states instead, expert=pivec.collect(...)"
             )
-        return collect(
-            Environment(self._recording.environment, dict(self._recording.arguments or {})),
-            expert,
-            self._expert_episodes,
-            self._seed,
-            features=self._features,
-            feature_names=self._feature_names,
-            actions=self._actions,
-        )
+        kept: dict[str, Any] = {**self._rows, "actions": self._actions}
+        where = Environment(self._recording.environment, dict(self._recording.arguments or {}))
+        return collect(where, expert, self._expert_episodes, self._seed, **kept)
+
+
+class StopWhenBehaviourSettles(BaseCallback):  # type: ignore[misc]  # the library has no types here
+    """Stops training when behaviour has not changed for some descriptions.
+
+    Give it behind the `BehaviourCallback` that it looks at:
+    ``model.learn(..., callback=[behaviour, StopWhenBehaviourSettles(behaviour)])``.
+
+    Parameters
+    ----------
+    behaviour : BehaviourCallback
+    checkpoints, tolerance, deviations
+        See `pivec.distances.SettlingRule`.
+    verbose : int
+        1 prints a line when it stops.
+
+    Attributes
+    ----------
+    stopped_at : int or None
+        The training step at which it stopped.
+    """
+
+    def __init__(
+        self,
+        behaviour: BehaviourCallback,
+        checkpoints: int = 10,
+        tolerance: float = 0.01,
+        deviations: float = 3.0,
+        *,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(verbose)
+        self.behaviour = behaviour
+        self.rule = SettlingRule(checkpoints, tolerance, deviations)
+        self.stopped_at: int | None = None
+        self._judged = 0
+
+    def _on_step(self) -> bool:
+        described = len(self.behaviour.changes)
+        if described == self._judged:
+            return True
+        self._judged = described
+        if not self.behaviour.monitor.has_settled(self.rule):
+            return True
+        self.stopped_at = self.num_timesteps
+        if self.verbose:
+            print(  # noqa: T201  # what verbose asks for
+                f"Stopped at step {self.stopped_at}: behaviour has not changed for "
+                f"{self.rule.checkpoints} descriptions"
+            )
+        return False

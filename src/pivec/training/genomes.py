@@ -8,8 +8,7 @@ widest network needs. A level is then one product of stacked matrices.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,26 +31,20 @@ def graph_of(genome: Any, rules: Any) -> Graph:
     return make_graph(rules.input_keys, rules.output_keys, nodes, connections)
 
 
-@dataclass(frozen=True)
-class _Level:
+class _Level(NamedTuple):
     """Nodes that are computed together: columns ``first`` to ``last`` from those before."""
 
     first: int
     last: int
     weights: Double  # (individuals, first, last - first), times the node's response
     biases: Double  # (individuals, 1, last - first)
-    activations: tuple[tuple[str, NDArray[np.bool_] | None], ...]  # name, where; None: everywhere
+    activations: list[tuple[str, NDArray[np.bool_] | None]]  # name, where; None: everywhere
 
 
 class GraphStack:
-    """Networks that answer together.
+    """Networks of the same inputs and as many outputs that answer together.
 
-    Parameters
-    ----------
-    graphs : sequence of Graph
-        Of the same inputs and the same number of outputs; nodes add up their inputs.
-    individuals : int, optional
-        Room for so many; rows without a network give zeros.
+    There may be room for more ``individuals``; rows without a network give zeros.
 
     Examples
     --------
@@ -65,22 +58,17 @@ class GraphStack:
 
     def __init__(self, graphs: Sequence[Graph], individuals: int | None = None) -> None:
         self.n = len(graphs) if individuals is None else individuals
-        self.n_inputs = len(graphs[0].inputs)
-        placed = [_levels(graph) for graph in graphs]
-        depth = max(max(levels.values(), default=0) for levels in placed)
-        widths = [
-            max(sum(level == at for level in levels.values()) for levels in placed)
-            for at in range(1, depth + 1)
-        ]
-        starts = [self.n_inputs, *(self.n_inputs + np.cumsum(widths)).tolist()]
-        columns = [
-            _columns(graph, levels, starts) for graph, levels in zip(graphs, placed, strict=True)
-        ]
-        self._width = starts[-1]
-        self._levels = [
-            _level(graphs, placed, columns, self.n, at, starts[at - 1], starts[at])
-            for at in range(1, depth + 1)
-        ]
+        self.n_inputs = self._width = len(graphs[0].inputs)
+        ranks = [_ranks(graph) for graph in graphs]
+        columns = [{key: i for i, key in enumerate(graph.inputs)} for graph in graphs]
+        self._levels: list[_Level] = []
+        for rank in range(1, 1 + max(max(own.values(), default=0) for own in ranks)):
+            nodes = [
+                [node for node in graph.nodes if own[node.key] == rank]
+                for graph, own in zip(graphs, ranks, strict=True)
+            ]
+            self._levels.append(_level(nodes, columns, self.n, self._width))
+            self._width = self._levels[-1].last
         self._outputs = np.zeros((self.n, 1, len(graphs[0].outputs_at)), np.intp)
         for i, graph in enumerate(graphs):
             self._outputs[i, 0] = [columns[i][key] for key in graph.outputs_at]
@@ -96,57 +84,38 @@ class GraphStack:
                 for name, where in level.activations:
                     result = ACTIVATIONS[name](sums)
                     mine[...] = result if where is None else np.where(where, result, mine)
-        found: Double = np.take_along_axis(values, self._outputs, axis=2)
-        return found
+        return np.asarray(np.take_along_axis(values, self._outputs, axis=2))
 
 
-def _levels(graph: Graph) -> dict[int, int]:
-    """Level of each node; inputs are at 0."""
-    level = dict.fromkeys(graph.inputs, 0)
+def _ranks(graph: Graph) -> dict[int, int]:
+    """Level of each node, from 1."""
+    rank = dict.fromkeys(graph.inputs, 0)
     for node in graph.nodes:  # each comes after its inputs
         if node.aggregation != "sum":
             raise UsageError(
                 f"nodes of a population must add up their inputs, but one takes their "
                 f"{node.aggregation}: set aggregation_default and aggregation_options to sum"
             )
-        level[node.key] = 1 + max((level[source] for source, _ in node.links), default=0)
-    return {node.key: level[node.key] for node in graph.nodes}
-
-
-def _columns(graph: Graph, levels: dict[int, int], starts: Sequence[int]) -> dict[int, int]:
-    """Column of each input and node."""
-    column = {key: i for i, key in enumerate(graph.inputs)}
-    free = list(starts)
-    for node in graph.nodes:
-        at = levels[node.key] - 1
-        column[node.key] = free[at]
-        free[at] += 1
-    return column
+        rank[node.key] = 1 + max((rank[source] for source, _ in node.links), default=0)
+    return {node.key: rank[node.key] for node in graph.nodes}
 
 
 def _level(
-    graphs: Sequence[Graph],
-    placed: Sequence[dict[int, int]],
-    columns: Sequence[dict[int, int]],
-    n: int,
-    at: int,
-    first: int,
-    last: int,
+    nodes: Sequence[Sequence[Node]], columns: Sequence[dict[int, int]], n: int, first: int
 ) -> _Level:
-    weights = np.zeros((n, first, last - first))
-    biases = np.zeros((n, 1, last - first))
+    """Put the nodes of one level, for each network, into columns from ``first`` on."""
+    width = max(map(len, nodes))
+    weights, biases = np.zeros((n, first, width)), np.zeros((n, 1, width))
     where: dict[str, NDArray[np.bool_]] = {}
-    for i, graph in enumerate(graphs):
-        for node in graph.nodes:
-            if placed[i][node.key] != at:
-                continue
-            column = columns[i][node.key] - first
+    for i, own in enumerate(nodes):
+        for column, node in enumerate(own):
             biases[i, 0, column] = node.bias
             for source, weight in node.links:
                 weights[i, columns[i][source], column] += node.response * weight
             mask = where.setdefault(node.activation, np.zeros(biases.shape, bool))
             mask[i, 0, column] = True
+            columns[i][node.key] = first + column
     # Columns that no node uses are read by none, so a single function may run over them.
     alone = len(where) == 1
-    activations = tuple((name, None if alone else mask) for name, mask in where.items())
-    return _Level(first, last, weights, biases, activations)
+    activations = [(name, None if alone else mask) for name, mask in where.items()]
+    return _Level(first, first + width, weights, biases, activations)

@@ -70,14 +70,13 @@ class LanesVecEnv(VecEnv):  # type: ignore[misc]  # the library has no types her
         over = terminated | truncated
         infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
         ended = np.flatnonzero(over).tolist()
-        last = self._seen() if ended else None
+        last = self._seen() if ended else np.zeros(0)
         for lane in ended:
-            if last is not None:
-                infos[lane]["terminal_observation"] = last[lane]
-            infos[lane]["TimeLimit.truncated"] = bool(truncated[lane] and not terminated[lane])
-            infos[lane]["episode"] = {
-                "r": float(self._rewards[lane]),
-                "l": int(self._lengths[lane]),
+            length, total = int(self._lengths[lane]), float(self._rewards[lane])
+            infos[lane] = {
+                "terminal_observation": last[lane],
+                "TimeLimit.truncated": bool(truncated[lane] and not terminated[lane]),
+                "episode": {"r": total, "l": length},
             }
             self._rewards[lane], self._lengths[lane] = 0.0, 0
             self._lanes.reset(lane, self._next_seed(lane))
@@ -90,16 +89,14 @@ class LanesVecEnv(VecEnv):  # type: ignore[misc]  # the library has no types her
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
         """Lanes have no attributes of single environments, save that nothing is drawn."""
         if attr_name != "render_mode":
-            raise AttributeError(f"lanes have no single environments, so no {attr_name}")
+            self.env_method(attr_name)
         return [None for _ in self._get_indices(indices)]
-
-    def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:  # noqa: ARG002
-        """Refuse: lanes have no single environments."""
-        raise AttributeError(f"lanes have no single environments, so no {attr_name}")
 
     def env_method(self, method_name: str, *_: Any, **__: Any) -> list[Any]:
         """Refuse: lanes have no single environments."""
         raise AttributeError(f"lanes have no single environments, so no {method_name}")
+
+    set_attr = env_method
 
     def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> Iterable[bool]:  # noqa: ARG002
         """Tell that no wrapper of single environments is there."""

@@ -137,8 +137,10 @@ class NoveltySearch:
         member = self._members[parent]
         scores, noise = self._try_around(member[0], number, rng)
         gradient = values["l2"] * member[0] - ascent(scores, noise)
-        self._updates[parent] += 1
-        adam_step(member, gradient, self._updates[parent], values["learning_rate"], _EPSILON)
+        count = self._updates[parent] = self._updates[parent] + 1
+        # As Salimans et al. have it, ε stands beside the root that is not corrected for its start.
+        epsilon = _EPSILON / np.sqrt(1.0 - 0.999**count)
+        adam_step(member, gradient, count, values["learning_rate"], epsilon)
         self._entries = [*self._entries, member[0].copy()]
         self._latest[parent] = len(self._entries) - 1
         label = self._entry_labels()[-1]
@@ -155,7 +157,7 @@ class NoveltySearch:
         """Draw a member in proportion to its novelty."""
         if self.archive is None:
             return 0, float("nan")
-        novelty = self.archive.novelty_of_members(self._latest)
+        novelty = self.archive.novelty(self._latest)
         total = novelty.sum()
         chances = novelty / total if 0 < total < np.inf else None  # all alike: any of them
         parent = int(rng.choice(len(novelty), p=chances))

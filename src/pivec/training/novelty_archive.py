@@ -33,9 +33,7 @@ class BehaviourArchive:
     Attributes
     ----------
     data : VisitedStates or None
-        The states of all that joined.
-    descriptions : Descriptions or None
-        How they are described now.
+        The states of all that joined, and ``descriptions`` how they are described now.
 
     Examples
     --------
@@ -64,32 +62,25 @@ class BehaviourArchive:
         self.behaviour.fit(self.data)
         self.descriptions = self.behaviour.describe(self.data)
 
-    def novelty(self, policies: VisitedStates | Descriptions) -> Float:
-        """Give the mean distance of each policy to its nearest in the archive."""
+    def novelty(self, policies: VisitedStates | Descriptions | list[int]) -> Float:
+        """Give the mean distance of each policy to its nearest in the archive.
+
+        Members of the archive, given by their numbers, count among their own nearest.
+        """
         if self.descriptions is None:
             raise UsageError("the archive is empty, so nothing can be new beside it: add policies")
+        if isinstance(policies, list):
+            policies = self.descriptions.select(policies)
         distances = self.behaviour.distances(policies, self.descriptions)
         k = min(self.neighbours, len(self))
         return np.asarray(np.partition(distances, k - 1, axis=1)[:, :k].mean(axis=1))
 
-    def novelty_of_members(self, numbers: list[int]) -> Float:
-        """Give the novelty of policies in the archive, which count among their own nearest."""
-        if self.descriptions is None:
-            raise UsageError("the archive is empty: add policies")
-        return self.novelty(self.descriptions.select(numbers))
-
 
 def behaviour_named(text: str, defaults: dict[str, dict[str, Any]], seed: int) -> Characterization:
-    """Make a characterization from a name, with arguments as JSON if there are any.
+    """Make a characterization from its name, or as ``supervector{"n_components": 8}``.
 
-    Parameters
-    ----------
-    text : str
-        ``gaussian``, or ``supervector{"n_components": 8}``.
-    defaults : mapping
-        By name, arguments that stand where ``text`` gives none.
-    seed : int
-        Its random state, where it has one and ``text`` gives none.
+    Where ``text`` does not say, arguments are the ``defaults`` of that name, and a random state is
+    the seed.
 
     Examples
     --------

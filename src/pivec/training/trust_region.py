@@ -9,6 +9,7 @@ model.learn(100_000)
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from typing import Any
@@ -16,7 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.errors import BadPolicyFile, MissingExtra, UsageError
+from pivec.arguments import Count, checked
+from pivec.errors import BadPolicyFile, MissingExtra, PivecWarning, UsageError
 from pivec.policies.policy import Policy
 from pivec.policies.sb3 import convert_sb3
 from pivec.training.trust_region_rules import (
@@ -72,23 +74,23 @@ class Actor:
             return self._player
         try:
             return convert_sb3(self._model)
-        except BadPolicyFile:
+        except BadPolicyFile as error:
+            warnings.warn(f"the policy plays slowly, by torch: {error}", PivecWarning, stacklevel=2)
             return _Sampled(self.policy, self._model.get_vec_normalize_env())
 
 
 class _Sampled:
     """Any policy of Stable-Baselines3, asked by ``predict`` with numbers from a given generator."""
 
-    def __init__(self, policy: Any, wrapper: Any) -> None:
-        self._policy = policy
-        self._normalize = wrapper.normalize_obs if wrapper is not None else None
+    def __init__(self, policy: Any, normaliser: Any) -> None:
+        self._policy, self._normaliser = policy, normaliser
 
     def act(
         self, observations: Any, rng: np.random.Generator, deterministic: bool = False
     ) -> NDArray[Any]:
         """Sample an action for each row; torch's global generator stays where it was."""
-        if self._normalize is not None:
-            observations = self._normalize(observations)
+        if self._normaliser is not None:
+            observations = self._normaliser.normalize_obs(observations)
         device = self._policy.device
         with torch.random.fork_rng(devices=[] if device.type == "cpu" else [device]):
             torch.manual_seed(int(rng.integers(2**63)))
@@ -129,13 +131,14 @@ class TrustRegionPPO(PPO):  # type: ignore[misc]  # the library has no types her
 
     rollout_buffer: Any
 
+    @checked
     def __init__(
         self,
         policy: Any,
         env: Any,
         rule: Rule | None = None,
         *,
-        max_updates: int = 100,
+        max_updates: Count = 100,
         clip_range: Any = float("inf"),
         **arguments: Any,
     ) -> None:
@@ -144,8 +147,6 @@ class TrustRegionPPO(PPO):  # type: ignore[misc]  # the library has no types her
                 "TrustRegionPPO counts updates, not passes over the data: give max_updates "
                 "instead of n_epochs"
             )
-        if type(max_updates) is not int or max_updates < 1:
-            raise UsageError(f"max_updates must be a whole number from 1, but is {max_updates!r}")
         self.rule, self.max_updates = rule, max_updates
         self.updates_made: list[int] = []
         super().__init__(policy, env, n_epochs=1, clip_range=clip_range, **arguments)
@@ -212,11 +213,9 @@ class _Batches:
 
 def _flat_observations(buffer: Any) -> Any:
     """All observations of a full buffer, as the network takes them."""
-    found = buffer.observations
-    if isinstance(found, dict):
-        return {name: _flat(buffer, each) for name, each in found.items()}
-    return _flat(buffer, found)
 
+    def flat(values: NDArray[Any]) -> Any:
+        return buffer.to_torch(values.reshape(-1, *values.shape[2:]))
 
-def _flat(buffer: Any, values: NDArray[Any]) -> Any:
-    return buffer.to_torch(values.reshape(-1, *values.shape[2:]))
+    seen = buffer.observations
+    return {key: flat(part) for key, part in seen.items()} if isinstance(seen, dict) else flat(seen)

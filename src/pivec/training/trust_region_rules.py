@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.characterizations import Characterization, characterization
+from pivec.arguments import Count, NotNegative, Positive, Seed, checked
+from pivec.characterizations import Characterization
+from pivec.characterizations.supervector import Supervector
 from pivec.collection import collect
 from pivec.errors import UsageError
 from pivec.policies.policy import Policy
@@ -29,14 +31,10 @@ class Rule(Protocol):
     """What stops the updates; write your own with these two methods."""
 
     def begin(self, old: Actor, observations: Any) -> None:
-        """Data were collected.
+        """Data were collected by ``old``, a copy, which stays as it is.
 
-        Parameters
-        ----------
-        old : Actor
-            The policy that collected them; a copy, which stays as it is.
-        observations : tensor of shape (n, ...), or dict of these
-            What it saw, as its network takes it.
+        ``observations`` are what it saw, as its network takes it: a tensor of shape (n, ...), or a
+        dict of these.
         """
         ...
 
@@ -73,9 +71,9 @@ class MaxTotalVariation:
         What was measured last.
     """
 
-    def __init__(self, threshold: float) -> None:
-        self.threshold = _checked(threshold)
-        self.distance = 0.0
+    @checked
+    def __init__(self, threshold: Positive) -> None:
+        self.threshold, self.distance = threshold, 0.0
 
     def begin(self, old: Actor, observations: Any) -> None:
         """Keep the observations and the probabilities of the old policy."""
@@ -133,22 +131,22 @@ class MaxBehaviourDistance:
         What was measured last.
     """
 
+    @checked
     def __init__(
         self,
-        threshold: float,
+        threshold: Positive,
         env: str | Environment | Callable[[], Any],
         characterization: Characterization | None = None,
         *,
-        trajectories: int = 5,
-        noise: float = 0.0,
-        seed: int = 0,
+        trajectories: Count = 5,
+        noise: NotNegative = 0.0,
+        seed: Seed = 0,
         env_kwargs: Mapping[str, Any] | None = None,
     ) -> None:
-        self.threshold = _checked(threshold)
-        self.characterization = characterization or _small_supervector()
+        self.threshold, self.distance = threshold, 0.0
+        self.characterization = characterization or Supervector(n_components=4)
         self.environment = Environment.of(env, env_kwargs)
         self.trajectories, self.noise = trajectories, noise
-        self.distance = 0.0
         self._rng = np.random.default_rng(seed)
         self._old: Policy | None = None
 
@@ -160,27 +158,19 @@ class MaxBehaviourDistance:
         """Play both policies and compare the states they visit."""
         if self._old is None:
             raise UsageError("exceeded() compares with an old policy: call begin() first")
-        # A seed for each: policies that are still equal would play the same episodes.
-        data = joined(
-            [
-                collect(
-                    self.environment,
-                    {label: policy},
-                    self.trajectories,
-                    int(self._rng.integers(2**31)),
-                    actions="actions" in self.characterization.needs,
-                )
-                for label, policy in (("old", self._old), ("new", new.player()))
-            ]
-        )
+        actions = "actions" in self.characterization.needs
+        played = []
+        for label, policy in (("old", self._old), ("new", new.player())):
+            # A seed for each: policies that are still equal would play the same episodes.
+            seed, named = int(self._rng.integers(2**31)), {label: policy}
+            played.append(
+                collect(self.environment, named, self.trajectories, seed, actions=actions)
+            )
+        data = joined(played)
         if self.noise > 0:
             data = _with_noise(data, self.noise, self._rng)
         self.distance = float(self.characterization.fit(data).distances(data)[0, 1])
         return self.distance > self.threshold
-
-
-def _small_supervector() -> Characterization:
-    return characterization("supervector", n_components=4)
 
 
 def _with_noise(data: VisitedStates, noise: float, rng: np.random.Generator) -> VisitedStates:
@@ -189,12 +179,6 @@ def _with_noise(data: VisitedStates, noise: float, rng: np.random.Generator) -> 
     def noisy(episode: NDArray[np.float32]) -> NDArray[np.float64]:
         return episode + rng.normal(0.0, noise, episode.shape)
 
-    episodes = [[noisy(each) for each in data[i].episodes()] for i in range(len(data))]
+    episodes = [[noisy(episode) for episode in data[i].episodes()] for i in range(len(data))]
     returns = [data[i].returns for i in range(len(data))]
     return VisitedStates.from_arrays(episodes, data.labels, returns=returns)
-
-
-def _checked(threshold: float) -> float:
-    if not threshold > 0:
-        raise UsageError(f"a threshold must be positive, but is {threshold!r}")
-    return threshold

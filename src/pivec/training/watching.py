@@ -16,21 +16,11 @@ TOGETHER = 128  # steps that are worked off together, at most
 
 
 class RolloutWatch:
-    """Looks at the steps of a model's environments, and hands out the episodes that end.
+    """Looks at the steps of a model's environments, and gives ``keep`` the episodes that end.
 
     Steps are kept as they come and worked off together, since what is done at every single one
-    is what training feels.
-
-    Parameters
-    ----------
-    model : BaseAlgorithm
-        Of Stable-Baselines3, with its environments.
-    recording : Recording
-        How observations become states.
-    keep : callable
-        Takes each episode.
-    goes_on : bool
-        Training goes on in the middle of episodes: those whose beginning nobody saw are left out.
+    is what training feels. Where training ``goes_on`` in the middle of episodes, those whose
+    beginning nobody saw are left out.
     """
 
     def __init__(
@@ -63,16 +53,16 @@ class RolloutWatch:
         """Whether the last step that this saw is where the model stands."""
         return self._newest is model._last_obs
 
-    def step(self, found: dict[str, Any]) -> None:
+    def step(self, variables: dict[str, Any]) -> None:
         """Look at one step, given the variables of the model's loop."""
-        seen, rewards = found["new_obs"], found["rewards"]
+        seen, rewards = variables["new_obs"], variables["rewards"]
         self._newest = seen
         if self.normaliser is not None:
             seen, rewards = self.normaliser.old_obs, self.normaliser.old_reward
-        moves = found["actions"] if self._recording.actions else None
+        moves = variables["actions"] if self._recording.actions else None
         self._steps.append((_copied(seen), rewards.copy(), moves))
-        if True in found["dones"].tolist():
-            self._end(np.asarray(found["dones"], dtype=bool), found["infos"])
+        if True in variables["dones"].tolist():
+            self._end(np.asarray(variables["dones"], dtype=bool), variables["infos"])
         elif len(self._steps) == TOGETHER:
             self.work_off()
 

@@ -2,7 +2,8 @@
 
 The numbers are those of `pivec.characterizations`: `symmetric_kl` is that of "gaussian", and
 `supervector_distance` that of "supervector" with ``init="kmeans"`` and ``warm_start=False``. Those
-are made for millions of states; on a few hundred most of their time goes into preparations.
+are made for millions of states; on a few hundred most of their time goes into preparations, so that
+whole runs would take hours (benchmarks/trust_region.py).
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
@@ -22,135 +23,106 @@ _FAR = -60.0  # logarithm of a share too small to count in a sum of float64
 
 
 @compiled
-def largest_total_variation(rows, n, old, new, n_actions):
-    """Largest ½ Σ_a |π(a|s) − π'(a|s)| of the first ``n`` of ``rows``, from log probabilities."""
+def largest_total_variation(old, new, seen):
+    """Largest ½ Σ_a |π(a|s) − π'(a|s)| of the ``seen`` states, from log probabilities."""
     largest = 0.0
-    for i in range(n):
-        total = 0.0
-        for j in range(n_actions):
-            total += abs(np.exp(old[rows[i], j]) - np.exp(new[rows[i], j]))
-        largest = max(largest, 0.5 * total)
+    for i in range(len(old)):
+        if seen[i]:
+            largest = max(largest, 0.5 * np.abs(np.exp(old[i]) - np.exp(new[i])).sum())
     return largest
 
 
 @compiled
 def _moments(states):
     """Mean and variance of every feature."""
-    n, D = states.shape
-    mean, variance = np.zeros(D), np.zeros(D)
-    for i in range(n):
-        for d in range(D):
-            mean[d] += states[i, d]
-    for d in range(D):
-        mean[d] /= n
-    for i in range(n):
-        for d in range(D):
-            variance[d] += (states[i, d] - mean[d]) ** 2
-    for d in range(D):
-        variance[d] /= n
-    return mean, variance
+    mean = states.sum(axis=0) / len(states)
+    return mean, ((states - mean) ** 2).sum(axis=0) / len(states)
 
 
 @compiled
 def symmetric_kl(states, other):
     """KL divergence both ways, summed, between diagonal Gaussians of two sets of states."""
-    mean_a, var_a = _moments(states)
-    mean_b, var_b = _moments(other)
-    total = 0.0
-    for d in range(len(mean_a)):
-        a, b = var_a[d] + _VARIANCE, var_b[d] + _VARIANCE
-        square = (mean_a[d] - mean_b[d]) ** 2
-        total += 0.5 * ((a + square) / b + (b + square) / a) - 1.0
-    return total
+    mean, variance = _moments(states)
+    other_mean, other_variance = _moments(other)
+    a, b, square = variance + _VARIANCE, other_variance + _VARIANCE, (mean - other_mean) ** 2
+    return (0.5 * ((a + square) / b + (b + square) / a) - 1.0).sum()
+
+
+@compiled
+def _squares(points, centre):
+    """Squared distances of all points to one."""
+    squares = np.zeros(len(points))
+    for i in range(len(points)):
+        for d in range(len(centre)):
+            squares[i] += (points[i, d] - centre[d]) ** 2
+    return squares
 
 
 @compiled
 def _seeds(points, K, rng):
     """k-means++ with a few candidates each, as `pivec.mixtures.start.plus_plus`."""
-    n, D = points.shape
-    trials = 2 + int(np.log(K))
-    centres = np.empty((K, D))
+    n = len(points)
+    centres = np.empty((K, points.shape[1]))
     centres[0] = points[int(rng.random() * n)]
-    nearest = np.full(n, np.inf)
-    for k in range(K):
-        if k > 0:
-            total = nearest.sum()
-            best_sum, best = np.inf, 0
-            for _ in range(trials):
-                # With all states on seeds already, any of them is as good as another.
-                left, candidate = rng.random() * total, 0
-                while candidate < n - 1 and left >= nearest[candidate]:
-                    left -= nearest[candidate]
-                    candidate += 1
-                reduced = 0.0
-                for i in range(n):
-                    reduced += min(nearest[i], _square(points, i, points, candidate))
-                if reduced < best_sum:
-                    best_sum, best = reduced, candidate
-            centres[k] = points[best]
-        for i in range(n):
-            nearest[i] = min(nearest[i], _square(points, i, centres, k))
+    nearest = _squares(points, centres[0])
+    for k in range(1, K):
+        total, reduced = nearest.sum(), nearest
+        for trial in range(2 + int(np.log(K))):
+            # With all states on seeds already, any of them is as good as another.
+            left, candidate = rng.random() * total, 0
+            while candidate < n - 1 and left >= nearest[candidate]:
+                left -= nearest[candidate]
+                candidate += 1
+            nearer = np.minimum(nearest, _squares(points, points[candidate]))
+            if trial == 0 or nearer.sum() < reduced.sum():
+                reduced, centres[k] = nearer, points[candidate]
+        nearest = reduced
     return centres
 
 
 @compiled
-def _square(a, i, b, j):
-    total = 0.0
-    for d in range(a.shape[1]):
-        total += (a[i, d] - b[j, d]) ** 2
-    return total
-
-
-@compiled
-def _hard_shares(points, centres, shares):
-    """Give each state wholly to its nearest centre."""
+def _hard_shares(points, means):
+    """Give each state wholly to its nearest centre: shares (n, K)."""
+    squares = np.empty((len(means), len(points)))
+    for k in range(len(means)):
+        squares[k] = _squares(points, means[k])
+    shares = np.zeros((len(points), len(means)))
     for i in range(len(points)):
-        nearest, best = np.inf, 0
-        for k in range(len(centres)):
-            square = _square(points, i, centres, k)
-            if square < nearest:
-                nearest, best = square, k
-        shares[i] = 0.0
-        shares[i, best] = 1.0
+        shares[i, squares[:, i].argmin()] = 1.0
+    return shares
 
 
 @compiled
-def _soft_shares(points, weights, means, variances, shares):
-    """E-step: fill in the responsibilities; the mean log-likelihood."""
+def _soft_shares(points, weights, means, variances):
+    """E-step: the responsibilities, (n, K), and the mean log-likelihood."""
     n, D = points.shape
     K = len(weights)
-    constants, inverse = np.empty(K), 0.5 / variances
-    for k in range(K):
-        # A component without states has weight 0, whose logarithm -inf is right: it gets nothing.
-        constants[k] = np.log(weights[k]) if weights[k] > 0 else -np.inf
-        for d in range(D):
-            constants[k] -= 0.5 * np.log(2.0 * np.pi * variances[k, d])
+    shares, inverse = np.empty((n, K)), 0.5 / variances
+    # A component without states has weight 0, whose logarithm -inf is right: it gets nothing.
+    constants = np.log(weights) - 0.5 * np.log(2.0 * np.pi * variances).sum(axis=1)
     total = 0.0
     for i in range(n):
-        largest = -np.inf
         for k in range(K):
             value = constants[k]
             for d in range(D):
                 value -= (points[i, d] - means[k, d]) ** 2 * inverse[k, d]
             shares[i, k] = value
-            largest = max(largest, value)
-        density = 0.0
+        largest, density = shares[i].max(), 0.0
         for k in range(K):
             value = shares[i, k] - largest
             shares[i, k] = np.exp(value) if value > _FAR else 0.0
             density += shares[i, k]
-        for k in range(K):
-            shares[i, k] /= density
+        shares[i] /= density
         total += largest + np.log(density)
-    return total / n
+    return shares, total / n
 
 
 @compiled
-def _sums(points, shares, first, last, means, counts, sums, squares):
-    """Σ r, Σ r (x − μ) and Σ r (x − μ)² over states from ``first`` to ``last``."""
-    counts[:], sums[:], squares[:] = 0.0, 0.0, 0.0
+def _sums(points, shares, means):
+    """Σ r, Σ r (x − μ) and Σ r (x − μ)² over the states."""
     K, D = means.shape
-    for i in range(first, last):
+    counts, sums, squares = np.zeros(K), np.zeros((K, D)), np.zeros((K, D))
+    for i in range(len(points)):
         for k in range(K):
             r = shares[i, k]
             if r > 0.0:
@@ -159,49 +131,39 @@ def _sums(points, shares, first, last, means, counts, sums, squares):
                     e = points[i, d] - means[k, d]
                     sums[k, d] += r * e
                     squares[k, d] += r * e * e
+    return counts, sums, squares
 
 
 @compiled
-def _maximise(n, counts, sums, squares, weights, means, variances):
-    """M-step in place, variances at least at the floor; components without states stay."""
-    K, D = means.shape
-    for k in range(K):
-        weights[k] = counts[k] / n
+def _maximise(points, shares, weights, means, variances):
+    """M-step in place, components without states stay; how far the means moved, squared."""
+    counts, sums, squares = _sums(points, shares, means)
+    moved = 0.0
+    for k in range(len(means)):
+        weights[k] = counts[k] / len(points)
         if counts[k] > 1e-15:
-            for d in range(D):
-                shift = sums[k, d] / counts[k]
-                means[k, d] += shift
-                variances[k, d] = max(squares[k, d] / counts[k] - shift * shift, _FLOOR)
+            shift = sums[k] / counts[k]
+            means[k] += shift
+            variances[k] = np.maximum(squares[k] / counts[k] - shift * shift, _FLOOR)
+            moved += (shift * shift).sum()
+    return moved
 
 
 @compiled
 def fit_background(points, K, rng):
     """Mixture of K diagonal Gaussians by k-means and EM: weights, means, variances, passes."""
-    n, D = points.shape
-    means = _seeds(points, K, rng)
-    shares = np.empty((n, K))
-    counts, sums, squares = np.empty(K), np.empty((K, D)), np.empty((K, D))
+    D = points.shape[1]
+    weights, means, variances = np.empty(K), _seeds(points, K, rng), np.ones((K, D))
     for _ in range(_LLOYD_STEPS):
-        _hard_shares(points, means, shares)
-        _sums(points, shares, 0, n, means, counts, sums, squares)
-        moved = 0.0
-        for k in range(K):
-            if counts[k] > 0:
-                for d in range(D):
-                    step = sums[k, d] / counts[k]
-                    means[k, d] += step
-                    moved += step * step
-        if moved <= _LLOYD_TOL * D:
+        shares = _hard_shares(points, means)
+        if _maximise(points, shares, weights, means, variances) <= _LLOYD_TOL * D:
             break
-    weights, variances = np.empty(K), np.ones((K, D))
-    _hard_shares(points, means, shares)
-    _sums(points, shares, 0, n, means, counts, sums, squares)
-    _maximise(n, counts, sums, squares, weights, means, variances)
+    variances[:] = 1.0
+    _maximise(points, _hard_shares(points, means), weights, means, variances)
     previous, passes = -np.inf, 0
     for _ in range(_MAX_ITER):
-        likelihood = _soft_shares(points, weights, means, variances, shares)
-        _sums(points, shares, 0, n, means, counts, sums, squares)
-        _maximise(n, counts, sums, squares, weights, means, variances)
+        shares, likelihood = _soft_shares(points, weights, means, variances)
+        _maximise(points, shares, weights, means, variances)
         passes += 1
         if abs(likelihood - previous) < _TOL:
             break
@@ -212,25 +174,18 @@ def fit_background(points, K, rng):
 @compiled
 def supervector_distance(states, other, K, rng):
     """Upper bound of the KL divergence (eq. 6) of two policies, on a background of their states."""
-    n, m, D = len(states), len(other), states.shape[1]
-    points = np.empty((n + m, D))
-    points[:n], points[n:] = states, other
+    n = len(states)
+    points = np.concatenate((states, other))
     mean, variance = _moments(points)
-    for d in range(D):
-        scale = 1.0 / np.sqrt(variance[d]) if variance[d] > 0 else 1.0
-        for i in range(n + m):
-            points[i, d] = (points[i, d] - mean[d]) * scale
+    for d in range(len(variance)):
+        points[:, d] = (points[:, d] - mean[d]) / (np.sqrt(variance[d]) or 1.0)
     weights, means, variances, _ = fit_background(points, K, rng)
-    shares = np.empty((n + m, K))
-    _soft_shares(points, weights, means, variances, shares)
-    counts, squares = np.empty((2, K)), np.empty((K, D))
-    sums = np.empty((2, K, D))
-    _sums(points, shares, 0, n, means, counts[0], sums[0], squares)
-    _sums(points, shares, n, n + m, means, counts[1], sums[1], squares)
+    shares, _ = _soft_shares(points, weights, means, variances)
+    counts, sums, _ = _sums(points[:n], shares[:n], means)
+    other_counts, other_sums, _ = _sums(points[n:], shares[n:], means)
     total = 0.0
     for k in range(K):
-        a, b = 1.0 / (counts[0, k] + _RELEVANCE), 1.0 / (counts[1, k] + _RELEVANCE)
-        for d in range(D):
-            difference = sums[0, k, d] * a - sums[1, k, d] * b
-            total += 0.5 * weights[k] * difference * difference / variances[k, d]
+        a, b = counts[k] + _RELEVANCE, other_counts[k] + _RELEVANCE
+        difference = sums[k] / a - other_sums[k] / b
+        total += 0.5 * weights[k] * (difference * difference / variances[k]).sum()
     return total

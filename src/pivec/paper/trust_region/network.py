@@ -15,14 +15,15 @@ from numpy.typing import NDArray
 
 from pivec.engines.compiled import compiler
 from pivec.training.cloning import orthogonal
+from pivec.training.es import adam_step
 
 Array = NDArray[np.float64]
 
 WIDTH = 16
-_BETA1, _BETA2, _EPSILON = 0.9, 0.999, 1e-5  # Adam's, as Stable-Baselines3 has it
+_EPSILON = 1e-5  # Adam's, as Stable-Baselines3 has it
 
 # Sums may be taken in any order; infinities and NaN keep their meaning.
-compiled = compiler("reassoc", "contract", "nsz", sources="trust_region_*.py")
+compiled = compiler("reassoc", "contract", "nsz", sources="*.py")
 
 
 def layer_shapes(n_inputs: int, n_actions: int) -> list[tuple[int, int]]:
@@ -55,99 +56,66 @@ def flatten(layers: list[tuple[Array, Array]]) -> Array:
 
 
 @compiled
-def _layer(theta, at, rows, n, inputs, n_in, outputs, n_out):
-    """outputs[i] = inputs[rows[i]] W + b, of the layer whose parameters begin at ``at``."""
-    bias = at + n_in * n_out
-    for i in range(n):
-        row = rows[i]
-        for j in range(n_out):
-            outputs[row, j] = theta[bias + j]
-        for k in range(n_in):
-            x = inputs[row, k]
-            for j in range(n_out):
-                outputs[row, j] += x * theta[at + k * n_out + j]
-    return bias + n_out
+def _layer(theta, at, inputs, n_out):
+    """Give inputs W + b of the layer whose parameters begin at ``at``, and where they end."""
+    bias = at + inputs.shape[1] * n_out
+    weights = theta[at:bias].reshape(inputs.shape[1], n_out)
+    return inputs @ weights + theta[bias : bias + n_out], bias + n_out
 
 
 @compiled
-def _squash(rows, n, values):
-    for i in range(n):
-        for j in range(WIDTH):
-            values[rows[i], j] = np.tanh(values[rows[i], j])
+def forward(theta, at, states, n_out):
+    """Hidden layers and outputs, (n_states, n_out), of the network that begins at ``at``.
 
-
-@compiled
-def forward(theta, at, states, rows, n, first, second, outputs, n_out):
-    """Outputs, (n_states, n_out), of the first ``n`` of ``rows``; hidden units are left behind.
-
-    Returns where the parameters of the network end, which is where the next begins.
+    Also returns where its parameters end, which is where the next begins.
     """
-    at = _layer(theta, at, rows, n, states, states.shape[1], first, WIDTH)
-    _squash(rows, n, first)
-    at = _layer(theta, at, rows, n, first, WIDTH, second, WIDTH)
-    _squash(rows, n, second)
-    return _layer(theta, at, rows, n, second, WIDTH, outputs, n_out)
+    first, at = _layer(theta, at, states, WIDTH)
+    first = np.tanh(first)
+    second, at = _layer(theta, at, first, WIDTH)
+    second = np.tanh(second)
+    outputs, at = _layer(theta, at, second, n_out)
+    return first, second, outputs, at
 
 
 @compiled
-def log_softmax(rows, n, values, n_out):
-    """Turn logits into the logarithms of probabilities, in place."""
-    for i in range(n):
-        row = rows[i]
-        largest, total = values[row, 0], 0.0
-        for j in range(1, n_out):
-            largest = max(largest, values[row, j])
-        for j in range(n_out):
-            total += np.exp(values[row, j] - largest)
-        shift = largest + np.log(total)
-        for j in range(n_out):
-            values[row, j] -= shift
+def log_softmax(logits):
+    """Logarithms of probabilities."""
+    log_probs = np.empty_like(logits)
+    for i in range(len(logits)):
+        shifted = logits[i] - logits[i].max()
+        log_probs[i] = shifted - np.log(np.exp(shifted).sum())
+    return log_probs
 
 
 @compiled
-def _layer_back(theta, grad, at, rows, n, inputs, n_in, above, n_out, below):
-    """Add a layer's gradient, given that of its outputs; ``below`` gets that of its inputs."""
-    bias = at + n_in * n_out
-    for i in range(n):
-        row = rows[i]
-        for j in range(n_out):
-            grad[bias + j] += above[row, j]
-        for k in range(n_in):
-            x, start, total = inputs[row, k], at + k * n_out, 0.0
-            for j in range(n_out):
-                grad[start + j] += x * above[row, j]
-                total += theta[start + j] * above[row, j]
-            below[row, k] = total * (1.0 - x * x)  # through tanh; not looked at for the states
+def _layer_back(theta, grad, end, inputs, above):
+    """Fill in the gradient of the layer that ends at ``end``, given that of its outputs.
 
-
-@compiled
-def backward(theta, grad, at, states, rows, n, hidden, above, n_out, down):
-    """Add the gradient of a network to ``grad``, given that of its outputs, ``above``.
-
-    ``hidden`` begins with what `forward` left behind, ``down`` with two arrays to work in.
+    Returns that of the inputs before their tanh, and where the layer begins.
     """
-    n_in = states.shape[1]
-    second_at = at + (n_in + 1) * WIDTH
-    last_at = second_at + (WIDTH + 1) * WIDTH
-    _layer_back(theta, grad, last_at, rows, n, hidden[1], WIDTH, above, n_out, down[0])
-    _layer_back(theta, grad, second_at, rows, n, hidden[0], WIDTH, down[0], WIDTH, down[1])
-    _layer_back(theta, grad, at, rows, n, states, n_in, down[1], WIDTH, down[0])
+    n_in, n_out = inputs.shape[1], above.shape[1]
+    bias = end - n_out
+    at = bias - n_in * n_out
+    grad[at:bias] = (inputs.T @ above).ravel()
+    grad[bias:end] = above.sum(axis=0)
+    weights = theta[at:bias].reshape(n_in, n_out)
+    return (above @ weights.T) * (1.0 - inputs * inputs), at
 
 
 @compiled
-def step_of_adam(learner, grad, count, learning_rate, largest):
-    """Step number ``count`` of Adam (Kingma and Ba 2015), the gradient's norm cut at ``largest``.
+def backward(theta, grad, end, states, first, second, above):
+    """Fill in the gradient of the network that ends at ``end``, given that of its outputs."""
+    below, at = _layer_back(theta, grad, end, second, above)
+    below, at = _layer_back(theta, grad, at, first, below)
+    _layer_back(theta, grad, at, states, below)
 
-    ``learner``, (3, n_parameters), holds the parameters and the two running moments.
-    """
-    squares = 0.0
-    for i in range(len(grad)):
-        squares += grad[i] * grad[i]
-    scale = min(1.0, largest / (np.sqrt(squares) + 1e-6))
-    size = learning_rate / (1.0 - _BETA1**count)
-    root = np.sqrt(1.0 - _BETA2**count)
-    for i in range(len(grad)):
-        g = grad[i] * scale
-        learner[1, i] = _BETA1 * learner[1, i] + (1.0 - _BETA1) * g
-        learner[2, i] = _BETA2 * learner[2, i] + (1.0 - _BETA2) * g * g
-        learner[0, i] -= size * learner[1, i] / (np.sqrt(learner[2, i]) / root + _EPSILON)
+
+_adam_step = compiled(adam_step)
+
+
+@compiled
+def descend(learner, grad, count, learning_rate, largest):
+    """Step number ``count`` of Adam, the gradient's norm cut at ``largest``."""
+    norm = np.sqrt((grad * grad).sum())
+    clipped = grad * min(1.0, largest / (norm + 1e-6))
+    _adam_step(learner, clipped, count, learning_rate, _EPSILON)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -51,14 +51,6 @@ class Counts:
     steps: int
 
 
-@dataclass(frozen=True)
-class Unit:
-    """One run: the settings, and which repetition; equal repetitions have the same path."""
-
-    settings: PathSettings
-    repetition: int
-
-
 def needs(shop: Workshop, counts: Counts) -> list[Need]:  # noqa: ARG001 - as of all recipes
     """List what is computed."""
     more = max(counts.repetitions - counts.sweep_repetitions, 0)
@@ -77,15 +69,16 @@ def needs(shop: Workshop, counts: Counts) -> list[Need]:  # noqa: ARG001 - as of
 
 def _seconds(name: str, counts: Counts) -> float:
     """How long a run takes that no constraint stops early, from a small part of it."""
-    settings = replace(OTHERS.get(name) or _settings(name, 1e9, counts), total_steps=32_768)
-    learn_path(replace(settings, total_steps=1), 0, 0)  # compiles
+    settings = OTHERS.get(name) or _settings(name, 1e9, counts)
+    settings = settings._replace(total_steps=32_768)
+    learn_path(settings._replace(total_steps=1), 0, 0)  # compiles
     start = time.perf_counter()
     learn_path(settings, 0, 0)
     return (time.perf_counter() - start) * counts.steps / settings.total_steps
 
 
 def _settings(name: str, threshold: float, counts: Counts) -> PathSettings:
-    return replace(SWEEP[name][0], threshold=threshold, total_steps=counts.steps)
+    return SWEEP[name][0]._replace(threshold=threshold, total_steps=counts.steps)
 
 
 def make(shop: Workshop, counts: Counts) -> Result:
@@ -99,7 +92,7 @@ def make(shop: Workshop, counts: Counts) -> Result:
     chosen = best_thresholds(swept)
     methods = {
         **{name: searched[name, threshold] for name, threshold in chosen.items()},
-        **{name: replace(each, total_steps=counts.steps) for name, each in OTHERS.items()},
+        **{name: other._replace(total_steps=counts.steps) for name, other in OTHERS.items()},
     }
     runs = _runs(shop, methods, range(counts.repetitions), "repeat")
     rng = np.random.default_rng(shop.seed)
@@ -128,12 +121,12 @@ def _runs(
     shop: Workshop, what: Mapping[Any, PathSettings], repetitions: Sequence[int], title: str
 ) -> dict[Any, list[PathRun]]:
     """Run everything that is not there yet, several side by side; in the order of ``what``."""
-    units = [Unit(settings, i) for settings in what.values() for i in repetitions]
+    todo = [(settings, i) for settings in what.values() for i in repetitions]
     with (
         ThreadPoolExecutor(shop.jobs) as pool,
-        Progress(title, len(units), unit="runs", show=shop.progress) as bar,
+        Progress(title, len(todo), unit="runs", show=shop.progress) as bar,
     ):
-        futures = [pool.submit(_run, shop, unit) for unit in units]
+        futures = [pool.submit(_run, shop, settings, i) for settings, i in todo]
         try:
             for future in as_completed(futures):
                 future.result()
@@ -145,15 +138,14 @@ def _runs(
     return {name: [next(done) for _ in repetitions] for name in what}
 
 
-def _run(shop: Workshop, unit: Unit) -> PathRun:
-    """One run, or what it gave before."""
-    path_seed = _path_seed(shop, unit.repetition)
-    seed = [shop.seed, unit.repetition]
-    inputs = {"settings": asdict(unit.settings), "path_seed": path_seed, "seed": seed}
-    found = shop.computed(
-        "trust-region", inputs, lambda: vars(learn_path(unit.settings, path_seed, seed))
+def _run(shop: Workshop, settings: PathSettings, repetition: int) -> PathRun:
+    """One run, or what it gave before; equal repetitions have the same path."""
+    path_seed, seed = _path_seed(shop, repetition), [shop.seed, repetition]
+    inputs = {"settings": settings._asdict(), "path_seed": path_seed, "seed": seed}
+    arrays = shop.computed(
+        "trust-region", inputs, lambda: learn_path(settings, path_seed, seed)._asdict()
     )
-    return PathRun(**found)
+    return PathRun(**arrays)
 
 
 def _path_seed(shop: Workshop, repetition: int) -> int:

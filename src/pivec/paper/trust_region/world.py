@@ -7,22 +7,24 @@ to the start, from where it goes on without reward until it is farther than it w
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import gymnasium
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from pivec.errors import UsageError
+from pivec.arguments import Count, Range, Seed, checked
 from pivec.rollouts.array_env import ArrayVectorEnv, Lanes
 
 MINE, NOTHING, RIGHT = -1, 0, 1
 
 Outcomes = NDArray[np.int64]
+Share = Annotated[float, Range(0, most=1)]
 
 
-def draw_outcomes(n_dimensions: int, length: int, mines: float, path_seed: int) -> Outcomes:
+@checked
+def draw_outcomes(n_dimensions: Count, length: Count, mines: Share, path_seed: Seed) -> Outcomes:
     """Draw what each action does at each location of a path.
 
     Parameters
@@ -48,17 +50,6 @@ def draw_outcomes(n_dimensions: int, length: int, mines: float, path_seed: int) 
            [ 0, -1, -1,  1,  0],
            [ 1, -1,  0,  0, -1]])
     """
-    for name, value, least in (
-        ("n_dimensions", n_dimensions, 1),
-        ("length", length, 1),
-        ("path_seed", path_seed, 0),
-    ):
-        if not isinstance(value, int | np.integer) or value < least:
-            raise UsageError(f"{name} must be a whole number from {least}, but is {value!r}")
-    if not 0.0 <= mines <= 1.0:
-        raise UsageError(
-            f"mines is the share of wrong actions that are mines, from 0 to 1, but is {mines!r}"
-        )
     rng = np.random.default_rng(path_seed)
     n_mines = round(mines * (n_dimensions - 1))
     kinds = np.full(n_dimensions, NOTHING)
@@ -128,13 +119,8 @@ class DangerousPathEnv(gymnasium.Env[Any, Any]):
     Observations are the coordinates. Reaching the end of the path ends the episode; registered,
     an episode has at most 25 steps.
 
-    Parameters
-    ----------
-    n_dimensions, length, mines, path_seed
-        See `draw_outcomes`. The path follows from them alone: `reset` and its seed leave it as it
-        is.
-    render_mode : str, optional
-        ``rgb_array``.
+    The path follows from the arguments of `draw_outcomes` alone: `reset` and its seed leave it as
+    it is. The ``render_mode`` may be ``rgb_array``.
 
     Examples
     --------
@@ -189,14 +175,7 @@ class DangerousPathEnv(gymnasium.Env[Any, Any]):
 class DangerousPathVectorEnv(ArrayVectorEnv):
     """Many agents on one path: `gymnasium.make_vec("pivec/DangerousPath-v0", num_envs=8)`.
 
-    Parameters
-    ----------
-    num_envs : int
-    n_dimensions, length, mines, path_seed
-        See `draw_outcomes`.
-    max_episode_steps : int
-    render_mode : str, optional
-        ``rgb_array``.
+    Its arguments are those of `DangerousPathEnv`.
 
     Examples
     --------
