@@ -17,6 +17,7 @@ SCRIPTS = (
     "tsne.py",
     "characterizations.py",
     "networks.py",
+    "trust_region.py",
 )
 
 

@@ -8,26 +8,36 @@ env = pivec.gymnasium.RecordStates(gymnasium.make("CartPole-v1"), "runs/states",
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import gymnasium
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from pivec.options import Features
-from pivec.states.recorder import (
-    Recording,
-    StateRecorder,
-    batch_of_one,
-    identity_of,
-)
+from pivec.states.recorder import Recording, StateRecorder, batch_of_one, identity_of
 
 __all__ = ["RecordStates", "RecordVectorStates"]
 
 
-class RecordStates(gymnasium.Wrapper[Any, Any, Any, Any]):
+class _Records:
+    """What both wrappers have: a recorder, closed at the latest when Python ends orderly."""
+
+    def _record(
+        self, env: Any, store: str | Path, space: Any, n_lanes: int, options: Mapping[str, Any]
+    ) -> None:
+        name, arguments = identity_of(env.spec, type(env.unwrapped).__name__)
+        recording = Recording(store, space, name, arguments, **options)
+        self.recorder = StateRecorder(recording, n_lanes)
+        self._finish = weakref.finalize(self, self.recorder.close)
+
+    def set_policy(self, label: str, *, group: str = "", step: int | None = None) -> None:
+        """Say who acts from the next episodes on; running ones stay with who began them."""
+        self.recorder.set_policy(label, group=group, step=step)
+
+
+class RecordStates(_Records, gymnasium.Wrapper[Any, Any, Any, Any]):
     """Records the episodes of an environment into a store, whoever acts in it.
 
     The loop goes on as before; `pivec compare ENV store:DIR` takes what was recorded. What is
@@ -88,36 +98,11 @@ class RecordStates(gymnasium.Wrapper[Any, Any, Any, Any]):
         policy: str = "policy",
         group: str = "",
         step: int | None = None,
-        features: Features | None = None,
-        feature_names: Sequence[str] | None = None,
-        actions: bool = False,
-        max_states_per_policy: int | None = None,
-        cut_after: int | None = None,
-        keep_cut: bool = True,
-        existing: Literal["error", "append", "replace"] = "error",
-        flush_seconds: float = 10.0,
+        **options: Any,
     ) -> None:
         super().__init__(env)
-        self.recorder = _recorder(
-            env,
-            store,
-            env.observation_space,
-            1,
-            features=features,
-            feature_names=feature_names,
-            actions=actions,
-            max_states_per_policy=max_states_per_policy,
-            cut_after=cut_after,
-            keep_cut=keep_cut,
-            existing=existing,
-            flush_seconds=flush_seconds,
-        )
-        self.recorder.set_policy(policy, group=group, step=step)
-        self._finish = weakref.finalize(self, self.recorder.close)
-
-    def set_policy(self, label: str, *, group: str = "", step: int | None = None) -> None:
-        """Say who acts from the next episode on; a running one stays with who began it."""
-        self.recorder.set_policy(label, group=group, step=step)
+        self._record(env, store, env.observation_space, 1, options)
+        self.set_policy(policy, group=group, step=step)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -148,7 +133,7 @@ class RecordStates(gymnasium.Wrapper[Any, Any, Any, Any]):
         super().close()
 
 
-class RecordVectorStates(gymnasium.vector.VectorWrapper):
+class RecordVectorStates(_Records, gymnasium.vector.VectorWrapper):
     """Records the episodes of environments side by side into a store, whoever acts in them.
 
     All three of Gymnasium's ways to reset are understood.
@@ -189,15 +174,10 @@ class RecordVectorStates(gymnasium.vector.VectorWrapper):
     ) -> None:
         super().__init__(env)
         space, n = env.single_observation_space, env.num_envs
-        self.recorder = _recorder(env, store, space, n, keep_cut=keep_cut, **options)
-        self.recorder.set_policy(policy, group=group, step=step)
+        self._record(env, store, space, n, {"keep_cut": keep_cut, **options})
+        self.set_policy(policy, group=group, step=step)
         # As Gymnasium's own wrappers take it where nothing is said.
         self._mode = env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)
-        self._finish = weakref.finalize(self, self.recorder.close)
-
-    def set_policy(self, label: str, *, group: str = "", step: int | None = None) -> None:
-        """Say who acts from the next episodes on; running ones stay with who began them."""
-        self.recorder.set_policy(label, group=group, step=step)
 
     def reset(
         self,
@@ -212,15 +192,14 @@ class RecordVectorStates(gymnasium.vector.VectorWrapper):
             seeds = seed + np.arange(self.num_envs)
         else:
             given = seed if seed is not None else [None] * self.num_envs
-            seeds = np.array([-1 if each is None else each for each in given])
+            seeds = np.array([-1 if number is None else number for number in given])
         self.recorder.start(observations, mask, seeds)
         return observations, infos
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Step the environments, and take down what they show."""
         observations, rewards, terminated, truncated, infos = self.env.step(actions)
-        terminal = None
-        began = None
+        terminal = began = None
         if self._mode == AutoresetMode.SAME_STEP:
             over = np.flatnonzero(terminated | truncated).tolist()
             terminal = {lane: infos["final_obs"][lane] for lane in over}
@@ -235,10 +214,3 @@ class RecordVectorStates(gymnasium.vector.VectorWrapper):
         """Write everything, and close the environments."""
         self._finish()
         super().close(**arguments)
-
-
-def _recorder(
-    env: Any, store: str | Path, space: Any, n_lanes: int, **options: Any
-) -> StateRecorder:
-    name, arguments = identity_of(env.spec, type(env.unwrapped).__name__)
-    return StateRecorder(Recording(store, space, name, arguments, **options), n_lanes)

@@ -38,18 +38,12 @@ class BehaviourMeasures:
     Parameters
     ----------
     space : Space or path
-        A fitted characterization and the policies it has described.
+        A fitted characterization and the policies it has described, whose measures are then
+        ``reference``, (n, n_measures).
     n_measures : int, optional
         Project on so many main directions in which the policies of the space differ, so that
         squared differences of measures come as close to their distances as so few can. None
         takes the whole vectors, of characterizations whose distance is that of vectors.
-
-    Attributes
-    ----------
-    space : Space
-    n_measures : int
-    reference : (n, n_measures) array
-        Measures of the policies of the space.
 
     Examples
     --------
@@ -98,10 +92,7 @@ class BehaviourMeasures:
         return self._map.place(method.distances(described, self.space.descriptions))
 
     def ranges(self, margin: float = 0.5) -> list[tuple[float, float]]:
-        """Lower and upper bounds for a `GridArchive`: those of the space, and a margin.
-
-        ``margin`` is a share of the width to add on both sides.
-        """
+        """Bounds for a `GridArchive`: the space's, and on both sides a share of their width."""
         low, high = self.reference.min(axis=0), self.reference.max(axis=0)
         more = margin * np.maximum(high - low, 1e-12)
         return [(float(a), float(b)) for a, b in zip(low - more, high + more, strict=True)]

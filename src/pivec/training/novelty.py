@@ -36,29 +36,14 @@ _STREAM = 0xE5  # tells the streams of the search from others of the same seed
 
 
 class Generation(NamedTuple):
-    """What came of a generation.
-
-    Attributes
-    ----------
-    number : int
-    steps : int
-        Environment steps so far.
-    parent : int
-        The member of the population that was updated.
-    mean_return : float
-        Of the updated policy.
-    best_return : float
-        The best of these so far.
-    novelty : float
-        Of the parent before, NaN for ES.
-    """
+    """What came of a generation."""
 
     number: int
-    steps: int
-    parent: int
-    mean_return: float
-    best_return: float
-    novelty: float
+    steps: int  # of the environment, so far
+    parent: int  # the member of the population that was updated
+    mean_return: float  # of the updated policy
+    best_return: float  # the best of these so far
+    novelty: float  # of the parent before, NaN for ES
 
 
 class NoveltySearch:

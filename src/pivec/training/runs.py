@@ -22,28 +22,17 @@ Report = Callable[[int, int, float | None], None]
 class TrainedRun:
     """A finished run.
 
-    Attributes
-    ----------
-    folder : Path
-        Its checkpoints, and ``run.json``.
-    seed : int
-    steps : int
-        Environment steps taken.
-    mean_return : float or None
-        Of the latest episodes of training; of populations, the best fitness of the last generation;
-        of ES and NSR-ES, the best mean return of any generation's updated policy.
-    reason : str
-        Why it ended.
-    reused : bool
-        Whether it was finished before.
+    Its ``mean_return`` is that of the latest episodes of training; of populations, the best fitness
+    of the last generation; of ES and NSR-ES, the best mean return of any generation's updated
+    policy.
     """
 
-    folder: Path
+    folder: Path  # its checkpoints, and run.json
     seed: int
-    steps: int
+    steps: int  # of the environment
     mean_return: float | None
-    reason: str
-    reused: bool = False
+    reason: str  # why it ended
+    reused: bool = False  # it was finished before
 
     @property
     def n_policies(self) -> int:

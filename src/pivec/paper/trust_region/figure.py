@@ -46,15 +46,7 @@ def trust_region_figure(
 ) -> Figure:
     """Draw the learning curves with their intervals, and the area under them by threshold.
 
-    Parameters
-    ----------
-    curves : mapping of method to mapping
-        ``steps``, ``mean``, ``low`` and ``high``, one for each iteration; `COLOURS` are shown.
-    sweep : sequence of mappings
-        ``method``, ``threshold`` and ``area`` (mean, low, high) of every threshold.
-    chosen : mapping of method to threshold
-    summary : mapping of method to mapping
-        ``area`` of "none" is the line to compare with.
+    All are what the recipe keeps as numbers; methods that have a colour are shown.
     """
     width, height, top, bottom = 9.6, 5.2, 1.2, 0.62
     figure = new_figure(width, height)

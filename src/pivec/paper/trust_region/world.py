@@ -25,23 +25,11 @@ Share = Annotated[float, Range(0, most=1)]
 
 @checked
 def draw_outcomes(n_dimensions: Count, length: Count, mines: Share, path_seed: Seed) -> Outcomes:
-    """Draw what each action does at each location of a path.
+    """Draw what each action does at each location: `RIGHT`, `MINE` or `NOTHING`.
 
-    Parameters
-    ----------
-    n_dimensions : int
-        Axes of the grid, which is also the number of actions.
-    length : int
-        Right actions from the start to the end.
-    mines : float
-        Share of the wrong actions of each location that are mines, rounded to whole actions.
-    path_seed : int
-        Everything random follows from it.
-
-    Returns
-    -------
-    array of shape (length, n_dimensions)
-        `RIGHT`, `MINE` or `NOTHING`.
+    Gives (length, n_dimensions): so many right actions lead from the start to the end, and there
+    is an action for each axis of the grid. ``mines`` is the share of the wrong actions of each
+    location that are mines, rounded to whole actions.
 
     Examples
     --------
