@@ -69,8 +69,6 @@ def evaluate(
     out : path, optional
         Gets ``units/``, evaluation.csv and evaluation.md. Run again with the same folder,
         finished units are not computed again.
-    progress : bool
-        Draw a bar.
     parameters : mapping, optional
         For each name, arguments of the methods given by name.
     isolate : bool
@@ -85,8 +83,8 @@ def evaluate(
     >>> rng = np.random.default_rng(0)
     >>> walks = [[rng.normal(place, 1, (20, 2)) for _ in range(8)] for place in range(5)]
     >>> data = VisitedStates.from_arrays(walks, returns=[0, 1, 2, 3, 4])
-    >>> found = evaluate(data, ["gaussian"], sizes=(4, 2), isolate=False)
-    >>> [bool(row.correlation.mean > 0.8) for row in found.summary()]
+    >>> result = evaluate(data, ["gaussian"], sizes=(4, 2), isolate=False)
+    >>> [bool(row.correlation.mean > 0.8) for row in result.summary()]
     [True, True]
     """
     wanted = _checked_sizes(sizes)

@@ -62,30 +62,27 @@ def distances_section(report: ReportData) -> str:
         )
     elif not measured.nearest:
         return ""
-    pairs = "".join(
-        f'<h3>{heading}</h3><div class="scroll">{_pairs_table(report.rows, found)}</div>'
-        for heading, found in (
-            ("Nearest pairs", measured.nearest),
-            ("Farthest pairs", measured.farthest),
-        )
-        if found
-    )
+    nearest = _pairs_table("Nearest pairs", measured.nearest, report.rows)
+    farthest = _pairs_table("Farthest pairs", measured.farthest, report.rows)
     return section(
         "distances",
         "Distances",
         f'<p class="about">{about}</p>',
-        f'<div class="pair"><div>{image}</div><div>{pairs}</div></div>',
+        f'<div class="pair"><div>{image}</div><div>{nearest}{farthest}</div></div>',
     )
 
 
-def _pairs_table(rows: Sequence[PolicyRow], pairs: Sequence[Pair]) -> str:
+def _pairs_table(heading: str, pairs: Sequence[Pair], rows: Sequence[PolicyRow]) -> str:
+    if not pairs:
+        return ""
     lines = (
         f'<tr><td class="name">{shown_text(rows[i].label)}</td>'
         f'<td class="name">{shown_text(rows[j].label)}</td>'
         f"{number_cell(rounded(distance), float(distance))}</tr>"
         for i, j, distance in pairs[:MAX_PAIRS]
     )
-    return table(("Policy", "Policy", "Distance"), (2,), lines)
+    shown = table(("Policy", "Policy", "Distance"), (2,), lines)
+    return f'<h3>{heading}</h3><div class="scroll">{shown}</div>'
 
 
 def distances_figure(
@@ -106,7 +103,9 @@ def distances_figure(
     d = np.asarray(distances, dtype=np.float64)
     n = len(rows)
     if d.shape != (n, n) or n == 0:
-        raise UsageError(f"distances must have shape ({n}, {n}), one row a label, but {d.shape}")
+        raise UsageError(
+            f"distances must have shape ({n}, {n}), one row a label, but are {d.shape}"
+        )
     if has_groups(rows):
         order = _grouped_order(d, rows)
         blocks = blocks_of([rows[i].group for i in order])
