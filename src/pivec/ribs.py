@@ -60,7 +60,7 @@ class BehaviourMeasures:
         known = self.space.descriptions
         self._map: LandmarkMap | None = None
         if n_measures is None:
-            self.reference = self._whole(known)
+            self.reference = _whole(known)
         else:
             if not 1 <= n_measures < len(known):
                 raise UsageError(
@@ -80,7 +80,7 @@ class BehaviourMeasures:
         n_measures: int | None = 2,
     ) -> BehaviourMeasures:
         """Fit a space on some policies, such as random ones; it then stays as it is."""
-        made = characterization(method, **dict(parameters or {})).fit(data)
+        made = characterization(method, **(parameters or {})).fit(data)
         return cls(Space(made, made.describe(data)), n_measures)
 
     def __call__(self, data: VisitedStates | Descriptions) -> Array:
@@ -88,7 +88,7 @@ class BehaviourMeasures:
         method = self.space.method
         described = method.describe(data) if isinstance(data, VisitedStates) else data
         if self._map is None:
-            return self._whole(described)
+            return _whole(described)
         return self._map.place(method.distances(described, self.space.descriptions))
 
     def ranges(self, margin: float = 0.5) -> list[tuple[float, float]]:
@@ -97,13 +97,14 @@ class BehaviourMeasures:
         more = margin * np.maximum(high - low, 1e-12)
         return [(float(a), float(b)) for a, b in zip(low - more, high + more, strict=True)]
 
-    def _whole(self, described: Descriptions) -> Array:
-        if described.points is None:
-            raise UsageError(
-                f"{described.method} has no vectors whose distance is its own: project on main "
-                "directions, n_measures=2, or use supervector"
-            )
-        return np.asarray(described.points, dtype=np.float64)
+
+def _whole(described: Descriptions) -> Array:
+    if described.points is None:
+        raise UsageError(
+            f"{described.method} has no vectors whose distance is its own: project on main "
+            "directions, n_measures=2, or use supervector"
+        )
+    return np.asarray(described.points, dtype=np.float64)
 
 
 class ProximityArchive(ribs.archives.ProximityArchive):
@@ -116,14 +117,11 @@ class ProximityArchive(ribs.archives.ProximityArchive):
     ----------
     measures : BehaviourMeasures
         Best whole, with ``n_measures=None``.
-    solution_dim : int
-    k_neighbors : int
-        Novelty is the mean distance to so many nearest entries.
     novelty_threshold : float, optional
         Novelty from which on a solution joins; by default the mean novelty, among each other, of
         the policies of the space.
-    **options
-        Further ones of `ribs.archives.ProximityArchive`.
+    solution_dim, k_neighbors, **options
+        As for `ribs.archives.ProximityArchive`.
 
     Examples
     --------

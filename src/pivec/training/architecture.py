@@ -34,18 +34,6 @@ def spaces_of(environment: Environment) -> tuple[Any, Any]:
 class Architecture:
     """Networks whose vector holds layer by layer the weights, row by row, then the biases.
 
-    Attributes
-    ----------
-    sizes : tuple of int
-        Widths of the layers, input and output included.
-    head : str
-        What the outputs are, see `pivec.policies.NetworkPolicy`.
-    options : Options
-    arrays : mapping
-        The box of real actions, ``low`` and ``high``, and the logarithm of their noise.
-    activation : str
-        Of the hidden layers.
-
     Examples
     --------
     >>> from gymnasium.spaces import Box, Discrete
@@ -53,11 +41,11 @@ class Architecture:
     2804
     """
 
-    sizes: tuple[int, ...]
-    head: str
+    sizes: tuple[int, ...]  # widths of the layers, input and output included
+    head: str  # what the outputs are, see `pivec.policies.NetworkPolicy`
     options: Options
-    arrays: dict[str, Any]
-    activation: str = "tanh"
+    arrays: dict[str, Any]  # the box of real actions, low and high, and log_std of their noise
+    activation: str = "tanh"  # of the hidden layers
 
     @classmethod
     def of(

@@ -140,17 +140,9 @@ class BehaviourMonitor:
         return reduce(add, self._described)
 
     def add(self, data: VisitedStates) -> Change | None:
-        """Describe the policy by the states it has visited lately.
+        """Describe one policy by the states it has visited lately.
 
-        Parameters
-        ----------
-        data : VisitedStates
-            Of one policy.
-
-        Returns
-        -------
-        Change or None
-            None while more data is needed to fit the space.
+        Returns None while more data is needed to fit the space.
         """
         if len(data) != 1:
             raise UsageError(f"expected the states of one policy, but got {len(data)}")

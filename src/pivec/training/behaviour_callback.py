@@ -63,14 +63,11 @@ class BehaviourCallback(BaseCallback):  # type: ignore[misc]  # the library has 
         compares them afterwards, and nothing is collected again.
     group : str, optional
         Name of the run, by default that of the algorithm with the seed, such as ``ppo-0``.
-    episodes : int
-        Episodes of a description, at most.
-    min_episodes : int
-        Wait for so many before a description is made.
-    features : callable, optional
+    episodes, min_episodes : int
+        Episodes of a description, at most and at least.
+    features, feature_names
         Turns a batch of observations (as the model sees them) into the rows to describe, instead
-        of flattening them.
-    feature_names : sequence of str, optional
+        of flattening them, and what these are called.
     actions, keep_policies : bool
         Keep actions, and the policy's network, too; done anyway if the method needs them.
     cut_after : int, optional
@@ -261,18 +258,8 @@ class StopWhenBehaviourSettles(BaseCallback):  # type: ignore[misc]  # the libra
     Give it behind the `BehaviourCallback` that it looks at:
     ``model.learn(..., callback=[behaviour, StopWhenBehaviourSettles(behaviour)])``.
 
-    Parameters
-    ----------
-    behaviour : BehaviourCallback
-    checkpoints, tolerance, deviations
-        See `pivec.distances.SettlingRule`.
-    verbose : int
-        1 prints a line when it stops.
-
-    Attributes
-    ----------
-    stopped_at : int or None
-        The training step at which it stopped.
+    ``checkpoints``, ``tolerance`` and ``deviations`` are those of `pivec.distances.SettlingRule`;
+    ``stopped_at`` is then the training step at which it stopped, or None.
     """
 
     def __init__(

@@ -61,10 +61,7 @@ class NoveltySearch:
     settings : mapping, optional
         Other values for what `settings_for` gives for ``nsr-es`` (or ``es``).
 
-    Attributes
-    ----------
-    archive : BehaviourArchive or None
-    history : list of Generation
+    ``archive`` holds the behaviours, if any, and ``history`` a `Generation` for each.
 
     Examples
     --------

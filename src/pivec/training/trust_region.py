@@ -47,10 +47,7 @@ __all__ = [
 class Actor:
     """The policy of a model as rules see it: its network, and a player of episodes.
 
-    Attributes
-    ----------
-    policy : stable_baselines3.common.policies.ActorCriticPolicy
-        For example ``policy.get_distribution(observations)``.
+    Its ``policy`` is Stable-Baselines3's: ask ``policy.get_distribution(observations)``.
     """
 
     def __init__(self, model: Any) -> None:

@@ -58,17 +58,8 @@ class MaxTotalVariation:
     """Stops when the probability of actions has changed too much in any collected state.
 
     The distance is max over states of ½ Σ_a |π(a|s) − π'(a|s)| (Schulman et al. 2015), for
-    policies with one discrete action.
-
-    Parameters
-    ----------
-    threshold : float
-        From 0 to 1; the paper's best was 0.4.
-
-    Attributes
-    ----------
-    distance : float
-        What was measured last.
+    policies with one discrete action. The ``threshold`` is from 0 to 1, the paper's best was 0.4;
+    ``distance`` is what was measured last.
     """
 
     @checked
@@ -124,11 +115,6 @@ class MaxBehaviourDistance:
         Episodes and noise follow from it, and from the number of the check.
     env_kwargs : mapping, optional
         Arguments for `gymnasium.make`.
-
-    Attributes
-    ----------
-    distance : float
-        What was measured last.
     """
 
     @checked

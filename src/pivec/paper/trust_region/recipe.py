@@ -97,19 +97,19 @@ def make(shop: Workshop, counts: Counts) -> Result:
     runs = _runs(shop, methods, range(counts.repetitions), "repeat")
     rng = np.random.default_rng(shop.seed)
     sweep = [
-        {"method": name, **_summary(each, threshold, rng)}
-        for (name, threshold), each in swept.items()
+        {"method": name, **_summary(group, threshold, rng)}
+        for (name, threshold), group in swept.items()
     ]
-    summary = {name: _summary(each, methods[name].threshold, rng) for name, each in runs.items()}
-    curves = {name: _curve(each, counts, rng) for name, each in runs.items()}
+    summary = {name: _summary(group, methods[name].threshold, rng) for name, group in runs.items()}
+    curves = {name: _curve(group, counts, rng) for name, group in runs.items()}
     return Result(
         numbers={"chosen": chosen, "methods": summary, "sweep": sweep, "curves": curves},
         rows=_rows(searched, swept, "search", shop) + _rows(methods, runs, "repeat", shop),
         figures={"trust-region": trust_region_figure(curves, sweep, chosen, summary)},
         tables=tables(summary, sweep, chosen),
         findings=findings(
-            {name: areas(each) for name, each in runs.items()},
-            {name: ends(each) for name, each in runs.items()},
+            {name: areas(group) for name, group in runs.items()},
+            {name: ends(group) for name, group in runs.items()},
             rng,
             tell=shop.scale != "smoke",
         ),
@@ -222,9 +222,9 @@ def _rows(
             "updates": float(run.updates.mean()),
             "self_stops": _self_stops([run], what[name].threshold),
         }
-        for name, each in runs.items()
+        for name, group in runs.items()
         for i, (run, area, end) in enumerate(
-            zip(each, areas(each).tolist(), ends(each).tolist(), strict=True)
+            zip(group, areas(group).tolist(), ends(group).tolist(), strict=True)
         )
     ]
 
