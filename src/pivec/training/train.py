@@ -54,10 +54,8 @@ def train(
     algo : {"ppo", "a2c", "cmaes", "neat", "es", "nsr-es"}
     out : path
         Gets a folder for each run: ``ppo-0``, ``ppo-1``, ...
-    runs : int
-        Run number i has the seed ``seed`` + i.
-    jobs : int
-        Runs side by side.
+    runs, jobs : int
+        Runs, of which number i has the seed ``seed`` + i, and how many go side by side.
     checkpoints : int or sequence of int, optional
         Policies kept of a run of PPO or A2C, from the untrained to the last (100); generations of
         CMA-ES or NEAT of which a quarter is kept (every tenth), or of ES and NSR-ES whose updated
@@ -69,13 +67,10 @@ def train(
         characterization, with arguments as JSON behind it, or a characterization.
     env_kwargs : mapping, optional
         Arguments for `gymnasium.make`.
-    progress : bool
-        Draw a progress bar.
 
     Returns
     -------
     list of TrainedRun
-        In the order of their numbers.
 
     Examples
     --------
@@ -92,14 +87,11 @@ def train(
     published = is_published(algo, environment.name)
     origin = "settings of the paper" if published else "general settings"
     folders = [Path(out).absolute() / f"{algo}-{number}" for number in range(runs)]
-    return _results(
-        [
-            Run(folder, algo, environment, seed + number, values, kept, origin)
-            for number, folder in enumerate(folders)
-        ],
-        jobs,
-        progress,
-    )
+    planned = [
+        Run(folder, algo, environment, seed + number, values, kept, origin)
+        for number, folder in enumerate(folders)
+    ]
+    return _results(planned, jobs, progress)
 
 
 def _results(runs: Sequence[Run], jobs: int, progress: bool) -> list[TrainedRun]:
