@@ -154,8 +154,10 @@ class EquationLanes(Lanes):
         states, rewards, terminated = self._move(self._states[:, lanes], actions[lanes])
         self._states[:, lanes] = states
         self._steps[lanes] += 1
+        rows = np.empty((len(lanes), self.observations.shape[1]), np.float32)
         for column, values in enumerate(self._observe(states)):
-            self.observations[lanes, column] = values
+            rows[:, column] = values
+        self.observations[lanes] = rows
         return rewards, terminated, self._steps[lanes] >= self._limit
 
 
@@ -231,9 +233,11 @@ def _acrobot_slope(states: States, torque: NDArray[np.float64]) -> States:
         + phi2
     )
     push = torque + d2 / d1 * phi1 - 0.5 * np.float_power(speed1, 2) * sine2 - phi2
-    acceleration2 = push / (1.25 - np.float_power(d2, 2) / d1)
-    acceleration1 = -(d2 * acceleration2 + phi1) / d1
-    return np.stack([speed1, speed2, acceleration1, acceleration2])
+    slope = np.empty_like(states)
+    slope[:2] = states[2:]
+    slope[3] = push / (1.25 - np.float_power(d2, 2) / d1)
+    slope[2] = -(d2 * slope[3] + phi1) / d1
+    return slope
 
 
 _KINDS: dict[str, type[Lanes]] = {

@@ -60,7 +60,8 @@ class Pages:
     def begin(self, lane: int) -> None:
         """Forget what ran in a lane: an episode begins there with the next step."""
         self._since[lane] = self.time
-        self.aside[lane] = LaneRecord()
+        if self.aside[lane].steps:
+            self.aside[lane] = LaneRecord()
 
     def write(self, rows: NDArray[Any], actions: NDArray[Any] | None = None) -> None:
         """Write steps (n_steps, n_lanes, ...): what all lanes show, and what is done there."""

@@ -69,7 +69,8 @@ class Table:
         self.length = np.zeros(lanes.n, dtype=np.int64)
         self.reward = np.zeros(lanes.n)
         # Flat rows are wanted as states, or by networks; of images with features= neither may be.
-        self.flatten = settings.features is None
+        self.features = settings.view
+        self.flatten = self.features is None
         self.pages = Pages(self._see(lanes.observations)[1])
         self.answers = make_answers(like, shape, self.pages.steps, lanes, settings.deterministic)
         self.flatten |= self.answers.needs_flat
@@ -198,7 +199,7 @@ class Table:
             raise self._named(error, lane) from error
         if self.flatten:
             self.flat[lane] = flat[0]
-        if self.settings.features is not None:
+        if self.features is not None:
             self.rows[lane] = rows[0]
         # At the end of the page the stream begins on the next one.
         self.answers.begin(lane, int(slot.streams[number]), self.pages.time % self.pages.steps)
@@ -239,9 +240,9 @@ class Table:
             if self.flatten
             else np.zeros((0, 0), np.float32)
         )
-        if self.settings.view is None:
+        if self.features is None:
             return flat, flat
-        return flat, feature_rows(self.settings.view, observations)
+        return flat, feature_rows(self.features, observations)
 
     def _slot(self, lane: int) -> _Slot:
         slot = self.slots[lane // self.width]
