@@ -74,19 +74,16 @@ def make(shop: Workshop, counts: Counts) -> Result:
     papers = Supervector(PAPERS_COMPONENTS, random_state=shop.seed).fit(observed)
     papers_distances, papers_noise = _distances(papers, observed, again)
     returns = dict(zip(POLICIES, data.mean_returns.tolist(), strict=True))
+    kinds = ("distances", "distances_of_observations")
+    pairs = (distances, noise), (papers_distances, papers_noise)
+    numbers: dict[str, Any] = {"policies": POLICIES, "mean_returns": returns, "components": rows}
+    for kind, (apart, itself) in zip(kinds, pairs, strict=True):
+        numbers |= {kind: apart.tolist(), f"{kind}_to_themselves": itself.tolist()}
     return Result(
-        numbers={
-            "policies": POLICIES,
-            "mean_returns": returns,
-            "components": rows,
-            "distances": distances.tolist(),
-            "distances_to_themselves": noise.tolist(),
-            "distances_of_observations": papers_distances.tolist(),
-            "distances_of_observations_to_themselves": papers_noise.tolist(),
-        },
+        numbers=numbers,
         rows=rows,
         figures={"extraction": extraction_figure(data, background, means, distances)},
-        tables=_tables(returns, distances, noise, papers_distances, papers_noise),
+        tables=_tables(returns, *pairs),
         findings=_findings(distances, noise, adaptation),
         notes=notes("extraction"),
     )
@@ -147,11 +144,7 @@ def _rows(background: Components, means: Array, adaptation: Array) -> list[dict[
 
 
 def _tables(
-    returns: dict[str, float],
-    distances: Array,
-    noise: Array,
-    papers_distances: Array,
-    papers_noise: Array,
+    returns: dict[str, float], ours: tuple[Array, Array], papers: tuple[Array, Array]
 ) -> str:
     heads = [
         "distance (equation 6)",
@@ -160,12 +153,12 @@ def _tables(
     ]
     names = list(POLICIES)
     lines = [
-        [f"{names[i]} – {names[j]}", f"{distances[i, j]:.3f}", f"{papers_distances[i, j]:.3f}"]
+        [f"{names[i]} – {names[j]}", *(f"{apart[i, j]:.3f}" for apart, _ in (ours, papers))]
         for i, j in combinations(range(len(names)), 2)
     ]
     lines += [
-        [f"{name} – itself, collected again", f"{ours:.3f}", f"{papers:.3f}"]
-        for name, ours, papers in zip(names, noise, papers_noise, strict=True)
+        [f"{name} – itself, collected again", *(f"{noise[i]:.3f}" for _, noise in (ours, papers))]
+        for i, name in enumerate(names)
     ]
     policies = [
         [name, f"`{POLICIES[name]}`", f"{mean_return:.0f}"] for name, mean_return in returns.items()
