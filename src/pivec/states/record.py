@@ -47,15 +47,15 @@ class PolicyRecord:
         has_actions = arrays[1] is not None
         return cls(info, episodes, has_actions, partial(_same, arrays), partial(_same, policy))
 
-    def as_episodes(self) -> Iterator[Episode]:
-        """Cut the arrays into episodes, which are views of them."""
+    def as_episodes(self, rows: Sequence[int] | None = None) -> Iterator[Episode]:
+        """Cut the arrays into episodes, or take these of them; they are views."""
         states, actions = self.read_arrays()
-        begin = 0
-        for number, (total, length, *known) in enumerate(self.episodes.tolist()):
-            end = begin + length
-            moves = None if actions is None else actions[begin - number : end - number - 1]
-            yield Episode(states[begin:end], moves, total, *known)
-            begin = end
+        known, starts = self.episodes.tolist(), starts_of(self.episodes["length"]).tolist()
+        for row in range(len(known)) if rows is None else rows:
+            total, _, *rest = known[row]
+            begin, end = starts[row : row + 2]
+            moves = None if actions is None else actions[begin - row : end - row - 1]
+            yield Episode(states[begin:end], moves, total, *rest)
 
     def only(self, rows: NDArray[Any]) -> PolicyRecord:
         """Keep these of the episodes; their states are copied when they are asked for."""
@@ -68,8 +68,7 @@ def _same(value: Any) -> Any:
 
 
 def _excerpt(record: PolicyRecord, rows: list[int]) -> Arrays:
-    episodes = list(record.as_episodes())
-    return _concatenated([episodes[row] for row in rows])
+    return _concatenated(list(record.as_episodes(rows)))
 
 
 def record_of(
