@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-import gymnasium
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
 from pivec.arguments import Count, Range, Seed, checked
+from pivec.paper.worlds import LaneEnv
 from pivec.rollouts.array_env import ArrayVectorEnv, Lanes
 
 MINE, NOTHING, RIGHT = -1, 0, 1
@@ -101,65 +101,6 @@ def picture(outcomes: Outcomes, place: int, best: int, pixels: int = 24) -> NDAr
     return tiles
 
 
-class DangerousPathEnv(gymnasium.Env[Any, Any]):
-    """The path as a Gymnasium environment: `gymnasium.make("pivec/DangerousPath-v0")`.
-
-    Observations are the coordinates. Reaching the end of the path ends the episode; registered,
-    an episode has at most 25 steps.
-
-    The path follows from the arguments of `draw_outcomes` alone: `reset` and its seed leave it as
-    it is. The ``render_mode`` may be ``rgb_array``.
-
-    Examples
-    --------
-    >>> env = DangerousPathEnv(path_seed=3)
-    >>> observation, _ = env.reset(seed=0)
-    >>> right = int(env.outcomes[0].argmax())
-    >>> observation, reward, *_ = env.step(right)
-    >>> reward, int(observation[right])
-    (1.0, 1)
-    """
-
-    metadata = {"render_modes": ["rgb_array"], "render_fps": 4}  # noqa: RUF012 - Gymnasium's way
-
-    def __init__(
-        self,
-        n_dimensions: int = 5,
-        length: int = 25,
-        mines: float = 0.5,
-        path_seed: int = 0,
-        render_mode: str | None = None,
-    ) -> None:
-        self.outcomes = draw_outcomes(n_dimensions, length, mines, path_seed)
-        self.locations = locations(self.outcomes)
-        self.render_mode = render_mode
-        self.observation_space, self.action_space = _spaces(self.outcomes)
-        self._place = self._best = np.zeros(1, dtype=np.int64)
-
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[NDArray[np.float32], dict[str, Any]]:
-        """Begin an episode at the start of the path."""
-        super().reset(seed=seed, options=options)
-        self._place = self._best = np.zeros(1, dtype=np.int64)
-        return self.locations[0].copy(), {}
-
-    def step(self, action: Any) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
-        """Take one action."""
-        self._place, self._best, reward = advance(
-            self.outcomes, self._place, self._best, np.array([action])
-        )
-        place = int(self._place[0])
-        done = place == len(self.outcomes)
-        return self.locations[place].copy(), float(reward[0]), done, False, {}
-
-    def render(self) -> NDArray[np.uint8] | None:
-        """Return a picture of the path and the agent."""
-        if self.render_mode is None:
-            return None
-        return picture(self.outcomes, int(self._place[0]), int(self._best[0]))
-
-
 class DangerousPathVectorEnv(ArrayVectorEnv):
     """Many agents on one path: `gymnasium.make_vec("pivec/DangerousPath-v0", num_envs=8)`.
 
@@ -189,7 +130,9 @@ class DangerousPathVectorEnv(ArrayVectorEnv):
     ) -> None:
         self.outcomes = draw_outcomes(n_dimensions, length, mines, path_seed)
         self.locations = locations(self.outcomes)
-        super().__init__(num_envs, *_spaces(self.outcomes), max_episode_steps, render_mode)
+        places = spaces.Box(0.0, float(length), (n_dimensions,), np.float32)
+        directions = spaces.Discrete(n_dimensions)
+        super().__init__(num_envs, places, directions, max_episode_steps, render_mode)
         self._places, self._best = np.zeros((2, num_envs), dtype=np.int64)
 
     def start_episodes(self, lanes: Lanes) -> None:
@@ -214,7 +157,30 @@ class DangerousPathVectorEnv(ArrayVectorEnv):
         return picture(self.outcomes, int(self._places[lane]), int(self._best[lane]))
 
 
-def _spaces(outcomes: Outcomes) -> tuple[spaces.Box, spaces.Discrete]:
-    """Coordinates, and one action for each axis."""
-    length, n = outcomes.shape
-    return spaces.Box(0.0, float(length), (n,), np.float32), spaces.Discrete(n)
+class DangerousPathEnv(LaneEnv):
+    """The path as a Gymnasium environment: `gymnasium.make("pivec/DangerousPath-v0")`.
+
+    Observations are the coordinates. Reaching the end of the path ends the episode; registered,
+    an episode has at most 25 steps.
+
+    The path follows from the arguments of `draw_outcomes` alone: `reset` and its seed leave it as
+    it is. The ``render_mode`` may be ``rgb_array``.
+
+    Examples
+    --------
+    >>> env = DangerousPathEnv(path_seed=3)
+    >>> observation, _ = env.reset(seed=0)
+    >>> right = int(env.outcomes[0].argmax())
+    >>> observation, reward, *_ = env.step(right)
+    >>> reward, int(observation[right])
+    (1.0, 1)
+    """
+
+    lanes: DangerousPathVectorEnv
+    vectorised = DangerousPathVectorEnv
+    metadata = DangerousPathVectorEnv.metadata
+
+    @property
+    def outcomes(self) -> Outcomes:
+        """What each action does at each location, (length, n_dimensions)."""
+        return self.lanes.outcomes
