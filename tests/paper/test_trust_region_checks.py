@@ -9,6 +9,7 @@ from pivec.characterizations import characterization
 from pivec.mixtures.accumulate import accumulate
 from pivec.mixtures.em import EMRun, run_em
 from pivec.mixtures.mixture import Mixture
+from pivec.mixtures.start import plus_plus
 from pivec.paper.trust_region.checks import (
     _hard_shares,
     _maximise,
@@ -117,3 +118,23 @@ def test_shares_of_a_component_without_weight_are_zero():
 def test_states_that_are_all_the_same_are_at_distance_zero():
     same = np.ones((20, 3))
     assert supervector_distance(same, same, 4, np.random.default_rng(0)) == 0.0
+
+
+class SameDraws:
+    """Gives `plus_plus` the random numbers that the compiled code draws."""
+
+    def __init__(self, seed):
+        self._rng = np.random.default_rng(seed)
+
+    def integers(self, n):
+        return int(self._rng.random() * n)
+
+    def random(self, count):
+        return self._rng.random(count)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_seeds_are_those_of_the_library_from_the_same_draws(seed):
+    points = np.random.default_rng(7).normal(size=(150, 5))
+    expected = points[plus_plus(points, 6, SameDraws(seed))]
+    np.testing.assert_array_equal(_seeds(points, 6, np.random.default_rng(seed)), expected)

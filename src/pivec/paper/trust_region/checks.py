@@ -3,7 +3,7 @@
 The numbers are those of `pivec.characterizations`: `symmetric_kl` is that of "gaussian", and
 `supervector_distance` that of "supervector" with ``init="kmeans"`` and ``warm_start=False``. Those
 are made for millions of states; on a few hundred most of their time goes into preparations, so that
-whole runs would take hours (benchmarks/trust_region.py).
+a run would take many minutes instead of seconds (benchmarks/trust_region.py).
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
