@@ -52,14 +52,11 @@ class RecordStates(_Records, gymnasium.Wrapper[Any, Any, Any, Any]):
         labels of their own.
     policy : str
         Label of the policy that acts first; `set_policy` changes it.
-    group : str
-        The run it belongs to.
-    step : int, optional
-        Its training step.
-    features : callable, optional
-        Turns a batch of observations into the rows to keep, instead of flattening them.
-    feature_names : sequence of str, optional
-        Names for what ``features`` gives.
+    group, step
+        The run it belongs to, and its training step.
+    features, feature_names
+        Turns a batch of observations into the rows to keep, instead of flattening them, and what
+        these are called.
     actions : bool
         Keep the actions too.
     max_states_per_policy : int, optional
@@ -140,13 +137,10 @@ class RecordVectorStates(_Records, gymnasium.vector.VectorWrapper):
 
     Parameters
     ----------
-    env : gymnasium.vector.VectorEnv
-    store, policy, group, step
+    env, store, policy, group, step, **options
         As for `RecordStates`.
     keep_cut : bool
         Keep episodes that are still running at the end. Every environment adds half a one.
-    **options
-        Further parameters of `RecordStates`.
 
     Examples
     --------
