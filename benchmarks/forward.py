@@ -13,18 +13,21 @@ import numpy as np
 
 from measure import write_section
 from pivec.engines.workers import single_threaded_blas
-from pivec.policies.forward import Forward
+from pivec.policies import NetworkPolicy
+from pivec.policies.forward import NetworkStack
 
 SLOTS, TILE = 100, 16
 
 
 def kernel(sizes, lanes, rng):
-    forward = Forward(SLOTS, lanes, sizes, "tanh")
+    def network():
+        layers = [(rng.normal(size=s) / 8, rng.normal(size=s[1])) for s in pairwise(sizes)]
+        return NetworkPolicy(tuple(layers), "tanh", "deterministic")
+
+    stack = NetworkStack(SLOTS, lanes, network())
     for slot in range(SLOTS):
-        forward.put(
-            slot, [(rng.normal(size=s) / 8, rng.normal(size=s[1])) for s in pairwise(sizes)]
-        )
-    return forward.run
+        stack.put(slot, network())
+    return stack.outputs
 
 
 def tiles(sizes, lanes, rng):

@@ -10,7 +10,7 @@ import pytest
 
 from pivec import reading
 from pivec.errors import BadPolicyFile
-from pivec.policies.objects import Object, as_array, read_objects
+from pivec.policies.pickles import Object, as_array, read_objects
 
 
 class Thing:

@@ -10,8 +10,8 @@
 - `callables`: functions and objects of the user as policies
 - `saved`, `sb3` (with `sb3_networks`, `cnn`, `vecnormalize`, `zoo`), `cleanrl`,
   `described`, `vectors`, `onnx_models`, `neat_files` (with `neat`), `torch_models`: file formats
-- `archive`, `pickles`, `objects`, `tensors`: read them without running anything
-- `formats`: which extension is read by which reader; `beside`: what a reader gets
+- `archive`, `pickles`, `tensors`: read them without running anything
+- `formats`: which extension is read by which reader, and what a reader gets
 - `paths`: labels, groups and steps from file names
 - `load`: from names (paths, globs, ``random``, ``module:object``) to policies
 
@@ -20,9 +20,8 @@ Importing this package needs NumPy only.
 
 from __future__ import annotations
 
-from pivec.policies.beside import Beside
 from pivec.policies.callables import CallablePolicy, as_policy
-from pivec.policies.formats import register_format
+from pivec.policies.formats import Beside, register_format
 from pivec.policies.head import Options
 from pivec.policies.load import load_policies, name_policies
 from pivec.policies.neat_files import save_genome

@@ -19,7 +19,7 @@ from pivec.errors import BadPolicyFile, PivecError, PivecWarning, UsageError
 from pivec.policies.policy import BatchPolicy, Policy
 from pivec.policies.sb3 import convert_sb3
 
-_SPEC = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
+IMPORTABLE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 _OBSERVATIONS = ("observation", "observations", "obs")
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
@@ -115,7 +115,12 @@ def as_policy(thing: Any, name: str = "") -> Policy:
                     stacklevel=2,
                 )
         if (wrapper := thing.get_vec_normalize_env()) is not None:
-            return _wrap(_normalised(thing, wrapper), f"{name}.predict")
+
+            def predict(observations: Any, deterministic: bool = False) -> Any:
+                seen = wrapper.normalize_obs(observations)
+                return thing.predict(seen, deterministic=deterministic)
+
+            return _wrap(predict, f"{name}.predict")
     for method in ("act", "predict"):
         if callable(getattr(thing, method, None)):
             return _wrap(getattr(thing, method), f"{name}.{method}")
@@ -127,27 +132,15 @@ def as_policy(thing: Any, name: str = "") -> Policy:
     )
 
 
-def _normalised(model: Any, wrapper: Any) -> Callable[..., Any]:
-    """``predict`` of a model that expects observations as its VecNormalize gives them."""
-
-    def predict(observations: Any, deterministic: bool = False) -> Any:
-        seen = wrapper.normalize_obs(observations)
-        return model.predict(seen, deterministic=deterministic)
-
-    return predict
-
-
-def _parameters(call: Callable[..., Any]) -> list[inspect.Parameter] | None:
+def _parameters(call: Callable[..., Any]) -> list[inspect.Parameter]:
     try:
         return list(inspect.signature(call).parameters.values())
     except (ValueError, TypeError):  # some functions written in C do not tell
-        return None
+        return [inspect.Parameter("arguments", inspect.Parameter.VAR_POSITIONAL)]
 
 
 def _wrap(call: Callable[..., Any], name: str) -> CallablePolicy:
     parameters = _parameters(call)
-    if parameters is None:
-        return CallablePolicy(call, name)
     names = {parameter.name for parameter in parameters}
     positional = [p for p in parameters if p.kind in _POSITIONAL and p.name != "deterministic"]
     if not positional and all(p.kind is not p.VAR_POSITIONAL for p in parameters):
@@ -162,11 +155,6 @@ def _wrap(call: Callable[..., Any], name: str) -> CallablePolicy:
             f"{', '.join(needed)}"
         )
     return CallablePolicy(call, name, rng, "deterministic" in names)
-
-
-def is_import_spec(text: str) -> bool:
-    """Whether ``text`` has the form ``module:object``."""
-    return _SPEC.fullmatch(text) is not None
 
 
 def import_policy(spec: str) -> Policy:
@@ -200,11 +188,11 @@ def import_policy(spec: str) -> Policy:
 
 def _is_factory(thing: Any) -> bool:
     """Whether ``thing`` is a class, or a function that needs no argument and so cannot act."""
-    if isinstance(thing, type):
-        return True
-    parameters = _parameters(thing) if inspect.isroutine(thing) else None
-    return parameters is not None and not any(
-        parameter.kind is not parameter.VAR_KEYWORD
-        and (parameter.default is parameter.empty or parameter.name in _OBSERVATIONS)
-        for parameter in parameters
+    return isinstance(thing, type) or (
+        inspect.isroutine(thing)
+        and all(
+            parameter.kind is parameter.VAR_KEYWORD
+            or not (parameter.default is parameter.empty or parameter.name in _OBSERVATIONS)
+            for parameter in _parameters(thing)
+        )
     )

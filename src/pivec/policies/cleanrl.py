@@ -15,7 +15,7 @@ import numpy as np
 from pivec.errors import BadPolicyFile, UsageError
 from pivec.policies import described
 from pivec.policies import tensors as torch_files
-from pivec.policies.beside import Beside, reader
+from pivec.policies.formats import Beside, reader
 from pivec.policies.head import Options, frozen
 from pivec.policies.network import NetworkPolicy
 from pivec.policies.tensors import Tensors, linear, sequence, side_by_side
@@ -92,10 +92,8 @@ def _script(tensors: Tensors) -> tuple[str, NetworkPolicy]:
         layers, log_std = sequence(tensors, "actor_mean"), frozen(tensors["actor_logstd"]).ravel()
         return "PPO", NetworkPolicy(tuple(layers), "tanh", "gaussian", log_std)
     if {"fc1", "fc2", "fc_mu"} <= parts:
-        layers, options = (
-            [linear(tensors, part) for part in ("fc1", "fc2", "fc_mu")],
-            Options(squash=True),
-        )
+        layers = [linear(tensors, part) for part in ("fc1", "fc2", "fc_mu")]
+        options = Options(squash=True)
         policy = NetworkPolicy(tuple(layers), "relu", "deterministic", options=options)
         return "DDPG or TD3", replace(policy, **_box(tensors))
     if {"fc1", "fc2", "fc_mean", "fc_logstd"} <= parts:

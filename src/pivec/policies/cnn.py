@@ -56,12 +56,10 @@ class ImageNetwork(Model):
 
     @property
     def n_inputs(self) -> int:
-        """Number of values of an image."""
         return int(np.prod(self.shape))
 
     @property
     def fingerprint(self) -> str:
-        """A digest of everything that decides the outputs."""
         about = (self.shape, self.scale, self.rest.fingerprint)
         digest = hashlib.sha256(repr(about).encode())
         for weight, bias in (*self.convolutions, self.linear):

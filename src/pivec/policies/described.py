@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.errors import UsageError
-from pivec.policies.beside import Beside, reader
+from pivec.policies.formats import Beside, reader
 from pivec.policies.forward import Layer
 from pivec.policies.head import Options
 from pivec.policies.network import NetworkPolicy
@@ -92,10 +92,8 @@ def described_outputs(
             "outputs taken as logits of discrete actions, or as real actions themselves; head in a "
             ".json beside can say otherwise"
         )
-    head, normaliser = (
-        read_head(description, {}, discrete),
-        read_statistics(description, {}, beside),
-    )
+    head = read_head(description, {}, discrete)
+    normaliser = read_statistics(description, {}, beside)
     return OutputPolicy(model, head, normaliser), read_info(description)
 
 

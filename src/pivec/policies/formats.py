@@ -1,19 +1,33 @@
-"""Which reader reads which kind of policy file: a lazy registry by the file's extension."""
+"""Formats of policy files: which reader reads which extension, and what a reader gets.
+
+A reader is a function from the bytes of a file and a `Beside` (what lies beside the file, and what
+the user allows it) to a policy and what the file tells about it.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import hashlib
 import importlib
 import inspect
+import json
+import os
+import re
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pivec.errors import BadPolicyFile, UsageError
-from pivec.policies.beside import FOLDER_DESCRIPTION, Beside, about, readable
 from pivec.policies.policy import Policy
-from pivec.reading import read_regular
+from pivec.reading import Budget, naming, read_regular
 
-MAX_BYTES = 1 << 30
+MAX_BYTES, MAX_BYTES_BESIDE = 1 << 30, 1 << 26
+JSON_ITEM = 72  # bytes of an empty list and its place in another one
+SETTLED_NS = 2_000_000_000
+FOLDER_DESCRIPTION = "policies.json"
 ASSUMED = "assumed"  # what had to be assumed of a policy, in its metadata
 AMBIGUOUS = frozenset({".npy", ".npz", ".pkl"})
 """Files that are often something else: in a folder, only those with a description count."""
@@ -32,6 +46,8 @@ FORMATS: dict[str, str] = {
     ".pkl": "pivec.policies.neat_files:read_pickled_genome",
 }
 """Extension -> "module:function" that reads it, imported when a file asks for it."""
+
+Contents = TypeVar("Contents", bound=tuple[Policy, dict[str, Any]])
 
 
 def register_format(suffix: str, reader: str) -> None:
@@ -99,3 +115,148 @@ def read_file(
     if beside.assumed:
         metadata = {**metadata, ASSUMED: list(beside.assumed)}
     return policy, metadata, str(fingerprint)
+
+
+@contextlib.contextmanager
+def about(name: str) -> Iterator[None]:
+    """Turn whatever goes wrong inside into an error that names the file.
+
+    Errors inside are clauses that speak of the file as "it".
+    """
+    with naming(name, "a policy"):
+        try:
+            yield
+        except (BadPolicyFile, UsageError) as error:
+            raise BadPolicyFile(f"{name} cannot be read: {error}") from error
+
+
+def reader(read: Callable[[bytes, Beside], Contents]) -> Callable[..., Contents]:
+    """Decorate a function from a file's bytes and what lies beside it to a policy and its info.
+
+    The decorated one takes the bytes, what error messages call the file, and maybe a `Beside`.
+    """
+
+    @functools.wraps(read)
+    def call(data: bytes, name: str = "the file", beside: Beside | None = None) -> Contents:
+        with about(name):
+            return read(data, beside or Beside(name=name))
+
+    return call
+
+
+@dataclass(frozen=True)
+class Beside:
+    """The neighbours of a policy file, and what the user allows it.
+
+    Parameters
+    ----------
+    path : Path, optional
+        The policy file; None if it is in memory and nothing lies beside it.
+    trust : bool
+        Whether code in the file may run.
+    without_normaliser : bool
+        Whether a policy may act without statistics that it is known to need.
+    name : str
+        What messages call the file.
+
+    Examples
+    --------
+    >>> Beside().names(), Beside().description()
+    ([], None)
+    """
+
+    path: Path | None = None
+    trust: bool = False
+    without_normaliser: bool = False
+    name: str = "the file"
+    assumed: list[str] = field(default_factory=list, repr=False, compare=False)
+
+    @property
+    def stem(self) -> str:
+        """Name of the policy file without its extension."""
+        return "" if self.path is None else self.path.stem
+
+    def names(self, pattern: str = ".*") -> list[str]:
+        """Names in its folder that match a regular expression, sorted; folders end in a slash."""
+        if self.path is None:
+            return []
+        folder = str(self.path.parent)
+        with readable(folder):
+            changed = os.stat(folder).st_mtime_ns
+            # A folder of thousands of checkpoints is not listed for each of them again. One that
+            # changed just now may change once more without another time.
+            settled = time.time_ns() - changed > SETTLED_NS
+            names = (_kept_listing if settled else _listing)(folder, changed, pattern)
+        return [name for name in names if name != self.path.name]
+
+    def read(self, name: str) -> bytes | None:
+        """Read a file in the same folder; None if there is none of that name."""
+        if self.path is None:
+            return None
+        path = self.path.parent / name
+        with readable(path):
+            try:
+                return read_regular(path, MAX_BYTES_BESIDE)
+            except FileNotFoundError:
+                return None
+
+    def description(self) -> dict[str, Any] | None:
+        """Give what JSON files beside it say of the policy; None without any.
+
+        ``policies.json`` describes all policies of its folder; the file of the same name that ends
+        in .json has the last word, key by key.
+        """
+        description: dict[str, Any] | None = None
+        for file in dict.fromkeys((FOLDER_DESCRIPTION, f"{self.stem}.json")):
+            data = self.read(file)
+            if data is not None:
+                with about(f"{file} beside it"):
+                    description = (description or {}) | read_json(data)
+        return description
+
+    def assume(self, what: str) -> None:
+        """Note what had to be assumed: a clause without the name of the file.
+
+        Files of which the same is assumed are named together, once.
+        """
+        if what not in self.assumed:
+            self.assumed.append(what)
+
+    def demand_trust(self, what: str) -> None:
+        """Refuse a file that can run code unless the user trusts it."""
+        if not self.trust:
+            raise BadPolicyFile(
+                f"it {what}, and loading it can run any code that is in it: if you trust where it "
+                "comes from, allow that with --trust (in Python: trust=True)"
+            )
+
+
+@contextlib.contextmanager
+def readable(path: str | Path) -> Iterator[None]:
+    """Turn what the operating system refuses into an error that names the path."""
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error
+
+
+def _listing(folder: str, changed: int, pattern: str) -> tuple[str, ...]:  # noqa: ARG001
+    with os.scandir(folder) as entries:
+        names = sorted(entry.name + "/" * entry.is_dir() for entry in entries)
+    return tuple(name for name in names if re.fullmatch(pattern, name))
+
+
+_kept_listing = functools.lru_cache(maxsize=16)(_listing)
+
+
+def read_json(data: bytes | bytearray, budget: Budget | None = None) -> dict[str, Any]:
+    """Read a JSON object."""
+    items = data.count(b",") + data.count(b"[") + data.count(b"{")
+    (budget or Budget(len(data), "it")).spend(JSON_ITEM * items)
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise BadPolicyFile(f"it is no valid JSON ({str(error)[:200]})") from error
+    if not isinstance(value, dict):
+        raise BadPolicyFile(f"it must hold a JSON object, not {type(value).__name__}")
+    return value

@@ -6,11 +6,17 @@ they never depend on its company: not on the number of rows, of networks, or of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from pivec.errors import UsageError
+from pivec.policies.normaliser import normalise
+
+if TYPE_CHECKING:
+    from pivec.policies.network import NetworkPolicy
 
 Float = NDArray[np.float32]
 Layer = tuple[Float, Float]
@@ -28,14 +34,7 @@ def function(name: str) -> Callable[[Float], None]:
 
 
 def evaluate(name: str, x: Any) -> Float:
-    """Give the values of a function at every number, as a new array.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> evaluate("exp", np.array([[0.0, 1.0]])).round(3)
-    array([[1.   , 2.718]], dtype=float32)
-    """
+    """Give the values of a function of `kernels` at every number, as a new array."""
     values = np.array(x, np.float32, order="C")
     function(name)(values.reshape(-1))
     return values
@@ -68,21 +67,15 @@ def affine(rows: NDArray[Any], layer: Layer, activation: str) -> Float:
     return result
 
 
-class Forward:
-    """Buffers and weights of ``slots`` networks that answer ``lanes`` rows each.
+class NetworkStack:
+    """Weights and buffers of ``slots`` networks of one architecture, of ``lanes`` rows each."""
 
-    ``sizes`` are the widths of the layers, the input's first; ``activation``, a name in
-    `ACTIVATIONS`, comes after every layer but the last. With ``spread`` there are standard
-    deviations of random weights beside those of the last layer, see `run`.
-    """
-
-    def __init__(
-        self, slots: int, lanes: int, sizes: Sequence[int], activation: str, spread: bool = False
-    ) -> None:
+    def __init__(self, slots: int, lanes: int, like: NetworkPolicy) -> None:
         from pivec.policies.kernels import ROWS, WIDTH
 
-        self.lanes, self._n_outputs = lanes, sizes[-1]
-        self._activate = function(activation)
+        self._rule, self._activate, sizes = like.rule, function(like.activation), like.sizes
+        self._shape, self._n_outputs = (slots, lanes, sizes[0]), sizes[-1]
+        self._noise_shape = (slots, lanes, like.rule.noise_size)
         rows, widths = max(lanes, ROWS), [n + -n % WIDTH for n in sizes[1:]]
         self._weights = [
             np.zeros((slots, n_in, width), np.float32)
@@ -90,39 +83,69 @@ class Forward:
         ]
         self._biases = [np.zeros((slots, width), np.float32) for width in widths]
         self._values = [np.zeros((slots, rows, n), np.float32) for n in (sizes[0], *widths)]
-        self._variances = np.zeros_like(self._weights[-1]) if spread else None
+        self._variances = None if like.state_std is None else np.zeros_like(self._weights[-1])
+        # One row a slot, and an axis of length one that repeats it over the lanes.
+        self._parameters = tuple(
+            np.zeros((slots, 1, len(array)), np.float32) for array in like.rule.parameters()
+        )
+        self._statistics = tuple(
+            np.ones((slots, 1, sizes[0])) for _ in range(3 * (like.normaliser is not None))
+        )
+        for slot in range(slots):
+            self.put(slot, like)
 
-    def put(self, slot: int, layers: Sequence[Layer], spread: Float | None = None) -> None:
-        """Copy weights (in, out), biases (out,) and deviations (in, out) into ``slot``."""
-        for i, (weight, bias) in enumerate(layers):
+    def put(self, slot: int, policy: NetworkPolicy) -> None:
+        """Let ``policy`` answer in ``slot`` from now on."""
+        for i, (weight, bias) in enumerate(policy.layers):
             self._weights[i][slot, :, : len(bias)] = weight
             self._biases[i][slot, : len(bias)] = bias
-        if self._variances is not None and spread is not None:
-            self._variances[slot, :, : self._n_outputs] = np.square(spread)
+        if self._variances is not None and policy.state_std is not None:
+            self._variances[slot, :, : policy.n_outputs] = np.square(policy.state_std)
+        for own, values in zip(self._parameters, policy.rule.parameters(), strict=True):
+            own[slot, 0] = values
+        if policy.normaliser is not None:
+            for doubles, statistics in zip(self._statistics, policy.normaliser.arrays, strict=True):
+                doubles[slot, 0] = statistics
 
-    def run(self, observations: NDArray[Any]) -> Float:
-        """Compute outputs (slots, lanes, out) for observations (slots, lanes, in).
+    def outputs(self, observations: NDArray[Any]) -> Float:
+        """Outputs (slots, lanes, out) for observations (slots, lanes, in).
 
-        With ``spread``, the deviations that random weights give the outputs come behind them: with
-        h going into the last layer and weights of deviations s, sqrt of the sum over i of
+        With ``state_std``, the deviations that random weights give the outputs come behind them:
+        with h going into the last layer and weights of deviations s, sqrt of the sum over i of
         h_i^2 s_i^2.
         """
         from pivec.policies.kernels import multiply
 
-        self._values[0][:, : self.lanes] = observations
+        if np.shape(observations) != self._shape:
+            raise UsageError(
+                f"expected observations of shape {self._shape}, but got {np.shape(observations)}"
+            )
+        if self._statistics:
+            observations = normalise(observations, *self._statistics)
+        lanes, n_outputs = self._shape[1], self._n_outputs
+        self._values[0][:, :lanes] = observations
         last = len(self._weights) - 1
         for i, (weights, biases) in enumerate(zip(self._weights, self._biases, strict=True)):
             out = self._values[i + 1]
             multiply(self._values[i], weights, biases, out)
             if i < last:
                 self._activate(out.reshape(-1))
-        outputs = self._values[-1][:, : self.lanes, : self._n_outputs]
+        outputs = self._values[-1][:, :lanes, :n_outputs]
         if self._variances is None:
             return outputs.copy()
         squares, spread = np.square(self._values[-2]), np.empty_like(self._values[-1])
         multiply(squares, self._variances, np.zeros_like(self._biases[-1]), spread)
-        deviations = np.sqrt(spread[:, : self.lanes, : self._n_outputs])
-        return np.concatenate([outputs, deviations], axis=-1)
+        return np.concatenate([outputs, np.sqrt(spread[:, :lanes, :n_outputs])], axis=-1)
+
+    def respond(
+        self, observations: NDArray[Any], noise: NDArray[np.float32] | None
+    ) -> NDArray[Any]:
+        """Actions (slots, lanes, ...) for observations (slots, lanes, in)."""
+        if noise is not None and np.shape(noise) != self._noise_shape:
+            raise UsageError(
+                f"expected random numbers of shape {self._noise_shape}, but got {np.shape(noise)}"
+            )
+        return self._rule.choose(self.outputs(observations), noise, self._parameters)
 
 
 def softmax_terms(logits: Float) -> Float:

@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pivec.errors import PivecWarning, UsageError
-from pivec.policies.beside import readable
-from pivec.policies.callables import as_policy, import_policy, is_import_spec
-from pivec.policies.formats import ASSUMED, FORMATS, is_policy_file, read_file
+from pivec.policies.callables import IMPORTABLE, as_policy, import_policy
+from pivec.policies.formats import ASSUMED, FORMATS, is_policy_file, read_file, readable
 from pivec.policies.paths import natural_key, read_paths, read_step
 from pivec.policies.policy import ALSO, NamedPolicy, Policy, PolicyInfo, also_called, fingerprint_of
 from pivec.policies.uniform import UniformPolicy
@@ -165,7 +164,7 @@ def _find(spec: Spec) -> list[_Candidate]:
             return [_Candidate(path)]
     if glob.has_magic(text):
         return [_Candidate(file) for file in _files_of_glob(text)]
-    if is_import_spec(text):
+    if IMPORTABLE.fullmatch(text):
         policy = import_policy(text)
         return [_Candidate(_named(policy, text, text.partition(":")[0], text, text))]
     raise UsageError(

@@ -85,10 +85,7 @@ class Node:
 
 @dataclass(frozen=True, eq=False)
 class Graph(Model):
-    """Nodes in an order in which each comes after its inputs, as a `Model`.
-
-    Made by `make_graph`.
-    """
+    """Nodes in an order in which each comes after its inputs, as `make_graph` puts them."""
 
     inputs: tuple[int, ...]
     outputs_at: tuple[int, ...]
@@ -96,12 +93,10 @@ class Graph(Model):
 
     @property
     def n_inputs(self) -> int:
-        """Number of values of an observation."""
         return len(self.inputs)
 
     @property
     def fingerprint(self) -> str:
-        """A digest of everything that decides the outputs."""
         about = repr((self.inputs, self.outputs_at, self.nodes))
         return hashlib.sha256(about.encode()).hexdigest()
 
@@ -147,19 +142,9 @@ def make_graph(
     inputs: Iterable[int],
     outputs: Iterable[int],
     nodes: Iterable[Node],
-    connections: Iterable[tuple[int, int, float]],
+    connections: Iterable[tuple[int, int, float]],  # from, to, weight
 ) -> Graph:
-    """Put the nodes that the outputs need in an order of evaluation.
-
-    ``connections`` are those that are enabled: from, to, weight.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> node = Node(0, bias=1.0, response=2.0, activation="identity", aggregation="sum")
-    >>> make_graph([-1], [0], [node], [(-1, 0, 3.0)]).outputs(np.array([[10.0]]))
-    array([[61.]])
-    """
+    """Put nodes that the outputs need in an order of evaluation; enabled connections only."""
     inputs, outputs = tuple(inputs), tuple(outputs)
     by_key = {node.key: node for node in nodes}
     into: dict[int, list[tuple[int, float]]] = {}

@@ -19,11 +19,11 @@ from typing import Any
 
 from pivec.atomic import atomic_write
 from pivec.errors import BadPolicyFile, UsageError
-from pivec.policies.beside import Beside, about, read_json, reader
 from pivec.policies.described import described_outputs
+from pivec.policies.formats import Beside, about, read_json, reader
 from pivec.policies.neat import ACTIVATIONS, AGGREGATIONS, Node, make_graph
-from pivec.policies.objects import Object, read_objects
 from pivec.policies.outputs import OutputPolicy
+from pivec.policies.pickles import Object, read_objects
 
 FORMAT, VERSION = "pivec-neat", 1
 KEYS = frozenset({"format", "version", "inputs", "outputs", "nodes", "connections"})

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from pivec.arguments import Count, checked
 from pivec.errors import UsageError
-from pivec.policies.forward import ACTIVATIONS, Float, Forward, Layer
+from pivec.policies.forward import ACTIVATIONS, Float, Layer, NetworkStack
 from pivec.policies.head import Distribution, Head, Options, frozen
-from pivec.policies.normaliser import Normaliser, normalise
+from pivec.policies.normaliser import Normaliser
 from pivec.policies.outputs import make_head
 from pivec.policies.policy import BatchPolicy, check_width
 
@@ -205,56 +205,6 @@ def _checked_layers(layers: Any) -> tuple[Layer, ...]:
             raise UsageError(f"layer {i} holds NaN or infinite weights: the training diverged")
         width = weight.shape[1]
     return checked
-
-
-class NetworkStack:
-    """``slots`` networks of one architecture that answer ``lanes`` observations each."""
-
-    def __init__(self, slots: int, lanes: int, like: NetworkPolicy) -> None:
-        self._rule = like.rule
-        spread = like.state_std is not None
-        self._forward = Forward(slots, lanes, like.sizes, like.activation, spread)
-        self._shape = (slots, lanes, like.n_inputs)
-        self._noise_shape = (slots, lanes, self._rule.noise_size)
-        # One row a slot, and an axis of length one that repeats it over the lanes.
-        self._parameters = tuple(
-            np.zeros((slots, 1, len(array)), np.float32) for array in self._rule.parameters()
-        )
-        self._statistics = tuple(
-            np.ones((slots, 1, like.n_inputs)) for _ in range(3 * (like.normaliser is not None))
-        )
-        for slot in range(slots):
-            self.put(slot, like)
-
-    def put(self, slot: int, policy: NetworkPolicy) -> None:
-        """Let ``policy`` answer in ``slot`` from now on."""
-        self._forward.put(slot, policy.layers, policy.state_std)
-        statistics = () if policy.normaliser is None else policy.normaliser.arrays
-        for own, values in zip(self._parameters, policy.rule.parameters(), strict=True):
-            own[slot, 0] = values
-        for own_doubles, doubles in zip(self._statistics, statistics, strict=True):
-            own_doubles[slot, 0] = doubles
-
-    def outputs(self, observations: NDArray[Any]) -> Float:
-        """Outputs (slots, lanes, out) of the networks."""
-        if np.shape(observations) != self._shape:
-            raise UsageError(
-                f"expected observations of shape {self._shape}, but got {np.shape(observations)}"
-            )
-        if self._statistics:
-            observations = normalise(observations, *self._statistics)
-        return self._forward.run(observations)
-
-    def respond(
-        self, observations: NDArray[Any], noise: NDArray[np.float32] | None
-    ) -> NDArray[Any]:
-        """Actions (slots, lanes, ...) for observations (slots, lanes, in)."""
-        if noise is not None and np.shape(noise) != self._noise_shape:
-            raise UsageError(
-                f"expected random numbers of shape {self._noise_shape}, but got {np.shape(noise)}"
-            )
-        outputs = self.outputs(observations)
-        return self._rule.choose(outputs, noise, self._parameters)
 
 
 class Stack:

@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.errors import BadPolicyFile, MissingExtra, UsageError
-from pivec.policies.beside import Beside, about, read_json, reader
 from pivec.policies.described import described_outputs
+from pivec.policies.formats import Beside, about, read_json, reader
 from pivec.policies.forward import Float
 from pivec.policies.onnx_process import runtime
 from pivec.policies.outputs import Model, OutputPolicy
@@ -120,17 +120,14 @@ class OnnxModel(Model):
 
     @property
     def n_inputs(self) -> int | None:
-        """Number of values of an observation; None if the file does not tell."""
         sizes = [n for n in self.input_shape[1:] if n is not None]
         return math.prod(sizes) if len(sizes) == len(self.input_shape) - 1 else None
 
     @property
     def fingerprint(self) -> str:
-        """A digest of everything that decides the outputs."""
         return hashlib.sha256(self.data + self.output.encode()).hexdigest()
 
     def outputs(self, observations: Float) -> NDArray[Any]:
-        """Outputs (n, k) of observations (n, ...)."""
         rows = self._shaped(np.asarray(observations))
         # As many rows as travel at once; the other process asks the model row by row.
         size = max(1, REQUEST // max(1, rows[:1].nbytes))

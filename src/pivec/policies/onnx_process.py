@@ -12,7 +12,6 @@ import functools
 import json
 import os
 import signal
-import struct
 import threading
 import time
 from typing import IO, Any
@@ -28,7 +27,6 @@ SECONDS = 15  # for loading a model, and for each batch of the size that it take
 MEMORY, MEMORY_RATIO = 1 << 29, 8  # bytes for each model, and times its size
 MAX_OUTPUT = 1 << 26
 _alarm = getattr(signal, "alarm", lambda _: None)  # Windows has none
-_SIZES = struct.Struct("<IQ")  # of the header, which is JSON, and of the bytes behind it
 
 
 def runtime() -> Runtime:
@@ -109,23 +107,21 @@ def _ending(code: int, errors: bytes, name: str) -> str:
 
 
 def _send(file: IO[bytes], about: dict[str, Any], content: bytes | memoryview = b"") -> None:
-    header = json.dumps(about).encode()
-    file.write(_SIZES.pack(len(header), len(content)) + header)
+    """Send a line of JSON and the bytes behind it."""
+    file.write(json.dumps({**about, "size": len(content)}).encode() + b"\n")
     file.write(content)
     file.flush()
 
 
 def _receive(file: IO[bytes]) -> tuple[dict[str, Any], bytes]:
-    sizes = _whole(file, _SIZES.size)
-    header, content = _SIZES.unpack(sizes)
-    return json.loads(_whole(file, header)), _whole(file, content)
-
-
-def _whole(file: IO[bytes], size: int) -> bytes:
-    data = file.read(size)
-    if len(data) < size:
+    line = file.readline()
+    if not line.endswith(b"\n"):
         raise EOFError
-    return data
+    about = json.loads(line)
+    content = file.read(about["size"])
+    if len(content) < about["size"]:
+        raise EOFError
+    return about, content
 
 
 # ---- in the process ----

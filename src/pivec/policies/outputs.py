@@ -31,17 +31,7 @@ def make_head(
     options: Options | None = None,
     arrays: Mapping[str, Any] | None = None,
 ) -> Head:
-    """Make a head for outputs of this width, checked.
-
-    ``arrays`` are ``log_std``, ``low``, ``high`` where the head has them; None counts as missing.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> head = make_head("epsilon_greedy", 3, Options(epsilon=0.3))
-    >>> head.distribution(np.array([[0.0, 2.0, 1.0]], np.float32)).round(2)
-    array([[0.1, 0.8, 0.1]], dtype=float32)
-    """
+    """Make a head for outputs of this width, checked; ``arrays`` that are None count as missing."""
     if name not in HEADS:
         raise UsageError(f"the head of a policy must be one of {', '.join(HEADS)}, but is {name!r}")
     draft = HEADS[name](n_outputs, options or Options())
@@ -98,14 +88,10 @@ class HeadDescription:
         if whole and choices and width == len(choices):
             return "actions"
         match space:
-            case spaces.Discrete() if width == space.n:
-                return self.discrete
-            case spaces.MultiDiscrete() if width == sum(choices):
-                return "multi_categorical"
-            case spaces.MultiBinary() if width == len(choices):
-                return "bernoulli"
-            case spaces.Box() if width == np.prod(space.shape):
-                return "deterministic"
+            case spaces.Discrete() | spaces.MultiDiscrete() if width == sum(choices):
+                return self.discrete if isinstance(space, spaces.Discrete) else "multi_categorical"
+            case spaces.MultiBinary() | spaces.Box() if width == np.prod(space.shape):
+                return "bernoulli" if choices else "deterministic"
         raise UsageError(
             f"this policy gives {width} {'whole' if whole else 'real'} numbers, but the "
             f"environment expects {space}: say in a .json beside it which head it has"
@@ -147,8 +133,7 @@ class OutputPolicy(BatchPolicy):
     description: HeadDescription = field(default_factory=HeadDescription)  # of the outputs
     normaliser: Normaliser | None = None  # applied to flattened observations first
     head: Head | None = None  # found by `bind` where the description leaves it open
-    one_hot: tuple[int, ...] = ()  # of whole-number observations: how many values each can take
-    start: tuple[int, ...] = ()  # and the smallest
+    one_hot: tuple[tuple[int, int], ...] = ()  # of whole numbers: how many, the least
 
     @property
     def architecture(self) -> Hashable:
@@ -194,13 +179,12 @@ class OutputPolicy(BatchPolicy):
         """Make the policy for an environment with these spaces, or tell why it does not fit."""
         from gymnasium import spaces
 
-        one_hot: tuple[int, ...] = ()
-        start: tuple[int, ...] = ()
+        one_hot: tuple[tuple[int, int], ...] = ()
         if isinstance(observation_space, spaces.Discrete | spaces.MultiDiscrete):
-            one_hot = counts(observation_space)
-            start = tuple(np.ravel(observation_space.start).tolist())
+            start = np.ravel(observation_space.start).tolist()
+            one_hot = tuple(zip(counts(observation_space), start, strict=True))
         if self.model.n_inputs == len(one_hot):  # it wants the numbers as they are
-            one_hot, start = (), ()
+            one_hot = ()
         model = self.model.bind(observation_space)
         shape = observation_space.shape
         if one_hot or shape is None:
@@ -209,7 +193,7 @@ class OutputPolicy(BatchPolicy):
             self.normaliser.check_width(int(np.prod(shape)), "the environment gives")
         sample = np.asarray(model.outputs(np.zeros((1, *shape), np.float32)))
         head = self.description.make(sample, action_space).bind(action_space)
-        return replace(self, model=model, head=head, one_hot=one_hot, start=start)
+        return replace(self, model=model, head=head, one_hot=one_hot)
 
     def _head(self) -> Head:
         if self.head is None:
@@ -224,7 +208,13 @@ class OutputPolicy(BatchPolicy):
         if rows.ndim == 0:
             raise UsageError("expected a batch of observations, but got a single number")
         if self.one_hot and rows[:1].size == len(self.one_hot):
-            rows = _one_hot(rows.reshape(len(rows), -1), self.one_hot, self.start)
+            # As Gymnasium flattens Discrete and MultiDiscrete.
+            columns = rows.reshape(len(rows), -1).astype(np.intp).T
+            parts = [
+                np.eye(size, dtype=np.float32)[column - first]
+                for column, (size, first) in zip(columns, self.one_hot, strict=True)
+            ]
+            rows = np.concatenate(parts, axis=1)
         rows = rows.astype(np.float32)
         if self.normaliser is not None:
             rows = self.normaliser.apply(rows.reshape(len(rows), -1)).reshape(rows.shape)
@@ -238,12 +228,6 @@ def row_by_row(call: Callable[[Float], NDArray[Any]], rows: Float, batch: int = 
     """Call a foreign function for every row by itself, so that no row sees others beside it.
 
     A function that takes only batches of one size gets the row and zeros behind it.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> row_by_row(lambda batch: batch.sum(axis=1, keepdims=True), np.ones((3, 2), np.float32))
-    array([[2.], [2.], [2.]], dtype=float32)
     """
     given = np.zeros((batch, *rows.shape[1:]), np.float32)
     results = []
@@ -251,14 +235,3 @@ def row_by_row(call: Callable[[Float], NDArray[Any]], rows: Float, batch: int = 
         given[0] = row
         results.append(call(given)[:1].copy())
     return np.concatenate(results) if results else call(given)[:0]
-
-
-def _one_hot(
-    rows: NDArray[Any], sizes: tuple[int, ...], start: tuple[int, ...]
-) -> NDArray[np.float32]:
-    """One-hot rows as Gymnasium flattens Discrete and MultiDiscrete."""
-    parts = [
-        np.eye(size, dtype=np.float32)[rows[:, i].astype(np.intp) - first]
-        for i, (size, first) in enumerate(zip(sizes, start, strict=True))
-    ]
-    return np.concatenate(parts, axis=1)

@@ -88,13 +88,7 @@ def read_paths(paths: Sequence[str | os.PathLike[str]]) -> list[PolicyInfo]:
 
 
 def read_step(stem: str) -> int | None:
-    """Read the training step in a file's name without extension; None if there is none.
-
-    Examples
-    --------
-    >>> read_step("rl_model_40000_steps"), read_step("ckpt_12"), read_step("best_model")
-    (40000, 12, None)
-    """
+    """Read the training step in a file's name without extension; None if there is none."""
     if _RUNS.fullmatch(stem):
         return None
     step = _step_of(stem, _STEM_PATTERNS)
@@ -104,13 +98,7 @@ def read_step(stem: str) -> int | None:
 
 
 def natural_key(text: str) -> tuple[tuple[int, int, str], ...]:
-    """Give a sorting key under which 9000 comes before 10000.
-
-    Examples
-    --------
-    >>> sorted(["step_10000", "step_9000"], key=natural_key)
-    ['step_9000', 'step_10000']
-    """
+    """Give a sorting key under which step_9000 comes before step_10000."""
     pieces = re.split(r"(\d{1,18})", text)
     return tuple((0, int(p), p) if i % 2 else (1, 0, p) for i, p in enumerate(pieces) if p)
 

@@ -149,12 +149,6 @@ def other_names(info: PolicyInfo) -> list[str]:
 
 
 def also_called(info: PolicyInfo) -> str:
-    """Say the other names of a policy; empty if it has none.
-
-    Examples
-    --------
-    >>> also_called(PolicyInfo("run/step_10", metadata={"also": ["run/best"]}))
-    'also run/best'
-    """
+    """Say the other names of a policy, as "also run/best"; empty if it has none."""
     names = other_names(info)
     return f"also {', '.join(names)}" if names else ""

@@ -14,7 +14,7 @@ import numpy as np
 
 from pivec.atomic import atomic_write
 from pivec.errors import BadPolicyFile, UsageError
-from pivec.policies.beside import about
+from pivec.policies.formats import about
 from pivec.policies.head import Options
 from pivec.policies.network import NetworkPolicy
 from pivec.policies.normaliser import Normaliser

@@ -14,8 +14,8 @@ from typing import Any
 from pivec.errors import BadPolicyFile
 from pivec.policies import sb3_networks
 from pivec.policies.archive import BoundedZip
-from pivec.policies.beside import Beside, about, reader
 from pivec.policies.cnn import find_cnn, read_cnn
+from pivec.policies.formats import Beside, about, reader
 from pivec.policies.network import NetworkPolicy
 from pivec.policies.normaliser import Normaliser
 from pivec.policies.outputs import OutputPolicy

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.errors import BadPolicyFile
-from pivec.policies.beside import read_json
+from pivec.policies.formats import read_json
 from pivec.policies.forward import ACTIVATIONS, Float, Layer
 from pivec.policies.head import Options, frozen
 from pivec.policies.network import NetworkPolicy

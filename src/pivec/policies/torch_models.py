@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from pivec.errors import BadPolicyFile, MissingExtra, UsageError
 from pivec.policies.archive import BoundedZip
-from pivec.policies.beside import Beside, reader
 from pivec.policies.cleanrl import read_weights
 from pivec.policies.described import described_outputs
+from pivec.policies.formats import Beside, reader
 from pivec.policies.forward import Float
 from pivec.policies.outputs import Model, OutputPolicy, row_by_row
 from pivec.policies.policy import Policy
@@ -100,7 +100,6 @@ class TorchModel(Model):
 
     @property
     def fingerprint(self) -> str:
-        """A digest of everything that decides the outputs."""
         archive = BoundedZip(self.data, Budget(len(self.data), f"a program of {self.kind}"))
         digest = hashlib.sha256(repr(self.output).encode())
         for member in sorted(archive.members):
@@ -112,7 +111,6 @@ class TorchModel(Model):
         return digest.hexdigest()
 
     def outputs(self, observations: Float) -> NDArray[Any]:
-        """Outputs (n, k) of observations (n, ...)."""
         return row_by_row(self._answer, np.asarray(observations), self.batch)
 
     def _answer(self, rows: NDArray[Any]) -> NDArray[Any]:

@@ -13,20 +13,13 @@ from typing import Any
 import numpy as np
 
 from pivec.errors import BadPolicyFile, UsageError
-from pivec.policies.beside import Beside, about
+from pivec.policies.formats import Beside, about
 from pivec.policies.normaliser import Normaliser
-from pivec.policies.objects import Object, as_array, read_objects
+from pivec.policies.pickles import Object, as_array, read_objects
 from pivec.policies.zoo import ZooRun
 
-MODULES = (
-    "gymnasium",
-    "gym",
-    "numpy",
-    "stable_baselines3",
-    "sb3_contrib",
-    "collections",
-    "copyreg",
-)
+SB3 = ("stable_baselines3", "sb3_contrib")
+MODULES = ("gymnasium", "gym", "numpy", *SB3, "collections", "copyreg")
 MAX_WIDTH = 1 << 24
 _WORDS = ("vecnormalize", "vec_normalize", "vecnorm", "vec_norm")
 _NORMALISER = r"(?i).*vec_?norm.*\.pkl"

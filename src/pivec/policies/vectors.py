@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pivec.errors import BadPolicyFile, UsageError
 from pivec.policies import described
 from pivec.policies.archive import BoundedZip
-from pivec.policies.beside import Beside, about, reader
+from pivec.policies.formats import Beside, about, reader
 from pivec.policies.forward import Layer
 from pivec.policies.network import NetworkPolicy
 from pivec.policies.tensors import Tensors
@@ -100,13 +100,6 @@ def split_vector(
     ``sizes`` are the widths of the layers, the input's first; without ``biases`` they are 0.
     ``order`` is "in-out" for weights in rows of one input each, "out-in" for rows of one output
     each; ``sequence`` says what comes first in each layer.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> (weight, bias), = split_vector(np.arange(3.0), [2, 1])
-    >>> weight.tolist(), bias.tolist()
-    ([[0.0], [1.0]], [2.0])
     """
     pairs = list(pairwise(sizes))
     expected = sum(n_in * n_out + biases * n_out for n_in, n_out in pairs)

@@ -18,7 +18,7 @@ from typing import Any
 import yaml
 
 from pivec.errors import BadPolicyFile, UsageError
-from pivec.policies.beside import Beside, about
+from pivec.policies.formats import Beside, about
 
 CONFIG, COMMAND = "config.yml", "args.yml"
 MAX_BYTES = 1 << 18
