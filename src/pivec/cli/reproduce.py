@@ -74,16 +74,17 @@ def reproduce(
     """
     from pivec import paper
     from pivec.engines.workers import usable_cores
+    from pivec.paper.console import print_plan, print_recipes
 
     if list_:
-        _print_list()
+        print_recipes()
         return
     if not names:
         raise UsageError(f"expected one or more recipes, or all: {', '.join(paper.NAMES)}")
     jobs = jobs or usable_cores()
     given: dict[str, Any] = {"environments": env, "cache": cache, "seed": seed, "backend": backend}
     if plan:
-        _print_plan(paper.plan(names, scale, out, **given), jobs)
+        print_plan(paper.plan(names, scale, out, **given), jobs)
         return
     command = shlex.join(["pivec", *sys.argv[1:]])
     folders = paper.reproduce(
@@ -91,49 +92,3 @@ def reproduce(
     )
     for name, written in folders.items():
         say(f"{name}: {written / 'README.md'}")
-
-
-def _print_list() -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    from pivec.paper import NAMES, recipe
-
-    table = Table("recipe", "what", box=None)
-    for name in NAMES:
-        table.add_row(name, recipe(name).shows)
-    Console().print(table)
-
-
-def _print_plan(steps: list[Any], jobs: int) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table("recipe", "step", "how much", "at most", "disk", box=None)
-    for step in steps:
-        if step.done:
-            table.add_row(step.recipe, step.what, step.amount, "there", "")
-        else:
-            table.add_row(
-                step.recipe, step.what, step.amount, _time(step.seconds), _size(step.bytes)
-            )
-    Console().print(table)
-    seconds, size = sum(step.seconds for step in steps), sum(step.bytes for step in steps)
-    say(
-        f"Altogether at most {_time(seconds)} of one core, {_time(seconds / jobs)} with "
-        f"{jobs} side by side, and {_size(size)} of disk."
-    )
-
-
-def _time(seconds: float) -> str:
-    for unit, length in (("h", 3600.0), ("min", 60.0)):
-        if seconds >= length:
-            return f"{seconds / length:.1f} {unit}"
-    return f"{seconds:.1f} s"
-
-
-def _size(size: int) -> str:
-    for unit, length in (("GB", 10**9), ("MB", 10**6)):
-        if size >= length:
-            return f"{size / length:.1f} {unit}"
-    return f"{size / 1000:.0f} kB"

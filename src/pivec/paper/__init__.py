@@ -9,6 +9,8 @@ evaluating.py    characterizations evaluated on sets of policies
 published.py     the paper's numbers (published.toml); scales.toml has those of the scales
 rows.py          rows of numbers: looked up, written as Markdown
 panels.py        what figures share
+console.py       recipes and plans on the terminal
+array_env.py     many of one environment on arrays, of which each lane is a single one
 worlds.py        registers the paper's own environments
 
 Every recipe is a folder, in the order of the paper: gridworld, extraction, metrics, components,

@@ -16,7 +16,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.rollouts.array_env import ArrayVectorEnv
+from pivec.paper.array_env import ArrayVectorEnv
 
 # Name, module, class (with VectorEnv instead of Env for many), steps of an episode.
 _ENVIRONMENTS = (

@@ -7,7 +7,6 @@ features.py             images as few numbers: grey cells, encoders by name
 encoders.py             encoders that come in a file
 seeds.py                one seed for each (seed, policy, episode)
 lanes.py                environments side by side, each reset and stepped under our control
-array_env.py            an environment on arrays, of which each lane is a single one
 array_lanes.py          lanes on arrays, equal to Gymnasium's to the last bit
 envpool_lanes.py        the same in EnvPool
 quirks.py               what is peculiar about single environments and packages

@@ -1,7 +1,7 @@
 """Lanes on arrays, equal to the environments stepped one by one to the last bit.
 
-An `ArrayVectorEnv` and Gymnasium's own vectorised CartPole are called; Pendulum and Acrobot have
-their equations here.
+Vectorised environments that step chosen lanes, and Gymnasium's own CartPole, are called; Pendulum
+and Acrobot have their equations here.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from gymnasium.envs.registration import load_env_creator
 from gymnasium.utils.seeding import np_random
 from numpy.typing import NDArray
 
-from pivec.rollouts.array_env import ArrayVectorEnv
 from pivec.rollouts.environment import Environment
 from pivec.rollouts.lanes import Lanes, Outcome, first_batch
 from pivec.rollouts.quirks import ON_ARRAYS, has_other_equations
@@ -50,8 +49,8 @@ def array_lanes(environment: Environment) -> type[Lanes] | None:
     made: Any = spec.vector_entry_point
     if isinstance(made, str):
         made = load_env_creator(made)
-    is_ours = isinstance(made, type) and issubclass(made, ArrayVectorEnv)
-    return ArrayLanes if is_ours and not _OF_MAKE & set(environment.arguments) else None
+    by_lane = hasattr(made, "reset_lanes") and hasattr(made, "step_lanes")
+    return ArrayLanes if by_lane and not _OF_MAKE & set(environment.arguments) else None
 
 
 class VectorLanes(Lanes):
@@ -75,7 +74,7 @@ class VectorLanes(Lanes):
 
 
 class ArrayLanes(VectorLanes):
-    """Lanes of an `ArrayVectorEnv`."""
+    """Lanes of a vectorised environment that resets and steps chosen lanes, observed in place."""
 
     def __init__(self, environment: Environment, n: int) -> None:
         super().__init__(environment, n)

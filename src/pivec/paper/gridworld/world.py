@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from pivec.arguments import Count, checked
 from pivec.errors import UsageError
+from pivec.paper.array_env import ArrayVectorEnv, Lanes
 from pivec.paper.worlds import LaneEnv
-from pivec.rollouts.array_env import ArrayVectorEnv, Lanes
 
 TIMEOUT = 500
 UP, RIGHT, DOWN, LEFT = range(4)

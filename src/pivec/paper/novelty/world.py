@@ -13,8 +13,8 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from pivec.paper.array_env import ArrayVectorEnv, Lanes
 from pivec.paper.worlds import LaneEnv
-from pivec.rollouts.array_env import ArrayVectorEnv, Lanes
 
 Float = NDArray[np.float64]
 

@@ -14,8 +14,8 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from pivec.arguments import Count, Range, Seed, checked
+from pivec.paper.array_env import ArrayVectorEnv, Lanes
 from pivec.paper.worlds import LaneEnv
-from pivec.rollouts.array_env import ArrayVectorEnv, Lanes
 
 MINE, NOTHING, RIGHT = -1, 0, 1
 

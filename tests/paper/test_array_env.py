@@ -12,7 +12,7 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 
 import pivec.paper.worlds
-from pivec.rollouts.array_env import ArrayVectorEnv
+from pivec.paper.array_env import ArrayVectorEnv
 
 SPACES = spaces.Box(-100, 100, (1,), np.float64), spaces.Discrete(2)
 
