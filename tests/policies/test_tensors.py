@@ -13,9 +13,9 @@ from collections import OrderedDict
 import numpy as np
 import pytest
 
+from pivec import reading
 from pivec.errors import BadPolicyFile
-from pivec.policies import archive, pickles, tensors
-from pivec.policies.archive import CHUNK
+from pivec.policies import pickles, tensors
 from pivec.policies.tensors import read_tensors
 from pivec.reading import Budget
 
@@ -251,7 +251,7 @@ def test_archives_are_bounded(monkeypatch):
         read_tensors(data[:-10])
     with pytest.raises(BadPolicyFile, match="unknown byte order"):
         read_tensors(torch_file(b".", byteorder=b"middle"))
-    monkeypatch.setattr(archive, "MAX_MEMBERS", 1)
+    monkeypatch.setattr(reading, "MAX_MEMBERS", 1)
     with pytest.raises(BadPolicyFile, match="more than 1"):
         read_tensors(data)
 
@@ -263,7 +263,7 @@ def test_a_zip_bomb_is_refused_before_it_is_unpacked():
     budget = Budget(len(buffer.getvalue()), "x.pth")
     with pytest.raises(BadPolicyFile, match="out of proportion"):
         read_tensors(buffer.getvalue(), budget=budget)
-    assert -CHUNK <= budget.left < 0, "it stopped at once"
+    assert -reading.CHUNK <= budget.left < 0, "it stopped at once"
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])

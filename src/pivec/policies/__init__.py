@@ -10,7 +10,7 @@
 - `callables`: functions and objects of the user as policies
 - `saved`, `sb3` (with `sb3_networks`, `cnn`, `vecnormalize`, `zoo`), `cleanrl`,
   `described`, `vectors`, `onnx_models`, `neat_files` (with `neat`), `torch_models`: file formats
-- `archive`, `pickles`, `tensors`: read them without running anything
+- `pickles`, `tensors`: read them without running anything
 - `formats`: which extension is read by which reader, and what a reader gets
 - `paths`: labels, groups and steps from file names
 - `load`: from names (paths, globs, ``random``, ``module:object``) to policies

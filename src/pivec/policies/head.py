@@ -11,11 +11,12 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pivec.arguments import Range, check_arguments
 from pivec.errors import UsageError
 from pivec.policies.forward import Float
 
@@ -52,12 +53,15 @@ class Options:
     """
 
     choices: tuple[int, ...] = ()
-    epsilon: float = 0.0
+    epsilon: Annotated[float, Range(0, most=1)] = 0.0
     squash: bool = False
     mean_limit: float = math.inf
-    deviations: str = "clip"
+    deviations: Literal["clip", "tanh", "plain"] = "clip"
     log_std_range: tuple[float, float] = (-20.0, 2.0)
     shape: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        check_arguments(self)
 
 
 @dataclass(frozen=True, eq=False)

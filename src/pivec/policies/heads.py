@@ -19,7 +19,6 @@ from pivec.policies.head import Distribution, Head, Parameters, counts
 if TYPE_CHECKING:
     import gymnasium
 
-DEVIATIONS = ("clip", "tanh", "plain")
 MAX_LOG_STD = 80.0  # exp of more than 88 is infinite in float32
 
 
@@ -60,10 +59,6 @@ class EpsilonGreedy(Categorical):
     """Outputs are values of discrete actions: the best one, or now and then a random one."""
 
     name, draws = "epsilon_greedy", 2
-
-    def check(self) -> None:
-        if not 0 <= self.options.epsilon <= 1:
-            raise UsageError(f"epsilon must be from 0 to 1, but is {self.options.epsilon}")
 
     def parameters(self) -> Parameters:
         return (np.array([self.options.epsilon], np.float32),)
@@ -260,10 +255,6 @@ class StateGaussian(Continuous):
         if self.n_outputs % 2:
             raise UsageError(
                 f"means and deviations need an even number of outputs, not {self.n_outputs}"
-            )
-        if options.deviations not in DEVIATIONS:
-            raise UsageError(
-                f"deviations must be one of {', '.join(DEVIATIONS)}, but is {options.deviations!r}"
             )
         least, most = options.log_std_range
         if not -MAX_LOG_STD <= least <= most <= MAX_LOG_STD:

@@ -13,7 +13,6 @@ from typing import Any
 
 from pivec.errors import BadPolicyFile
 from pivec.policies import sb3_networks
-from pivec.policies.archive import BoundedZip
 from pivec.policies.cnn import find_cnn, read_cnn
 from pivec.policies.formats import Beside, about, reader
 from pivec.policies.network import NetworkPolicy
@@ -23,7 +22,7 @@ from pivec.policies.sb3_networks import SB3Settings, class_name
 from pivec.policies.tensors import Tensors, read_tensors
 from pivec.policies.vecnormalize import find_normaliser
 from pivec.policies.zoo import find_zoo_run
-from pivec.reading import Budget
+from pivec.reading import BoundedZip, Budget
 
 PLAIN_EXTRACTORS = ("FlattenExtractor", "CombinedExtractor")
 POLICY_MODULES = frozenset(

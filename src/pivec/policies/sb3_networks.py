@@ -21,8 +21,6 @@ from pivec.policies.network import NetworkPolicy
 from pivec.policies.tensors import Tensors, linear, sequence, side_by_side
 from pivec.reading import Budget
 
-# Bounds of the logarithm of a deviation in SAC's and TQC's actors.
-LOG_STD_RANGE = (-20.0, 2.0)
 DISAGREE = "it is damaged: its action space and its weights disagree"
 
 
@@ -56,11 +54,6 @@ class SB3Settings:
         if isinstance(shape, list) and all(type(n) is int and 0 < n < 1 << 20 for n in shape):
             return tuple(shape)
         return None
-
-    @property
-    def use_sde(self) -> bool:
-        """Whether noise comes from a random matrix times the last hidden layer (gSDE)."""
-        return bool(self.values.get("use_sde") or self.argument("use_sde"))
 
     def activation(self, default: str) -> str:
         """Give the activation between the layers."""
@@ -139,7 +132,8 @@ def actor_critic(tensors: Tensors, settings: SB3Settings) -> NetworkPolicy:
             return NetworkPolicy(layers, activation, "multi_categorical", options=options)
         case "MultiBinary":
             return NetworkPolicy(layers, activation, "bernoulli")
-    if not settings.use_sde:
+    # gSDE: noise comes from a random matrix times the last hidden layer.
+    if not (settings.values.get("use_sde") or settings.argument("use_sde")):
         return NetworkPolicy(layers, activation, "gaussian", frozen(tensors["log_std"]))
     options = Options(deviations="plain", squash=bool(settings.argument("squash_output")))
     state_std = _state_std(tensors["log_std"], layers[-1], settings)
@@ -159,7 +153,7 @@ def squashed_actor(tensors: Tensors, settings: SB3Settings) -> NetworkPolicy:
         options = Options(squash=True, deviations="plain", mean_limit=mean_limit)
     else:
         last = side_by_side(tensors, "actor.mu", "actor.log_std")
-        options = Options(squash=True, deviations="clip", log_std_range=LOG_STD_RANGE)
+        options = Options(squash=True)  # and deviations as SAC's and TQC's are clipped
     layers = (*sequence(tensors, "actor.latent_pi"), last)
     activation = settings.activation("relu")
     return NetworkPolicy(layers, activation, "state_gaussian", options=options, state_std=state_std)

@@ -16,11 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.errors import BadPolicyFile
-from pivec.policies.archive import BoundedZip
 from pivec.policies.forward import Layer
 from pivec.policies.head import frozen
 from pivec.policies.pickles import Interpreter, Name
-from pivec.reading import Budget
+from pivec.reading import BoundedZip, Budget
 
 Tensors = dict[str, NDArray[Any]]
 

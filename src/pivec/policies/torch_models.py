@@ -16,14 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.errors import BadPolicyFile, MissingExtra, UsageError
-from pivec.policies.archive import BoundedZip
 from pivec.policies.cleanrl import read_weights
 from pivec.policies.described import described_outputs
 from pivec.policies.formats import Beside, reader
 from pivec.policies.forward import Float
 from pivec.policies.outputs import Model, OutputPolicy, row_by_row
 from pivec.policies.policy import Policy
-from pivec.reading import Budget
+from pivec.reading import BoundedZip, Budget
 
 SCRIPT, PROGRAM = "TorchScript", "torch.export"
 

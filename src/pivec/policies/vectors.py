@@ -13,12 +13,11 @@ from numpy.typing import NDArray
 
 from pivec.errors import BadPolicyFile, UsageError
 from pivec.policies import described
-from pivec.policies.archive import BoundedZip
 from pivec.policies.formats import Beside, about, reader
 from pivec.policies.forward import Layer
 from pivec.policies.network import NetworkPolicy
 from pivec.policies.tensors import Tensors
-from pivec.reading import Budget
+from pivec.reading import BoundedZip, Budget
 
 MAX_SIZE = 1 << 20
 MAX_HEADER = 1 << 16  # NumPy itself refuses to parse longer ones
