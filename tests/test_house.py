@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from collections import defaultdict
 from pathlib import Path
 
@@ -72,3 +73,41 @@ def windows(lines):
     for i in range(len(lines) - LEAST_SHARED + 1):
         run = lines[i : i + LEAST_SHARED]
         yield run[0][0], tuple(line for _, line in run)
+
+
+def hops():
+    """Return the files and functions that CONTRIBUTING tells to be the way of `pivec compare`."""
+    text = (SOURCE.parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    return re.findall(r"^\d+\. `(.+?)`: `(.+?)`", text, re.MULTILINE)
+
+
+def test_the_way_of_a_comparison_is_told_as_the_code_goes(tmp_path, run):
+    """The functions are called first in the order in which they stand there."""
+    calls = {}
+
+    def note(frame, event, _):
+        code = frame.f_code
+        if event == "call" and code.co_filename.startswith(str(SOURCE)):
+            file = str(Path(code.co_filename).relative_to(SOURCE))
+            calls.setdefault((file, code.co_name), len(calls))
+
+    sys.setprofile(note)
+    try:
+        run("compare", "CartPole-v1", "random:13", "--episodes", 2, "--components", 2,
+            "--out", tmp_path)  # fmt: skip
+    finally:
+        sys.setprofile(None)
+    way = hops()[1:]  # the entry point itself is not called here
+    assert 10 < len(way) < 15
+    assert [hop for hop in way if hop not in calls] == []
+    assert way == sorted(way, key=calls.get)
+
+
+def test_what_a_change_touches_is_there():
+    """The files that CONTRIBUTING names exist."""
+    text = (SOURCE.parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| an? .*$", text, re.MULTILINE)
+    assert len(rows) == 10
+    for name in re.findall(r"`([\w/]+\.py)`", "\n".join(rows)):
+        assert list(SOURCE.glob(f"**/{name}")) or (SOURCE.parents[1] / name).exists() or name in (
+            "recipe.py", "figure.py", "page.py")  # fmt: skip
