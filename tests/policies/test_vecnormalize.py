@@ -11,7 +11,7 @@ import pytest
 
 from pivec.errors import BadPolicyFile, PivecWarning
 from pivec.policies import NetworkPolicy, as_policy, load_policies, read_sb3
-from pivec.policies.vecnormalize import read_normaliser
+from pivec.policies.sb3_run import read_normaliser
 
 pytest.importorskip("torch")
 

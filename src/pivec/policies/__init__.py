@@ -8,7 +8,7 @@
 - `outputs`: `OutputPolicy`, any other function from observations to outputs
 - `uniform`: `UniformPolicy`, the random one
 - `callables`: functions and objects of the user as policies
-- `saved`, `sb3` (with `sb3_networks`, `cnn`, `vecnormalize`, `zoo`), `cleanrl`,
+- `saved`, `sb3` (with `sb3_networks`, `cnn`, `sb3_run`), `cleanrl`,
   `described`, `vectors`, `onnx_models`, `neat_files` (with `neat`), `torch_models`: file formats
 - `pickles`, `tensors`: read them without running anything
 - `formats`: which extension is read by which reader, and what a reader gets
@@ -21,6 +21,7 @@ Importing this package needs NumPy only.
 from __future__ import annotations
 
 from pivec.policies.callables import CallablePolicy, as_policy
+from pivec.policies.described import read_policy
 from pivec.policies.formats import Beside, register_format
 from pivec.policies.head import Options
 from pivec.policies.load import load_policies, name_policies
@@ -29,7 +30,7 @@ from pivec.policies.network import NetworkPolicy, Stack
 from pivec.policies.normaliser import Normaliser
 from pivec.policies.outputs import OutputPolicy
 from pivec.policies.policy import BatchPolicy, NamedPolicy, Policy, PolicyInfo
-from pivec.policies.saved import read_policy, save_policy
+from pivec.policies.saved import save_policy
 from pivec.policies.sb3 import read_sb3
 from pivec.policies.uniform import UniformPolicy
 

@@ -28,8 +28,8 @@ ORDERS = ("out-in", "in-out")
 
 
 @reader
-def read_described_safetensors(data: bytes, beside: Beside) -> tuple[NetworkPolicy, dict[str, Any]]:
-    """Read a ``.safetensors`` file: one that pivec saved, or any with a description beside it."""
+def read_policy(data: bytes, beside: Beside) -> tuple[NetworkPolicy, dict[str, Any]]:
+    """Read a ``.safetensors`` file and its ``info``: of `save_policy`, or with a description."""
     tensors, metadata = read_safetensors(data)
     description = beside.description()
     if description is None or metadata.get("format") == FORMAT:

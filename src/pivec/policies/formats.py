@@ -34,7 +34,7 @@ AMBIGUOUS = frozenset({".npy", ".npz", ".pkl"})
 
 FORMATS: dict[str, str] = {
     ".zip": "pivec.policies.sb3:read_sb3",
-    ".safetensors": "pivec.policies.described:read_described_safetensors",
+    ".safetensors": "pivec.policies.described:read_policy",
     ".npy": "pivec.policies.vectors:read_npy",
     ".npz": "pivec.policies.vectors:read_npz",
     ".cleanrl_model": "pivec.policies.cleanrl:read_cleanrl",
@@ -148,27 +148,16 @@ def reader(read: Callable[[bytes, Beside], Contents]) -> Callable[..., Contents]
 class Beside:
     """The neighbours of a policy file, and what the user allows it.
 
-    Parameters
-    ----------
-    path : Path, optional
-        The policy file; None if it is in memory and nothing lies beside it.
-    trust : bool
-        Whether code in the file may run.
-    without_normaliser : bool
-        Whether a policy may act without statistics that it is known to need.
-    name : str
-        What messages call the file.
-
     Examples
     --------
     >>> Beside().names(), Beside().description()
     ([], None)
     """
 
-    path: Path | None = None
-    trust: bool = False
-    without_normaliser: bool = False
-    name: str = "the file"
+    path: Path | None = None  # None if the file is in memory and nothing lies beside it
+    trust: bool = False  # whether code in the file may run
+    without_normaliser: bool = False  # whether to act without statistics known to be needed
+    name: str = "the file"  # what messages call it
     assumed: list[str] = field(default_factory=list, repr=False, compare=False)
 
     @property

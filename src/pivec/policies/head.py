@@ -29,36 +29,19 @@ Distribution = Float | tuple[Float, Float]
 
 @dataclass(frozen=True)
 class Options:
-    """Settings that only some heads have.
+    """Settings that only some heads have."""
 
-    Attributes
-    ----------
-    choices : tuple of int
-        How many actions each part of a "multi_categorical" head chooses among.
-    epsilon : float
-        Probability of a random action of an "epsilon_greedy" head.
-    squash : bool
-        Whether real actions go through tanh and are rescaled from [-1, 1] to the box; otherwise
-        they are clipped to the box.
-    mean_limit : float
-        Means of a "state_gaussian" head are clipped to plus and minus this.
-    deviations : str
-        How a "state_gaussian" head makes standard deviations of the second half of its outputs x:
-        "clip", exp of x clipped to ``log_std_range``; "tanh", exp of tanh(x) rescaled to it;
-        "plain", x itself.
-    log_std_range : (float, float)
-        Smallest and largest logarithm of a deviation.
-    shape : tuple of int, optional
-        Shape of an action that has several axes.
-    """
-
-    choices: tuple[int, ...] = ()
-    epsilon: Annotated[float, Range(0, most=1)] = 0.0
+    choices: tuple[int, ...] = ()  # of "multi_categorical": how many actions each part has
+    epsilon: Annotated[float, Range(0, most=1)] = 0.0  # chance of a random action, "epsilon_greedy"
+    # Whether real actions go through tanh and are rescaled from [-1, 1] to the box, or clipped.
     squash: bool = False
+    # Of "state_gaussian": means are clipped to plus and minus mean_limit, and the second half x of
+    # the outputs gives deviations. "clip": exp of x clipped to log_std_range; "tanh": exp of
+    # tanh(x) rescaled to it; "plain": x itself.
     mean_limit: float = math.inf
     deviations: Literal["clip", "tanh", "plain"] = "clip"
-    log_std_range: tuple[float, float] = (-20.0, 2.0)
-    shape: tuple[int, ...] | None = None
+    log_std_range: tuple[float, float] = (-20.0, 2.0)  # of the logarithm of a deviation
+    shape: tuple[int, ...] | None = None  # of an action that has several axes
 
     def __post_init__(self) -> None:
         check_arguments(self)

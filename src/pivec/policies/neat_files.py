@@ -41,20 +41,12 @@ def save_genome(
     info: Mapping[str, Any] | None = None,
     head: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write a genome of neat-python to ``path`` as JSON, whole or not at all.
+    """Write a genome of neat-python to ``path``, which should end in ``.neat``, as JSON.
 
-    Parameters
-    ----------
-    genome : neat.DefaultGenome
-    config : neat.Config
-        Gives the keys of inputs and outputs.
-    path : path
-        Should end in ``.neat``.
-    info : mapping, optional
-        Anything worth keeping that JSON can hold; ``step`` is the generation.
-    head : mapping, optional
-        What the outputs mean, as ``{"head": "categorical"}``. Otherwise the largest output is the
-        discrete action, or the outputs are the real ones.
+    The file appears whole or not at all. ``config`` gives the keys of inputs and outputs; ``info``
+    is anything worth keeping that JSON can hold, whose ``step`` is the generation; ``head`` says
+    what the outputs mean, as ``{"head": "categorical"}``. Otherwise the largest output is the
+    discrete action, or the outputs are the real ones.
     """
     rules = getattr(config, "genome_config", config)
     content: dict[str, Any] = {

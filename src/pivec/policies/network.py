@@ -26,29 +26,12 @@ if TYPE_CHECKING:
 class NetworkPolicy(BatchPolicy):
     """A policy whose action distribution is the output of a multilayer perceptron.
 
-    Parameters
-    ----------
-    layers : tuple of (weight, bias)
-        Weights of shape (in, out) and biases of shape (out,); kept as read-only float32.
-    activation : str
-        "tanh", "relu", "elu", "leaky_relu", "sigmoid", "silu", "gelu" or "identity", between the
-        layers; the last layer has none.
-    head : str
-        What the outputs are: "categorical" (logits), "multi_categorical" (logits of several
-        choices), "bernoulli" (logits of switches), "epsilon_greedy" (values of actions),
-        "gaussian" (means), "state_gaussian" (means and deviations) or "deterministic".
-    log_std : ndarray of shape (actions,), optional
-        Logarithm of the standard deviations of a Gaussian head.
-    low, high : ndarray of shape (actions,), optional
-        The box that real actions are clipped to, or squashed into.
-    options : Options, optional
-        Settings that only some heads have.
-    state_std : ndarray of shape (in, actions), optional
-        Standard deviations of random weights, redrawn at every action, that are added to the last
-        layer's (generalised state-dependent exploration); for a "state_gaussian" head with plain
-        deviations.
-    normaliser : Normaliser, optional
-        Applied to observations first.
+    The ``head`` says what the outputs are: "categorical" (logits), "multi_categorical" (logits of
+    several choices), "bernoulli" (logits of switches), "epsilon_greedy" (values of actions),
+    "gaussian" (means), "state_gaussian" (means and deviations) or "deterministic". With
+    ``state_std``, random weights of these deviations, redrawn at every action, are added to those
+    of the last layer (generalised state-dependent exploration); its head is "state_gaussian" with
+    plain deviations.
 
     Examples
     --------
@@ -61,15 +44,15 @@ class NetworkPolicy(BatchPolicy):
     array([0, 1])
     """
 
-    layers: tuple[Layer, ...]
-    activation: str
+    layers: tuple[Layer, ...]  # weights (in, out) and biases (out,), kept as read-only float32
+    activation: str  # in `ACTIVATIONS`, between the layers; the last layer has none
     head: str
-    log_std: Float | None = None
-    low: Float | None = None
-    high: Float | None = None
+    log_std: Float | None = None  # (actions,), of the deviations of a "gaussian" head
+    low: Float | None = None  # (actions,), of the box that real actions are clipped to,
+    high: Float | None = None  # or squashed into
     options: Options = field(default_factory=Options)
-    state_std: Float | None = None
-    normaliser: Normaliser | None = None
+    state_std: Float | None = None  # (in, actions)
+    normaliser: Normaliser | None = None  # applied to observations first
     rule: Head = field(init=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -207,15 +207,12 @@ def _fields(message: memoryview) -> Iterator[tuple[int, int | memoryview]]:
         # Written longer than it need be, a tag may mean another field to another reader.
         if at - start > max(1, -(-tag.bit_length() // 7)) or tag >= 1 << 32:
             raise BadPolicyFile(DAMAGED)
+        if wire not in (0, 1, 2, 5):
+            raise BadPolicyFile(DAMAGED)
         if wire == 0:
             yield number, varint()
             continue
-        if wire in (1, 5):
-            size = 8 if wire == 1 else 4
-        elif wire == 2:
-            size = varint()
-        else:
-            raise BadPolicyFile(DAMAGED)
+        size = varint() if wire == 2 else {1: 8, 5: 4}[wire]
         if at + size > end:
             raise BadPolicyFile("it is no ONNX model, or truncated")
         yield number, message[at : at + size]

@@ -100,16 +100,15 @@ class Interpreter:
 
     def instructions(self, program: bytes | bytearray) -> Iterator[tuple[str, Any]]:
         """Decode the program, one instruction and its argument at a time."""
-        stream = pickletools.genops(program)
-        for _ in range(MAX_OPCODES):
-            try:
-                opcode, argument, _position = next(stream)
-            except StopIteration:
-                return
-            except Exception as error:  # genops decodes arguments, each with errors of its own
-                raise self.damaged(str(error)) from error
-            yield opcode.name, argument
-        raise self.fail(f"its pickle has more than {MAX_OPCODES} instructions")
+        try:
+            for count, (opcode, argument, _) in enumerate(pickletools.genops(program)):
+                if count >= MAX_OPCODES:
+                    raise self.fail(f"its pickle has more than {MAX_OPCODES} instructions")
+                yield opcode.name, argument
+        except BadPolicyFile:
+            raise
+        except Exception as error:  # genops decodes arguments, each with errors of its own
+            raise self.damaged(str(error)) from error
 
     def run(self, program: bytes | bytearray) -> Any:
         """Give the value that the program builds."""

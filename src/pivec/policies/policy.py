@@ -62,30 +62,14 @@ class BatchPolicy(Policy, Protocol):
 
 @dataclass(frozen=True)
 class PolicyInfo:
-    """What a policy is called and where it comes from.
+    """What a policy is called and where it comes from."""
 
-    Attributes
-    ----------
-    label : str
-        How it is shown; unique among the policies compared.
-    group : str
-        The training run (or any other set) it belongs to.
-    step : int or None
-        The training step of a checkpoint.
-    source : str
-        Path, ``module:object`` or ``random``.
-    metadata : mapping
-        Anything else worth keeping, as JSON can hold it.
-    fingerprint : str
-        A digest of what decides its actions, or of what it was asked for by. Empty if unknown.
-    """
-
-    label: str
-    group: str = ""
-    step: int | None = None
-    source: str = ""
-    metadata: Mapping[str, Any] = field(default_factory=dict)
-    fingerprint: str = ""
+    label: str  # how it is shown; unique among the policies compared
+    group: str = ""  # the training run (or any other set) it belongs to
+    step: int | None = None  # of training, of a checkpoint
+    source: str = ""  # path, ``module:object`` or ``random``
+    metadata: Mapping[str, Any] = field(default_factory=dict)  # what else JSON can hold
+    fingerprint: str = ""  # a digest of what decides its actions, or of its name; empty if unknown
 
     def __post_init__(self) -> None:
         for name in ("label", "group", "source"):  # of files whose names are not UTF-8

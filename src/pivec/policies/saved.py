@@ -14,7 +14,6 @@ import numpy as np
 
 from pivec.atomic import atomic_write
 from pivec.errors import BadPolicyFile, UsageError
-from pivec.policies.formats import about
 from pivec.policies.head import Options
 from pivec.policies.network import NetworkPolicy
 from pivec.policies.normaliser import Normaliser
@@ -37,6 +36,7 @@ def save_policy(
     Examples
     --------
     >>> import numpy as np, tempfile, pathlib
+    >>> from pivec.policies import read_policy
     >>> policy = NetworkPolicy(((np.eye(2), np.zeros(2)),), "tanh", "categorical")
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "step_5.safetensors"
     >>> save_policy(policy, path, {"step": 5})
@@ -86,12 +86,6 @@ def read_safetensors(data: bytes) -> tuple[Tensors, dict[str, Any]]:
     except Exception as error:  # safetensors has errors of its own beside KeyError and others
         raise BadPolicyFile(f"it is no safetensors file, or damaged ({error})") from error
     return tensors, metadata
-
-
-def read_policy(data: bytes, name: str = "the file") -> tuple[NetworkPolicy, dict[str, Any]]:
-    """Read the network in the bytes of a file that `save_policy` wrote, and its ``info``."""
-    with about(name):
-        return policy_of(*read_safetensors(data))
 
 
 def policy_of(

@@ -19,9 +19,8 @@ from pivec.policies.network import NetworkPolicy
 from pivec.policies.normaliser import Normaliser
 from pivec.policies.outputs import OutputPolicy
 from pivec.policies.sb3_networks import SB3Settings, class_name
+from pivec.policies.sb3_run import find_normaliser, find_zoo_run
 from pivec.policies.tensors import Tensors, read_tensors
-from pivec.policies.vecnormalize import find_normaliser
-from pivec.policies.zoo import find_zoo_run
 from pivec.reading import BoundedZip, Budget
 
 PLAIN_EXTRACTORS = ("FlattenExtractor", "CombinedExtractor")
@@ -44,14 +43,9 @@ SPACES = {
 def read_sb3(data: bytes, beside: Beside) -> tuple[NetworkPolicy | OutputPolicy, dict[str, Any]]:
     """Read the policy network of a Stable-Baselines3 ``.zip``, and what it tells of its training.
 
-    Returns
-    -------
-    policy : NetworkPolicy or OutputPolicy
-        The latter for policies that look at images.
-    info : dict
-        ``algorithm``, ``step`` (environment steps trained for), ``sb3_version``, ``epsilon`` (of
-        DQN) where known; ``normaliser``, the file applied to observations, if there is one; and
-        where RL Zoo tells, ``environment`` with its ``arguments``, ``wrappers`` and ``imports``.
+    That is ``algorithm``, ``step`` (environment steps trained for), ``sb3_version``, ``epsilon``
+    (of DQN) where known; ``normaliser``, the file applied to observations, if there is one; and
+    where RL Zoo tells, ``environment`` with its ``arguments``, ``wrappers`` and ``imports``.
     """
     budget = Budget(len(data), "it")
     archive = BoundedZip(data, budget)

@@ -21,11 +21,6 @@ if TYPE_CHECKING:
 class UniformPolicy(BatchPolicy):
     """Uniform over the action space, which `bind` gives it.
 
-    Parameters
-    ----------
-    low, high : ndarray, optional
-        Smallest and largest action (the largest included where actions are whole numbers).
-
     Examples
     --------
     >>> import gymnasium, numpy as np
@@ -35,8 +30,8 @@ class UniformPolicy(BatchPolicy):
     array([1, 1, 1, 0, 0])
     """
 
-    low: NDArray[Any] | None = None
-    high: NDArray[Any] | None = None
+    low: NDArray[Any] | None = None  # the smallest action
+    high: NDArray[Any] | None = None  # the largest, included where actions are whole numbers
 
     @property
     def architecture(self) -> Hashable:

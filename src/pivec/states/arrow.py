@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from pivec.atomic import atomic_write
 from pivec.errors import BadStore
+from pivec.policies.described import read_policy as read_network
 from pivec.policies.policy import Policy, PolicyInfo
-from pivec.policies.saved import read_policy as read_network
 from pivec.reading import read_regular
 from pivec.states.record import EPISODE, Arrays, PolicyRecord, starts_of
 
