@@ -76,10 +76,10 @@ def collect(
     True
     """
     chosen = CollectOptions(episodes=episodes, seed=seed, **options)
-    return Collection(env, policies, chosen, store, progress).run()
+    return Collector(env, policies, chosen, store, progress).run()
 
 
-class Collection:
+class Collector:
     """Policies, recorded states and the environment of one `collect`, all checked.
 
     Attributes

@@ -21,7 +21,7 @@ from pivec.characterizations.base import Characterization
 from pivec.characterizations.descriptions import Descriptions
 from pivec.characterizations.registry import characterization
 from pivec.characterizations.space import Space
-from pivec.collection import Collection
+from pivec.collection import Collector
 from pivec.distances import Measured
 from pivec.distances import measure as measure_all
 from pivec.errors import PivecWarning, UsageError
@@ -141,10 +141,10 @@ def compare_with(
         keep_policies=collecting.keep_policies or "policies" in method.needs,
     )
     with log.stage("collect"):
-        collection = Collection(env, policies, collecting, log.folder / STATES, progress)
-        data = collection.run()
-        log.settings |= collection.settings
-    space = describe(data, log, method, earlier, collection.settings)
+        collector = Collector(env, policies, collecting, log.folder / STATES, progress)
+        data = collector.run()
+        log.settings |= collector.settings
+    space = describe(data, log, method, earlier, collector.settings)
     measured = measure(space, log)
     space = draw(space, log, collecting.seed, measured)
     return Comparison(log.folder, space, measured, write_page(space, log, measured))

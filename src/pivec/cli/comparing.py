@@ -20,8 +20,8 @@ from pivec.cli.options import (
     env_and_policies,
     names,
     pairs,
-    spread,
     whole_numbers,
+    with_options,
 )
 from pivec.errors import UsageError
 from pivec.options import CollectOptions, DescribeOptions
@@ -75,7 +75,7 @@ def demo(
     _compare(env, policies, out, CollectOptions(episodes, seed), DescribeOptions(), quiet)
 
 
-@spread
+@with_options
 def compare(
     env: Env,
     policies: Policies = None,
@@ -116,7 +116,7 @@ def _compare(
     say(f"Report: {result.report}")
 
 
-@spread
+@with_options
 def describe(
     store: Annotated[Path, typer.Argument(metavar="STORE", help="A store of `collect`.")],
     out: Out = None,

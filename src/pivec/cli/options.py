@@ -1,7 +1,7 @@
 """Arguments and options of commands, and how their text is read.
 
-Options that Python has too are fields of the dataclasses in `pivec.options`; `spread` makes options
-of the command line of them.
+Options that Python has too are fields of the dataclasses in `pivec.options`; `with_options` makes
+options of the command line of them.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ _FLAGS = {"keep_policies": "policies", "env_kwargs": "env-arg", "parameters": "p
 _METAVARS = {"wrappers": "MODULE:CLASS", "imports": "MODULE", "features": "NAME"}
 
 
-def spread(command: Callable[..., None]) -> Callable[..., None]:
+def with_options(command: Callable[..., None]) -> Callable[..., None]:
     """Decorate a command: where it takes a dataclass, there is an option for each of its fields."""
     parameters: list[inspect.Parameter] = []
     bundles: dict[str, Any] = {}

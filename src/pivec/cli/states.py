@@ -14,8 +14,8 @@ from pivec.cli.options import (
     Quiet,
     env_and_policies,
     folder,
-    spread,
     whole_numbers,
+    with_options,
 )
 from pivec.errors import PivecError, UsageError
 from pivec.options import CollectOptions
@@ -29,7 +29,7 @@ StoreFolder = Annotated[
 ]
 
 
-@spread
+@with_options
 def collect(
     env: Env,
     out: StoreFolder,
@@ -48,33 +48,33 @@ def collect(
     quiet: Quiet = False,
 ) -> None:
     """Let policies act, and keep the states they visit in a store."""
-    from pivec.collection import Collection
+    from pivec.collection import Collector
 
     named, acting = env_and_policies(env, policies)
     chosen = whole_numbers(render_episodes, "--render-episodes")
     if render is not None:
         check_folder(render)
-    collection = Collection(named, acting, options, out, progress=not quiet)
-    data = collection.run()
-    clips = 0 if render is None else _film(collection, acting, render, chosen)
+    collector = Collector(named, acting, options, out, progress=not quiet)
+    data = collector.run()
+    clips = 0 if render is None else _film(collector, acting, render, chosen)
     if not quiet:
         from pivec.report.console import print_environment, print_normalisers
 
         if named is None:
-            print_environment(collection.settings)
+            print_environment(collector.settings)
         print_normalisers(data.policies)
     _say_collected(data, out)
     if render is not None:
         say(f"{clips} clips: {render}")
 
 
-def _film(collection: Any, policies: list[str], folder: Path, chosen: list[int]) -> int:
+def _film(collector: Any, policies: list[str], folder: Path, chosen: list[int]) -> int:
     """Play the chosen episodes once more, with actions, and film them."""
-    from pivec.collection import Collection
+    from pivec.collection import Collector
     from pivec.states.clips import render_clips
     from pivec.states.recorded import is_recorded
 
-    options = collection.options
+    options = collector.options
     if options.backend != "gymnasium":
         raise UsageError(
             "clips are replayed in Gymnasium, but the states were collected with "
@@ -95,8 +95,8 @@ def _film(collection: Any, policies: list[str], folder: Path, chosen: list[int])
         trust=options.trust,
         without_normaliser=options.without_normaliser,
     )
-    data = Collection(collection.environment, acting, again).run()
-    return len(render_clips(data, collection.environment, folder, chosen))
+    data = Collector(collector.environment, acting, again).run()
+    return len(render_clips(data, collector.environment, folder, chosen))
 
 
 def import_(
