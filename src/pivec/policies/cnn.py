@@ -24,23 +24,14 @@ from pivec.policies.tensors import Tensors
 if TYPE_CHECKING:
     import gymnasium
 
-EXTRACTORS = (
-    "pi_features_extractor",
-    "features_extractor",
-    "actor.features_extractor",
-    "q_net.features_extractor",
-    "quantile_net.features_extractor",
-)
+EXTRACTORS = [f"{of}features_extractor" for of in ("pi_", "", "actor.", "q_net.", "quantile_net.")]
 KERNELS = ((8, 4), (4, 2), (3, 1))  # size and stride of each convolution
 AT_ONCE = 16  # images whose windows are laid out as rows
 
 
 def find_cnn(tensors: Tensors) -> str:
     """Give the prefix of the tensors that make features of images; empty if there are none."""
-    for prefix in EXTRACTORS:
-        if f"{prefix}.cnn.0.weight" in tensors:
-            return prefix
-    return ""
+    return next((prefix for prefix in EXTRACTORS if f"{prefix}.cnn.0.weight" in tensors), "")
 
 
 @dataclass(frozen=True, eq=False)

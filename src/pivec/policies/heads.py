@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from pivec.errors import UsageError
 from pivec.policies.forward import Float, evaluate, sample_categorical, softmax_terms
 from pivec.policies.head import Distribution, Head, Parameters, counts
+from pivec.policies.policy import unbound
 
 if TYPE_CHECKING:
     import gymnasium
@@ -185,10 +186,7 @@ class Continuous(Head):
         if self.low is not None and self.high is not None:
             return self.low, self.high
         if self.options.squash:
-            raise UsageError(
-                "this policy does not know the box of its actions yet: call bind with the spaces "
-                "of the environment first"
-            )
+            raise unbound("this policy", "the box of its actions")
         free = np.full(self.n_values, np.inf, np.float32)
         return -free, free
 

@@ -235,9 +235,14 @@ def _load(candidates: list[_Candidate], trust: bool, without_normaliser: bool) -
     """Read the files and give every policy its label."""
     if not candidates:
         raise UsageError("expected at least one policy: a path, a glob, random or module:object")
-    unique: dict[tuple[str, str], _Candidate] = {}
-    for i, item in enumerate(candidates):
-        unique.setdefault(_identity(item, i), item)
+    unique: dict[tuple[str, object], _Candidate] = {}
+    for item in candidates:  # the same file counts once, and so does the same random policy
+        key: object = id(item)
+        if isinstance(item.source, Path):
+            key = item.source.resolve()
+        elif item.source.info.source == "random":
+            key = item.source.info.label
+        unique.setdefault((item.label, key), item)
     files = [item.source for item in unique.values() if isinstance(item.source, Path)]
     names = iter(read_paths(files))
     taken: dict[str, bool] = {}
@@ -259,14 +264,6 @@ def _load(candidates: list[_Candidate], trust: bool, without_normaliser: bool) -
         policies.append(replace(named, info=replace(info, label=label, fingerprint=fingerprint)))
     _say_assumptions(policies)
     return policies
-
-
-def _identity(item: _Candidate, number: int) -> tuple[str, str]:
-    """What is equal for candidates that count once: the same file, or the same random policy."""
-    if isinstance(item.source, Path):
-        return item.label, str(item.source.resolve())
-    info = item.source.info
-    return (item.label, f"random {info.label}") if info.source == "random" else ("", str(number))
 
 
 def _say_assumptions(policies: Sequence[NamedPolicy]) -> None:

@@ -17,7 +17,7 @@ from pivec.policies.forward import Float
 from pivec.policies.head import Distribution, Head, Options, counts, frozen
 from pivec.policies.heads import HEADS
 from pivec.policies.normaliser import Normaliser
-from pivec.policies.policy import BatchPolicy, check_width
+from pivec.policies.policy import BatchPolicy, check_width, unbound
 
 if TYPE_CHECKING:
     import gymnasium
@@ -197,10 +197,7 @@ class OutputPolicy(BatchPolicy):
 
     def _head(self) -> Head:
         if self.head is None:
-            raise UsageError(
-                "this policy does not know its actions yet: call bind with the spaces of the "
-                "environment first"
-            )
+            raise unbound("this policy", "its actions")
         return self.head
 
     def _outputs(self, observations: Any) -> Float:

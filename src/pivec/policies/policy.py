@@ -108,6 +108,13 @@ def check_width(n_inputs: int, space: gymnasium.Space[Any], flat: bool = True) -
         )
 
 
+def unbound(policy: str, what: str) -> UsageError:
+    """Make the error of a policy that ``bind`` has not told its actions yet."""
+    return UsageError(
+        f"{policy} does not know {what} yet: call bind with the spaces of the environment first"
+    )
+
+
 def fingerprint_of(specification: str) -> str:
     """Give the fingerprint of a policy of which only a specification is known."""
     return hashlib.sha256(specification.encode("utf-8", "surrogateescape")).hexdigest()

@@ -66,8 +66,7 @@ def save_policy(
         text = json.dumps(dict(info or {}))
     except (TypeError, ValueError) as error:
         raise UsageError(f"info must be what JSON can hold: {error}") from error
-    texts = {"network": json.dumps(network), "info": text}
-    metadata = {"format": FORMAT, "version": VERSION, **texts}
+    metadata = {"format": FORMAT, "version": VERSION, "network": json.dumps(network), "info": text}
     content = safetensors.numpy.save(tensors, metadata)
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pivec.errors import UsageError
 from pivec.policies.head import counts
-from pivec.policies.policy import BatchPolicy
+from pivec.policies.policy import BatchPolicy, unbound
 
 if TYPE_CHECKING:
     import gymnasium
@@ -36,10 +36,8 @@ class UniformPolicy(BatchPolicy):
     @property
     def architecture(self) -> Hashable:
         """Equal for random policies over the same actions."""
-        if self.low is None or self.high is None:
-            return ("uniform", None)
-        digest = self.low.tobytes() + self.high.tobytes()
-        return ("uniform", self.low.dtype.str, self.low.shape, digest)
+        bounds = [] if self.low is None else self._bounds()
+        return ("uniform", *((b.dtype.str, b.shape, b.tobytes()) for b in bounds))
 
     def bind(
         self,
@@ -92,8 +90,5 @@ class UniformPolicy(BatchPolicy):
 
     def _bounds(self) -> tuple[NDArray[Any], NDArray[Any]]:
         if self.low is None or self.high is None:
-            raise UsageError(
-                "the random policy does not know its actions yet: call bind with the spaces of "
-                "the environment first"
-            )
+            raise unbound("the random policy", "its actions")
         return self.low, self.high
