@@ -117,6 +117,18 @@ def test_long_episodes_cross_pages():
     assert np.abs(np.diff(data.policy_states(0)[:201, 2])).max() < 5
 
 
+def test_a_policy_may_change_what_it_is_shown():
+    """States are what the environment shows, whatever a policy makes of them in place."""
+
+    def still(observations, change=0.0):
+        observations += change
+        return np.zeros((len(observations), 1))
+
+    policies = {"still": still, "changes": lambda o: still(o, 100.0)}
+    data = pivec.collect("Pendulum-v1", policies, episodes=2, max_steps=5)
+    assert np.abs(data.states).max() <= 8
+
+
 def test_max_steps_cuts_episodes():
     data = pivec.collect("Pendulum-v1", "random", episodes=2, max_steps=150)
     assert data.lengths.tolist() == [151, 151]

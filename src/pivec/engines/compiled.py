@@ -26,16 +26,10 @@ def compiler(
 ) -> Callable[[Callable[..., Any]], Any]:
     """Make a decorator that compiles a function, without Python's lock and with NumPy's division.
 
-    Parameters
-    ----------
-    *liberties : str
-        What floating-point arithmetic may do: LLVM's flags, such as "contract" or "reassoc".
-    sources : str
-        Pattern of files beside the function's whose code is compiled into it. Numba looks at its
-        own file only to see whether what is in the cache is still good, so the name that it goes
-        by there carries a digest of them all.
-    **options
-        Further options of `numba.njit`.
+    ``liberties`` of floating-point arithmetic are LLVM's flags, such as "contract". ``sources`` is
+    a pattern of files beside the function's whose code is compiled into it: Numba looks at its own
+    file only to see whether what is in the cache is still good, so the name that it goes by there
+    carries a digest of them all.
     """
 
     def decorate(function: Callable[..., Any]) -> Any:

@@ -78,24 +78,10 @@ def map_processes(
     Items are taken when a process may start. A failure is the reply of its item and does not stop
     the others; what is warned of there is warned of here. Closing the iterator ends the processes.
 
-    Parameters
-    ----------
-    function : callable
-        Of a module, as everything that the items hold.
-    jobs : int
-        Processes side by side.
-    parts : callable
-        Names the parts of an item, for the error about one that cannot be pickled.
-    remedy : str
-        What that error advises beside defining them in a module.
-    pinned : bool
-        Keep each job on its own share of the cores, where the system allows.
-    threads : int, optional
-        Threads of the numerical libraries in each process.
-    quiet : bool
-        Keep standard error only for its last line, should the process die.
-    log : callable, optional
-        Gives the file for standard error. Warnings of other packages stay in it.
+    ``parts`` names what an item holds, for the error about one that cannot be pickled, and
+    ``remedy`` what that error advises. ``pinned`` keeps each job on its share of the cores,
+    ``threads`` bounds those of numerical libraries. Standard error is kept for its last line,
+    unless it is not ``quiet`` or goes to a file by ``log(item)``, as other packages' warnings do.
     """
     replies: queue.SimpleQueue[tuple[_Child, Reply, list[Notice]]] = queue.SimpleQueue()
     waiting, running = enumerate(items), set[_Child]()
@@ -108,7 +94,11 @@ def map_processes(
                 except UsageError as error:
                     yield Reply(number, finished=True, failure=error)
                     continue
-                errors = _error_file(quiet, None if log is None else log(item))
+                errors: IO[bytes] | None = None
+                if log is not None:
+                    errors = log(item).open("ab")
+                elif quiet:
+                    errors = tempfile.TemporaryFile()
                 cores = free.popleft()
                 process = start(child.work, cores=cores, threads=threads, errors=errors)
                 running.add(_Child(number, process, cores, errors, request, replies))
@@ -132,10 +122,7 @@ def map_processes(
 def ask(function: Work, item: Any, *, failed: str, threads: int | None = None) -> Any:
     """Return what ``function(item, tell)`` gives in a process of its own.
 
-    Raises
-    ------
-    PivecError
-        That says ``failed``, and why.
+    Where it gives nothing, an error says ``failed``, and why.
     """
     *_, reply = map_processes(function, [item], threads=threads)
     if reply.failure is not None:
@@ -221,10 +208,8 @@ class _Child:
             self._replies.put((self, Reply(self._number, content, finished, error), notices))
             self.go_on.acquire()
         self._wait()
-        for file in (self._process.stdin, self._process.stdout, self._errors):
-            if file is not None:
-                with contextlib.suppress(OSError):
-                    file.close()
+        with contextlib.suppress(OSError), self._errors or contextlib.nullcontext(), self._process:
+            pass  # all files are closed
 
     def _wait(self) -> int:
         try:
@@ -249,13 +234,6 @@ class _Child:
         failure = ProcessFailed(f"its process {how}")
         failure.code = code
         return failure
-
-
-def _error_file(quiet: bool, log: Path | None) -> IO[bytes] | None:
-    """Open what standard error goes to; None is that of this process."""
-    if log is not None:
-        return log.open("ab")
-    return tempfile.TemporaryFile() if quiet else None
 
 
 def _write(process: subprocess.Popen[bytes], request: bytes) -> None:

@@ -3,8 +3,7 @@
 environment.py          which environment, made from a name or a factory, with clear errors
 named_objects.py        objects named on the command line: wrappers, features
 spaces.py               batches of observations as rows of numbers
-features.py             images as few numbers: grey cells, encoders by name
-encoders.py             encoders that come in a file
+features.py             images as few numbers: grey cells, encoders in files
 seeds.py                one seed for each (seed, policy, episode)
 lanes.py                environments side by side, each reset and stepped under our control
 array_lanes.py          lanes on arrays, equal to Gymnasium's to the last bit
@@ -16,6 +15,5 @@ episodes.py             what is kept of an episode, and how long ones are thinne
 pages.py                the rows of episodes in lanes that step together
 gather.py               episodes out of somebody else's loop
 table.py                the loop: lanes, answers, record
-play.py                 every policy plays exactly its episodes
-processes.py            the same in several processes
+play.py                 every policy plays exactly its episodes, here or in several processes
 """

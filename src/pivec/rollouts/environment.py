@@ -20,26 +20,16 @@ from pivec.rollouts.quirks import REGISTERED_BY
 class Environment:
     """A way to make one environment as often as needed.
 
-    Attributes
-    ----------
-    name : str
-        The Gymnasium id (``CartPole-v1``, ``module:Name-v0``), or a name for the factory.
-    arguments : mapping
-        Keyword arguments for `gymnasium.make`.
-    factory : callable or None
-        Makes the environment instead of `gymnasium.make`.
-    wrappers : tuple of str or callable
-        Put around the environment, the first one innermost: ``module:Class``, with arguments
-        ``module:Class{"shape": [84, 84]}``, or a function from an environment to one.
-    imports : tuple of str
-        Modules that register environments when they are imported.
+    By the Gymnasium id ``name`` (``CartPole-v1``, ``module:Name-v0``), or by ``factory``. Of the
+    ``wrappers`` the first is innermost: ``module:Class``, with arguments
+    ``module:Class{"shape": [84, 84]}``, or a function from an environment to one.
     """
 
     name: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
     factory: Callable[[], gymnasium.Env[Any, Any]] | None = None
     wrappers: tuple[Wrapper, ...] = ()
-    imports: tuple[str, ...] = ()
+    imports: tuple[str, ...] = ()  # modules that register environments
 
     @classmethod
     def of(
@@ -50,27 +40,26 @@ class Environment:
         imports: Sequence[str] = (),
     ) -> Environment:
         """Accept what users pass as ``env``."""
-        around = tuple(wrappers)
-        if isinstance(env, Environment):
-            return replace(
-                env,
-                arguments={**env.arguments, **(arguments or {})},
-                wrappers=(*env.wrappers, *around),
-                imports=(*env.imports, *imports),
-            )
+        given = dict(arguments or {})
         if isinstance(env, str):
             if not env.strip():
                 raise UsageError(
                     "env is empty: expected the id of a Gymnasium environment such as CartPole-v1"
                 )
-            return cls(env, dict(arguments or {}), None, around, tuple(imports))
-        if isinstance(env, gymnasium.Env) or not callable(env):
-            raise UsageError(
-                "env must be a Gymnasium id or a function that makes an environment, but is "
-                f"{type(env).__name__}: pass a function, since several are needed side by side"
-            )
-        name = getattr(env, "__qualname__", type(env).__name__)
-        return cls(name, factory=env, wrappers=around, imports=tuple(imports))
+            env = cls(env)
+        elif not isinstance(env, Environment):
+            if isinstance(env, gymnasium.Env) or not callable(env):
+                raise UsageError(
+                    "env must be a Gymnasium id or a function that makes an environment, but is "
+                    f"{type(env).__name__}: pass a function, since several are needed side by side"
+                )
+            env, given = cls(getattr(env, "__qualname__", type(env).__name__), factory=env), {}
+        return replace(
+            env,
+            arguments={**env.arguments, **given},
+            wrappers=(*env.wrappers, *wrappers),
+            imports=(*env.imports, *imports),
+        )
 
     def make(self, **more: Any) -> gymnasium.Env[Any, Any]:
         """Make one environment; ``more`` are further arguments for `gymnasium.make`."""

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from pivec.errors import UsageError
 from pivec.policies.policy import NamedPolicy
-from pivec.rollouts.pages import LaneRecord
 
 
 @dataclass
@@ -38,6 +37,33 @@ class Episode:
         self.states = np.concatenate([self.states[:-1:2], self.states[-1:]])
         if self.actions is not None:
             self.actions = self.actions[::2].copy()
+
+
+class LaneRecord:
+    """The rows of the episode in one lane that stood on earlier pages."""
+
+    def __init__(self) -> None:
+        self.states: list[NDArray[np.float32]] = []
+        self.actions: list[NDArray[Any]] = []
+        self.steps = 0  # rows that came in, kept or not
+        self.kept = 0
+
+    def add(
+        self, states: NDArray[np.float32], actions: NDArray[Any] | None, every: int = 1
+    ) -> None:
+        """Take in the next rows; copies are kept, of every k-th row of the episode."""
+        mine = slice(-self.steps % every, None, every)
+        self.states.append(states[mine].copy())
+        if actions is not None:
+            self.actions.append(actions[mine].copy())
+        self.steps += len(states)
+        self.kept += len(self.states[-1])
+
+    def halve(self) -> None:
+        """Keep every second of the rows."""
+        self.states = [np.concatenate(self.states)[::2].copy()] if self.states else []
+        self.actions = [np.concatenate(self.actions)[::2].copy()] if self.actions else []
+        self.kept = sum(map(len, self.states))
 
 
 @dataclass

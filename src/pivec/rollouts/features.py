@@ -6,21 +6,27 @@ can be sent to other processes, and a store keeps their `repr` to know what its 
 
 from __future__ import annotations
 
+import hashlib
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pivec.arguments import Count, Range, check_arguments
-from pivec.errors import BadData, PivecError, UsageError
+from pivec.engines.devices import require_torch
+from pivec.errors import BadData, BadPolicyFile, PivecError, UsageError
 from pivec.options import Features
 from pivec.policies.outputs import row_by_row
-from pivec.rollouts.encoders import encoder_of
+from pivec.reading import read_regular
 from pivec.rollouts.named_objects import named_object, split_arguments
 from pivec.rollouts.spaces import batch_length
 
+Run = Callable[[NDArray[np.float32]], Any]
 _LUMA = np.array([0.299, 0.587, 0.114], dtype=np.float32)  # ITU-R BT.601, as most tools
 
 
@@ -55,7 +61,11 @@ def load_features(spec: str, *, trust: bool = False) -> Features:
             f"{name} is a torch file, which may run code when it is loaded: add --trust "
             "(from Python trust=True) if you know where it comes from, or export it to .onnx"
         )
-    return encoder_of(name)
+    try:
+        content = read_regular(Path(name).expanduser())
+    except OSError as error:
+        raise UsageError(f"the encoder {name} cannot be read: {error.strerror or error}") from error
+    return FileEncoder(name, hashlib.sha256(content).hexdigest()[:16])
 
 
 def feature_rows(features: Features, observations: Any) -> NDArray[np.float32]:
@@ -183,3 +193,73 @@ def _area_weights(size: int, cells: int) -> NDArray[np.float32]:
     overlap = np.minimum(edges[1:, None], pixels + 1) - np.maximum(edges[:-1, None], pixels)
     weights = np.clip(overlap, 0, None)
     return np.asarray(weights / weights.sum(axis=1, keepdims=True), dtype=np.float32)
+
+
+@dataclass(frozen=True)
+class FileEncoder:
+    """A network in a file: a batch of observations in as float32, rows of numbers out.
+
+    ``digest`` is of the file, so that a store knows when it has changed.
+    """
+
+    path: str
+    digest: str
+
+    @cached_property
+    def _run(self) -> Run:
+        try:
+            return _load_onnx(self.path) if self.path.endswith(".onnx") else _load_torch(self.path)
+        except PivecError:
+            raise
+        except Exception as error:
+            raise BadPolicyFile(
+                f"{self.path} is not an encoder that can be read: {error}"
+            ) from error
+
+    def __call__(self, observations: Any) -> NDArray[np.float32]:
+        """Encode a batch of observations."""
+        batch = np.ascontiguousarray(observations, dtype=np.float32)
+        run = self._run
+        try:
+            rows = np.asarray(run(batch), dtype=np.float32)
+        except Exception as error:
+            raise BadData(
+                f"the encoder {self.path} does not take observations of shape {batch.shape}: "
+                f"{error}"
+            ) from error
+        if rows.ndim < 1 or len(rows) != len(batch):
+            raise BadData(
+                f"the encoder {self.path} gave an array of shape {rows.shape} for {len(batch)} "
+                "observations: expected one row for each"
+            )
+        return rows.reshape(len(batch), -1)
+
+    def __getstate__(self) -> dict[str, str]:
+        return {"path": self.path, "digest": self.digest}  # what is loaded does not travel
+
+
+def _load_onnx(path: str) -> Run:
+    """Load an ``.onnx`` file, whose first input and output count."""
+    from pivec.policies.onnx_models import first_output
+
+    return first_output(read_regular(Path(path).expanduser()), path).outputs
+
+
+def _load_torch(path: str) -> Run:
+    """Load a TorchScript file, or with ``.pt2`` one of torch.export; it may run code."""
+    require_torch("a torch encoder")
+    import torch
+
+    file = str(Path(path).expanduser())
+    if file.endswith(".pt2"):
+        module = torch.export.load(file).module()
+    else:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # files made earlier stay
+            module = torch.jit.load(file, map_location="cpu").eval()
+
+    def run(batch: NDArray[np.float32]) -> Any:
+        with torch.inference_mode():
+            return module(torch.from_numpy(batch)).numpy()
+
+    return lambda batch: row_by_row(run, batch)

@@ -16,14 +16,7 @@ from pivec.rollouts.pages import Pages
 class Gatherer:
     """Keeps the states of the episodes that run in some lanes, and gives each back when it ends.
 
-    Parameters
-    ----------
-    n_lanes : int
-        Environments side by side.
-    actions : bool
-        Keep the actions too.
-    cut_after : int, optional
-        Cut episodes into pieces of that many steps, for tasks that never end.
+    ``cut_after`` cuts them into pieces of that many steps, for tasks that never end.
 
     Examples
     --------
@@ -41,9 +34,6 @@ class Gatherer:
     ) -> None:
         self.n_lanes, self.cut_after, self._keeps_actions = n_lanes, cut_after, actions
         self.active = np.zeros(n_lanes, dtype=bool)
-        self._lengths = np.zeros(n_lanes, dtype=np.int64)
-        self._totals = np.zeros(n_lanes)
-        self._seeds = np.full(n_lanes, -1, dtype=np.int64)
         self._rows = np.zeros((n_lanes, 0), np.float32)  # what the lanes show now
         self._pages = Pages(self._rows)
 
@@ -57,9 +47,9 @@ class Gatherer:
             self._pages, self._rows = Pages(first), first.copy()
         mask = self._mask(lanes)
         self._rows[mask] = first[mask]
+        numbers = np.broadcast_to(seeds, self.n_lanes)
         for lane in np.flatnonzero(mask).tolist():
-            self._begin(lane)
-        self._seeds[mask] = np.broadcast_to(seeds, self.n_lanes)[mask]
+            self._pages.begin(lane, int(numbers[lane]))
         self.active |= mask
 
     def step(
@@ -73,17 +63,9 @@ class Gatherer:
     ) -> list[tuple[int, Episode]]:
         """Take in one step of all lanes; return the episodes that ended, with their lanes.
 
-        Parameters
-        ----------
-        rows : (n_lanes, n_features) array
-            Observations after the step; copied.
-        rewards : (n_lanes,) array
-        terminated, truncated : (n_lanes,) arrays or None
-            Both None where no episode ended, which is quicker.
-        actions : (n_lanes, ...) array, optional
-            Taken in the observations before.
-        terminal : mapping of lane to (n_features,) array, optional
-            The last observations of episodes, where ``rows`` has the first of the next one.
+        ``rows`` are seen after the step, ``actions`` taken in those before. ``terminated`` and
+        ``truncated`` are None where no episode ended, which is quicker. ``terminal`` has the last
+        observations of lanes for which ``rows`` has the first of the next episode.
         """
         if not self.active.any():
             return []
@@ -99,25 +81,19 @@ class Gatherer:
             over, cut = np.asarray(terminated, dtype=bool), np.asarray(truncated, dtype=bool)
             for lane in np.flatnonzero(self.active & (over | cut)).tolist():
                 last = None if terminal is None else terminal.get(lane)
-                episode = self._episode(lane, bool(over[lane]), bool(cut[lane]), last)
-                ended.append((lane, episode))
+                ended.append(self._ended(lane, bool(over[lane]), bool(cut[lane]), last))
                 self.active[lane] = False
         if self.cut_after is not None:
-            long = self.active & (self._lengths >= self.cut_after)
+            long = self.active & (self._pages.lengths >= self.cut_after)
             for lane in np.flatnonzero(long).tolist():
-                ended.append((lane, self._episode(lane, False, True)))
-                self._begin(lane)
+                ended.append(self._ended(lane, False, True))
+                self._pages.begin(lane, ended[-1][1].seed)
         return ended
 
     def extend(
         self, rows: NDArray[Any], rewards: NDArray[Any], actions: NDArray[Any] | None = None
     ) -> list[tuple[int, Episode]]:
-        """Take in several steps in which no episode ended; return what ``cut_after`` cuts.
-
-        Parameters
-        ----------
-        rows, rewards, actions : (n_steps, n_lanes, ...) arrays
-        """
+        """Take in (n_steps, n_lanes, ...) in which no episode ended; return what is cut."""
         if self.cut_after is not None:
             moves = [None] * len(rows) if actions is None else actions
             steps = zip(rows, rewards, moves, strict=True)
@@ -131,17 +107,11 @@ class Gatherer:
         mask = self._mask(lanes)
         running = self.active & mask
         self.active &= ~mask
-        return [
-            (lane, self._episode(lane, False, True))
-            for lane in np.flatnonzero(running & (self._lengths > 0)).tolist()
-        ]
+        begun = np.flatnonzero(running & (self._pages.lengths > 0))
+        return [self._ended(lane, False, True) for lane in begun.tolist()]
 
     def _mask(self, lanes: ArrayLike | None) -> NDArray[np.bool_]:
         return np.ones(self.n_lanes, bool) if lanes is None else np.asarray(lanes, dtype=bool)
-
-    def _begin(self, lane: int) -> None:
-        self._pages.begin(lane)
-        self._lengths[lane], self._totals[lane] = 0, 0.0
 
     def _write(
         self, rows: NDArray[Any], rewards: NDArray[Any], actions: NDArray[Any] | None
@@ -149,20 +119,21 @@ class Gatherer:
         """Take in steps; ``rows`` are seen after each of them."""
         pages = self._pages
         before = np.concatenate([self._rows[None], rows[:-1]])
-        moves = actions if self._keeps_actions else None
         done = 0
         while done < len(rows):
             if pages.time == pages.steps:
                 pages.turn(np.flatnonzero(self.active))
             block = slice(done, done + pages.steps - pages.time)
-            pages.write(before[block], None if moves is None else moves[block])
+            pages.write(before[block])
+            if actions is not None and self._keeps_actions:
+                pages.write_actions(actions[block])
             done = block.stop
         self._rows[:] = rows[-1]
-        self._lengths += len(rows)
-        self._totals += rewards.sum(axis=0, dtype=np.float64)
+        pages.lengths += len(rows)
+        pages.totals += rewards.sum(axis=0, dtype=np.float64)
 
-    def _episode(self, lane: int, terminated: bool, truncated: bool, last: Any = None) -> Episode:
+    def _ended(
+        self, lane: int, terminated: bool, truncated: bool, last: Any = None
+    ) -> tuple[int, Episode]:
         terminal = self._rows[lane] if last is None else np.asarray(last, dtype=np.float32)
-        states, moves = self._pages.finish(lane, terminal[None])
-        total, seed = float(self._totals[lane]), int(self._seeds[lane])
-        return Episode(states, moves, total, seed, terminated, truncated)
+        return lane, self._pages.finish(lane, terminal, terminated, truncated)

@@ -8,70 +8,46 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pivec.rollouts.episodes import Episode, LaneRecord
+
 _STEPS, _BYTES = 128, 64 << 20  # of a page, at most
-
-
-class LaneRecord:
-    """The rows of the episode in one lane that stood on earlier pages."""
-
-    def __init__(self) -> None:
-        self.states: list[NDArray[np.float32]] = []
-        self.actions: list[NDArray[Any]] = []
-        self.steps = 0  # rows that came in, kept or not
-        self.kept = 0
-
-    def add(
-        self, states: NDArray[np.float32], actions: NDArray[Any] | None, every: int = 1
-    ) -> None:
-        """Take in the next rows; copies are kept, of every k-th row of the episode."""
-        mine = slice(-self.steps % every, None, every)
-        self.states.append(states[mine].copy())
-        if actions is not None:
-            self.actions.append(actions[mine].copy())
-        self.steps += len(states)
-        self.kept += len(self.states[-1])
-
-    def halve(self) -> None:
-        """Keep every second of the rows."""
-        self.states = [np.concatenate(self.states)[::2].copy()] if self.states else []
-        self.actions = [np.concatenate(self.actions)[::2].copy()] if self.actions else []
-        self.kept = sum(map(len, self.states))
 
 
 class Pages:
     """What lanes show and do, step by step; gives the rows of an episode when it ends.
 
     When a page is full, what belongs to episodes that go on is put aside, and the next page begins.
-
-    Parameters
-    ----------
-    rows : (n_lanes, n_features) array
-        Such as will be written.
+    ``rows`` (n_lanes, n_features) are such as will be written.
     """
 
     def __init__(self, rows: NDArray[np.float32]) -> None:
         self.steps = int(np.clip(_BYTES // max(1, rows.nbytes), 1, _STEPS))
         self.time = 0  # steps on the page
         self.aside = [LaneRecord() for _ in rows]
+        self.lengths = np.zeros(len(rows), dtype=np.int64)  # steps of the episodes, their rewards
+        self.totals = np.zeros(len(rows))
+        self.seeds = np.full(len(rows), -1, dtype=np.int64)
         self._since = np.zeros(len(rows), dtype=np.intp)
         self._states = np.zeros((self.steps, *rows.shape), dtype=np.float32)
         self._actions: NDArray[Any] | None = None
 
-    def begin(self, lane: int) -> None:
+    def begin(self, lane: int, seed: int) -> None:
         """Forget what ran in a lane: an episode begins there with the next step."""
-        self._since[lane] = self.time
+        self._since[lane], self.seeds[lane] = self.time, seed
+        self.lengths[lane], self.totals[lane] = 0, 0.0
         if self.aside[lane].steps:
             self.aside[lane] = LaneRecord()
 
-    def write(self, rows: NDArray[Any], actions: NDArray[Any] | None = None) -> None:
-        """Write steps (n_steps, n_lanes, ...): what all lanes show, and what is done there."""
-        steps = slice(self.time, self.time + len(rows))
-        self._states[steps] = rows
-        if actions is not None:
-            if self._actions is None:
-                self._actions = np.zeros((self.steps, *actions.shape[1:]), dtype=actions.dtype)
-            self._actions[steps] = actions
+    def write(self, rows: NDArray[Any]) -> None:
+        """Write what all lanes show in the next steps, (n_steps, n_lanes, ...)."""
+        self._states[self.time : self.time + len(rows)] = rows
         self.time += len(rows)
+
+    def write_actions(self, actions: NDArray[Any]) -> None:
+        """Write what is done in the last steps, (n_steps, n_lanes, ...)."""
+        if self._actions is None:
+            self._actions = np.zeros((self.steps, *actions.shape[1:]), dtype=actions.dtype)
+        self._actions[self.time - len(actions) : self.time] = actions
 
     def turn(
         self, lanes: NDArray[np.intp], every: Callable[[int], int] = lambda _: 1
@@ -85,13 +61,20 @@ class Pages:
         return going_on
 
     def finish(
-        self, lane: int, terminal: NDArray[np.float32], every: int = 1
-    ) -> tuple[NDArray[np.float32], NDArray[Any] | None]:
-        """Put the states and actions of an episode together, the terminal state last."""
+        self,
+        lane: int,
+        terminal: NDArray[np.float32],
+        terminated: bool,
+        truncated: bool,
+        every: int = 1,
+    ) -> Episode:
+        """Put the episode of a lane together, the terminal state last."""
         self._put_aside(lane, every)
         record, self.aside[lane] = self.aside[lane], LaneRecord()
-        states = np.concatenate([*record.states, terminal])
-        return states, np.concatenate(record.actions) if record.actions else None
+        states = np.concatenate([*record.states, terminal[None]])
+        actions = np.concatenate(record.actions) if record.actions else None
+        total, seed = float(self.totals[lane]), int(self.seeds[lane])
+        return Episode(states, actions, total, seed, terminated, truncated)
 
     def _put_aside(self, lane: int, every: int) -> None:
         mine = slice(self._since[lane], self.time)

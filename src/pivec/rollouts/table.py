@@ -19,7 +19,7 @@ from pivec.progress import Progress
 from pivec.rollouts import spaces
 from pivec.rollouts.answers import make_answers
 from pivec.rollouts.backends import Layout
-from pivec.rollouts.episodes import Episode, PlayedPolicy, PolicyEpisodes
+from pivec.rollouts.episodes import PlayedPolicy, PolicyEpisodes
 from pivec.rollouts.features import feature_rows
 from pivec.rollouts.lanes import Lanes
 from pivec.rollouts.pages import Pages
@@ -66,8 +66,6 @@ class Table:
         self.progress, self.seconds = progress, seconds or Seconds()
         self.slots: list[_Slot | None] = [None] * shape.slots
         self.episode = np.full(lanes.n, -1)  # the number of the episode in each lane, -1 if idle
-        self.length = np.zeros(lanes.n, dtype=np.int64)
-        self.reward = np.zeros(lanes.n)
         # Flat rows are wanted as states, or by networks; of images with features= neither may be.
         self.features = settings.view
         self.flatten = self.features is None
@@ -84,12 +82,14 @@ class Table:
         self._seat(range(len(self.slots)), queue)
         active = np.flatnonzero(self.episode >= 0)
         while len(active):
+            self.pages.write(self.rows[None])  # before policies see them, and may change them
             actions = self._act(active)
-            self.pages.write(self.rows[None], actions[None] if self.settings.actions else None)
+            if self.settings.actions:
+                self.pages.write_actions(actions[None])
             ended, outcome = self._step(active, actions)
             free = []
             for lane, terminated, truncated in zip(ended, *outcome, strict=True):
-                self._finish(lane, bool(terminated), bool(truncated))
+                self._finish(lane, bool(terminated), bool(truncated and not terminated))
                 finished = self._next(lane)
                 if finished is not None:
                     yield finished
@@ -106,7 +106,7 @@ class Table:
         start = perf_counter()
         shown = self.flat if self.answers.needs_flat else self.lanes.observations
         try:
-            actions = self.answers.actions(shown, active, self.pages.time)
+            actions = self.answers.actions(shown, active, self.pages.time - 1)
         except PivecError as error:
             raise self._named(error, error.lane) from error
         try:
@@ -129,10 +129,10 @@ class Table:
             self.flat, self.rows = self._see(self.lanes.observations)
         except PivecError as error:
             raise self._named(error, error.lane) from error
-        self.reward[active] += rewards
-        self.length[active] += 1
+        self.pages.totals[active] += rewards
+        self.pages.lengths[active] += 1
         if self.settings.max_steps is not None:
-            truncated = truncated | (self.length[active] >= self.settings.max_steps)
+            truncated = truncated | (self.pages.lengths[active] >= self.settings.max_steps)
         if self.progress is not None:
             self.progress.count(len(active))
         over = np.flatnonzero(terminated | truncated)
@@ -141,18 +141,18 @@ class Table:
     def _finish(self, lane: int, terminated: bool, truncated: bool) -> None:
         """Put the rows of the lane's episode together, the terminal observation last."""
         slot, number = self._slot(lane), int(self.episode[lane])
-        every, seed = slot.episodes.every, int(slot.seeds[number])
-        states, actions = self.pages.finish(lane, self.rows[lane : lane + 1], every)
+        every = slot.episodes.every
+        episode = self.pages.finish(lane, self.rows[lane], terminated, truncated, every)
+        states = episode.states
         if not np.isfinite(states).all():
             row, feature = np.argwhere(~np.isfinite(states))[0]
-            step = int(self.length[lane]) if row == len(states) - 1 else row * every
+            step = int(self.pages.lengths[lane]) if row == len(states) - 1 else row * every
             raise BadData(
                 f"{slot.named.info.label}: the observation after step {step} of episode {number} "
-                f"(seed {seed}) has {states[row, feature]} in feature {feature}, "
+                f"(seed {episode.seed}) has {states[row, feature]} in feature {feature}, "
                 "but states must be finite: check the environment, or mend it with features="
             )
-        total, cut = float(self.reward[lane]), truncated and not terminated
-        slot.episodes.put(number, Episode(states, actions, total, seed, terminated, cut))
+        slot.episodes.put(number, episode)
         self._thin(lane // self.width)
 
     def _next(self, lane: int) -> PlayedPolicy | None:
@@ -190,10 +190,11 @@ class Table:
 
     def _start(self, lane: int, number: int) -> None:
         slot = self._slot(lane)
-        self.pages.begin(lane)
-        self.episode[lane], self.length[lane], self.reward[lane] = number, 0, 0.0
+        seed = int(slot.seeds[number])
+        self.pages.begin(lane, seed)
+        self.episode[lane] = number
         try:
-            self.lanes.reset(lane, int(slot.seeds[number]))
+            self.lanes.reset(lane, seed)
             flat, rows = self._see(spaces.pick(self.lanes.observations, slice(lane, lane + 1)))
         except PivecError as error:
             raise self._named(error, lane) from error
@@ -221,8 +222,8 @@ class Table:
         if waited > PATIENCE:
             self.patient_since = None
             warnings.warn(
-                f"no episode has ended in {waited:.0f} s and {self.length.max()} steps: if the "
-                "environment never ends one, cut them with --max-steps (from Python max_steps=)",
+                f"no episode has ended in {waited:.0f} s and {self.pages.lengths.max()} steps: if "
+                "the environment never ends one, cut them with --max-steps (from Python max_steps=)",
                 PivecWarning,
                 stacklevel=2,
             )
@@ -258,7 +259,7 @@ class Table:
             first = next((slot for slot in self.slots if slot is not None), None)
             who = "" if first is None else f"{first.named.info.label}: "
         else:
-            slot, number = self._slot(lane), int(self.episode[lane])
-            where = f"episode {number} (seed {slot.seeds[number]}), step {self.length[lane]}"
-            who = f"{slot.named.info.label}, {where}: "
+            pages, label = self.pages, self._slot(lane).named.info.label
+            where = f"episode {self.episode[lane]} (seed {pages.seeds[lane]})"
+            who = f"{label}, {where}, step {pages.lengths[lane]}: "
         return type(error)(f"{who}{error}")
