@@ -64,16 +64,16 @@ def ours(name: str, backend: str, jobs: int, n: int, episodes: int) -> dict[str,
     from pivec.options import CollectOptions
     from pivec.rollouts.environment import Environment
     from pivec.rollouts.play import bind, play, play_here
-    from pivec.rollouts.table import Seconds
 
     environment, chosen = Environment(name), policies(name, n)
     settings = CollectOptions(episodes=episodes, backend=backend)
     # Imports are not counted, as they are not for the loop.
     for _ in play_here(environment, bind(environment, chosen[:1]), replace(settings, max_steps=1)):
         pass
-    seconds, steps, start = Seconds(), 0, time.perf_counter()
+    answering = timed_answers() if jobs == 1 else []
+    steps, start = 0, time.perf_counter()
     played = (
-        play_here(environment, bind(environment, chosen), settings, None, seconds)
+        play_here(environment, bind(environment, chosen), settings)
         if jobs == 1
         else play(environment, chosen, replace(settings, jobs=jobs))
     )
@@ -81,8 +81,31 @@ def ours(name: str, backend: str, jobs: int, n: int, episodes: int) -> dict[str,
         steps += sum(len(episode.states) - 1 for episode in one.episodes)
     result = {"seconds": time.perf_counter() - start, "steps": steps}
     if jobs == 1:
-        result["answers"] = seconds.answers / seconds.total
+        result["answers"] = sum(answering) / result["seconds"]
     return result
+
+
+def timed_answers() -> list[float]:
+    """Give a list that takes the seconds of all answers of policies from now on."""
+    from pivec.rollouts import table
+
+    seconds, make = [], table.make_answers
+
+    def make_timed(*arguments):
+        answers = make(*arguments)
+        actions = answers.actions
+
+        def timed(*given):
+            start = time.perf_counter()
+            answered = actions(*given)
+            seconds.append(time.perf_counter() - start)
+            return answered
+
+        answers.actions = timed
+        return answers
+
+    table.make_answers = make_timed
+    return seconds
 
 
 def peer(name: str) -> dict[str, float]:

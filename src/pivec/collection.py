@@ -15,12 +15,11 @@ from pivec.policies.policy import NamedPolicy
 from pivec.progress import Progress
 from pivec.rollouts import spaces
 from pivec.rollouts.backends import BACKENDS, choose_backend
-from pivec.rollouts.centring import Centred, centred, moved_names
-from pivec.rollouts.environment import Environment, close
+from pivec.rollouts.environment import Environment, close, environment_of
 from pivec.rollouts.features import feature_rows, load_features
 from pivec.rollouts.lanes import first_batch
 from pivec.rollouts.play import play
-from pivec.rollouts.trained_in import environment_of
+from pivec.rollouts.spaces import Centred, centred, moved_names
 from pivec.states.record import PolicyRecord, Recorded, check_unique, record_of
 from pivec.states.recorded import read_recorded, split_recorded
 from pivec.states.store import Store
@@ -210,7 +209,7 @@ def _space_and_names(
     """Space of the observations, features to use, and names of the values of a state.
 
     Names come from the environment, from ``features`` if it has ``names``, or from a trial of it.
-    States far from zero need features of their own, see `pivec.rollouts.centring`.
+    States far from zero need features of their own, see `pivec.rollouts.spaces`.
     """
     env = environment.make()
     try:

@@ -156,7 +156,7 @@ def test_stacked_frames_are_those_of_stable_baselines3(run):
     import gymnasium
     from stable_baselines3.common.vec_env import DummyVecEnv, VecFrameStack
 
-    from pivec.rollouts.trained_in import environment_of
+    from pivec.rollouts.environment import environment_of
 
     folder = run(normalize="false", frame_stack=3)
     path = folder / "Pendulum-v1.zip"

@@ -98,7 +98,7 @@ def map_processes(
                 if log is not None:
                     errors = log(item).open("ab")
                 elif quiet:
-                    errors = tempfile.TemporaryFile()
+                    errors = tempfile.TemporaryFile()  # noqa: SIM115  (its thread closes it)
                 cores = free.popleft()
                 process = start(child.work, cores=cores, threads=threads, errors=errors)
                 running.add(_Child(number, process, cores, errors, request, replies))
@@ -170,56 +170,54 @@ def shares_of_cores(jobs: int) -> list[list[int]]:
     return [[cores[i % len(cores)], *cores[i + jobs :: jobs]] for i in range(jobs)]
 
 
+@dataclass(eq=False)
 class _Child:
     """A process at work on an item, and the thread that listens to it, a message at a time."""
 
-    def __init__(
-        self,
-        number: int,
-        process: subprocess.Popen[bytes],
-        cores: list[int],
-        errors: IO[bytes] | None,
-        request: bytes,
-        replies: queue.SimpleQueue[tuple[_Child, Reply, list[Notice]]],
-    ) -> None:
-        self.cores, self.go_on = cores, threading.Semaphore(0)
-        self._number, self._process, self._errors = number, process, errors
-        self._request, self._replies = request, replies
+    number: int
+    process: subprocess.Popen[bytes]
+    cores: list[int]
+    errors: IO[bytes] | None
+    request: bytes
+    replies: queue.SimpleQueue[tuple[_Child, Reply, list[Notice]]]
+
+    def __post_init__(self) -> None:
+        self.go_on = threading.Semaphore(0)
         self._thread = threading.Thread(target=self._listen, daemon=True)
         self._thread.start()
 
     def end(self, kill: bool = True) -> None:
         """Wait for the end of the process, and of its thread."""
         if kill:
-            self._process.kill()
+            self.process.kill()
         self.go_on.release()
         self._thread.join(2 * _PATIENCE)
 
     def _listen(self) -> None:
-        _write(self._process, self._request)
+        _write(self.process, self.request)
         finished = False
         while not finished:
             try:
-                content, finished, failure, notices = pickle.load(self._process.stdout)  # type: ignore[arg-type]  # noqa: S301
+                content, finished, failure, notices = pickle.load(self.process.stdout)  # type: ignore[arg-type]  # noqa: S301
                 error = None if failure is None else _failure(*failure)
             except Exception:  # its end, or half a message
                 content, finished, notices = None, True, []
                 error = self._died(self._wait())
-            self._replies.put((self, Reply(self._number, content, finished, error), notices))
+            self.replies.put((self, Reply(self.number, content, finished, error), notices))
             self.go_on.acquire()
         self._wait()
-        with contextlib.suppress(OSError), self._errors or contextlib.nullcontext(), self._process:
+        with contextlib.suppress(OSError), self.errors or contextlib.nullcontext(), self.process:
             pass  # all files are closed
 
     def _wait(self) -> int:
         try:
-            return self._process.wait(_PATIENCE)
+            return self.process.wait(_PATIENCE)
         except subprocess.TimeoutExpired:
-            self._process.kill()
-            return self._process.wait()
+            self.process.kill()
+            return self.process.wait()
 
     def _died(self, code: int) -> ProcessFailed:
-        log = getattr(self._errors, "name", None)
+        log = getattr(self.errors, "name", None)
         how = f"ended with code {code}"
         if code == -getattr(signal, "SIGKILL", 9):
             how = "was killed, most likely because memory ran out"
@@ -227,9 +225,9 @@ class _Child:
             how = f"was ended by signal {-code}"
         elif isinstance(log, str):
             how += f", see {log}"
-        elif self._errors is not None:
-            self._errors.seek(0)
-            last = self._errors.read().decode(errors="replace").strip().splitlines()[-1:]
+        elif self.errors is not None:
+            self.errors.seek(0)
+            last = self.errors.read().decode(errors="replace").strip().splitlines()[-1:]
             how += f" ({last[0]})" if last else ""
         failure = ProcessFailed(f"its process {how}")
         failure.code = code

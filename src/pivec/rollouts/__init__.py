@@ -11,8 +11,7 @@ envpool_lanes.py        the same in EnvPool
 quirks.py               what is peculiar about single environments and packages
 backends.py             which of these is used
 answers.py              how a group of policies answers the observations of all its lanes
-episodes.py             what is kept of an episode, and how long ones are thinned
-pages.py                the rows of episodes in lanes that step together
+episodes.py             what is kept of episodes while they are played and after
 gather.py               episodes out of somebody else's loop
 table.py                the loop: lanes, answers, record
 play.py                 every policy plays exactly its episodes, here or in several processes

@@ -1,8 +1,12 @@
-"""Which environment: a Gymnasium id with arguments and wrappers, or a factory; clear errors."""
+"""Which environment: a Gymnasium id with arguments and wrappers, or a factory; clear errors.
+
+Files of policies may tell what they were trained in; what a user says comes first.
+"""
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
+import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,9 +15,19 @@ from typing import Any
 import gymnasium
 
 from pivec.errors import EnvironmentFailure, PivecError, PivecWarning, UsageError, did_you_mean
-from pivec.options import Wrapper
+from pivec.options import CollectOptions, Wrapper
+from pivec.policies.policy import PolicyInfo
 from pivec.rollouts.named_objects import named_object, split_arguments
 from pivec.rollouts.quirks import REGISTERED_BY
+
+# A file may ask for these: they change what is seen and done, and touch nothing else.
+KNOWN_WRAPPERS = re.compile(
+    r"(gymnasium\.wrappers(\.\w+)?|stable_baselines3\.common\.atari_wrappers"
+    r"|sb3_contrib\.common\.wrappers(\.\w+)?|rl_zoo3\.wrappers)"
+    r":(?!RecordVideo|HumanRendering|RenderCollection)\w+"
+)
+ID = re.compile(r"-v\d+$")  # a function that makes environments has another kind of name
+ENVIRONMENT, ARGUMENTS, WRAPPERS, IMPORTS = "environment", "arguments", "wrappers", "imports"
 
 
 @dataclass(frozen=True)
@@ -151,3 +165,126 @@ def _wrapped(env: gymnasium.Env[Any, Any], wrapper: Wrapper) -> gymnasium.Env[An
             f"the wrapper {wrapper} cannot be put around {env}: {type(error).__name__}: {error}"
         ) from error
     return wrapped
+
+
+def environment_of(
+    env: str | Environment | Callable[[], Any] | None,
+    policies: Sequence[PolicyInfo],
+    options: CollectOptions | None = None,
+) -> Environment:
+    """Make an `Environment` of what the user says and of what the policies' files tell.
+
+    Their metadata may hold ``environment``, ``arguments``, ``wrappers`` and ``imports``. Without
+    ``env`` it is what the files tell. The user's arguments are added to theirs and come first,
+    the user's wrappers and imports stand instead of theirs. Files that disagree, or ask for
+    something that they may not, are refused; of those that tell of another environment than
+    ``env`` a warning is given.
+    """
+    options = options or CollectOptions()
+    arguments, wrappers, imports = options.env_kwargs, options.wrappers, options.imports
+    if env is not None and not isinstance(env, str):
+        return Environment.of(env, arguments, wrappers, imports)
+    trained = [info for info in policies if isinstance(info.metadata.get(ENVIRONMENT), str)]
+    name = _named_in_files(trained, options.trust) if env is None else env
+    elsewhere = [
+        info
+        for info in trained
+        if not _same(info.metadata[ENVIRONMENT], name) and ID.search(info.metadata[ENVIRONMENT])
+    ]
+    if elsewhere:
+        first = elsewhere[0]
+        warnings.warn(
+            f"{len(elsewhere)} policies (first: {first.source}) were trained in "
+            f"{first.metadata[ENVIRONMENT]}, and act in {name}",
+            PivecWarning,
+            stacklevel=3,
+        )
+    here = [info for info in trained if _same(info.metadata[ENVIRONMENT], name)]
+    given = dict(arguments or {})
+    agreed = _agreed(here, ARGUMENTS, "--env-arg", lambda value: {**_mapping(value), **given})
+    around: Sequence[Wrapper] = wrappers
+    if not wrappers:
+        around = _agreed(here, WRAPPERS, "--wrapper", _texts)
+        _check_wrappers(around, here, options.trust)
+    modules: Sequence[str] = imports
+    if not imports:
+        modules = list(
+            dict.fromkeys(m for info in here for m in _texts(info.metadata.get(IMPORTS)))
+        )
+        if modules and not options.trust:
+            if ":" not in name and name not in gymnasium.registry:
+                raise UsageError(
+                    f"{here[0].source} tells that {modules[0]} registers its environment: if you "
+                    f"trust that module, pass --import {modules[0]} (in Python: imports=)"
+                )
+            modules = []
+    return Environment.of(name, agreed if here else given, around, modules)
+
+
+def _named_in_files(trained: Sequence[PolicyInfo], trust: bool) -> str:
+    """Give the one environment that all files name which name any."""
+    if not trained:
+        raise UsageError(
+            "no file of these policies tells which environment it was trained in: name it first, "
+            "as in `pivec compare CartPole-v1 runs`"
+        )
+    first = trained[0]
+    name = str(first.metadata[ENVIRONMENT])
+    for info in trained:
+        if info.metadata[ENVIRONMENT] != name:
+            raise UsageError(
+                f"the policies were trained in several environments: {first.source} in {name}, "
+                f"{info.source} in {info.metadata[ENVIRONMENT]}: name the runs of one of them"
+            )
+    if ":" in name and not trust:
+        raise UsageError(
+            f"{first.source} asks for the environment {name!r}, which imports a module: name the "
+            "environment first, or allow it with --trust (in Python: trust=True)"
+        )
+    return name
+
+
+def _same(theirs: str, name: str) -> bool:
+    """Whether two names mean the same environment; ``module:`` only says who registers it."""
+    return theirs.rpartition(":")[2] == name.rpartition(":")[2]
+
+
+def _agreed(
+    infos: Sequence[PolicyInfo], key: str, option: str, settle: Callable[[Any], Any]
+) -> Any:
+    """Give what all files say under ``key``, settled with what the user says."""
+    values = [settle(info.metadata.get(key)) for info in infos]
+    for info, value in zip(infos, values, strict=True):
+        if value != values[0]:
+            raise UsageError(
+                f"the policies were trained with other {key} of the environment: {infos[0].source} "
+                f"with {values[0] or 'none'}, {info.source} with {value or 'none'}: compare those "
+                f"that share them, or say with {option} which to take"
+            )
+    return values[0] if values else settle(None)
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    return dict(value) if isinstance(value, Mapping) else {}
+
+
+def _texts(value: Any) -> list[str]:
+    return [text for text in value if isinstance(text, str)] if isinstance(value, list) else []
+
+
+def _check_wrappers(wrappers: Sequence[Any], infos: Sequence[PolicyInfo], trust: bool) -> None:
+    for wrapper in wrappers:
+        name = split_arguments(str(wrapper))[0]
+        if not trust and not KNOWN_WRAPPERS.fullmatch(name):
+            raise UsageError(
+                f"{infos[0].source} was trained with the wrapper {name}, which a file may not ask "
+                "for: give all wrappers with --wrapper (in Python: wrappers=), or allow it with "
+                "--trust"
+            )
+        package = name.partition(".")[0]
+        if importlib.util.find_spec(package) is None:
+            raise UsageError(
+                f"{infos[0].source} was trained with the wrapper {name}, but {package} is not "
+                f"installed: pip install {package.replace('_', '-')}, or give all wrappers with "
+                "--wrapper (in Python: wrappers=)"
+            )

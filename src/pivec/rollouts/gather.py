@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pivec.errors import BadData
-from pivec.rollouts.episodes import Episode
-from pivec.rollouts.pages import Pages
+from pivec.rollouts.episodes import Episode, Pages
 
 
 class Gatherer:

@@ -21,7 +21,7 @@ from pivec.rollouts.answers import group_key
 from pivec.rollouts.backends import layout, make_lanes
 from pivec.rollouts.environment import Environment, close
 from pivec.rollouts.episodes import PlayedPolicy
-from pivec.rollouts.table import Seconds, Table
+from pivec.rollouts.table import Table
 
 
 def play(
@@ -50,9 +50,8 @@ def play_here(
     policies: Sequence[NamedPolicy],
     options: CollectOptions,
     progress: Progress | None = None,
-    seconds: Seconds | None = None,
 ) -> Iterator[PlayedPolicy]:
-    """Play in this process policies that know the spaces; ``seconds`` collects where time goes."""
+    """Play in this process policies that know the spaces."""
     from threadpoolctl import threadpool_limits
 
     groups: dict[Hashable, list[tuple[int, NamedPolicy]]] = {}
@@ -64,7 +63,7 @@ def play_here(
             shape = layout(environment, options, len(group))
             lanes = make_lanes(environment, options.backend, shape, options.threads)
             try:
-                table = Table(lanes, shape, group[0][1].policy, options, progress, seconds)
+                table = Table(lanes, shape, group[0][1].policy, options, progress)
                 yield from table.run(group)
             finally:
                 lanes.close()

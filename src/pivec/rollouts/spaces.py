@@ -1,8 +1,15 @@
-"""Batches of observations as rows of numbers, in the order of Gymnasium's own `flatten`."""
+"""Batches of observations as rows of numbers, in the order of Gymnasium's own `flatten`.
+
+Where states lie far from zero float32 is coarse: near 1e9 its neighbours are 64 apart, so 1e9 - 1
+and 1e9 + 1 would be one state. There an offset is taken off before states are cast, and the name
+of the feature says by how much: ``x[0] - 1e+09``.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -10,7 +17,12 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from pivec.errors import BadData, UsageError
+from pivec.options import Features
 
+_FAR = 1e5  # below it float32 has steps finer than a hundredth
+_LEVELS = 256  # that many steps of float32 within a feature's spread are enough
+_NOISE = 1024  # a spread of fewer steps of float64 is rounding
+Offsets = dict[int, float]
 _NUMBERS = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
 
 
@@ -72,10 +84,12 @@ def flatten(space: spaces.Space[Any], batch: Any, dtype: Any = np.float32) -> ND
     if isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
         array = np.asarray(batch)
         check_elements(space, array, "the observation")
-        values = (array - space.start).astype(np.intp, copy=False)
-        columns = values.reshape(len(values), -1).T
-        counts = np.ravel(space.n if isinstance(space, spaces.Discrete) else space.nvec)
-        parts = [_one_hot(*column, dtype) for column in zip(columns, counts, strict=True)]
+        columns = (array - space.start).reshape(len(array), -1).T
+        ranges = map(np.arange, np.ravel(_counts(space)))
+        parts = [
+            (column[:, None] == values).astype(dtype)
+            for column, values in zip(columns, ranges, strict=True)
+        ]
     elif isinstance(space, spaces.Dict):
         parts = [flatten(part, batch[key], dtype) for key, part in space.spaces.items()]
     else:
@@ -84,7 +98,9 @@ def flatten(space: spaces.Space[Any], batch: Any, dtype: Any = np.float32) -> ND
     return np.concatenate(parts, axis=1)
 
 
-def check_elements(space: spaces.Space[Any], batch: NDArray[Any], what: str) -> None:
+def check_elements(
+    space: spaces.Space[Any], batch: NDArray[Any], what: str, lanes: NDArray[np.intp] | None = None
+) -> None:
     """Refuse rows that are no element of ``space``: not a number, cut, or out of range.
 
     The bounds of a Box are not looked at: environments clip, and many observe beyond them.
@@ -97,10 +113,8 @@ def check_elements(space: spaces.Space[Any], batch: NDArray[Any], what: str) -> 
     """
     if isinstance(space, spaces.Box):
         fits = np.isfinite(batch)
-    elif isinstance(space, spaces.Discrete):
-        fits = (batch >= space.start) & (batch < space.start + space.n)
-    elif isinstance(space, spaces.MultiDiscrete):
-        fits = (batch >= space.start) & (batch < space.start + space.nvec)
+    elif isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
+        fits = (batch >= space.start) & (batch < space.start + _counts(space))
     else:
         fits = (batch >= 0) & (batch <= 1)
     if batch.dtype.kind == "f" and np.issubdtype(space.dtype, np.integer):
@@ -109,7 +123,7 @@ def check_elements(space: spaces.Space[Any], batch: NDArray[Any], what: str) -> 
         return
     row = int(np.flatnonzero(~fits.reshape(len(fits), -1).all(axis=1))[0])
     error = BadData(f"{what} {batch[row].tolist()!r} is not one of {space}")
-    error.lane = row
+    error.lane = row if lanes is None else int(lanes[row])
     raise error
 
 
@@ -171,7 +185,75 @@ def empty_batch(space: spaces.Space[Any], n: int) -> Any:
     return np.zeros((n, *(space.shape or ())), dtype=space.dtype)
 
 
-def _one_hot(values: NDArray[Any], count: int, dtype: Any) -> NDArray[Any]:
-    rows = np.zeros((len(values), count), dtype=dtype)
-    rows[np.arange(len(values)), values] = 1.0
-    return rows
+def _counts(space: spaces.Discrete | spaces.MultiDiscrete) -> Any:
+    return space.n if isinstance(space, spaces.Discrete) else space.nvec
+
+
+@dataclass(frozen=True)
+class Centred:
+    """Flattened observations, or other features, less the offsets of some columns."""
+
+    offsets: tuple[tuple[int, float], ...]
+    inner: Features | None
+    space: Any = field(repr=False)
+
+    def __call__(self, observations: Any) -> NDArray[np.float64]:
+        """Turn a batch of observations into rows, still in double precision."""
+        rows = np.array(_wide_rows(self.space, self.inner, observations), dtype=np.float64)
+        for column, offset in self.offsets:
+            rows[:, column] -= offset
+        return rows
+
+
+def centred(space: Any, features: Features | None, batch: Any) -> Features | None:
+    """Features that keep what float32 would lose, judged by a batch of one first observation."""
+    if features is None and not _is_wide(space):
+        return None
+    rows = _wide_rows(space, features, batch)
+    if not is_wide(rows.dtype):
+        return features
+    far = np.flatnonzero(np.isfinite(rows[0]) & (np.abs(rows[0]) >= _FAR))
+    offsets = {int(column): float(np.float32(rows[0, column])) for column in far}
+    return Centred(tuple(offsets.items()), features, space) if offsets else features
+
+
+def lost_features(low: NDArray[np.float64], high: NDArray[np.float64]) -> Offsets:
+    """Find columns whose spread float32 cannot show, and an offset that mends it.
+
+    Examples
+    --------
+    >>> lost_features(np.array([0.0, 1e9 - 1]), np.array([1.0, 1e9 + 1]))
+    {1: 1000000000.0}
+    """
+    largest, spread = np.maximum(np.abs(low), np.abs(high)), high - low
+    with np.errstate(over="ignore"):
+        step = np.spacing(largest.astype(np.float32)).astype(np.float64)
+    lost = (largest >= _FAR) & (_LEVELS * step > spread) & (spread > _NOISE * np.spacing(largest))
+    middle = low + spread / 2
+    return {int(column): float(np.float32(middle[column])) for column in np.flatnonzero(lost)}
+
+
+def moved_names(names: Sequence[str], offsets: Offsets) -> tuple[str, ...]:
+    """Say in the names of features by how much they were moved."""
+    return tuple(
+        f"{name} - {offsets[i]:.10g}" if i in offsets else name for i, name in enumerate(names)
+    )
+
+
+def is_wide(dtype: np.dtype[Any]) -> bool:
+    """Tell whether numbers of this type may need more digits than float32 has."""
+    return dtype.kind in "iuf" and dtype.itemsize >= (4 if dtype.kind in "iu" else 8)
+
+
+def _is_wide(space: spaces.Space[Any]) -> bool:
+    if isinstance(space, spaces.Dict):
+        return any(map(_is_wide, space.spaces.values()))
+    if isinstance(space, spaces.Tuple):
+        return any(map(_is_wide, space.spaces))
+    return isinstance(space, spaces.Box) and is_wide(space.dtype)
+
+
+def _wide_rows(space: Any, features: Features | None, observations: Any) -> NDArray[Any]:
+    if features is None:
+        return flatten(space, observations, np.float64)
+    return np.asarray(features(observations))

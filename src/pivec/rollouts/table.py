@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager
 from time import perf_counter
 from typing import Any
 
@@ -19,21 +19,12 @@ from pivec.progress import Progress
 from pivec.rollouts import spaces
 from pivec.rollouts.answers import make_answers
 from pivec.rollouts.backends import Layout
-from pivec.rollouts.episodes import PlayedPolicy, PolicyEpisodes
+from pivec.rollouts.episodes import Pages, PlayedPolicy, PolicyEpisodes
 from pivec.rollouts.features import feature_rows
 from pivec.rollouts.lanes import Lanes
-from pivec.rollouts.pages import Pages
 from pivec.rollouts.seeds import episode_seeds
 
 PATIENCE = 60.0  # seconds until a user is told that no episode ends
-
-
-@dataclass
-class Seconds:
-    """Where the time goes: the policies' answers, and everything."""
-
-    answers: float = 0.0
-    total: float = 0.0
 
 
 class _Slot:
@@ -60,10 +51,9 @@ class Table:
         like: Policy,
         settings: CollectOptions,
         progress: Progress | None = None,
-        seconds: Seconds | None = None,
     ) -> None:
         self.lanes, self.width, self.settings = lanes, shape.width, settings
-        self.progress, self.seconds = progress, seconds or Seconds()
+        self.progress = progress
         self.slots: list[_Slot | None] = [None] * shape.slots
         self.episode = np.full(lanes.n, -1)  # the number of the episode in each lane, -1 if idle
         # Flat rows are wanted as states, or by networks; of images with features= neither may be.
@@ -78,7 +68,7 @@ class Table:
     def run(self, group: Sequence[tuple[int, NamedPolicy]]) -> Iterator[PlayedPolicy]:
         """Play all policies of the group."""
         queue = deque(group)
-        start = self.patient_since = perf_counter()
+        self.patient_since = perf_counter()
         self._seat(range(len(self.slots)), queue)
         active = np.flatnonzero(self.episode >= 0)
         while len(active):
@@ -100,35 +90,25 @@ class Table:
                 self.patient_since = None  # they do end
             if self.pages.time == self.pages.steps:
                 self._turn_page(active)
-        self.seconds.total += perf_counter() - start
 
     def _act(self, active: NDArray[np.intp]) -> NDArray[Any]:
-        start = perf_counter()
         shown = self.flat if self.answers.needs_flat else self.lanes.observations
-        try:
+        with self._naming():
             actions = self.answers.actions(shown, active, self.pages.time - 1)
-        except PivecError as error:
-            raise self._named(error, error.lane) from error
-        try:
             acting = actions if len(active) == len(actions) else actions[active]
-            spaces.check_elements(self.lanes.action_space, acting, "the action")
-        except BadData as error:
-            raise self._named(error, active[error.lane or 0]) from error
-        self.seconds.answers += perf_counter() - start
+            spaces.check_elements(self.lanes.action_space, acting, "the action", active)
         return actions
 
     def _step(
         self, active: NDArray[np.intp], actions: NDArray[Any]
     ) -> tuple[list[int], tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
-        try:
+        with self._naming():
             rewards, terminated, truncated = self.lanes.step(active, actions)
             if np.isnan(rewards).any():
                 unknown = BadData("the reward is no number: check the environment")
                 unknown.lane = int(active[np.isnan(rewards)][0])
                 raise unknown
             self.flat, self.rows = self._see(self.lanes.observations)
-        except PivecError as error:
-            raise self._named(error, error.lane) from error
         self.pages.totals[active] += rewards
         self.pages.lengths[active] += 1
         if self.settings.max_steps is not None:
@@ -193,11 +173,9 @@ class Table:
         seed = int(slot.seeds[number])
         self.pages.begin(lane, seed)
         self.episode[lane] = number
-        try:
+        with self._naming(lane):
             self.lanes.reset(lane, seed)
             flat, rows = self._see(spaces.pick(self.lanes.observations, slice(lane, lane + 1)))
-        except PivecError as error:
-            raise self._named(error, lane) from error
         if self.flatten:
             self.flat[lane] = flat[0]
         if self.features is not None:
@@ -222,8 +200,9 @@ class Table:
         if waited > PATIENCE:
             self.patient_since = None
             warnings.warn(
-                f"no episode has ended in {waited:.0f} s and {self.pages.lengths.max()} steps: if "
-                "the environment never ends one, cut them with --max-steps (from Python max_steps=)",
+                f"no episode has ended in {waited:.0f} s and {self.pages.lengths.max()} steps: "
+                "if the environment never ends one, cut them with --max-steps (from Python "
+                "max_steps=)",
                 PivecWarning,
                 stacklevel=2,
             )
@@ -251,15 +230,19 @@ class Table:
             raise RuntimeError(f"lane {lane} has no policy")
         return slot
 
-    def _named(self, error: PivecError, lane: int | None) -> PivecError:
-        """Say whose error it is, and in which step of which episode."""
-        if isinstance(error, MissingExtra):
-            return error
-        if lane is None:  # it may be anyone's
-            first = next((slot for slot in self.slots if slot is not None), None)
-            who = "" if first is None else f"{first.named.info.label}: "
-        else:
-            pages, label = self.pages, self._slot(lane).named.info.label
-            where = f"episode {self.episode[lane]} (seed {pages.seeds[lane]})"
-            who = f"{label}, {where}, step {pages.lengths[lane]}: "
-        return type(error)(f"{who}{error}")
+    @contextmanager
+    def _naming(self, lane: int | None = None) -> Iterator[None]:
+        """Let errors say whose they are, and in which step of which episode."""
+        try:
+            yield
+        except MissingExtra:
+            raise
+        except PivecError as error:
+            where = error.lane if lane is None else lane
+            if where is None:  # it may be anyone's
+                who = next((slot.named.info.label for slot in self.slots if slot is not None), "")
+            else:
+                label, pages = self._slot(where).named.info.label, self.pages
+                episode = f"episode {self.episode[where]} (seed {pages.seeds[where]})"
+                who = f"{label}, {episode}, step {pages.lengths[where]}"
+            raise type(error)(f"{who}: {error}") from error
