@@ -10,7 +10,7 @@ from training_worlds import Follow
 from pivec.errors import BadData
 from pivec.rollouts.environment import Environment
 from pivec.rollouts.seeds import episode_seeds
-from pivec.training.arena import Arena
+from pivec.training.evolution import Arena
 
 
 def alone(env, act, seeds, max_steps=10_000):

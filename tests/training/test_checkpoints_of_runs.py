@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pivec.training.checkpoints import drawn, due_after, spread
+from pivec.training.runs import drawn, due_after, spread, wanted
 
 
 @pytest.mark.parametrize(("total", "count"), [(100_000, 50), (7, 100), (5, 2), (1_000, 1)])
@@ -17,6 +17,12 @@ def test_spread_from_the_first_to_the_last(total, count):
         assert steps[0] == 0
         gaps = np.diff(steps)
         assert gaps.max() - gaps.min() <= 1
+
+
+def test_wanted_are_a_number_of_them_given_ones_or_every_few():
+    assert wanted(3, 100) == [0, 50, 100]
+    assert wanted([50, 7], 100) == [7, 50]
+    assert wanted(None, 29, every=10) == [0, 10, 20]
 
 
 def test_due_steps_are_ends_of_updates():

@@ -10,6 +10,7 @@ import pivec
 from pivec.errors import UsageError
 from pivec.policies import NetworkPolicy, load_policies
 from pivec.training import clone
+from pivec.training.cloning import orthogonal
 
 torch = pytest.importorskip("torch")
 
@@ -20,6 +21,13 @@ def lean(observations):
 
 def half(observations):
     return (0.5 * observations).astype(np.float32)
+
+
+@pytest.mark.parametrize("shape", [(3, 2), (2, 3)])
+def test_first_weights_are_orthogonal(shape):
+    weight = orthogonal(np.random.default_rng(0), *shape, gain=2.0)
+    small = weight.T @ weight if shape[0] > shape[1] else weight @ weight.T
+    np.testing.assert_allclose(small, 4 * np.eye(2), atol=1e-12)
 
 
 def test_a_discrete_expert_is_approached(tmp_path):

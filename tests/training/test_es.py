@@ -52,6 +52,11 @@ def test_adam_equals_the_textbook(rng) -> None:
         np.testing.assert_allclose(learner[0], weights, rtol=1e-12)
 
 
+def test_weights_and_biases_of_all_layers_are_counted() -> None:
+    shape = Architecture.of(spaces.Box(-1, 1, (24,)), spaces.Discrete(4), [40, 40])
+    assert shape.n_weights == 2804
+
+
 def test_first_weights_have_the_lengths_of_conti(rng) -> None:
     architecture = Architecture.of(spaces.Box(-1, 1, (4,)), BOX, [16, 8], action_noise=0.01)
     assert architecture.sizes == (4, 16, 8, 3)

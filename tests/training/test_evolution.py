@@ -12,7 +12,7 @@ from pivec.errors import PivecError, UsageError
 from pivec.policies import load_policies
 from pivec.rollouts.environment import Environment
 from pivec.training.architecture import Architecture
-from pivec.training.evolution import Ledger, Played, evolve
+from pivec.training.evolution import Played, append_to_ledger, evolve, read_ledger
 from pivec.training.runs import Run
 from pivec.training.settings import settings_for
 
@@ -95,9 +95,9 @@ def test_a_number_of_generations_is_spread(tmp_path):
 @pytest.mark.parametrize("algorithm", ["cmaes", "neat"])
 def test_populations_improve(tmp_path, algorithm):
     folder, _ = run(tmp_path, algorithm, Follow, generations=25, population=24, episodes=4)
-    ledger = Ledger(folder.state / "generations.jsonl")
-    means = [played.fitness.mean() for played in ledger.generations]
-    best = [played.fitness.max() for played in ledger.generations]
+    generations = read_ledger(folder.state / "generations.jsonl")
+    means = [played.fitness.mean() for played in generations]
+    best = [played.fitness.max() for played in generations]
     assert np.mean(means[-3:]) > np.mean(means[:3]) + 2
     assert np.mean(best[-3:]) > -1
 
@@ -129,8 +129,8 @@ def test_a_generation_that_comes_out_differently_is_told(tmp_path):
 
 def test_numbers_of_the_ledger_come_back_exactly(tmp_path):
     fitness = np.random.default_rng(0).normal(size=5) / 3
-    Ledger(tmp_path / "l").append(Played("abc", fitness, 7))
-    [again] = Ledger(tmp_path / "l").generations
+    append_to_ledger(tmp_path / "l", Played("abc", fitness, 7))
+    [again] = read_ledger(tmp_path / "l")
     np.testing.assert_array_equal(again.fitness, fitness)
     assert (again.checksum, again.steps) == ("abc", 7)
 

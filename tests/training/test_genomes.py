@@ -12,8 +12,7 @@ from pivec.policies import load_policies
 from pivec.policies.head import Options
 from pivec.policies.neat import Node, make_graph
 from pivec.training.architecture import Architecture
-from pivec.training.genomes import GraphStack, graph_of
-from pivec.training.neat_search import NeatSearch
+from pivec.training.neat_search import GraphStack, NeatSearch, graph_of
 from pivec.training.settings import settings_for
 
 neat = pytest.importorskip("neat")

@@ -2,16 +2,13 @@
 
 train.py            `train`: several runs, each in a process of its own, finished ones kept
 settings.py         the paper's hyperparameters, from settings.toml, and the user's changes
-runs.py             a run: what it is, its folder, what it has reached
-checkpoints.py      when a policy is kept
+runs.py             a run: what it is, its folder, what it has reached, when a policy is kept
 architecture.py     networks whose weights are a vector, for the spaces of an environment
 reinforcement.py    PPO and A2C, by Stable-Baselines3
 lanes_env.py        lanes of environments as Stable-Baselines3 wants them
-evolution.py        generations of a population, replayed from a ledger after a stop
+evolution.py        generations of a population in lock-step, replayed from a ledger after a stop
 cmaes.py            generations proposed by pycma, of networks of a fixed shape
 neat_search.py      generations proposed by neat-python, of networks that grow
-genomes.py          the networks of NEAT as arrays, a whole population at once
-arena.py            the fitness of a population, in lock-step
 novelty.py          `NoveltySearch`: ES and NSR-ES, with any characterization as behaviour
 novelty_archive.py  the behaviours it met, and how new others are beside them
 novelty_runs.py     a run of it in its folder

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -19,6 +19,8 @@ from pivec.rollouts import spaces
 from pivec.rollouts.environment import Environment
 
 Float = NDArray[np.float64]
+Answer = Callable[[NDArray[np.float32]], NDArray[Any]]
+"""From observations (individuals, episodes, in) to actions (individuals, episodes, ...)."""
 
 
 def spaces_of(environment: Environment) -> tuple[Any, Any]:
@@ -32,14 +34,7 @@ def spaces_of(environment: Environment) -> tuple[Any, Any]:
 
 @dataclass(frozen=True)
 class Architecture:
-    """Networks whose vector holds layer by layer the weights, row by row, then the biases.
-
-    Examples
-    --------
-    >>> from gymnasium.spaces import Box, Discrete
-    >>> Architecture.of(Box(-1, 1, (24,)), Discrete(4), [40, 40]).n_weights
-    2804
-    """
+    """Networks whose vector holds layer by layer the weights, row by row, then the biases."""
 
     sizes: tuple[int, ...]  # widths of the layers, input and output included
     head: str  # what the outputs are, see `pivec.policies.NetworkPolicy`

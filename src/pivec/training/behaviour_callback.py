@@ -129,8 +129,12 @@ class BehaviourCallback(BaseCallback):  # type: ignore[misc]  # the library has 
         self.every, self.min_episodes = every, min_episodes
         self._expert, self._expert_episodes, self._seed = expert, expert_episodes, seed
         self._store, self._group = store, group
-        self._rows = {"features": features, "feature_names": feature_names}
-        self._actions = actions or "actions" in needs
+        actions = actions or "actions" in needs
+        self._rows: dict[str, Any] = {
+            "features": features,
+            "feature_names": feature_names,
+            "actions": actions,
+        }
         self._keep_policies = keep_policies or "policies" in needs
         self._cut_after = cut_after
         self._episodes: deque[Episode] = deque(maxlen=episodes)
@@ -144,10 +148,9 @@ class BehaviourCallback(BaseCallback):  # type: ignore[misc]  # the library has 
 
     def _on_training_start(self) -> None:
         name, arguments = identity_of(self._spec(), "")
-        kept: dict[str, Any] = {**self._rows, "actions": self._actions}
         space = self.training_env.observation_space
         self._recording = Recording(
-            self._store or "", space, name, arguments, cut_after=self._cut_after, **kept
+            self._store or "", space, name, arguments, cut_after=self._cut_after, **self._rows
         )
         if self._group is None:
             algorithm, seed = type(self.model).__name__.lower(), self.model.seed
@@ -247,9 +250,8 @@ class BehaviourCallback(BaseCallback):  # type: ignore[misc]  # the library has 
                 "an expert that is to act needs an environment that was made by its Gymnasium id: "
                 "give its states instead, expert=pivec.collect(...)"
             )
-        kept: dict[str, Any] = {**self._rows, "actions": self._actions}
         where = Environment(self._recording.environment, dict(self._recording.arguments or {}))
-        return collect(where, expert, self._expert_episodes, self._seed, **kept)
+        return collect(where, expert, self._expert_episodes, self._seed, **self._rows)
 
 
 class StopWhenBehaviourSettles(BaseCallback):  # type: ignore[misc]  # the library has no types here

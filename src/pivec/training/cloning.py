@@ -137,15 +137,7 @@ def _pairs(data: Any) -> tuple[NDArray[np.float32], NDArray[Any]]:
 
 
 def orthogonal(rng: np.random.Generator, n_in: int, n_out: int, gain: float) -> NDArray[np.float64]:
-    """Draw an orthogonal matrix (in, out), times ``gain``, as Stable-Baselines3 begins with.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> weight = orthogonal(np.random.default_rng(0), 3, 2, gain=2.0)
-    >>> bool(np.allclose(weight.T @ weight, 4 * np.eye(2)))
-    True
-    """
+    """Draw an orthogonal matrix (in, out), times ``gain``, as Stable-Baselines3 begins with."""
     flat = rng.standard_normal((max(n_in, n_out), min(n_in, n_out)))
     q, r = np.linalg.qr(flat)
     q *= np.sign(np.diag(r))

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from pivec.policies.network import Stack
 from pivec.policies.saved import save_policy
-from pivec.training.architecture import Architecture
-from pivec.training.arena import Answer
+from pivec.training.architecture import Answer, Architecture
 
 
 class CmaEs:

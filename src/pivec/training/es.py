@@ -11,13 +11,7 @@ Float = NDArray[np.float64]
 
 
 def centred_ranks(values: Float) -> Float:
-    """Replace numbers by their ranks, from -0.5 for the least to 0.5; equal ones share theirs.
-
-    Examples
-    --------
-    >>> centred_ranks(np.array([[3.0, 100.0], [1.0, 3.0]])).round(2).tolist()
-    [[0.0, 0.5], [-0.5, 0.0]]
-    """
+    """Replace numbers by their ranks, from -0.5 for the least to 0.5; equal ones share theirs."""
     from scipy.stats import rankdata
 
     ranks = rankdata(values).reshape(values.shape)
@@ -27,12 +21,7 @@ def centred_ranks(values: Float) -> Float:
 def ascent(scores: Float, noise: Float) -> Float:
     """Estimate the direction in which scores rise (Salimans et al. 2017, section 2.1).
 
-    Parameters
-    ----------
-    scores : ndarray of shape (2, n)
-        Of vectors moved along the noise, and against it.
-    noise : ndarray of shape (n, n_weights)
-        Standard normal.
+    ``scores``, (2, n), are of vectors moved along normal ``noise``, (n, n_weights), and against it.
     """
     return np.asarray((scores[0] - scores[1]) @ noise / scores.size)
 
@@ -42,13 +31,6 @@ def adam_step(learner: Any, gradient: Any, count: int, rate: float, epsilon: flo
 
     ``learner``, (3, n_weights), holds the weights and the two running moments of gradients. What
     needs no torch steps by this, and the paper's compiled loop compiles it.
-
-    Examples
-    --------
-    >>> learner = np.zeros((3, 2))
-    >>> adam_step(learner, np.array([4.0, -0.5]), 1, rate=0.01, epsilon=1e-8)
-    >>> learner[0].round(6).tolist()  # the first step has the rate's size
-    [-0.01, 0.01]
     """
     learner[1] = 0.9 * learner[1] + (1.0 - 0.9) * gradient
     learner[2] = 0.999 * learner[2] + (1.0 - 0.999) * gradient * gradient

@@ -1,4 +1,4 @@
-"""Generations of a population: proposed, played, told; replayed from a ledger after a stop.
+"""Generations of a population: proposed, played in lock-step; replayed from a ledger after a stop.
 
 Everything random follows from the seed, so the fitness of every generation is all that a stopped
 run needs: it proposes the same generations again, takes their fitness from the ledger instead of
@@ -9,26 +9,85 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.errors import PivecError
+from pivec.errors import BadData, PivecError
+from pivec.rollouts import spaces
+from pivec.rollouts.backends import Layout, make_lanes
 from pivec.rollouts.environment import Environment
-from pivec.training.architecture import Architecture, spaces_of
-from pivec.training.arena import Arena
-from pivec.training.checkpoints import drawn, wanted
-from pivec.training.runs import Report, Run, TrainedRun
-
-if TYPE_CHECKING:
-    from pivec.training.cmaes import CmaEs
-    from pivec.training.neat_search import NeatSearch
+from pivec.rollouts.seeds import episode_seeds
+from pivec.training.architecture import Answer, Architecture, spaces_of
+from pivec.training.cmaes import CmaEs
+from pivec.training.neat_search import NeatSearch
+from pivec.training.runs import Report, Run, TrainedRun, drawn, wanted
 
 LEDGER = "generations.jsonl"
+
+Fitness = NDArray[np.float64]
+
+
+class Arena:
+    """Environments for ``individuals`` times ``episodes``, kept from generation to generation.
+
+    The fitness is the mean return of an individual's episodes, cut after ``max_steps``. Their seeds
+    follow from ``seed`` and the number of the generation.
+    """
+
+    def __init__(
+        self,
+        environment: Environment,
+        individuals: int,
+        episodes: int,
+        seed: int = 0,
+        max_steps: int = 10_000,
+    ) -> None:
+        self.individuals, self.episodes = individuals, episodes
+        self._name, self._seed, self._max_steps = environment.name, seed, max_steps
+        self._lanes = make_lanes(environment, "gymnasium", Layout(individuals, episodes))
+        self._action_shape = self._lanes.action_space.shape or ()
+
+    def play(self, answer: Answer, generation: int, n: int | None = None) -> tuple[Fitness, int]:
+        """Play one generation; all individuals play the same episodes.
+
+        ``answer`` answers for the whole arena, whose first ``n`` individuals are there. Gives their
+        fitness, (n,), and the number of environment steps taken.
+        """
+        n = self.individuals if n is None else n
+        lanes = self._lanes
+        seeds = episode_seeds(self._seed, f"generation {generation}", self.episodes)
+        for individual in range(n):
+            for episode in range(self.episodes):
+                lanes.reset(individual * self.episodes + episode, int(seeds[episode]))
+        returns = np.zeros(n * self.episodes)
+        active = np.arange(n * self.episodes)
+        steps = 0
+        for _ in range(self._max_steps):
+            flat = spaces.flatten(lanes.observation_space, lanes.observations)
+            seen = flat.reshape(self.individuals, self.episodes, -1)
+            actions = answer(seen).reshape(lanes.n, *self._action_shape)
+            rewards, terminated, truncated = lanes.step(active, actions)
+            returns[active] += rewards
+            steps += len(active)
+            active = active[~(terminated | truncated)]
+            if not len(active):
+                break
+        if not np.isfinite(returns).all():
+            seed = seeds[int(np.flatnonzero(~np.isfinite(returns))[0]) % self.episodes]
+            raise BadData(
+                f"an episode of {self._name} (seed {seed}) has a return that is not finite: check "
+                "the environment's rewards"
+            )
+        return returns.reshape(n, self.episodes).mean(axis=1), steps
+
+    def close(self) -> None:
+        """Close the environments."""
+        self._lanes.close()
 
 
 class Played(NamedTuple):
@@ -39,48 +98,47 @@ class Played(NamedTuple):
     steps: int
 
 
-class Ledger:
-    """The fitness of all generations so far, a line of JSON each, appended as they are played."""
+def read_ledger(path: Path) -> list[Played]:
+    """Read the generations so far, a line of JSON each; one that was cut off is taken out."""
+    generations: list[Played] = []
+    if not path.exists():
+        return generations
+    whole = 0
+    for line in path.read_bytes().splitlines(keepends=True):
+        try:
+            row = json.loads(line)
+            fitness = np.array(row["fitness"], dtype=np.float64)
+            generations.append(Played(str(row["checksum"]), fitness, int(row["steps"])))
+        except (ValueError, KeyError, TypeError):
+            break  # cut off in the middle when the run was killed
+        whole += len(line)
+    os.truncate(path, whole)
+    return generations
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.generations: list[Played] = []
-        if not path.exists():
-            return
-        whole = 0
-        for line in path.read_bytes().splitlines(keepends=True):
-            try:
-                row = json.loads(line)
-                fitness = np.array(row["fitness"], dtype=np.float64)
-                played = Played(str(row["checksum"]), fitness, int(row["steps"]))
-            except (ValueError, KeyError, TypeError):
-                break  # cut off in the middle when the run was killed
-            self.generations.append(played)
-            whole += len(line)
-        os.truncate(path, whole)
 
-    def append(self, played: Played) -> None:
-        """Take in the next generation."""
-        row = played._asdict() | {"fitness": played.fitness.tolist()}
-        with open(self.path, "a", encoding="utf-8") as file:
-            file.write(json.dumps(row) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        self.generations.append(played)
+def append_to_ledger(path: Path, played: Played) -> None:
+    """Add a generation that was played."""
+    row = played._asdict() | {"fitness": played.fitness.tolist()}
+    with open(path, "a", encoding="utf-8") as file:
+        file.write(json.dumps(row) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def evolve(run: Run, report: Report) -> TrainedRun:
     """Run a search to its end, from where it stands."""
     values, total = run.settings, run.settings["generations"]
     kept = wanted(run.checkpoints, total - 1, values["keep_every"])
-    ledger = Ledger(run.state / LEDGER)
+    before = read_ledger(run.state / LEDGER)
     steps, best, reason = 0, -np.inf, "all generations are done"
-    search = make_search(run.environment, run.algorithm, values, run.seed)
+    shape = Architecture.of(*spaces_of(run.environment), values.get("hidden", ()), "sigmoid")
+    kind = CmaEs if run.algorithm == "cmaes" else NeatSearch
+    search = kind(shape, values, run.seed)
     places = (run.environment, values["population"], values["episodes"])
     with closing(Arena(*places, run.seed, values["max_steps"])) as arena:
         for generation in range(total):
             population = search.ask()
-            played = _played(run, search, arena, population, generation, ledger)
+            played = _played(run, search, arena, population, generation, before)
             steps += played.steps
             best = float(played.fitness.max())
             if generation in kept:
@@ -102,12 +160,12 @@ def _played(
     arena: Arena,
     population: Sequence[Any],
     generation: int,
-    ledger: Ledger,
+    ledger: Sequence[Played],
 ) -> Played:
     """Play a generation, in parts if it is larger than the arena, or look up what came of it."""
     checksum = search.checksum(population)
-    if generation < len(ledger.generations):
-        before = ledger.generations[generation]
+    if generation < len(ledger):
+        before = ledger[generation]
         if before.checksum != checksum or len(before.fitness) != len(population):
             raise PivecError(
                 f"{run.path} cannot go on: generation {generation} comes out differently than "
@@ -123,7 +181,7 @@ def _played(
         fitness.append(part_fitness)
         steps += part_steps
     played = Played(checksum, np.concatenate(fitness), steps)
-    ledger.append(played)
+    append_to_ledger(run.state / LEDGER, played)
     return played
 
 
@@ -143,17 +201,3 @@ def _keep(
         if not path.exists():
             about = run.about(generation, float(fitness[number]), environment_steps=steps)
             search.save(population[number], path, about)
-
-
-def make_search(
-    environment: Environment, algorithm: str, values: Mapping[str, Any], seed: int
-) -> CmaEs | NeatSearch:
-    """Make what proposes the generations of a run."""
-    if algorithm == "cmaes":
-        from pivec.training.cmaes import CmaEs
-
-        shape = Architecture.of(*spaces_of(environment), values["hidden"], "sigmoid")
-        return CmaEs(shape, values, seed)
-    from pivec.training.neat_search import NeatSearch
-
-    return NeatSearch(Architecture.of(*spaces_of(environment)), values, seed)

@@ -21,13 +21,6 @@ class LanesVecEnv(VecEnv):  # type: ignore[misc]  # the library has no types her
     """``n`` environments that play one episode after another, the seed of each from one stream.
 
     After `seed` and `reset` everything that happens follows from the seed and the actions.
-
-    Examples
-    --------
-    >>> env = LanesVecEnv(Environment("CartPole-v1"), 2)
-    >>> _ = env.seed(0)
-    >>> env.reset().shape
-    (2, 4)
     """
 
     def __init__(self, environment: Environment, n: int, backend: str = "gymnasium") -> None:

@@ -81,11 +81,6 @@ def behaviour_named(text: str, defaults: dict[str, dict[str, Any]], seed: int) -
 
     Where ``text`` does not say, arguments are the ``defaults`` of that name, and a random state is
     the seed.
-
-    Examples
-    --------
-    >>> behaviour_named("supervector", {"supervector": {"n_components": 4}}, seed=1)
-    Supervector(n_components=4, random_state=1)
     """
     name, given = split_arguments(text)
     made = characterization(name, **{**defaults.get(name, {}), **given})
@@ -95,13 +90,7 @@ def behaviour_named(text: str, defaults: dict[str, dict[str, Any]], seed: int) -
 
 
 def behaviour_text(behaviour: Characterization) -> str:
-    """Name a characterization so that `behaviour_named` makes the same one.
-
-    Examples
-    --------
-    >>> behaviour_text(characterization("terminal-state", standardise=True))
-    'terminal-state{"standardise": true}'
-    """
+    """Name a characterization so that `behaviour_named` makes the same one."""
     if not isinstance(behaviour, Characterization):
         raise UsageError(
             "behaviour must be a characterization or the name of one, but is "

@@ -13,10 +13,9 @@ from pivec.atomic import atomic_write
 from pivec.engines.workers import threads
 from pivec.errors import PivecError
 from pivec.policies.saved import save_policy
-from pivec.training.checkpoints import wanted
 from pivec.training.novelty import Generation, NoveltySearch
 from pivec.training.novelty_archive import behaviour_named
-from pivec.training.runs import Report, Run, TrainedRun
+from pivec.training.runs import Report, Run, TrainedRun, wanted
 from pivec.training.settings import behaviour_defaults
 
 GENERATIONS = "generations.csv"
@@ -61,16 +60,7 @@ def write_generations(path: Path, history: Sequence[Generation]) -> None:
 
 
 def read_generations(run: str | Path) -> list[Generation]:
-    """Read what came of each generation of a finished run of ES or NSR-ES.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / GENERATIONS
-    >>> write_generations(path, [Generation(0, 100, 0, 0.5, 0.5, 0.1)])
-    >>> read_generations(path.parent)[0].best_return
-    0.5
-    """
+    """Read what came of each generation of a finished run of ES or NSR-ES."""
     path = Path(run) / GENERATIONS
     if not path.exists():
         raise PivecError(f"{path} is not there: expected the folder of a finished es or nsr-es run")

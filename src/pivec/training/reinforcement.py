@@ -24,9 +24,8 @@ from pivec.policies.network import NetworkPolicy
 from pivec.policies.saved import save_policy
 from pivec.policies.sb3 import convert_sb3
 from pivec.rollouts.environment import Environment
-from pivec.training.checkpoints import due_after, spread, wanted
 from pivec.training.lanes_env import LanesVecEnv
-from pivec.training.runs import Report, Run, TrainedRun
+from pivec.training.runs import Report, Run, TrainedRun, due_after, spread, wanted
 
 STATE_FILE = "learner.state"  # no extension of a policy file: loaders leave it alone
 PARTS = 20  # of a run; one that was stopped goes on from the last of them
@@ -35,14 +34,7 @@ OURS = ("steps", "n_envs", "decay", "hidden", "backend")
 
 
 def schedules(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Make Stable-Baselines3's arguments; what decays falls linearly to zero over training.
-
-    Examples
-    --------
-    >>> made = schedules({"learning_rate": 0.1, "gamma": 0.9, "steps": 5, "decay": ["gamma"]})
-    >>> made["learning_rate"], made["gamma"](0.5)
-    (0.1, 0.45)
-    """
+    """Make Stable-Baselines3's arguments; what decays falls linearly to zero over training."""
     return {
         key: (lambda remaining, value=value: value * remaining) if key in values["decay"] else value
         for key, value in values.items()

@@ -1,13 +1,15 @@
-"""A run of training: what it is, and its folder with what it has reached."""
+"""A run of training: what it is, its folder with what it has reached, and when a policy is kept."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from pivec.atomic import atomic_write, locked, make_folder
 from pivec.errors import PivecError, UsageError
@@ -115,11 +117,9 @@ class Run:
         if not (self.path / RUN).exists():
             self._write(None)
 
-    @contextmanager
-    def claimed(self) -> Iterator[None]:
+    def claimed(self) -> AbstractContextManager[None]:
         """Keep other processes out, as long as this one lives."""
-        with locked(self.state / "lock", f"{self.path} is being trained in by another process"):
-            yield
+        return locked(self.state / "lock", f"{self.path} is being trained in by another process")
 
     def finish(self, steps: int, mean_return: float | None, reason: str) -> TrainedRun:
         """Mark the run as finished."""
@@ -148,19 +148,39 @@ class Run:
             json.dump(content, file, indent=1)
 
 
-def _difference(there: Any, here: Mapping[str, Any]) -> str:
+def _difference(there: Any, here: Any, name: str = "its description") -> str:
     """Name the first thing in which two identities differ."""
-    theirs, ours = _flat(there), _flat(here)
-    for key in [*ours, *theirs]:
-        if theirs.get(key) != ours.get(key):
-            return f"{key} is {theirs.get(key)!r} there and {ours.get(key)!r} here"
-    return "in its description"
+    if isinstance(there, dict) and isinstance(here, dict):
+        for key in {**here, **there}:
+            if there.get(key) != here.get(key):
+                return _difference(there.get(key), here.get(key), key)
+    return f"{name} is {there!r} there and {here!r} here"
 
 
-def _flat(content: Any) -> dict[str, Any]:
-    if not isinstance(content, Mapping):
-        return {}
-    flat: dict[str, Any] = {}
-    for key, value in content.items():
-        flat |= _flat(value) if isinstance(value, dict) else {key: value}
-    return flat
+def spread(last: int, count: int) -> list[int]:
+    """Spread ``count`` numbers evenly from 0 to ``last``; fewer where they would coincide."""
+    if count == 1:
+        return [last]
+    return sorted({int(step) for step in np.linspace(0, last, count).round()})
+
+
+def wanted(checkpoints: int | Sequence[int] | None, last: int, every: int = 1) -> list[int]:
+    """Say where checkpoints lie: so many up to ``last``, at given places, or ``every`` few."""
+    if checkpoints is None:
+        return list(range(0, last + 1, every))
+    return spread(last, checkpoints) if isinstance(checkpoints, int) else sorted(checkpoints)
+
+
+def due_after(updates: Sequence[int], targets: Sequence[int]) -> list[int]:
+    """Choose for each target the first update that reaches it.
+
+    Policies only change between updates, so a checkpoint lies where an update ends.
+    """
+    places = np.searchsorted(np.asarray(updates), np.asarray(targets))
+    return sorted({int(updates[min(int(place), len(updates) - 1)]) for place in places})
+
+
+def drawn(n: int, share: float, seed: int, generation: int) -> list[int]:
+    """Draw a share of a generation, at least one, without replacement."""
+    rng = np.random.default_rng([seed, generation])
+    return sorted(rng.choice(n, max(1, round(share * n)), replace=False).tolist())

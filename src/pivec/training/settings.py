@@ -35,13 +35,7 @@ def neat_sections() -> dict[str, tuple[str, ...]]:
 
 
 def is_published(algorithm: str, environment: str) -> bool:
-    """Tell whether the paper has settings for this environment.
-
-    Examples
-    --------
-    >>> is_published("ppo", "CartPole-v1"), is_published("ppo", "MountainCar-v0")
-    (True, False)
-    """
+    """Tell whether the paper has settings for this environment."""
     name = environment.rpartition(":")[2]
     return name != "general" and name in _tables()[algorithm]
 

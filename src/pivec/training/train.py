@@ -95,7 +95,7 @@ def train(
 
 
 def _results(runs: Sequence[Run], jobs: int, progress: bool) -> list[TrainedRun]:
-    """Run what is not finished."""
+    """Run what is not finished, ``jobs`` at a time; one that fails does not stop the others."""
     results = {run.path: run.finished() for run in runs}
     todo = [run for run in runs if results[run.path] is None]
     for run in todo:
@@ -104,8 +104,23 @@ def _results(runs: Sequence[Run], jobs: int, progress: bool) -> list[TrainedRun]
     total = runs[0].settings["generations" if population else "steps"]
     # Short, since a line of 80 characters must hold it all.
     scale, unit = (1, "gens") if population else (1_000, "k steps")
+    options: dict[str, Any] = {
+        "parts": lambda run: [(f"the environment {run.environment.name}", run.environment)],
+        "log": lambda run: run.state / LOG,
+    }
+    failures: list[PivecError] = []
     with Progress(algo, total * len(todo) // scale, unit=unit, show=progress) as bar:
-        results |= _run_all(todo, jobs, _Watch(bar, total, scale, len(todo)))
+        watch = _Watch(bar, total, scale, len(todo))
+        for reply in map_processes(carry_out, todo, jobs=jobs, threads=1, **options):
+            path = todo[reply.number].path
+            if reply.failure is not None:
+                failures.append(_named(path.name, reply.failure))
+                continue
+            if reply.finished:
+                results[path] = reply.content
+            watch.take(path.name, {"finished": True} if reply.finished else reply.content)
+    if failures:
+        raise failures[0]
     return [result for result in results.values() if result is not None]
 
 
@@ -189,34 +204,16 @@ class _Watch:
         return sum(self.done.values()) // self.scale - self.bar.done
 
 
-def _run_all(runs: Sequence[Run], jobs: int, watch: _Watch) -> dict[Path, TrainedRun]:
-    """Carry out the runs, at most ``jobs`` at a time; one that fails does not stop the others."""
-    results: dict[Path, TrainedRun] = {}
-    failures: list[PivecError] = []
-    for reply in map_processes(
-        carry_out, runs, jobs=jobs, parts=_parts, threads=1, log=lambda run: run.state / LOG
-    ):
-        path, failure = runs[reply.number].path, reply.failure
-        if failure is None:
-            if reply.finished:
-                results[path] = reply.content
-            watch.take(path.name, {"finished": True} if reply.finished else reply.content)
-            continue
-        kind, text = type(failure), f"{path.name}: {failure}"
-        if isinstance(failure, ProcessFailed):
-            kind = PivecError
-            if failure.code is not None:  # it died
-                text += "; the same command goes on from its last checkpoint"
-        failures.append(kind.__new__(kind, text))
-        failures[-1].__cause__ = failure
-    if failures:
-        raise failures[0]
-    return results
-
-
-def _parts(run: Run) -> list[tuple[str, Any]]:
-    """Name what may be a user's own."""
-    return [(f"the environment {run.environment.name}", run.environment)]
+def _named(name: str, failure: PivecError) -> PivecError:
+    """Name the run that failed in what went wrong."""
+    kind, text = type(failure), f"{name}: {failure}"
+    if isinstance(failure, ProcessFailed):
+        kind = PivecError
+        if failure.code is not None:  # it died
+            text += "; the same command goes on from its last checkpoint"
+    named = kind.__new__(kind, text)
+    named.__cause__ = failure
+    return named
 
 
 def carry_out(run: Run, tell: Tell) -> TrainedRun:

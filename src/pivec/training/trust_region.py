@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import Any
 
@@ -73,25 +73,18 @@ class Actor:
             return convert_sb3(self._model)
         except BadPolicyFile as error:
             warnings.warn(f"the policy plays slowly, by torch: {error}", PivecWarning, stacklevel=2)
-            return _Sampled(self.policy, self._model.get_vec_normalize_env())
-
-
-class _Sampled:
-    """Any policy of Stable-Baselines3, asked by ``predict`` with numbers from a given generator."""
-
-    def __init__(self, policy: Any, normaliser: Any) -> None:
-        self._policy, self._normaliser = policy, normaliser
+            return self
 
     def act(
         self, observations: Any, rng: np.random.Generator, deterministic: bool = False
     ) -> NDArray[Any]:
-        """Sample an action for each row; torch's global generator stays where it was."""
-        if self._normaliser is not None:
-            observations = self._normaliser.normalize_obs(observations)
-        device = self._policy.device
+        """Sample an action for each row, by torch, whose global generator stays where it was."""
+        normaliser, device = self._model.get_vec_normalize_env(), self.policy.device
+        if normaliser is not None:
+            observations = normaliser.normalize_obs(observations)
         with torch.random.fork_rng(devices=[] if device.type == "cpu" else [device]):
             torch.manual_seed(int(rng.integers(2**63)))
-            actions, _ = self._policy.predict(observations, deterministic=deterministic)
+            actions, _ = self.policy.predict(observations, deterministic=deterministic)
         return np.asarray(actions)
 
 
@@ -155,7 +148,7 @@ class TrustRegionPPO(PPO):  # type: ignore[misc]  # the library has no types her
         buffer, and asks for the next when the update on the last one is made. So a buffer that
         checks the rule before it gives the next batch, and has none left when the rule is
         exceeded, is all that is needed: one pass ("epoch") of PPO over as many batches as there
-        are to be updates.
+        are to be updates, in a new order after each pass over the data.
         """
         if self.rule is None:
             raise UsageError(
@@ -163,49 +156,35 @@ class TrustRegionPPO(PPO):  # type: ignore[misc]  # the library has no types her
                 "NoConstraint() for none"
             )
         rule, buffer = self.rule, self.rollout_buffer
-        actor = Actor(self)
+        actor, updates, exceeded = Actor(self), 0, False
+        data = buffer.get
         with torch.no_grad():
             rule.begin(actor.frozen(), _flat_observations(buffer))
 
-        def exceeded() -> bool:
-            self.policy.set_training_mode(False)
-            with torch.no_grad():
-                answer = bool(rule.exceeded(actor))
-            self.policy.set_training_mode(True)
-            return answer
+        def batches(batch_size: int | None = None) -> Iterator[Any]:
+            nonlocal updates, exceeded
+            while True:
+                for batch in data(batch_size):
+                    yield batch
+                    updates += 1  # whoever asks for the next batch has made its update
+                    self.policy.set_training_mode(False)
+                    with torch.no_grad():
+                        exceeded = bool(rule.exceeded(actor))
+                    self.policy.set_training_mode(True)
+                    if exceeded or updates == self.max_updates:
+                        return
 
-        self.rollout_buffer = batches = _Batches(buffer, self.max_updates, exceeded)
+        buffer.get = batches
         try:
             super().train()
         finally:
-            self.rollout_buffer = buffer
-        self.updates_made.append(batches.updates)
-        self.logger.record("trust_region/updates", batches.updates)
-        self.logger.record("trust_region/exceeded", float(batches.exceeded))
+            del buffer.get
+        self.updates_made.append(updates)
+        self.logger.record("trust_region/updates", updates)
+        self.logger.record("trust_region/exceeded", float(exceeded))
 
     def _excluded_save_params(self) -> list[str]:
         return [*super()._excluded_save_params(), "rule"]
-
-
-class _Batches:
-    """A rollout buffer that gives batches until a number of them is used, or a check ends it."""
-
-    def __init__(self, buffer: Any, most: int, check: Callable[[], bool]) -> None:
-        self._buffer, self._most, self._check = buffer, most, check
-        self.updates, self.exceeded = 0, False
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._buffer, name)
-
-    def get(self, batch_size: int | None = None) -> Iterator[Any]:
-        """Give batches, in a new order after each pass over the data."""
-        while True:
-            for batch in self._buffer.get(batch_size):
-                yield batch
-                self.updates += 1  # whoever asks for the next batch has made its update
-                self.exceeded = self._check()
-                if self.exceeded or self.updates == self._most:
-                    return
 
 
 def _flat_observations(buffer: Any) -> Any:

@@ -87,7 +87,10 @@ class RolloutWatch:
             rows[-1], rewards[-1], over & ~cut, cut, move, terminal
         ):
             if over[lane] and lane not in terminal:
-                _drop_last(episode)
+                # The environments did not tell it: the last state is of the next episode.
+                episode.states = episode.states[:-1]
+                if episode.actions is not None:
+                    episode.actions = episode.actions[:-1]
             self._keep(episode)
         self._gatherer.start(rows[-1], over)
 
@@ -106,13 +109,6 @@ class RolloutWatch:
         if self.normaliser is not None:
             observation = self.normaliser.unnormalize_obs(observation)
         return self._recording.rows(batch_of_one(self._recording.space, observation))[0]
-
-
-def _drop_last(episode: Episode) -> None:
-    """Leave out a terminal state that the environments did not tell: it is of the next episode."""
-    episode.states = episode.states[:-1]
-    if episode.actions is not None:
-        episode.actions = episode.actions[:-1]
 
 
 def _copied(observations: Any) -> Any:

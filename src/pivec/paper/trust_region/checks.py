@@ -26,17 +26,27 @@ _FAR = -60.0  # logarithm of a share too small to count in a sum of float64
 def largest_total_variation(old, new, seen):
     """Largest ½ Σ_a |π(a|s) − π'(a|s)| of the ``seen`` states, from log probabilities."""
     largest = 0.0
-    for i in range(len(old)):
-        if seen[i]:
-            largest = max(largest, 0.5 * np.abs(np.exp(old[i]) - np.exp(new[i])).sum())
+    for i in seen:
+        total = 0.0
+        for j in range(old.shape[1]):
+            total += abs(np.exp(old[i, j]) - np.exp(new[i, j]))
+        largest = max(largest, 0.5 * total)
     return largest
 
 
 @compiled
 def _moments(states):
     """Mean and variance of every feature."""
-    mean = states.sum(axis=0) / len(states)
-    return mean, ((states - mean) ** 2).sum(axis=0) / len(states)
+    n, D = states.shape
+    mean, variance = np.zeros(D), np.zeros(D)
+    for i in range(n):
+        for d in range(D):
+            mean[d] += states[i, d]
+    mean /= n
+    for i in range(n):
+        for d in range(D):
+            variance[d] += (states[i, d] - mean[d]) ** 2
+    return mean, variance / n
 
 
 @compiled
@@ -49,46 +59,56 @@ def symmetric_kl(states, other):
 
 
 @compiled
-def _squares(points, centre):
-    """Squared distances of all points to one."""
-    squares = np.zeros(len(points))
+def _square(points, i, centres, k):
+    """Squared distance of a point to a centre."""
+    square = 0.0
+    for d in range(points.shape[1]):
+        square += (points[i, d] - centres[k, d]) ** 2
+    return square
+
+
+@compiled
+def _nearer(points, nearest, candidate):
+    """Squared distances to the nearest seed, with one more point as a seed."""
+    nearer = nearest.copy()
     for i in range(len(points)):
-        for d in range(len(centre)):
-            squares[i] += (points[i, d] - centre[d]) ** 2
-    return squares
+        nearer[i] = min(nearest[i], _square(points, i, points, candidate))
+    return nearer
 
 
 @compiled
 def _seeds(points, K, rng):
     """k-means++ with a few candidates each, as `pivec.mixtures.start.plus_plus`."""
     n = len(points)
-    centres = np.empty((K, points.shape[1]))
-    centres[0] = points[int(rng.random() * n)]
-    nearest = _squares(points, centres[0])
+    seeds = np.empty(K, np.int64)
+    seeds[0] = int(rng.random() * n)
+    nearest = _nearer(points, np.full(n, np.inf), seeds[0])
     for k in range(1, K):
-        total, reduced = nearest.sum(), nearest
-        for trial in range(2 + int(np.log(K))):
+        total, reduced, least = nearest.sum(), nearest, np.inf
+        for _ in range(2 + int(np.log(K))):
             # With all states on seeds already, any of them is as good as another.
             left, candidate = rng.random() * total, 0
             while candidate < n - 1 and left >= nearest[candidate]:
                 left -= nearest[candidate]
                 candidate += 1
-            nearer = np.minimum(nearest, _squares(points, points[candidate]))
-            if trial == 0 or nearer.sum() < reduced.sum():
-                reduced, centres[k] = nearer, points[candidate]
+            nearer = _nearer(points, nearest, candidate)
+            if nearer.sum() < least:
+                reduced, least, seeds[k] = nearer, nearer.sum(), candidate
         nearest = reduced
-    return centres
+    return points[seeds]
 
 
 @compiled
 def _hard_shares(points, means):
     """Give each state wholly to its nearest centre: shares (n, K)."""
-    squares = np.empty((len(means), len(points)))
-    for k in range(len(means)):
-        squares[k] = _squares(points, means[k])
     shares = np.zeros((len(points), len(means)))
     for i in range(len(points)):
-        shares[i, squares[:, i].argmin()] = 1.0
+        nearest, least = 0, np.inf
+        for k in range(len(means)):
+            square = _square(points, i, means, k)
+            if square < least:
+                nearest, least = k, square
+        shares[i, nearest] = 1.0
     return shares
 
 
@@ -102,17 +122,19 @@ def _soft_shares(points, weights, means, variances):
     constants = np.log(weights) - 0.5 * np.log(2.0 * np.pi * variances).sum(axis=1)
     total = 0.0
     for i in range(n):
+        largest, density = -np.inf, 0.0
         for k in range(K):
             value = constants[k]
             for d in range(D):
                 value -= (points[i, d] - means[k, d]) ** 2 * inverse[k, d]
             shares[i, k] = value
-        largest, density = shares[i].max(), 0.0
+            largest = max(largest, value)
         for k in range(K):
             value = shares[i, k] - largest
             shares[i, k] = np.exp(value) if value > _FAR else 0.0
             density += shares[i, k]
-        shares[i] /= density
+        for k in range(K):
+            shares[i, k] /= density
         total += largest + np.log(density)
     return shares, total / n
 
@@ -142,10 +164,11 @@ def _maximise(points, shares, weights, means, variances):
     for k in range(len(means)):
         weights[k] = counts[k] / len(points)
         if counts[k] > 1e-15:
-            shift = sums[k] / counts[k]
-            means[k] += shift
-            variances[k] = np.maximum(squares[k] / counts[k] - shift * shift, _FLOOR)
-            moved += (shift * shift).sum()
+            for d in range(means.shape[1]):
+                shift = sums[k, d] / counts[k]
+                means[k, d] += shift
+                variances[k, d] = max(squares[k, d] / counts[k] - shift * shift, _FLOOR)
+                moved += shift * shift
     return moved
 
 

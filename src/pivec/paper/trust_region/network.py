@@ -81,9 +81,13 @@ def forward(theta, at, states, n_out):
 def log_softmax(logits):
     """Logarithms of probabilities."""
     log_probs = np.empty_like(logits)
-    for i in range(len(logits)):
-        shifted = logits[i] - logits[i].max()
-        log_probs[i] = shifted - np.log(np.exp(shifted).sum())
+    n, n_actions = logits.shape
+    for i in range(n):
+        largest, total = logits[i].max(), 0.0
+        for j in range(n_actions):
+            total += np.exp(logits[i, j] - largest)
+        for j in range(n_actions):
+            log_probs[i, j] = logits[i, j] - largest - np.log(total)
     return log_probs
 
 
