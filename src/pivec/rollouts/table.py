@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from time import perf_counter
 from typing import Any
 
@@ -93,22 +92,26 @@ class Table:
 
     def _act(self, active: NDArray[np.intp]) -> NDArray[Any]:
         shown = self.flat if self.answers.needs_flat else self.lanes.observations
-        with self._naming():
+        try:
             actions = self.answers.actions(shown, active, self.pages.time - 1)
             acting = actions if len(active) == len(actions) else actions[active]
             spaces.check_elements(self.lanes.action_space, acting, "the action", active)
+        except PivecError as error:
+            raise self._named(error, error.lane) from error
         return actions
 
     def _step(
         self, active: NDArray[np.intp], actions: NDArray[Any]
     ) -> tuple[list[int], tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
-        with self._naming():
+        try:
             rewards, terminated, truncated = self.lanes.step(active, actions)
             if np.isnan(rewards).any():
                 unknown = BadData("the reward is no number: check the environment")
                 unknown.lane = int(active[np.isnan(rewards)][0])
                 raise unknown
             self.flat, self.rows = self._see(self.lanes.observations)
+        except PivecError as error:
+            raise self._named(error, error.lane) from error
         self.pages.totals[active] += rewards
         self.pages.lengths[active] += 1
         if self.settings.max_steps is not None:
@@ -173,9 +176,11 @@ class Table:
         seed = int(slot.seeds[number])
         self.pages.begin(lane, seed)
         self.episode[lane] = number
-        with self._naming(lane):
+        try:
             self.lanes.reset(lane, seed)
             flat, rows = self._see(spaces.pick(self.lanes.observations, slice(lane, lane + 1)))
+        except PivecError as error:
+            raise self._named(error, lane) from error
         if self.flatten:
             self.flat[lane] = flat[0]
         if self.features is not None:
@@ -230,19 +235,14 @@ class Table:
             raise RuntimeError(f"lane {lane} has no policy")
         return slot
 
-    @contextmanager
-    def _naming(self, lane: int | None = None) -> Iterator[None]:
-        """Let errors say whose they are, and in which step of which episode."""
-        try:
-            yield
-        except MissingExtra:
-            raise
-        except PivecError as error:
-            where = error.lane if lane is None else lane
-            if where is None:  # it may be anyone's
-                who = next((slot.named.info.label for slot in self.slots if slot is not None), "")
-            else:
-                label, pages = self._slot(where).named.info.label, self.pages
-                episode = f"episode {self.episode[where]} (seed {pages.seeds[where]})"
-                who = f"{label}, {episode}, step {pages.lengths[where]}"
-            raise type(error)(f"{who}: {error}") from error
+    def _named(self, error: PivecError, lane: int | None) -> PivecError:
+        """Say whose error it is, and in which step of which episode."""
+        if isinstance(error, MissingExtra):
+            return error
+        if lane is None:  # it may be anyone's
+            who = next((slot.named.info.label for slot in self.slots if slot is not None), "")
+        else:
+            label, pages = self._slot(lane).named.info.label, self.pages
+            episode = f"episode {self.episode[lane]} (seed {pages.seeds[lane]})"
+            who = f"{label}, {episode}, step {pages.lengths[lane]}"
+        return type(error)(f"{who}: {error}")
