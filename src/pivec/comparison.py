@@ -48,24 +48,13 @@ _NO_DISTANCE = 1e-9  # a distance that is rounding
 
 @dataclass(frozen=True)
 class Comparison:
-    """What `compare` found; all of it is on disk too.
+    """What `compare` found; all of it is on disk too."""
 
-    Attributes
-    ----------
-    folder : Path
-        Where everything was written.
-    space : Space
-        The characterization, the descriptions of all policies, and their places on the map.
-    measured : Measured
-        Distances, nearest others, notable pairs, and the distance along each run.
-    report : Path
-        The page.
-    """
-
-    folder: Path
+    folder: Path  # where everything was written
+    # The characterization, the descriptions of all policies, and their places on the map.
     space: Space
-    measured: Measured
-    report: Path
+    measured: Measured  # distances, nearest others, notable pairs, and the distance along each run
+    report: Path  # the page
 
     @property
     def distances(self) -> NDArray[np.float64] | None:

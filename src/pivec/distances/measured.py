@@ -23,26 +23,14 @@ _ROWS_BYTES = 128 << 20
 
 @dataclass(frozen=True)
 class Measured:
-    """Distances of policies to each other.
+    """Distances of policies to each other."""
 
-    Attributes
-    ----------
-    matrix : (n, n) array or None
-        All distances; None where there are too many policies.
-    neighbours, neighbour_distances : (n, k) arrays
-        The k nearest others of each policy, nearest first.
-    nearest, farthest : list of (i, j, distance)
-        The most notable pairs.
-    travels : list of Travel
-        The distance along each run.
-    """
-
-    matrix: NDArray[np.float64] | None
-    neighbours: NDArray[np.intp]
+    matrix: NDArray[np.float64] | None  # all distances; None where there are too many policies
+    neighbours: NDArray[np.intp]  # the k nearest others of each policy, nearest first
     neighbour_distances: NDArray[np.float64]
-    nearest: list[Pair]
+    nearest: list[Pair]  # the most notable pairs
     farthest: list[Pair]
-    travels: list[Travel]
+    travels: list[Travel]  # the distance along each run
 
 
 def measure(
@@ -53,19 +41,10 @@ def measure(
     pairs: int = 10,
     whole: int = WHOLE,
 ) -> Measured:
-    """Measure all distances between described policies.
+    """Measure all distances between policies that ``method`` described.
 
-    Parameters
-    ----------
-    method : Characterization
-        Fitted, the one that described them.
-    described : Descriptions
-    k : int
-        Nearest others to keep for each policy.
-    pairs : int
-        Nearest and farthest pairs to keep.
-    whole : int
-        Keep the whole matrix for up to this many policies.
+    Kept are the ``k`` nearest others of each policy, so many nearest and farthest pairs, and the
+    whole matrix for up to ``whole`` policies.
     """
     n = len(described)
     k = min(k, n - 1)

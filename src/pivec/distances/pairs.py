@@ -13,13 +13,7 @@ Pair = tuple[int, int, float]
 def nearest_pairs(distances: NDArray[np.float64], count: int = 10, *, first: int = 0) -> list[Pair]:
     """Find the ``count`` pairs (i, j, distance) that are closest, nearest first.
 
-    Parameters
-    ----------
-    distances : (m, n) array
-        Rows ``first`` to ``first + m`` of a symmetric matrix, or all of it.
-    count : int
-    first : int
-        Only pairs i < j count, with i from ``first`` on.
+    ``distances`` are rows of a symmetric matrix from ``first`` on; only pairs i < j count.
 
     Examples
     --------

@@ -33,14 +33,8 @@ def squared_euclidean(
     A distance keeps its digits however small it is. Beside the result this takes some tens of
     megabytes, and without ``b`` each pair is computed once.
 
-    Parameters
-    ----------
-    a : (n, d) array
-    b : (m, d) array, optional
-    out : (n, m) float64 array, optional
-        Where to write: a memory map, if the result is larger than memory.
-    device : str
-        "cuda" computes on the graphics card; anything else here.
+    ``out`` is where to write: a memory map, if the result is larger than memory. The ``device``
+    "cuda" computes on the graphics card; anything else here.
 
     Examples
     --------
@@ -139,11 +133,7 @@ def symmetric_kl_diagonal(
     ½ (v_a/v_b + v_b/v_a + (m_a − m_b)² (1/v_a + 1/v_b)) − 1
     = ½ ((v_a − v_b)² / (v_a v_b) + (m_a − m_b)² (1/v_a + 1/v_b)).
 
-    Parameters
-    ----------
-    means_a, variances_a : (n, d) arrays
-    means_b, variances_b : (m, d) arrays
-        Of the very same arrays each pair is computed once.
+    Of the very same arrays each pair is computed once.
 
     Examples
     --------
@@ -198,11 +188,7 @@ def symmetric_kl_full(
     ½ (tr((S_a − S_b)(P_b − P_a)) + (m_a − m_b)ᵀ (P_a + P_b) (m_a − m_b)),
     a form in differences: close Gaussians keep their digits.
 
-    Parameters
-    ----------
-    means_a, means_b : (n, d) and (m, d) arrays
-    covariances_a, covariances_b : (n, d, d) and (m, d, d) arrays
-        Positive definite. Of the very same arrays each pair is computed once.
+    Covariances are positive definite. Of the very same arrays each pair is computed once.
 
     Examples
     --------
@@ -246,13 +232,8 @@ def matched_kl(
     (w − w′)(log w − log w′) + ½ Σ_d (w (r − 1 − log r) + w′ (1/r − 1 + log r)
     + (μ − μ′)² (w/v′ + w′/v)), with r = v/v′.
 
-    Parameters
-    ----------
-    weights_a : (n, K) array
-    means_a : (n, K, D) array
-    variances_a : (n, K, D) array, or (1, K, D) where all have the same
-    weights_b, means_b, variances_b : as these, of m mixtures
-        Of the very same arrays each pair is computed once.
+    Variances may be (1, K, D) where all have the same. Of the very same arrays each pair is
+    computed once.
 
     Examples
     --------

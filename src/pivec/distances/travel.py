@@ -37,10 +37,7 @@ def travels(
 ) -> list[Travel]:
     """Follow every group that has at least two checkpoints with a training step.
 
-    Parameters
-    ----------
-    groups, steps : sequences, one entry a policy
-    distance : (n, n) array, or a function of two policies' numbers
+    ``distance`` is the matrix, or a function of two policies' numbers.
 
     Examples
     --------

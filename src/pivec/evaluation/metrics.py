@@ -20,16 +20,8 @@ FEWEST_POLICIES = 3
 def return_correlation(distances: ArrayLike, mean_returns: ArrayLike) -> float:
     """Pearson correlation of distances with the differences of the policies' mean returns.
 
-    Parameters
-    ----------
-    distances : (n, n) array
-    mean_returns : (n,) array
-
-    Returns
-    -------
-    float
-        NaN where it has no meaning: a mean return is not known, or all distances, or all
-        differences of returns, are the same.
+    NaN where it has no meaning: a mean return is not known, or all distances, or all differences
+    of returns, are the same.
 
     Examples
     --------
@@ -77,17 +69,8 @@ def min_max(distances: ArrayLike) -> Array:
 def distance_error(distances: ArrayLike, anchor: ArrayLike) -> float:
     """Mean relative difference from the anchor's distances, in percent, both normalised.
 
-    Pairs whose normalised distance is 0 in the anchor have no relative error and are left out.
-
-    Parameters
-    ----------
-    distances, anchor : (n, n) arrays
-        Of the same policies in the same order. The anchor is the distance with the most data.
-
-    Returns
-    -------
-    float
-        NaN if no pair is left, or if one of the matrices is constant.
+    The anchor is the distance with the most data. Pairs whose normalised distance is 0 in it have
+    no relative error and are left out. NaN if no pair is left, or a matrix is constant.
 
     Examples
     --------
@@ -113,17 +96,8 @@ def distance_variance(repetitions: Sequence[ArrayLike]) -> float:
     """Mean coefficient of variation of the normalised distances over repetitions.
 
     For each pair the standard deviation (of the repetitions themselves, not an estimate for
-    more) over the mean; pairs whose mean is 0 are left out.
-
-    Parameters
-    ----------
-    repetitions : sequence of (n, n) arrays
-        Distances of the same policies from other draws of the data.
-
-    Returns
-    -------
-    float
-        NaN with fewer than two repetitions, if no pair is left, or if a matrix is constant.
+    more) over the mean; pairs whose mean is 0 are left out. NaN with fewer than two repetitions,
+    if no pair is left, or if a matrix is constant.
 
     Examples
     --------

@@ -24,37 +24,19 @@ HEADINGS = (
 
 @dataclass(frozen=True)
 class Row:
-    """One method on one draw of one set of policies; its fields are columns of evaluation.csv.
-
-    Attributes
-    ----------
-    size : int
-        Trajectories drawn of each policy.
-    repetition : int
-        From 1 on.
-    correlation : float
-        With the differences of mean returns.
-    error : float
-        Percent off the anchor; NaN for the anchor itself.
-    variance : float
-        Of all repetitions at this size: the same in each of their rows.
-    seconds, peak_mb : float
-        Wall time and the most memory of this unit.
-    problem : str
-        Why there is no result, else empty.
-    """
+    """One method on one draw of one set of policies; its fields are columns of evaluation.csv."""
 
     environment: str
     method: str
     store: str
-    size: int
-    repetition: int
-    correlation: float = np.nan
-    error: float = np.nan
-    variance: float = np.nan
-    seconds: float = np.nan
+    size: int  # trajectories drawn of each policy
+    repetition: int  # from 1 on
+    correlation: float = np.nan  # with the differences of mean returns
+    error: float = np.nan  # percent off the anchor; NaN for the anchor itself
+    variance: float = np.nan  # of all repetitions at this size: the same in each of their rows
+    seconds: float = np.nan  # wall time and the most memory of this unit
     peak_mb: float = np.nan
-    problem: str = ""
+    problem: str = ""  # why there is no result, else empty
 
 
 @dataclass(frozen=True)
@@ -87,29 +69,18 @@ class Average:
 
 @dataclass(frozen=True)
 class Summary:
-    """One method at one size in one environment, averaged over sets and repetitions.
-
-    Attributes
-    ----------
-    correlation, error : Average
-        Over sets of policies and repetitions; the anchor is left out of the error.
-    variance : Average
-        Over sets of policies.
-    peak_mb : float
-        The largest of all units.
-    done, asked : int
-        Units that finished, and all of them.
-    """
+    """One method at one size in one environment, averaged over sets and repetitions."""
 
     environment: str
     method: str
     size: int
+    # Over sets of policies and repetitions; the anchor is left out of the error.
     correlation: Average
     error: Average
-    variance: Average
+    variance: Average  # over sets of policies
     seconds: Average
-    peak_mb: float
-    done: int
+    peak_mb: float  # the largest of all units
+    done: int  # units that finished, and all of them
     asked: int
 
     @classmethod
@@ -147,21 +118,11 @@ class Summary:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """How well characterizations did.
+    """How well characterizations did."""
 
-    Attributes
-    ----------
-    rows : tuple of Row
-        One for each method, store, size and repetition.
-    notes : tuple of str
-        What to keep in mind when reading the numbers.
-    computed : int
-        Units that were computed now; the others were kept from an earlier run.
-    """
-
-    rows: tuple[Row, ...]
-    notes: tuple[str, ...] = ()
-    computed: int = 0
+    rows: tuple[Row, ...]  # one for each method, store, size and repetition
+    notes: tuple[str, ...] = ()  # what to keep in mind when reading the numbers
+    computed: int = 0  # units that were computed now; the others were kept from an earlier run
 
     @property
     def methods(self) -> tuple[str, ...]:

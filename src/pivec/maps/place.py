@@ -37,16 +37,6 @@ def place(
     one of the reference takes its position (the mean of them, where several are equal).
     A position does not depend on the other new policies.
 
-    Parameters
-    ----------
-    reference_vectors : (n, n_values) array
-    reference_positions : (n, 2) array
-        As `tsne_map` gave them.
-    new_vectors : (m, n_values) array
-        May have no rows.
-    n_jobs : int, optional
-        Threads; does not change the result.
-
     Examples
     --------
     >>> place([[0.0], [1.0]], [[0.0, 0.0], [10.0, 0.0]], [[0.5], [1.0]])

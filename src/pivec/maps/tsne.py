@@ -26,23 +26,14 @@ MANY_ROWS = 1000
 
 @dataclass(frozen=True)
 class PolicyMap:
-    """Where each policy lies in the plane, and how it came there.
+    """Where each policy lies in the plane, and how it came there."""
 
-    Attributes
-    ----------
-    positions : (n, 2) float64 array
-        Read-only.
-    method : {"tsne", "pca", "mds", "single", "identical"}
-        ``pca`` (of vectors) and ``mds`` (of distances) are the linear layouts of few policies;
-        ``single`` is one policy at the origin; ``identical`` are policies of one description,
-        all at the origin.
-    perplexity : float
-        The perplexity used; NaN where the method has none.
-    """
-
-    positions: Array
+    positions: Array  # read-only
+    # ``pca`` (of vectors) and ``mds`` (of distances) are the linear layouts of few policies;
+    # ``single`` is one policy at the origin; ``identical`` are policies of one description, all at
+    # the origin.
     method: str
-    perplexity: float
+    perplexity: float  # the perplexity used; NaN where the method has none
 
     def __post_init__(self) -> None:
         self.positions.flags.writeable = False

@@ -40,20 +40,10 @@ def policy_statistics(
     squares: bool = False,
     device: str = "auto",
 ) -> PolicyStatistics:
-    """Statistics of every policy in one pass over the states.
+    """Statistics of every policy in one pass over the raw states, one policy after another.
 
-    Parameters
-    ----------
-    states : StateSource or array of shape (n, D)
-        Raw states of all policies, one after another.
-    starts : array of shape (P + 1,)
-        First state of each policy, then the number of states. A policy without states has zeros.
-    mixture : Mixture
-        The background model.
-    squares : bool
-        Whether to sum squares too, which variances need.
-    device : str
-        See `pivec.mixtures.accumulate.kernel`.
+    ``starts``, (P + 1,), has the first state of each policy, then the number of states; a policy
+    without states has zeros. Variances need ``squares`` too.
 
     Examples
     --------

@@ -61,25 +61,14 @@ class Reseeder:
 
 @dataclass
 class EMRun:
-    """Where a run of EM stands; kept up to date after every pass.
+    """Where a run of EM stands; kept up to date after every pass."""
 
-    Attributes
-    ----------
-    mixture : Mixture
-        After the last M-step.
-    history : list of float
-        Mean log-likelihood (nats a state, standardised) before each M-step. Never falls, except
-        after a reseeding.
-    converged : bool
-        Whether the last change was smaller than the tolerance.
-    reseeded : int
-        How many components had died and were placed anew.
-    """
-
-    mixture: Mixture
+    mixture: Mixture  # after the last M-step
+    # Mean log-likelihood (nats a state, standardised) before each M-step. Never falls, except after
+    # a reseeding.
     history: list[float] = field(default_factory=list)
-    converged: bool = False
-    reseeded: int = 0
+    converged: bool = False  # whether the last change was smaller than the tolerance
+    reseeded: int = 0  # how many components had died and were placed anew
 
     @property
     def n_iter(self) -> int:

@@ -79,19 +79,11 @@ def lloyd(
 
 @dataclass(frozen=True, eq=False)
 class Overview:
-    """Pooled mean and deviation of all states, and a subsample of them.
+    """Pooled mean and deviation of all states, and a subsample of them."""
 
-    Attributes
-    ----------
-    center, scale : arrays of shape (D,)
-        Mean and standard deviation in float64; a constant feature has scale 1.
-    subsample : array of shape (m, D)
-        Raw states, in the order of the source, drawn without replacement.
-    """
-
-    center: Array
+    center: Array  # mean and standard deviation in float64; a constant feature has scale 1
     scale: Array
-    subsample: Floats
+    subsample: Floats  # raw states, in the order of the source, drawn without replacement
 
 
 def overview(passes: Passes, subsample: int, rng: np.random.Generator) -> Overview:

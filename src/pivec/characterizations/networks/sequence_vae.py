@@ -48,26 +48,13 @@ Array = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Padded:
-    """Sequences side by side, the shorter ones padded.
+    """Sequences side by side, the shorter ones padded."""
 
-    Attributes
-    ----------
-    rows : (n, n_inputs) tensor
-        The sequences one after another.
-    owner : (n,) int tensor
-        Which sequence a row is of.
-    lengths : (n_sequences,) float tensor
-    backwards : (longest, n_sequences, n_inputs) tensor
-        Each sequence from its end, then zeros.
-    inside : (longest, n_sequences, 1) float tensor
-        1 where there is a sequence, 0 where there is padding.
-    """
-
-    rows: torch.Tensor
-    owner: torch.Tensor
+    rows: torch.Tensor  # (n, n_inputs): the sequences one after another
+    owner: torch.Tensor  # (n,): which sequence a row is of
     lengths: torch.Tensor
-    backwards: torch.Tensor
-    inside: torch.Tensor
+    backwards: torch.Tensor  # (longest, n_sequences, n_inputs): from their ends, then zeros
+    inside: torch.Tensor  # (longest, n_sequences, 1): 1 where there is a sequence, else 0
 
     @classmethod
     def of(cls, sequences: Sequence[Array], device: torch.device | None = None) -> Padded:
