@@ -12,7 +12,7 @@ from pivec.characterizations import characterization
 from pivec.errors import PivecError, UsageError
 from pivec.rollouts.environment import Environment
 from pivec.training import train
-from pivec.training.novelty_runs import read_generations, search
+from pivec.training.novelty import read_generations, search
 from pivec.training.runs import Run
 from pivec.training.settings import is_published, settings_for
 
@@ -52,7 +52,7 @@ class Stop(Exception):
 
 @pytest.mark.bits
 def test_a_run_that_was_killed_goes_on_to_the_same_numbers(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("pivec.training.novelty_runs._SECONDS", 0.0)
+    monkeypatch.setattr("pivec.training.novelty._SECONDS", 0.0)
     values = settings_for("nsr-es", POINT, {**FEW, "behaviour": "gaussian"})
 
     def go(name, stop=None):

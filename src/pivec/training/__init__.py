@@ -9,12 +9,10 @@ lanes_env.py        lanes of environments as Stable-Baselines3 wants them
 evolution.py        generations of a population in lock-step, replayed from a ledger after a stop
 cmaes.py            generations proposed by pycma, of networks of a fixed shape
 neat_search.py      generations proposed by neat-python, of networks that grow
-novelty.py          `NoveltySearch`: ES and NSR-ES, with any characterization as behaviour
+novelty.py          `NoveltySearch`: ES and NSR-ES, by any characterization; a run in its folder
 novelty_archive.py  the behaviours it met, and how new others are beside them
-novelty_runs.py     a run of it in its folder
 es.py               its mathematics: centred ranks, mirrored noise, Adam
-trust_region.py     `TrustRegionPPO`: PPO whose updates a rule stops, with Stable-Baselines3
-trust_region_rules.py  when: total variation of actions, distance of behaviour, or your own
+trust_region.py     `TrustRegionPPO`: PPO whose updates a rule stops, with Stable-Baselines3; rules
 behaviour.py        `BehaviourMonitor`: follows one run, description by description
 behaviour_callback.py  the same inside Stable-Baselines3's training, and its end; see `pivec.sb3`
 watching.py         whole episodes out of the steps that such training takes

@@ -129,12 +129,8 @@ class BehaviourCallback(BaseCallback):  # type: ignore[misc]  # the library has 
         self.every, self.min_episodes = every, min_episodes
         self._expert, self._expert_episodes, self._seed = expert, expert_episodes, seed
         self._store, self._group = store, group
-        actions = actions or "actions" in needs
-        self._rows: dict[str, Any] = {
-            "features": features,
-            "feature_names": feature_names,
-            "actions": actions,
-        }
+        self._rows: dict[str, Any] = {"features": features, "feature_names": feature_names}
+        self._rows["actions"] = actions or "actions" in needs
         self._keep_policies = keep_policies or "policies" in needs
         self._cut_after = cut_after
         self._episodes: deque[Episode] = deque(maxlen=episodes)

@@ -105,7 +105,9 @@ def _imitate(
     if len(experts) != 1:
         raise UsageError(f"one expert can be cloned at a time, but {len(experts)} are given")
     data = collect(environment, experts, settings["trajectories"], seed, actions=True)
-    observations, actions = _pairs(data)
+    ends = np.asarray(data.episode_starts)[1:] - 1  # terminal states, in which nothing was done
+    observations = np.delete(np.asarray(data.states), ends, axis=0)
+    actions = np.asarray(data.actions)
     # Of what it did: functions are experts too, and have no fingerprint.
     digest = hashlib.sha256(observations.tobytes() + actions.tobytes()).hexdigest()
     training = f"imitates {experts[0].info.label}"
@@ -128,12 +130,6 @@ def _imitate(
             save_policy(learner.policy(), run.path / f"epoch_{epoch}.safetensors", about)
             bar.advance(1, f"loss {loss:.4g}")
     return run.finish(len(observations), expert_return, "all epochs are done")
-
-
-def _pairs(data: Any) -> tuple[NDArray[np.float32], NDArray[Any]]:
-    """States and the actions taken in them; the terminal state of an episode has none."""
-    ends = np.asarray(data.episode_starts)[1:] - 1
-    return np.delete(np.asarray(data.states), ends, axis=0), np.asarray(data.actions)
 
 
 def orthogonal(rng: np.random.Generator, n_in: int, n_out: int, gain: float) -> NDArray[np.float64]:

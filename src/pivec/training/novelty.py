@@ -4,21 +4,27 @@ Each generation one parent is chosen, moved by mirrored noise, and updated towar
 of what came of it: better by return (ES), or by return and novelty (NSR-ES). The updated policy
 joins the archive, beside which others are new or not. Everything random follows from the seed and
 the number of the generation, and episodes from the policies' labels, so a stopped run needs only
-the weights to go on exactly.
+the weights to go on exactly. `search` runs one in its folder.
 """
 
 from __future__ import annotations
 
+import csv
+import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pivec.atomic import atomic_write
 from pivec.characterizations import Characterization
+from pivec.engines.workers import threads
 from pivec.errors import BadData, PivecError
 from pivec.options import CollectOptions
 from pivec.policies.policy import NamedPolicy, PolicyInfo
+from pivec.policies.saved import save_policy
 from pivec.rollouts import spaces
 from pivec.rollouts.environment import Environment
 from pivec.rollouts.play import play_here
@@ -26,13 +32,17 @@ from pivec.states.record import record_of
 from pivec.states.visited import VisitedStates
 from pivec.training.architecture import Architecture, spaces_of
 from pivec.training.es import adam_step, ascent, centred_ranks
-from pivec.training.novelty_archive import BehaviourArchive
-from pivec.training.settings import settings_for
+from pivec.training.novelty_archive import BehaviourArchive, behaviour_named
+from pivec.training.runs import Report, Run, TrainedRun, wanted
+from pivec.training.settings import behaviour_defaults, settings_for
 
 Float = NDArray[np.float64]
 
 _EPSILON = 1e-8  # Adam's
 _STREAM = 0xE5  # tells the streams of the search from others of the same seed
+GENERATIONS = "generations.csv"
+_STATE = "search.npz"
+_SECONDS = 2.0  # between writing what is needed to go on
 
 
 class Generation(NamedTuple):
@@ -244,3 +254,62 @@ class NoveltySearch:
 def _steps(data: VisitedStates) -> int:
     """Count environment steps: one fewer an episode than states."""
     return data.n_states - data.n_episodes
+
+
+def search(run: Run, report: Report) -> TrainedRun:
+    """Run a search to its end, from where it stands."""
+    values, total = run.settings, run.settings["generations"]
+    text = values.get("behaviour")
+    behaviour = None if text is None else behaviour_named(text, behaviour_defaults(), run.seed)
+    kept = wanted(run.checkpoints, total - 1, values["keep_every"])
+    # A run has one core: workers that share it only get in each other's way.
+    with threads(1):
+        running = NoveltySearch(run.environment, behaviour, seed=run.seed, settings=values)
+        _go_on(running, run)
+        last, reason = time.monotonic(), "all generations are done"
+        while len(running.history) < total:
+            made = running.advance()
+            if made.number in kept:
+                about = run.about(made.number, made.mean_return, environment_steps=made.steps)
+                path = run.path / f"generation_{made.number}.safetensors"
+                save_policy(running.policy, path, about)
+            report(made.number + 1, made.steps, made.best_return)
+            if time.monotonic() - last > _SECONDS:
+                _save(running, run)
+                last = time.monotonic()
+            if 0 < values["steps"] <= made.steps:
+                reason = "all steps are done"
+                break
+    _save(running, run)
+    with atomic_write(run.path / GENERATIONS, "w") as file:
+        csv.writer(file, lineterminator="\n").writerows([Generation._fields, *running.history])
+    return run.finish(running.history[-1].steps, running.history[-1].best_return, reason)
+
+
+def read_generations(run: str | Path) -> list[Generation]:
+    """Read what came of each generation of a finished run of ES or NSR-ES."""
+    path = Path(run) / GENERATIONS
+    if not path.exists():
+        raise PivecError(f"{path} is not there: expected the folder of a finished es or nsr-es run")
+    with open(path, encoding="utf-8", newline="") as file:
+        rows = list(csv.reader(file))[1:]
+    return [Generation(*map(int, row[:3]), *map(float, row[3:])) for row in rows]
+
+
+def _save(running: NoveltySearch, run: Run) -> None:
+    with atomic_write(run.state / _STATE) as file:
+        np.savez(file, **running.arrays())  # type: ignore[arg-type]
+
+
+def _go_on(running: NoveltySearch, run: Run) -> None:
+    path = run.state / _STATE
+    if not path.exists():
+        return
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            arrays = dict(stored)
+    except (OSError, ValueError) as error:
+        raise PivecError(
+            f"{path} cannot be read ({error}): remove {run.path} to train anew"
+        ) from error
+    running.restore(arrays)

@@ -100,8 +100,12 @@ class _Keeper(BaseCallback):  # type: ignore[misc]  # the library has no types h
         save_policy(policy, path, self._run.about(step, self.mean_return))
 
     def _on_training_start(self) -> None:
-        if self._state is not None:
-            _restore(self.model, self._state)
+        model, state = self.model, self._state
+        if state is not None:
+            model.policy.load_state_dict(state["policy"])
+            model.policy.optimizer.load_state_dict(state["optimizer"])
+            model._n_updates = int(state["updates"])
+            model.ep_info_buffer.extend({"r": total, "l": n} for total, n in state["episodes"])
 
     def _on_rollout_start(self) -> None:
         step = self.model.num_timesteps
@@ -161,13 +165,6 @@ def read_state(path: Path) -> dict[str, Any] | None:
         raise PivecError(
             f"{path} is damaged ({type(error).__name__}): remove the run's folder to train anew"
         ) from error
-
-
-def _restore(model: Any, state: Mapping[str, Any]) -> None:
-    model.policy.load_state_dict(state["policy"])
-    model.policy.optimizer.load_state_dict(state["optimizer"])
-    model._n_updates = int(state["updates"])
-    model.ep_info_buffer.extend({"r": reward, "l": length} for reward, length in state["episodes"])
 
 
 def _renew(model: Any, seed: int, step: int) -> None:

@@ -24,7 +24,6 @@ from pivec.training.settings import POPULATIONS, behaviour_defaults, is_publishe
 CHECKPOINTS = 100  # of a run of PPO or A2C, as in the paper's evaluation
 _PACKAGES = {"ppo": "stable_baselines3", "a2c": "stable_baselines3", "cmaes": "cma", "neat": "neat"}
 LOG = "log.txt"  # what the process of a run prints, in its state
-_WITHIN = ("cmaes", "neat")  # whose populations must be large enough to select from
 
 
 @checked
@@ -150,7 +149,7 @@ def _settings(
     if not isinstance(changes.get("behaviour", ""), str):
         changes["behaviour"] = behaviour_text(changes["behaviour"])
     values = settings_for(algo, environment.name, changes)
-    if algo in _WITHIN and values["population"] < 4:
+    if algo in ("cmaes", "neat") and values["population"] < 4:
         raise UsageError(f"population must be at least 4, but is {values['population']}")
     if algo not in POPULATIONS and values["steps"] < 1:
         raise UsageError(f"steps must be at least 1, but is {values['steps']}")
@@ -234,7 +233,7 @@ def carry_out(run: Run, tell: Tell) -> TrainedRun:
         from threadpoolctl import threadpool_limits
 
         if run.algorithm in ("es", "nsr-es"):
-            from pivec.training.novelty_runs import search
+            from pivec.training.novelty import search
         else:
             from pivec.training.evolution import evolve as search
         with threadpool_limits(limits=1):

@@ -81,7 +81,10 @@ class RolloutWatch:
             cut[lane] = infos[lane].get("TimeLimit.truncated", False)
             last = infos[lane].get("terminal_observation")
             if last is not None:
-                terminal[lane] = self._row(last)
+                if self.normaliser is not None:
+                    last = self.normaliser.unnormalize_obs(last)
+                single = batch_of_one(self._recording.space, last)
+                terminal[lane] = self._recording.rows(single)[0]
         move = None if moves is None else moves[-1]
         for lane, episode in self._gatherer.step(
             rows[-1], rewards[-1], over & ~cut, cut, move, terminal
@@ -104,11 +107,6 @@ class RolloutWatch:
     def _extend(self, rows: Any, rewards: Any, moves: Any) -> None:
         for _, piece in self._gatherer.extend(rows, rewards, moves):
             self._keep(piece)
-
-    def _row(self, observation: Any) -> Any:
-        if self.normaliser is not None:
-            observation = self.normaliser.unnormalize_obs(observation)
-        return self._recording.rows(batch_of_one(self._recording.space, observation))[0]
 
 
 def _copied(observations: Any) -> Any:

@@ -22,7 +22,7 @@ from pivec.paper.recipes import Need, Recipe, Result
 from pivec.paper.rows import Array, bootstrap_interval
 from pivec.paper.workshop import Training, Workshop
 from pivec.policies import load_policies
-from pivec.training.novelty_runs import read_generations
+from pivec.training.novelty import read_generations
 
 ENVIRONMENT = "pivec/DeceptivePoint-v0"
 # What the paper calls them, and the behaviour (None: only returns count).
