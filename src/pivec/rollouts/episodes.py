@@ -50,16 +50,13 @@ class LaneRecord:
         self.steps = 0  # rows that came in, kept or not
         self.kept = 0
 
-    def add(
-        self, states: NDArray[np.float32], actions: NDArray[Any] | None, every: int = 1
-    ) -> None:
-        """Take in the next rows; copies are kept, of every k-th row of the episode."""
-        mine = slice(-self.steps % every, None, every)
-        self.states.append(states[mine].copy())
+    def add(self, states: NDArray[np.float32], actions: NDArray[Any] | None, steps: int) -> None:
+        """Take in copies of the rows that are kept of so many steps."""
+        self.states.append(states.copy())
         if actions is not None:
-            self.actions.append(actions[mine].copy())
-        self.steps += len(states)
-        self.kept += len(self.states[-1])
+            self.actions.append(actions.copy())
+        self.steps += int(steps)
+        self.kept += len(states)
 
     def halve(self) -> None:
         """Keep every second of the rows."""
@@ -110,7 +107,7 @@ class Pages:
         """Begin a page; give those of ``lanes``, where episodes run, that have rows on the last."""
         going_on = lanes[self._since[lanes] < self.time]
         for lane in going_on.tolist():
-            self._put_aside(lane, every(lane))
+            self.aside[lane].add(*self._rows(lane, every(lane)), self.time - self._since[lane])
         self._since[:] = 0
         self.time = 0
         return going_on
@@ -124,17 +121,24 @@ class Pages:
         every: int = 1,
     ) -> Episode:
         """Put the episode of a lane together, the terminal state last."""
-        self._put_aside(lane, every)
-        record, self.aside[lane] = self.aside[lane], LaneRecord()
-        states = np.concatenate([*record.states, terminal[None]])
-        actions = np.concatenate(record.actions) if record.actions else None
-        total, seed = float(self.totals[lane]), int(self.seeds[lane])
-        return Episode(states, actions, total, seed, terminated, truncated)
+        before, (states, actions) = self.aside[lane], self._rows(lane, every)
+        if before.steps:
+            self.aside[lane] = LaneRecord()
+        return Episode(
+            np.concatenate([*before.states, states, terminal[None]]),
+            None if actions is None else np.concatenate([*before.actions, actions]),
+            float(self.totals[lane]),
+            int(self.seeds[lane]),
+            terminated,
+            truncated,
+        )
 
-    def _put_aside(self, lane: int, every: int) -> None:
-        mine = slice(self._since[lane], self.time)
-        actions = None if self._actions is None else self._actions[mine, lane]
-        self.aside[lane].add(self._states[mine, lane], actions, every)
+    def _rows(self, lane: int, every: int) -> tuple[NDArray[np.float32], NDArray[Any] | None]:
+        """Give what the page has of the lane's episode, of every k-th row."""
+        mine = slice(self._since[lane] + -self.aside[lane].steps % every, self.time, every)
+        return self._states[mine, lane], None if self._actions is None else self._actions[
+            mine, lane
+        ]
 
 
 @dataclass
