@@ -19,13 +19,7 @@ def cell_words(
     high: NDArray[np.float64],
     bins: int,
 ) -> Words:
-    """Cell of each row, (n, n_words); what lies outside [low, high] counts to the outer bins.
-
-    Examples
-    --------
-    >>> cell_words(np.array([[0.1, 0.9], [0.5, -7.0]]), np.zeros(2), np.ones(2), 10)
-    array([[19], [50]], dtype=uint64)
-    """
+    """Cell of each row, (n, n_words); what lies outside [low, high] counts to the outer bins."""
     digits = digits_of_word(bins)
     n_columns = rows.shape[1]
     words = np.zeros((len(rows), -(-n_columns // digits)), dtype=np.uint64)
@@ -43,13 +37,7 @@ def cell_words(
 
 
 def digits_of_word(bins: int) -> int:
-    """Give the number of digits in base ``bins`` that surely fit 64 bits.
-
-    Examples
-    --------
-    >>> digits_of_word(10), digits_of_word(2)
-    (19, 64)
-    """
+    """Give the number of digits in base ``bins`` that surely fit 64 bits."""
     digits = 1
     while bins ** (digits + 1) <= _WORD:
         digits += 1

@@ -149,13 +149,7 @@ def unpack(arrays: Mapping[str, NDArray[Any]], name: str) -> list[NDArray[Any]]:
 def take_rows(
     arrays: Mapping[str, NDArray[Any]], index: NDArray[np.intp]
 ) -> dict[str, NDArray[Any]]:
-    """Pick policies by number, of plain and of packed entries.
-
-    Examples
-    --------
-    >>> take_rows(pack("cells", [np.array([3, 1]), np.array([2])]), np.array([1]))
-    {'cells': array([2]), 'cells.starts': array([0, 1])}
-    """
+    """Pick policies by number, of plain and of packed entries."""
     result: dict[str, NDArray[Any]] = {}
     for name, values in arrays.items():
         if name + _STARTS in arrays:

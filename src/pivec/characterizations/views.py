@@ -21,13 +21,6 @@ Of = Literal["states", "state-actions", "transitions"]
 class View:
     """How to make one row of numbers of each state, (state, action) or (state, next state).
 
-    Attributes
-    ----------
-    of : str
-        "states", "state-actions" or "transitions".
-    n_actions : int
-        Discrete actions become so many columns of zeros and one; 0 where actions are numbers.
-
     Examples
     --------
     >>> walks = [[np.array([[0.0], [1.0], [2.0]])]]
@@ -41,7 +34,7 @@ class View:
     """
 
     of: Of
-    n_actions: int = 0
+    n_actions: int = 0  # discrete ones become so many columns of zeros and one; 0 for numbers
 
     @classmethod
     def of_data(cls, data: VisitedStates, of: Of) -> Self:

@@ -86,13 +86,7 @@ def measure(
 def nearest_of_rows(
     block: NDArray[np.float64], first: int, k: int
 ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-    """Find the k nearest others in rows ``first``, ``first + 1``, ... of a matrix of distances.
-
-    Examples
-    --------
-    >>> nearest_of_rows(np.array([[0.0, 3.0, 1.0], [3.0, 0.0, 2.0]]), 0, 1)
-    (array([[2], [2]]), array([[1.], [2.]]))
-    """
+    """Find the k nearest others in rows ``first``, ``first + 1``, ... of a matrix of distances."""
     others = block.copy()
     own = np.arange(len(block))
     others[own, own + first] = np.inf

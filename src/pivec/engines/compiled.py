@@ -26,10 +26,10 @@ def compiler(
 ) -> Callable[[Callable[..., Any]], Any]:
     """Make a decorator that compiles a function, without Python's lock and with NumPy's division.
 
-    ``liberties`` of floating-point arithmetic are LLVM's flags, such as "contract". ``sources`` is
-    a pattern of files beside the function's whose code is compiled into it: Numba looks at its own
-    file only to see whether what is in the cache is still good, so the name that it goes by there
-    carries a digest of them all.
+    ``liberties`` of floating-point arithmetic are LLVM's flags, such as "contract". ``sources`` are
+    patterns, with spaces between, of other files whose code is compiled into it: Numba looks at its
+    own file only to see whether what is in the cache is still good, so the name that it goes by
+    there carries a digest of them all.
     """
 
     def decorate(function: Callable[..., Any]) -> Any:
@@ -48,7 +48,7 @@ def compiler(
 
 @cache
 def _digest(folder: Path, pattern: str) -> str:
-    files = sorted(folder.glob(pattern))
+    files = sorted(file for part in pattern.split() for file in folder.glob(part))
     return sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
 
 

@@ -43,14 +43,7 @@ class PolicySet:
 def policy_sets(
     stores: Given | Sequence[Given] | Mapping[str, Given], largest: int
 ) -> list[PolicySet]:
-    """Open all stores; each must have ``largest`` trajectories of every policy.
-
-    Examples
-    --------
-    >>> data = VisitedStates.from_arrays([[[[0.0]], [[1.0]]]] * 3)
-    >>> [policies.label for policies in policy_sets([data], largest=2)]
-    ['set 1']
-    """
+    """Open all stores; each must have ``largest`` trajectories of every policy."""
     if isinstance(stores, Mapping):
         given = [(str(label), store) for label, store in stores.items()]
     else:

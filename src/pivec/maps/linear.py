@@ -23,11 +23,6 @@ def principal_components(vectors: NDArray[Any], n_components: int) -> Array:
 
     Centred; columns beyond the rank are zero. The sign of a column is such that its entry of
     largest size is positive.
-
-    Examples
-    --------
-    >>> principal_components(np.array([[0.0, 0.0], [3.0, 4.0]]), 2)
-    array([[ 2.5,  0. ], [-2.5,  0. ]])
     """
     from scipy.linalg import eigh
 
@@ -59,11 +54,6 @@ def classical_scaling(squared_distances: NDArray[Any], n_components: int = 2) ->
 
     The distances, (n, n), are symmetric but need not come from a Euclidean space: directions of
     negative eigenvalue are left out. Signs are as in `principal_components`.
-
-    Examples
-    --------
-    >>> classical_scaling(np.array([[0.0, 9.0], [9.0, 0.0]]))
-    array([[ 1.5,  0. ], [-1.5,  0. ]])
     """
     from scipy.linalg import eigh
     from scipy.sparse.linalg import eigsh

@@ -45,11 +45,6 @@ def group_order(groups: Sequence[str], steps: Sequence[int | None]) -> NDArray[n
 
     Groups come in order of their text, numbers in it by value (``run 2`` before ``run 10``), and
     policies without one last; no step is last in its group, and equal ones stay as given.
-
-    Examples
-    --------
-    >>> group_order(["run 10", "run 2", "", "run 2"], [5, 20, None, 10])
-    array([3, 1, 0, 2])
     """
     if len(groups) != len(steps):
         raise UsageError(

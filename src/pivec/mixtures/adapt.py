@@ -129,13 +129,6 @@ def map_offsets(
 
     Reynolds 2000, eq. 12 and 14 with α = n / (n + ρ): the offset α σ f/n is σ f / (n + ρ).
     Differences between policies are then taken of small numbers, and keep their digits.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> mixture = Mixture([1.0], [[0.0]], [[4.0]], [0.0], [1.0])
-    >>> map_offsets(np.array([[16.0]]), np.array([[[8.0]]]), mixture)
-    array([[[0.5]]])
     """
     weight = np.asarray(counts + _factor(relevance))[..., None]
     return np.asarray(np.sqrt(mixture.variances) * sums / weight, dtype=np.float64)
@@ -146,12 +139,6 @@ def map_weights(counts: NDArray[Any], mixture: Mixture, relevance: Relevance = 1
 
     Reynolds 2000, eq. 11: (α n/T + (1 − α) w) γ, where T is the number of the policy's states and
     γ makes the sum 1.
-
-    Examples
-    --------
-    >>> mixture = Mixture([0.5, 0.5], [[-1.0], [1.0]], [[1.0], [1.0]], [0.0], [1.0])
-    >>> map_weights(np.array([[16.0, 0.0]]), mixture)
-    array([[0.6, 0.4]])
     """
     n = np.asarray(counts, dtype=np.float64)
     total = n.sum(axis=1, keepdims=True)
@@ -175,14 +162,6 @@ def map_variances(
     Reynolds 2000, eq. 13, is α E[x²] + (1 − α)(σ² + μ²) − μ̂². Seen from the background's mean,
     with the centred squares s and the ``offsets`` o = μ̂ − μ of `map_offsets` with the same
     relevance factor, it is σ² (s + ρ)/(n + ρ) − o².
-
-    Examples
-    --------
-    >>> mixture = Mixture([1.0], [[0.0]], [[1.0]], [0.0], [1.0])
-    >>> states = np.array([[-2.0], [2.0]] * 8)
-    >>> statistics = policy_statistics(states, [0, 16], mixture, squares=True)
-    >>> map_variances(statistics, np.zeros((1, 1, 1)), mixture)  # half way from 1 to 4
-    array([[[2.5]]])
     """
     if statistics.squares is None:
         raise UsageError("variances need statistics with squares=True")

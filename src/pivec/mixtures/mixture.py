@@ -19,15 +19,6 @@ class Mixture:
 
     A state x enters as (x − center) / scale; everything else is in those units.
 
-    Parameters
-    ----------
-    weights : array of shape (K,)
-        Not negative, with sum 1.
-    means, variances : arrays of shape (K, D)
-        In standardised units; variances are positive.
-    center, scale : arrays of shape (D,)
-        Mean and deviation of the raw states; scale is positive.
-
     Examples
     --------
     >>> mixture = Mixture([0.5, 0.5], [[-1.0], [1.0]], [[1.0], [1.0]], [0.0], [2.0])
@@ -37,11 +28,11 @@ class Mixture:
     -1.4852
     """
 
-    weights: NDArray[np.float64]
-    means: NDArray[np.float64]
-    variances: NDArray[np.float64]
-    center: NDArray[np.float64]
-    scale: NDArray[np.float64]
+    weights: NDArray[np.float64]  # (K,), not negative, with sum 1
+    means: NDArray[np.float64]  # (K, D)
+    variances: NDArray[np.float64]  # (K, D), positive
+    center: NDArray[np.float64]  # (D,), of the raw states
+    scale: NDArray[np.float64]  # (D,), positive
 
     def __post_init__(self) -> None:
         for name in ("weights", "means", "variances", "center", "scale"):

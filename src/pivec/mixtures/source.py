@@ -43,13 +43,6 @@ class ArraySource:
 
     Blocks are views. Pages of a memory map that was opened for reading are handed back to the
     system once their block is done, so that a pass over a large file stays small in memory.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> source = ArraySource(np.zeros((10, 3), dtype=np.float32))
-    >>> [len(block) for block in source.blocks(4)]
-    [4, 4, 2]
     """
 
     def __init__(self, states: NDArray[Any]) -> None:

@@ -89,14 +89,9 @@ def name_policies(
     kept in the metadata as ``also``. Of a Python function or object that has no ``fingerprint``
     nothing tells what it is but what it is called: the label in a mapping, or its module and name.
 
-    Parameters
-    ----------
-    policies : object
-        One of these, a sequence of them, or a mapping from labels to them: what `load_policies`
-        takes, a policy, a callable, an object with ``act`` or ``predict``, a `NamedPolicy`. A
-        label that stands for many files becomes the beginning of their labels.
-    trust, without_normaliser : bool
-        What policy files may do, see `load_policies`.
+    ``policies`` are one of these, a sequence of them, or a mapping from labels to them: what
+    `load_policies` takes, a policy, a callable, an object with ``act`` or ``predict``, a
+    `NamedPolicy`. A label that stands for many files becomes the beginning of their labels.
 
     Examples
     --------

@@ -80,14 +80,7 @@ def colours_of_groups(rows: Sequence[PolicyRow]) -> dict[str, str]:
 
 
 def training_runs(rows: Sequence[PolicyRow]) -> dict[str, list[int]]:
-    """Find the rows of each run in order of training: groups of two or more that have a step.
-
-    Examples
-    --------
-    >>> training_runs([PolicyRow(name, "ppo", step, 0, 0, 1.0, 5, 99, "")
-    ...     for name, step in (("b", 20), ("a", 10), ("expert", None))])
-    {'ppo': [1, 0]}
-    """
+    """Find the rows of each run in order of training: groups of two or more that have a step."""
     runs: dict[str, list[int]] = {}
     for i in in_order(rows).tolist():
         row = rows[i]

@@ -26,21 +26,6 @@ def write_report(path: str | os.PathLike[str], report: ReportData) -> None:
     """Write a page with the map, the distances, the runs and the table of policies.
 
     What was there is replaced when the new page is whole.
-
-    Examples
-    --------
-    >>> import tempfile, pathlib
-    >>> from pivec.distances import Measured
-    >>> from pivec.report import PolicyRow
-    >>> from pivec.run_log import RunLog
-    >>> d = np.array([[0.0, 1.0], [1.0, 0.0]])
-    >>> measured = Measured(d, np.array([[1], [0]]), np.ones((2, 1)), [(0, 1, 1.0)], [], [])
-    >>> rows = [PolicyRow(name, "", None, 0, 0, 1.0, 10, 500, f"{name}.zip") for name in "ab"]
-    >>> folder = pathlib.Path(tempfile.mkdtemp())
-    >>> write_report(folder / "report.html", ReportData(
-    ...     environment="CartPole-v1", rows=rows, measured=measured, log=RunLog(folder)))
-    >>> "Behaviour in CartPole-v1" in (folder / "report.html").read_text(encoding="utf-8")
-    True
     """
     page = report_html(report)
     with atomic_write(path, "w") as file:

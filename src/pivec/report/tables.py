@@ -62,16 +62,6 @@ def write_distances_csv(
 
 
 def write_map_csv(path: str | os.PathLike[str], rows: Sequence[PolicyRow]) -> None:
-    """Write a map, one policy a line; an unknown step or return is an empty cell.
-
-    Examples
-    --------
-    >>> import tempfile, pathlib
-    >>> path = pathlib.Path(tempfile.mkdtemp()) / "map.csv"
-    >>> write_map_csv(path, [PolicyRow("a", "run", 5, 0.5, 1.0, 9.5, 10, 200, "a.zip")])
-    >>> print(path.read_text())
-    label,group,step,x,y,mean_return,episodes,states,source,reference
-    a,run,5,0.5,1.0,9.5,10,200,a.zip,false
-    """
+    """Write a map, one policy a line; an unknown step or return is an empty cell."""
     cells = ([cell(getattr(row, name)) for name in MAP_COLUMNS] for row in rows)
     write_csv(path, MAP_COLUMNS, cells)

@@ -40,12 +40,6 @@ def regrouped(parts: Sequence[VisitedStates], groups: Sequence[NDArray[Any]]) ->
     """Make a policy of each group of episodes, numbered through all parts.
 
     States, actions and returns are kept; who acted is not.
-
-    Examples
-    --------
-    >>> data = VisitedStates.from_arrays([[[[0.0]], [[1.0]]], [[[2.0]]]])
-    >>> regrouped([data], [np.array([0, 2]), np.array([1])])["policy-0"].states.ravel()
-    array([0., 2.], dtype=float32)
     """
     episodes = [
         episode for part in parts for record in part.records for episode in record.as_episodes()

@@ -160,18 +160,8 @@ def import_recorded(
 ) -> VisitedStates:
     """Put recorded states into a store of their own, with no environment to make.
 
-    Actions are kept if every policy has them.
-
-    Parameters
-    ----------
-    specs : sequence of str
-        ``npz:DIR``, ``minari:NAME`` and ``store:DIR``.
-    store : path
-        The folder to write.
-    environment : str
-        The id of the environment; that of the Minari dataset if not given.
-    max_states_per_policy : int, optional
-        As for `pivec.collect`.
+    ``specs`` are ``npz:DIR``, ``minari:NAME`` and ``store:DIR``. Actions are kept if every policy
+    has them; the environment is that of the Minari dataset if not given.
     """
     sources = [source for spec in specs for source in find_recorded(spec)]
     if not sources:

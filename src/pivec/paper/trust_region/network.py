@@ -23,7 +23,7 @@ WIDTH = 16
 _EPSILON = 1e-5  # Adam's, as Stable-Baselines3 has it
 
 # Sums may be taken in any order; infinities and NaN keep their meaning.
-compiled = compiler("reassoc", "contract", "nsz", sources="*.py")
+compiled = compiler("reassoc", "contract", "nsz", sources="*.py ../../training/es.py")
 
 
 def layer_shapes(n_inputs: int, n_actions: int) -> list[tuple[int, int]]:

@@ -92,13 +92,6 @@ def distances_figure(
 
     With groups, policies are sorted by group and training step, and groups that are alike come
     side by side; without, policies that are alike do (up to 4000; beyond, they stay as given).
-
-    Examples
-    --------
-    >>> rows = [PolicyRow(name, "", None, 0, 0, 1.0, 10, 500, f"{name}.zip") for name in "ab"]
-    >>> figure = distances_figure([[0.0, 1.0], [1.0, 0.0]], rows)
-    >>> [label.get_text() for label in figure.axes[0].get_yticklabels()]
-    ['a', 'b']
     """
     d = np.asarray(distances, dtype=np.float64)
     n = len(rows)
@@ -141,13 +134,7 @@ def distances_figure(
 
 
 def averaged(matrix: Array, order: NDArray[np.intp], size: int) -> Array:
-    """Sort rows and columns by ``order``, and average blocks down to at most ``size`` rows.
-
-    Examples
-    --------
-    >>> averaged(np.arange(16.0).reshape(4, 4), np.arange(4), 2)
-    array([[ 2.5,  4.5], [10.5, 12.5]])
-    """
+    """Sort rows and columns by ``order``, and average blocks down to at most ``size`` rows."""
     n = len(matrix)
     if n <= size:
         return matrix[np.ix_(order, order)]

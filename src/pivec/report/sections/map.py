@@ -84,12 +84,6 @@ def map_figure(rows: Sequence[PolicyRow], subtitle: str = "", colour: str | None
     Checkpoints of a run are joined in order of step, from a ring to an arrow head; policies
     without a training step are diamonds; reference policies are small and grey. Without a colour,
     "return", "group" or "step", there is a panel for each of them that tells policies apart.
-
-    Examples
-    --------
-    >>> rows = [PolicyRow(f"ppo {k}", "ppo", k, k, 0, 9.5, 10, 500, "") for k in (1, 2)]
-    >>> [axes.get_aspect() for axes in map_figure(rows, colour="step").axes]
-    [1.0, 'auto']
     """
     if colour is not None and colour not in COLOURINGS:
         raise UsageError(f"colour must be one of {', '.join(COLOURINGS)}, but is {colour!r}")

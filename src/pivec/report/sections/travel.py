@@ -116,11 +116,6 @@ def spread_out(heights: Sequence[float], gap: float, lowest: float, highest: flo
     """Move labels as little as need be so that they keep a distance from each other.
 
     They stay between ``lowest`` and ``highest``, unless there are too many.
-
-    Examples
-    --------
-    >>> spread_out([1.0, 1.0, 5.0], 1.0, 0.0, 9.0)
-    [0.5, 1.5, 5.0]
     """
     from sklearn.isotonic import isotonic_regression
 
@@ -136,13 +131,7 @@ def spread_out(heights: Sequence[float], gap: float, lowest: float, highest: flo
 
 
 def round_ticks(low: float, high: float, count: int = 5) -> list[float]:
-    """Round numbers from at or below ``low`` to at or above ``high``.
-
-    Examples
-    --------
-    >>> round_ticks(0.0, 0.73)
-    [0.0, 0.2, 0.4, 0.6, 0.8]
-    """
+    """Round numbers from at or below ``low`` to at or above ``high``."""
     span = (high - low) or 1.0
     power = 10.0 ** math.floor(math.log10(span / count))
     size = next(m * power for m in (1.0, 2.0, 2.5, 5.0, 10.0) if m * power * count >= span * 0.999)
