@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+import tomllib
 from importlib.metadata import version
 from pathlib import Path
 
 import pivec
 
+ROOT = Path(pivec.__file__).parents[2]
 HEAVY = ("torch", "gymnasium", "matplotlib", "sklearn", "numba", "pyarrow", "openTSNE", "scipy")
 
 
@@ -51,3 +54,20 @@ def test_every_public_name_is_there():
 
 def test_the_version_is_that_of_the_package():
     assert pivec.__version__ == version("pivec")
+
+
+def test_every_package_of_an_extra_is_imported():
+    """An extra that nothing imports promises something that is not there."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
+    needed = [
+        re.split(r"[\[<>=]", package)[0]
+        for extra, packages in extras.items()
+        if extra not in ("docs", "dev", "all")
+        for package in packages
+    ]
+    source = "\n".join(file.read_text() for file in (ROOT / "src").rglob("*.py"))
+    for package in set(needed) - {"pivec"}:
+        module = {"neat-python": "neat"}.get(package, package.replace("-", "_"))
+        assert re.search(rf"^\s*(import|from) {module}\b", source, re.MULTILINE), package
