@@ -70,4 +70,5 @@ def test_every_package_of_an_extra_is_imported():
     source = "\n".join(file.read_text() for file in (ROOT / "src").rglob("*.py"))
     for package in set(needed) - {"pivec"}:
         module = {"neat-python": "neat"}.get(package, package.replace("-", "_"))
-        assert re.search(rf"^\s*(import|from) {module}\b", source, re.MULTILINE), package
+        names = rf"^\s*(import|from) {module}\b|import_module\(\"{module}"
+        assert re.search(names, source, re.MULTILINE), package
