@@ -164,8 +164,8 @@ def describe(
     collected: Mapping[str, Any],
 ) -> Space:
     """Fit the characterization unless ``earlier`` has it fitted, describe, write ``space/``."""
-    warn_of_constants(data)
     with log.stage("describe"):
+        warn_of_constants(data)
         if earlier is None:
             result = Space(method.fit(data), method.describe(data), collected=collected)
         else:

@@ -52,6 +52,9 @@ def test_a_comparison_of_what_coincides_warns(tmp_path):
         compare(
             "CartPole-v1", ["random:2"], tmp_path, episodes=2, features=nothing, method="gaussian"
         )
+    page = (tmp_path / "report.html").read_text()
+    assert "all distances are 0" in page
+    assert "3 of 3 features are the same" in page
 
 
 @pytest.mark.parametrize("axis", [-1, 1])
