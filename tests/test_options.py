@@ -10,6 +10,7 @@ import typer
 from pivec.characterizations.registry import names
 from pivec.cli import app
 from pivec.cli.options import flag
+from pivec.collection import Collector
 from pivec.errors import UsageError
 from pivec.options import CollectOptions, DescribeOptions
 
@@ -64,3 +65,14 @@ def test_features_that_are_only_named_are_not_used_by_mistake():
     assert CollectOptions().view is None
     with pytest.raises(TypeError, match="are not loaded"):
         CollectOptions(features="cells").view  # noqa: B018
+
+
+def test_a_store_depends_on_every_option_that_is_not_of_speed_or_trust():
+    """A new option decides about states until it is said not to, so stores are never mixed."""
+    options = CollectOptions(jobs=2, n_envs=3, seed=4, backend="gymnasium")
+    collector = Collector("CartPole-v1", "random", options)
+    assert collector.settings == {
+        "environment": "CartPole-v1", "arguments": {}, "wrappers": None, "imports": None,
+        "features": None, "policies": False, "backend": "gymnasium", "episodes": 100, "seed": 4,
+        "deterministic": False, "actions": False, "max_steps": None, "max_states_per_policy": None,
+    }  # fmt: skip

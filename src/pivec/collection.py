@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -188,19 +188,16 @@ def _settings(environment: Environment, options: CollectOptions) -> dict[str, An
         "imports": list(environment.imports) or None,
         "features": None if features is None else getattr(features, "__qualname__", repr(features)),
         "policies": options.keep_policies,
-    } | {name: getattr(options, name) for name in _DECIDING}
+    } | {
+        field.name: getattr(options, field.name)
+        for field in fields(options)
+        if field.name not in _NAMED_ABOVE | _NO_PART
+    }
 
 
-# Options that the states depend on.
-_DECIDING = (
-    "backend",
-    "episodes",
-    "seed",
-    "deterministic",
-    "actions",
-    "max_steps",
-    "max_states_per_policy",
-)
+# Every other option is one that the states depend on, a new one too until it stands here.
+_NAMED_ABOVE = {"env_kwargs", "wrappers", "imports", "features", "keep_policies"}
+_NO_PART = {"feature_names", "jobs", "n_envs", "threads", "trust", "without_normaliser"}
 
 
 def _space_and_names(
