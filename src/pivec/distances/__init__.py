@@ -6,9 +6,11 @@ pairs.py    the nearest and the farthest pairs
 travel.py   the distance a training run travels, checkpoint by checkpoint
 measured.py these and each policy's nearest others, however many policies there are
 noise.py    the distance that chance alone gives
+discoveries.py  many tests at once: q-values
 settling.py when a run has settled: its behaviour does not change any more
 """
 
+from pivec.distances.discoveries import benjamini_hochberg
 from pivec.distances.measured import Measured, measure
 from pivec.distances.noise import Noise, chance_distance
 from pivec.distances.pairs import Pair, farthest_pairs, nearest_pairs
@@ -21,6 +23,7 @@ __all__ = [
     "Pair",
     "SettlingRule",
     "Travel",
+    "benjamini_hochberg",
     "chance_distance",
     "farthest_pairs",
     "measure",
