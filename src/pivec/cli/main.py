@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from pivec.__main__ import STOPPED
-from pivec.cli import comparing, states
+from pivec.cli import answers, comparing, states
 from pivec.cli.reproduce import reproduce
 from pivec.cli.train import train
 from pivec.errors import PivecError
@@ -29,7 +29,7 @@ app = typer.Typer(
 )
 for command in (states.collect, states.import_, states.export, train, reproduce):
     app.command(name=command.__name__.rstrip("_"))(command)
-for command in comparing.COMMANDS:
+for command in (*comparing.COMMANDS, *answers.COMMANDS):
     app.command(name=command.__name__.rstrip("_"))(command)
 app.add_typer(states.store_app, name="store")
 
