@@ -29,7 +29,7 @@ app = typer.Typer(
 )
 for command in (states.collect, states.import_, states.export, train, reproduce):
     app.command(name=command.__name__.rstrip("_"))(command)
-for command in (*comparing.COMMANDS, *answers.COMMANDS):
+for command in comparing.COMMANDS + answers.COMMANDS:
     app.command(name=command.__name__.rstrip("_"))(command)
 app.add_typer(states.store_app, name="store")
 
