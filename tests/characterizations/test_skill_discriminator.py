@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+from itertools import pairwise
 
 import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
 
-from pivec.characterizations.networks.single_mlp import mean_outputs  # noqa: E402
+from pivec.characterizations.networks.single_mlp import sum_outputs  # noqa: E402
 from pivec.characterizations.skill_discriminator import (  # noqa: E402
     SkillDiscriminator,
     jensen_shannon,
@@ -38,14 +39,16 @@ def test_jensen_shannon_is_the_mean_divergence_from_the_middle(rng):
             assert result[i, j] == pytest.approx((left + right) / 2)
 
 
-def test_the_mean_posterior_is_the_mean_of_softmaxes(rng):
+def test_sums_of_outputs_are_those_of_softmaxes(rng):
     weights = rng.normal(size=(3, 4)).astype(np.float32)  # two inputs and the offset, four policies
     states = rng.normal(size=(10_000, 2)).astype(np.float32)
     logits = states @ weights[:2] + weights[2]
     odds = np.exp(logits.astype(np.float64))
-    expected = (odds / odds.sum(axis=1, keepdims=True)).mean(axis=0)
-    mean = mean_outputs(weights.ravel(), [2, 4], states, softmax=True)
-    assert np.allclose(mean, expected, atol=1e-6)
+    expected = odds / odds.sum(axis=1, keepdims=True)
+    cuts = np.array([0, 3, 3, 9000, 10_000])
+    sums = sum_outputs(weights.ravel(), [2, 4], states, cuts, softmax=True)
+    for i, (begin, end) in enumerate(pairwise(cuts)):
+        assert np.allclose(sums[i], expected[begin:end].sum(axis=0), rtol=1e-6)
 
 
 def test_separate_places_are_told_apart_and_shared_ones_confused(rng):

@@ -9,7 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from pivec.characterizations.networks.single_mlp import contrast, mean_outputs  # noqa: E402
+from pivec.characterizations.networks.single_mlp import contrast, sum_outputs  # noqa: E402
 from pivec.characterizations.state_actions import StateActions  # noqa: E402
 from pivec.characterizations.supervector import Supervector  # noqa: E402
 from pivec.errors import MissingExtra, UsageError  # noqa: E402
@@ -43,11 +43,12 @@ def test_the_loss_prefers_the_other_set_of_the_same_policy(rng):
     assert float(slope[1, 2, 0]) == pytest.approx((ends[0] - ends[1]) / 2e-5, rel=1e-4)
 
 
-def test_the_description_is_the_mean_outputs(rng):
+def test_the_description_is_the_mean_of_outputs(rng):
     weights = rng.normal(size=(4, 2)).astype(np.float32)  # three inputs and the offset
     pairs = rng.normal(size=(9000, 3)).astype(np.float32)
     expected = pairs.astype(float).mean(axis=0) @ weights[:3] + weights[3]
-    assert np.allclose(mean_outputs(weights.ravel(), [3, 2], pairs), expected, atol=1e-5)
+    sums = sum_outputs(weights.ravel(), [3, 2], pairs, np.array([0, 9000]))
+    assert np.allclose(sums / 9000, expected, atol=1e-5)
 
 
 def test_it_sees_a_difference_in_actions_only(rng):

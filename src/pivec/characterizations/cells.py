@@ -6,6 +6,9 @@ is the number its bins spell in base ``bins``, in as many 64-bit words as that t
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any, Self
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -48,6 +51,43 @@ def count_cells(words: Words) -> tuple[Words, NDArray[np.float64]]:
     """Different cells, sorted, and the share of the rows in each."""
     cells, _, counts = _unique(words)
     return cells, counts / len(words)
+
+
+@dataclass(frozen=True, eq=False)
+class CellCounts:
+    """How often rows of each episode (or of sums of episodes) are in each cell, kept sparse.
+
+    ``weights @ counts`` adds episodes up, as with an array of one row an episode.
+    """
+
+    cells: Words  # (n_cells, n_words), sorted
+    counts: Any  # (n_episodes, n_cells), a sparse array of SciPy
+
+    __array_ufunc__ = None  # so that NumPy leaves a product to __rmatmul__
+
+    @classmethod
+    def of_rows(cls, words: Words, cuts: NDArray[np.int64]) -> Self:
+        """Count the rows between one cut and the next."""
+        from scipy.sparse import csr_array
+
+        cells, numbers, _ = _unique(words)
+        counts = csr_array((np.ones(len(words)), numbers, cuts), shape=(len(cuts) - 1, len(cells)))
+        counts.sum_duplicates()
+        return cls(cells, counts)
+
+    def __rmatmul__(self, weights: Any) -> CellCounts:
+        from scipy.sparse import csr_array
+
+        return CellCounts(self.cells, csr_array(weights) @ self.counts)
+
+    def shares(self) -> tuple[list[Words], list[NDArray[np.float64]]]:
+        """Cells of each row, sorted, and the share of each."""
+        counts = self.counts.copy()
+        counts.sort_indices()
+        counts.eliminate_zeros()
+        cuts = counts.indptr[1:-1]
+        values = [row / row.sum() for row in np.split(counts.data, cuts)]
+        return [self.cells[own] for own in np.split(counts.indices, cuts)], values
 
 
 def half_l1(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, ClassVar
 
@@ -10,9 +11,10 @@ from numpy.typing import NDArray
 
 from pivec.arguments import Positive, Range
 from pivec.characterizations.base import Characterization
-from pivec.characterizations.cells import cell_words, count_cells, half_l1
+from pivec.characterizations.cells import CellCounts, Words, cell_words, count_cells, half_l1
 from pivec.characterizations.descriptions import Description, Descriptions, pack
 from pivec.characterizations.views import Of, View
+from pivec.states.record import starts_of
 from pivec.states.visited import VisitedStates
 
 
@@ -70,11 +72,24 @@ class Discretization(Characterization):
         self.low_, self.high_ = low - self.margin, high + self.margin
 
     def _describe(self, data: VisitedStates) -> Description:
+        cells, shares = zip(*map(count_cells, self._words(data)), strict=True)
+        return None, None, pack("cells", cells) | pack("shares", shares)
+
+    def _statistics(self, data: VisitedStates) -> CellCounts:
+        lengths = [np.diff(View(self._of).cuts(data, i)) for i in range(len(data))]
+        return CellCounts.of_rows(
+            np.concatenate(list(self._words(data))), starts_of(np.concatenate(lengths))
+        )
+
+    def _from_statistics(self, sums: CellCounts) -> Description:
+        cells, shares = sums.shares()
+        return None, None, pack("cells", cells) | pack("shares", shares)
+
+    def _words(self, data: VisitedStates) -> Iterator[Words]:
+        """Cells of the rows of one policy after another."""
         repeats = 2 if self._of == "transitions" else 1
         low, high = np.tile(self.low_, repeats), np.tile(self.high_, repeats)
-        words = (cell_words(rows, low, high, self.bins) for rows in View(self._of).all_rows(data))
-        cells, shares = zip(*map(count_cells, words), strict=True)
-        return None, None, pack("cells", cells) | pack("shares", shares)
+        return (cell_words(rows, low, high, self.bins) for rows in View(self._of).all_rows(data))
 
     def _distances(self, a: Descriptions, b: Descriptions) -> NDArray[np.float64]:
         left = a.rows("cells"), a.rows("shares")

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.arguments import Positive
+from pivec.characterizations.averages import Averaged
 from pivec.characterizations.descriptions import Description, Descriptions
 from pivec.characterizations.gaussian import gaussian_distances, gaussians
 from pivec.characterizations.networks.trajectories import TrajectoryNetwork
@@ -18,7 +19,7 @@ from pivec.states.visited import VisitedStates
 
 
 @dataclass(eq=False, repr=False)
-class PolicyEncoder(TrajectoryNetwork):
+class PolicyEncoder(TrajectoryNetwork, Averaged):
     """A diagonal Gaussian over the latents of a policy's trajectories, one latent sampled each.
 
     The encoder is an LSTM that reads a trajectory from its end; the decoder predicts the next
@@ -54,19 +55,22 @@ class PolicyEncoder(TrajectoryNetwork):
     _: KW_ONLY
     floor: Positive = 1e-7
 
-    def _describe(self, data: VisitedStates) -> Description:
-        means = np.empty((len(data), self.n_latent))
-        variances = np.empty_like(means)
-        for i, (centers, widths, keys) in enumerate(self._encode(self._trajectories(data))):
+    def _statistics(self, data: VisitedStates) -> NDArray[np.float64]:
+        rows = []
+        for centers, widths, keys in self._encode(self._trajectories(data)):
             # One latent sampled a trajectory, with random numbers that follow the trajectory.
             noise = [
                 np.random.default_rng([self.random_state, key]).standard_normal(self.n_latent)
                 for key in keys
             ]
             sampled = centers + widths * np.stack(noise)
-            means[i] = sampled.mean(axis=0)
-            variances[i] = sampled.var(axis=0) + self.floor
-        return gaussians(means, variances)
+            # Latents are drawn to the standard normal: squares about 0 lose no digits.
+            rows.append(np.column_stack([np.ones(len(keys)), sampled, sampled**2]))
+        return np.concatenate(rows)
+
+    def _of_means(self, means: NDArray[np.float64]) -> Description:
+        z, squares = np.split(means, 2, axis=1)
+        return gaussians(z, np.maximum(squares - z**2, 0.0) + self.floor)
 
     def _distances(self, a: Descriptions, b: Descriptions) -> NDArray[np.float64]:
         return gaussian_distances(a, b)

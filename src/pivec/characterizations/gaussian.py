@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pivec.arguments import Positive
-from pivec.characterizations.base import Characterization
+from pivec.characterizations.averages import RowMeans, segment_sums
 from pivec.characterizations.descriptions import Description, Descriptions
-from pivec.characterizations.views import View
 from pivec.distances.pairwise import symmetric_kl_diagonal, symmetric_kl_full
 from pivec.states.moments import center_and_scale
 from pivec.states.visited import VisitedStates
 
 
 @dataclass(eq=False, repr=False)
-class Gaussian(Characterization):
+class Gaussian(RowMeans):
     """Mean and variance (or covariance) of the features over all states of a policy.
 
     The distance is KL(a || b) + KL(b || a). Fast, and blind to everything but the first two
@@ -36,8 +36,8 @@ class Gaussian(Characterization):
     Attributes
     ----------
     center_, scale_ : (n_features,) arrays
-        With "full", states are described as (state - center_) / scale_, which leaves the KL
-        divergence as it is and keeps covariances of features of any unit well conditioned.
+        Moments are added up of (state - center_) / scale_. With "full" they stay so, which leaves
+        the KL divergence as it is and keeps covariances of features of any unit well conditioned.
 
     Examples
     --------
@@ -62,33 +62,33 @@ class Gaussian(Characterization):
     floor: Positive = 1e-7
 
     def _fit(self, data: VisitedStates) -> None:
-        self.center_, self.scale_ = np.zeros(data.n_features), np.ones(data.n_features)
-        if self.covariance == "full":
-            self.center_, self.scale_ = center_and_scale(View("states").all_rows(data))
+        self.center_, self.scale_ = center_and_scale(self.view_.all_rows(data))
 
-    def _describe(self, data: VisitedStates) -> Description:
-        if self.covariance == "full":
-            return self._describe_full(data)
-        means = np.empty((len(data), data.n_features))
-        variances = np.empty_like(means)
-        for i in range(len(data)):
-            states = data.policy_states(i)
-            means[i] = states.mean(axis=0, dtype=np.float64)
-            variances[i] = ((states - means[i]) ** 2).mean(axis=0) + self.floor
-        return gaussians(means, variances)
+    def _sums(self, rows: NDArray[np.float32], cuts: NDArray[np.int64]) -> NDArray[np.float64]:
+        # About the centre of all states and in units of their deviation, squares lose no digits
+        # that count when the mean's are taken off.
+        z = (rows - self.center_) / self.scale_
+        if self.covariance == "diagonal":
+            return np.concatenate([segment_sums(z, cuts), segment_sums(z**2, cuts)], axis=1)
+        upper = np.triu_indices(z.shape[1])
+        # A copy: x.T @ x takes BLAS's SYRK path, which crashes in some builds.
+        products = [(z[i:j].T @ z[i:j].copy())[upper] for i, j in pairwise(cuts)]
+        return np.concatenate([segment_sums(z, cuts), products], axis=1)
 
-    def _describe_full(self, data: VisitedStates) -> Description:
-        d = data.n_features
-        means, covariances = np.empty((len(data), d)), np.empty((len(data), d, d))
-        for i in range(len(data)):
-            states = (data.policy_states(i) - self.center_) / self.scale_
-            means[i] = states.mean(axis=0)
-            states -= means[i]
-            # A copy: x.T @ x takes BLAS's SYRK path, which crashes in some builds.
-            covariances[i] = states.T @ states.copy() / len(states)
+    def _of_means(self, means: NDArray[np.float64]) -> Description:
+        d = len(self.center_)
+        z, squares = means[:, :d], means[:, d:]
+        if self.covariance == "diagonal":
+            variances = np.maximum(squares - z**2, 0.0) * self.scale_**2
+            return gaussians(self.center_ + z * self.scale_, variances + self.floor)
+        upper, lower = np.triu_indices(d), np.tril_indices(d, -1)
+        covariances = np.empty((len(means), d, d))
+        covariances[:, *upper] = squares
+        covariances -= z[:, :, None] * z[:, None, :]
+        covariances[:, *lower] = covariances.swapaxes(1, 2)[:, *lower]
         covariances += self.floor * np.eye(d)
-        vectors = np.concatenate([means, covariances[:, *np.triu_indices(d)]], axis=1)
-        return vectors, None, {"means": means, "covariances": covariances}
+        vectors = np.concatenate([z, covariances[:, *upper]], axis=1)
+        return vectors, None, {"means": z, "covariances": covariances}
 
     def _distances(self, a: Descriptions, b: Descriptions) -> NDArray[np.float64]:
         if self.covariance == "diagonal":

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
+from itertools import pairwise
 from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pivec.arguments import Count, Positive, Range, Seed
+from pivec.characterizations.averages import RowMeans, segment_sums
 from pivec.characterizations.descriptions import Description
 from pivec.characterizations.views import Of, Standardised, draw_rows
 from pivec.engines.workers import run_tasks, single_threaded_blas
@@ -19,7 +21,7 @@ _ROWS = 1024
 
 
 @dataclass(eq=False, repr=False)
-class MMD(Standardised):
+class MMD(Standardised, RowMeans):
     """Mean random Fourier features of the standardised states; MMD² is the distance.
 
     Features cos(ωx) and sin(ωx), with frequencies ω drawn from a Gaussian, have the kernel
@@ -85,29 +87,30 @@ class MMD(Standardised):
         )
         self.frequencies_ = normal / self.bandwidth_
 
-    def _describe(self, data: VisitedStates) -> Description:
-        points = np.empty((len(data), 2 * self.n_frequencies))
-        frequencies = self.frequencies_.astype(np.float32)
-        for i, rows in enumerate(self.view_.all_rows(data)):
-            points[i] = self._mean_features(rows, frequencies)
-        points /= np.sqrt(self.n_frequencies)
-        return points, points, {}
-
-    def _mean_features(
-        self, rows: NDArray[np.float32], frequencies: NDArray[np.float32]
-    ) -> NDArray[np.float64]:
-        """Mean cosines and sines of the phases of rows, (2 n_frequencies,)."""
-        n = self.n_frequencies
-        sums = np.empty((-(-len(rows) // _ROWS), 2 * n))
+    def _sums(self, rows: NDArray[np.float32], cuts: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Sums of the cosines and sines of the phases of rows, (n, 2 n_frequencies)."""
+        n, frequencies = self.n_frequencies, self.frequencies_.astype(np.float32)
+        pieces = [
+            (segment, begin, min(begin + _ROWS, end))
+            for segment, (start, end) in enumerate(pairwise(cuts.tolist()))
+            for begin in range(start, end, _ROWS)
+        ]
+        sums = np.empty((len(pieces), 2 * n))
 
         def work(task: int) -> None:
-            phases = self._standardise(rows[task * _ROWS : (task + 1) * _ROWS]) @ frequencies
+            _, begin, end = pieces[task]
+            phases = self._standardise(rows[begin:end]) @ frequencies
             sums[task, :n] = np.cos(phases).sum(axis=0, dtype=np.float64)
             sums[task, n:] = np.sin(phases, out=phases).sum(axis=0, dtype=np.float64)
 
         with single_threaded_blas():
-            run_tasks(work, len(sums))
-        return np.asarray(sums.sum(axis=0) / len(rows))
+            run_tasks(work, len(pieces))
+        owners = [segment for segment, _, _ in pieces]
+        return segment_sums(sums, np.searchsorted(owners, np.arange(len(cuts))))
+
+    def _of_means(self, means: NDArray[np.float64]) -> Description:
+        points = means / np.sqrt(self.n_frequencies)
+        return points, points, {}
 
 
 def median_distance(rows: NDArray[np.float64]) -> float:

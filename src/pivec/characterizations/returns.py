@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.characterizations.base import Characterization
+from pivec.characterizations.averages import Averaged
 from pivec.characterizations.descriptions import Description, Descriptions
 from pivec.states.visited import VisitedStates
 
 
-class Returns(Characterization):
+class Returns(Averaged):
     """The mean return over a policy's episodes; the distance is the absolute difference.
 
     Examples
@@ -30,8 +30,11 @@ class Returns(Characterization):
     formula = "d(p, q) = |R(p) − R(q)|"
     needs = frozenset({"returns"})
 
-    def _describe(self, data: VisitedStates) -> Description:
-        return data.mean_returns[:, None], None, {"returns": data.mean_returns}
+    def _statistics(self, data: VisitedStates) -> NDArray[np.float64]:
+        return np.column_stack([np.ones(data.n_episodes), data.returns])
+
+    def _of_means(self, means: NDArray[np.float64]) -> Description:
+        return means, None, {"returns": means[:, 0]}
 
     def _distances(self, a: Descriptions, b: Descriptions) -> NDArray[np.float64]:
         gaps = np.subtract.outer(a.arrays["returns"], b.arrays["returns"])

@@ -8,13 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.arguments import Count, Positive
+from pivec.characterizations.averages import RowMeans
 from pivec.characterizations.descriptions import Description, Descriptions
 from pivec.characterizations.networks.method import NetworkCharacterization
 from pivec.states.visited import VisitedStates
 
 
 @dataclass(eq=False, repr=False)
-class SkillDiscriminator(NetworkCharacterization):
+class SkillDiscriminator(NetworkCharacterization, RowMeans):
     """Which policies of the fit a classifier takes a policy's states for, on average.
 
     One network with a softmax over the policies of the fit learns which of them a state is from
@@ -89,12 +90,14 @@ class SkillDiscriminator(NetworkCharacterization):
     def _layers(self) -> list[int]:
         return self._sizes(self.n_layers, self.n_policies_)
 
-    def _describe(self, data: VisitedStates) -> Description:
-        from pivec.characterizations.networks.single_mlp import mean_outputs
+    def _sums(self, rows: NDArray[np.float32], cuts: NDArray[np.int64]) -> NDArray[np.float64]:
+        from pivec.characterizations.networks.single_mlp import sum_outputs
 
-        sizes, rows = self._layers(), self._standardised(data)
-        vectors = np.stack([mean_outputs(self.weights_, sizes, x, softmax=True) for x in rows])
-        return vectors, None, {"probabilities": vectors}
+        x = self._standardise(rows)
+        return sum_outputs(self.weights_, self._layers(), x, cuts, softmax=True)
+
+    def _of_means(self, means: NDArray[np.float64]) -> Description:
+        return means, None, {"probabilities": means}
 
     def _distances(self, a: Descriptions, b: Descriptions) -> NDArray[np.float64]:
         return jensen_shannon(a.arrays["probabilities"], b.arrays["probabilities"])

@@ -8,15 +8,17 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pivec.arguments import Count
+from pivec.characterizations.averages import RowMeans
 from pivec.characterizations.descriptions import Description
 from pivec.characterizations.networks.method import NetworkCharacterization
 from pivec.states.visited import VisitedStates
 
 
 @dataclass(eq=False, repr=False)
-class StateActions(NetworkCharacterization):
+class StateActions(NetworkCharacterization, RowMeans):
     """A learned embedding of what a policy does where: the mean over its (state, action) pairs.
 
     A network embeds pairs, and a set of pairs is embedded as their mean. It is trained so that a
@@ -91,9 +93,11 @@ class StateActions(NetworkCharacterization):
             progress=self.progress,
         )
 
-    def _describe(self, data: VisitedStates) -> Description:
-        from pivec.characterizations.networks.single_mlp import mean_outputs
+    def _sums(self, rows: NDArray[np.float32], cuts: NDArray[np.int64]) -> NDArray[np.float64]:
+        from pivec.characterizations.networks.single_mlp import sum_outputs
 
-        sizes, rows = self._sizes(self.n_layers, self.n_values), self._standardised(data)
-        points = np.stack([mean_outputs(self.weights_, sizes, x) for x in rows])
-        return points, points, {}
+        sizes = self._sizes(self.n_layers, self.n_values)
+        return sum_outputs(self.weights_, sizes, self._standardise(rows), cuts)
+
+    def _of_means(self, means: NDArray[np.float64]) -> Description:
+        return means, means, {}

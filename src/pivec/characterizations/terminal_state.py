@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from pivec.characterizations.averages import Averaged
 from pivec.characterizations.descriptions import Description, Descriptions
-from pivec.characterizations.views import Scaled, local_starts
+from pivec.characterizations.views import Scaled
 from pivec.distances.pairwise import euclidean
 from pivec.states.visited import VisitedStates
 
 
-class TerminalState(Scaled):
+class TerminalState(Scaled, Averaged):
     """The mean of the last states of a policy's episodes; the distance is Euclidean.
 
     As in Conti 2018, where the state is a robot's position. For states of mixed units use
@@ -35,11 +36,12 @@ class TerminalState(Scaled):
     )
     formula = "d(p, q) = ‖s_end(p) − s_end(q)‖"
 
-    def _describe(self, data: VisitedStates) -> Description:
-        ends = np.empty((len(data), data.n_features))
-        for i in range(len(data)):
-            last = data.policy_states(i)[local_starts(data, i)[1:] - 1]
-            ends[i] = last.mean(axis=0, dtype=np.float64) / self.scale_
+    def _statistics(self, data: VisitedStates) -> NDArray[np.float64]:
+        last = data.take(data.episode_starts[1:] - 1)
+        return np.column_stack([np.ones(len(last)), last])
+
+    def _of_means(self, means: NDArray[np.float64]) -> Description:
+        ends = means / self.scale_
         return ends, None, {"ends": ends}
 
     def _distances(self, a: Descriptions, b: Descriptions) -> NDArray[np.float64]:

@@ -91,6 +91,12 @@ class View:
         columns[np.arange(len(actions)), actions.astype(np.intp)] = 1.0
         return columns
 
+    def cuts(self, data: VisitedStates, policy: int) -> NDArray[np.int64]:
+        """Where the episodes of one policy begin in its rows; the last is their number."""
+        starts = local_starts(data, policy)
+        # One action or transition fewer than states, in every episode.
+        return starts if self.of == "states" else starts - np.arange(len(starts))
+
     def all_rows(self, data: VisitedStates) -> Iterator[NDArray[np.float32]]:
         """Go through the rows of one policy after another."""
         for policy in range(len(data)):

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from pivec.characterizations.averages import segment_sums
 from pivec.characterizations.networks import batched_mlp as mlp
 from pivec.engines.devices import single_threaded_torch
 from pivec.progress import Progress
@@ -138,14 +139,20 @@ def contrast(sets: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return loss.detach(), slope
 
 
-def mean_outputs(
-    row: Array, sizes: Sequence[int], rows: Array, *, softmax: bool = False
+def sum_outputs(
+    row: Array,
+    sizes: Sequence[int],
+    rows: Array,
+    cuts: NDArray[np.int64],
+    *,
+    softmax: bool = False,
 ) -> NDArray[np.float64]:
-    """Mean over rows of a network's outputs, or of the probabilities they stand for."""
+    """Sums over the rows between cuts of a network's outputs, or of the probabilities they mean."""
     layers = mlp.stacked(row[None], sizes)
-    total = np.zeros(sizes[-1])
+    total = np.zeros((len(cuts) - 1, sizes[-1]))
     with torch.no_grad():
-        for part in torch.from_numpy(rows).split(_ROWS):
+        for at, part in enumerate(torch.from_numpy(rows).split(_ROWS)):
             outputs = mlp.forward(layers, part[None])[1][0].double()
-            total += (torch.softmax(outputs, dim=1) if softmax else outputs).sum(dim=0).numpy()
-    return total / len(rows)
+            values = (torch.softmax(outputs, dim=1) if softmax else outputs).numpy()
+            total += segment_sums(values, np.clip(cuts - at * _ROWS, 0, len(values)))
+    return total

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from pivec.arguments import Count, NotNegative
 from pivec.characterizations.networks.canonical import sequence_key
 from pivec.characterizations.networks.method import NetworkCharacterization
-from pivec.characterizations.views import local_starts
 from pivec.states.visited import VisitedStates
 
 Array = NDArray[np.float32]
@@ -79,10 +78,8 @@ class TrajectoryNetwork(NetworkCharacterization):
         """Standardised rows of each policy's episodes; episodes without rows are left out."""
         result = []
         for i, rows in enumerate(self._standardised(data)):
-            starts = local_starts(data, i)
-            if self.of != "states":  # one action or transition fewer than states
-                starts = starts - np.arange(len(starts))
-            result.append([rows[begin:end] for begin, end in pairwise(starts) if end > begin])
+            cuts = self.view_.cuts(data, i)
+            result.append([rows[begin:end] for begin, end in pairwise(cuts) if end > begin])
         return result
 
     def _encode(self, policies: list[list[Array]]) -> list[tuple[Array, Array, list[int]]]:
