@@ -73,6 +73,6 @@ def test_a_store_depends_on_every_option_that_is_not_of_speed_or_trust():
     collector = Collector("CartPole-v1", "random", options)
     assert collector.settings == {
         "environment": "CartPole-v1", "arguments": {}, "wrappers": None, "imports": None,
-        "features": None, "policies": False, "backend": "gymnasium", "episodes": 100, "seed": 4,
+        "features": None, "policies": False, "backend": "gymnasium", "seed": 4,
         "deterministic": False, "actions": False, "max_steps": None, "max_states_per_policy": None,
     }  # fmt: skip

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 from pivec.atomic import check_folder
-from pivec.errors import PivecError, UsageError
+from pivec.errors import PivecError, PivecWarning, UsageError
 from pivec.options import CollectOptions, Features
 from pivec.policies.load import name_policies
 from pivec.policies.policy import NamedPolicy
@@ -16,6 +17,7 @@ from pivec.progress import Progress
 from pivec.rollouts import spaces
 from pivec.rollouts.backends import BACKENDS, choose_backend
 from pivec.rollouts.environment import Environment, close, environment_of
+from pivec.rollouts.episodes import Quota
 from pivec.rollouts.features import feature_rows, load_features
 from pivec.rollouts.lanes import first_batch
 from pivec.rollouts.play import play
@@ -56,8 +58,9 @@ def collect(
     episodes, seed, **options
         Fields of `pivec.options.CollectOptions`: what is kept, how policies act.
     store : path, optional
-        A folder to keep the states in. Policies that are in it already, under any name, are not
-        played again.
+        A folder to keep the states in. Episodes that are in it already, of policies under any
+        name, are not played again: asked for more, a store grows; asked for fewer, its first ones
+        are returned.
     progress : bool
         Draw a progress bar.
 
@@ -118,15 +121,26 @@ class Collector:
         self.options = replace(options, features=features, backend=backend)
         self.settings = _settings(self.environment, self.options)
 
-    def run(self) -> VisitedStates:
-        """Play those whose states are not kept yet, and return the states of all."""
+    def run(self, episodes: Mapping[str, int] | None = None) -> VisitedStates:
+        """Play the episodes that are not kept yet, and return the states of all policies.
+
+        ``episodes`` has the numbers of episodes, by label, of policies that play others than
+        ``options.episodes``. Of those that have more in the store the first ones are returned.
+        """
+        wanted = {named.info.label: self.options.episodes for named in self._named}
+        wanted |= episodes or {}
         if self._store is not None:
-            return self._run_into(Store(self._store, self.settings, self._names))
-        played: dict[int, PolicyRecord] = dict(self._play(self._named))
+            data = self._run_into(Store(self._store, self.settings, self._names), wanted)
+            records = [record.first(wanted.get(record.info.label, _ALL)) for record in data.records]
+            if episodes is None:
+                _warn_of_more(data.records, records, self._store)
+            return VisitedStates(records, self._names, self.environment.name)
+        quotas = [Quota(wanted[named.info.label]) for named in self._named]
+        played: dict[int, PolicyRecord] = dict(self._play(self._named, quotas))
         records = [*(played[i] for i in range(len(self._named))), *map(self._read, self._recorded)]
         return VisitedStates(records, self._names, self.environment.name)
 
-    def _run_into(self, store: Store) -> VisitedStates:
+    def _run_into(self, store: Store, wanted: Mapping[str, int]) -> VisitedStates:
         labels = [info.label for info in self._infos]
         with store.writing():
             store.claim(self._infos)
@@ -134,9 +148,7 @@ class Collector:
                 for recorded in self._recorded:
                     if not store.holds(recorded.info):
                         store.add(self._read(recorded))
-                missing = [named for named in self._named if not store.holds(named.info)]
-                for _, record in self._play(missing):
-                    store.add(record)
+                self._grow(store, wanted)
             except PivecError as error:
                 done = sum(label in store for label in labels)
                 if not done:
@@ -148,10 +160,27 @@ class Collector:
             store.reorder(labels)
         return store.load(labels)
 
-    def _play(self, policies: Sequence[NamedPolicy]) -> Iterator[tuple[int, PolicyRecord]]:
+    def _grow(self, store: Store, wanted: Mapping[str, int]) -> None:
+        """Play what is missing; a policy's longer file takes the place of the shorter one."""
+        missing = [n for n in self._named if store.holds(n.info) < wanted[n.info.label]]
+        kept: dict[int, PolicyRecord] = {}
+        quotas = [Quota(wanted[named.info.label]) for named in missing]
+        # An environment of EnvPool draws its episodes one after another: it plays all again.
+        if self.options.backend != "envpool":
+            for i, named in enumerate(missing):
+                if store.holds(named.info):
+                    [kept[i]] = store[named.info.label].records  # which verifies the file
+                    lengths = kept[i].episodes["length"]
+                    quotas[i] = replace(quotas[i], lengths=lengths, every=kept[i].every)
+        for i, record in self._play(missing, quotas):
+            store.add(kept[i].extended(record) if i in kept else record)
+
+    def _play(
+        self, policies: Sequence[NamedPolicy], quotas: Sequence[Quota]
+    ) -> Iterator[tuple[int, PolicyRecord]]:
         """Let policies act; yield their records, with their places in the list, as they finish."""
         with Progress("collecting", len(policies), unit="policies", show=self._progress) as bar:
-            for played in play(self.environment, policies, self.options, bar):
+            for played in play(self.environment, policies, self.options, bar, quotas):
                 named = played.named
                 yield (
                     played.index,
@@ -197,7 +226,27 @@ def _settings(environment: Environment, options: CollectOptions) -> dict[str, An
 
 # Every other option is one that the states depend on, a new one too until it stands here.
 _NAMED_ABOVE = {"env_kwargs", "wrappers", "imports", "features", "keep_policies"}
-_NO_PART = {"feature_names", "jobs", "n_envs", "threads", "trust", "without_normaliser"}
+_NO_PART = {"episodes", "feature_names", "jobs", "n_envs", "threads", "trust"}
+_NO_PART |= {"without_normaliser"}
+
+_ALL = 10**9  # episodes of a policy that has what it has
+
+
+def _warn_of_more(kept: Sequence[PolicyRecord], used: Sequence[PolicyRecord], store: Path) -> None:
+    """Say that a store has more than is asked for, as after another command."""
+    more = [a for a, b in zip(kept, used, strict=True) if len(b.episodes) < len(a.episodes)]
+    if not more:
+        return
+    most = max(len(record.episodes) for record in more)
+    thinned = sum(record.every > 1 for record in more)
+    warnings.warn(
+        f"{store} holds up to {most} episodes of a policy, more than are asked for: the first "
+        f"ones of {len(more)} policies are used (--episodes {most} uses all)"
+        + f"; {thinned} of these are thinned as all their episodes need it"
+        * (thinned > 0),
+        PivecWarning,
+        stacklevel=3,
+    )
 
 
 def _space_and_names(

@@ -132,7 +132,7 @@ def compare_with(
     with log.stage("collect"):
         collector = Collector(env, policies, collecting, log.folder / STATES, progress)
         data = collector.run()
-        log.settings |= collector.settings
+        log.settings |= collector.settings | {"episodes": collecting.episodes}
     space = describe(data, log, method, earlier, collector.settings)
     measured = measure(space, log)
     space = draw(space, log, collecting.seed, measured)

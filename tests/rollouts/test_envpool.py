@@ -45,6 +45,17 @@ def test_the_result_depends_on_neither_schedule_nor_company(rng):
 
 
 @pytest.mark.usefixtures("envpool")
+def test_a_store_grows(tmp_path, rng):
+    policies = {"a": lander(rng), "b": lander(rng)}
+    options = {"backend": "envpool", "actions": True, "max_steps": 30}
+    for episodes in (20, 40):
+        data = pivec.collect("LunarLander-v3", policies, episodes, store=tmp_path, **options)
+        once = pivec.collect("LunarLander-v3", policies, episodes, **options)
+        assert same(data, once)
+        assert np.array_equal(data.actions, once.actions)
+
+
+@pytest.mark.usefixtures("envpool")
 def test_quotas_are_exact_and_episodes_differ(rng):
     data = pivec.collect("LunarLander-v3", {"a": lander(rng)}, episodes=70, backend="envpool")
     assert data.n_episodes == 70

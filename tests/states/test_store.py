@@ -106,8 +106,8 @@ def test_another_policy_behind_the_same_label_is_played_anew(tmp_path):
 
 def test_other_settings_are_refused(tmp_path):
     collect(tmp_path)
-    with pytest.raises(UsageError, match=r"episodes = 3, but now 4 .* another folder"):
-        collect(tmp_path, episodes=4)
+    with pytest.raises(UsageError, match=r"max_steps = None, but now 9 .* another folder"):
+        collect(tmp_path, max_steps=9)
     with pytest.raises(UsageError, match="seed = 0, but now 1"):
         collect(tmp_path, seed=1)
 
@@ -151,10 +151,10 @@ def test_an_empty_store_binds_to_nothing(tmp_path):
 
     for _ in range(2):
         with pytest.raises(PivecError, match="ValueError: no"):
-            collect(tmp_path, {"broken": broken}, episodes=2)
+            collect(tmp_path, {"broken": broken}, seed=2)
     assert equal(collect(tmp_path), pivec.collect("CartPole-v1", POLICIES, episodes=3))
-    with pytest.raises(UsageError, match="episodes = 3, but now 2"):
-        collect(tmp_path, episodes=2)
+    with pytest.raises(UsageError, match="seed = 0, but now 2"):
+        collect(tmp_path, seed=2)
 
 
 def test_left_files_of_other_settings_are_not_adopted(tmp_path):

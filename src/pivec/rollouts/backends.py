@@ -63,15 +63,20 @@ def choose_backend(asked: str, environment: Environment) -> str:
     return asked
 
 
-def layout(environment: Environment, options: CollectOptions, policies: int) -> Layout:
-    """Share the lanes out; with Gymnasium the result does not depend on it."""
+def layout(
+    environment: Environment, options: CollectOptions, policies: int, episodes: int
+) -> Layout:
+    """Share the lanes out; with Gymnasium the result does not depend on it.
+
+    ``episodes`` is the most that one of the policies plays.
+    """
     if options.backend == "envpool":
-        width = min(options.episodes, ENVPOOL_LANES)
+        width = min(episodes, ENVPOOL_LANES)
         return Layout(max(1, min(policies, (options.n_envs or 2048) // width)), width)
     on_arrays = array_lanes(environment) is not None
     lanes = options.n_envs or (2048 if on_arrays else 128)
     # Networks answer in tiles of 16 rows: lanes beside a full tile would cost a whole one.
-    width = min(options.episodes, 128 if on_arrays else 16, lanes)
+    width = min(episodes, 128 if on_arrays else 16, lanes)
     if width > 16:
         width -= width % 16
     return Layout(max(1, min(policies, lanes // width)), width)

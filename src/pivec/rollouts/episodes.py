@@ -8,7 +8,7 @@ limit, so long and short episodes keep their weights, and k does not depend on t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -141,9 +141,27 @@ class Pages:
         ]
 
 
+@dataclass(frozen=True)
+class Quota:
+    """Which episodes a policy is to play: all before ``end`` that it has not played already.
+
+    ``lengths`` are the states that are kept of those it has, thinned to every k-th: they count for
+    its limit.
+    """
+
+    end: int
+    lengths: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    every: int = 1
+
+    @property
+    def first(self) -> int:
+        """The number of the first episode to play."""
+        return len(self.lengths)
+
+
 @dataclass
 class PlayedPolicy:
-    """All episodes of one policy, in the order of their numbers.
+    """The episodes that one policy has played, in the order of their numbers.
 
     ``every`` is k of the thinning, 1 if all states are kept.
     """
@@ -155,10 +173,14 @@ class PlayedPolicy:
 
 
 class PolicyEpisodes:
-    """The episodes of one policy, thinned as they come in so that ``limit`` states are enough."""
+    """The episodes of one policy, thinned as they come in so that ``limit`` states are enough.
 
-    def __init__(self, limit: int | None = None) -> None:
-        self.every = 1
+    Those that ``quota`` says are kept elsewhere count for the limit.
+    """
+
+    def __init__(self, limit: int | None = None, quota: Quota | None = None) -> None:
+        self.every = 1 if quota is None else quota.every
+        self._elsewhere = np.zeros(0, np.int64) if quota is None else quota.lengths
         self._limit = limit
         self._episodes: dict[int, Episode] = {}
 
@@ -180,7 +202,8 @@ class PolicyEpisodes:
         """Thin everything, what lanes are recording included, until it is within the limit."""
         if self._limit is None:
             return
-        if 2 * len(self) + sum(record.kept > 0 for record in in_flight) > self._limit:
+        whole = len(self) + len(self._elsewhere)
+        if 2 * whole + sum(record.kept > 0 for record in in_flight) > self._limit:
             raise UsageError(
                 f"{self._limit} states of a policy are too few for its episodes: each keeps at "
                 "least its first and its terminal state, so raise max_states_per_policy"
@@ -190,6 +213,7 @@ class PolicyEpisodes:
             parts: list[Episode | LaneRecord] = [*self._episodes.values(), *in_flight]
             for part in parts:
                 part.halve()
+            self._elsewhere = self._elsewhere // 2 + 1  # as `Episode.halve` leaves them
 
     def all(self) -> list[Episode]:
         """Return the episodes in the order of their numbers."""
@@ -197,4 +221,5 @@ class PolicyEpisodes:
 
     @property
     def _n_states(self) -> int:
-        return sum(len(episode.states) for episode in self._episodes.values())
+        mine = sum(len(episode.states) for episode in self._episodes.values())
+        return mine + int(self._elsewhere.sum())

@@ -20,8 +20,8 @@ from pivec.progress import Progress
 from pivec.rollouts.answers import group_key
 from pivec.rollouts.backends import layout, make_lanes
 from pivec.rollouts.environment import Environment, close
-from pivec.rollouts.episodes import PlayedPolicy
-from pivec.rollouts.table import Table
+from pivec.rollouts.episodes import PlayedPolicy, Quota
+from pivec.rollouts.table import Player, Table
 
 
 def play(
@@ -29,20 +29,22 @@ def play(
     policies: Sequence[NamedPolicy],
     options: CollectOptions,
     progress: Progress | None = None,
+    quotas: Sequence[Quota] | None = None,
 ) -> Iterator[PlayedPolicy]:
     """Play ``options.episodes`` episodes of every policy; yield each policy when it is done.
 
     Policies come in the order in which they finish; `PlayedPolicy.index` is the place in
     ``policies``. An episode depends only on (seed, what the policy is, number of the episode) and
-    the backend.
+    the backend. With ``quotas`` each policy plays other episodes, see `Quota`.
     """
     if not policies:
         return
     bound = bind(environment, policies)
+    quotas = quotas or [Quota(options.episodes)] * len(bound)
     if options.jobs > 1 and len(bound) > 1:
-        yield from _play_in_processes(environment, bound, options, progress)
+        yield from _play_in_processes(environment, bound, options, progress, quotas)
     else:
-        yield from play_here(environment, bound, options, progress)
+        yield from play_here(environment, bound, options, progress, quotas)
 
 
 def play_here(
@@ -50,17 +52,20 @@ def play_here(
     policies: Sequence[NamedPolicy],
     options: CollectOptions,
     progress: Progress | None = None,
+    quotas: Sequence[Quota] | None = None,
 ) -> Iterator[PlayedPolicy]:
     """Play in this process policies that know the spaces."""
     from threadpoolctl import threadpool_limits
 
-    groups: dict[Hashable, list[tuple[int, NamedPolicy]]] = {}
-    for index, named in enumerate(policies):
-        groups.setdefault(group_key(named.policy), []).append((index, named))
+    quotas = quotas or [Quota(options.episodes)] * len(policies)
+    groups: dict[Hashable, list[Player]] = {}
+    for index, (named, quota) in enumerate(zip(policies, quotas, strict=True)):
+        groups.setdefault(group_key(named.policy), []).append((index, named, quota))
     # The products are small: threads inside them only get in each other's way.
     with threadpool_limits(limits=1):
         for group in groups.values():
-            shape = layout(environment, options, len(group))
+            most = max(quota.end - quota.first for _, _, quota in group)
+            shape = layout(environment, options, len(group), most)
             lanes = make_lanes(environment, options.backend, shape, options.threads)
             try:
                 table = Table(lanes, shape, group[0][1].policy, options, progress)
@@ -93,6 +98,7 @@ class _Share:
     environment: Environment
     policies: Sequence[NamedPolicy]
     options: CollectOptions
+    quotas: Sequence[Quota]
 
     def parts(self) -> Iterator[tuple[str, Any]]:
         """Name what may be a user's own."""
@@ -107,13 +113,14 @@ def _play_in_processes(
     policies: Sequence[NamedPolicy],
     options: CollectOptions,
     progress: Progress | None,
+    quotas: Sequence[Quota],
 ) -> Iterator[PlayedPolicy]:
     """Play shares of the policies in processes; yield each policy when it is done."""
     jobs = min(options.jobs, len(policies))
     if options.threads is None:
         options = replace(options, threads=max(1, usable_cores() // jobs))
     # Dealt like cards: policies that lie together, as checkpoints of a run do, play equally long.
-    shares = [_Share(environment, policies[i::jobs], options) for i in range(jobs)]
+    shares = [_Share(environment, policies[i::jobs], options, quotas[i::jobs]) for i in range(jobs)]
     for reply in map_processes(
         _play_share, shares, jobs=jobs, parts=_Share.parts, remedy=", or use one job", quiet=False
     ):
@@ -132,7 +139,8 @@ def _play_in_processes(
 def _play_share(share: _Share, tell: Tell) -> int:
     """Play a share of the policies; tell of each, and of the steps that are taken."""
     steps = _Steps(tell)
-    for played in play_here(share.environment, share.policies, share.options, steps):
+    playing = play_here(share.environment, share.policies, share.options, steps, share.quotas)
+    for played in playing:
         tell((played.index, played.episodes, played.every))
     return steps.untold
 

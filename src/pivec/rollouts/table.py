@@ -18,10 +18,13 @@ from pivec.progress import Progress
 from pivec.rollouts import spaces
 from pivec.rollouts.answers import make_answers
 from pivec.rollouts.backends import Layout
-from pivec.rollouts.episodes import Pages, PlayedPolicy, PolicyEpisodes
+from pivec.rollouts.episodes import Pages, PlayedPolicy, PolicyEpisodes, Quota
 from pivec.rollouts.features import feature_rows
 from pivec.rollouts.lanes import Lanes
 from pivec.rollouts.seeds import episode_seeds
+
+# A policy to play, with its place among those that were given.
+Player = tuple[int, NamedPolicy, Quota]
 
 PATIENCE = 60.0  # seconds until a user is told that no episode ends
 
@@ -29,15 +32,13 @@ PATIENCE = 60.0  # seconds until a user is told that no episode ends
 class _Slot:
     """A policy at work: its seeds, the episodes it has played, and how they are thinned."""
 
-    def __init__(
-        self, index: int, named: NamedPolicy, settings: CollectOptions, width: int
-    ) -> None:
-        seed, identity, episodes = settings.seed, named.info.identity, settings.episodes
-        self.index, self.named = index, named
-        self.streams = self.seeds = episode_seeds(seed, identity, episodes)
+    def __init__(self, player: Player, settings: CollectOptions, width: int) -> None:
+        self.index, self.named, self.quota = player
+        seed, identity = settings.seed, self.named.info.identity
+        self.streams = self.seeds = episode_seeds(seed, identity, max(self.quota.end, width))
         if settings.backend == "envpool":  # whose environments play several episodes each
-            self.seeds = episode_seeds(seed, identity, width)[np.arange(episodes) % width]
-        self.episodes = PolicyEpisodes(settings.max_states_per_policy)
+            self.seeds = self.seeds[np.arange(len(self.seeds)) % width]
+        self.episodes = PolicyEpisodes(settings.max_states_per_policy, self.quota)
 
 
 class Table:
@@ -64,7 +65,7 @@ class Table:
         self.flat, self.rows = self._see(lanes.observations)
         self.patient_since: float | None = None  # None once the user was told of endless episodes
 
-    def run(self, group: Sequence[tuple[int, NamedPolicy]]) -> Iterator[PlayedPolicy]:
+    def run(self, group: Sequence[Player]) -> Iterator[PlayedPolicy]:
         """Play all policies of the group."""
         queue = deque(group)
         self.patient_since = perf_counter()
@@ -143,15 +144,15 @@ class Table:
         slot = self._slot(lane)
         # A fixed quota: lane l plays the episodes l, l + width, ... however short they are.
         number = int(self.episode[lane]) + self.width
-        if number < self.settings.episodes:
+        if number < slot.quota.end:
             self._start(lane, number)
             return None
         self.episode[lane] = -1
-        if len(slot.episodes) < self.settings.episodes:
+        if slot.quota.first + len(slot.episodes) < slot.quota.end:
             return None
         return PlayedPolicy(slot.index, slot.named, slot.episodes.all(), slot.episodes.every)
 
-    def _seat(self, slots: Sequence[int], queue: deque[tuple[int, NamedPolicy]]) -> None:
+    def _seat(self, slots: Sequence[int], queue: deque[Player]) -> None:
         """Give free slots to the next policies in the queue, as long as there are some."""
         taken: dict[int, _Slot] = {}
         for slot in slots:
@@ -160,16 +161,17 @@ class Table:
             if not queue:
                 self.answers.vacate(slot)
                 continue
-            index, named = queue.popleft()
-            taken[slot] = self.slots[slot] = _Slot(index, named, self.settings, self.width)
-            self.answers.put(slot, named.policy)
+            taken[slot] = policy = _Slot(queue.popleft(), self.settings, self.width)
+            self.slots[slot] = policy
+            self.answers.put(slot, policy.named.policy)
         if not taken:
             return
         seeds = np.stack([policy.seeds[: self.width] for policy in taken.values()])
         self.lanes.take(list(taken), seeds)
-        for slot in taken:
-            for number in range(self.width):
-                self._start(slot * self.width + number, number)
+        for slot, policy in taken.items():
+            numbers = range(policy.quota.first, policy.quota.end)[: self.width]
+            for lane, number in enumerate(numbers, slot * self.width):
+                self._start(lane, number)
 
     def _start(self, lane: int, number: int) -> None:
         slot = self._slot(lane)

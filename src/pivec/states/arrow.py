@@ -91,6 +91,11 @@ def _open(path: Path, store: str | None = None) -> tuple[PolicyRecord, Arrays]:
             partial(read_kept_policy, path),
         )
         return record, (states, actions)
+    except FileNotFoundError as error:
+        raise BadStore(
+            f"{path.name} is gone: the store has grown or changed since it was loaded, so load it "
+            "again"
+        ) from error
     except (pa.ArrowException, OSError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise BadStore(
             f"{path.name} is not the whole file of a policy ({error}): remove it and collect again"

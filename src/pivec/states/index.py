@@ -37,6 +37,7 @@ class Index:
         self.path = Path(path)
         self._written = 0.0
         self._own: set[str] = set()  # files that were just written, which need no check
+        self._replaced: list[str] = []  # files that go when the index is written
         self._asked: tuple[dict[str, Any], tuple[str, ...]] | None = None
         if settings is not None:
             try:
@@ -68,9 +69,10 @@ class Index:
     def __iter__(self) -> Iterator[str]:
         return iter(self.rows)
 
-    def holds(self, info: PolicyInfo) -> bool:
-        """Whether these very states are there: the label, and the same policy behind it."""
-        return self.rows.get(info.label, {}).get("fingerprint") == info.fingerprint
+    def holds(self, info: PolicyInfo) -> int:
+        """How many episodes of this very policy are there: the label, and the same behind it."""
+        row = self.rows.get(info.label)
+        return 0 if row is None or row["fingerprint"] != info.fingerprint else int(row["episodes"])
 
     @property
     def identity(self) -> str:
@@ -150,6 +152,7 @@ class Index:
                     "it and run the same `pivec collect` again, which takes in all whole files"
                 )
             self.settings = dict(index["settings"])
+            self.settings.pop("episodes", None)  # of stores that could not grow
             self.feature_names = tuple(str(name) for name in index["feature_names"])
             self.rows = {}
             for row in index["policies"]:

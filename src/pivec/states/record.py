@@ -57,6 +57,27 @@ class PolicyRecord:
             moves = None if actions is None else actions[begin - row : end - row - 1]
             yield Episode(states[begin:end], moves, total, *rest)
 
+    @property
+    def every(self) -> int:
+        """K of the thinning, 1 if all states are kept."""
+        return int(self.info.metadata.get("kept_every", 1))
+
+    def first(self, episodes: int) -> PolicyRecord:
+        """Keep the first episodes; their states are not copied."""
+        if episodes >= len(self.episodes):
+            return self
+        read = partial(_beginning, self, episodes)
+        return replace(self, episodes=self.episodes[:episodes], read_arrays=read)
+
+    def extended(self, more: PolicyRecord) -> PolicyRecord:
+        """Put later episodes after these, which are thinned as those are."""
+        episodes = list(self.as_episodes())
+        for episode in episodes:
+            for _ in range((more.every // self.every).bit_length() - 1):
+                episode.halve()
+        episodes += more.as_episodes()
+        return record_of(more.info, episodes, more.every, more.read_policy())
+
     def only(self, rows: NDArray[Any]) -> PolicyRecord:
         """Keep these of the episodes; their states are copied when they are asked for."""
         read = partial(_excerpt, self, rows.tolist())
@@ -65,6 +86,12 @@ class PolicyRecord:
 
 def _same(value: Any) -> Any:
     return value
+
+
+def _beginning(record: PolicyRecord, episodes: int) -> Arrays:
+    states, actions = record.read_arrays()
+    end = int(record.episodes["length"][:episodes].sum())
+    return states[:end], None if actions is None else actions[: end - episodes]
 
 
 def _excerpt(record: PolicyRecord, rows: list[int]) -> Arrays:

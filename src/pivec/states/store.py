@@ -79,10 +79,12 @@ class Store(Index):
         """Keep one policy; its file appears when it is whole.
 
         A file of the same label goes when the index names the new one, so a crash leaves either
-        of them whole.
+        of them whole. One that has the same episodes and more need not be named at once: it is
+        known by that.
         """
         label = record.info.label
         old = self.rows.get(label, {}).get("file")
+        has_more = 0 < self.holds(record.info) < len(record.episodes)
         # Files get their names when their checksums are known.
         states, network = (self.path / f".{_stem(label)}.{kind}.tmp" for kind in "sp")
         try:
@@ -98,7 +100,10 @@ class Store(Index):
             os.replace(states, file)
             self.enter(file.name, record, sums)
             self._own.add(file.name)
-            if old not in (None, file.name) or time.monotonic() - self._written > _SECONDS:
+            if old not in (None, file.name):
+                self._replaced.append(old)
+            in_time = time.monotonic() - self._written <= _SECONDS
+            if not in_time or (self._replaced and not has_more):
                 self.flush()
         except OSError as error:
             reason = "the disk is full" if error.errno == errno.ENOSPC else str(error)
@@ -106,8 +111,12 @@ class Store(Index):
                 f"cannot write the states of {label} to {self.path} ({reason}): make room there, "
                 "or choose another folder"
             ) from error
-        if old not in (None, file.name):
-            self._remove(old)
+
+    def flush(self) -> None:
+        """Write the index; files that it names no more go."""
+        super().flush()
+        while self._replaced:
+            self._remove(self._replaced.pop())
 
     def _remove(self, file: str) -> None:
         for _, path in self._files(file):
@@ -139,14 +148,29 @@ class Store(Index):
                     stacklevel=3,
                 )
                 continue
-            info = record.info
-            if self.rows.get(info.label, {}).get("source") == info.source:
-                self._remove(path.name)  # what `add` had no time to remove
-            else:
-                label = numbered(info.label, dict.fromkeys(self.rows), info.source)
-                self.enter(path.name, replace(record, info=replace(info, label=label)), sums)
+            self._take_in(path.name, record, sums)
         for path in self.path.glob(".*.tmp"):
             path.unlink(missing_ok=True)
+
+    def _take_in(self, file: str, record: PolicyRecord, sums: Mapping[str, str]) -> None:
+        """Enter a whole file that is not in the index, unless it has what `add` replaced.
+
+        Of two files of one policy that with more episodes stays: it has those of the other too.
+        """
+        info, label = record.info, record.info.label
+        same = [row for row in self.rows.values() if row["fingerprint"] == info.fingerprint]
+        if info.fingerprint and same:  # whatever it is called now
+            label = same[0]["label"]
+        elif self.rows.get(label, {}).get("source") != info.source:
+            label = numbered(label, dict.fromkeys(self.rows), info.source)
+        if label in self.rows:
+            row = self.rows[label]
+            has_more = row["fingerprint"] == info.fingerprint
+            has_more &= row["episodes"] < len(record.episodes)
+            self._replaced.append(row["file"] if has_more else file)
+            if not has_more:
+                return
+        self.enter(file, replace(record, info=replace(info, label=label)), sums)
 
     def _files(self, file: str) -> Iterator[tuple[str, Path]]:
         """Both files of a policy, by the names of their checksums; the network may not be kept."""
