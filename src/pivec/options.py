@@ -112,11 +112,12 @@ class DescribeOptions:
     Attributes
     ----------
     method : str
-        Characterization: supervector, gaussian, discretization, mmd, sliced-wasserstein,
-        transitions, trajectories, terminal-state, returns, actions, parameters, discriminator,
-        encoder, skill-discriminator, trajectory-encoder or state-actions.
+        Characterization: visitation, supervector (the paper's), gaussian, discretization, mmd,
+        sliced-wasserstein, transitions, trajectories, terminal-state, returns, actions,
+        parameters, discriminator, encoder, skill-discriminator, trajectory-encoder or
+        state-actions.
     components : int, optional
-        Gaussians in the background model of supervectors (64).
+        Regions: Gaussians in the background model of visitation and supervector (64).
     parameters : mapping, optional
         An argument of the characterization; may be repeated. Its random_state is the seed unless
         given.

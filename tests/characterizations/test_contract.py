@@ -17,6 +17,7 @@ from pivec.states import VisitedStates
 
 # Small enough for the data of these tests; otherwise defaults.
 SMALL = {
+    "visitation": {"n_components": 4},
     "supervector": {"n_components": 4},
     "discretization": {"bins": 4},
     "transitions": {"bins": 2},
@@ -155,6 +156,7 @@ def renamed(data):
 #   states     other states and actions of the same policies, and the same returns
 #   path       another way to the same end
 BLIND = {
+    "visitation": "order",
     "supervector": "order",
     "gaussian": "order",
     "discretization": "order",

@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from pivec.arguments import check_arguments
+from pivec.arguments import Count, Range, Seed, check_arguments, checked
+from pivec.characterizations import resampling
 from pivec.characterizations.descriptions import Description, Descriptions, summarise
+from pivec.distances.intervals import Intervals, intervals_of
 from pivec.distances.pairwise import squared_euclidean
+from pivec.distances.permutation import PermutationTest
 from pivec.errors import BadData, UsageError
 from pivec.policies.policy import canonical_order
 from pivec.states.visited import VisitedStates
@@ -31,6 +34,8 @@ class Characterization(BaseEstimator):
     explanation: ClassVar[str]  # how to read its distances, for the report
     formula: ClassVar[str]
     learned: ClassVar[tuple[str, ...]] = ()  # what `fit` learns, without the ``_``
+    squared: ClassVar[bool] = True  # whether the distance is, or is like, a squared one
+    by_state: ClassVar[bool] = True  # whether a long episode counts more than a short one
     feature_names_: tuple[str, ...]
 
     @property
@@ -46,8 +51,22 @@ class Characterization(BaseEstimator):
         self._fit(data.select(canonical_order(data.policies)))
         return self
 
-    def describe(self, data: VisitedStates) -> Descriptions:
-        """Describe each policy of ``data``, seen in `fit` or not: one row a policy."""
+    @property
+    def has_statistics(self) -> bool:
+        """Whether a description is a function of sums over episodes."""
+        return type(self)._statistics is not Characterization._statistics
+
+    @property
+    def has_influences(self) -> bool:
+        """Whether it can say how each episode moves what the distance is measured between."""
+        return type(self)._rows_of is not Characterization._rows_of
+
+    def describe(self, data: VisitedStates, *, influences: bool = False) -> Descriptions:
+        """Describe each policy of ``data``, seen in `fit` or not: one row a policy.
+
+        With ``influences``, ``arrays["influences"]`` has a row an episode: how it moves the
+        policy's points, so that `intervals` needs the states no more.
+        """
         self._check_fitted()
         if data.n_features != len(self.feature_names_):
             raise BadData(
@@ -55,11 +74,22 @@ class Characterization(BaseEstimator):
                 f"features, but these have {data.n_features}: describe policies of the same "
                 "environment, with the same features"
             )
+        if influences and not self.has_influences:
+            raise UsageError(
+                f"{self.name} cannot say how each episode moves a description: leave influences "
+                "out, intervals(data) draws episodes again instead"
+            )
         self._check_has(data)
         order = canonical_order(data.policies)
-        data = data.select(order)
-        described = Descriptions(self.name, data.policies, *self._describe(data), *summarise(data))
-        return described.select(np.argsort(order))
+        return self._described(data.select(order), influences).select(np.argsort(order))
+
+    def _described(self, data: VisitedStates, influences: bool = False) -> Descriptions:
+        """Describe policies that are checked and in order."""
+        if influences:
+            description = resampling.describe_with_influences(self, data)
+        else:
+            description = self._describe(data)
+        return Descriptions(self.name, data.policies, *description, *summarise(data))
 
     def distances(
         self, a: VisitedStates | Descriptions, b: VisitedStates | Descriptions | None = None
@@ -76,6 +106,67 @@ class Characterization(BaseEstimator):
         matrix = self._distances(left, left)
         np.fill_diagonal(matrix, 0.0)
         return matrix[np.ix_(rows, rows)]
+
+    @checked
+    def intervals(
+        self,
+        a: VisitedStates | Descriptions,
+        b: VisitedStates | Descriptions | None = None,
+        level: Annotated[float, Range(0.0, most=1.0)] = 0.95,
+    ) -> Intervals:
+        """Distances with the noise of sampling taken off, and how sure they are.
+
+        Of all policies of ``a`` to each other, or to those of ``b``: states, or descriptions
+        with influences. Where a characterization has no influences, episodes are drawn again
+        (a bootstrap), which needs the states. The space is taken as given.
+
+        Examples
+        --------
+        >>> from pivec import VisitedStates, characterization
+        >>> rng = np.random.default_rng(0)
+        >>> walks = [[rng.normal(p, 1, (20, 2)) for _ in range(10)] for p in (0, 0, 1)]
+        >>> data = VisitedStates.from_arrays(walks)
+        >>> sure = characterization("visitation", n_components=4).fit(data).intervals(data)
+        >>> bool(sure.low[0, 1] == 0 < sure.low[0, 2] < sure.distance[0, 2] < sure.high[0, 2])
+        True
+        """
+        self._check_fitted()
+        sides = [self._sampled(side) for side in ([a] if b is None else [a, b])]
+        orders = [canonical_order(side.policies) for side in sides]
+        ordered = [side.select(order) for side, order in zip(sides, orders, strict=True)]
+        squares, variance, spreads = resampling.measured(self, ordered)
+        resampling.warn_of_spread(ordered, spreads, squares)
+        result = intervals_of(
+            squares, variance, spreads[0], spreads[-1], level, squared=self.squared
+        )
+        back = np.ix_(*(np.argsort(orders[side]) for side in (0, -1)))
+        return result.select(back, own=b is None)
+
+    @checked
+    def test(
+        self, a: VisitedStates, b: VisitedStates, permutations: Count = 999, seed: Seed = 0
+    ) -> PermutationTest:
+        """Test whether two policies, one on each side, behave the same, by exchanging episodes.
+
+        If they do, it does not matter whose an episode is. The p-value is exact whatever the
+        distribution of episodes, and at least 1 / (permutations + 1).
+
+        Examples
+        --------
+        >>> from pivec import VisitedStates, characterization
+        >>> rng = np.random.default_rng(0)
+        >>> walks = [[rng.normal(p, 1, (20, 2)) for _ in range(10)] for p in (0, 1)]
+        >>> data = VisitedStates.from_arrays(walks)
+        >>> method = characterization("visitation", n_components=4).fit(data)
+        >>> method.test(data[0], data[1]).p_value < 0.01
+        True
+        """
+        if len(a) != 1 or len(b) != 1:
+            raise UsageError(f"expected one policy on each side, but got {len(a)} and {len(b)}")
+        distance = float(self.distances(a, b)[0, 0])
+        rng = np.random.default_rng(seed)
+        p_value = resampling.exchanged(self, a, b, permutations, rng)
+        return PermutationTest(p_value, distance, permutations)
 
     def fitted_arrays(self) -> dict[str, NDArray[Any]]:
         """Return everything that `fit` learned, as plain arrays."""
@@ -129,6 +220,18 @@ class Characterization(BaseEstimator):
         """
         return squared_euclidean(*a.values("points"), *b.values("points"))
 
+    def _statistics(self, data: VisitedStates) -> NDArray[np.float64]:
+        """What adds up over episodes, a row an episode, (n_episodes, n_values)."""
+        raise NotImplementedError
+
+    def _from_statistics(self, sums: NDArray[np.float64]) -> Description:
+        """As `_describe`, of policies whose statistics sum up to these rows."""
+        raise NotImplementedError
+
+    def _rows_of(self, sums: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Points of policies with these sums (where not ``squared``: vectors)."""
+        raise NotImplementedError
+
     # ---- checks ----
 
     def _check_fitted(self) -> None:
@@ -152,6 +255,19 @@ class Characterization(BaseEstimator):
                 data.policy(0)
             except UsageError as error:
                 raise UsageError(f"{self.name} looks at the policies themselves: {error}") from None
+
+    def _sampled(self, side: VisitedStates | Descriptions) -> VisitedStates | Descriptions:
+        """Give what intervals are made of: descriptions with influences, or states to draw from."""
+        if isinstance(side, VisitedStates):
+            self._check_has(side)
+            return self.describe(side, influences=True) if self.has_influences else side
+        self._ordered(side)
+        if "influences" not in side.arrays:
+            raise UsageError(
+                "these descriptions do not say how sure they are: give the states, or describe "
+                "them with influences=True"
+            )
+        return side
 
     def _ordered(self, what: VisitedStates | Descriptions) -> tuple[NDArray[np.intp], Descriptions]:
         """Descriptions in the canonical order, and where each policy is among them."""

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 # name -> "module:class", imported when it is asked for
 _REGISTRY = {
+    "visitation": "pivec.characterizations.visitation:Visitation",
     "supervector": "pivec.characterizations.supervector:Supervector",
     "gaussian": "pivec.characterizations.gaussian:Gaussian",
     "discretization": "pivec.characterizations.discretization:Discretization",

@@ -1,0 +1,110 @@
+"""The background model: one Gaussian mixture on the states of all policies, which others share."""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pivec.arguments import Count, Positive, Seed
+from pivec.characterizations.base import Characterization
+from pivec.mixtures.adapt import policy_statistics
+from pivec.mixtures.fit import fit_mixture
+from pivec.mixtures.mixture import Mixture
+from pivec.states.derived import thin
+from pivec.states.visited import VisitedStates
+
+Array = NDArray[np.float64]
+_MIXTURE = ("weights", "means", "variances", "center", "scale")
+
+
+@dataclass(eq=False, repr=False)
+class BackgroundModel(Characterization):
+    """A characterization by how a policy differs from a Gaussian mixture of all states.
+
+    Parameters
+    ----------
+    n_components : int
+        Gaussians in the background model.
+    max_states, max_policies, max_episodes : int, optional
+        Caps on what the background model is fitted on, drawn evenly over the policies; the paper
+        used 10 million states, 500 policies and 100 episodes. All policies are described anyway.
+    init, warm_start, n_init, tol, max_iter, variance_floor, device
+        How the background model is fitted; see `pivec.mixtures.fit_mixture`.
+    random_state : int
+        Seed of the fit.
+    progress : bool
+        Draw a bar while fitting.
+
+    Attributes
+    ----------
+    background_ : Mixture
+        ``weights`` (K,), ``means`` and ``variances`` (K, n_features) in standardised units.
+    center_, scale_ : (n_features,) arrays
+        The standardisation: (state - center_) / scale_.
+    n_iter_ : int
+        Passes over the data that the fit took.
+    """
+
+    learned = (*_MIXTURE, "n_iter")
+
+    n_components: Count = 64
+    _: KW_ONLY
+    max_states: Count | None = None
+    max_policies: Count | None = None
+    max_episodes: Count | None = None
+    init: Literal["kmeans++", "kmeans"] = "kmeans++"
+    warm_start: bool = True
+    n_init: Count | None = None
+    tol: Positive = 1e-3
+    max_iter: Count = 100
+    variance_floor: Positive = 1e-6
+    device: str = "auto"
+    random_state: Seed = 0
+    progress: bool = False
+
+    def _fit(self, data: VisitedStates) -> None:
+        rng = np.random.default_rng(self.random_state)
+        source = thin(
+            data,
+            rng,
+            max_policies=self.max_policies,
+            max_episodes=self.max_episodes,
+            max_states=self.max_states,
+        )
+        result = fit_mixture(
+            source,
+            self.n_components,
+            random_state=rng,
+            init=self.init,
+            warm_start=self.warm_start,
+            n_init=self.n_init,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            variance_floor=self.variance_floor,
+            device=self.device,
+            progress=self.progress,
+        )
+        self.n_iter_ = result.n_iter
+        for name in _MIXTURE:
+            setattr(self, f"{name}_", getattr(result.mixture, name))
+
+    @property
+    def background_(self) -> Mixture:
+        """The background model."""
+        return Mixture(*(getattr(self, f"{name}_") for name in _MIXTURE))
+
+    def _statistics(self, data: VisitedStates) -> Array:
+        return self._sums(data, data.episode_starts)
+
+    def _sums(self, data: VisitedStates, starts: NDArray[np.int64]) -> Array:
+        """Counts of components and centred sums of segments of the states, (S, K + K D)."""
+        sums = policy_statistics(data, starts, self.background_, device=self.device)
+        return np.concatenate([sums.counts, sums.sums.reshape(len(sums.counts), -1)], axis=1)
+
+    def _parts(self, sums: Array) -> tuple[Array, Array]:
+        """Counts (P, K) and centred sums (P, K, D) of rows of `_statistics`."""
+        n, (k, d) = len(sums), self.means_.shape
+        return sums[:, :k], sums[:, k:].reshape(n, k, d)

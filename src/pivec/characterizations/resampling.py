@@ -1,0 +1,241 @@
+"""How episodes move descriptions: leaving out, drawing again and exchanging, by sums where it can.
+
+Many descriptions are functions of sums over episodes (``_statistics``): a policy without one of its
+episodes is then its sums less those of the episode, and no state is looked at again.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pivec.characterizations.descriptions import Description, Descriptions, summarise
+from pivec.distances.intervals import Spread, directional_variances, spread_of
+from pivec.distances.pairwise import squared_euclidean
+from pivec.distances.permutation import mean_differences, share_as_large, sides
+from pivec.errors import PivecWarning
+from pivec.states.derived import regrouped
+from pivec.states.visited import VisitedStates
+
+if TYPE_CHECKING:
+    from pivec.characterizations.base import Characterization
+
+Array = NDArray[np.float64]
+_BLOCK_BYTES = 64 << 20
+REPLICATES = 200
+_SINGLE = "a single episode, which does not tell how sure a distance is: play more for intervals"
+_ALIKE = (
+    "episodes that are all alike (a deterministic policy in a deterministic environment, or "
+    "copies), so that intervals are 0 wide"
+)
+
+
+def effective_episodes(data: VisitedStates, by_state: bool) -> Array:
+    """Episodes of each policy that count: with weights w, (Σw)² / Σw² (Kish 1965)."""
+    weights = data.lengths.astype(np.float64) if by_state else np.ones(data.n_episodes)
+    starts = data.policy_starts[:-1]
+    sums = np.add.reduceat(weights, starts)
+    return np.asarray(sums**2 / np.add.reduceat(weights**2, starts))
+
+
+def left_out(method: Characterization, statistics: Array, starts: NDArray[Any]) -> Array:
+    """Jackknife influences of episodes on the rows of their policy: (M − 1)(mean − left out).
+
+    Leaving out rather than differentiating: the root of a share that one episode alone has is far
+    from linear, and its derivative would tell a quarter of the variance there is.
+    """
+    counts = np.diff(starts)
+    owner = np.repeat(np.arange(len(counts)), counts)
+    sums = np.add.reduceat(statistics, starts[:-1], axis=0)
+    rest = sums[owner] - statistics
+    alone = counts[owner] == 1  # nothing is left: whatever stands there is not used
+    rest[alone] = statistics[alone]
+    rows = method._rows_of(rest)
+    means = np.add.reduceat(rows, starts[:-1], axis=0) / counts[:, None]
+    return np.asarray((counts[owner, None] - 1) * (means[owner] - rows))
+
+
+def describe_with_influences(method: Characterization, data: VisitedStates) -> Description:
+    """Describe policies, with the influence of each of their episodes, in blocks of policies."""
+    sums: list[Array] = []
+    influences: list[NDArray[np.float32]] = []
+    for block in _blocks(data):
+        statistics = method._statistics(block)
+        starts = block.policy_starts
+        sums.append(np.add.reduceat(statistics, starts[:-1], axis=0))
+        influences.append(left_out(method, statistics, starts).astype(np.float32))
+    vectors, points, arrays = method._from_statistics(np.concatenate(sums))
+    packed: dict[str, NDArray[Any]] = {
+        "influences": np.concatenate(influences),
+        "influences.starts": data.policy_starts.astype(np.int64),
+        "effective_episodes": effective_episodes(data, method.by_state),
+    }
+    return vectors, points, {**arrays, **packed}
+
+
+def _blocks(data: VisitedStates) -> Iterator[VisitedStates]:
+    """Cut policies into runs whose episodes' statistics are small beside the states."""
+    most = max(1, _BLOCK_BYTES // (8 * 64 * (data.n_features + 1)))
+    first = 0
+    starts = data.policy_starts
+    for last in range(1, len(data) + 1):
+        if last == len(data) or starts[last + 1] - starts[first] > most:
+            yield data.select(range(first, last))
+            first = last
+
+
+def replicates(
+    method: Characterization, data: VisitedStates, rng: np.random.Generator, n: int = REPLICATES
+) -> Iterator[Descriptions]:
+    """Describe the policies n times by episodes drawn again from their own, with replacement."""
+    starts = data.policy_starts
+    counts = np.diff(starts)
+    statistics = method._statistics(data) if method.has_statistics else None
+    for _ in range(n):
+        draws = [
+            i + rng.integers(count, size=count) for i, count in zip(starts, counts, strict=False)
+        ]
+        if statistics is None:
+            yield method._described(regrouped([data], draws))
+        else:
+            sums = np.stack([statistics[draw].sum(axis=0) for draw in draws])
+            yield _from_sums(method, data, sums)
+
+
+def _from_sums(method: Characterization, data: VisitedStates, sums: Array) -> Descriptions:
+    return Descriptions(
+        method.name, data.policies, *method._from_statistics(sums), *summarise(data)
+    )
+
+
+def measured(
+    method: Characterization, sides: Sequence[VisitedStates | Descriptions]
+) -> tuple[Array, Array, list[Spread]]:
+    """Squares of all distances, their variances, and the spread of each side.
+
+    A single side is compared with itself.
+    """
+    described = [side for side in sides if isinstance(side, Descriptions)]
+    if not described:
+        states = [side for side in sides if isinstance(side, VisitedStates)]
+        return _bootstrap(method, states, np.random.default_rng(0))
+    rows = [side.values("points" if method.squared else "vectors")[0] for side in described]
+    moved = [side.values("influences", "influences.starts") for side in described]
+    spreads = [
+        spread_of(*influences, *side.values("effective_episodes"))
+        for influences, side in zip(moved, described, strict=True)
+    ]
+    (left, *_), (*_, right) = moved, moved
+    variance = directional_variances(left[0], left[1], rows[0], rows[-1])
+    variance += directional_variances(right[0], right[1], rows[-1], rows[0]).T
+    return squared_euclidean(rows[0], rows[-1]), 4.0 * variance, spreads
+
+
+def _bootstrap(
+    method: Characterization, sides: Sequence[VisitedStates], rng: np.random.Generator
+) -> tuple[Array, Array, list[Spread]]:
+    """As `measured`, by drawing again.
+
+    Distances of a policy's replicates to itself are what sampling adds: their mean is the trace of
+    C, their variance twice its squared norm.
+    """
+    power = 1 if method.squared else 2
+    described = [method._described(side) for side in sides]
+    squares = method._distances(described[0], described[-1]) ** power
+    own: list[list[Array]] = [[] for _ in sides]
+    mean, deviations, n = np.zeros_like(squares), np.zeros_like(squares), 0
+    for drawn in zip(*(replicates(method, side, rng) for side in sides), strict=True):
+        for side, kept, replicate in zip(described, own, drawn, strict=True):
+            kept.append(np.diag(method._distances(replicate, side)) ** power)
+        distances = method._distances(drawn[0], drawn[-1]) ** power
+        n += 1
+        change = distances - mean  # Welford 1962
+        mean += change / n
+        deviations += change * (distances - mean)
+    spreads = [
+        _bootstrap_spread(np.stack(kept), side, method.by_state)
+        for side, kept in zip(sides, own, strict=True)
+    ]
+    return squares, deviations / (n - 1), spreads
+
+
+def _bootstrap_spread(own: Array, data: VisitedStates, by_state: bool) -> Spread:
+    counts = np.diff(data.policy_starts).astype(np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # Drawing from M episodes varies by (M − 1)/M of what the policy does.
+        correction = np.where(counts > 1, counts / (counts - 1.0), np.nan)
+    trace = own.mean(axis=0) * correction
+    norm = own.std(axis=0, ddof=1) * correction / np.sqrt(2.0)
+    freedom = np.maximum(effective_episodes(data, by_state) - 1.0, 1.0)
+    return Spread(trace, norm, norm, freedom)
+
+
+def exchanged(
+    method: Characterization,
+    a: VisitedStates,
+    b: VisitedStates,
+    permutations: int,
+    rng: np.random.Generator,
+) -> float:
+    """P-value of the permutation test over the episodes of two policies."""
+    divisions = sides(a.n_episodes, b.n_episodes, permutations, rng)
+    if not method.has_statistics:
+        return share_as_large(_regrouped_distances(method, [a, b], divisions))
+    statistics = np.concatenate([method._statistics(a), method._statistics(b)])
+    if method.has_influences:
+        influences = left_out(method, statistics, np.array([0, len(statistics)]))
+        return share_as_large(mean_differences(influences, divisions))
+    left = divisions.astype(np.float64) @ statistics
+    pair = [_anonymous(method, sums) for sums in (left, statistics.sum(axis=0) - left)]
+    return share_as_large(_matched_distances(method, *pair))
+
+
+def _anonymous(method: Characterization, sums: Array) -> Descriptions:
+    """Describe sums of nobody in particular."""
+    data = VisitedStates.from_arrays([[np.zeros((1, 1))] for _ in sums])
+    return _from_sums(method, data, sums)
+
+
+def _regrouped_distances(
+    method: Characterization, parts: Sequence[VisitedStates], divisions: NDArray[np.bool_]
+) -> Array:
+    groups = [np.flatnonzero(side) for row in divisions for side in (row, ~row)]
+    described = method._described(regrouped(parts, groups))
+    n = len(divisions)
+    return _matched_distances(
+        method, described.select(range(0, 2 * n, 2)), described.select(range(1, 2 * n, 2))
+    )
+
+
+def _matched_distances(method: Characterization, a: Descriptions, b: Descriptions) -> Array:
+    """Distances of the i-th row of a to the i-th of b."""
+    return np.array([method._distances(a.select([i]), b.select([i]))[0, 0] for i in range(len(a))])
+
+
+def warn_of_spread(
+    sides: Sequence[VisitedStates | Descriptions], spreads: Sequence[Spread], squares: Array
+) -> None:
+    """Say where there is no interval, or one that is 0 wide, and why."""
+    labels = [label for side in sides for label in side.labels]
+    trace = np.concatenate([spread.trace for spread in spreads])
+    for chosen, words in ((np.isnan(trace), _SINGLE), (trace == 0.0, _ALIKE)):
+        if chosen.any():
+            others = f" and {chosen.sum() - 1} others have" if chosen.sum() > 1 else " has"
+            _warn(f"{labels[int(chosen.argmax())]!r}{others} {words}")
+    copies = (np.add.outer(spreads[0].trace, spreads[-1].trace) > 0.0) & (squares == 0.0)
+    if len(sides) == 1:
+        copies = np.triu(copies, 1)
+    if copies.any():
+        i, j = np.argwhere(copies)[0]
+        _warn(
+            f"{sides[0].labels[i]!r} and {sides[-1].labels[j]!r} have the very same episodes: "
+            "copies are not samples, and their distance says nothing"
+        )
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, PivecWarning, stacklevel=4)

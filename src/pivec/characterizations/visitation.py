@@ -1,0 +1,133 @@
+"""Visitation: in which regions a policy spends its time, and where in them."""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass
+
+import numpy as np
+
+from pivec.arguments import Positive
+from pivec.characterizations.background import Array, BackgroundModel
+from pivec.characterizations.descriptions import Description, Descriptions
+from pivec.errors import UsageError
+from pivec.states.visited import VisitedStates
+
+
+@dataclass(eq=False, repr=False)
+class Visitation(BackgroundModel):
+    """Shares of time in the regions of a background model, and where in them a policy is.
+
+    The regions are the components of a Gaussian mixture fitted on the states of all policies. With
+    ω_k the share of a policy's time in region k and m_k its mean place there, in units of the
+    region's deviation and seen from its middle, the points are √ω_k (1, m_k / 2) / √2. Their
+    squared Euclidean distance is, to second order, the squared Hellinger distance of the two
+    adapted mixtures, component by component,
+
+        h²(p, q) = 1 − Σ_k √(ω_k(p) ω_k(q)) · exp(−|m_k(p) − m_k(q)|² / 8),
+
+    which bounds that of the mixtures themselves from above. Unlike the paper's distance it does not
+    depend on how much data there is of a policy, so that intervals around it mean something.
+
+    Parameters
+    ----------
+    prior : float
+        Both are adapted from the background as if a policy had spent so much time there, beside
+        its own, which counts as 1: ω = (n/Σn + prior · w) / (1 + prior), and m_k is the sum of
+        places divided by (n_k/Σn + prior). Little seen regions then say little.
+    n_components and others
+        Of the background model, see `pivec.characterizations.background.BackgroundModel`, as is
+        what `fit` learns.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> walks = [[rng.normal(place, 1, (50, 2))] for place in (0, 0, 2)]
+    >>> data = VisitedStates.from_arrays(walks)
+    >>> method = Visitation(n_components=4).fit(data)
+    >>> d = method.distances(data)
+    >>> bool(d[0, 2] > 10 * d[0, 1])
+    True
+    >>> method.overlap(method.describe(data)).round(1)
+    array([[1. , 0.9, 0.3],
+           [0.9, 1. , 0.3],
+           [0.3, 0.3, 1. ]])
+    """
+
+    name = "visitation"
+    explanation = (
+        "All states are divided into regions (the components of a Gaussian mixture that is fitted "
+        "on the states of all policies). Each policy is described by the share of its time that it "
+        "spends in each region, and by where in the region it is. The distance of two policies is "
+        "0 if they spend their time in the same places, and about 1 if they have no place in "
+        "common (the squared Hellinger distance). The overlap beside it is the share of time that "
+        "both spend in the same regions: with an overlap of 69 % two policies spend 31 % of their "
+        "time in different places."
+    )
+    formula = "d(p, q) = ½ · Σₖ ‖√ωₖ(p) · (1, mₖ(p)/2) − √ωₖ(q) · (1, mₖ(q)/2)‖²"
+
+    _: KW_ONLY
+    prior: Positive = 0.1
+
+    def _describe(self, data: VisitedStates) -> Description:
+        return self._from_statistics(self._sums(data, data.state_starts))
+
+    def _from_statistics(self, sums: Array) -> Description:
+        counts, centred = self._parts(sums)
+        shares = counts / counts.sum(axis=1, keepdims=True)
+        offsets = np.sqrt(self.variances_) * self._places(counts, centred)
+        means = (self.means_ + offsets).reshape(len(sums), -1)
+        vectors = np.concatenate([shares, means], axis=1)
+        return vectors, self._rows_of(sums), {"counts": counts}
+
+    def _rows_of(self, sums: Array) -> Array:
+        counts, centred = self._parts(sums)
+        n, k, d = centred.shape
+        shares = counts / counts.sum(axis=1, keepdims=True)
+        roots = np.sqrt((shares + self.prior * self.weights_) / (2.0 * (1.0 + self.prior)))
+        points = np.empty((n, k, 1 + d))
+        points[:, :, 0] = roots
+        np.multiply(roots[:, :, None] / 2.0, self._places(counts, centred), out=points[:, :, 1:])
+        return points.reshape(n, -1)
+
+    def _places(self, counts: Array, centred: Array) -> Array:
+        """Mean places in the regions, in units of their deviations, drawn to the middle."""
+        total = counts.sum(axis=1, keepdims=True)
+        return np.asarray(centred / (counts + self.prior * total)[:, :, None])
+
+    def overlap(self, a: Descriptions, b: Descriptions | None = None) -> Array:
+        """Shares of time that policies spend in the same regions, (n, n) or (n, m), from 0 to 1.
+
+        1 less half the sum of differences of the shares (total variation). Chance alone makes
+        shares differ: where influences tell by how much, that is taken off (in squares).
+        """
+        sides = [a] if b is None else [a, b]
+        for side in sides:
+            if side.method != self.name:
+                raise UsageError(f"expected descriptions by {self.name}, but got {side.method}")
+        counts = [side.values("counts")[0] for side in sides]
+        shares = [n / n.sum(axis=1, keepdims=True) for n in counts]
+        errors = [self._share_variances(side, n) for side, n in zip(sides, shares, strict=True)]
+        result = np.empty((len(sides[0]), len(sides[-1])))
+        for i, (mine, variances) in enumerate(zip(shares[0], errors[0], strict=True)):
+            differing = np.abs(mine - shares[-1]).sum(axis=1) / 2.0
+            # Half the mean of |x| over normal numbers of these variances.
+            noise = np.sqrt(variances + errors[-1]).sum(axis=1) / np.sqrt(2.0 * np.pi)
+            result[i] = 1.0 - np.sqrt(np.maximum(differing**2 - noise**2, 0.0))
+        if b is None:
+            np.fill_diagonal(result, 1.0)
+        return result
+
+    def _share_variances(self, described: Descriptions, shares: Array) -> Array:
+        """Variances of the shares of time, (n, K), from the influences on their roots."""
+        variances = np.zeros_like(shares)
+        if "influences" not in described.arrays:
+            return variances
+        k, d = self.means_.shape
+        # ω = 2 (1 + prior) r² − prior · w for the root r that stands in the points.
+        factor = 8.0 * (1.0 + self.prior) * (shares + self.prior * self.weights_)
+        for i, rows in enumerate(described.rows("influences")):
+            m = len(rows)
+            if m > 1:
+                moved = rows.reshape(m, k, 1 + d)[:, :, 0].astype(np.float64)
+                variances[i] = factor[i] * (moved**2).sum(axis=0) / (m * (m - 1))
+        return variances

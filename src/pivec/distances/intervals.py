@@ -1,0 +1,175 @@
+"""How sure a distance is: intervals from how each episode moves the points of its policy.
+
+Episodes are the independent samples. With influences I_e of M episodes on a policy's points,
+C = Σ I_e I_eᵀ / (M (M − 1)) is the covariance of the points (Efron and Stein 1981). Two samples of
+one policy are tr(C_p) + tr(C_q) apart on average, in squares: that noise is taken off. What is left
+has, about the true difference Δ, the variance 4 Δᵀ(C_p + C_q)Δ + 2‖C_p + C_q‖² (Chen and Qin 2010).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pivec.engines.workers import run_tasks, single_threaded_blas
+
+Array = NDArray[np.float64]
+_BLOCK_BYTES = 32 << 20
+
+
+@dataclass(frozen=True)
+class Intervals:
+    """Distances with what sampling does to them; each is (n, m), a row a policy.
+
+    Where a policy has a single episode nothing is known of its noise, and all but ``distance`` is
+    NaN; ``distance`` then still has the noise in it.
+    """
+
+    distance: Array  # without the noise that sampling adds; 0 on average for equal behaviour
+    low: Array
+    high: Array
+    standard_error: Array
+    noise: Array  # what was taken off
+    p_value: Array  # of "the same behaviour": how often a distance this large comes by chance
+    # The variance of the distance (of its square, where it is not squared itself) in two parts:
+    # the first falls with the number of episodes, the second with its square.
+    first: Array
+    second: Array
+    level: float
+
+    def select(self, index: Any, *, own: bool = False) -> Intervals:
+        """Pick rows and columns by an index of `numpy.ix_`; ``own`` if both are the same policies.
+
+        A policy is 0 from itself, for sure.
+        """
+        arrays = {name: value[index] for name, value in vars(self).items() if name != "level"}
+        if own:
+            for name, value in arrays.items():
+                np.fill_diagonal(value, 1.0 if name == "p_value" else 0.0)
+        return Intervals(**arrays, level=self.level)
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How far sampling moves the points of each policy, (n,) each."""
+
+    trace: Array  # tr C, the mean squared deviation
+    norm: Array  # ‖C‖, too large on average where episodes are few: for careful p-values
+    unbiased_norm: Array  # ‖C‖ without that excess
+    freedom: Array  # degrees of freedom: effective episodes less one
+
+
+def spread_of(
+    influences: NDArray[np.floating], starts: NDArray[np.int64], effective: Array
+) -> Spread:
+    """Spread of policies whose episodes' influences are rows starts[p] to starts[p + 1].
+
+    ``effective`` is the number of episodes that count: fewer than there are, where some are much
+    longer than others (Kish 1965).
+    """
+    values = np.full((3, len(starts) - 1), np.nan)
+    for p, (i, j) in enumerate(pairwise(starts.tolist())):
+        if j - i > 1:
+            rows = influences[i:j].astype(np.float64)
+            values[:, p] = _spread(rows @ rows.copy().T)
+    return Spread(values[0], values[1], values[2], np.maximum(effective - 1.0, 1.0))
+
+
+def _spread(gram: Array) -> tuple[float, float, float]:
+    """Trace and norm of C, and its norm without bias, from products of the influences."""
+    m = len(gram)
+    trace = float(np.trace(gram)) / (m - 1)
+    square = float((gram**2).sum()) / (m - 1) ** 2
+    unbiased = square
+    if m > 3:  # Himeno and Yamada 2014: tr(Σ²) without bias
+        fourth = float((np.diag(gram) ** 2).sum()) / (m - 1)
+        unbiased = ((m - 1) * (m - 2) * square + trace**2 - m * fourth) * (m - 1)
+        unbiased /= m * (m - 2) * (m - 3)
+    return trace / m, np.sqrt(square) / m, np.sqrt(max(unbiased, 0.0)) / m
+
+
+def directional_variances(
+    influences: NDArray[np.floating], starts: NDArray[np.int64], rows: Array, columns: Array
+) -> Array:
+    """Δᵀ C_p Δ for Δ = rows[p] − columns[q], (n, m); C_p of the influences of policy p.
+
+    In float32 about the middle of the columns: six digits, where a standard error needs two.
+    """
+    counts = np.diff(starts)
+    middle = columns.mean(axis=0)
+    targets = np.ascontiguousarray((columns - middle).T, dtype=np.float32)
+    own = (rows - middle).astype(np.float32)
+    result = np.full((len(rows), len(columns)), np.nan)
+    blocks = list(_policy_blocks(starts, 4 * len(columns)))
+
+    def work(task: int) -> None:
+        first, last = blocks[task]
+        i, j = starts[first], starts[last]
+        moved = np.asarray(influences[i:j], dtype=np.float32)
+        owner = np.repeat(np.arange(first, last), counts[first:last])
+        products = moved @ targets
+        products -= np.einsum("ev,ev->e", moved, own[owner])[:, None]
+        products *= products
+        sums = np.add.reduceat(products, starts[first:last] - i, axis=0)
+        m = counts[first:last, None].astype(np.float64)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            result[first:last] = sums / (m * (m - 1))
+
+    with single_threaded_blas():
+        run_tasks(work, len(blocks))
+    return result
+
+
+def _policy_blocks(starts: NDArray[np.int64], row_bytes: int) -> Iterator[tuple[int, int]]:
+    """Cut policies into runs whose episodes fit a block, one policy at least."""
+    most = max(1, _BLOCK_BYTES // row_bytes)
+    first = 0
+    for last in range(1, len(starts)):
+        if last + 1 == len(starts) or starts[last + 1] - starts[first] > most:
+            yield first, last
+            first = last
+
+
+def intervals_of(
+    squares: Array,
+    variance: Array,
+    a: Spread,
+    b: Spread,
+    level: float = 0.95,
+    *,
+    squared: bool = True,
+) -> Intervals:
+    """Intervals of distances whose squares (or they themselves, if ``squared``) are ``squares``.
+
+    ``variance`` is Var ≈ 4 Δᵀ(C_p + C_q)Δ of them with the measured Δ, which is on average
+    2‖C_p + C_q‖² larger than with the true one, and so is not increased by the second term; it is
+    at least that. ‖C_p + C_q‖ is bounded by ‖C_p‖ + ‖C_q‖, which are equal where the two policies
+    are alike: there alone the term counts.
+    """
+    from scipy.stats import chi2, t
+
+    noise = a.trace[:, None] + b.trace
+    second = 2.0 * np.add.outer(a.unbiased_norm, b.unbiased_norm) ** 2
+    first = np.maximum(variance - second, 0.0)
+    error = np.sqrt(first + second)
+    freedom = np.minimum(a.freedom[:, None], b.freedom)
+    reach = t.ppf((1.0 + level) / 2.0, freedom) * error
+    known = ~np.isnan(noise)
+    distance = np.where(known, squares - np.where(known, noise, 0.0), squares)
+    low, high = np.maximum(distance - reach, 0.0), np.maximum(distance + reach, 0.0)
+    # Were both the same, the squared distance would be a sum of scaled squares of normal numbers:
+    # a χ² of the same mean and variance (Satterthwaite 1946).
+    with np.errstate(invalid="ignore", divide="ignore"):
+        norm = np.add.outer(a.norm, b.norm) ** 2
+        p_value = chi2.sf(squares * noise / norm, noise**2 / norm)
+    p_value = np.where(known & (noise == 0.0), np.where(squares > 0.0, 0.0, 1.0), p_value)
+    if not squared:
+        low, high, noise = np.sqrt(low), np.sqrt(high), np.sqrt(noise)
+        distance = np.sqrt(np.maximum(distance, 0.0))
+        error = np.minimum(error / np.maximum(2.0 * distance, 1e-300), np.sqrt(error))
+    return Intervals(distance, low, high, error, noise, p_value, first, second, level)
