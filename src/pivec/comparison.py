@@ -44,6 +44,7 @@ from pivec.states.visited import VisitedStates
 
 STATES, SPACE = "states", "space"
 _NO_DISTANCE = 1e-9  # a distance that is rounding
+_INFLUENCES = 1 << 30  # bytes of influences that a space may hold
 
 
 @dataclass(frozen=True)
@@ -167,13 +168,25 @@ def describe(
     with log.stage("describe"):
         warn_of_constants(data)
         if earlier is None:
-            result = Space(method.fit(data), method.describe(data), collected=collected)
+            method.fit(data)
         else:
             _check_same_world(earlier, collected)
-            result = _beside(earlier, method.describe(data))
+        described = method.describe(data, influences=_keeps_influences(method, data))
+        if earlier is None:
+            result = Space(method, described, collected=collected)
+        else:
+            result = _beside(earlier, described)
         result.save(log.folder / SPACE)
         log.settings |= {"method": method.name, "parameters": method.get_params()}
     return result
+
+
+def _keeps_influences(method: Characterization, data: VisitedStates) -> bool:
+    """Tell whether to keep how each episode moves its policy: intervals then need no states."""
+    if not method.has_influences:
+        return False
+    width = len(method.describe(data.select([0]), influences=True).arrays["influences"][0])
+    return data.n_episodes * width * 4 <= _INFLUENCES
 
 
 def _beside(earlier: Space, described: Descriptions) -> Space:
@@ -263,7 +276,7 @@ def _positions(
         if matrix is None:
             raise UsageError(
                 f"a map of {len(described)} policies needs vectors, which {space.method.name} "
-                "does not give: use supervector, or fewer policies"
+                "does not give: use visitation, or fewer policies"
             )
         distances = matrix[np.ix_(order, order)]
         made = tsne_map(distances, metric="precomputed", random_state=seed)

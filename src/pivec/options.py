@@ -126,7 +126,7 @@ class DescribeOptions:
         holds, without fitting again.
     """
 
-    method: str = "supervector"
+    method: str = "visitation"
     components: Count | None = None
     parameters: Mapping[str, Any] | None = None
     space: str | Path | None = None

@@ -165,9 +165,14 @@ def take_rows(
 def join_rows(
     a: Mapping[str, NDArray[Any]], b: Mapping[str, NDArray[Any]]
 ) -> dict[str, NDArray[Any]]:
-    """Put the policies of ``b`` behind those of ``a``, in plain and in packed entries."""
+    """Put the policies of ``b`` behind those of ``a``, in plain and in packed entries.
+
+    What only one of them has, as influences may be, is left out.
+    """
     result: dict[str, NDArray[Any]] = {}
     for name, values in a.items():
+        if name not in b:
+            continue
         behind = values[-1] + b[name][1:] if _is_starts(a, name) else b[name]
         result[name] = np.concatenate([values, behind])
     return result
