@@ -12,11 +12,11 @@ from pivec.cli import app
 from pivec.cli.options import flag
 from pivec.collection import Collector
 from pivec.errors import UsageError
-from pivec.options import CollectOptions, DescribeOptions
+from pivec.options import CollectOptions, DescribeOptions, PrecisionOptions
 
 COMMANDS = {
     "collect": [CollectOptions],
-    "compare": [CollectOptions, DescribeOptions],
+    "compare": [CollectOptions, DescribeOptions, PrecisionOptions],
     "describe": [DescribeOptions],
 }
 

@@ -121,6 +121,11 @@ class Collector:
         self.options = replace(options, features=features, backend=backend)
         self.settings = _settings(self.environment, self.options)
 
+    @property
+    def acting(self) -> tuple[str, ...]:
+        """Labels of those that act, and are not only recorded."""
+        return tuple(named.info.label for named in self._named)
+
     def run(self, episodes: Mapping[str, int] | None = None) -> VisitedStates:
         """Play the episodes that are not kept yet, and return the states of all policies.
 

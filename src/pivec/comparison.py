@@ -26,8 +26,9 @@ from pivec.distances import Measured
 from pivec.distances import measure as measure_all
 from pivec.errors import PivecWarning, UsageError
 from pivec.maps import place, tsne_map
-from pivec.options import CollectOptions, DescribeOptions
+from pivec.options import CollectOptions, DescribeOptions, PrecisionOptions
 from pivec.policies.policy import canonical_order
+from pivec.precision import check_precision, play_until
 from pivec.report import (
     ReportData,
     distances_figure,
@@ -96,15 +97,18 @@ def compare(
         Kept in run.json.
     **options
         Fields of `pivec.options.DescribeOptions` (``method="gaussian"``,
-        ``parameters={"n_components": 64}``, ``space=`` an earlier one) and of `CollectOptions`.
-        What the characterization needs beside states (actions, the policies themselves) is kept
-        too.
+        ``parameters={"n_components": 64}``, ``space=`` an earlier one), of `PrecisionOptions`
+        (``until=0.02``, ``at_most=1000``) and of `CollectOptions`. What the characterization needs
+        beside states (actions, the policies themselves) is kept too.
 
     Returns
     -------
     Comparison
     """
-    describing = {f.name: options.pop(f.name) for f in fields(DescribeOptions) if f.name in options}
+    describing, precision = (
+        {f.name: options.pop(f.name) for f in fields(bundle) if f.name in options}
+        for bundle in (DescribeOptions, PrecisionOptions)
+    )
     return compare_with(
         env,
         policies,
@@ -112,6 +116,7 @@ def compare(
         CollectOptions(episodes=episodes, seed=seed, **options),
         DescribeOptions(**describing),
         progress,
+        PrecisionOptions(**precision),
     )
 
 
@@ -122,8 +127,11 @@ def compare_with(
     collecting: CollectOptions,
     describing: DescribeOptions,
     progress: bool = False,
+    precision: PrecisionOptions | None = None,
 ) -> Comparison:
     """Run all stages into the folder of ``log``, as `compare` does."""
+    precision = precision or PrecisionOptions()
+    check_precision(precision, collecting)
     method, earlier = start(describing, collecting.seed, progress)
     collecting = replace(
         collecting,
@@ -132,9 +140,17 @@ def compare_with(
     )
     with log.stage("collect"):
         collector = Collector(env, policies, collecting, log.folder / STATES, progress)
-        data = collector.run()
         log.settings |= collector.settings | {"episodes": collecting.episodes}
-    space = describe(data, log, method, earlier, collector.settings)
+        if precision.until is None:
+            data = collector.run()
+            log.settings.pop("precision", None)
+        else:
+            fitted = earlier is not None
+            data, log.settings["precision"] = play_until(
+                collector, method, precision, fitted=fitted, progress=progress
+            )
+    fitted = precision.until is not None
+    space = describe(data, log, method, earlier, collector.settings, fitted=fitted)
     measured = measure(space, log)
     space = draw(space, log, collecting.seed, measured)
     return Comparison(log.folder, space, measured, write_page(space, log, measured))
@@ -163,14 +179,16 @@ def describe(
     method: Characterization,
     earlier: Space | None,
     collected: Mapping[str, Any],
+    *,
+    fitted: bool = False,
 ) -> Space:
-    """Fit the characterization unless ``earlier`` has it fitted, describe, write ``space/``."""
+    """Fit the characterization unless it is or ``earlier`` has it, describe, write ``space/``."""
     with log.stage("describe"):
         warn_of_constants(data)
-        if earlier is None:
-            method.fit(data)
-        else:
+        if earlier is not None:
             _check_same_world(earlier, collected)
+        elif not fitted:
+            method.fit(data)
         described = method.describe(data, influences=_keeps_influences(method, data))
         if earlier is None:
             result = Space(method, described, collected=collected)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
-from pivec.arguments import Count, Range, Seed, check_arguments
+from pivec.arguments import Count, Positive, Range, Seed, check_arguments
 from pivec.errors import UsageError
 
 Features = Callable[[Any], Any]
@@ -133,3 +133,29 @@ class DescribeOptions:
 
     def __post_init__(self) -> None:
         check_arguments(self)
+
+
+@dataclass(frozen=True)
+class PrecisionOptions:
+    """How sure distances are to be.
+
+    Attributes
+    ----------
+    until : float, optional
+        Play on, where it is needed, until intervals of 95 % reach at most this far to either side
+        of the distance. The first ``episodes`` of each policy fit the space.
+    at_most : int
+        Episodes of a policy that ``until`` may lead to.
+    until_pairs : str
+        Whose distances ``until`` is about: ``all`` pairs, or that of each policy and its
+        ``nearest`` other.
+    """
+
+    until: Positive | None = None
+    at_most: Count = 1000
+    until_pairs: str = "all"
+
+    def __post_init__(self) -> None:
+        check_arguments(self)
+        if self.until_pairs not in ("all", "nearest"):
+            raise UsageError(f"until_pairs must be all or nearest, but is {self.until_pairs!r}")

@@ -24,7 +24,7 @@ from pivec.cli.options import (
     with_options,
 )
 from pivec.errors import UsageError
-from pivec.options import CollectOptions, DescribeOptions
+from pivec.options import CollectOptions, DescribeOptions, PrecisionOptions
 from pivec.terminal import say
 
 SpaceArgument = Annotated[
@@ -83,16 +83,18 @@ def compare(
     *,
     collecting: CollectOptions,
     describing: DescribeOptions,
+    precision: PrecisionOptions,
     quiet: Quiet = False,
 ) -> None:
     """Collect, describe, measure, map and report, in one go.
 
     Run the same command again to go on after a stop: policies whose states are kept in DIR/states
-    do not act again. Leaves in DIR: states/, space/, distances.csv, map.csv, map.png,
+    do not act again; asked for more --episodes they play the missing ones. With --until they play
+    until distances are that sure. Leaves in DIR: states/, space/, distances.csv, map.csv, map.png,
     distances.png, report.html and run.json.
     """
     named, acting = env_and_policies(env, policies)
-    _compare(named, acting, out, collecting, describing, quiet)
+    _compare(named, acting, out, collecting, describing, quiet, precision)
 
 
 def _compare(
@@ -102,10 +104,13 @@ def _compare(
     collecting: CollectOptions,
     describing: DescribeOptions,
     quiet: bool,
+    precision: PrecisionOptions | None = None,
 ) -> None:
     from pivec.comparison import compare_with
 
-    result = compare_with(env, policies, _log(out), collecting, describing, progress=not quiet)
+    result = compare_with(
+        env, policies, _log(out), collecting, describing, progress=not quiet, precision=precision
+    )
     if not quiet:
         from pivec.report.console import print_environment, print_normalisers, print_summary
 

@@ -1,0 +1,225 @@
+"""Play on until distances are as sure as is asked, only where it is needed: compare(..., until=).
+
+A pilot of the same number of episodes of every policy fits the space, which then stays: what is
+measured is one distance, of which more episodes tell more. Each round plays what the variance of
+the pairs that are still too wide lets expect, at most twice of what there is. All of it follows
+from the first episodes of each policy, so that a stopped command goes on to the same numbers.
+
+It stops on precision, as a fixed-width interval does (Chow and Robbins 1965), and never looks at
+whether a distance differs from 0.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pivec.characterizations.base import Characterization
+from pivec.collection import Collector
+from pivec.distances.intervals import Intervals
+from pivec.errors import PivecWarning, UsageError
+from pivec.options import CollectOptions, PrecisionOptions
+from pivec.states.visited import VisitedStates
+from pivec.terminal import say
+
+Array = NDArray[np.float64]
+_LEAST, _MOST = 1.1, 2.0  # by what factor a policy's episodes grow in a round
+AFTER = (
+    "playing stopped on precision, not on significance: intervals and p-values are nearly as good "
+    "as those of a number of episodes that was fixed before"
+)
+
+
+@dataclass(frozen=True)
+class Precision:
+    """How wide the intervals of the pairs that count are, (n, n); the others are not looked at.
+
+    Half a width is the farther of the two sides, before 0 cuts the lower one.
+    """
+
+    reach: Array  # NaN where a policy has a single episode
+    counts: NDArray[np.bool_]  # which pairs are to become narrow
+    until: float
+
+    @property
+    def is_wide(self) -> NDArray[np.bool_]:
+        """Pairs that count and are not narrow, or not known to be."""
+        return self.counts & ~(self.reach <= self.until)
+
+
+def check_precision(options: PrecisionOptions, collecting: CollectOptions) -> None:
+    """Refuse what cannot be played on, before anybody plays."""
+    if options.until is None:
+        return
+    if collecting.episodes < 2:
+        raise UsageError(
+            "until needs at least 2 episodes of every policy to begin with, but episodes is 1"
+        )
+    if options.at_most < collecting.episodes:
+        raise UsageError(
+            f"at_most is {options.at_most}, but every policy plays {collecting.episodes} episodes "
+            "to begin with: lower episodes, or raise at_most"
+        )
+    if collecting.max_states_per_policy is not None:
+        raise UsageError(
+            "until cannot go with max_states_per_policy: a policy that plays on would be thinned "
+            "anew, and what was measured before would change; leave one of them out"
+        )
+
+
+def play_until(
+    collector: Collector,
+    method: Characterization,
+    options: PrecisionOptions,
+    *,
+    fitted: bool = False,
+    progress: bool = False,
+) -> tuple[VisitedStates, str]:
+    """Play on until the intervals are narrow; return all states, and a sentence about it.
+
+    The characterization is fitted on the first episodes, unless it is already.
+    """
+    acting = set(collector.acting)
+    episodes = dict.fromkeys(collector.acting, collector.options.episodes)
+    data = collector.run(episodes)
+    if not fitted:
+        method.fit(data)
+    can_act = np.array([label in acting for label in data.labels])
+    rounds = 0
+    while True:
+        sure = method.intervals(data)
+        precision = precision_of(sure, options)
+        played = np.diff(data.policy_starts)
+        most = np.where(can_act, options.at_most, played)
+        wanted = next_episodes(sure, precision, played, most, squared=method.squared)
+        more = wanted - played
+        if not more.any():
+            break
+        rounds += 1
+        if progress:
+            say(_round_line(rounds, more, can_act), error=True)
+        episodes |= {data.labels[i]: int(wanted[i]) for i in np.flatnonzero(more)}
+        data = collector.run(episodes)
+    _warn_of_wide(sure, precision, data, options.at_most)
+    result = _sentence(precision, played[can_act], rounds)
+    if progress:
+        say(result, error=True)
+    return data, f"{result}; {AFTER}"
+
+
+def precision_of(sure: Intervals, options: PrecisionOptions) -> Precision:
+    """Find how wide intervals are, of all pairs, or of each policy and its nearest other."""
+    reach = np.maximum(sure.high - sure.distance, sure.distance - sure.low)
+    counts = ~np.eye(len(reach), dtype=bool)
+    if options.until_pairs == "nearest" and len(reach) > 1:
+        nearest = np.where(counts, sure.distance, np.inf).argmin(axis=1)
+        counts[:] = False
+        counts[np.arange(len(reach)), nearest] = True
+        counts |= counts.T
+    return Precision(reach, counts, float(options.until or 0.0))
+
+
+def next_episodes(
+    sure: Intervals,
+    precision: Precision,
+    played: NDArray[np.int64],
+    most: NDArray[np.int64],
+    *,
+    squared: bool = True,
+) -> NDArray[np.int64]:
+    """How many episodes each policy is to have next, (n,), of those it has ``played``.
+
+    With a share x of the noise left, the variance of a pair is first·x + second·x² (see
+    `pivec.distances.planning`). Of a pair that is too wide the one who adds most of the noise
+    plays, and both where neither adds twice of what the other does; the other one alone where one
+    has played its ``most``, as far as that can suffice.
+    """
+    noise = noise_of_policies(sure.noise if squared else sure.noise**2)
+    left = _noise_left(sure, precision)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = noise[:, None] / (noise[:, None] + noise)  # of the noise of a pair, of its row
+        can_play = played < most
+        suffices = share.T + share * (played / most)[:, None] <= left
+        plays = precision.is_wide & can_play[:, None]
+        plays &= np.where(can_play, 2.0 * noise[:, None] >= noise, suffices)
+        alone = np.where(left > share.T, (left - share.T) / share, 0.0)
+        growth = np.clip(1.0 / np.where(plays.T, left, alone), _LEAST, _MOST)
+    wanted = np.where(plays, growth, 0.0).max(axis=1, initial=0.0) * played
+    return np.minimum(np.maximum(_rounded_up(wanted), played), most)
+
+
+def _noise_left(sure: Intervals, precision: Precision) -> Array:
+    """The share of its noise with which a pair is as narrow as asked: first·x + second·x² is."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        target = (sure.first + sure.second) * (precision.until / precision.reach) ** 2
+        root = np.sqrt(sure.first**2 + 4.0 * sure.second * target)
+        return np.asarray(2.0 * target / (sure.first + root))
+
+
+def noise_of_policies(noise: Array) -> Array:
+    """What each policy adds to the squared distances; pairs have the sums of two, off the diagonal.
+
+    With n policies the sum of a row is (n − 2) times its own and that of all once. Two policies
+    alone are given half each, and where nothing is known there is NaN.
+    """
+    own = np.full(len(noise), np.nan)
+    known = np.flatnonzero(~np.isnan(noise).all(axis=1, where=~np.eye(len(noise), dtype=bool)))
+    n = len(known)
+    if n < 2:
+        return own
+    sums = noise[np.ix_(known, known)].sum(axis=1)
+    total = sums.sum() / (2 * (n - 1))
+    own[known] = sums / 2 if n == 2 else np.maximum((sums - total) / (n - 2), 0.0)
+    return own
+
+
+def _rounded_up(numbers: Array) -> NDArray[np.int64]:
+    """Round up to two digits: 137 to 140, so that plans do not hang on the last bits of sums."""
+    digits = np.floor(np.log10(np.maximum(numbers, 1.0))) - 1
+    unit = 10.0 ** np.maximum(digits, 0.0)
+    return np.asarray(np.ceil(numbers / unit - 1e-9) * unit, dtype=np.int64)
+
+
+def _round_line(number: int, more: NDArray[np.int64], can_act: NDArray[np.bool_]) -> str:
+    growing = more[more > 0]
+    return (
+        f"round {number}: {len(growing)} of {can_act.sum()} policies "
+        f"play{'s' * (len(growing) == 1)} {_span(growing)} more episodes"
+    )
+
+
+def _sentence(precision: Precision, played: NDArray[np.int64], rounds: int) -> str:
+    pairs = int(precision.counts.sum()) // 2
+    narrow = pairs - int(precision.is_wide.sum()) // 2
+    return (
+        f"{narrow} of {pairs} pairs are known to within {precision.until:g}, after {rounds} rounds "
+        f"and {_span(played)} episodes a policy"
+    )
+
+
+def _span(numbers: NDArray[np.int64]) -> str:
+    least, most = int(numbers.min(initial=10**9)), int(numbers.max(initial=0))
+    return f"{most}" if least >= most else f"{least} to {most}"
+
+
+def _warn_of_wide(sure: Intervals, precision: Precision, data: VisitedStates, at_most: int) -> None:
+    wide = np.triu(precision.is_wide)
+    if not wide.any():
+        return
+    worst = np.where(wide, np.nan_to_num(precision.reach, nan=np.inf), -np.inf)
+    i, j = np.unravel_index(int(worst.argmax()), worst.shape)
+    played = int(np.diff(data.policy_starts)[[i, j]].max())
+    known = "not at all, since one has a single episode"
+    if np.isfinite(worst[i, j]):
+        needed = _rounded_up(np.atleast_1d(played / _noise_left(sure, precision)[i, j]))[0]
+        known = f"to within {worst[i, j]:.2g}, and need about {needed:,} episodes each"
+    warnings.warn(
+        f"{int(wide.sum())} of {int(precision.counts.sum()) // 2} pairs could not be made as sure "
+        f"as ±{precision.until:g} by {at_most} episodes a policy: {data.labels[i]!r} and "
+        f"{data.labels[j]!r} are known {known}; raise --at-most, or ask for less",
+        PivecWarning,
+        stacklevel=3,
+    )
