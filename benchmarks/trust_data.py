@@ -1,0 +1,102 @@
+"""Checkpoints and states for the evidence on distances: made once, kept under benchmarks/data/.
+
+The set `choose` is for decisions (PPO, seeds 0 and 1), `report` for figures (PPO of seeds 10 and
+11, A2C of seeds 20 and 21), and nothing is ever chosen on it. Both are made by the commands `train`
+and `collect` of pivec, which go on where they were stopped.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+DATA = Path(__file__).parent / "data" / "trust"
+SETS = {"choose": (("ppo", 0),), "report": (("ppo", 10), ("a2c", 20))}
+CHECKPOINTS = 8
+
+
+class World(NamedTuple):
+    """How policies of one environment are made: steps and settings of training, then episodes."""
+
+    steps: dict[str, int]
+    settings: dict[str, str]
+    episodes: int
+    backend: str = "gymnasium"
+
+
+_PENDULUM = {
+    "ppo": "gamma=0.9 learning_rate=0.001 n_steps=512 batch_size=256",
+    "a2c": "gamma=0.9 n_steps=8 normalize_advantage=true gae_lambda=0.9",
+}
+WORLDS = {
+    "CartPole-v1": World({"ppo": 150_000, "a2c": 150_000}, {}, 800),
+    "Acrobot-v1": World({"ppo": 100_000, "a2c": 100_000}, {}, 800),
+    "Pendulum-v1": World({"ppo": 250_000, "a2c": 400_000}, _PENDULUM, 800),
+    "LunarLander-v3": World({"ppo": 300_000, "a2c": 300_000}, {}, 600, "envpool"),
+    "BipedalWalker-v3": World({"ppo": 400_000, "a2c": 400_000}, {}, 600, "envpool"),
+}
+
+
+def store(name: str, environment: str) -> Path:
+    """The states of one set in one environment; policies are trained and play if needed."""
+    policies, states = DATA / name / environment, DATA / "states" / name / environment
+    complete = states / "complete"  # says that nothing is left to do, without asking the commands
+    if not complete.exists():
+        world = WORLDS[environment]
+        for algorithm, seed in SETS[name]:
+            changed = world.settings.get(algorithm, "").split()
+            _pivec(
+                *("train", environment, "--algo", algorithm, "--runs", 2, "--seed", seed),
+                *("--steps", world.steps[algorithm], "--checkpoints", CHECKPOINTS, "--jobs", 2),
+                *("--out", policies, *(part for value in changed for part in ("--set", value))),
+            )
+        _pivec(
+            *("collect", environment, policies, "--episodes", world.episodes),
+            *("--backend", world.backend, "--out", states),
+        )
+        complete.touch()
+    return states
+
+
+def _pivec(*arguments: Any) -> None:
+    subprocess.run([sys.executable, "-m", "pivec", *map(str, arguments)], check=True)
+
+
+def samples(data: Any, sizes: tuple[int, ...], rng: np.random.Generator) -> list[Any]:
+    """Draw disjoint samples of so many episodes of every policy; each is VisitedStates."""
+    from pivec.states.visited import VisitedStates
+
+    cuts = np.cumsum((0, *sizes))
+    orders = [rng.permutation(len(record.episodes)) for record in data.records]
+    drawn = []
+    for begin, end in zip(cuts[:-1], cuts[1:], strict=True):
+        records = [
+            record.only(np.sort(order[begin:end]))
+            for record, order in zip(data.records, orders, strict=True)
+        ]
+        drawn.append(VisitedStates(records, data.feature_names, data.environment))
+        drawn[-1].states  # noqa: B018  # copied once, rather than in every pass of a fit
+    return drawn
+
+
+def twice(a: Any, b: Any) -> Any:
+    """Both samples of every policy as if they were policies of their own."""
+    from dataclasses import replace
+
+    from pivec.states.visited import VisitedStates
+
+    again = [
+        replace(record, info=replace(record.info, label=f"{record.info.label} again"))
+        for record in b.records
+    ]
+    return VisitedStates([*a.records, *again], a.feature_names, a.environment)
+
+
+if __name__ == "__main__":
+    for chosen in SETS:
+        for world_name in WORLDS:
+            print(store(chosen, world_name), flush=True)
