@@ -166,6 +166,8 @@ def start(
     given = dict(options.parameters or {})
     if options.components is not None:
         given["n_components"] = options.components
+    if options.backgrounds is not None:
+        given["backgrounds"] = options.backgrounds
     method = characterization(options.method, **given)
     known = method.get_params()
     defaults = {"random_state": seed, "progress": progress}

@@ -118,6 +118,8 @@ class DescribeOptions:
         state-actions.
     components : int, optional
         Regions: Gaussians in the background model of visitation and supervector (64).
+    backgrounds : int, optional
+        Fits of the background model of visitation, of which distances are the mean (1).
     parameters : mapping, optional
         An argument of the characterization; may be repeated. Its random_state is the seed unless
         given.
@@ -128,6 +130,7 @@ class DescribeOptions:
 
     method: str = "visitation"
     components: Count | None = None
+    backgrounds: Count | None = None
     parameters: Mapping[str, Any] | None = None
     space: str | Path | None = None
 

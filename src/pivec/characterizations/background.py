@@ -74,26 +74,44 @@ class BackgroundModel(Characterization):
             max_episodes=self.max_episodes,
             max_states=self.max_states,
         )
-        result = fit_mixture(
-            source,
-            self.n_components,
-            random_state=rng,
-            init=self.init,
-            warm_start=self.warm_start,
-            n_init=self.n_init,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            variance_floor=self.variance_floor,
-            device=self.device,
-            progress=self.progress,
-        )
-        self.n_iter_ = result.n_iter
-        for name in _MIXTURE:
-            setattr(self, f"{name}_", getattr(result.mixture, name))
+        fits = [
+            fit_mixture(
+                source,
+                self.n_components,
+                random_state=rng,
+                init=self.init,
+                warm_start=self.warm_start,
+                n_init=self.n_init,
+                tol=self.tol,
+                max_iter=self.max_iter,
+                variance_floor=self.variance_floor,
+                device=self.device,
+                progress=self.progress,
+            )
+            for _ in range(self._n_fits)
+        ]
+        self.n_iter_ = sum(fit.n_iter for fit in fits)
+        mixtures = [fit.mixture for fit in fits]
+        self.weights_ = np.concatenate([mixture.weights for mixture in mixtures]) / len(fits)
+        self.means_ = np.concatenate([mixture.means for mixture in mixtures])
+        self.variances_ = np.concatenate([mixture.variances for mixture in mixtures])
+        self.center_, self.scale_ = mixtures[0].center, mixtures[0].scale
+
+    @property
+    def _n_fits(self) -> int:
+        """Fits of the mixture that lie side by side."""
+        return 1
+
+    @property
+    def _mixtures(self) -> list[Mixture]:
+        """The fits one by one."""
+        n = self._n_fits
+        parts = (np.split(array, n) for array in (self.weights_ * n, self.means_, self.variances_))
+        return [Mixture(*part, self.center_, self.scale_) for part in zip(*parts, strict=True)]
 
     @property
     def background_(self) -> Mixture:
-        """The background model."""
+        """The background model; of several fits, all of their components."""
         return Mixture(*(getattr(self, f"{name}_") for name in _MIXTURE))
 
     def _statistics(self, data: VisitedStates) -> Array:
@@ -101,8 +119,9 @@ class BackgroundModel(Characterization):
 
     def _sums(self, data: VisitedStates, starts: NDArray[np.int64]) -> Array:
         """Counts of components and centred sums of segments of the states, (S, K + K D)."""
-        sums = policy_statistics(data, starts, self.background_, device=self.device)
-        return np.concatenate([sums.counts, sums.sums.reshape(len(sums.counts), -1)], axis=1)
+        fits = [policy_statistics(data, starts, m, device=self.device) for m in self._mixtures]
+        flat = [fit.sums.reshape(len(fit.counts), -1) for fit in fits]
+        return np.concatenate([*(fit.counts for fit in fits), *flat], axis=1)
 
     def _parts(self, sums: Array) -> tuple[Array, Array]:
         """Counts (P, K) and centred sums (P, K, D) of rows of `_statistics`."""

@@ -136,8 +136,9 @@ class Characterization(BaseEstimator):
         ordered = [side.select(order) for side, order in zip(sides, orders, strict=True)]
         squares, variance, spreads = resampling.measured(self, ordered)
         resampling.warn_of_spread(ordered, spreads, squares)
+        scatter = self._scatter(ordered[0], ordered[-1]) if self.has_influences else 0.0
         result = intervals_of(
-            squares, variance, spreads[0], spreads[-1], level, squared=self.squared
+            squares, variance, spreads[0], spreads[-1], level, scatter, squared=self.squared
         )
         back = np.ix_(*(np.argsort(orders[side]) for side in (0, -1)))
         return result.select(back, own=b is None)
@@ -231,6 +232,10 @@ class Characterization(BaseEstimator):
     def _rows_of(self, sums: NDArray[np.float64]) -> NDArray[np.float64]:
         """Points of policies with these sums (where not ``squared``: vectors)."""
         raise NotImplementedError
+
+    def _scatter(self, a: Descriptions, b: Descriptions) -> NDArray[np.float64] | float:
+        """Variance of distances from what was fitted, where it was fitted several times."""
+        return 0.0
 
     # ---- checks ----
 

@@ -77,6 +77,16 @@ def describe_with_influences(method: Characterization, data: VisitedStates) -> D
     return vectors, points, {**arrays, **packed}
 
 
+def policy_sums(method: Characterization, data: VisitedStates) -> Array:
+    """Statistics of each policy, the sums over its episodes', in blocks of policies."""
+    return np.concatenate(
+        [
+            np.add.reduceat(method._statistics(block), block.policy_starts[:-1], axis=0)
+            for block in _blocks(data)
+        ]
+    )
+
+
 def _blocks(data: VisitedStates) -> Iterator[VisitedStates]:
     """Cut policies into runs whose episodes' statistics are small beside the states."""
     most = max(1, _BLOCK_BYTES // (8 * 64 * (data.n_features + 1)))

@@ -6,9 +6,11 @@ from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 
-from pivec.arguments import Positive
+from pivec.arguments import Count, Positive
 from pivec.characterizations.background import Array, BackgroundModel
 from pivec.characterizations.descriptions import Description, Descriptions
+from pivec.characterizations.resampling import policy_sums
+from pivec.distances.pairwise import squared_euclidean
 from pivec.errors import UsageError
 from pivec.states.visited import VisitedStates
 
@@ -18,8 +20,9 @@ class Visitation(BackgroundModel):
     """Shares of time in the regions of a background model, and where in them a policy is.
 
     The regions are the components of a Gaussian mixture fitted on the states of all policies. With
-    ω_k the share of a policy's time in region k and m_k its mean place there, in units of the
-    region's deviation and seen from its middle, the points are √ω_k (1, m_k / 2) / √2. Their
+    ω_k the share of time that a policy spends in region k in an average episode, long or short, and
+    m_k its mean place there, in units of the region's deviation and seen from its middle, the
+    points are √ω_k (1, m_k / 2) / √2. Their
     squared Euclidean distance is, to second order, the squared Hellinger distance of the two
     adapted mixtures, component by component,
 
@@ -34,6 +37,9 @@ class Visitation(BackgroundModel):
         Both are adapted from the background as if a policy had spent so much time there, beside
         its own, which counts as 1: ω = (n/Σn + prior · w) / (1 + prior), and m_k is the sum of
         places divided by (n_k/Σn + prior). Little seen regions then say little.
+    backgrounds : int
+        Fits of the background model from different starts, side by side: the distance is the mean
+        over them, and their scatter is part of the intervals.
     n_components and others
         Of the background model, see `pivec.characterizations.background.BackgroundModel`, as is
         what `fit` learns.
@@ -57,19 +63,31 @@ class Visitation(BackgroundModel):
     explanation = (
         "All states are divided into regions (the components of a Gaussian mixture that is fitted "
         "on the states of all policies). Each policy is described by the share of its time that it "
-        "spends in each region, and by where in the region it is. The distance of two policies is "
-        "0 if they spend their time in the same places, and about 1 if they have no place in "
-        "common (the squared Hellinger distance). The overlap beside it is the share of time that "
-        "both spend in the same regions: with an overlap of 69 % two policies spend 31 % of their "
-        "time in different places."
+        "spends in each region in an average episode, and by where in the region it is. The "
+        "distance of two policies is 0 if they spend their time in the same places, and about 1 if "
+        "they have no place in common (the squared Hellinger distance). The overlap beside it is "
+        "the share of time that both spend in the same regions: with an overlap of 69 % two "
+        "policies spend 31 % of their time in different places."
     )
     formula = "d(p, q) = ½ · Σₖ ‖√ωₖ(p) · (1, mₖ(p)/2) − √ωₖ(q) · (1, mₖ(q)/2)‖²"
 
+    by_state = False
+
     _: KW_ONLY
     prior: Positive = 0.1
+    backgrounds: Count = 1
+
+    @property
+    def _n_fits(self) -> int:
+        return self.backgrounds
 
     def _describe(self, data: VisitedStates) -> Description:
-        return self._from_statistics(self._sums(data, data.state_starts))
+        return self._from_statistics(policy_sums(self, data))
+
+    def _statistics(self, data: VisitedStates) -> Array:
+        # Episodes are the samples, so each counts the same: were states to count the same, one that
+        # happens to be ten times as long as the others would decide where a policy spends its time.
+        return super()._statistics(data) / data.lengths[:, None]
 
     def _from_statistics(self, sums: Array) -> Description:
         counts, centred = self._parts(sums)
@@ -91,8 +109,18 @@ class Visitation(BackgroundModel):
 
     def _places(self, counts: Array, centred: Array) -> Array:
         """Mean places in the regions, in units of their deviations, drawn to the middle."""
-        total = counts.sum(axis=1, keepdims=True)
+        total = counts.sum(axis=1, keepdims=True) / self.backgrounds  # each fit has all of the time
         return np.asarray(centred / (counts + self.prior * total)[:, :, None])
+
+    def _scatter(self, a: Descriptions, b: Descriptions) -> Array | float:
+        if self.backgrounds == 1:
+            return 0.0
+        fits = [
+            np.split(side.values("points")[0], self.backgrounds, axis=1) for side in (a, b)
+        ]
+        # Of N fits, each has 1/N of the squared distance, which is their mean.
+        distances = [squared_euclidean(*pair) for pair in zip(*fits, strict=True)]
+        return np.asarray(self.backgrounds * np.var(distances, axis=0, ddof=1))
 
     def overlap(self, a: Descriptions, b: Descriptions | None = None) -> Array:
         """Shares of time that policies spend in the same regions, (n, n) or (n, m), from 0 to 1.

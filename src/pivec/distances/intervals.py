@@ -141,6 +141,7 @@ def intervals_of(
     a: Spread,
     b: Spread,
     level: float = 0.95,
+    scatter: Array | float = 0.0,
     *,
     squared: bool = True,
 ) -> Intervals:
@@ -149,14 +150,14 @@ def intervals_of(
     ``variance`` is Var ≈ 4 Δᵀ(C_p + C_q)Δ of them with the measured Δ, which is on average
     2‖C_p + C_q‖² larger than with the true one, and so is not increased by the second term; it is
     at least that. ‖C_p + C_q‖ is bounded by ‖C_p‖ + ‖C_q‖, which are equal where the two policies
-    are alike: there alone the term counts.
+    are alike: there alone the term counts. ``scatter`` is variance that more episodes do not lower.
     """
     from scipy.stats import chi2, t
 
     noise = a.trace[:, None] + b.trace
     second = 2.0 * np.add.outer(a.unbiased_norm, b.unbiased_norm) ** 2
     first = np.maximum(variance - second, 0.0)
-    error = np.sqrt(first + second)
+    error = np.sqrt(first + second + scatter)
     freedom = np.minimum(a.freedom[:, None], b.freedom)
     reach = t.ppf((1.0 + level) / 2.0, freedom) * error
     known = ~np.isnan(noise)

@@ -1,0 +1,72 @@
+"""Visitation against slow, obvious formulas."""
+
+import numpy as np
+import pytest
+
+from pivec import VisitedStates, characterization
+from pivec.mixtures import Mixture
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    walks = [
+        [rng.normal(place, 1, (int(rng.integers(4, 40)), 2)) for _ in range(6)]
+        for place in (0, 0, 2)
+    ]
+    return VisitedStates.from_arrays(walks)
+
+
+def responsibilities(mixture: Mixture, states):
+    """Shares of each component in each state, and places in units of its deviation."""
+    x = (states.astype(np.float64) - mixture.center) / mixture.scale
+    places = (x[:, None] - mixture.means) / np.sqrt(mixture.variances)
+    density = mixture.weights * np.exp(-0.5 * (places**2).sum(axis=2))
+    density /= np.sqrt(mixture.variances.prod(axis=1))
+    return density / density.sum(axis=1, keepdims=True), places
+
+
+def slow_points(method, mixture, record):
+    """√ω (1, m/2) / √2 of one policy, each of its episodes counting the same."""
+    shares, sums = [], []
+    for episode in record.as_episodes():
+        r, places = responsibilities(mixture, episode.states)
+        shares.append(r.mean(axis=0))
+        sums.append((r[:, :, None] * places).mean(axis=0))
+    share, prior = np.mean(shares, axis=0), method.prior
+    roots = np.sqrt((share + prior * mixture.weights) / (1 + prior))
+    offsets = np.mean(sums, axis=0) / (share + prior)[:, None]
+    return np.column_stack([roots, roots[:, None] * offsets / 2]).ravel() / np.sqrt(2)
+
+
+def test_points_are_those_of_the_formula(data):
+    method = characterization("visitation", n_components=5).fit(data)
+    slow = [slow_points(method, method.background_, record) for record in data.records]
+    np.testing.assert_allclose(method.describe(data).points, slow, rtol=1e-4, atol=1e-6)
+
+
+def test_a_long_episode_counts_as_a_short_one(data):
+    method = characterization("visitation", n_components=5).fit(data)
+    short, long = np.zeros((1, 2)), np.full((90, 2), 3.0)
+    both = VisitedStates.from_arrays([[short, long], [short, long[:1]]])
+    a, b = method.describe(both).points
+    np.testing.assert_allclose(a, b, atol=1e-6)
+
+
+def test_the_distance_of_several_backgrounds_is_the_mean_of_theirs(data):
+    method = characterization("visitation", n_components=4, backgrounds=3).fit(data)
+    each = []
+    for mixture in method._mixtures:
+        assert mixture.weights.sum() == pytest.approx(1)
+        points = np.array([slow_points(method, mixture, record) for record in data.records])
+        each.append(((points[:, None] - points) ** 2).sum(axis=2))
+    assert np.ptp(each, axis=0)[0, 2] > 0  # the fits differ
+    np.testing.assert_allclose(method.distances(data), np.mean(each, axis=0), rtol=1e-3, atol=1e-6)
+    # Their scatter widens the intervals.
+    sure, scatter = method.intervals(data), np.var(each, axis=0, ddof=1) / 3
+    expected = sure.first + sure.second + scatter
+    np.fill_diagonal(expected, 0)
+    np.testing.assert_allclose(sure.standard_error**2, expected, rtol=1e-3, atol=1e-9)
+    overlaps = method.overlap(method.describe(data))
+    assert overlaps[0, 0] == 1
+    assert 0 < overlaps[0, 2] < 1
