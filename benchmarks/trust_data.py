@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -73,7 +74,7 @@ def samples(data: Any, sizes: tuple[int, ...], rng: np.random.Generator) -> list
     cuts = np.cumsum((0, *sizes))
     orders = [rng.permutation(len(record.episodes)) for record in data.records]
     drawn = []
-    for begin, end in zip(cuts[:-1], cuts[1:], strict=True):
+    for begin, end in pairwise(cuts):
         records = [
             record.only(np.sort(order[begin:end]))
             for record, order in zip(data.records, orders, strict=True)

@@ -116,7 +116,13 @@ def _cover(found: Found) -> str:
     good = all(0.90 <= value <= 0.99 for value in alike)
     cells = [f"{value:.1%}" for value in alike]
     rows.append(["pairs of one policy", *cells, "90 to 99 %", _verdict(good), "", "", ""])
-    header = ["environment", *map(str, COVERED), "to reach", "", *(f"paper's, {s}" for s in COVERED)]
+    header = [
+        "environment",
+        *map(str, COVERED),
+        "to reach",
+        "",
+        *(f"paper's, {s}" for s in COVERED),
+    ]
     return (
         "## Do intervals cover?\n\n"
         "Share of pairs whose 95 % interval from 10, 25 and 100 episodes holds the distance at "
@@ -194,13 +200,13 @@ def _level(found: Found) -> str:
 def _costs(costs: dict[str, Any]) -> str:
     alone, both, one = costs["describe"], costs["intervals"], costs["test"]
     ratio, more = both["all"] / alone["describe"], both["beyond_mb"]
+    times = f"{both['all']:.1f} s / {alone['describe']:.1f} s = {ratio:.2f}"
+    test = "a test, 100 + 100 episodes, 999 permutations"
     rows = [
-        ["all intervals, against describing", f"{both['all']:.1f} s / {alone['describe']:.1f} s = "
-         f"{ratio:.2f}", "at most 3", _verdict(ratio <= 3)],
+        ["all intervals, against describing", times, "at most 3", _verdict(ratio <= 3)],
         ["memory beyond the states", f"{more:.0f} MB", "under 2 GB", _verdict(more < 2000)],
-        ["a test, 100 + 100 episodes, 999 permutations", f"{1000 * one['seconds']:.0f} ms",
-         "under 50 ms", _verdict(one["seconds"] < 0.05)],
-    ]  # fmt: skip
+        [test, f"{1000 * one['seconds']:.0f} ms", "under 50 ms", _verdict(one["seconds"] < 0.05)],
+    ]
     return (
         "## What does it cost?\n\n1 000 policies of 100 episodes of 100 states, 64 components × 24 "
         f"features.\n\n{table(['what', 'measured', 'to reach', ''], rows)}"

@@ -106,8 +106,9 @@ class BackgroundModel(Characterization):
     def _mixtures(self) -> list[Mixture]:
         """The fits one by one."""
         n = self._n_fits
-        parts = (np.split(array, n) for array in (self.weights_ * n, self.means_, self.variances_))
-        return [Mixture(*part, self.center_, self.scale_) for part in zip(*parts, strict=True)]
+        arrays = (self.weights_ * n, self.means_, self.variances_)
+        fits = zip(*(np.split(array, n) for array in arrays), strict=True)
+        return [Mixture(w, means, v, self.center_, self.scale_) for w, means, v in fits]
 
     @property
     def background_(self) -> Mixture:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
@@ -136,7 +136,7 @@ class Characterization(BaseEstimator):
         ordered = [side.select(order) for side, order in zip(sides, orders, strict=True)]
         squares, variance, spreads = resampling.measured(self, ordered)
         resampling.warn_of_spread(ordered, spreads, squares)
-        scatter = self._scatter(ordered[0], ordered[-1]) if self.has_influences else 0.0
+        scatter = self._scatter(ordered)
         result = intervals_of(
             squares, variance, spreads[0], spreads[-1], level, scatter, squared=self.squared
         )
@@ -233,7 +233,10 @@ class Characterization(BaseEstimator):
         """Points of policies with these sums (where not ``squared``: vectors)."""
         raise NotImplementedError
 
-    def _scatter(self, a: Descriptions, b: Descriptions) -> NDArray[np.float64] | float:
+    def _scatter(
+        self,
+        sides: Sequence[VisitedStates | Descriptions],  # noqa: ARG002
+    ) -> NDArray[np.float64] | float:
         """Variance of distances from what was fitted, where it was fitted several times."""
         return 0.0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
@@ -87,7 +88,7 @@ class Visitation(BackgroundModel):
     def _statistics(self, data: VisitedStates) -> Array:
         # Episodes are the samples, so each counts the same: were states to count the same, one that
         # happens to be ten times as long as the others would decide where a policy spends its time.
-        return super()._statistics(data) / data.lengths[:, None]
+        return np.asarray(super()._statistics(data) / data.lengths[:, None])
 
     def _from_statistics(self, sums: Array) -> Description:
         counts, centred = self._parts(sums)
@@ -112,14 +113,13 @@ class Visitation(BackgroundModel):
         total = counts.sum(axis=1, keepdims=True) / self.backgrounds  # each fit has all of the time
         return np.asarray(centred / (counts + self.prior * total)[:, :, None])
 
-    def _scatter(self, a: Descriptions, b: Descriptions) -> Array | float:
+    def _scatter(self, sides: Sequence[VisitedStates | Descriptions]) -> Array | float:
         if self.backgrounds == 1:
             return 0.0
-        fits = [
-            np.split(side.values("points")[0], self.backgrounds, axis=1) for side in (a, b)
-        ]
+        points = [side.values("points")[0] for side in sides if isinstance(side, Descriptions)]
+        fits = [np.split(rows, self.backgrounds, axis=1) for rows in points]
         # Of N fits, each has 1/N of the squared distance, which is their mean.
-        distances = [squared_euclidean(*pair) for pair in zip(*fits, strict=True)]
+        distances = [squared_euclidean(*pair) for pair in zip(fits[0], fits[-1], strict=True)]
         return np.asarray(self.backgrounds * np.var(distances, axis=0, ddof=1))
 
     def overlap(self, a: Descriptions, b: Descriptions | None = None) -> Array:
