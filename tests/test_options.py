@@ -18,6 +18,7 @@ COMMANDS = {
     "collect": [CollectOptions],
     "compare": [CollectOptions, DescribeOptions, PrecisionOptions],
     "describe": [DescribeOptions],
+    "same": [CollectOptions, DescribeOptions],
 }
 
 

@@ -14,6 +14,8 @@ report             tables, figures, the page
 training           making policies
 engines            where the work runs: threads, processes
 collection, comparison   the drivers: `collect`, and all of it in one go: `compare`
+equivalence, pilot       `same`: do two behave alike; `plan`: how many episodes does it take
+sides                    what stands on either side of such a question
 sb3, gymnasium, ribs   for people's own code: a callback, wrappers that record, archives
 
 Everything below is imported when it is first used, so that ``import pivec`` is instant.
@@ -41,6 +43,8 @@ _EXPORTS = {
     "compare": "pivec.comparison",
     "load": "pivec.states",
     "load_policies": "pivec.policies",
+    "plan": "pivec.pilot",
+    "same": "pivec.equivalence",
 }
 
 if TYPE_CHECKING:
@@ -50,8 +54,10 @@ if TYPE_CHECKING:
     from pivec.characterizations import characterization as characterization
     from pivec.collection import collect as collect
     from pivec.comparison import compare as compare
+    from pivec.equivalence import same as same
     from pivec.errors import PivecError as PivecError
     from pivec.errors import UsageError as UsageError
+    from pivec.pilot import plan as plan
     from pivec.policies import Policy as Policy
     from pivec.policies import load_policies as load_policies
     from pivec.states import Store as Store

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from pivec.distances import Measured
 from pivec.distances import measure as measure_all
 from pivec.errors import PivecWarning, UsageError
 from pivec.maps import place, tsne_map
-from pivec.options import CollectOptions, DescribeOptions, PrecisionOptions
+from pivec.options import CollectOptions, DescribeOptions, PrecisionOptions, split_options
 from pivec.policies.policy import canonical_order
 from pivec.precision import check_precision, play_until
 from pivec.report import (
@@ -105,19 +105,11 @@ def compare(
     -------
     Comparison
     """
-    describing, precision = (
-        {f.name: options.pop(f.name) for f in fields(bundle) if f.name in options}
-        for bundle in (DescribeOptions, PrecisionOptions)
+    collecting, describing, precision = split_options(
+        {"episodes": episodes, "seed": seed} | options, DescribeOptions, PrecisionOptions
     )
-    return compare_with(
-        env,
-        policies,
-        RunLog(check_folder(out), command),
-        CollectOptions(episodes=episodes, seed=seed, **options),
-        DescribeOptions(**describing),
-        progress,
-        PrecisionOptions(**precision),
-    )
+    log = RunLog(check_folder(out), command)
+    return compare_with(env, policies, log, collecting, describing, progress, precision)
 
 
 def compare_with(
@@ -133,11 +125,7 @@ def compare_with(
     precision = precision or PrecisionOptions()
     check_precision(precision, collecting)
     method, earlier = start(describing, collecting.seed, progress)
-    collecting = replace(
-        collecting,
-        actions=collecting.actions or "actions" in method.needs,
-        keep_policies=collecting.keep_policies or "policies" in method.needs,
-    )
+    collecting = with_needs(collecting, method)
     with log.stage("collect"):
         collector = Collector(env, policies, collecting, log.folder / STATES, progress)
         log.settings |= collector.settings | {"episodes": collecting.episodes}
@@ -175,6 +163,15 @@ def start(
     return method, None
 
 
+def with_needs(options: CollectOptions, method: Characterization) -> CollectOptions:
+    """Keep what the characterization needs beside states."""
+    return replace(
+        options,
+        actions=options.actions or "actions" in method.needs,
+        keep_policies=options.keep_policies or "policies" in method.needs,
+    )
+
+
 def describe(
     data: VisitedStates,
     log: RunLog,
@@ -188,7 +185,7 @@ def describe(
     with log.stage("describe"):
         warn_of_constants(data)
         if earlier is not None:
-            _check_same_world(earlier, collected)
+            check_same_world(earlier, collected)
         elif not fitted:
             method.fit(data)
         described = method.describe(data, influences=_keeps_influences(method, data))
@@ -311,7 +308,8 @@ def _positions(
     return positions, "placed in an earlier map"
 
 
-def _check_same_world(earlier: Space, collected: Mapping[str, Any]) -> None:
+def check_same_world(earlier: Space, collected: Mapping[str, Any]) -> None:
+    """Refuse to place policies in a space of another environment."""
     for key in ("environment", "arguments", "features"):
         if key in earlier.collected and earlier.collected[key] != collected.get(key):
             raise UsageError(

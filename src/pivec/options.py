@@ -7,7 +7,7 @@ that a new option is a field, its words in the docstring, and the line that uses
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -162,3 +162,15 @@ class PrecisionOptions:
         check_arguments(self)
         if self.until_pairs not in ("all", "nearest"):
             raise UsageError(f"until_pairs must be all or nearest, but is {self.until_pairs!r}")
+
+
+def split_options(options: Mapping[str, Any], *bundles: Any) -> list[Any]:
+    """Make bundles of options by the names of their fields; first what is left, of collecting."""
+    rest = dict(options)
+    made = [
+        bundle(
+            **{known.name: rest.pop(known.name) for known in fields(bundle) if known.name in rest}
+        )
+        for bundle in bundles
+    ]
+    return [CollectOptions(**rest), *made]

@@ -55,6 +55,7 @@ def left_out(method: Characterization, statistics: Array, starts: NDArray[Any]) 
     alone = counts[owner] == 1  # nothing is left: whatever stands there is not used
     rest[alone] = statistics[alone]
     rows = method._rows_of(rest)
+    rows -= rows[starts[:-1]][owner]  # so that equal episodes have exactly none
     means = np.add.reduceat(rows, starts[:-1], axis=0) / counts[:, None]
     return np.asarray((counts[owner, None] - 1) * (means[owner] - rows))
 

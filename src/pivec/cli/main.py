@@ -100,11 +100,11 @@ def _explain(error: BaseException) -> int:
     if isinstance(error, OSError) and error.strerror:
         where = f"{os.fsdecode(error.filename)}: " if error.filename else ""
         say(f"pivec: {where}{error.strerror}", error=True)
-        return 1
+        return int(getattr(error, "exit_code", 1))
     if type(error).__name__ == "Abort" and error.__cause__ is not None:
         error = error.__cause__  # the parser takes the end of a file for that of its input
     say(
         f"pivec: unexpected {type(error).__name__}: {error} (run again with --debug for details)",
         error=True,
     )
-    return 1
+    return int(getattr(error, "exit_code", 1))

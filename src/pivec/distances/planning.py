@@ -1,0 +1,224 @@
+"""How many episodes it takes: from a pilot's variance to that of more episodes.
+
+The variance of a squared distance has two parts (see `pivec.distances.intervals`),
+
+    Var(d) ≈ 4 Δᵀ(C_p + C_q)Δ + 2‖C_p + C_q‖²,
+
+and C, the covariance of a mean over M episodes, falls as 1/M: the first part as 1/M, the second as
+1/M². With x = M/M' the variance at M' episodes is ``first``·x + ``second``·x², and what is asked of
+it is a quadratic equation in x.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import comb
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import chi2, norm, t
+
+POWER = 0.9  # how often `same` is to come to the right answer
+LEAST = 2  # episodes that an interval needs
+_ROUNDS = 5  # after which the quantile of t changes no more
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Episodes that each policy of a pair needs, as a pilot lets expect.
+
+    Attributes
+    ----------
+    labels : tuple of str
+        Names of the policies.
+    pilot : int
+        Episodes of each that were played.
+    precision : float
+        The half-width of intervals that is asked for.
+    level : float
+        Of the intervals.
+    distances : (n, n) array
+        What the pilot measured, the noise of sampling taken off.
+    for_precision : (n, n) array
+        Episodes after which the interval of a pair is that narrow. The diagonal is a policy
+        against another sample of itself.
+    margin : float or None
+        That of `pivec.same`, where there is one.
+    to_decide : (n, n) array or None
+        Episodes after which `pivec.same` is right in 9 of 10 cases, for a pair that behaves alike
+        and for one whose distance is the margin.
+    """
+
+    labels: tuple[str, ...]
+    pilot: int
+    precision: float
+    level: float
+    distances: NDArray[np.float64]
+    for_precision: NDArray[np.float64]
+    margin: float | None = None
+    to_decide: NDArray[np.float64] | None = None
+
+    def to_all(self, needed: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Give what each policy needs in the pair that needs most."""
+        return np.asarray(needed.max(axis=1))
+
+    @property
+    def to_nearest(self) -> NDArray[np.float64]:
+        """Episodes for the precision of each policy's distance to its nearest other."""
+        others = self.distances.copy()
+        np.fill_diagonal(others, np.inf)
+        return np.asarray(self.for_precision[np.arange(len(others)), others.argmin(axis=1)])
+
+
+def episodes_for_precision(
+    first: ArrayLike,
+    second: ArrayLike,
+    episodes: ArrayLike,
+    precision: ArrayLike,
+    level: float = 0.95,
+) -> NDArray[np.float64]:
+    """Episodes at which an interval reaches no more than ``precision`` to either side.
+
+    Parameters
+    ----------
+    first, second : arrays
+        The parts of the variance at ``episodes`` episodes of each policy.
+    episodes : int or array
+    precision : array
+        In the unit of the distance.
+    level : float
+
+    Examples
+    --------
+    >>> int(episodes_for_precision(0.01**2, 0.0, 25, 0.0098))
+    103
+    """
+    width = np.asarray(precision, dtype=np.float64)
+
+    def needed(freedom: NDArray[np.float64]) -> NDArray[np.float64]:
+        deviation = width / t.ppf((1 + level) / 2, freedom)
+        return _episodes(_factor(first, second, deviation), episodes)
+
+    return _settled(needed)
+
+
+def episodes_for_same(
+    distance: ArrayLike,
+    first: ArrayLike,
+    second: ArrayLike,
+    episodes: ArrayLike,
+    margin: float,
+    level: float = 0.95,
+    power: float = POWER,
+) -> NDArray[np.float64]:
+    """Episodes at which the upper bound of ``distance`` lies below ``margin``, so often.
+
+    A distance that is not below the margin never does: infinitely many.
+
+    Examples
+    --------
+    >>> int(episodes_for_same(0.0, 0.0, 0.01**2, 20, margin=0.02))
+    30
+    """
+    room = np.maximum(margin - np.asarray(distance, dtype=np.float64), 0.0)
+
+    def needed(freedom: NDArray[np.float64]) -> NDArray[np.float64]:
+        deviation = room / (t.ppf(level, freedom) + norm.ppf(power))
+        return _episodes(_factor(first, second, deviation), episodes)
+
+    return _settled(needed)
+
+
+def episodes_for_different(
+    distance: ArrayLike,
+    first: ArrayLike,
+    second: ArrayLike,
+    episodes: ArrayLike,
+    level: float = 0.95,
+    power: float = POWER,
+) -> NDArray[np.float64]:
+    """Episodes at which a test finds that ``distance`` is not 0, so often.
+
+    The critical value is that of policies that behave alike, whose distance has no first part: a
+    weighted sum of χ² less its mean, whose 95 % point lies 1.64 (many equal weights) to 2.01
+    (one weight) deviations above 0. The latter is taken.
+
+    Examples
+    --------
+    >>> int(episodes_for_different(0.02, 0.0, 0.01**2, 20))
+    33
+    """
+    d, slope, curve = (
+        np.maximum(np.asarray(v, np.float64), 0.0) for v in (distance, first, second)
+    )
+    critical = (chi2.ppf(level, 1) - 1) / np.sqrt(2)
+    z = norm.ppf(power)
+    # d = critical·√second·x + z·√(first·x + second·x²), squared; the root that does not cancel.
+    a = (critical**2 - z**2) * curve
+    b = 2 * d * critical * np.sqrt(curve) + z**2 * slope
+    root = np.sqrt(np.maximum(b**2 - 4 * a * d**2, 0.0))
+    needed = _episodes(_ratio(2 * d**2, b + root), episodes)
+    return np.maximum(needed, _least_to_reject(level))
+
+
+def episodes_to_decide(
+    distance: ArrayLike,
+    first: ArrayLike,
+    second: ArrayLike,
+    episodes: ArrayLike,
+    margin: float,
+    level: float = 0.95,
+    power: float = POWER,
+) -> NDArray[np.float64]:
+    """Episodes at which `pivec.same` is right, so often, whether 0 or the margin is the distance.
+
+    The first part of the variance at the margin is that of the pilot's difference scaled to this
+    length, where the pilot shows one beyond the margin, and at most what no difference of this
+    length exceeds (Cauchy-Schwarz): 4 Δᵀ C Δ ≤ 4 ‖Δ‖² ‖C‖ = 4 · margin · √(second/2).
+    """
+    d, slope, curve = (np.asarray(v, dtype=np.float64) for v in (distance, first, second))
+    bound = 4 * margin * np.sqrt(curve / 2)
+    scaled = _ratio(slope * margin, np.maximum(d, margin))
+    at_margin = np.where(d > margin, np.minimum(bound, scaled), bound)
+    return np.maximum(
+        episodes_for_same(0.0, 0.0, curve, episodes, margin, level, power),
+        episodes_for_different(margin, at_margin, curve, episodes, level, power),
+    )
+
+
+def _settled(
+    needed: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+) -> NDArray[np.float64]:
+    """Find episodes whose degrees of freedom, one less, ask for just so many."""
+    episodes = needed(np.asarray(np.inf))
+    for _ in range(_ROUNDS):
+        episodes = needed(episodes - 1)
+    return np.maximum(episodes, needed(episodes - 1))  # of two that ask for each other
+
+
+def _factor(first: ArrayLike, second: ArrayLike, deviation: ArrayLike) -> NDArray[np.float64]:
+    """Solve first·x + second·x² = deviation² by the root that does not cancel."""
+    slope, curve = (np.maximum(np.asarray(v, dtype=np.float64), 0.0) for v in (first, second))
+    variance = np.asarray(deviation, dtype=np.float64) ** 2
+    return _ratio(2 * variance, slope + np.sqrt(slope**2 + 4 * curve * variance))
+
+
+def _episodes(factor: NDArray[np.float64], episodes: ArrayLike) -> NDArray[np.float64]:
+    """Whole episodes; infinitely many also where a variance is not known (NaN)."""
+    wanted = np.nan_to_num(_ratio(episodes, factor), nan=np.inf, posinf=np.inf)
+    return np.maximum(np.ceil(wanted * (1 - 1e-9)), LEAST)  # 100.00000001 are 100
+
+
+def _ratio(above: Any, below: Any) -> NDArray[np.float64]:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(np.true_divide(above, below), dtype=np.float64)
+
+
+def _least_to_reject(level: float) -> int:
+    """Episodes of each with which a permutation test can reject at all: 2 of all divisions."""
+    episodes = LEAST
+    while (1 - level) * comb(2 * episodes, episodes) < 2:
+        episodes += 1
+    return episodes
