@@ -39,7 +39,7 @@ def make_behaviours(places, *, episodes=4, length=60, features=3, seed=0, **give
     ]
     data = VisitedStates.from_arrays(
         states,
-        labels=[f"run_{i // 3}/{100 * (i % 3)}" for i in range(len(places))],
+        labels=given.pop("labels", [f"run_{i // 3}/{100 * (i % 3)}" for i in range(len(places))]),
         groups=[f"run_{i // 3}" for i in range(len(places))],
         steps=[100 * (i % 3) for i in range(len(places))],
         actions=actions,

@@ -74,6 +74,8 @@ class Actions(Characterization):
     formula = "d(p, q) = mean over s of D(p(·|s), q(·|s))"
     needs = frozenset({"policies"})
     learned = ("probes", "kind", "n_actions", "single")
+    exact = True
+    no_test = "it looks at the policies and not at their episodes"
 
     n_probes: Count = 256
     _: KW_ONLY

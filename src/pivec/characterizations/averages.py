@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pivec.characterizations.base import Characterization
 from pivec.characterizations.descriptions import Description
+from pivec.characterizations.resampling import policy_sums
 from pivec.characterizations.views import View
 from pivec.states.visited import VisitedStates
 
@@ -21,6 +23,17 @@ class Averaged(Characterization):
     The statistics of an episode are the number of its rows and their sum.
     """
 
+    euclidean: ClassVar[bool] = False  # whether the distance is that of the vectors, or its square
+
+    @property
+    def has_influences(self) -> bool:
+        """Where distances are between vectors, of which each episode moves its policy's."""
+        return self.euclidean
+
+    def _rows_of(self, sums: Array) -> Array:
+        vectors, _, _ = self._from_statistics(sums)
+        return np.asarray(vectors)
+
     @abstractmethod
     def _of_means(self, means: Array) -> Description:
         """Vectors, points and arrays of policies with these means, (P, n_values)."""
@@ -30,8 +43,7 @@ class Averaged(Characterization):
             return self._of_means(sums[:, 1:] / sums[:, :1])
 
     def _describe(self, data: VisitedStates) -> Description:
-        statistics = self._statistics(data)
-        return self._from_statistics(np.add.reduceat(statistics, data.policy_starts[:-1]))
+        return self._from_statistics(policy_sums(self, data))
 
 
 class RowMeans(Averaged):

@@ -34,7 +34,9 @@ class Characterization(BaseEstimator):
     explanation: ClassVar[str]  # how to read its distances, for the report
     formula: ClassVar[str]
     learned: ClassVar[tuple[str, ...]] = ()  # what `fit` learns, without the ``_``
-    squared: ClassVar[bool] = True  # whether the distance is, or is like, a squared one
+    exact: ClassVar[bool] = False  # whether episodes play no part, so that there is no noise
+    no_intervals: ClassVar[str] = ""  # why there are none, where there are none
+    no_test: ClassVar[str] = ""  # the same of `test`
     by_state: ClassVar[bool] = True  # whether a long episode counts more than a short one
     feature_names_: tuple[str, ...]
 
@@ -50,6 +52,11 @@ class Characterization(BaseEstimator):
         self.feature_names_ = data.feature_names
         self._fit(data.select(canonical_order(data.policies)))
         return self
+
+    @property
+    def squared(self) -> bool:
+        """Whether the distance is, or is like, a squared one."""
+        return True
 
     @property
     def has_statistics(self) -> bool:
@@ -68,18 +75,12 @@ class Characterization(BaseEstimator):
         policy's points, so that `intervals` needs the states no more.
         """
         self._check_fitted()
-        if data.n_features != len(self.feature_names_):
-            raise BadData(
-                f"this characterization was fitted on states of {len(self.feature_names_)} "
-                f"features, but these have {data.n_features}: describe policies of the same "
-                "environment, with the same features"
-            )
         if influences and not self.has_influences:
             raise UsageError(
                 f"{self.name} cannot say how each episode moves a description: leave influences "
                 "out, intervals(data) draws episodes again instead"
             )
-        self._check_has(data)
+        self._check_fits(data)
         order = canonical_order(data.policies)
         return self._described(data.select(order), influences).select(np.argsort(order))
 
@@ -135,7 +136,7 @@ class Characterization(BaseEstimator):
         orders = [canonical_order(side.policies) for side in sides]
         ordered = [side.select(order) for side, order in zip(sides, orders, strict=True)]
         squares, variance, spreads = resampling.measured(self, ordered)
-        resampling.warn_of_spread(ordered, spreads, squares)
+        resampling.warn_of_spread(self, ordered, spreads, squares)
         scatter = self._scatter(ordered)
         result = intervals_of(
             squares, variance, spreads[0], spreads[-1], level, scatter, squared=self.squared
@@ -164,6 +165,8 @@ class Characterization(BaseEstimator):
         """
         if len(a) != 1 or len(b) != 1:
             raise UsageError(f"expected one policy on each side, but got {len(a)} and {len(b)}")
+        if self.no_test:
+            raise UsageError(f"{self.name} has no test of the same behaviour: {self.no_test}")
         distance = float(self.distances(a, b)[0, 0])
         rng = np.random.default_rng(seed)
         p_value = resampling.exchanged(self, a, b, permutations, rng)
@@ -221,11 +224,14 @@ class Characterization(BaseEstimator):
         """
         return squared_euclidean(*a.values("points"), *b.values("points"))
 
-    def _statistics(self, data: VisitedStates) -> NDArray[np.float64]:
-        """What adds up over episodes, a row an episode, (n_episodes, n_values)."""
+    def _statistics(self, data: VisitedStates) -> Any:
+        """What adds up over episodes, a row an episode, (n_episodes, n_values).
+
+        An array; or, where there are no influences, anything that ``weights @ statistics`` adds up.
+        """
         raise NotImplementedError
 
-    def _from_statistics(self, sums: NDArray[np.float64]) -> Description:
+    def _from_statistics(self, sums: Any) -> Description:
         """As `_describe`, of policies whose statistics sum up to these rows."""
         raise NotImplementedError
 
@@ -245,6 +251,15 @@ class Characterization(BaseEstimator):
     def _check_fitted(self) -> None:
         if not hasattr(self, "feature_names_"):
             raise UsageError(f"this {self.name} is not fitted yet: call fit(data) first")
+
+    def _check_fits(self, data: VisitedStates) -> None:
+        if data.n_features != len(self.feature_names_):
+            raise BadData(
+                f"this characterization was fitted on states of {len(self.feature_names_)} "
+                f"features, but these have {data.n_features}: describe policies of the same "
+                "environment, with the same features"
+            )
+        self._check_has(data)
 
     def _check_has(self, data: VisitedStates) -> None:
         if "actions" in self.needs and not data.has_actions:
@@ -267,10 +282,10 @@ class Characterization(BaseEstimator):
     def _sampled(self, side: VisitedStates | Descriptions) -> VisitedStates | Descriptions:
         """Give what intervals are made of: descriptions with influences, or states to draw from."""
         if isinstance(side, VisitedStates):
-            self._check_has(side)
+            self._check_fits(side)
             return self.describe(side, influences=True) if self.has_influences else side
         self._ordered(side)
-        if "influences" not in side.arrays:
+        if "influences" not in side.arrays and not (self.exact or self.no_intervals):
             raise UsageError(
                 "these descriptions do not say how sure they are: give the states, or describe "
                 "them with influences=True"

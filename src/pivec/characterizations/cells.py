@@ -65,6 +65,9 @@ class CellCounts:
 
     __array_ufunc__ = None  # so that NumPy leaves a product to __rmatmul__
 
+    def __len__(self) -> int:
+        return int(self.counts.shape[0])
+
     @classmethod
     def of_rows(cls, words: Words, cuts: NDArray[np.int64]) -> Self:
         """Count the rows between one cut and the next."""

@@ -56,6 +56,7 @@ class Discretization(Characterization):
     )
     formula = "d(p, q) = ½ · Σ_c |p(c) − q(c)|"
     learned = ("low", "high")
+    squared = False
     _of: ClassVar[Of] = "states"
 
     bins: Annotated[int, Range(2, most=2**32)] = 10

@@ -82,6 +82,10 @@ class Discriminator(NetworkCharacterization):
     )
     formula = "d(p, q) = E_q[(1 − D_p) / D_p] + E_p[(1 − D_q) / D_q]"
     learned = ("center", "scale", "background", "background_starts", "keys")
+    no_intervals = no_test = (
+        "describing a policy trains a network, which would have to be done again for every sample "
+        "of its episodes; use skill-discriminator, whose network is trained once"
+    )
 
     _: KW_ONLY
     n_layers: Count = 3

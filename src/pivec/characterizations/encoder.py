@@ -51,6 +51,7 @@ class PolicyEncoder(TrajectoryNetwork, Averaged):
         "two policies is the KL divergence between their Gaussians, summed both ways."
     )
     formula = "d(p, q) = KL(p ‖ q) + KL(q ‖ p)"
+    by_state = False
 
     _: KW_ONLY
     floor: Positive = 1e-7

@@ -67,6 +67,7 @@ class MMD(Standardised, RowMeans):
     )
     formula = "d(p, q) = ‖mean φ(p) − mean φ(q)‖² ≈ MMD²(p, q)"
     learned = ("center", "scale", "frequencies", "bandwidth", "n_actions")
+    euclidean = True
 
     n_frequencies: Count = 512
     _: KW_ONLY

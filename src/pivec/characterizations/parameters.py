@@ -45,6 +45,9 @@ class Parameters(Characterization):
     formula = "d(p, q) = ‖θ(p) − θ(q)‖"
     needs = frozenset({"policies"})
     learned = ("shape", "shaped_like")
+    squared = False
+    exact = True
+    no_test = "it looks at the policies and not at their episodes"
 
     def _fit(self, data: VisitedStates) -> None:
         self.shape_ = _shape(_network(data, 0))

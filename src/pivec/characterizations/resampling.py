@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 _BLOCK_BYTES = 64 << 20
-REPLICATES = 200
+REPLICATES, DESCRIBED = 200, 50  # by sums, and by describing anew
+_ROUNDING = 1e-15  # of squared points: that is how far equal episodes may seem to differ
 _SINGLE = "a single episode, which does not tell how sure a distance is: play more for intervals"
 _ALIKE = (
     "episodes that are all alike (a deterministic policy in a deterministic environment, or "
@@ -100,21 +101,27 @@ def _blocks(data: VisitedStates) -> Iterator[VisitedStates]:
 
 
 def replicates(
-    method: Characterization, data: VisitedStates, rng: np.random.Generator, n: int = REPLICATES
+    method: Characterization, data: VisitedStates, rng: np.random.Generator
 ) -> Iterator[Descriptions]:
-    """Describe the policies n times by episodes drawn again from their own, with replacement."""
+    """Describe the policies, and again and again by episodes drawn from their own.
+
+    As many as there are, with replacement.
+    """
+    from scipy.sparse import csr_array
+
     starts = data.policy_starts
-    counts = np.diff(starts)
+    shape = len(data), data.n_episodes
     statistics = method._statistics(data) if method.has_statistics else None
-    for _ in range(n):
-        draws = [
-            i + rng.integers(count, size=count) for i, count in zip(starts, counts, strict=False)
-        ]
+    for n in range(1 + (DESCRIBED if statistics is None else REPLICATES)):
+        draws = np.arange(data.n_episodes)
+        if n:
+            counts = np.repeat(np.diff(starts), np.diff(starts))
+            draws = np.repeat(starts[:-1], np.diff(starts)) + rng.integers(counts)
         if statistics is None:
-            yield method._described(regrouped([data], draws))
+            yield method._described(regrouped([data], np.split(draws, starts[1:-1])))
         else:
-            sums = np.stack([statistics[draw].sum(axis=0) for draw in draws])
-            yield _from_sums(method, data, sums)
+            weights = csr_array((np.ones(len(draws)), draws, starts), shape=shape)
+            yield _from_sums(method, data, weights @ statistics)
 
 
 def _from_sums(method: Characterization, data: VisitedStates, sums: Array) -> Descriptions:
@@ -130,20 +137,38 @@ def measured(
 
     A single side is compared with itself.
     """
+    if method.exact or method.no_intervals:
+        return _without_episodes(method, sides)
     described = [side for side in sides if isinstance(side, Descriptions)]
     if not described:
         states = [side for side in sides if isinstance(side, VisitedStates)]
         return _bootstrap(method, states, np.random.default_rng(0))
     rows = [side.values("points" if method.squared else "vectors")[0] for side in described]
     moved = [side.values("influences", "influences.starts") for side in described]
-    spreads = [
-        spread_of(*influences, *side.values("effective_episodes"))
-        for influences, side in zip(moved, described, strict=True)
-    ]
+    spreads = []
+    for influences, points, side in zip(moved, rows, described, strict=True):
+        spread = spread_of(*influences, *side.values("effective_episodes"))
+        spread.trace[spread.trace <= _ROUNDING * np.einsum("ij,ij->i", points, points)] = 0.0
+        spreads.append(spread)
     (left, *_), (*_, right) = moved, moved
     variance = directional_variances(left[0], left[1], rows[0], rows[-1])
     variance += directional_variances(right[0], right[1], rows[-1], rows[0]).T
     return squared_euclidean(rows[0], rows[-1]), 4.0 * variance, spreads
+
+
+def _without_episodes(
+    method: Characterization, sides: Sequence[VisitedStates | Descriptions]
+) -> tuple[Array, Array, list[Spread]]:
+    """As `measured`, without looking at episodes: no noise, or none that is known."""
+    described = [
+        method._described(side) if isinstance(side, VisitedStates) else side for side in sides
+    ]
+    distances = method._distances(described[0], described[-1])
+    squares = distances if method.squared else distances**2
+    value = 0.0 if method.exact else np.nan
+    flat = [np.full(len(side), value) for side in sides]
+    spreads = [Spread(values, values, values, np.ones_like(values)) for values in flat]
+    return squares, np.full_like(squares, value), spreads
 
 
 def _bootstrap(
@@ -155,11 +180,12 @@ def _bootstrap(
     C, their variance twice its squared norm.
     """
     power = 1 if method.squared else 2
-    described = [method._described(side) for side in sides]
+    drawings = [replicates(method, side, rng) for side in sides]
+    described = [next(drawing) for drawing in drawings]
     squares = method._distances(described[0], described[-1]) ** power
     own: list[list[Array]] = [[] for _ in sides]
     mean, deviations, n = np.zeros_like(squares), np.zeros_like(squares), 0
-    for drawn in zip(*(replicates(method, side, rng) for side in sides), strict=True):
+    for drawn in zip(*drawings, strict=True):
         for side, kept, replicate in zip(described, own, drawn, strict=True):
             kept.append(np.diag(method._distances(replicate, side)) ** power)
         distances = method._distances(drawn[0], drawn[-1]) ** power
@@ -196,18 +222,20 @@ def exchanged(
     divisions = sides(a.n_episodes, b.n_episodes, permutations, rng)
     if not method.has_statistics:
         return share_as_large(_regrouped_distances(method, [a, b], divisions))
-    statistics = np.concatenate([method._statistics(a), method._statistics(b)])
     if method.has_influences:
+        statistics = np.concatenate([method._statistics(a), method._statistics(b)])
         influences = left_out(method, statistics, np.array([0, len(statistics)]))
         return share_as_large(mean_differences(influences, divisions))
-    left = divisions.astype(np.float64) @ statistics
-    pair = [_anonymous(method, sums) for sums in (left, statistics.sum(axis=0) - left)]
+    statistics = method._statistics(regrouped([a, b], [np.arange(divisions.shape[1])]))
+    pair = [
+        _anonymous(method, side.astype(np.float64) @ statistics) for side in (divisions, ~divisions)
+    ]
     return share_as_large(_matched_distances(method, *pair))
 
 
 def _anonymous(method: Characterization, sums: Array) -> Descriptions:
     """Describe sums of nobody in particular."""
-    data = VisitedStates.from_arrays([[np.zeros((1, 1))] for _ in sums])
+    data = VisitedStates.from_arrays([[np.zeros((1, 1))]] * len(sums))
     return _from_sums(method, data, sums)
 
 
@@ -228,14 +256,26 @@ def _matched_distances(method: Characterization, a: Descriptions, b: Description
 
 
 def warn_of_spread(
-    sides: Sequence[VisitedStates | Descriptions], spreads: Sequence[Spread], squares: Array
+    method: Characterization,
+    sides: Sequence[VisitedStates | Descriptions],
+    spreads: Sequence[Spread],
+    squares: Array,
 ) -> None:
     """Say where there is no interval, or one that is 0 wide, and why."""
+    if method.exact:
+        _warn(
+            f"{method.name} looks at the policies and not at their episodes: its distances have no "
+            "noise, so that intervals are 0 wide"
+        )
+        return
+    if method.no_intervals:
+        _warn(f"{method.name} has no intervals: {method.no_intervals}")
+        return
     labels = [label for side in sides for label in side.labels]
     trace = np.concatenate([spread.trace for spread in spreads])
     for chosen, words in ((np.isnan(trace), _SINGLE), (trace == 0.0, _ALIKE)):
         if chosen.any():
-            others = f" and {chosen.sum() - 1} others have" if chosen.sum() > 1 else " has"
+            others = f" and {chosen.sum() - 1} more have" if chosen.sum() > 1 else " has"
             _warn(f"{labels[int(chosen.argmax())]!r}{others} {words}")
     copies = (np.add.outer(spreads[0].trace, spreads[-1].trace) > 0.0) & (squares == 0.0)
     if len(sides) == 1:

@@ -29,6 +29,7 @@ class Returns(Averaged):
     )
     formula = "d(p, q) = |R(p) − R(q)|"
     needs = frozenset({"returns"})
+    euclidean, squared, by_state = True, False, False
 
     def _statistics(self, data: VisitedStates) -> NDArray[np.float64]:
         return np.column_stack([np.ones(data.n_episodes), data.returns])

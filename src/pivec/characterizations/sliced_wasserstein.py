@@ -72,6 +72,11 @@ class SlicedWasserstein(Standardised):
     of: Of = "states"
     random_state: Seed = 0
 
+    @property
+    def squared(self) -> bool:
+        """Where ``p`` is 2."""
+        return self.p == 2
+
     def _fit(self, data: VisitedStates) -> None:
         super()._fit(data)
         rng = np.random.default_rng(self.random_state)

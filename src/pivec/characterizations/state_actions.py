@@ -69,6 +69,7 @@ class StateActions(NetworkCharacterization, RowMeans):
     formula = "d(p, q) = ‖E_p[φ(s, a)] − E_q[φ(s, a)]‖²"
     learned = ("center", "scale", "weights", "n_actions")
     of = "state-actions"
+    euclidean = True
 
     n_units: Count = 128
     _: KW_ONLY

@@ -35,6 +35,7 @@ class TerminalState(Scaled, Averaged):
         "end up in the same place, whichever way they took."
     )
     formula = "d(p, q) = ‖s_end(p) − s_end(q)‖"
+    euclidean, squared, by_state = True, False, False
 
     def _statistics(self, data: VisitedStates) -> NDArray[np.float64]:
         last = data.take(data.episode_starts[1:] - 1)

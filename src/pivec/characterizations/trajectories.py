@@ -46,6 +46,11 @@ class Trajectories(Scaled):
         "two episodes of one policy are far apart, too."
     )
     formula = "d(p, q) = mean over e of Σₜ ‖sₑₜ(p) − sₑₜ(q)‖"
+    squared, by_state = False, False
+    no_intervals = (
+        "it compares single episodes, so that a policy is far from itself, too, however many there "
+        "are; `test` tells whether two policies differ"
+    )
 
     _: KW_ONLY
     max_episodes: Count | None = 10

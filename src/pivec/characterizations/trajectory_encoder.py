@@ -60,6 +60,7 @@ class TrajectoryEncoder(TrajectoryNetwork):
     formula = "d(p, q) = E‖z_p − z_q‖ − ½ E‖z_p − z′_p‖ − ½ E‖z_q − z′_q‖"
     learned = ("center", "scale", "weights", "n_actions")
     of = "state-actions"
+    by_state = False
 
     _: KW_ONLY
     max_episodes: Count = 200
