@@ -37,6 +37,8 @@ def test_compare_in_one_go(run, tmp_path):
     )
     assert done.out.splitlines()[-1] == "Report: pivec-out/report.html"
     assert "farthest" in done.out
+    assert "95 % interval" in done.out
+    assert "cannot be told apart" in done.out
     assert (tmp_path / "pivec-out/report.html").exists()
 
 
@@ -54,7 +56,7 @@ def test_stage_by_stage_gives_the_files_of_compare(run, tmp_path):
     assert {p.name for p in (tmp_path / "a").iterdir()} == {
         p.name for p in (tmp_path / "b").iterdir()
     }
-    for name in ("distances.csv", "map.csv"):
+    for name in ("distances.csv", "pairs.csv", "map.csv"):
         assert (tmp_path / "a" / name).read_text() == (tmp_path / "b" / name).read_text()
 
 

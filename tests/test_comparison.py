@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import csv
 import json
+from itertools import combinations
 
 import numpy as np
 import pytest
 
 import pivec
 from pivec.characterizations import Space
-from pivec.errors import UsageError
+from pivec.errors import PivecWarning, UsageError
 
 LEFT_BEHIND = {
     "states",
     "space",
     "distances.csv",
     "distances.png",
+    "pairs.csv",
     "map.csv",
     "map.png",
     "report.html",
@@ -52,6 +54,10 @@ def test_it_leaves_everything_it_promises(done):
     head, *lines = read(done.folder / "distances.csv")
     assert tuple(head[1:]) == done.labels == tuple(POLICIES)
     assert np.array_equal([[float(cell) for cell in line[1:]] for line in lines], done.distances)
+    head, *lines = read(done.folder / "pairs.csv")
+    assert head == ["policy", "other", "distance", "low", "high", "overlap", "p", "q"]
+    assert {frozenset(line[:2]) for line in lines} == {*map(frozenset, combinations(POLICIES, 2))}
+    assert all(float(line[3]) <= float(line[2]) <= float(line[4]) for line in lines)
     head, *lines = read(done.folder / "map.csv")
     rows = dict(zip(head, zip(*lines, strict=True), strict=True))
     places = np.array([rows["x"], rows["y"]], dtype=float).T
@@ -128,6 +134,7 @@ def test_what_a_characterization_needs_is_collected(tmp_path):
     from importlib.resources import files
 
     shelf = files("pivec") / "demo_policies" / "CartPole-v1" / "ppo-0"
-    result = pivec.compare("CartPole-v1", str(shelf), tmp_path, episodes=2, method="parameters")
+    with pytest.warns(PivecWarning, match="no intervals: parameters would describe"):
+        result = pivec.compare("CartPole-v1", str(shelf), tmp_path, episodes=2, method="parameters")
     assert result.distances.shape == (8, 8)
     assert pivec.Store(tmp_path / "states").settings["policies"]

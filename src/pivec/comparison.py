@@ -2,7 +2,7 @@
 
 states/        the store
 space/         the fitted characterization and what it described
-distances.csv  distances.png  map.csv  map.png  report.html  run.json
+distances.csv  distances.png  pairs.csv  map.csv  map.png  report.html  run.json
 """
 
 from __future__ import annotations
@@ -31,15 +31,19 @@ from pivec.policies.policy import canonical_order
 from pivec.precision import check_precision, play_until
 from pivec.report import (
     ReportData,
+    alike_pairs,
     distances_figure,
     map_figure,
+    pair_rows,
     policy_rows,
     save_png,
     write_distances_csv,
     write_map_csv,
+    write_pairs_csv,
     write_report,
 )
 from pivec.run_log import RunLog
+from pivec.states import Store
 from pivec.states.moments import warn_of_constants
 from pivec.states.visited import VisitedStates
 
@@ -139,7 +143,7 @@ def compare_with(
             )
     fitted = precision.until is not None
     space = describe(data, log, method, earlier, collector.settings, fitted=fitted)
-    measured = measure(space, log)
+    measured = measure(space, log, data)
     space = draw(space, log, collecting.seed, measured)
     return Comparison(log.folder, space, measured, write_page(space, log, measured))
 
@@ -188,7 +192,10 @@ def describe(
             check_same_world(earlier, collected)
         elif not fitted:
             method.fit(data)
-        described = method.describe(data, influences=_keeps_influences(method, data))
+        influences = _keeps_influences(method, data)
+        if earlier is not None and "influences" not in earlier.descriptions.arrays:
+            influences = False  # of some policies alone they could not be kept
+        described = method.describe(data, influences=influences)
         if earlier is None:
             result = Space(method, described, collected=collected)
         else:
@@ -222,12 +229,17 @@ def _beside(earlier: Space, described: Descriptions) -> Space:
     return Space(earlier.method, both, positions, earlier.collected, len(known))
 
 
-def measure(space: Space, log: RunLog) -> Measured:
-    """Measure all distances; write distances.csv, and distances.png if the matrix fits in one."""
+def measure(space: Space, log: RunLog, data: VisitedStates | None = None) -> Measured:
+    """Measure all distances; write distances.csv, pairs.csv, and distances.png if it fits in one.
+
+    ``data`` are the states, for intervals of a method that needs them; those that a comparison
+    left in the folder are found.
+    """
     described, folder = space.descriptions, make_folder(log.folder)
     with log.stage("distances"):
-        measured = measure_all(space.method, described)
-        if len(described) > 1 and measured.farthest[0][2] <= _NO_DISTANCE:
+        measured = _measured(space, log.folder, data)
+        near, far = measured.neighbour_distances, measured.farthest.distance
+        if len(described) > 1 and max(near.max(), far.max()) <= _NO_DISTANCE:
             warnings.warn(
                 f"all distances are 0: {space.method.name} sees no difference between the "
                 f"{len(described)} policies; look at what is kept of their states (--features)",
@@ -235,30 +247,46 @@ def measure(space: Space, log: RunLog) -> Measured:
                 stacklevel=2,
             )
         write_distances_csv(folder / "distances.csv", described.labels, measured)
-        if measured.matrix is not None:
+        write_pairs_csv(folder / "pairs.csv", pair_rows(described.labels, measured.pairs))
+        if measured.estimates is not None:
             title = "Distances between policies"
             rows = policy_rows(space)
-            figure = distances_figure(measured.matrix, rows, title, _subtitle(space))
+            certain = measured.certain if measured.n_known else None
+            figure = distances_figure(measured.estimates, rows, title, _subtitle(space), certain)
             save_png(figure, folder / "distances.png")
     return measured
+
+
+def _measured(space: Space, folder: Path, data: VisitedStates | None = None) -> Measured:
+    """Measure all distances, with the states of the folder if intervals need them."""
+    needed = space.method.has_statistics and not space.method.has_influences
+    if data is None and needed and Store.exists(folder / STATES):
+        data = Store(folder / STATES).load()
+    labels = space.descriptions.labels
+    if data is not None and data.labels != labels:
+        number = {label: i for i, label in enumerate(data.labels)}
+        # Policies of an earlier space have their states elsewhere.
+        data = data.select([number[x] for x in labels]) if number.keys() >= set(labels) else None
+    return measure_all(space.method, space.descriptions, data)
 
 
 def draw(space: Space, log: RunLog, seed: int = 0, measured: Measured | None = None) -> Space:
     """Lay the policies out in the plane: map.csv, map.png, and their places in ``space/``."""
     folder = make_folder(log.folder)
     with log.stage("map"):
+        measured = measured or _measured(space, log.folder)
         positions, log.settings["map"] = _positions(space, seed, measured)
         result = replace(space, positions=positions)
         result.save(folder / SPACE)
         rows = policy_rows(result)
         write_map_csv(folder / "map.csv", rows)
-        save_png(map_figure(rows, _subtitle(space)), folder / "map.png")
+        figure = map_figure(rows, _subtitle(space), joins=alike_pairs(measured))
+        save_png(figure, folder / "map.png")
     return result
 
 
 def write_page(space: Space, log: RunLog, measured: Measured | None = None) -> Path:
     """Write report.html from what the other stages left."""
-    described = space.descriptions
     if space.positions is None:
         raise UsageError("the policies have no places on a map yet: run `pivec map` first")
     path = make_folder(log.folder) / "report.html"
@@ -266,7 +294,7 @@ def write_page(space: Space, log: RunLog, measured: Measured | None = None) -> P
         page = ReportData(
             environment=str(space.collected.get("environment", "")),
             rows=policy_rows(space),
-            measured=measured or measure_all(space.method, described),
+            measured=measured or _measured(space, log.folder),
             log=log,
             method=space.method.explanation,
             formula=space.method.formula,
@@ -281,15 +309,13 @@ def _subtitle(space: Space) -> str:
     return f"{policies} in {environment}" if environment else policies
 
 
-def _positions(
-    space: Space, seed: int, measured: Measured | None
-) -> tuple[NDArray[np.float64], str]:
+def _positions(space: Space, seed: int, measured: Measured) -> tuple[NDArray[np.float64], str]:
     described = space.descriptions
     points = described.points
     order = canonical_order(described.policies)
     back = np.argsort(order)
     if points is None:
-        matrix = (measured or measure_all(space.method, described)).matrix
+        matrix = measured.matrix
         if matrix is None:
             raise UsageError(
                 f"a map of {len(described)} policies needs vectors, which {space.method.name} "

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from pivec.characterizations import characterization
-from pivec.distances import farthest_pairs, measure, nearest_pairs, travels
+from pivec.distances import benjamini_hochberg, farthest_pairs, measure, nearest_pairs, travels
+from pivec.errors import PivecWarning
 from pivec.states import VisitedStates
 
 
@@ -47,14 +48,18 @@ def test_many_policies_by_rows_agree_with_the_whole_matrix(name, rng, monkeypatc
     )
     method = characterization(name, **({"n_components": 2} if name == "supervector" else {}))
     described = method.fit(data).describe(data)
-    all_of_it = measure(method, described, k=4)
-    by_rows = measure(method, described, k=4, whole=10)
+    with pytest.warns(PivecWarning, match="no intervals"):
+        all_of_it = measure(method, described, k=4)
+    with pytest.warns(PivecWarning, match="no intervals"):
+        by_rows = measure(method, described, k=4, whole=10)
     assert by_rows.matrix is None
     assert np.array_equal(all_of_it.neighbours, by_rows.neighbours)
     assert np.allclose(all_of_it.neighbour_distances, by_rows.neighbour_distances)
     for which in ("nearest", "farthest"):
         pairs, same = getattr(all_of_it, which), getattr(by_rows, which)
-        assert [pair[:2] for pair in pairs] == [pair[:2] for pair in same]
+        assert len(pairs) == 10
+        assert np.array_equal(pairs.i, same.i)
+        assert np.array_equal(pairs.j, same.j)
     for run, again in zip(all_of_it.travels, by_rows.travels, strict=True):
         assert run.group == again.group
         assert np.allclose(run.legs, again.legs)
@@ -66,4 +71,97 @@ def test_one_policy_is_measured(walks):
     method = characterization("gaussian").fit(walks)
     measured = measure(method, method.describe(walks[0]))
     assert measured.neighbours.shape == (1, 0)
-    assert measured.nearest == []
+    assert len(measured.nearest) == len(measured.pairs) == 0
+
+
+@pytest.fixture
+def sampled(rng):
+    """Make six policies of two kinds with ten episodes each, in two runs, and describe them."""
+    data = VisitedStates.from_arrays(
+        [[rng.normal(place, 1, (30, 2)) for _ in range(10)] for place in (0, 0, 0, 2, 2, 2.5)],
+        groups=["a", "a", "a", "b", "b", "b"],
+        steps=[1, 2, 3, 1, 2, 3],
+    )
+    method = characterization("visitation", n_components=4).fit(data)
+    return method, method.describe(data, influences=True), data
+
+
+def test_pairs_have_the_numbers_of_the_intervals_and_the_nearest_come_first(sampled):
+    method, described, _ = sampled
+    measured = measure(method, described)
+    sure, pairs = method.intervals(described), measured.pairs
+    at = pairs.i, pairs.j
+    assert sorted(zip(*at, strict=True)) == [*zip(*np.triu_indices(6, 1), strict=True)]
+    assert np.array_equal(pairs.distance, np.maximum(sure.distance[at], 0))
+    assert (np.diff(sure.distance[at]) >= 0).all()
+    for column, matrix in ((pairs.low, sure.low), (pairs.high, sure.high), (pairs.p, sure.p_value)):
+        assert np.array_equal(column, matrix[at])
+    assert np.array_equal(pairs.overlap, method.overlap(described)[at])
+    assert np.array_equal(pairs.q, benjamini_hochberg(pairs.p))
+    assert np.array_equal(measured.farthest.i, pairs.i[::-1][:10])
+    assert measured.n_known == 15
+    assert set(zip(measured.alike.i, measured.alike.j, strict=True)) <= {
+        (0, 1), (0, 2), (1, 2), (3, 4), (3, 5), (4, 5),
+    }  # fmt: skip
+    assert np.array_equal(measured.matrix, method.distances(described))
+
+
+def test_a_run_has_travelled_its_legs_without_noise(sampled):
+    method, described, _ = sampled
+    measured = measure(method, described)
+    sure = method.intervals(described)
+    for run, rows in zip(measured.travels, ([0, 1, 2], [3, 4, 5]), strict=True):
+        assert np.allclose(run.legs, sure.distance[rows[:-1], rows[1:]])
+        assert run.half_widths[0] == 0 < run.half_widths[1] < 1
+    moved, still = measured.travels[1], measured.travels[0]
+    assert still.total - still.half_widths[-1] < 0 < moved.total - moved.half_widths[-1]
+
+
+@pytest.mark.parametrize("limits", [{"whole_intervals": 3}, {"whole": 3}])
+def test_intervals_of_listed_pairs_are_those_of_all(sampled, limits, monkeypatch):
+    method, described, _ = sampled
+    whole = measure(method, described)
+    monkeypatch.setattr("pivec.distances.measured.MAX_PAIRS", 6)
+    part = measure(method, described, pairs=2, **limits)
+    assert part.intervals is None
+    assert 5 < len(part.pairs) < 15
+    numbers = {pair: k for k, pair in enumerate(zip(whole.pairs.i, whole.pairs.j, strict=True))}
+    same = whole.pairs.take([numbers[p] for p in zip(part.pairs.i, part.pairs.j, strict=True)])
+    for column in ("distance", "low", "high", "overlap", "p"):
+        assert np.allclose(getattr(part.pairs, column), getattr(same, column), rtol=1e-5, atol=1e-9)
+    assert np.array_equal(part.pairs.q, benjamini_hochberg(part.pairs.p))
+    assert np.allclose(part.farthest.distance, whole.farthest.distance[:2])
+    assert len(part.alike) == part.pairs.alike.sum()
+
+
+def test_a_policy_with_one_episode_has_a_distance_without_an_interval(sampled):
+    method, _, data = sampled
+    single = data.select([0, 1, 3]).sample_episodes(1, np.random.default_rng(0))
+    described = method.describe(single, influences=True)
+    with pytest.warns(PivecWarning, match="a single episode") as caught:
+        measured = measure(method, described)
+    assert len(caught) == 1
+    assert np.isnan(measured.pairs.low).all()
+    assert np.allclose(
+        np.sort(measured.pairs.distance),
+        np.sort(method.distances(described)[np.triu_indices(3, 1)]),
+    )
+    assert measured.n_known == len(measured.alike) == 0
+    assert measured.travels[0].half_widths is None
+
+
+def test_what_has_no_influences_draws_from_the_states_if_they_are_there(sampled):
+    _, _, data = sampled
+    method = characterization("gaussian").fit(data)
+    described = method.describe(data)
+    with pytest.warns(PivecWarning, match="no intervals: those of gaussian need the visited"):
+        assert measure(method, described).n_known == 0
+    measured = measure(method, described, data)
+    assert measured.n_known == 15
+    assert np.isnan(measured.pairs.overlap).all()
+    assert np.array_equal(measured.intervals.low, method.intervals(data).low)
+    assert measured.travels[0].half_widths is None
+    assert measured.travels[0].legs[0] == measured.intervals.distance[0, 1]
+    slow = characterization("sliced-wasserstein").fit(data)
+    with pytest.warns(PivecWarning, match="no intervals: sliced-wasserstein would describe"):
+        measure(slow, slow.describe(data), data)

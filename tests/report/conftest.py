@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pivec.distances import Measured, Travel
+from pivec.distances import Measured, Pairs, Travel
+from pivec.distances.intervals import Intervals
 from pivec.report import PolicyRow, ReportData
 from pivec.run_log import RunLog
 
@@ -28,10 +29,29 @@ def rows_of(n, *, seed=0, **columns):
     return [PolicyRow(**dict(zip(values, line, strict=True))) for line in lines]
 
 
-def measured_of(n, matrix=None, nearest=(), farthest=(), travels=()):
-    """Make what the distances of n policies tell."""
+def measured_of(n, matrix=None, nearest=(), farthest=(), travels=(), intervals=None):
+    """Make what the distances of n policies tell; pairs are (i, j, distance)."""
     none = np.zeros((n, 0))
-    return Measured(matrix, none.astype(int), none, list(nearest), list(farthest), list(travels))
+    pairs = (
+        Pairs.of(*zip(*part, strict=True)) if part else Pairs.of() for part in (nearest, farthest)
+    )
+    return Measured(matrix, none.astype(int), none, *pairs, list(travels), intervals=intervals)
+
+
+def intervals_of(matrix, half):
+    """Make intervals that reach so far to both sides of the distances."""
+    d, half = np.asarray(matrix, float), np.broadcast_to(half, np.shape(matrix))
+    return Intervals(
+        distance=d,
+        low=np.maximum(d - half, 0),
+        high=d + half,
+        standard_error=half / 2,
+        noise=half / 4,
+        p_value=np.where(d > half, 0.001, 0.5),
+        first=half**2 / 8,
+        second=half**2 / 8,
+        level=0.95,
+    )
 
 
 def log_of(**facts):
@@ -91,6 +111,11 @@ def make_rows():
 @pytest.fixture(name="measured_of")
 def make_measured():
     return measured_of
+
+
+@pytest.fixture(name="intervals_of")
+def make_intervals():
+    return intervals_of
 
 
 @pytest.fixture(name="log_of")

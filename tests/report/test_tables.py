@@ -27,7 +27,7 @@ ODD_LABELS = [
 def write_distances_csv(path, labels, distances):
     """Write a matrix alone."""
     d = np.array(distances)
-    write_csv_of(path, labels, Measured(d, np.zeros((len(d), 0), int), d[:, :0], [], [], []))
+    write_csv_of(path, labels, Measured(d, np.zeros((len(d), 0), int), d[:, :0]))
 
 
 def read(path):
@@ -49,7 +49,7 @@ def test_distances_round_trip_to_the_last_bit(tmp_path):
 def test_neighbours_round_trip_to_the_last_bit(tmp_path):
     neighbours = np.array([[1, 2], [0, 2], [1, 0]])
     distances = np.array([[0.1 + 0.2, 1e-300], [5e-324, 1e300], [1.0, np.pi]])
-    measured = Measured(None, neighbours, distances, [], [], [])
+    measured = Measured(None, neighbours, distances)
     write_csv_of(tmp_path / "d.csv", ODD_LABELS[:3], measured)
     head, *lines = read(tmp_path / "d.csv")
     assert head == ["label", "neighbour", "distance"]

@@ -153,9 +153,11 @@ def take_rows(
     result: dict[str, NDArray[Any]] = {}
     for name, values in arrays.items():
         if name + _STARTS in arrays:
-            rows = unpack(arrays, name)
+            starts = arrays[name + _STARTS]
+            ends = zip(starts[:-1][index].tolist(), starts[1:][index].tolist(), strict=True)
+            rows = [values[first:last] for first, last in ends]
             # The empty array gives type and width where no policy is picked.
-            packed = pack(name, [values[:0], *(rows[i] for i in index.tolist())])
+            packed = pack(name, [values[:0], *rows])
             result |= packed | {name + _STARTS: packed[name + _STARTS][1:]}
         elif not _is_starts(arrays, name):
             result[name] = values[index]

@@ -90,8 +90,11 @@ def compare(
 
     Run the same command again to go on after a stop: policies whose states are kept in DIR/states
     do not act again; asked for more --episodes they play the missing ones. With --until they play
-    until distances are that sure. Leaves in DIR: states/, space/, distances.csv, map.csv, map.png,
-    distances.png, report.html and run.json.
+    until distances are that sure. Leaves in DIR: states/, space/, distances.csv, pairs.csv,
+    map.csv, map.png, distances.png, report.html and run.json.
+
+    pairs.csv tells how sure each distance is: [bold]low[/bold] and [bold]high[/bold] are its 95 %
+    interval, and two policies whose interval reaches 0 cannot be told apart.
     """
     named, acting = env_and_policies(env, policies)
     _compare(named, acting, out, collecting, describing, quiet, precision)
@@ -144,7 +147,13 @@ def describe(
 
 
 def distances(space: SpaceArgument, out: Out = None) -> None:
-    """Measure all distances in a space: distances.csv and distances.png."""
+    """Measure all distances in a space: distances.csv, pairs.csv and distances.png.
+
+    distances.csv is the matrix as measured. pairs.csv has a line a pair, nearest first (of more
+    than 100 000 pairs each policy's nearest others and the farthest pairs): the distance without
+    what chance adds to it, its 95 % interval (low, high), the share of time in the same places
+    (overlap), and the p-value of "the same behaviour", by itself (p) and among all pairs (q).
+    """
     from pivec import comparison
 
     described, log = _space(space, out)

@@ -2,7 +2,7 @@
 
 pairwise.py the distances of all rows of two sets (pairwise_torch.py: on a graphics card)
 method.py   what they are measured with: as much of a characterization as is needed here
-pairs.py    the nearest and the farthest pairs
+pairs.py    the nearest and the farthest pairs, and how sure their distances are
 travel.py   the distance a training run travels, checkpoint by checkpoint
 measured.py these and each policy's nearest others, however many policies there are
 noise.py    the distance that chance alone gives
@@ -13,14 +13,16 @@ settling.py when a run has settled: its behaviour does not change any more
 from pivec.distances.discoveries import benjamini_hochberg
 from pivec.distances.measured import Measured, measure
 from pivec.distances.noise import Noise, chance_distance
-from pivec.distances.pairs import Pair, farthest_pairs, nearest_pairs
+from pivec.distances.pairs import LEVEL, Pair, Pairs, farthest_pairs, nearest_pairs
 from pivec.distances.settling import SettlingRule
-from pivec.distances.travel import Travel, travels
+from pivec.distances.travel import Travel, sampled_travel, travels
 
 __all__ = [
+    "LEVEL",
     "Measured",
     "Noise",
     "Pair",
+    "Pairs",
     "SettlingRule",
     "Travel",
     "benjamini_hochberg",
@@ -28,5 +30,6 @@ __all__ = [
     "farthest_pairs",
     "measure",
     "nearest_pairs",
+    "sampled_travel",
     "travels",
 ]

@@ -1,23 +1,38 @@
 """What is worth knowing of all distances, in memory that does not grow with their number.
 
-Up to some thousand policies the whole matrix is kept. Beyond, it is gone through by rows: each
-policy keeps its nearest others, exactly, and the whole keeps its most notable pairs.
+Up to some thousand policies the whole matrix is kept, and how sure each distance is. Beyond, it is
+gone through by rows: each policy keeps its nearest others, exactly, and the whole keeps its most
+notable pairs.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import warnings
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pivec.distances.discoveries import benjamini_hochberg
+from pivec.distances.intervals import Intervals
 from pivec.distances.method import Described, Method
-from pivec.distances.pairs import Pair, farthest_pairs, nearest_pairs
-from pivec.distances.travel import Travel, travels
+from pivec.distances.pairs import LEVEL, Pair, Pairs, farthest_pairs, nearest_pairs
+from pivec.distances.travel import Travel, sampled_travel, travels
+from pivec.errors import PivecWarning
 from pivec.policies.policy import canonical_order
+from pivec.states.visited import VisitedStates
+
+Array = NDArray[np.float64]
 
 # 4000² float64 distances are 128 MB.
 WHOLE = 4000
+# Six matrices of 2000² are 192 MB.
+WHOLE_INTERVALS = 2000
+# Intervals by drawing episodes again measure all distances hundreds of times.
+MAX_DRAWN = 300
+# Of more pairs only the notable ones are listed: each policy's nearest others, and the farthest.
+MAX_PAIRS = 100_000
 _ROWS_BYTES = 128 << 20
 
 
@@ -25,34 +40,101 @@ _ROWS_BYTES = 128 << 20
 class Measured:
     """Distances of policies to each other."""
 
-    matrix: NDArray[np.float64] | None  # all distances; None where there are too many policies
+    matrix: Array | None  # all distances; None where there are too many policies
     neighbours: NDArray[np.intp]  # the k nearest others of each policy, nearest first
-    neighbour_distances: NDArray[np.float64]
-    nearest: list[Pair]  # the most notable pairs
-    farthest: list[Pair]
-    travels: list[Travel]  # the distance along each run
+    neighbour_distances: Array
+    nearest: Pairs = field(default_factory=Pairs.of)  # the most notable pairs
+    farthest: Pairs = field(default_factory=Pairs.of)
+    travels: list[Travel] = field(default_factory=list)  # the distance along each run
+    # All pairs, nearest first, or of too many each policy's nearest others and the most notable.
+    pairs: Pairs = field(default_factory=Pairs.of)
+    intervals: Intervals | None = None  # of all distances, where the whole matrix of them is kept
+
+    @property
+    def estimates(self) -> Array | None:
+        """The matrix, without the noise of sampling where that is known."""
+        if self.matrix is None or self.intervals is None:
+            return self.matrix
+        return np.maximum(self.intervals.distance, 0.0)
+
+    @property
+    def certain(self) -> NDArray[np.bool_] | None:
+        """Whether the interval of a distance leaves out 0, (n, n); None where it is not known."""
+        if self.intervals is None:
+            return None
+        certain: NDArray[np.bool_] = self.intervals.low > 0
+        return certain | np.eye(len(certain), dtype=bool)
+
+    @property
+    def alike(self) -> Pairs:
+        """Pairs that cannot be told apart, of all, or of ``pairs`` where not all are known."""
+        if self.intervals is None:
+            return self.pairs.take(np.flatnonzero(self.pairs.alike))
+        i, j = np.nonzero(np.triu(self.intervals.low <= 0, 1))
+        return Pairs.of(i, j, np.maximum(self.intervals.distance[i, j], 0.0))
+
+    @property
+    def n_known(self) -> int:
+        """Number of pairs whose interval is known."""
+        low = self.pairs.low
+        if self.intervals is not None:
+            low = self.intervals.low[np.triu_indices(len(self.intervals.low), 1)]
+        return int(np.isfinite(low).sum())
 
 
 def measure(
     method: Method,
     described: Described,
+    data: VisitedStates | None = None,
     *,
     k: int = 20,
     pairs: int = 10,
     whole: int = WHOLE,
+    whole_intervals: int = WHOLE_INTERVALS,
 ) -> Measured:
     """Measure all distances between policies that ``method`` described.
 
-    Kept are the ``k`` nearest others of each policy, so many nearest and farthest pairs, and the
-    whole matrix for up to ``whole`` policies.
+    Kept are the ``k`` nearest others of each policy, so many nearest and farthest pairs, the whole
+    matrix for up to ``whole`` policies and all intervals for up to ``whole_intervals``. ``data``
+    are the states of the same policies, for intervals of a method that needs them.
     """
     n = len(described)
-    k = min(k, n - 1)
     matrix = method.distances(described) if n <= whole else None
+    source = _interval_source(method, described, data)
+    intervals = None
+    if source is not None and matrix is not None and n <= whole_intervals:
+        intervals = method.intervals(source, level=LEVEL)
+    neighbours, distances, notable = _by_rows(method, described, matrix, min(k, n - 1), pairs)
+    if matrix is not None and n * (n - 1) // 2 <= MAX_PAIRS:
+        i, j = np.triu_indices(n, 1)
+        listed = Pairs.of(i, j, matrix[i, j])
+    else:
+        near = 1 + MAX_PAIRS // n
+        listed = _joined(neighbours[:, :near], distances[:, :near], notable)
+    known = _sureness(listed, method, described, source, intervals)
+    listed = _listed(listed, known, intervals)
+    numbers = np.arange(len(listed))
+    return Measured(
+        matrix,
+        neighbours,
+        distances,
+        listed.take(numbers[:pairs]),
+        listed.take(numbers[::-1][:pairs]),
+        _travels(method, described, matrix, intervals),
+        listed,
+        intervals,
+    )
+
+
+def _by_rows(
+    method: Method, described: Described, matrix: Array | None, k: int, pairs: int
+) -> tuple[NDArray[np.intp], Array, list[Pair]]:
+    """Find each policy's k nearest others with their distances, and the most notable pairs."""
+    n = len(described)
     order = np.arange(n) if matrix is not None else canonical_order(described.policies)
     ordered = described.select(order)
     rows = n if matrix is not None else max(1, _ROWS_BYTES // (8 * n))
-    neighbours: list[tuple[NDArray[np.intp], NDArray[np.float64]]] = []
+    neighbours: list[tuple[NDArray[np.intp], Array]] = []
     near: list[Pair] = []
     far: list[Pair] = []
     for start in range(0, n, rows):
@@ -62,30 +144,121 @@ def measure(
         neighbours.append(nearest_of_rows(block, start, k))
         near += nearest_pairs(block, pairs, first=start)
         far += farthest_pairs(block, pairs, first=start)
+    near = sorted(near, key=lambda pair: pair[2])[:pairs]
+    far = sorted(far, key=lambda pair: -pair[2])[:pairs]
+    back = np.argsort(order)
+    indices, distances = (np.concatenate(part)[back] for part in zip(*neighbours, strict=True))
+    given = [(int(order[i]), int(order[j]), distance) for i, j, distance in near + far]
+    return order[indices], distances, given
+
+
+def _joined(neighbours: NDArray[np.intp], distances: Array, notable: list[Pair]) -> Pairs:
+    """List each policy with its nearest others, and the notable pairs; every pair once."""
+    own = np.repeat(np.arange(len(neighbours)), neighbours.shape[1])
+    ends = np.stack([own, neighbours.ravel()], axis=1)
+    ends = np.concatenate([ends, [pair[:2] for pair in notable]]).astype(np.intp)
+    ends, first = np.unique(np.sort(ends, axis=1), axis=0, return_index=True)
+    raw = np.concatenate([distances.ravel(), [pair[2] for pair in notable]])
+    return Pairs.of(ends[:, 0], ends[:, 1], raw[first])
+
+
+def _interval_source(
+    method: Method, described: Described, data: VisitedStates | None
+) -> Described | VisitedStates | None:
+    """Give what intervals can be made from; where there is nothing, say so."""
+    if len(described) < 2:
+        return None
+    if "influences" in described.arrays:
+        return described
+    if method.has_influences:
+        reason = "these descriptions do not hold how each episode moves them, see `pivec describe`"
+    elif not method.has_statistics or len(described) > MAX_DRAWN:
+        reason = (
+            f"{method.name} would describe and compare all policies hundreds of times for them; "
+            "from Python, method.intervals(data) does"
+        )
+    elif data is None:
+        reason = f"those of {method.name} need the visited states, which are not at hand"
+    else:
+        return data
+    warnings.warn(f"no intervals: {reason}", PivecWarning, stacklevel=3)
+    return None
+
+
+def _sureness(
+    pairs: Pairs,
+    method: Method,
+    described: Described,
+    source: Described | VisitedStates | None,
+    intervals: Intervals | None,
+) -> dict[str, Array]:
+    """Columns of pairs that say how sure they are; the pairs are sorted by i."""
+    overlap = getattr(method, "overlap", None)  # of what has regions
+
+    def columns(of: Intervals | None, shared: Array | None, at: Any) -> dict[str, Array]:
+        known = {} if shared is None else {"overlap": shared[at]}
+        if of is not None:
+            known |= {"distance": of.distance[at], "low": of.low[at], "high": of.high[at]}
+            known["p"] = of.p_value[at]
+        return known
+
+    if intervals is not None:
+        shared = None if overlap is None else overlap(described)
+        return columns(intervals, shared, (pairs.i, pairs.j))
+    if not len(pairs) or (source is None and overlap is None):
+        return {}
+    parts = []
+    for rows in np.split(np.arange(len(pairs)), 1 + np.flatnonzero(np.diff(pairs.i))):
+        i, j = pairs.i[rows[:1]], pairs.j[rows]
+        of = None if source is None else method.intervals(source.select(i), source.select(j), LEVEL)
+        shared = None if overlap is None else overlap(described.select(i), described.select(j))
+        parts.append(columns(of, shared, 0))
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def _listed(pairs: Pairs, known: dict[str, Array], intervals: Intervals | None) -> Pairs:
+    """Put what is known to the pairs, the nearest first, and q-values among all pairs."""
+    if intervals is not None:
+        n = len(intervals.p_value)
+        above = np.triu_indices(n, 1)
+        q = np.full((n, n), np.nan)
+        q[above] = benjamini_hochberg(intervals.p_value[above])
+        known["q"] = q[pairs.i, pairs.j]
+    elif "p" in known:
+        known["q"] = benjamini_hochberg(known["p"])
+    estimates = known.get("distance", pairs.distance)
+    known["distance"] = np.maximum(estimates, 0.0)
+    return Pairs.of(pairs.i, pairs.j, **known).take(np.lexsort((pairs.j, pairs.i, estimates)))
+
+
+def _travels(
+    method: Method, described: Described, matrix: Array | None, intervals: Intervals | None
+) -> list[Travel]:
+    """Follow each run, without the noise of sampling where that is known."""
+    from scipy.stats import t
 
     def distance(i: int, j: int) -> float:
         return float(method.distances(described.select([i]), described.select([j]))[0, 0])
 
-    def given(pair: Pair) -> Pair:
-        """Tell a pair by the numbers of the policies as they came."""
-        i, j = sorted(order[list(pair[:2])].tolist())
-        return i, j, pair[2]
+    if intervals is not None:
+        matrix = intervals.distance
+    runs = travels(described.groups, described.steps, distance if matrix is None else matrix)
+    if not method.squared or described.points is None or "influences" not in described.arrays:
+        return runs
+    influences = described.rows("influences")
+    effective = described.arrays["effective_episodes"]
+    for number, run in enumerate(runs):
+        rows = list(run.rows)
+        moved = [influences[row] for row in rows]
+        if min(map(len, moved)) > 1:
+            legs, errors = sampled_travel(described.points[rows], moved)
+            freedom = max(1.0, float(effective[rows].min()) - 1.0)
+            half_widths = t.ppf((1.0 + LEVEL) / 2.0, freedom) * errors
+            runs[number] = replace(run, legs=legs, half_widths=half_widths)
+    return runs
 
-    back = np.argsort(order)
-    indices, distances = (np.concatenate(part)[back] for part in zip(*neighbours, strict=True))
-    return Measured(
-        matrix,
-        order[indices],
-        distances,
-        [given(pair) for pair in sorted(near, key=lambda pair: pair[2])[:pairs]],
-        [given(pair) for pair in sorted(far, key=lambda pair: -pair[2])[:pairs]],
-        travels(described.groups, described.steps, distance if matrix is None else matrix),
-    )
 
-
-def nearest_of_rows(
-    block: NDArray[np.float64], first: int, k: int
-) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+def nearest_of_rows(block: Array, first: int, k: int) -> tuple[NDArray[np.intp], Array]:
     """Find the k nearest others in rows ``first``, ``first + 1``, ... of a matrix of distances."""
     others = block.copy()
     own = np.arange(len(block))

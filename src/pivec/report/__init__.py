@@ -1,7 +1,7 @@
 """What a comparison leaves behind: tables, figures and one page.
 
-- `PolicyRow`, `ReportData`: what is known about the policies compared.
-- `write_distances_csv`, `write_map_csv`: tables.
+- `PolicyRow`, `PairRow`, `ReportData`: what is known about the policies compared.
+- `write_distances_csv`, `write_pairs_csv`, `write_map_csv`: tables.
 - `map_figure`, `distances_figure`, and `save_png`: pictures.
 - `write_report`: one HTML file that opens without a network; sections/ holds its parts.
 """
@@ -9,20 +9,24 @@
 from __future__ import annotations
 
 from pivec.report.canvas import save_png
-from pivec.report.data import PolicyRow, ReportData, policy_rows
+from pivec.report.data import PairRow, PolicyRow, ReportData, pair_rows, policy_rows
 from pivec.report.page import write_report
 from pivec.report.sections.distances import distances_figure
-from pivec.report.sections.map import map_figure
-from pivec.report.tables import write_distances_csv, write_map_csv
+from pivec.report.sections.map import alike_pairs, map_figure
+from pivec.report.tables import write_distances_csv, write_map_csv, write_pairs_csv
 
 __all__ = [
+    "PairRow",
     "PolicyRow",
     "ReportData",
+    "alike_pairs",
     "distances_figure",
     "map_figure",
+    "pair_rows",
     "policy_rows",
     "save_png",
     "write_distances_csv",
     "write_map_csv",
+    "write_pairs_csv",
     "write_report",
 ]

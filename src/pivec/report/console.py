@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,8 +10,11 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from pivec.distances import Measured
+from pivec.distances import LEVEL, Measured
 from pivec.policies.policy import PolicyInfo
+from pivec.report.data import pair_rows
+from pivec.report.sections.pairs import UNSURE
+from pivec.report.text import interval, percent
 from pivec.states import Store
 from pivec.terminal import literal, say
 
@@ -18,16 +22,37 @@ from pivec.terminal import literal, say
 def print_summary(labels: Sequence[str], measured: Measured) -> None:
     """Print the few facts that tell whether policies behave differently, and by how much."""
     console = Console()
-    table = Table("", "policy", "policy", "distance", box=None)
-    for title, pairs in (("nearest", measured.nearest), ("farthest", measured.farthest)):
-        for i, j, distance in pairs[:3]:
-            table.add_row(title, literal(labels[i]), literal(labels[j]), f"{distance:.4g}")
+    rows = [
+        (title, row)
+        for title, pairs in (("nearest", measured.nearest), ("farthest", measured.farthest))
+        for row in pair_rows(labels, pairs)[:3]
+    ]
+    sure = any(math.isfinite(row.low) for _, row in rows)
+    shared = any(math.isfinite(row.overlap) for _, row in rows)
+    table = Table("", box=None)
+    for head in ("policy", "policy", "distance"):
+        table.add_column(head, overflow="fold")
+    for head in [f"{percent(LEVEL)} interval"] * sure + ["time apart"] * shared:
+        table.add_column(head, no_wrap=True)
+    for title, row in rows:
+        cells: list[Any] = [
+            literal(row.policy),
+            literal(row.other),
+            f"{row.distance:.{3 if sure else 4}g}",
+        ]
+        cells += [interval(row.low, row.high) + " *" * row.alike] * sure
+        table.add_row(title, *cells, *[percent(1 - row.overlap)] * shared)
     console.print(table)
+    if measured.n_known:
+        say(f"* {UNSURE}: {len(measured.alike)} of {measured.n_known} pairs")
+    if shared:
+        say("time apart: share of their time that two policies spend in different places")
     if not measured.travels:
         return
     table = Table("run", "checkpoints", "distance travelled", box=None)
     for run in sorted(measured.travels, key=lambda run: -run.total)[:10]:
-        table.add_row(literal(run.group), str(len(run.rows)), f"{run.total:.4g}")
+        half = "" if run.half_widths is None else f" ± {run.half_widths[-1]:.2g}"
+        table.add_row(literal(run.group), str(len(run.rows)), f"{run.total:.4g}{half}")
     console.print(table)
 
 

@@ -1,4 +1,4 @@
-"""What a report shows: a row for each policy, and what was measured of them."""
+"""What a report shows: a row for each policy and for pairs, and what was measured of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.characterizations.space import Space
-from pivec.distances import Measured
+from pivec.distances import Measured, Pairs
 from pivec.errors import UsageError
 from pivec.maps import group_order
 from pivec.policies.policy import also_called
@@ -33,6 +33,32 @@ class PolicyRow:
     source: str
     reference: bool = False  # a policy of an earlier space, shown as context
     return_std: float = field(default=math.nan, metadata={"csv": False})
+
+
+@dataclass(frozen=True)
+class PairRow:
+    """How far apart two policies are, and how sure that is; the fields are columns of pairs.csv."""
+
+    policy: str
+    other: str
+    distance: float  # at least 0; without the noise of sampling where there is an interval
+    low: float  # ends of the interval; NaN where they are not known, as the rest
+    high: float
+    overlap: float  # share of their time that the two spend in the same places
+    p: float  # of "the same behaviour"
+    q: float  # the same among all pairs: of pairs with q <= 0.05 at most 5 % are wrong
+
+    @property
+    def alike(self) -> bool:
+        """Whether the two cannot be told apart: the interval reaches 0."""
+        return self.low <= 0
+
+
+def pair_rows(labels: Sequence[str], pairs: Pairs) -> list[PairRow]:
+    """Give pairs with the labels of their policies."""
+    columns = (pairs.distance, pairs.low, pairs.high, pairs.overlap, pairs.p, pairs.q)
+    lines = zip(pairs.i.tolist(), pairs.j.tolist(), *(c.tolist() for c in columns), strict=True)
+    return [PairRow(labels[i], labels[j], *values) for i, j, *values in lines]
 
 
 def policy_rows(space: Space) -> list[PolicyRow]:

@@ -92,6 +92,15 @@
     }
     pen.globalAlpha = 1;
   };
+  const drawJoins = () => {
+    pen.strokeStyle = theme.reference; pen.lineWidth = 7; pen.globalAlpha = 0.5; pen.lineCap = "round";
+    pen.beginPath();
+    for (const [i, j] of data.joins) {
+      if (!shown(i) || !shown(j)) continue;
+      pen.moveTo(screenX(data.x[i]), screenY(data.y[i])); pen.lineTo(screenX(data.x[j]), screenY(data.y[j]));
+    }
+    pen.stroke(); pen.lineCap = "butt"; pen.globalAlpha = 1;
+  };
   const drawEnds = (ink, r) => {
     if (data.runs.length > 60) return;
     for (const run of data.runs) {
@@ -147,6 +156,7 @@
     const { soft: ink, raised: edge, ink: strong } = theme;
     pen.clearRect(0, 0, width, height);
     const r = radius(), lines = byId("map-lines").checked;
+    if (byId("map-joins").checked) drawJoins();
     if (lines) drawRuns(ink);
     drawPoints(r, edge);
     if (lines) drawEnds(strong, r);
@@ -287,6 +297,7 @@
     const signs = make("div", undefined, "signs");
     if (data.runs.length && data.runs.length <= 60) signs.append(make("div", "○ first checkpoint of a run"), make("div", "▸ last checkpoint of a run"));
     if (data.anySteps && data.anyLone && colour !== "group") signs.append(make("div", "◆ no run"));
+    if (data.joins.length) signs.append(make("div", "▬ cannot be told apart"));
     key.append(signs);
   };
   const buttons = [...document.querySelectorAll("[data-colour]")];
@@ -299,8 +310,10 @@
     b.hidden = !data.colourings.includes(b.dataset.colour);
     b.addEventListener("click", () => choose(b.dataset.colour));
   }
-  byId("map-lines").addEventListener("change", redraw);
-  byId("map-lines").parentElement.hidden = !data.runs.length;
+  for (const [id, there] of [["map-lines", data.runs.length], ["map-joins", data.joins.length]]) {
+    byId(id).addEventListener("change", redraw);
+    byId(id).parentElement.hidden = !there;
+  }
   byId("map-reset").addEventListener("click", resetView);
   byId("map-live").hidden = false;
   byId("map-static").classList.add("print-only");  // the picture stays for paper

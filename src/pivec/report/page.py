@@ -17,6 +17,7 @@ from pivec.atomic import atomic_write
 from pivec.report.data import ReportData, compared, training_runs
 from pivec.report.markup import filled, resource, shown_text
 from pivec.report.sections import SECTIONS
+from pivec.report.sections.pairs import count_alike
 from pivec.report.text import n_policies, thousands
 from pivec.run_log import versions
 from pivec.terminal import encodable
@@ -70,9 +71,11 @@ def _key_figures(report: ReportData) -> str:
     returns = [row.mean_return for row in own if np.isfinite(row.mean_return)]
     if returns:
         figures["best mean return"] = f"{max(returns):.4g}"
-    if report.measured.matrix is not None and len(report.rows) > 1:
-        pairs = squareform(report.measured.matrix, checks=False)
+    if report.measured.estimates is not None and len(report.rows) > 1:
+        pairs = squareform(report.measured.estimates, checks=False)
         figures["median distance"] = f"{np.median(pairs):.3g}"
+    if alike := count_alike(report):
+        figures["pairs cannot be told apart"] = alike
     return "".join(
         f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>"
         for name, value in figures.items()

@@ -1,4 +1,4 @@
-"""The tables beside the page: distances.csv and map.csv."""
+"""The tables beside the page: distances.csv, pairs.csv and map.csv."""
 
 from __future__ import annotations
 
@@ -10,10 +10,8 @@ from typing import Any
 from pivec.csv_file import cell, write_csv
 from pivec.distances import Measured
 from pivec.errors import UsageError
-from pivec.report.data import PolicyRow
+from pivec.report.data import PairRow, PolicyRow
 from pivec.terminal import encodable
-
-MAP_COLUMNS = tuple(column.name for column in fields(PolicyRow) if column.metadata.get("csv", True))
 
 
 def write_distances_csv(
@@ -30,12 +28,12 @@ def write_distances_csv(
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "distances.csv"
     >>> d = np.array([[0.0, 0.1], [0.1, 0.0]])
     >>> near = np.array([[1], [0]]), np.array([[0.1], [0.1]])
-    >>> write_distances_csv(path, ["a", "b"], Measured(d, *near, [], [], []))
+    >>> write_distances_csv(path, ["a", "b"], Measured(d, *near))
     >>> print(path.read_text())
     label,a,b
     a,0.0,0.1
     b,0.1,0.0
-    >>> write_distances_csv(path, ["a", "b"], Measured(None, *near, [], [], []))
+    >>> write_distances_csv(path, ["a", "b"], Measured(None, *near))
     >>> print(path.read_text())
     label,neighbour,distance
     a,b,0.1
@@ -63,5 +61,25 @@ def write_distances_csv(
 
 def write_map_csv(path: str | os.PathLike[str], rows: Sequence[PolicyRow]) -> None:
     """Write a map, one policy a line; an unknown step or return is an empty cell."""
-    cells = ([cell(getattr(row, name)) for name in MAP_COLUMNS] for row in rows)
-    write_csv(path, MAP_COLUMNS, cells)
+    _write_rows(path, PolicyRow, rows)
+
+
+def write_pairs_csv(path: str | os.PathLike[str], rows: Iterable[PairRow]) -> None:
+    """Write how far apart policies are and how sure that is, a pair a line.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "pairs.csv"
+    >>> unknown = float("nan")
+    >>> write_pairs_csv(path, [PairRow("a", "b", 0.3, 0.2, 0.4, unknown, 0.001, 0.002)])
+    >>> print(path.read_text())
+    policy,other,distance,low,high,overlap,p,q
+    a,b,0.3,0.2,0.4,,0.001,0.002
+    """
+    _write_rows(path, PairRow, rows)
+
+
+def _write_rows(path: str | os.PathLike[str], kind: type[Any], rows: Iterable[Any]) -> None:
+    columns = [column.name for column in fields(kind) if column.metadata.get("csv", True)]
+    write_csv(path, columns, ([cell(getattr(row, name)) for name in columns] for row in rows))

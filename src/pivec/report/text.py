@@ -59,6 +59,32 @@ def rounded(value: float, digits: int = 4) -> str:
     return f"{value:.{digits - 1}g}"
 
 
+def interval(low: float, high: float) -> str:
+    """Write from where to where a number may lie.
+
+    Examples
+    --------
+    >>> interval(0.01234, 0.5), interval(float("nan"), float("nan"))
+    ('0.0123 to 0.5', '–')
+    """
+    if math.isnan(low) or math.isnan(high):
+        return "–"
+    return f"{rounded(low, 3)} to {rounded(high, 3)}"
+
+
+def percent(share: float) -> str:
+    """Write a share of the whole.
+
+    Examples
+    --------
+    >>> percent(0.314), percent(0.004), percent(float("nan"))
+    ('31 %', '0.4 %', '–')
+    """
+    if math.isnan(share):
+        return "–"
+    return f"{100 * share:.{1 if 0 < share < 0.0995 else 0}f} %"
+
+
 def short_number(value: float) -> str:
     """Write a training step in thousands or millions.
 

@@ -1,4 +1,4 @@
-"""The matrix of distances as a picture: alike beside alike, runs kept together; notable pairs."""
+"""The matrix of distances as a picture: alike beside alike, runs kept together; what is certain."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pivec.distances import Pair
+from pivec.distances import LEVEL
 from pivec.errors import UsageError
 from pivec.maps import leaf_order
 from pivec.policies.paths import natural_key
@@ -24,8 +24,9 @@ from pivec.report.canvas import (
     quiet_axes,
 )
 from pivec.report.data import PolicyRow, ReportData, in_order
-from pivec.report.markup import number_cell, picture, section, shown_text, table
-from pivec.report.text import rounded, without_shared_folder
+from pivec.report.markup import picture, section
+from pivec.report.sections.pairs import UNSURE, count_alike, pairs_tables
+from pivec.report.text import percent, without_shared_folder
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,54 +42,65 @@ MAX_GROUP_LABELS = 30
 # The tree of more rows takes too long for a picture.
 MAX_LEAVES = 4000
 MAX_ROW_LABELS = 40
-MAX_PAIRS = 5
+ALT = "Heatmap of the distances between all policies"
 
 
 def distances_section(report: ReportData) -> str:
     """Show the matrix where there is one, the nearest and the farthest pairs."""
     measured = report.measured
-    image = about = ""
-    if measured.matrix is not None:
-        figure = distances_figure(measured.matrix, report.rows)
-        image = (
-            f'<img class="paper" src="{picture(figure)}" '
-            'alt="Heatmap of the distances between all policies">'
-        )
-        about = "Light is near, dark is far. " + (
+    images = ""
+    about = []
+    if measured.estimates is not None:
+        about.append("Light is near, dark is far.")
+        about.append(
             "Policies of one group stand together, in order of training; groups that are alike are "
             "neighbours."
             if has_groups(report.rows)
             else "Policies that are alike are neighbours."
         )
-    elif not measured.nearest:
+        images = _pictures(report, measured.estimates)
+    elif not len(measured.nearest):
         return ""
-    nearest = _pairs_table("Nearest pairs", measured.nearest, report.rows)
-    farthest = _pairs_table("Farthest pairs", measured.farthest, report.rows)
+    if measured.n_known:
+        about.append(
+            f"Under each distance in the tables is its {percent(LEVEL)} interval, see "
+            '<a href="#sure">how sure a distance is</a>. '
+            f"{count_alike(report)} pairs {UNSURE} with these episodes."
+        )
     return section(
         "distances",
         "Distances",
-        f'<p class="about">{about}</p>',
-        f'<div class="pair"><div>{image}</div><div>{nearest}{farthest}</div></div>',
+        f'<p class="about">{" ".join(about)}</p>',
+        f'<div class="pair"><div>{images}</div><div>{pairs_tables(report)}</div></div>',
     )
 
 
-def _pairs_table(heading: str, pairs: Sequence[Pair], rows: Sequence[PolicyRow]) -> str:
-    if not pairs:
-        return ""
-    lines = (
-        f'<tr><td class="name">{shown_text(rows[i].label)}</td>'
-        f'<td class="name">{shown_text(rows[j].label)}</td>'
-        f"{number_cell(rounded(distance), float(distance))}</tr>"
-        for i, j, distance in pairs[:MAX_PAIRS]
+def _pictures(report: ReportData, distances: Array) -> str:
+    """Show the matrix, and where not all of it is certain, at choice what is."""
+    figure = distances_figure(distances, report.rows)
+    image = f'<img class="paper all" src="{picture(figure)}" alt="{ALT}">'
+    certain = report.measured.certain
+    if certain is None or certain.all() or not report.measured.n_known:
+        return image
+    figure = distances_figure(distances, report.rows, certain=certain)
+    return (
+        '<input type="checkbox" id="certain" class="switch"><label class="tick" for="certain">'
+        f"Only what is certain</label>{image}"
+        f'<img class="paper sure" src="{picture(figure)}" alt="{ALT}; those that are not certain '
+        'are hatched">'
     )
-    shown = table(("Policy", "Policy", "Distance"), (2,), lines)
-    return f'<h3>{heading}</h3><div class="scroll">{shown}</div>'
 
 
 def distances_figure(
-    distances: ArrayLike, rows: Sequence[PolicyRow], title: str = "", subtitle: str = ""
+    distances: ArrayLike,
+    rows: Sequence[PolicyRow],
+    title: str = "",
+    subtitle: str = "",
+    certain: NDArray[np.bool_] | None = None,
 ) -> Figure:
     """Draw the matrix of distances, in the order of the rows.
+
+    Cells that are not ``certain`` are hatched; of several policies in one cell, where most are not.
 
     With groups, policies are sorted by group and training step, and groups that are alike come
     side by side; without, policies that are alike do (up to 4000; beyond, they stay as given).
@@ -117,8 +129,12 @@ def distances_figure(
     quiet_axes(axes)
     cells = averaged(d, order, MAX_CELLS)
     high = _upper_limit(cells)
+    shown = cells
+    if certain is not None and not certain.all():
+        shown = np.ma.masked_where(averaged(certain.astype(float), order, MAX_CELLS) < 0.5, cells)
+        _hatch(axes, figure, left)
     image = axes.imshow(
-        cells, cmap="magma_r", vmin=0.0, vmax=high, extent=(0, n, n, 0), interpolation="nearest"
+        shown, cmap="magma_r", vmin=0.0, vmax=high, extent=(0, n, n, 0), interpolation="nearest"
     )
     _mark_groups(axes, blocks, n)
     axes.set_yticks([at for at, _ in ticks], [literal(text, 30) for _, text in ticks])
@@ -131,6 +147,14 @@ def distances_figure(
     bar_axes.tick_params(length=2.5, width=0.6, labelsize=9, color=MUTED, labelcolor=MUTED)
     bar_axes.set_ylabel("distance", color=MUTED, fontsize=9.5)
     return figure
+
+
+def _hatch(axes: Axes, figure: Figure, left: float) -> None:
+    """Let what is behind the cells that are left out show that they are, and say what it means."""
+    axes.patch.set(facecolor="#F3F5F7", edgecolor="#C4CBD2", hatch="////", linewidth=0.0)
+    width, height = figure.get_size_inches()
+    note = f"hatched: {UNSURE} ({percent(LEVEL)} interval)"
+    figure.text(left / width, 0.14 / height, note, fontsize=8.5, color=MUTED)
 
 
 def averaged(matrix: Array, order: NDArray[np.intp], size: int) -> Array:

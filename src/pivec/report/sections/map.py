@@ -7,17 +7,22 @@ from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from pivec.distances import Measured
 from pivec.errors import UsageError
 from pivec.report.canvas import INK, add_heading, axes_at, colour_scale, new_figure
 from pivec.report.data import PolicyRow, ReportData, colours_of_groups, compared, training_runs
 from pivec.report.markup import filled, json_for_script, picture, section
-from pivec.report.sections.map_panel import COLOURINGS, draw_panel
+from pivec.report.sections.map_panel import COLOURINGS, Joins, draw_panel
 from pivec.report.text import n_policies, thousands
 from pivec.terminal import printable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+# With more pairs than this their lines would cover the points.
+MAX_JOINS = 400
 METHOD_NAMES = {
     "tsne": "t-SNE",
     "pca": "principal components",
@@ -32,21 +37,40 @@ def map_section(report: ReportData) -> str:
     rows = report.rows
     n_own = len(compared(rows))
     method = METHOD_NAMES.get(report.map_method, report.map_method)
+    joins = alike_pairs(report.measured)
     about = "Each point is a policy; policies that visit similar states lie close together."
+    if joins:
+        about += " Pale bands join policies that cannot be told apart, each to its nearest ones."
     if method:
         laid_out = "The plane was laid out by" if report.map_method == "tsne" else "Layout:"
         about += f" {laid_out} {method}."
     earlier = f"{thousands(len(rows) - n_own)} of an earlier map" if n_own < len(rows) else ""
     shown = (report.environment, n_policies(n_own), earlier, method)
-    figure = map_figure(rows, " · ".join(part for part in shown if part))
+    figure = map_figure(rows, " · ".join(part for part in shown if part), joins=joins)
     parts = {
         "about": escape(about),
         "label": f"Map of {n_own} policies in the plane; the table below lists them with their "
         "returns.",
         "png": picture(figure),
-        "data": json_for_script(map_data(rows)),
+        "data": json_for_script(map_data(rows) | {"joins": joins}),
     }
     return section("map-heading", "Map", filled("map.html", parts))
+
+
+def alike_pairs(measured: Measured) -> Joins:
+    """Give pairs to join on the map because they cannot be told apart.
+
+    Of policies that are all alike, so many nearest pairs as join them (a minimal spanning tree);
+    none where the lines would cover the map.
+    """
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import minimum_spanning_tree
+
+    pairs, n = measured.alike, len(measured.neighbours)
+    # A length of 0 would mean that there is no line.
+    lengths = csr_array((pairs.distance + np.finfo(float).eps, (pairs.i, pairs.j)), shape=(n, n))
+    joins = np.argwhere(minimum_spanning_tree(lengths))
+    return joins.tolist() if len(joins) <= MAX_JOINS else []
 
 
 def map_data(rows: Sequence[PolicyRow]) -> dict[str, Any]:
@@ -78,12 +102,18 @@ def _short(value: float) -> float | None:
     return float(f"{value:.6g}") if math.isfinite(value) else None
 
 
-def map_figure(rows: Sequence[PolicyRow], subtitle: str = "", colour: str | None = None) -> Figure:
+def map_figure(
+    rows: Sequence[PolicyRow],
+    subtitle: str = "",
+    colour: str | None = None,
+    joins: Joins = (),
+) -> Figure:
     """Draw a map of policies.
 
     Checkpoints of a run are joined in order of step, from a ring to an arrow head; policies
     without a training step are diamonds; reference policies are small and grey. Without a colour,
     "return", "group" or "step", there is a panel for each of them that tells policies apart.
+    Pale bands join the pairs of ``joins``, which cannot be told apart.
     """
     if colour is not None and colour not in COLOURINGS:
         raise UsageError(f"colour must be one of {', '.join(COLOURINGS)}, but is {colour!r}")
@@ -108,7 +138,7 @@ def map_figure(rows: Sequence[PolicyRow], subtitle: str = "", colour: str | None
             fontweight="bold",
             color=INK,
         )
-        draw_panel(axes, axes_at(figure, left, 0.12, side, key - 0.24), rows, name)
+        draw_panel(axes, axes_at(figure, left, 0.12, side, key - 0.24), rows, name, joins)
     return figure
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.report.canvas import (
+    HAIRLINE,
     INK,
     LONE_COLOUR,
     MUTED,
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Array = NDArray[np.float64]
+Joins = Sequence[Sequence[int]]  # pairs of rows
 
 
 class Colouring(NamedTuple):
@@ -55,7 +57,9 @@ MAX_RINGS = 16
 CROWD = 3000
 
 
-def draw_panel(axes: Axes, key: Axes, rows: Sequence[PolicyRow], colour: str) -> None:
+def draw_panel(
+    axes: Axes, key: Axes, rows: Sequence[PolicyRow], colour: str, joins: Joins = ()
+) -> None:
     """Draw the map, coloured by return, group or step."""
     from matplotlib import colormaps
     from matplotlib.colors import ListedColormap, to_rgba_array
@@ -69,6 +73,7 @@ def draw_panel(axes: Axes, key: Axes, rows: Sequence[PolicyRow], colour: str) ->
     key.set_ylim(0, 1)
     key.patch.set_visible(False)
     _set_limits(axes, places)
+    _draw_joins(axes, places, joins)
     _draw_runs(axes, rows, places, of_group if colour == "group" else None, size)
     values = np.zeros(len(rows))
     if colour == "group":
@@ -84,7 +89,7 @@ def draw_panel(axes: Axes, key: Axes, rows: Sequence[PolicyRow], colour: str) ->
         low, high = _value_range(values)
         paints = scale((values - low) / (high - low))
         _draw_scale(key, scale, (low, high), colour)
-        key.text(0.0, 0.02, _note(rows, values, colour), fontsize=8.5, color=MUTED)
+        key.text(0.0, 0.02, _note(rows, values, colour, joins), fontsize=8.5, color=MUTED)
     _draw_points(axes, rows, places, values, paints, size, best_on_top=colour == "return")
 
 
@@ -148,6 +153,21 @@ def _set_limits(axes: Axes, places: Array) -> None:
     axes.set_xlim(middle[0] - half, middle[0] + half)
     axes.set_ylim(middle[1] - half, middle[1] + half)
     axes.set_aspect("equal")
+
+
+def _draw_joins(axes: Axes, places: Array, joins: Joins) -> None:
+    """Join policies that cannot be told apart by pale bands, which lines along runs do not hide."""
+    from matplotlib.collections import LineCollection
+
+    if len(joins):
+        lines = LineCollection(
+            list(places[np.asarray(joins)]),
+            colors=HAIRLINE,
+            linewidths=4.0,
+            zorder=1.5,
+            capstyle="round",
+        )
+        axes.add_collection(lines, autolim=False)
 
 
 def _draw_runs(
@@ -220,14 +240,15 @@ def _draw_scale(key: Axes, scale: Any, ends: tuple[float, float], colour: str) -
         spine.set_visible(False)
 
 
-def _note(rows: Sequence[PolicyRow], values: Array, colour: str) -> str:
+def _note(rows: Sequence[PolicyRow], values: Array, colour: str, joins: Joins) -> str:
     """Say what the signs on the map mean, as far as they are there."""
     own = [not row.reference for row in rows]
     n_runs = len(training_runs(rows)) if colour == "return" else 0
     signs = {
         "ring: first checkpoint": 0 < n_runs <= MAX_RINGS,
-        "arrow: towards the last one": 0 < n_runs <= MAX_ARROWS,
+        "arrow: the last": 0 < n_runs <= MAX_ARROWS,
         f"hollow: {COLOURINGS[colour].unknown}": np.isnan(values[own]).any(),
+        "pale band: cannot be told apart": len(joins) > 0,
     }
     return " · ".join(sign for sign, there in signs.items() if there)
 

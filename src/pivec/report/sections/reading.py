@@ -1,12 +1,16 @@
-"""How to read the page: how policies are compared, and what the map shows of it."""
+"""How to read the page: how policies are compared, how sure that is, and what the map shows."""
 
 from __future__ import annotations
 
 import re
 from html import escape
 
+import numpy as np
+
+from pivec.distances import LEVEL
 from pivec.report.data import ReportData
 from pivec.report.markup import filled, section, shown_text
+from pivec.report.text import percent
 
 TSNE_MAP = (
     "On the map, neighbours are policies that behave alike. The space between far-apart clusters, "
@@ -18,6 +22,33 @@ LINEAR_MAP = (
     "is about the square root of their distance, as far as two dimensions can show it. Directions "
     "carry no meaning."
 )
+# How sure a distance is, where there are intervals and where there are none.
+SURE = f"""
+<p>All numbers are estimates from a limited number of episodes. The {percent(LEVEL)} interval of a
+distance says what these episodes leave open: of 100 such intervals about {100 * LEVEL:.0f} hold the
+distance that endless episodes would give. What chance alone adds to a distance has been taken off:
+two samples of one policy are 0 apart on average.</p>
+<p>Where the interval reaches 0, the two policies <strong>cannot be told apart</strong>: they
+behave alike, or they differ by no more than its upper end, and more episodes would show it. This
+is said of each pair by itself. Among very many pairs of equal policies, a few in a hundred look
+different by chance. The column q of pairs.csv accounts for that: of the pairs with q up to 0.05,
+at most one in twenty is such an error, on average.</p>
+<p>Intervals assume that the episodes of a policy are independent of each other. They speak of the
+chance in the episodes, not of that in training: another run of the same algorithm may be farther
+away. From three or five episodes an interval is only a rough one.</p>
+"""
+NOT_SURE = """
+<p>All numbers are estimates from a limited number of episodes, and here it is not known how good
+they are. One policy measured twice, in different episodes, has a small distance from itself too:
+differences of that size say nothing.</p>
+"""
+OVERLAP = """
+<p><strong>In different places</strong> is the share of its time that one policy would have to spend
+elsewhere to be as often in every place as the other: 0 % if both are everywhere equally often,
+100 % if neither is ever where the other is. A place is a region of states that are alike; the
+regions are the same for all policies. What a policy does within a region does not count here, but
+it does in the distance.</p>
+"""
 
 
 def reading_section(report: ReportData) -> str:
@@ -28,5 +59,14 @@ def reading_section(report: ReportData) -> str:
     if formula:
         method += f'<p class="formula">{escape(formula)}</p>'
     on_map = LINEAR_MAP if report.map_method in ("pca", "mds") else TSNE_MAP
-    prose = filled("reading.html", {"method": method, "map": on_map})
+    parts = {"method": method, "map": on_map, "sure": _how_sure(report)}
+    prose = filled("reading.html", parts)
     return section("reading", "How to read this", prose)
+
+
+def _how_sure(report: ReportData) -> str:
+    """Explain what an interval says, and the overlap."""
+    measured = report.measured
+    shared = OVERLAP if np.isfinite(measured.nearest.overlap).any() else ""
+    words = SURE if measured.n_known else NOT_SURE
+    return f'<h3 id="sure">How sure a distance is</h3>{words}{shared}'

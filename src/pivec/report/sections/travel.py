@@ -7,8 +7,9 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
-from pivec.distances import Travel
+from pivec.distances import LEVEL, Travel
 from pivec.report.data import ReportData, colours_of_groups
 from pivec.report.markup import (
     MAX_ROWS,
@@ -20,18 +21,24 @@ from pivec.report.markup import (
     shown_text,
     table,
 )
-from pivec.report.text import rounded, short_number, without_shared_folder
+from pivec.report.text import percent, rounded, short_number, without_shared_folder
 from pivec.terminal import printable, shortened
+
+Array = NDArray[np.float64]
 
 ABOUT = (
     '<p class="about">The sum of the distances between successive checkpoints of a run: how much '
-    "its behaviour changed on the way, which may be far more than from start to end.</p>"
+    "its behaviour changed on the way, which may be far more than from start to end.{}</p>"
 )
 HEADS = (
     "Run", "Checkpoints", "First step", "Last step", "Distance travelled", "Mean a checkpoint",
 )  # fmt: skip
 # With more runs than this, names at the ends of the lines would cover each other.
 MAX_NAMES = 24
+BAND = (
+    " What chance adds to each step has been taken off, and a run that only looks as if it moved "
+    f"stays near 0. ± and the bands are {percent(LEVEL)} intervals."
+)
 SVG_NAME = 'aria-label="Distance travelled along each run by training step"'
 
 
@@ -47,7 +54,7 @@ def travel_section(report: ReportData) -> str:
     return section(
         "travel",
         "Distance travelled",
-        ABOUT,
+        ABOUT.format(BAND if any(run.half_widths is not None for run in travels) else ""),
         travel_svg(travels, colours),
         f'<div class="scroll tall">{runs}</div>',
         cut_note(len(travels), "runs"),
@@ -56,11 +63,14 @@ def travel_section(report: ReportData) -> str:
 
 def _line(run: Travel, colour: str) -> str:
     n, mean = len(run.steps), run.total / (len(run.steps) - 1)
+    total = rounded(run.total)
+    if run.half_widths is not None:
+        total += f' <span class="pm">± {rounded(float(run.half_widths[-1]), 2)}</span>'
     return (
         f'<tr><th scope="row">{dot(colour)}{shown_text(run.group)}</th>'
         f"{number_cell(str(n), n)}"
         f"{count_cell(run.steps[0])}{count_cell(run.steps[-1])}"
-        f"{number_cell(rounded(run.total), run.total)}{number_cell(rounded(mean), mean)}</tr>"
+        f"{number_cell(total, run.total)}{number_cell(rounded(mean), mean)}</tr>"
     )
 
 
@@ -72,7 +82,7 @@ def travel_svg(travels: Sequence[Travel], colours: Sequence[str]) -> str:
     right = 24.0 + (12.0 + 7.0 * max(min(len(name), 26) for name in names) if named else 0.0)
     steps = [float(step) for run in travels for step in run.steps]
     first, last = min(steps), max(steps)
-    ticks = round_ticks(0.0, max(run.total for run in travels) or 1.0)
+    ticks = round_ticks(0.0, max(_band(run)[1].max() for run in travels) or 1.0)
 
     def x(step: float) -> float:
         return left + (step - first) / ((last - first) or 1.0) * (width - left - right)
@@ -96,10 +106,17 @@ def travel_svg(travels: Sequence[Travel], colours: Sequence[str]) -> str:
         points = [(x(s), y(d)) for s, d in zip(run.steps, run.cumulative.tolist(), strict=True)]
         dots = (f'<circle cx="{a:.1f}" cy="{b:.1f}" r="3"/>' for a, b in points if named)
         line = " ".join(f"{a:.1f},{b:.1f}" for a, b in points)
+        band = ""
+        if named and run.half_widths is not None:
+            low, high = (
+                [f"{x(s):.1f},{y(d):.1f}" for s, d in zip(run.steps, end.tolist(), strict=True)]
+                for end in _band(run)
+            )
+            band = f'<polygon class="band" points="{" ".join(low + high[::-1])}"/>'
         parts.append(
             f'<g class="{"run" if named else "run faint"}" style="--run:{colour}">'
             f"<title>{shown_text(run.group)}</title>"
-            f'<polyline points="{line}"/>{"".join(dots)}</g>'
+            f'{band}<polyline points="{line}"/>{"".join(dots)}</g>'
         )
     if named:
         spots = spread_out([y(run.total) for run in travels], 16, top, height - bottom)
@@ -110,6 +127,12 @@ def travel_svg(travels: Sequence[Travel], colours: Sequence[str]) -> str:
                 f"{html.escape(shortened(printable(name), 26))}</text>"
             )
     return "".join([*parts, "</svg>"])
+
+
+def _band(run: Travel) -> tuple[Array, Array]:
+    """From where to where the distance travelled may lie at each checkpoint."""
+    half = 0.0 if run.half_widths is None else run.half_widths
+    return np.maximum(run.cumulative - half, 0.0), run.cumulative + half
 
 
 def spread_out(heights: Sequence[float], gap: float, lowest: float, highest: float) -> list[float]:
