@@ -41,6 +41,7 @@ _EXPORTS = {
     "characterization": "pivec.characterizations",
     "collect": "pivec.collection",
     "compare": "pivec.comparison",
+    "compare_groups": "pivec.maps",
     "load": "pivec.states",
     "load_policies": "pivec.policies",
     "plan": "pivec.pilot",
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from pivec.equivalence import same as same
     from pivec.errors import PivecError as PivecError
     from pivec.errors import UsageError as UsageError
+    from pivec.maps import compare_groups as compare_groups
     from pivec.pilot import plan as plan
     from pivec.policies import Policy as Policy
     from pivec.policies import load_policies as load_policies

@@ -37,6 +37,7 @@ class Characterization(BaseEstimator):
     exact: ClassVar[bool] = False  # whether episodes play no part, so that there is no noise
     no_intervals: ClassVar[str] = ""  # why there are none, where there are none
     no_test: ClassVar[str] = ""  # the same of `test`
+    largest: ClassVar[float | None] = None  # of policies with nothing in common, if it is known
     by_state: ClassVar[bool] = True  # whether a long episode counts more than a short one
     feature_names_: tuple[str, ...]
 

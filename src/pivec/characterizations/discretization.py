@@ -54,6 +54,7 @@ class Discretization(Characterization):
         "these shares: 0 for policies that visit all cells equally often, 1 for policies that "
         "have no cell in common."
     )
+    largest = 1.0
     formula = "d(p, q) = ½ · Σ_c |p(c) − q(c)|"
     learned = ("low", "high")
     squared = False

@@ -70,6 +70,7 @@ class Visitation(BackgroundModel):
         "the share of time that both spend in the same regions: with an overlap of 69 % two "
         "policies spend 31 % of their time in different places."
     )
+    largest = 1.0
     formula = "d(p, q) = ½ · Σₖ ‖√ωₖ(p) · (1, mₖ(p)/2) − √ωₖ(q) · (1, mₖ(q)/2)‖²"
 
     by_state = False

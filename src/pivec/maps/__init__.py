@@ -3,19 +3,23 @@
 - `tsne_map`: a `PolicyMap` from vectors or from distances alone.
 - `place`: new policies in an existing map, which does not move.
 - `LandmarkMap`: a map of main directions that never moves, from distances alone.
+- `compare_groups`: whether groups of runs differ, and how diverse each is.
 - `leaf_order`, `group_order`: the order of rows in a heatmap.
 """
 
 from __future__ import annotations
 
+from pivec.maps.groups import GroupComparison, compare_groups
 from pivec.maps.landmarks import LandmarkMap
 from pivec.maps.order import group_order, leaf_order
 from pivec.maps.place import place
 from pivec.maps.tsne import PolicyMap, tsne_map
 
 __all__ = [
+    "GroupComparison",
     "LandmarkMap",
     "PolicyMap",
+    "compare_groups",
     "group_order",
     "leaf_order",
     "place",

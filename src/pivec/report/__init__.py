@@ -12,6 +12,7 @@ from pivec.report.canvas import save_png
 from pivec.report.data import PairRow, PolicyRow, ReportData, pair_rows, policy_rows
 from pivec.report.page import write_report
 from pivec.report.sections.distances import distances_figure
+from pivec.report.sections.groups import groups_figure
 from pivec.report.sections.map import alike_pairs, map_figure
 from pivec.report.tables import write_distances_csv, write_map_csv, write_pairs_csv
 
@@ -21,6 +22,7 @@ __all__ = [
     "ReportData",
     "alike_pairs",
     "distances_figure",
+    "groups_figure",
     "map_figure",
     "pair_rows",
     "policy_rows",

@@ -11,12 +11,14 @@ from rich.console import Console
 from rich.table import Table
 
 from pivec.distances import LEVEL, Measured
+from pivec.maps import GroupComparison
 from pivec.policies.policy import PolicyInfo
 from pivec.report.data import pair_rows
+from pivec.report.sections.groups import figures_of_test, with_interval, words_of_test
 from pivec.report.sections.pairs import UNSURE
-from pivec.report.text import interval, percent
+from pivec.report.text import interval, n_policies, percent
 from pivec.states import Store
-from pivec.terminal import literal, say
+from pivec.terminal import literal, say, shortened
 
 
 def print_summary(labels: Sequence[str], measured: Measured) -> None:
@@ -82,3 +84,32 @@ def print_store(store: Store) -> None:
         numbers = (step, str(row["episodes"]), str(row["states"]), f"{row['mean_return']:.4g}")
         table.add_row(literal(row["label"]), literal(row["group"]), *numbers)
     Console().print(table)
+
+
+def print_groups(result: GroupComparison) -> None:
+    """Print which runs are in which group, how diverse each is, and whether groups differ."""
+    console = Console()
+    last = f"; of each run the last {n_policies(result.last)}" if result.last else ""
+    say(f"Groups of runs, {result.grouping}{last}:")
+    for group in result.groups:
+        say(f"  {group.name}: {shortened(', '.join(group.runs), 200)}")
+    if result.left_out:
+        say(f"  in no group: {shortened(', '.join(result.left_out), 200)}")
+    table = Table("within", "policies", "distance of runs", "of policies", "behaviours", box=None)
+    for group in result.groups:
+        figures = map(with_interval, (group.distance, group.policy_distance, group.behaviours))
+        table.add_row(literal(group.name), str(group.n_policies), *figures)
+    console.print(table)
+    if result.pairs:
+        table = Table("between", "distance of runs", "explained", "by chance", "p", box=None)
+        for pair in result.pairs:
+            shown = literal(" and ".join(pair.groups)), with_interval(pair.distance)
+            table.add_row(*shown, *(figures_of_test(pair.test) if pair.test else ()))
+        console.print(table)
+    if result.test is not None:
+        words = words_of_test(result.test)
+        say(words[0].upper() + words[1:])
+    else:
+        say("No test: that takes two groups, and several runs of one of them")
+    if any(math.isnan(group.behaviours.low) for group in result.groups):
+        say("Intervals are about other runs, and take three runs of a group (two between groups)")

@@ -1,0 +1,244 @@
+"""Whether groups of runs differ, how far runs are apart, and how diverse a group is.
+
+A run, not a policy or an episode, is the independent sample here: checkpoints of a run resemble
+each other however many there are. All functions take squared distances, whose means have a meaning:
+half the mean over a set is its variance. Distances should have the noise of sampling taken off
+(`Intervals.distance`), and may be a little below 0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+MOST_ASSIGNMENTS = 20_000  # up to so many, all are tried: two groups of eight have 12 870
+_ROUNDING = 1e-9  # of the total: assignments that are equal must count as equal
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number with its interval, which is NaN where there are too few runs for it."""
+
+    value: float
+    low: float = math.nan
+    high: float = math.nan
+
+
+@dataclass(frozen=True)
+class Permanova:
+    """The outcome of `permanova`."""
+
+    f: float  # pseudo-F: variance between groups over that within, a degree of freedom
+    r2: float  # share of the variance between runs that the groups explain
+    chance_r2: float  # what any division into groups of these sizes explains, on average
+    p_value: float  # how often a division at random explains as much
+    least_p: float  # the smallest p-value that so few runs can give
+    assignments: int  # divisions looked at
+    exact: bool  # whether these were all there are
+
+
+def shares_of(members: Sequence[int]) -> Array:
+    """Share of each policy in its run's mean, (n_runs, n); ``members`` are numbers of runs."""
+    numbers = np.asarray(members)
+    shares = (numbers == np.arange(numbers.max() + 1)[:, None]).astype(np.float64)
+    return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+
+
+def run_distances(squares: Array, shares: Array) -> Array:
+    """Squared distances between the mean behaviours of runs, (n_runs, n_runs).
+
+    From distances alone: the mean between two runs, less half the mean within each. Every policy
+    of a run counts the same; how much a run changes on its way does not count.
+
+    Examples
+    --------
+    >>> x = np.array([0.0, 2.0, 5.0])
+    >>> run_distances((x[:, None] - x) ** 2, shares_of([0, 0, 1]))  # means 1 and 5
+    array([[ 0., 16.],
+           [16.,  0.]])
+    """
+    means = shares @ squares @ shares.T
+    own = np.diag(means)
+    return np.asarray(means - (own[:, None] + own) / 2.0)
+
+
+def permanova(
+    squares: Array, groups: Sequence[int], permutations: int = 999, seed: int = 0
+) -> Permanova:
+    """Test whether groups of runs differ, by exchanging runs between them (Anderson 2001).
+
+    All divisions of the runs into groups of these sizes are looked at, or so many at random where
+    there are more than 20 000. Groups that differ in their spread alone may also give a small
+    p-value, the more so if they are of unequal size (Anderson and Walsh 2013).
+
+    Parameters
+    ----------
+    squares : (n, n) array
+        Squared distances between runs.
+    groups : n numbers
+        The group of each run, from 0.
+
+    Examples
+    --------
+    >>> x = np.array([0.0, 1.0, 2.0, 7.0, 8.0, 9.0])
+    >>> test = permanova((x[:, None] - x) ** 2, [0, 0, 0, 1, 1, 1])
+    >>> test.p_value, test.least_p, round(test.r2, 2), test.exact
+    (0.1, 0.1, 0.95, True)
+    """
+    labels = np.asarray(groups)
+    sizes = np.bincount(labels)
+    n, n_groups = len(labels), len(sizes)
+    if n_groups < 2 or n <= n_groups:
+        raise ValueError("expected two groups or more, and one of more than one run")
+    ways = math.factorial(n) // math.prod(math.factorial(size) for size in sizes.tolist())
+    exact = ways <= MOST_ASSIGNMENTS
+    if exact:
+        divisions = np.array(list(_assignments(sizes.tolist())))
+    else:
+        drawn = np.tile(labels, (permutations, 1))
+        divisions = np.random.default_rng(seed).permuted(drawn, axis=1)
+    total = float(squares.sum()) / (2 * n)
+    within = float(_within(squares, labels[None], sizes)[0])
+    tried = _within(squares, divisions, sizes)
+    as_good = int((tried <= within + _ROUNDING * float(np.abs(squares).sum()) / n).sum())
+    # Groups of equal size can change places: the same division.
+    same = math.prod(math.factorial(times) for times in Counter(sizes.tolist()).values())
+    between = (total - within) / (n_groups - 1)
+    return Permanova(
+        f=between * (n - n_groups) / within if within > 0 else math.inf if between > 0 else 0.0,
+        r2=min(max(1.0 - within / total, 0.0), 1.0) if total > 0 else 0.0,
+        chance_r2=(n_groups - 1) / (n - 1),
+        p_value=as_good / ways if exact else (1 + as_good) / (1 + permutations),
+        least_p=same / ways if exact else max(same / ways, 1 / (1 + permutations)),
+        assignments=len(divisions),
+        exact=exact,
+    )
+
+
+def _within(squares: Array, divisions: NDArray[np.int_], sizes: NDArray[np.int_]) -> Array:
+    """Sums of squares within the groups of each division: Σ over pairs of a group / its size."""
+    result = np.zeros(len(divisions))
+    for group, size in enumerate(sizes.tolist()):
+        chosen = (divisions == group).astype(np.float64)
+        result += np.einsum("dr,dr->d", chosen @ squares, chosen) / (2 * size)
+    return result
+
+
+def _assignments(sizes: list[int]) -> Iterator[list[int]]:
+    """Go over all divisions of things into groups of these sizes."""
+    n = sum(sizes)
+
+    def fill(division: list[int], group: int) -> Iterator[list[int]]:
+        free = [i for i in range(n) if division[i] < 0]
+        if group == len(sizes) - 1:
+            yield [group if number < 0 else number for number in division]
+            return
+        for chosen in combinations(free, sizes[group]):
+            filled = division.copy()
+            for i in chosen:
+                filled[i] = group
+            yield from fill(filled, group + 1)
+
+    yield from fill([-1] * n, 0)
+
+
+def mean_within(squares: Array, noise: Array, level: float = 0.95) -> Estimate:
+    """Mean squared distance between the runs of a group, from their matrix, (n, n).
+
+    ``noise`` is what was taken off ``squares``.
+    """
+    n = len(squares)
+    if n < 2:
+        return Estimate(math.nan)
+    raw, pairs = squares + noise, n * (n - 1)
+    left_out = [(raw.sum() - 2 * raw.sum(axis=1)) / (pairs - 2 * (n - 1))] if n > 2 else []
+    return _estimate(float(raw.sum()) / pairs, float(noise.sum()) / pairs, left_out, level)
+
+
+def mean_between(squares: Array, noise: Array, level: float = 0.95) -> Estimate:
+    """Mean squared distance from the runs of a group, rows, to those of another, columns."""
+    raw = squares + noise
+    left_out = [
+        (raw.sum() - raw.sum(axis=axis)) / (raw.size - raw.shape[axis])
+        for axis in (0, 1)
+        if min(raw.shape) > 1
+    ]
+    return _estimate(float(raw.mean()), float(noise.mean()), left_out, level)
+
+
+def _estimate(value: float, noise: float, left_out: Sequence[Array], level: float) -> Estimate:
+    """Interval from what a number is without each run of one group or two (jackknife).
+
+    Squared distances are as skewed as a χ²: the interval is one of logarithms, with the quantile of
+    so few runs. In simulations with 3 to 10 runs it covered the truth in 93 to 98 %; a bootstrap of
+    the runs, by percentiles, in 45 to 90 %. Noise is taken off behind: it must not be in the
+    logarithm's way, where all runs are alike.
+    """
+    from scipy.stats import t
+
+    if not left_out:
+        return Estimate(value - noise)
+    variances = [(len(v) - 1) / len(v) * float(((v - v.mean()) ** 2).sum()) for v in left_out]
+    variance = sum(variances)
+    if value <= 0 or variance == 0:
+        return Estimate(value - noise, max(value - noise, 0.0), max(value - noise, 0.0))
+    pairs = zip(variances, left_out, strict=True)
+    freedom = variance**2 / sum(part**2 / (len(v) - 1) for part, v in pairs)  # Welch 1947
+    reach = float(t.ppf((1.0 + level) / 2.0, freedom)) * math.sqrt(variance) / value
+    low, high = (value * math.exp(min(sign * reach, 500.0)) - noise for sign in (-1.0, 1.0))
+    return Estimate(value - noise, max(low, 0.0), max(high, 0.0))
+
+
+def effective_number(similarities: Array, shares: Array, level: float = 0.95) -> Estimate:
+    """Effective number of behaviours in a group of runs: as many equally common ones, all unlike.
+
+    That is exp(−Σ pᵢ log (Zp)ᵢ), the diversity of order 1 of Leinster and Cobbold (2012), where
+    (Zp)ᵢ is the mean similarity of policy i to all: copies do not count, n policies with nothing in
+    common count n. It needs no more than similarities, unlike the Vendi score, whose eigenvalues
+    would have to be those of a kernel, which distances with the noise taken off do not give. It
+    grows with the number of policies and runs: compare groups of as many.
+
+    Parameters
+    ----------
+    similarities : (n, n) array
+        1 for the same behaviour, 0 for nothing in common. Where noise was taken off, some may be
+        above 1, so that they are right on average.
+    shares : (n_runs, n) array
+        Of `shares_of`: every run counts the same.
+
+    Examples
+    --------
+    >>> round(effective_number(np.eye(3), np.eye(3)).value, 9)
+    3.0
+    >>> effective_number(np.ones((4, 4)), shares_of([0, 0, 1, 1])).value
+    1.0
+    """
+    n_runs = len(shares)
+    to_runs = similarities @ shares.T
+    value = _effective(to_runs.mean(axis=1), shares.mean(axis=0))
+    if n_runs < 3:
+        return Estimate(value)
+    without = np.array(
+        [
+            _effective(
+                (to_runs.sum(axis=1) - to_runs[:, run]) / (n_runs - 1),
+                (shares.sum(axis=0) - shares[run]) / (n_runs - 1),
+            )
+            for run in range(n_runs)
+        ]
+    )
+    estimate = _estimate(value, 0.0, [without], level)
+    return Estimate(value, max(estimate.low, 1.0), max(estimate.high, 1.0))
+
+
+def _effective(ordinariness: Array, weights: Array) -> float:
+    there = weights > 0
+    entropy = -float(weights[there] @ np.log(ordinariness[there]))
+    return max(math.exp(entropy), 1.0)
