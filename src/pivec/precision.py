@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from pivec.characterizations.base import Characterization
 from pivec.collection import Collector
 from pivec.distances.intervals import Intervals
+from pivec.distances.planning import noise_left
 from pivec.errors import PivecWarning, UsageError
 from pivec.options import CollectOptions, PrecisionOptions
 from pivec.states.visited import VisitedStates
@@ -152,11 +153,10 @@ def next_episodes(
 
 
 def _noise_left(sure: Intervals, precision: Precision) -> Array:
-    """The share of its noise with which a pair is as narrow as asked: first·x + second·x² is."""
+    """The share of its noise with which a pair is as narrow as asked."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        target = (sure.first + sure.second) * (precision.until / precision.reach) ** 2
-        root = np.sqrt(sure.first**2 + 4.0 * sure.second * target)
-        return np.asarray(2.0 * target / (sure.first + root))
+        deviation = np.sqrt(sure.first + sure.second) * precision.until / precision.reach
+    return noise_left(sure.first, sure.second, deviation)
 
 
 def noise_of_policies(noise: Array) -> Array:

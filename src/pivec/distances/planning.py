@@ -99,7 +99,7 @@ def episodes_for_precision(
 
     def needed(freedom: NDArray[np.float64]) -> NDArray[np.float64]:
         deviation = width / t.ppf((1 + level) / 2, freedom)
-        return _episodes(_factor(first, second, deviation), episodes)
+        return _episodes(noise_left(first, second, deviation), episodes)
 
     return _settled(needed)
 
@@ -126,7 +126,7 @@ def episodes_for_same(
 
     def needed(freedom: NDArray[np.float64]) -> NDArray[np.float64]:
         deviation = room / (t.ppf(level, freedom) + norm.ppf(power))
-        return _episodes(_factor(first, second, deviation), episodes)
+        return _episodes(noise_left(first, second, deviation), episodes)
 
     return _settled(needed)
 
@@ -198,7 +198,7 @@ def _settled(
     return np.maximum(episodes, needed(episodes - 1))  # of two that ask for each other
 
 
-def _factor(first: ArrayLike, second: ArrayLike, deviation: ArrayLike) -> NDArray[np.float64]:
+def noise_left(first: ArrayLike, second: ArrayLike, deviation: ArrayLike) -> NDArray[np.float64]:
     """Solve first·x + second·x² = deviation² by the root that does not cancel."""
     slope, curve = (np.maximum(np.asarray(v, dtype=np.float64), 0.0) for v in (first, second))
     variance = np.asarray(deviation, dtype=np.float64) ** 2

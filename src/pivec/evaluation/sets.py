@@ -121,7 +121,6 @@ def _check_size(policies: PolicySet, largest: int) -> None:
         policy = policies.data.labels[int(np.diff(policies.data.policy_starts).argmin())]
         raise UsageError(
             f"{policies.label} has {fewest} trajectories of {policy!r}, but {largest} are to be "
-            f"drawn of every policy: collect more into a new store, best {2 * largest} "
-            f"(`pivec collect ENV POLICY... --episodes {2 * largest} --out STORE`), or ask for "
-            f"sizes up to {fewest}"
+            f"drawn of every policy: collect more, best {2 * largest} (`pivec collect ENV "
+            f"POLICY... --episodes {2 * largest} --out STORE`), or ask for sizes up to {fewest}"
         )
