@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 import trust_costs
+import trust_verdicts
 from trust_data import DATA, WORLDS, samples, store, twice
 
 # Episodes of a sample, and how many draws there are of it.
@@ -138,6 +139,11 @@ def world_figures(chosen: str, world: str, only: set[str]) -> dict[str, Any]:
         if "level" in only and name == "visitation":
             key = f"level-{name}"
             found[key] = kept(folder, key, lambda n=name: level(data(), n))
+        if "verdicts" in only and name == "visitation":
+            key = f"verdicts-{name}"
+            found[key] = kept(
+                folder, key, lambda: trust_verdicts.measure(data(), rng_of("verdicts"))
+            )
         for size, draws in sizes.items() if "precision" in only else ():
             found[f"precision-{name}-{size}"] = [
                 kept(
@@ -151,7 +157,7 @@ def world_figures(chosen: str, world: str, only: set[str]) -> dict[str, Any]:
 
 
 def main() -> None:
-    kinds = ("precision", "backgrounds", "level", "costs", "page")
+    kinds = ("precision", "backgrounds", "level", "verdicts", "costs", "page")
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--set", default="report", choices=("choose", "report"))
     parser.add_argument("--worlds", nargs="+", default=list(WORLDS), choices=list(WORLDS))

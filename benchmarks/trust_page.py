@@ -36,6 +36,7 @@ def write(found: Found, costs: dict[str, Any], chosen: str) -> None:
         _selves(found),
         _backgrounds(found),
         _level(found),
+        _verdicts(found),
         _costs(costs) if costs else "",
         machine(),
     ]
@@ -194,6 +195,32 @@ def _level(found: Found) -> str:
         "## How often are two samples of one policy said to differ?\n\n"
         "At the level of 5 %, samples of 10, 25 and 100 episodes in turn, 999 permutations."
         f"\n\n{table(header, rows)}"
+    )
+
+
+def _verdicts(found: Found) -> str:
+    rows = []
+    for world in found:
+        judged = found[world]["verdicts-visitation"]
+        right = [np.mean([v == kind for v in judged[kind]]) for kind in ("same", "different")]
+        least, middle, most = np.quantile(judged["planned"], (0, 0.5, 1))
+        counts = [len(judged[kind]) for kind in ("same", "different")]
+        cells = [f"{share:.0%} of {count}" for share, count in zip(right, counts, strict=True)]
+        planned = f"{middle:.0f} ({least:.0f} to {most:.0f})"
+        width = f"{np.median(judged['width']):.2f}"
+        rows.append([world, *cells, planned, width, judged["missing"], _verdict(min(right) >= 0.9)])
+    header = [
+        "environment", "identical", "beyond the margin", "planned episodes", "width", "too many",
+        "≥ 90 %",
+    ]  # fmt: skip
+    return (
+        "## Is `pivec same` right at the planned number of episodes?\n\n"
+        "A pilot of 20 episodes plans so many more that `pivec same` is to be right in 90 % of "
+        "cases; these are then played. Identical: two samples of each policy. Beyond the margin: "
+        "the pairs nearest to it whose distance from all episodes is larger. Width: half that of "
+        "95 % intervals after as many episodes as are planned for it, relative to what was asked "
+        "for (0.02), median. Too many: pairs for which more was planned than there is.\n\n"
+        f"{table(header, rows)}"
     )
 
 

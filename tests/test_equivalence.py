@@ -186,6 +186,9 @@ def test_the_last_step_of_a_run_is_taken_and_said(walks):
         assert choose(run.policies, "", "here") == 2
     with pytest.raises(UsageError, match="name it behind a colon"):
         choose(walks.policies, "", "here")
+    assert choose(run.policies, "100", "here") == 1  # the end of a label, where there is one such
+    with pytest.raises(UsageError, match="no policy '100'"):
+        choose(walks.policies, "100", "here")
 
 
 def test_a_policy_against_itself_plays_other_episodes(run):

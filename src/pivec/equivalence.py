@@ -137,7 +137,7 @@ def same_with(
     right = named_apart(left, right)
     if space is None:
         method.fit(joined([side.states for side in (left, right)]))
-    return _answer(method, left, right, margin, level, permutations, collecting.seed)
+    return judge(method, left, right, margin, level, permutations, collecting.seed)
 
 
 def find_accepted(against: str | Path) -> tuple[Space, Side]:
@@ -161,15 +161,16 @@ def find_accepted(against: str | Path) -> tuple[Space, Side]:
     return space, Side(info.label, described=chosen, info=info, settings=space.collected)
 
 
-def _answer(
+def judge(
     method: Characterization,
     a: Side,
     b: Side,
     margin: float,
-    level: float,
-    permutations: int,
-    seed: int,
+    level: float = LEVEL,
+    permutations: int = 999,
+    seed: int = 0,
 ) -> Sameness:
+    """Give the verdict on two sides in the space of a fitted characterization."""
     left, right = (describe_side(method, side) for side in (a, b))
     sure = method.intervals(left, right, level=2 * level - 1)
     distance, low, high, p_value, noise, first, second = (
@@ -216,6 +217,6 @@ def _margin(method: Characterization, margin: float | None) -> float:
     if not isinstance(method, Visitation):
         raise UsageError(
             f"--margin is needed with {method.name}: {MARGIN} is meant for visitation, whose "
-            "distances lie between 0 and 1"
+            "distances go from 0 to about 1"
         )
     return MARGIN

@@ -109,9 +109,11 @@ def choose(policies: Sequence[PolicyInfo], label: str, where: str) -> int:
     labels = [info.label for info in policies]
     shown = ", ".join(labels[:_NAMED]) + (" ..." if len(labels) > _NAMED else "")
     if label:
-        for row, info in enumerate(policies):
-            if label == info.label or label in other_names(info):
-                return row
+        called = [[info.label, *other_names(info)] for info in policies]
+        exact = [row for row, names in enumerate(called) if label in names]
+        ending = [row for row, names in enumerate(called) if names[0].endswith(f"/{label}")]
+        if exact or len(ending) == 1:  # a label begins with the folder, which may have moved
+            return (exact or ending)[0]
         raise UsageError(
             f"{where} has no policy {label!r}{did_you_mean(label, labels)}: it has {shown}"
         )

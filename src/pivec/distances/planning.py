@@ -22,6 +22,7 @@ from scipy.stats import chi2, norm, t
 
 POWER = 0.9  # how often `same` is to come to the right answer
 LEAST = 2  # episodes that an interval needs
+RELIABLE = 20  # from so many on, the variance between episodes is known well enough to decide by it
 _ROUNDS = 5  # after which the quantile of t changes no more
 
 
@@ -182,10 +183,9 @@ def episodes_to_decide(
     bound = 4 * margin * np.sqrt(curve / 2)
     scaled = _ratio(slope * margin, np.maximum(d, margin))
     at_margin = np.where(d > margin, np.minimum(bound, scaled), bound)
-    return np.maximum(
-        episodes_for_same(0.0, 0.0, curve, episodes, margin, level, power),
-        episodes_for_different(margin, at_margin, curve, episodes, level, power),
-    )
+    alike = episodes_for_same(0.0, 0.0, curve, episodes, margin, level, power)
+    apart = episodes_for_different(margin, at_margin, curve, episodes, level, power)
+    return np.maximum(np.maximum(alike, apart), RELIABLE)
 
 
 def _settled(
