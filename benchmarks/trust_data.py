@@ -1,8 +1,9 @@
 """Checkpoints and states for the evidence on distances: made once, kept under benchmarks/data/.
 
-The set `choose` is for decisions (PPO, seeds 0 and 1), `report` for figures (PPO of seeds 10 and
-11, A2C of seeds 20 and 21), and nothing is ever chosen on it. Both are made by the commands `train`
-and `collect` of pivec, which go on where they were stopped.
+The set `choose` is for decisions (PPO, seeds 0 and 1), `report` for figures: PPO of seeds 10 and
+11 and A2C of seeds 20 and 21, or where policies ship with pivec two runs of each of those. Nothing is
+ever chosen on it. Both are made by the commands `train` and `collect` of pivec, which go on where they
+were stopped.
 """
 
 from __future__ import annotations
@@ -20,47 +21,56 @@ SETS = {"choose": (("ppo", 0),), "report": (("ppo", 10), ("a2c", 20))}
 CHECKPOINTS = 8
 
 
-class World(NamedTuple):
-    """How policies of one environment are made: steps and settings of training, then episodes."""
+SHIPPED = Path(__file__).parents[1] / "src" / "pivec" / "demo_policies"
 
-    steps: dict[str, int]
-    settings: dict[str, str]
+
+class World(NamedTuple):
+    """How policies of one environment are made: steps of training, settings, then episodes."""
+
+    steps: int
     episodes: int
     backend: str = "gymnasium"
+    settings: str = ""
 
 
-_PENDULUM = {
-    "ppo": "gamma=0.9 learning_rate=0.001 n_steps=512 batch_size=256",
-    "a2c": "gamma=0.9 n_steps=8 normalize_advantage=true gae_lambda=0.9",
-}
 WORLDS = {
-    "CartPole-v1": World({"ppo": 150_000, "a2c": 150_000}, {}, 800),
-    "Acrobot-v1": World({"ppo": 100_000, "a2c": 100_000}, {}, 800),
-    "Pendulum-v1": World({"ppo": 250_000, "a2c": 400_000}, _PENDULUM, 800),
-    "LunarLander-v3": World({"ppo": 300_000, "a2c": 300_000}, {}, 600, "envpool"),
-    "BipedalWalker-v3": World({"ppo": 400_000, "a2c": 400_000}, {}, 600, "envpool"),
+    "CartPole-v1": World(150_000, 800),
+    "Acrobot-v1": World(100_000, 800),
+    "Pendulum-v1": World(
+        250_000, 800, settings="gamma=0.9 learning_rate=0.001 n_steps=512 batch_size=256"
+    ),
+    "LunarLander-v3": World(300_000, 600, "envpool"),
+    "BipedalWalker-v3": World(400_000, 600, "envpool", "backend=envpool"),
 }
 
 
 def store(name: str, environment: str) -> Path:
     """The states of one set in one environment; policies are trained and play if needed."""
-    policies, states = DATA / name / environment, DATA / "states" / name / environment
+    states = DATA / "states" / name / environment
     complete = states / "complete"  # says that nothing is left to do, without asking the commands
     if not complete.exists():
         world = WORLDS[environment]
-        for algorithm, seed in SETS[name]:
-            changed = world.settings.get(algorithm, "").split()
-            _pivec(
-                *("train", environment, "--algo", algorithm, "--runs", 2, "--seed", seed),
-                *("--steps", world.steps[algorithm], "--checkpoints", CHECKPOINTS, "--jobs", 2),
-                *("--out", policies, *(part for value in changed for part in ("--set", value))),
-            )
+        policies = [DATA / name / environment]
+        if name == "report" and (SHIPPED / environment).exists():
+            policies = [SHIPPED / environment / run for run in ("ppo-0", "ppo-1", "a2c-0", "a2c-1")]
+        else:
+            _train(name, environment, policies[0])
         _pivec(
-            *("collect", environment, policies, "--episodes", world.episodes),
+            *("collect", environment, *policies, "--episodes", world.episodes),
             *("--backend", world.backend, "--out", states),
         )
         complete.touch()
     return states
+
+
+def _train(name: str, environment: str, folder: Path) -> None:
+    world = WORLDS[environment]
+    for algorithm, seed in SETS[name]:
+        _pivec(
+            *("train", environment, "--algo", algorithm, "--runs", 2, "--seed", seed, "--jobs", 2),
+            *("--steps", world.steps, "--checkpoints", CHECKPOINTS, "--out", folder),
+            *(part for value in world.settings.split() for part in ("--set", value)),
+        )
 
 
 def _pivec(*arguments: Any) -> None:

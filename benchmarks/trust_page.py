@@ -85,7 +85,7 @@ def _agreement(found: Found) -> str:
     return (
         "## Do ten episodes say what two hundred others say?\n\n"
         "Correlation, over all pairs of policies, of the distances from 10 episodes with those "
-        "from 200 other episodes (mean of four draws, least and largest): the distance that is "
+        "from 200 other episodes (mean of the draws, least and largest): the distance that is "
         "shown, which has sampling noise taken off, the same with its noise, and the paper's. "
         "Behind them the correlation of the distance at 400 episodes with the difference of "
         f"mean returns.\n\n{table(header, rows)}"
@@ -249,15 +249,15 @@ def _picture(found: Found, path: Path) -> None:
 
     figure = Figure(figsize=(11, 4.2), layout="constrained")
     left, right = figure.subplots(1, 2)
-    for axes, key, sizes in ((left, "agreement", SIZES), (right, "cover", COVERED)):
+    for axes, key in ((left, "agreement"), (right, "cover")):
         for world, colour in zip(found, group_colours(len(found)), strict=True):
             for method, style in (("visitation", "-o"), ("supervector", ":s")):
                 kind = "agreement_plain" if key + method == "agreementsupervector" else key
-                values = [_values(found, world, method, size, kind).mean() for size in sizes]
+                values = [_values(found, world, method, size, kind).mean() for size in COVERED]
                 label = world if method == "visitation" else None
-                axes.plot(sizes, values, style, color=colour, label=label, markersize=4)
+                axes.plot(COVERED, values, style, color=colour, label=label, markersize=4)
         axes.set_xscale("log", base=10)
-        axes.set_xticks(sizes, list(map(str, sizes)))
+        axes.set_xticks(COVERED, list(map(str, COVERED)))
         axes.minorticks_off()
         axes.set_xlabel("episodes a policy")
         axes.spines[["top", "right"]].set_visible(False)
