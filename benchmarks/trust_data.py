@@ -1,9 +1,9 @@
 """Checkpoints and states for the evidence on distances: made once, kept under benchmarks/data/.
 
-The set `choose` is for decisions (PPO, seeds 0 and 1), `report` for figures: PPO of seeds 10 and
-11 and A2C of seeds 20 and 21, or where policies ship with pivec two runs of each of those. Nothing is
-ever chosen on it. Both are made by the commands `train` and `collect` of pivec, which go on where they
-were stopped.
+The set `choose` is for decisions (PPO, seeds 0 and 1), `report` for figures: PPO of seeds 10 and 11
+and A2C of seeds 20 and 21, or where policies ship with pivec two runs of each of those. Nothing is
+ever chosen on it. Both are made by the commands `train` and `collect` of pivec, which go on where
+they were stopped.
 """
 
 from __future__ import annotations

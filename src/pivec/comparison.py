@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.atomic import check_folder, make_folder
+from pivec.characterizations.background import BackgroundModel
 from pivec.characterizations.base import Characterization
 from pivec.characterizations.descriptions import Descriptions
+from pivec.characterizations.refits import BackgroundShare, background_share
 from pivec.characterizations.registry import characterization
 from pivec.characterizations.space import Space
 from pivec.collection import Collector
@@ -192,6 +194,9 @@ def describe(
             check_same_world(earlier, collected)
         elif not fitted:
             method.fit(data)
+        share = None
+        if earlier is None and isinstance(method, BackgroundModel):
+            share = background_share(method, data)
         influences = _keeps_influences(method, data)
         if earlier is not None and "influences" not in earlier.descriptions.arrays:
             influences = False  # of some policies alone they could not be kept
@@ -202,7 +207,14 @@ def describe(
             result = _beside(earlier, described)
         result.save(log.folder / SPACE)
         log.settings |= {"method": method.name, "parameters": method.get_params()}
+        log.settings["background"] = share and asdict(share)
     return result
+
+
+def background_words(log: RunLog) -> str:
+    """Say how far distances depend on the background model, where that was measured."""
+    share = log.settings.get("background")
+    return str(BackgroundShare(**share)) if share else ""
 
 
 def _keeps_influences(method: Characterization, data: VisitedStates) -> bool:
@@ -296,7 +308,7 @@ def write_page(space: Space, log: RunLog, measured: Measured | None = None) -> P
             rows=policy_rows(space),
             measured=measured or _measured(space, log.folder),
             log=log,
-            method=space.method.explanation,
+            method="\n\n".join(filter(None, [space.method.explanation, background_words(log)])),
             formula=space.method.formula,
         )
         write_report(path, page)

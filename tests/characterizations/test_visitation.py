@@ -70,3 +70,17 @@ def test_the_distance_of_several_backgrounds_is_the_mean_of_theirs(data):
     overlaps = method.overlap(method.describe(data))
     assert overlaps[0, 0] == 1
     assert 0 < overlaps[0, 2] < 1
+
+
+def test_the_backgrounds_share_compares_spaces_of_other_starts(data):
+    from pivec.characterizations.refits import BackgroundShare, background_share
+
+    method = characterization("visitation", n_components=4).fit(data)
+    share = background_share(method, data)
+    assert share == background_share(method, data)  # the same every time
+    assert 0 < share.moved < 1
+    assert -1 <= share.agreement <= 1
+    assert background_share(method, data[0]) is None
+    assert background_share(method, data[:2]).agreement is None
+    assert "see --backgrounds" in str(BackgroundShare(0.2, 0.9))
+    assert "by 2.0% (half" in str(BackgroundShare(0.02, 0.999))

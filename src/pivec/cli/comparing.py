@@ -109,10 +109,11 @@ def _compare(
     quiet: bool,
     precision: PrecisionOptions | None = None,
 ) -> None:
-    from pivec.comparison import compare_with
+    from pivec.comparison import background_words, compare_with
 
+    log = _log(out)
     result = compare_with(
-        env, policies, _log(out), collecting, describing, progress=not quiet, precision=precision
+        env, policies, log, collecting, describing, progress=not quiet, precision=precision
     )
     if not quiet:
         from pivec.report.console import print_environment, print_normalisers, print_summary
@@ -121,6 +122,8 @@ def _compare(
             print_environment(result.space.collected)
         print_normalisers(result.space.descriptions.policies)
         print_summary(result.labels, result.measured)
+        if words := background_words(log):
+            say(words)
     say(f"Report: {result.report}")
 
 
