@@ -17,10 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.atomic import check_folder, make_folder
-from pivec.characterizations.background import BackgroundModel
 from pivec.characterizations.base import Characterization
 from pivec.characterizations.descriptions import Descriptions
-from pivec.characterizations.refits import BackgroundShare, background_share
+from pivec.characterizations.refits import background_share, background_words
 from pivec.characterizations.registry import characterization
 from pivec.characterizations.space import Space
 from pivec.collection import Collector
@@ -194,9 +193,7 @@ def describe(
             check_same_world(earlier, collected)
         elif not fitted:
             method.fit(data)
-        share = None
-        if earlier is None and isinstance(method, BackgroundModel):
-            share = background_share(method, data)
+        share = background_share(method, data) if earlier is None else None
         influences = _keeps_influences(method, data)
         if earlier is not None and "influences" not in earlier.descriptions.arrays:
             influences = False  # of some policies alone they could not be kept
@@ -209,12 +206,6 @@ def describe(
         log.settings |= {"method": method.name, "parameters": method.get_params()}
         log.settings["background"] = share and asdict(share)
     return result
-
-
-def background_words(log: RunLog) -> str:
-    """Say how far distances depend on the background model, where that was measured."""
-    share = log.settings.get("background")
-    return str(BackgroundShare(**share)) if share else ""
 
 
 def _keeps_influences(method: Characterization, data: VisitedStates) -> bool:
@@ -308,7 +299,9 @@ def write_page(space: Space, log: RunLog, measured: Measured | None = None) -> P
             rows=policy_rows(space),
             measured=measured or _measured(space, log.folder),
             log=log,
-            method="\n\n".join(filter(None, [space.method.explanation, background_words(log)])),
+            method="\n\n".join(
+                filter(None, [space.method.explanation, background_words(log.settings)])
+            ),
             formula=space.method.formula,
         )
         write_report(path, page)

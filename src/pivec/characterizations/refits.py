@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
 from pivec.characterizations.background import BackgroundModel
+from pivec.characterizations.base import Characterization
 from pivec.states.visited import VisitedStates
 
 _REFITS, _POLICIES, _EPISODES, _STATES = 2, 40, 10, 20_000
@@ -31,12 +34,18 @@ class BackgroundShare:
         return f"{text}." if self.agreement >= _ENOUGH else f"{text}: see --backgrounds."
 
 
-def background_share(method: BackgroundModel, data: VisitedStates) -> BackgroundShare | None:
+def background_words(settings: Mapping[str, Any]) -> str:
+    """Say how far distances depend on the background model, where ``settings`` of a run tell."""
+    share = settings.get("background")
+    return str(BackgroundShare(**share)) if share else ""
+
+
+def background_share(method: Characterization, data: VisitedStates) -> BackgroundShare | None:
     """Fit again from two other starts, and compare the distances in their spaces.
 
     Cheap: fits on at most 20 000 states, distances of at most 40 policies from ten episodes. Fits
     on few states differ more than those on all do, so that this is rather too much than too little.
-    None for a single policy.
+    None for a single policy, and where there is no background model.
 
     Examples
     --------
@@ -48,7 +57,7 @@ def background_share(method: BackgroundModel, data: VisitedStates) -> Background
     >>> background_share(method, data).agreement > 0.9
     True
     """
-    if len(data) < 2:
+    if len(data) < 2 or not isinstance(method, BackgroundModel):
         return None
     rng = np.random.default_rng(method.random_state)
     chosen = rng.permutation(len(data))[:_POLICIES]

@@ -109,7 +109,8 @@ def _compare(
     quiet: bool,
     precision: PrecisionOptions | None = None,
 ) -> None:
-    from pivec.comparison import background_words, compare_with
+    from pivec.characterizations.refits import background_words
+    from pivec.comparison import compare_with
 
     log = _log(out)
     result = compare_with(
@@ -122,7 +123,7 @@ def _compare(
             print_environment(result.space.collected)
         print_normalisers(result.space.descriptions.policies)
         print_summary(result.labels, result.measured)
-        if words := background_words(log):
+        if words := background_words(log.settings):
             say(words)
     say(f"Report: {result.report}")
 
