@@ -38,7 +38,7 @@ def train(name: str) -> dict[str, float]:
     torch.set_num_threads(1)
     # Compiled kernels are loaded once a process: not a matter of training.
     trial = pivec.VisitedStates.from_arrays([[np.random.default_rng(0).normal(size=(200, 4))]])
-    pivec.characterization("supervector").fit(trial).describe(trial)
+    pivec.characterization("visitation").fit(trial).describe(trial)
     with tempfile.TemporaryDirectory() as folder:
         callback = Timed(STEPS // DESCRIPTIONS, store=folder)
         env = make_vec_env(name, N_ENVS, seed=0)
@@ -50,9 +50,7 @@ def train(name: str) -> dict[str, float]:
         upper = np.triu_indices(len(data), 1)
         frozen = callback.monitor.method.distances(callback.monitor.descriptions)[upper]
         whole = [
-            pivec.characterization("supervector", random_state=seed)
-            .fit(data)
-            .distances(data)[upper]
+            pivec.characterization("visitation", random_state=seed).fit(data).distances(data)[upper]
             for seed in (0, 1)
         ]
     return {
@@ -85,7 +83,7 @@ def main() -> None:
         print(rows[-1], flush=True)
     text = (
         f"PPO of Stable-Baselines3, {N_ENVS} environments, {STEPS:,} steps, {DESCRIPTIONS} "
-        "descriptions by supervectors of 64 components with their noise, states kept in a store. "
+        "descriptions by visitation of 64 components with intervals, states kept in a store. "
         "Seconds of the processor in one run. The last two columns are correlations with the "
         "distances in a space fitted on all descriptions: of the callback's, whose space is fitted "
         "on the first three, and of another seed of the same fit:"

@@ -42,10 +42,11 @@ model = PPO("MlpPolicy", make_vec_env("CartPole-v1", 4, seed=0), n_steps=128, se
 model.set_logger(configure(str(options.out), ["csv"]))
 model.learn(steps, callback=behaviour)
 
-print("    step  return  to previous  by chance  to expert  path length")
+print("    step  return  to previous (95 % interval)  to expert  path length")
 for change in behaviour.changes:
+    low, high = change.previous_interval
     print(
-        f"{change.step:8d}  {change.mean_return:6.0f}  {change.to_previous:11.3f}  "
-        f"{change.noise.mean:9.3f}  {change.to_expert:9.3f}  {change.path_length:11.3f}"
+        f"{change.step:8d}  {change.mean_return:6.0f}  {change.to_previous:11.4f} ({low:.4f} to "
+        f"{high:.4f})  {change.to_expert:9.4f}  {change.path_length:11.4f}"
     )
 print(f"\npivec compare CartPole-v1 store:{options.out / 'states'} --out comparison")

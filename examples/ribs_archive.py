@@ -3,8 +3,8 @@
 Needs: pip install "pivec[ribs]"
 
 Straight up ends in a pocket, with a return of 0.65. Archives that keep what *behaves* differently
-find the way around, above 3. Measures are the two main directions in which the supervectors of
-random networks differ (grid), or the whole scaled supervectors (proximity).
+find the way around, above 3. Measures are the two main directions in which random networks differ
+by the states they visit (grid), or the whole vectors of visitation (proximity).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def play(solutions: np.ndarray) -> pivec.VisitedStates:
 random = play(np.random.default_rng(options.seed).normal(size=(100, SIZE)))
 is_grid = options.archive == "grid"
 measures = BehaviourMeasures.fit(
-    random, "supervector", {"n_components": 8}, n_measures=2 if is_grid else None
+    random, parameters={"n_components": 8}, n_measures=2 if is_grid else None
 )
 archive = (
     GridArchive(solution_dim=SIZE, dims=[30, 30], ranges=measures.ranges(), seed=options.seed)

@@ -28,10 +28,9 @@ model = PPO("MlpPolicy", make_vec_env("CartPole-v1", 4, seed=0), n_steps=128, se
 model.learn(steps, callback=[behaviour, stop])
 print(f"trained for {model.num_timesteps} of {steps} steps")
 
-# Afterwards, on the distances between all checkpoints and the noise of each:
+# Afterwards, on the distances between all checkpoints, without noise, and their standard errors:
 rule = SettlingRule(checkpoints, tolerance)
 space = behaviour.monitor.space
-distances = space.method.distances(space.descriptions)
-noise = [change.noise for change in behaviour.changes]
-settled = rule.settled_at(distances, noise)
+intervals = space.method.intervals(space.descriptions)
+settled = rule.settled_at(intervals.distance, intervals.standard_error)
 print("settled at", None if settled is None else behaviour.changes[settled].label)

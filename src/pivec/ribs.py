@@ -1,8 +1,8 @@
-"""Behaviour in archives of pyribs: any characterization as measures, novelty on supervectors.
+"""Behaviour in archives of pyribs: any characterization as measures, novelty on whole vectors.
 
 `BehaviourMeasures` turns the states that solutions visited into measures, in a space that does
-not change: a few main directions for a `GridArchive` or a `CVTArchive`, or whole scaled
-supervectors for the `ProximityArchive` of this module.
+not change: a few main directions for a `GridArchive` or a `CVTArchive`, or whole vectors, whose
+squared Euclidean distance is the distance, for the `ProximityArchive` of this module.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class BehaviourMeasures:
     def fit(
         cls,
         data: VisitedStates,
-        method: str = "supervector",
+        method: str = "visitation",
         parameters: Mapping[str, Any] | None = None,
         n_measures: int | None = 2,
     ) -> BehaviourMeasures:
@@ -102,13 +102,13 @@ def _whole(described: Descriptions) -> Array:
     if described.points is None:
         raise UsageError(
             f"{described.method} has no vectors whose distance is its own: project on main "
-            "directions, n_measures=2, or use supervector"
+            "directions, n_measures=2, or use visitation"
         )
     return np.asarray(described.points, dtype=np.float64)
 
 
 class ProximityArchive(ribs.archives.ProximityArchive):
-    """An archive of novel behaviour: pyribs' own, on vectors such as scaled supervectors.
+    """An archive of novel behaviour: pyribs' own, on vectors such as those of visitation.
 
     The Euclidean distance between these is the root of the characterization's distance. Give
     `add` the measures that ``archive.measures_of(data)`` makes of visited states.

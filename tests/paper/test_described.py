@@ -113,7 +113,7 @@ def test_the_distance_by_chance_is_that_of_two_samples_of_one_policy():
     twice = [[rng.normal(size=(20, 2)) for _ in range(40)] for _ in range(60)]
     data = VisitedStates.from_arrays(twice)
     method = Supervector(2).fit(data)
-    estimated = chance_distances(method, data).mean()
+    estimated = chance_distances(method.describe(data, influences=True)).mean()
     d = method.distances(data)
     true = d[np.triu_indices(len(d), 1)].mean()
     assert estimated == pytest.approx(true, rel=0.15)
@@ -122,4 +122,5 @@ def test_the_distance_by_chance_is_that_of_two_samples_of_one_policy():
 def test_one_episode_tells_nothing_of_chance():
     data = VisitedStates.from_arrays([[np.zeros((3, 1))], [np.ones((3, 1)), np.zeros((3, 1))]])
     method = Supervector(1).fit(data)
-    assert np.isnan(chance_distances(method, data)).tolist() == [True, False]
+    known = chance_distances(method.describe(data, influences=True))
+    assert np.isnan(known).tolist() == [True, False]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.stats import t
 
-from pivec.characterizations import Space, characterization, names
-from pivec.distances import SettlingRule
+from pivec.characterizations import Characterization, Space, characterization, names
+from pivec.distances import SettlingRule, sampled_travel
 from pivec.errors import UsageError
 from pivec.maps import tsne_map
 from pivec.states import VisitedStates
@@ -21,7 +22,7 @@ def window(rng, place, step=0, episodes=12, length=30):
         labels=[f"run/{step}"],
         groups=["run"],
         steps=[step],
-        returns=[[float(place)] * episodes],
+        returns=[place + np.linspace(-0.5, 0.5, episodes)],
         actions=[[rng.integers(2, size=length - 1) for _ in walks]],
     )
 
@@ -41,45 +42,89 @@ def test_distances_are_those_of_the_space_fitted_on_the_first(windows, rng):
     answers = [monitor.add(one) for one in windows]
     assert answers[:2] == [None, None]
     assert answers[2] is monitor.changes[2]
-    method = characterization("supervector", n_components=4, random_state=1)
-    d = method.fit(joined(windows[:3])).distances(joined(windows))
-    n = len(windows)
-    assert [change.to_first for change in monitor.changes[1:]] == pytest.approx(d[0, 1:], rel=1e-4)
-    legs = [d[i, i + 1] for i in range(n - 1)]
-    assert [change.to_previous for change in monitor.changes[1:]] == pytest.approx(legs, rel=1e-4)
-    assert monitor.changes[-1].path_length == pytest.approx(sum(legs), rel=1e-4)
-    assert np.isnan(monitor.changes[0].to_previous)
-    to_expert = method.distances(joined(windows), expert)[:, 0]
-    assert [change.to_expert for change in monitor.changes] == pytest.approx(to_expert, rel=1e-4)
-    assert [change.step for change in monitor.changes] == [100 * i for i in range(n)]
-    assert [change.mean_return for change in monitor.changes][3] == 2.0
+    changes, n, data = monitor.changes, len(windows), joined(windows)
+    method = characterization("visitation", n_components=4, random_state=1)
+    known = method.fit(joined(windows[:3])).intervals(data)
+    legs = np.arange(n - 1), np.arange(1, n)
+    first = 0, slice(1, n)
+    for place, distance, interval in (
+        (legs, "to_previous", "previous_interval"),
+        (first, "to_first", "first_interval"),
+    ):
+        found = [getattr(change, distance) for change in changes[1:]]
+        assert found == pytest.approx(known.distance[place], rel=1e-4, abs=1e-7)
+        bounds = np.array([getattr(change, interval) for change in changes[1:]])
+        np.testing.assert_allclose(bounds[:, 0], known.low[place], rtol=1e-4, atol=1e-7)
+        np.testing.assert_allclose(bounds[:, 1], known.high[place], rtol=1e-4, atol=1e-7)
+        assert np.isnan([getattr(changes[0], distance), *getattr(changes[0], interval)]).all()
+    assert [c.noise for c in changes[1:]] == pytest.approx(known.noise[legs], rel=1e-4)
+    errors = [change.standard_error for change in changes[1:]]
+    assert errors == pytest.approx(known.standard_error[legs], rel=1e-3)
+    to_expert = method.intervals(data, expert).distance[:, 0]
+    assert [c.to_expert for c in changes] == pytest.approx(to_expert, rel=1e-4, abs=1e-7)
+    assert [change.step for change in changes] == [100 * i for i in range(n)]
+    assert [change.mean_return for change in changes][3] == pytest.approx(2.0)
 
 
-def test_noise_tells_real_changes_from_chance(windows):
+def test_the_way_is_the_sum_of_the_legs_with_an_interval_of_the_whole(windows):
     monitor = BehaviourMonitor(parameters=FEW)
     for one in windows:
         monitor.add(one)
-    excess = [
-        (change.to_previous - change.noise.mean) / change.noise.deviation
-        for change in monitor.changes[1:]
-    ]
-    assert min(excess[2:4]) > 5
-    assert max(excess[4:]) < 5
+    known = monitor.descriptions
+    legs, errors = sampled_travel(known.points, known.rows("influences"))
+    lengths = [change.path_length for change in monitor.changes]
+    assert lengths == pytest.approx([0.0, *np.cumsum(legs)], rel=1e-6)
+    half = [(c.path_interval[1] - c.path_length) / t.ppf(0.975, 11) for c in monitor.changes]
+    assert half == pytest.approx(errors, rel=0.05)  # of three at a time, and of all at once
+
+
+def test_a_run_that_stands_still_has_come_no_way(rng):
+    lengths = []
+    for _ in range(10):
+        monitor = BehaviourMonitor(parameters=FEW, fit_on=1)
+        for step in range(12):
+            monitor.add(window(rng, 0.0, step))
+        length, (low, high) = monitor.changes[-1].path_length, monitor.changes[-1].path_interval
+        assert low <= max(length, 0.0) < high
+        lengths.append(length)
+    noise = sum(change.noise for change in monitor.changes[1:])
+    assert abs(np.mean(lengths)) < 3 * np.std(lengths) / np.sqrt(10) < 0.5 * noise
+
+
+def test_intervals_tell_real_changes_from_chance(windows):
+    monitor = BehaviourMonitor(parameters=FEW)
+    for one in windows:
+        monitor.add(one)
+    excess = [change.to_previous / change.standard_error for change in monitor.changes[1:]]
+    assert min(excess[2:4]) > 3
+    assert max(excess[4:]) < 3
 
 
 def test_the_stop_is_that_of_the_rule_on_the_whole_matrix(windows):
     monitor = BehaviourMonitor(parameters=FEW)
-    rule = SettlingRule(3, tolerance=0.001, deviations=5.0)
+    rule = SettlingRule(3, tolerance=0.001, deviations=3.0)
     settled = [monitor.add(one) is not None and monitor.has_settled(rule) for one in windows]
-    matrix = monitor.method.distances(monitor.descriptions)
-    noise = [change.noise for change in monitor.changes]
-    first = rule.settled_at(matrix, noise)
+    known = monitor.method.intervals(monitor.descriptions)
+    first = rule.settled_at(known.distance, known.standard_error)
     assert first == settled.index(True) == 7
+
+
+def test_distances_stay_as_they_are_without_intervals(windows):
+    monitor = BehaviourMonitor(parameters=FEW, intervals=False)
+    for one in windows:
+        change = monitor.add(one)
+    d = monitor.method.distances(joined(windows))
+    assert change.to_previous == pytest.approx(d[-2, -1], rel=1e-4)
+    assert change.path_length == pytest.approx(np.diagonal(d, 1).sum(), rel=1e-4)
+    unknown = [change.noise, change.standard_error, *change.path_interval, *change.first_interval]
+    assert np.isnan(unknown).all()
+    assert not monitor.has_settled(SettlingRule(3, tolerance=0.0))
+    assert monitor.has_settled(SettlingRule(3, tolerance=0.1))
 
 
 def test_a_given_space_is_used_as_it_is(windows, rng, tmp_path):
     data = joined(windows)
-    method = characterization("supervector", n_components=4).fit(data)
+    method = characterization("visitation", n_components=4).fit(data)
     described = method.describe(data)
     positions = tsne_map(described.points).positions
     Space(method, described, positions).save(tmp_path)
@@ -122,14 +167,43 @@ def test_its_space_can_be_kept_for_other_runs(windows, tmp_path):
 def test_characterizations_of_the_registry_work(name, windows):
     known = characterization(name).get_params()
     small = {key: 4 for key in ("n_components", "n_updates") if key in known}
-    monitor = BehaviourMonitor(name, small, divisions=2)
+    monitor = BehaviourMonitor(name, small)
     for one in windows[:4]:
         change = monitor.add(one)
-    assert np.isfinite([change.to_previous, change.noise.mean, *change.position]).all()
+    method = monitor.method
+    assert np.isfinite([change.to_previous, *change.position]).all()
+    known = np.isfinite([change.noise, *change.path_interval])
+    assert known.all() == known.any() == (method.has_influences or method.has_statistics)
+
+
+class Middle(Characterization):
+    """The mean state, by a description that is not said to be a function of sums."""
+
+    name = "middle"
+
+    def _describe(self, data):
+        points = np.array([data[i].states.mean(axis=0) for i in range(len(data))], dtype=float)
+        return points, points, {}
+
+
+def test_episodes_are_drawn_again_for_methods_without_influences(rng):
+    small = [window(rng, place, i, 4, 6) for i, place in enumerate([0.0, 2.0, 0.0])]
+    method = Middle().fit(joined(small))
+    space = Space(method, method.describe(joined(small)))
+    assert not method.has_influences
+    monitor, plain = BehaviourMonitor(space=space, intervals=True), BehaviourMonitor(space=space)
+    for one in small:
+        change, as_is = monitor.add(one), plain.add(one)
+    assert change.to_previous == pytest.approx(as_is.to_previous - change.noise)
+    assert np.isnan(as_is.noise)
+    low, high = change.previous_interval
+    assert 0 < low < change.to_previous < high
+    assert change.first_interval[0] == 0.0
+    assert monitor.has_settled(SettlingRule(2, tolerance=0.0, deviations=1e9))
 
 
 def test_mistakes_are_named(windows):
-    for bad in ({"fit_on": 0}, {"divisions": 1}, {"expert": joined(windows[:2])}):
+    for bad in ({"fit_on": 0}, {"expert": joined(windows[:2])}):
         with pytest.raises(UsageError):
             BehaviourMonitor(**bad)
     monitor = BehaviourMonitor()

@@ -64,9 +64,8 @@ def one_thread():
 
 
 def ppo(env, **more):
-    return PPO(
-        "MlpPolicy", env, n_steps=64, batch_size=64, n_epochs=1, seed=0, device="cpu", **more
-    )
+    settings = {"n_steps": 64, "batch_size": 64, "n_epochs": 1, "seed": 0, "device": "cpu"}
+    return PPO("MlpPolicy", env, **{**settings, **more})
 
 
 def check_pages(data, pages, exact=True, share=0.8):
@@ -179,7 +178,11 @@ def test_everything_is_in_the_logger():
     assert recorded["behaviour/distance_to_first"] == [c.to_first for c in changes]
     assert recorded["behaviour/distance_to_expert"] == [c.to_expert for c in changes]
     assert recorded["behaviour/path_length"] == [c.path_length for c in changes]
-    assert recorded["behaviour/noise"] == [c.noise.mean for c in changes]
+    assert recorded["behaviour/noise"] == [c.noise for c in changes]
+    for name, interval in (("distance_to_expert", "expert"), ("path_length", "path")):
+        lows, highs = zip(*(getattr(c, f"{interval}_interval") for c in changes), strict=True)
+        assert recorded[f"behaviour/{name}_low"] == list(lows)
+        assert recorded[f"behaviour/{name}_high"] == list(highs)
     assert recorded["behaviour/map_x"] == [c.position[0] for c in changes]
     assert recorded["behaviour/map_y"] == [c.position[1] for c in changes]
 
@@ -203,8 +206,8 @@ def test_training_that_goes_on_is_seen_through(tmp_path):
 
 def test_a_callback_that_begins_anew_describes_from_the_first_steps():
     behaviour = pivec.sb3.BehaviourCallback(256, parameters=FEW, fit_on=1)
-    for _ in range(2):
-        ppo(environments(2, [])).learn(512, callback=behaviour)
+    for seed in range(2):
+        ppo(environments(2, []), seed=seed).learn(512, callback=behaviour)
     assert [change.step for change in behaviour.changes] == [256, 512, 256, 512]
 
 
@@ -276,8 +279,8 @@ def test_training_stops_when_behaviour_has_settled(capsys):
     assert len(behaviour.changes) == 4
     assert stop.stopped_at == model.num_timesteps < 1000
     assert "has not changed for 3" in capsys.readouterr().out
-    # Without a measure of noise every distance is a change.
-    never = pivec.sb3.BehaviourCallback(64, parameters=FEW, min_episodes=2, divisions=0)
+    # Without intervals every distance is a change.
+    never = pivec.sb3.BehaviourCallback(64, parameters=FEW, min_episodes=2, intervals=False)
     strict = pivec.sb3.StopWhenBehaviourSettles(never, 3, tolerance=0.0, deviations=0.0)
     ppo(environments(2, [])).learn(640, callback=[never, strict])
     assert strict.stopped_at is None

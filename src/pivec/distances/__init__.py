@@ -5,14 +5,12 @@ method.py   what they are measured with: as much of a characterization as is nee
 pairs.py    the nearest and the farthest pairs, and how sure their distances are
 travel.py   the distance a training run travels, checkpoint by checkpoint
 measured.py these and each policy's nearest others, however many policies there are
-noise.py    the distance that chance alone gives
 discoveries.py  many tests at once: q-values
 settling.py when a run has settled: its behaviour does not change any more
 """
 
 from pivec.distances.discoveries import benjamini_hochberg
 from pivec.distances.measured import Measured, measure
-from pivec.distances.noise import Noise, chance_distance
 from pivec.distances.pairs import LEVEL, Pair, Pairs, farthest_pairs, nearest_pairs
 from pivec.distances.settling import SettlingRule
 from pivec.distances.travel import Travel, sampled_travel, travels
@@ -20,13 +18,11 @@ from pivec.distances.travel import Travel, sampled_travel, travels
 __all__ = [
     "LEVEL",
     "Measured",
-    "Noise",
     "Pair",
     "Pairs",
     "SettlingRule",
     "Travel",
     "benjamini_hochberg",
-    "chance_distance",
     "farthest_pairs",
     "measure",
     "nearest_pairs",

@@ -15,7 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pivec.characterizations.descriptions import Descriptions
 from pivec.characterizations.supervector import Supervector
+from pivec.distances.intervals import spread_of
 from pivec.paper.planning import longest_episode
 from pivec.paper.recipes import Calculation, Need
 from pivec.paper.rows import Array
@@ -23,7 +25,7 @@ from pivec.paper.workshop import Arrays, Collection, Workshop, digest_of
 from pivec.policies.policy import NamedPolicy
 from pivec.progress import Progress
 from pivec.states import VisitedStates
-from pivec.states.derived import joined, regrouped
+from pivec.states.derived import joined
 
 AT_ONCE = 64  # policies whose states are in memory at the same time
 
@@ -133,6 +135,7 @@ def described(shop: Workshop, space: Space) -> Described:
                     "labels": [policy.info.label for policy in batch],
                     "episodes": collection.episodes,
                     "seed": collection.seed,
+                    "chance": "influences",  # what it is estimated from
                 }
                 make = partial(_describe, shop, collection, batch, known, method)
                 parts.append(shop.computed("described", inputs, make))
@@ -163,30 +166,24 @@ def _describe(
         where = collection.environment
         parts.append(shop.play(where, missing, collection.episodes, collection.seed))
     data = joined(parts).select([policy.info.label for policy in policies])
-    descriptions = method.describe(data)
+    descriptions = method.describe(data, influences=True)
     return {
         "points": np.asarray(descriptions.points, dtype=np.float32),
         "returns": descriptions.mean_returns,
-        "chance": chance_distances(method, data),
+        "chance": chance_distances(descriptions),
         "groups": np.array(descriptions.groups),
         "steps": np.array([-1 if step is None else step for step in descriptions.steps]),
     }
 
 
-def chance_distances(method: Supervector, data: VisitedStates) -> Array:
-    """Estimate for each policy how far apart two samples of it are, as large as its own.
+def chance_distances(descriptions: Descriptions) -> Array:
+    """Tell for each policy how far apart two samples of it are on average, as large as its own.
 
-    Sampling moves a supervector by a variance that falls with the number of episodes, so two
-    samples of n episodes are half as far apart as two of n / 2. NaN for policies of one episode.
+    That is 2 tr(C), twice the noise that its sampling adds to a distance; of descriptions with
+    influences. NaN for policies of one episode.
     """
-    starts = data.policy_starts
-    chance = np.full(len(data), np.nan)
-    several = np.flatnonzero(np.diff(starts) > 1)
-    if len(several):
-        halves = [np.arange(starts[i] + side, starts[i + 1], 2) for i in several for side in (0, 1)]
-        points = np.asarray(method.describe(regrouped([data], halves)).points)
-        chance[several] = successive_distances(points)[::2] / 2
-    return chance
+    names = "influences", "influences.starts", "effective_episodes"
+    return 2.0 * spread_of(*descriptions.values(*names)).trace
 
 
 def successive_distances(points: NDArray[Any]) -> Array:

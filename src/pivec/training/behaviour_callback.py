@@ -36,10 +36,11 @@ class BehaviourCallback(BaseCallback):  # type: ignore[misc]  # the library has 
     """Describes the policy every so many steps, and logs how its behaviour moves.
 
     Under ``behaviour/`` it records in the model's logger, and so in TensorBoard, CSV and what
-    else is set up: ``distance_to_previous``, ``distance_to_first``, ``distance_to_expert``,
-    ``path_length`` (the sum of the steps), ``noise`` (the distance to the previous one that
-    chance alone would give), ``map_x`` and ``map_y`` (places in a map that does not move),
-    ``episodes`` and ``mean_return``.
+    else is set up: ``distance_to_previous``, ``distance_to_first``, ``distance_to_expert`` and
+    ``path_length`` (the sum of the steps), each with ``_low`` and ``_high`` of its 95 % interval;
+    ``noise`` (what sampling had added to the distance to the previous one, and was taken off),
+    ``map_x`` and ``map_y`` (places in a map that does not move), ``episodes`` and
+    ``mean_return``.
 
     A description is made of whole episodes, the last ``episodes`` that have ended since the one
     before: as they were played, exploration included. One that is still running counts when it
@@ -52,7 +53,7 @@ class BehaviourCallback(BaseCallback):  # type: ignore[misc]  # the library has 
     ----------
     every : int
         Steps of the environments from one description to the next.
-    method, parameters, space, fit_on, divisions, seed
+    method, parameters, space, fit_on, intervals, seed
         What is described, and in which space; see `pivec.training.behaviour.BehaviourMonitor`.
     expert : VisitedStates, path or policy, optional
         One policy to measure the distance to: its states, a store of them, or anything that
@@ -97,11 +98,11 @@ class BehaviourCallback(BaseCallback):  # type: ignore[misc]  # the library has 
         self,
         every: Count = 10_000,
         *,
-        method: str = "supervector",
+        method: str = "visitation",
         parameters: Mapping[str, Any] | None = None,
         space: Space | str | Path | None = None,
         fit_on: int = 3,
-        divisions: int = 10,
+        intervals: bool | None = None,
         seed: int = 0,
         expert: Any = None,
         expert_episodes: Count = 20,
@@ -123,7 +124,7 @@ class BehaviourCallback(BaseCallback):  # type: ignore[misc]  # the library has 
                 f"{min_episodes}"
             )
         self.monitor = BehaviourMonitor(
-            method, parameters, space=space, fit_on=fit_on, divisions=divisions, seed=seed
+            method, parameters, space=space, fit_on=fit_on, intervals=intervals, seed=seed
         )
         needs = self.monitor.method.needs
         self.every, self.min_episodes = every, min_episodes
@@ -202,23 +203,27 @@ class BehaviourCallback(BaseCallback):  # type: ignore[misc]  # the library has 
 
     def _log(self, change: Change) -> None:
         values = {
-            "distance_to_previous": change.to_previous,
-            "distance_to_first": change.to_first,
-            "distance_to_expert": change.to_expert,
-            "noise": change.noise.mean,
-            "path_length": change.path_length,
+            "noise": change.noise,
             "map_x": change.position[0],
             "map_y": change.position[1],
             "mean_return": change.mean_return,
             "episodes": change.n_episodes,
         }
+        for name, value, interval in (
+            ("distance_to_previous", change.to_previous, change.previous_interval),
+            ("distance_to_first", change.to_first, change.first_interval),
+            ("distance_to_expert", change.to_expert, change.expert_interval),
+            ("path_length", change.path_length, change.path_interval),
+        ):
+            values |= {name: value, f"{name}_low": interval[0], f"{name}_high": interval[1]}
         for name, value in values.items():
             if not np.isnan(value):
                 self.logger.record(f"behaviour/{name}", value)
         if self.verbose:
+            low, high = change.previous_interval
             print(  # noqa: T201  # what verbose asks for
-                f"{change.label}: {change.to_previous:.4g} from the previous (by chance "
-                f"{change.noise.mean:.4g}), {change.to_first:.4g} from the first"
+                f"{change.label}: {change.to_previous:.3g} from the previous ({low:.3g} to "
+                f"{high:.3g}), {change.to_first:.3g} from the first"
             )
 
     def _check_store(self) -> None:

@@ -155,15 +155,18 @@ class MaxBehaviourDistance:
     Parameters
     ----------
     threshold : float
-        In the units of the characterization. Two samples of one policy are not at distance 0,
-        so look at ``distance`` of checks before anything was learned. The paper's best were 0.05
-        for supervectors and 10 for Gaussians.
+        In the units of the characterization. The paper's best were 0.05 for supervectors and 10
+        for Gaussians.
     env : str or callable
         Where episodes are played: a Gymnasium id, or a function that makes an environment.
     characterization : Characterization, optional
         Anything of the registry; by default supervectors of 4 components, as in the paper.
     trajectories : int
         Episodes of either policy a check.
+    debiased : bool
+        Take off the distance what sampling adds to it, see `Characterization.intervals`. Without,
+        as in the paper, two samples of one policy are not at distance 0, and the threshold has to
+        lie above what they are: look at ``distance`` of checks before anything was learned.
     noise : float
         Standard deviation of Gaussian noise that is added to states. Where they lie on a grid,
         a little of it (the paper: 0.001) keeps variances from being zero.
@@ -181,6 +184,7 @@ class MaxBehaviourDistance:
         characterization: Characterization | None = None,
         *,
         trajectories: Count = 5,
+        debiased: bool = False,
         noise: NotNegative = 0.0,
         seed: Seed = 0,
         env_kwargs: Mapping[str, Any] | None = None,
@@ -188,7 +192,7 @@ class MaxBehaviourDistance:
         self.threshold, self.distance = threshold, 0.0
         self.characterization = characterization or Supervector(n_components=4)
         self.environment = Environment.of(env, env_kwargs)
-        self.trajectories, self.noise = trajectories, noise
+        self.trajectories, self.debiased, self.noise = trajectories, debiased, noise
         self._rng = np.random.default_rng(seed)
         self._old: Policy | None = None
 
@@ -211,7 +215,9 @@ class MaxBehaviourDistance:
         data = joined(played)
         if self.noise > 0:
             data = _with_noise(data, self.noise, self._rng)
-        self.distance = float(self.characterization.fit(data).distances(data)[0, 1])
+        method = self.characterization.fit(data)
+        distances = method.intervals(data).distance if self.debiased else method.distances(data)
+        self.distance = float(distances[0, 1])
         return self.distance > self.threshold
 
 

@@ -152,7 +152,7 @@ def followed(shop: Workshop, counts: Counts, environment: str) -> Arrays:
         method = Supervector(
             counts.components, max_states=counts.background_states, random_state=shop.seed
         ).fit(data)
-        descriptions = method.describe(data)
+        descriptions = method.describe(data, influences=True)
         shape = counts.runs, counts.epochs + 1
         points = np.asarray(descriptions.points).reshape(*shape, -1)
         returns = descriptions.mean_returns.reshape(shape)
@@ -160,10 +160,11 @@ def followed(shop: Workshop, counts: Counts, environment: str) -> Arrays:
             "distance": ((points[:, 1:] - points[:, :1]) ** 2).sum(axis=2),
             "returns": returns[:, 1:],
             "expert_return": returns[:, 0],
-            "chance": chance_distances(method, data).reshape(shape)[:, 0],
+            "chance": chance_distances(descriptions).reshape(shape)[:, 0],
         }
 
-    return shop.computed("imitation", inputs, follow)
+    # What the noise is estimated from decides nothing about the clones.
+    return shop.computed("imitation", inputs | {"chance": "influences"}, follow)
 
 
 def played(shop: Workshop, counts: Counts, training: Training, key: str) -> VisitedStates:
