@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -111,6 +112,19 @@ def test_new_policies_are_placed_without_moving_the_others(done, tmp_path):
     assert np.array_equal(placed.distances[2:, 2:], done.distances)
     nearest = min(range(2, 6), key=lambda i: placed.distances[1, i])
     assert placed.labels[nearest] == "tilt/0.5"
+
+
+def test_a_space_without_influences_is_joined_without_intervals(done, tmp_path):
+    old = done.space.descriptions
+    kept = {name: a for name, a in old.arrays.items() if "influences" not in name}
+    replace(done.space, descriptions=replace(old, arrays=kept)).save(tmp_path / "old")
+    new = {"tilt/0.3": tilt(0.3)}
+    with pytest.warns(PivecWarning, match="no intervals: these descriptions do not hold"):
+        placed = pivec.compare(
+            "CartPole-v1", new, tmp_path / "new", episodes=5, space=tmp_path / "old"
+        )
+    assert placed.measured.n_known == 0
+    assert len(placed.measured.pairs) == 10
 
 
 def test_a_space_of_another_environment_is_refused(done, tmp_path):

@@ -73,10 +73,11 @@ def spread_of(
     longer than others (Kish 1965).
     """
     values = np.full((3, len(starts) - 1), np.nan)
-    for p, (i, j) in enumerate(pairwise(starts.tolist())):
-        if j - i > 1:
-            rows = influences[i:j].astype(np.float64)
-            values[:, p] = _spread(rows @ rows.copy().T)
+    with single_threaded_blas():  # the products are small
+        for p, (i, j) in enumerate(pairwise(starts.tolist())):
+            if j - i > 1:
+                rows = influences[i:j].astype(np.float64)
+                values[:, p] = _spread(rows @ rows.copy().T)
     return Spread(values[0], values[1], values[2], np.maximum(effective - 1.0, 1.0))
 
 

@@ -19,6 +19,7 @@ from pivec.distances.intervals import Intervals
 from pivec.distances.method import Described, Method
 from pivec.distances.pairs import LEVEL, Pair, Pairs, farthest_pairs, nearest_pairs
 from pivec.distances.travel import Travel, sampled_travel, travels
+from pivec.engines.workers import single_threaded_blas
 from pivec.errors import PivecWarning
 from pivec.policies.policy import canonical_order
 from pivec.states.visited import VisitedStates
@@ -228,7 +229,9 @@ def _listed(pairs: Pairs, known: dict[str, Array], intervals: Intervals | None) 
         known["q"] = benjamini_hochberg(known["p"])
     estimates = known.get("distance", pairs.distance)
     known["distance"] = np.maximum(estimates, 0.0)
-    return Pairs.of(pairs.i, pairs.j, **known).take(np.lexsort((pairs.j, pairs.i, estimates)))
+    return Pairs.of(pairs.i, pairs.j, **known).take(
+        np.lexsort((pairs.j, pairs.i, pairs.distance, estimates))
+    )
 
 
 def _travels(
@@ -251,7 +254,8 @@ def _travels(
         rows = list(run.rows)
         moved = [influences[row] for row in rows]
         if min(map(len, moved)) > 1:
-            legs, errors = sampled_travel(described.points[rows], moved)
+            with single_threaded_blas():  # the products are small
+                legs, errors = sampled_travel(described.points[rows], moved)
             freedom = max(1.0, float(effective[rows].min()) - 1.0)
             half_widths = t.ppf((1.0 + LEVEL) / 2.0, freedom) * errors
             runs[number] = replace(run, legs=legs, half_widths=half_widths)
