@@ -26,7 +26,7 @@ from pivec.collection import Collector
 from pivec.distances import Measured
 from pivec.distances import measure as measure_all
 from pivec.errors import PivecWarning, UsageError
-from pivec.maps import place, tsne_map
+from pivec.maps import groups_in, place, tsne_map
 from pivec.options import CollectOptions, DescribeOptions, PrecisionOptions, split_options
 from pivec.policies.policy import canonical_order
 from pivec.precision import check_precision, play_until
@@ -281,7 +281,7 @@ def draw(space: Space, log: RunLog, seed: int = 0, measured: Measured | None = N
         positions, log.settings["map"] = _positions(space, seed, measured)
         result = replace(space, positions=positions)
         result.save(folder / SPACE)
-        rows = policy_rows(result)
+        rows = policy_rows(result, measured)
         write_map_csv(folder / "map.csv", rows)
         figure = map_figure(rows, _subtitle(space), joins=alike_pairs(measured))
         save_png(figure, folder / "map.png")
@@ -294,10 +294,12 @@ def write_page(space: Space, log: RunLog, measured: Measured | None = None) -> P
         raise UsageError("the policies have no places on a map yet: run `pivec map` first")
     path = make_folder(log.folder) / "report.html"
     with log.stage("report"):
+        measured = measured or _measured(space, log.folder)
         page = ReportData(
             environment=str(space.collected.get("environment", "")),
-            rows=policy_rows(space),
-            measured=measured or _measured(space, log.folder),
+            rows=policy_rows(space, measured),
+            measured=measured,
+            groups=groups_in(space, measured.intervals),
             log=log,
             method="\n\n".join(
                 filter(None, [space.method.explanation, background_words(log.settings)])

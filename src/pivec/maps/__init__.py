@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from pivec.maps.groups import GroupComparison, compare_groups
+from pivec.maps.groups import GroupComparison, compare_groups, groups_in
 from pivec.maps.landmarks import LandmarkMap
 from pivec.maps.order import group_order, leaf_order
 from pivec.maps.place import place
@@ -21,6 +21,7 @@ __all__ = [
     "PolicyMap",
     "compare_groups",
     "group_order",
+    "groups_in",
     "leaf_order",
     "place",
     "tsne_map",

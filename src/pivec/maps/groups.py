@@ -152,6 +152,17 @@ def compare_groups(
     )
 
 
+def groups_in(space: Space, intervals: Intervals | None) -> GroupComparison | None:
+    """Compare the groups of runs that names or algorithms tell; None if there are not two."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PivecWarning)  # who measured has said it
+        try:
+            result = compare_groups(space, intervals=intervals)
+        except UsageError:  # no runs, or none that belong together
+            return None
+    return result if len(result.groups) > 1 else None
+
+
 @dataclass(frozen=True)
 class _Runs:
     """What is measured of runs, in squares, and the noise that was taken off it."""
@@ -179,7 +190,7 @@ class _Runs:
             distances = intervals.distance[_block(rows, rows)]
         elif "influences" in described.arrays:
             distances = method.intervals(described).distance
-        else:
+        elif not method.exact:
             warnings.warn(
                 "the noise of sampling is in the distances of these groups: the policies were "
                 "described without how each episode moves them",

@@ -13,7 +13,8 @@ from rich.table import Table
 from pivec.distances import LEVEL, Measured
 from pivec.maps import GroupComparison
 from pivec.policies.policy import PolicyInfo
-from pivec.report.data import pair_rows
+from pivec.report.data import behaviours_in, pair_rows
+from pivec.report.sections.behaviours import words_of_behaviours
 from pivec.report.sections.groups import figures_of_test, with_interval, words_of_test
 from pivec.report.sections.pairs import UNSURE
 from pivec.report.text import interval, n_policies, percent
@@ -47,6 +48,8 @@ def print_summary(labels: Sequence[str], measured: Measured) -> None:
     console.print(table)
     if measured.n_known:
         say(f"* {UNSURE}: {len(measured.alike)} of {measured.n_known} pairs")
+    if classes := behaviours_in(measured, labels):
+        say(f"{words_of_behaviours(classes)} (no two policies of one are told apart; map.csv)")
     if shared:
         say("time apart: share of their time that two policies spend in different places")
     if not measured.travels:

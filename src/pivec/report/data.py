@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pivec.characterizations.space import Space
 from pivec.distances import Measured, Pairs
+from pivec.distances.behaviours import Behaviours, behaviours
 from pivec.errors import UsageError
-from pivec.maps import group_order
+from pivec.maps import GroupComparison, group_order
 from pivec.policies.policy import also_called
 from pivec.report.canvas import group_colours
 from pivec.run_log import RunLog
@@ -33,6 +35,7 @@ class PolicyRow:
     source: str
     reference: bool = False  # a policy of an earlier space, shown as context
     return_std: float = field(default=math.nan, metadata={"csv": False})
+    behaviour: int | None = None  # its class of policies that cannot be told apart, 1 the largest
 
 
 @dataclass(frozen=True)
@@ -61,9 +64,13 @@ def pair_rows(labels: Sequence[str], pairs: Pairs) -> list[PairRow]:
     return [PairRow(labels[i], labels[j], *values) for i, j, *values in lines]
 
 
-def policy_rows(space: Space) -> list[PolicyRow]:
-    """Give the rows of all policies of a space; at the origin if they have no places yet."""
+def policy_rows(space: Space, measured: Measured | None = None) -> list[PolicyRow]:
+    """Give the rows of all policies of a space; at the origin if they have no places yet.
+
+    What was measured of them tells which cannot be told apart.
+    """
     described = space.descriptions
+    classes = behaviours_in(measured, described.labels)
     positions = np.zeros((len(described), 2)) if space.positions is None else space.positions
     reference = space.is_reference
     rows = []
@@ -82,9 +89,18 @@ def policy_rows(space: Space) -> list[PolicyRow]:
                 source=f"{info.source} ({also})" if also else info.source,
                 reference=reference[i],
                 return_std=float(described.return_stds[i]),
+                behaviour=classes.numbers[i] if classes else None,
             )
         )
     return rows
+
+
+def behaviours_in(measured: Measured | None, labels: Sequence[str]) -> Behaviours | None:
+    """Put policies into classes that cannot be told apart; None where no test tells."""
+    if measured is None or measured.intervals is None:
+        return None
+    classes = behaviours(measured.intervals.p_value, measured.intervals.distance, labels)
+    return classes if len(classes) else None
 
 
 def compared(rows: Sequence[PolicyRow]) -> list[PolicyRow]:
@@ -125,6 +141,7 @@ class ReportData:
     log: RunLog
     method: str = ""  # how policies are described and compared; blank lines part paragraphs
     formula: str = ""  # of the distance, in one line
+    groups: GroupComparison | None = None  # where there are groups of runs
 
     def __post_init__(self) -> None:
         n = len(self.rows)
@@ -135,6 +152,11 @@ class ReportData:
                 f"distances must be those of the {n} policies of the report, but are of "
                 f"{len(self.measured.neighbours)}"
             )
+
+    @cached_property
+    def behaviours(self) -> Behaviours | None:
+        """Classes of policies that cannot be told apart."""
+        return behaviours_in(self.measured, [row.label for row in self.rows])
 
     @property
     def map_method(self) -> str:

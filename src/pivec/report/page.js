@@ -221,6 +221,7 @@
     if (data.s[i] !== null) fact("step", whole(data.s[i]));
     fact("return", data.r[i] === null ? "not known" : number(data.r[i]) + (data.d[i] === null ? "" : " ± " + number(data.d[i])));
     if (reference[i]) fact("shown as", "reference");
+    if (data.b[i] !== null) fact("behaviour", String(data.b[i]));
     tip.replaceChildren(make("strong", data.l[i]), list);
     const x = screenX(data.x[i]), y = screenY(data.y[i]);
     const left = x + 16 + tip.offsetWidth > width ? x - 16 - tip.offsetWidth : x + 16;

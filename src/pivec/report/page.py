@@ -74,6 +74,8 @@ def _key_figures(report: ReportData) -> str:
     if report.measured.estimates is not None and len(report.rows) > 1:
         pairs = squareform(report.measured.estimates, checks=False)
         figures["median distance"] = f"{np.median(pairs):.3g}"
+    if report.behaviours:
+        figures["behaviours"] = thousands(len(report.behaviours))
     if alike := count_alike(report):
         figures["pairs cannot be told apart"] = alike
     return "".join(

@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pivec.report.data import ReportData
+from pivec.report.sections.behaviours import behaviours_section
 from pivec.report.sections.distances import distances_section
+from pivec.report.sections.groups import groups_section
 from pivec.report.sections.made import made_section
 from pivec.report.sections.map import map_section
 from pivec.report.sections.notices import notices_section
@@ -21,6 +23,8 @@ SECTIONS: tuple[Callable[[ReportData], str], ...] = (
     notices_section,
     map_section,
     distances_section,
+    behaviours_section,
+    groups_section,
     travel_section,
     policies_section,
     reading_section,

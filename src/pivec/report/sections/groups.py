@@ -19,7 +19,10 @@ from pivec.report.canvas import (
     literal,
     new_figure,
 )
+from pivec.report.data import ReportData
+from pivec.report.markup import count_cell, number_cell, picture, section, shown_text, table
 from pivec.report.text import rounded
+from pivec.terminal import shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,6 +42,55 @@ def words_of_test(test: Permanova) -> str:
         f"groups explain {explained} of the variance between runs ({by_chance} by chance), "
         f"p = {rounded(test.p_value, 2)}{least if test.least_p > 0.01 else ''}"
     )
+
+
+def groups_section(report: ReportData) -> str:
+    """Show whether groups of runs differ, how far apart they are and how diverse each one is."""
+    result = report.groups
+    if result is None:
+        return ""
+    words = words_of_test(result.test) if result.test else "too few runs for a test"
+    about = (
+        f"<strong>{words[0].upper()}{words[1:]}.</strong> Groups are made {result.grouping}; runs "
+        "are the samples here, not policies. A run is the mean behaviour of its policies; "
+        "intervals are about other runs of the same kind. The effective number of behaviours is "
+        f"that of as many with nothing in common (similarity {shown_text(result.similarity)})."
+    )
+    image = (
+        f'<img class="paper" src="{picture(groups_figure(result))}" '
+        'alt="Distances within and between groups of runs, and the diversity of each group">'
+    )
+    within = table(
+        ("Group", "Runs", "Policies", "Distance of runs", "Distance of policies", "Behaviours"),
+        (2, 3, 4, 5),
+        (
+            f'<tr><th scope="row">{shown_text(group.name)}</th>'
+            f'<td class="name">{shown_text(shortened(", ".join(group.runs), 200))}</td>'
+            f"{count_cell(group.n_policies)}"
+            + "".join(
+                number_cell(with_interval(estimate), estimate.value)
+                for estimate in (group.distance, group.policy_distance, group.behaviours)
+            )
+            + "</tr>"
+            for group in result.groups
+        ),
+    )
+    between = table(
+        ("Groups", "Distance of runs", "Explained", "By chance", "p"),
+        (1, 2, 3, 4),
+        (
+            f'<tr><th scope="row">{shown_text(" and ".join(pair.groups))}</th>'
+            f"{number_cell(with_interval(pair.distance), pair.distance.value)}"
+            + "".join(
+                f'<td class="n">{figure}</td>'
+                for figure in (figures_of_test(pair.test) if pair.test else ("–",) * 3)
+            )
+            + "</tr>"
+            for pair in result.pairs
+        ),
+    )
+    tables = f'<div class="scroll">{within}</div><div class="scroll">{between}</div>'
+    return section("groups", "Groups of runs", f'<p class="about">{about}</p>', image, tables)
 
 
 def figures_of_test(test: Permanova) -> tuple[str, str, str]:

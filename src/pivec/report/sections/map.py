@@ -86,6 +86,7 @@ def map_data(rows: Sequence[PolicyRow]) -> dict[str, Any]:
         "y": [_short(row.y) for row in rows],
         "r": [_short(row.mean_return) for row in rows],
         "d": [_short(row.return_std) for row in rows],
+        "b": [row.behaviour for row in rows],
         "reference": [i for i, row in enumerate(rows) if row.reference],
         "groups": [printable(name) for name in colours],
         "groupColours": list(colours.values()),

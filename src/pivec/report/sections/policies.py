@@ -38,6 +38,6 @@ def _line(number: int, row: PolicyRow, colours: dict[str, str]) -> str:
         f'<th scope="row">{shown_text(row.label)}</th>'
         f'<td class="name">{dot(colour)}{shown_text(row.group) or "–"}</td>'
         f"{count_cell(row.step)}{number_cell(shown, row.mean_return)}"
-        f"{count_cell(row.episodes)}{count_cell(row.states)}"
+        f"{count_cell(row.episodes)}{count_cell(row.states)}{count_cell(row.behaviour)}"
         f'<td class="src">{shown_text(row.source)}</td></tr>'
     )
