@@ -9,7 +9,7 @@ import pytest
 from behaviours import PLACES, make_behaviours
 from test_contract import _cases
 
-from pivec.characterizations import characterization, resampling
+from pivec.characterizations import characterization
 from pivec.characterizations.averages import segment_sums
 from pivec.characterizations.cells import CellCounts
 from pivec.errors import BadData, PivecWarning, UsageError
@@ -22,12 +22,6 @@ def behaving(places, *, episodes=6, seed=0, **given):
     returns = [place + rng.normal(0, 1, episodes) for place in places]
     given = {"length": 20, "returns": returns} | given
     return make_behaviours(places, episodes=episodes, seed=seed, **given)
-
-
-@pytest.fixture(autouse=True)
-def few_drawings(monkeypatch):
-    monkeypatch.setattr(resampling, "REPLICATES", 50)
-    monkeypatch.setattr(resampling, "DESCRIBED", 12)
 
 
 @pytest.fixture(scope="module")
@@ -75,17 +69,45 @@ def test_influences_are_what_leaving_an_episode_out_does(method, data):
     plain = getattr(method.describe(some), name)
     assert np.allclose(getattr(described, name), plain, rtol=1e-5, atol=1e-6)
     for policy, influences in enumerate(described.rows("influences")):
-        record, m = some.records[policy], len(influences)
-        rest = [record.only(np.delete(np.arange(m), e)) for e in range(m)]
-        left = np.concatenate(
-            [getattr(method.describe(_of_record(some, record)), name) for record in rest]
-        )
-        slow = (m - 1) * (left.mean(axis=0) - left)
+        rests = _rests(some[policy])
+        left = np.concatenate([getattr(method.describe(rest), name) for rest in rests])
+        slow = (len(left) - 1) * (left.mean(axis=0) - left)
         assert np.allclose(influences, slow, rtol=0, atol=1e-4 * np.abs(slow).max())
 
 
-def _of_record(data, record):
-    return VisitedStates([record], data.feature_names, data.environment)
+def _rests(policy):
+    """One policy without each of its episodes."""
+    record, m = policy.records[0], policy.n_episodes
+    return [
+        VisitedStates([record.only(np.delete(np.arange(m), e))], policy.feature_names)
+        for e in range(m)
+    ]
+
+
+def test_elsewhere_noise_and_error_are_what_leaving_an_episode_out_does(method, data):
+    has_noise(method)
+    if method.has_influences:
+        pytest.skip("has influences")
+    a, b = data[0], data[5]
+    power = 1 if method.squared else 2
+    there = {a: method.describe(b), b: method.describe(a)}
+    square = method.distances(a, b)[0, 0] ** power
+    noise = variance = traces = 0.0
+    for side, other in there.items():
+        rests = [method.describe(rest) for rest in _rests(side)]
+        m = len(rests)
+        left = np.array([method.distances(rest, other)[0, 0] ** power for rest in rests])
+        noise += (m - 1) * (left.mean() - square)
+        variance += (m - 1) / m * ((left - left.mean()) ** 2).sum()
+        # Σ ‖I_e‖² from the squared distances of all pairs.
+        own = sum(method.distances(x, y)[0, 0] ** power for x in rests for y in rests)
+        traces += (m - 1) / (2 * m**2) * own
+    sure = method.intervals(a, b)
+    expected = traces if method.squared else max(noise, 0.0)
+    assert sure.noise[0, 0] ** power == pytest.approx(expected, rel=1e-5)
+    assert (sure.first + sure.second)[0, 0] == pytest.approx(
+        max(variance, sure.second[0, 0]), rel=1e-5
+    )
 
 
 def test_intervals_do_not_depend_on_the_order(method, data):
@@ -124,9 +146,7 @@ def test_a_policy_is_zero_from_itself_on_average(method):
     power = 1 if method.squared else 2
     gaps = distances**power - noise**power
     assert gaps.mean() < 0.5 * (distances**power).mean()
-    # Drawing from cells that were seen cannot tell of those that were not: some noise is left.
-    if method.name not in ("discretization", "transitions"):
-        assert abs(gaps.mean()) < 3 * gaps.std(ddof=1) / np.sqrt(n)
+    assert abs(gaps.mean()) < 3 * gaps.std(ddof=1) / np.sqrt(n)
 
 
 def test_one_episode_does_not_tell(method, data):

@@ -79,7 +79,7 @@ class Characterization(BaseEstimator):
         if influences and not self.has_influences:
             raise UsageError(
                 f"{self.name} cannot say how each episode moves a description: leave influences "
-                "out, intervals(data) draws episodes again instead"
+                "out, intervals(data) leaves episodes out instead"
             )
         self._check_fits(data)
         order = canonical_order(data.policies)
@@ -119,8 +119,8 @@ class Characterization(BaseEstimator):
         """Distances with the noise of sampling taken off, and how sure they are.
 
         Of all policies of ``a`` to each other, or to those of ``b``: states, or descriptions
-        with influences. Where a characterization has no influences, episodes are drawn again
-        (a bootstrap), which needs the states. The space is taken as given.
+        with influences. Where a characterization has no influences, episodes are left out
+        one by one (the jackknife), which needs the states. The space is taken as given.
 
         Examples
         --------
@@ -136,11 +136,11 @@ class Characterization(BaseEstimator):
         sides = [self._sampled(side) for side in ([a] if b is None else [a, b])]
         orders = [canonical_order(side.policies) for side in sides]
         ordered = [side.select(order) for side, order in zip(sides, orders, strict=True)]
-        squares, variance, spreads = resampling.measured(self, ordered)
+        squares, variance, spreads, noise = resampling.measured(self, ordered)
         resampling.warn_of_spread(self, ordered, spreads, squares)
         scatter = self._scatter(ordered)
         result = intervals_of(
-            squares, variance, spreads[0], spreads[-1], level, scatter, squared=self.squared
+            squares, variance, spreads[0], spreads[-1], level, scatter, noise, squared=self.squared
         )
         back = np.ix_(*(np.argsort(orders[side]) for side in (0, -1)))
         return result.select(back, own=b is None)

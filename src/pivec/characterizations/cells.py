@@ -68,6 +68,9 @@ class CellCounts:
     def __len__(self) -> int:
         return int(self.counts.shape[0])
 
+    def __getitem__(self, rows: slice) -> CellCounts:
+        return CellCounts(self.cells, self.counts[rows])
+
     @classmethod
     def of_rows(cls, words: Words, cuts: NDArray[np.int64]) -> Self:
         """Count the rows between one cut and the next."""

@@ -1,4 +1,4 @@
-"""How episodes move descriptions: leaving out, drawing again and exchanging, by sums where it can.
+"""How episodes move descriptions: leaving them out and exchanging them, by sums where it can.
 
 Many descriptions are functions of sums over episodes (``_statistics``): a policy without one of its
 episodes is then its sums less those of the episode, and no state is looked at again.
@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pivec.characterizations.descriptions import Description, Descriptions, summarise
-from pivec.distances.intervals import Spread, directional_variances, spread_of
+from pivec.distances.intervals import Spread, directional_variances, gram_spread, spread_of
 from pivec.distances.pairwise import squared_euclidean
 from pivec.distances.permutation import mean_differences, share_as_large, sides
 from pivec.errors import PivecWarning
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 _BLOCK_BYTES = 64 << 20
-REPLICATES, DESCRIBED = 200, 50  # by sums, and by describing anew
+GROUPS = 20  # of episodes to leave out, where describing has to be done again for each
 _ROUNDING = 1e-15  # of squared points: that is how far equal episodes may seem to differ
 _SINGLE = "a single episode, which does not tell how sure a distance is: play more for intervals"
 _ALIKE = (
@@ -100,49 +101,19 @@ def _blocks(data: VisitedStates) -> Iterator[VisitedStates]:
             first = last
 
 
-def replicates(
-    method: Characterization, data: VisitedStates, rng: np.random.Generator
-) -> Iterator[Descriptions]:
-    """Describe the policies, and again and again by episodes drawn from their own.
-
-    As many as there are, with replacement.
-    """
-    from scipy.sparse import csr_array
-
-    starts = data.policy_starts
-    shape = len(data), data.n_episodes
-    statistics = method._statistics(data) if method.has_statistics else None
-    for n in range(1 + (DESCRIBED if statistics is None else REPLICATES)):
-        draws = np.arange(data.n_episodes)
-        if n:
-            counts = np.repeat(np.diff(starts), np.diff(starts))
-            draws = np.repeat(starts[:-1], np.diff(starts)) + rng.integers(counts)
-        if statistics is None:
-            yield method._described(regrouped([data], np.split(draws, starts[1:-1])))
-        else:
-            weights = csr_array((np.ones(len(draws)), draws, starts), shape=shape)
-            yield _from_sums(method, data, weights @ statistics)
-
-
-def _from_sums(method: Characterization, data: VisitedStates, sums: Array) -> Descriptions:
-    return Descriptions(
-        method.name, data.policies, *method._from_statistics(sums), *summarise(data)
-    )
-
-
 def measured(
     method: Characterization, sides: Sequence[VisitedStates | Descriptions]
-) -> tuple[Array, Array, list[Spread]]:
-    """Squares of all distances, their variances, and the spread of each side.
+) -> tuple[Array, Array, list[Spread], Array | None]:
+    """Squares of all distances, their variances, the spread of each side, and the noise.
 
-    A single side is compared with itself.
+    A single side is compared with itself. Noise is None where it is what the spreads add up to.
     """
     if method.exact or method.no_intervals:
         return _without_episodes(method, sides)
     described = [side for side in sides if isinstance(side, Descriptions)]
     if not described:
         states = [side for side in sides if isinstance(side, VisitedStates)]
-        return _bootstrap(method, states, np.random.default_rng(0))
+        return _leaving_out(method, states)
     rows = [side.values("points" if method.squared else "vectors")[0] for side in described]
     moved = [side.values("influences", "influences.starts") for side in described]
     spreads = []
@@ -153,62 +124,83 @@ def measured(
     (left, *_), (*_, right) = moved, moved
     variance = directional_variances(left[0], left[1], rows[0], rows[-1])
     variance += directional_variances(right[0], right[1], rows[-1], rows[0]).T
-    return squared_euclidean(rows[0], rows[-1]), 4.0 * variance, spreads
+    return squared_euclidean(rows[0], rows[-1]), 4.0 * variance, spreads, None
 
 
 def _without_episodes(
     method: Characterization, sides: Sequence[VisitedStates | Descriptions]
-) -> tuple[Array, Array, list[Spread]]:
+) -> tuple[Array, Array, list[Spread], None]:
     """As `measured`, without looking at episodes: no noise, or none that is known."""
     described = [
         method._described(side) if isinstance(side, VisitedStates) else side for side in sides
     ]
-    distances = method._distances(described[0], described[-1])
-    squares = distances if method.squared else distances**2
+    squares = _squares(method, described[0], described[-1])
     value = 0.0 if method.exact else np.nan
     flat = [np.full(len(side), value) for side in sides]
     spreads = [Spread(values, values, values, np.ones_like(values)) for values in flat]
-    return squares, np.full_like(squares, value), spreads
+    return squares, np.full_like(squares, value), spreads, None
 
 
-def _bootstrap(
-    method: Characterization, sides: Sequence[VisitedStates], rng: np.random.Generator
-) -> tuple[Array, Array, list[Spread]]:
-    """As `measured`, by drawing again.
+def _leaving_out(
+    method: Characterization, sides: Sequence[VisitedStates]
+) -> tuple[Array, Array, list[Spread], Array | None]:
+    """As `measured`, of distances that are not between points (the jackknife, Efron 1982)."""
+    described = [method._described(side) for side in sides]
+    squares = _squares(method, described[0], described[-1])
+    moved = [_moved(method, sides[0], described[-1], squares)]
+    if len(sides) > 1:
+        moved.append(_moved(method, sides[1], described[0], squares.T))
+    (change, variance, _), (changed, varied, _) = moved[0], moved[-1]
+    # Half the sum of absolute differences is nothing like a square where the two are alike, but
+    # the jackknife knows how it falls with the number of episodes.
+    noise = None if method.squared else np.maximum(change + changed.T, 0.0)
+    return squares, variance + varied.T, [spread for _, _, spread in moved], noise
 
-    Distances of a policy's replicates to itself are what sampling adds: their mean is the trace of
-    C, their variance twice its squared norm.
+
+def _moved(
+    method: Characterization, data: VisitedStates, others: Descriptions, squares: Array
+) -> tuple[Array, Array, Spread]:
+    """What leaving out episodes does to the distances of policies to others.
+
+    The noise that they add to each, (n, m), its variance, and the spread of the policies: the
+    distances of what is left to each other have the products of influences in them (as in
+    classical scaling, Torgerson 1952).
     """
-    power = 1 if method.squared else 2
-    drawings = [replicates(method, side, rng) for side in sides]
-    described = [next(drawing) for drawing in drawings]
-    squares = method._distances(described[0], described[-1]) ** power
-    own: list[list[Array]] = [[] for _ in sides]
-    mean, deviations, n = np.zeros_like(squares), np.zeros_like(squares), 0
-    for drawn in zip(*drawings, strict=True):
-        for side, kept, replicate in zip(described, own, drawn, strict=True):
-            kept.append(np.diag(method._distances(replicate, side)) ** power)
-        distances = method._distances(drawn[0], drawn[-1]) ** power
-        n += 1
-        change = distances - mean  # Welford 1962
-        mean += change / n
-        deviations += change * (distances - mean)
-    spreads = [
-        _bootstrap_spread(np.stack(kept), side, method.by_state)
-        for side, kept in zip(sides, own, strict=True)
-    ]
-    return squares, deviations / (n - 1), spreads
+    noise, variance = np.full((2, *squares.shape), np.nan)
+    trace, norm, unbiased = np.full((3, len(data)), np.nan)
+    statistics = method._statistics(data) if method.has_statistics else None
+    effective = effective_episodes(data, method.by_state)
+    for p, (i, j) in enumerate(pairwise(data.policy_starts.tolist())):
+        if j - i > 1:
+            rest = _rests(method, data[p], None if statistics is None else statistics[i:j])
+            m = len(rest)
+            left = _squares(method, rest, others)
+            mean = left.mean(axis=0)
+            noise[p] = (m - 1) * (mean - squares[p])
+            variance[p] = (m - 1) / m * ((left - mean) ** 2).sum(axis=0)
+            own = _squares(method, rest, rest)
+            own -= own.mean(axis=0)
+            gram = -0.5 * (m - 1) ** 2 * (own - own.mean(axis=1)[:, None])
+            trace[p], norm[p], unbiased[p] = gram_spread(gram)
+            effective[p] = min(effective[p], m)
+    freedom = np.maximum(effective - 1.0, 1.0)
+    return noise, variance, Spread(trace, norm, unbiased, freedom)
 
 
-def _bootstrap_spread(own: Array, data: VisitedStates, by_state: bool) -> Spread:
-    counts = np.diff(data.policy_starts).astype(np.float64)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        # Drawing from M episodes varies by (M − 1)/M of what the policy does.
-        correction = np.where(counts > 1, counts / (counts - 1.0), np.nan)
-    trace = own.mean(axis=0) * correction
-    norm = own.std(axis=0, ddof=1) * correction / np.sqrt(2.0)
-    freedom = np.maximum(effective_episodes(data, by_state) - 1.0, 1.0)
-    return Spread(trace, norm, norm, freedom)
+def _rests(method: Characterization, data: VisitedStates, statistics: Any) -> Descriptions:
+    """Describe one policy without each of its episodes (or groups of them, if there are many)."""
+    m = data.n_episodes
+    if statistics is None:
+        parts = np.array_split(np.arange(m), min(m, GROUPS))
+        return method._described(regrouped([data], [np.delete(np.arange(m), g) for g in parts]))
+    if isinstance(statistics, np.ndarray):
+        return _anonymous(method, statistics.sum(axis=0) - statistics)
+    return _anonymous(method, (1.0 - np.eye(m)) @ statistics)
+
+
+def _squares(method: Characterization, a: Descriptions, b: Descriptions) -> Array:
+    distances = method._distances(a, b)
+    return distances if method.squared else distances**2
 
 
 def exchanged(
@@ -236,7 +228,9 @@ def exchanged(
 def _anonymous(method: Characterization, sums: Array) -> Descriptions:
     """Describe sums of nobody in particular."""
     data = VisitedStates.from_arrays([[np.zeros((1, 1))]] * len(sums))
-    return _from_sums(method, data, sums)
+    return Descriptions(
+        method.name, data.policies, *method._from_statistics(sums), *summarise(data)
+    )
 
 
 def _regrouped_distances(

@@ -77,11 +77,11 @@ def spread_of(
         for p, (i, j) in enumerate(pairwise(starts.tolist())):
             if j - i > 1:
                 rows = influences[i:j].astype(np.float64)
-                values[:, p] = _spread(rows @ rows.copy().T)
+                values[:, p] = gram_spread(rows @ rows.copy().T)
     return Spread(values[0], values[1], values[2], np.maximum(effective - 1.0, 1.0))
 
 
-def _spread(gram: Array) -> tuple[float, float, float]:
+def gram_spread(gram: Array) -> tuple[float, float, float]:
     """Trace and norm of C, and its norm without bias, from products of the influences."""
     m = len(gram)
     trace = float(np.trace(gram)) / (m - 1)
@@ -143,6 +143,7 @@ def intervals_of(
     b: Spread,
     level: float = 0.95,
     scatter: Array | float = 0.0,
+    noise: Array | None = None,
     *,
     squared: bool = True,
 ) -> Intervals:
@@ -151,11 +152,14 @@ def intervals_of(
     ``variance`` is Var ≈ 4 Δᵀ(C_p + C_q)Δ of them with the measured Δ, which is on average
     2‖C_p + C_q‖² larger than with the true one, and so is not increased by the second term; it is
     at least that. ‖C_p + C_q‖ is bounded by ‖C_p‖ + ‖C_q‖, which are equal where the two policies
-    are alike: there alone the term counts. ``scatter`` is variance that more episodes do not lower.
+    are alike: there alone the term counts. ``scatter`` is variance that more episodes do not lower,
+    ``noise`` what sampling adds, where it is not the traces.
     """
     from scipy.stats import chi2, t
 
-    noise = a.trace[:, None] + b.trace
+    spread = a.trace[:, None] + b.trace
+    like_squares = noise is None
+    noise = spread if noise is None else noise
     second = 2.0 * np.add.outer(a.unbiased_norm, b.unbiased_norm) ** 2
     first = np.maximum(variance - second, 0.0)
     error = np.sqrt(first + second + scatter)
@@ -169,7 +173,9 @@ def intervals_of(
     with np.errstate(invalid="ignore", divide="ignore"):
         norm = np.add.outer(a.norm, b.norm) ** 2
         p_value = chi2.sf(squares * noise / norm, noise**2 / norm)
-    p_value = np.where(known & (noise == 0.0), np.where(squares > 0.0, 0.0, 1.0), p_value)
+        if not like_squares:
+            p_value = t.sf(distance / error, freedom)
+    p_value = np.where(known & (spread == 0.0), np.where(squares > 0.0, 0.0, 1.0), p_value)
     if not squared:
         low, high, noise = np.sqrt(low), np.sqrt(high), np.sqrt(noise)
         distance = np.sqrt(np.maximum(distance, 0.0))
