@@ -111,7 +111,7 @@ def test_recorded_policies_do_not_play_and_others_not_for_them_in_vain():
 def test_it_tells_what_happens(capsys):
     play_until(Shelf([0.2, 1.5]), method(), PrecisionOptions(until=0.05), progress=True)
     lines = capsys.readouterr().err.splitlines()
-    assert re.fullmatch(r"round 1: 2 of 2 policies play \d+ more episodes", lines[0])
+    assert re.fullmatch(r"round 1: 2 of 2 policies need \d+ more episodes", lines[0])
     assert lines[-1].startswith("1 of 1 pairs are known to within 0.05, after ")
 
 
@@ -231,4 +231,9 @@ def test_a_comparison_says_what_was_done(tmp_path):
     assert re.match(
         r"3 of 3 pairs .* 0\.1, after \d rounds and 10 to \d+ ep", settings["precision"]
     )
-    assert "not on significance" in (tmp_path / "report.html").read_text()
+    page = (tmp_path / "report.html").read_text()
+    assert page.count("not on significance") == 2  # where intervals are explained, and settings
+    pivec.comparison.describe(
+        pivec.load(tmp_path), log := pivec.comparison.RunLog(tmp_path), made.space.method, None, {}
+    )
+    assert log.settings["precision"] is None

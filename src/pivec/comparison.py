@@ -134,16 +134,8 @@ def compare_with(
     with log.stage("collect"):
         collector = Collector(env, policies, collecting, log.folder / STATES, progress)
         log.settings |= collector.settings | {"episodes": collecting.episodes}
-        if precision.until is None:
-            data = collector.run()
-            log.settings.pop("precision", None)
-        else:
-            fitted = earlier is not None
-            data, log.settings["precision"] = play_until(
-                collector, method, precision, fitted=fitted, progress=progress
-            )
-    fitted = precision.until is not None
-    space = describe(data, log, method, earlier, collector.settings, fitted=fitted)
+        data, stopped = play_until(collector, method, precision, earlier is not None, progress)
+    space = describe(data, log, method, earlier, collector.settings, stopped)
     measured = measure(space, log, data)
     space = draw(space, log, collecting.seed, measured)
     return Comparison(log.folder, space, measured, write_page(space, log, measured))
@@ -183,15 +175,17 @@ def describe(
     method: Characterization,
     earlier: Space | None,
     collected: Mapping[str, Any],
-    *,
-    fitted: bool = False,
+    stopped: str | None = None,
 ) -> Space:
-    """Fit the characterization unless it is or ``earlier`` has it, describe, write ``space/``."""
+    """Fit the characterization unless ``earlier`` has it fitted, describe, write ``space/``.
+
+    ``stopped`` tells how `play_until` ended, which has fitted it too.
+    """
     with log.stage("describe"):
         warn_of_constants(data)
         if earlier is not None:
             check_same_world(earlier, collected)
-        elif not fitted:
+        elif stopped is None:
             method.fit(data)
         share = background_share(method, data) if earlier is None else None
         influences = _keeps_influences(method, data)
@@ -204,6 +198,7 @@ def describe(
             result = _beside(earlier, described)
         result.save(log.folder / SPACE)
         log.settings |= {"method": method.name, "parameters": method.get_params()}
+        log.settings["precision"] = stopped
         log.settings["background"] = share and asdict(share)
     return result
 

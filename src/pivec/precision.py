@@ -75,14 +75,16 @@ def play_until(
     collector: Collector,
     method: Characterization,
     options: PrecisionOptions,
-    *,
     fitted: bool = False,
     progress: bool = False,
-) -> tuple[VisitedStates, str]:
+) -> tuple[VisitedStates, str | None]:
     """Play on until the intervals are narrow; return all states, and a sentence about it.
 
-    The characterization is fitted on the first episodes, unless it is already.
+    The characterization is fitted on the first episodes, unless it is already. Without
+    ``options.until`` all play once, and there is nothing to say.
     """
+    if options.until is None:
+        return collector.run(), None
     acting = set(collector.acting)
     episodes = dict.fromkeys(collector.acting, collector.options.episodes)
     data = collector.run(episodes)
@@ -187,7 +189,7 @@ def _round_line(number: int, more: NDArray[np.int64], can_act: NDArray[np.bool_]
     growing = more[more > 0]
     return (
         f"round {number}: {len(growing)} of {can_act.sum()} policies "
-        f"play{'s' * (len(growing) == 1)} {_span(growing)} more episodes"
+        f"need{'s' * (len(growing) == 1)} {_span(growing)} more episodes"
     )
 
 

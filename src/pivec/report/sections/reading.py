@@ -69,4 +69,6 @@ def _how_sure(report: ReportData) -> str:
     measured = report.measured
     shared = OVERLAP if np.isfinite(measured.nearest.overlap).any() else ""
     words = SURE if measured.n_known else NOT_SURE
+    stopped = report.log.settings.get("precision")  # what `compare(until=)` did
+    words += f"<p>Here {shown_text(str(stopped))}.</p>" if stopped else ""
     return f'<h3 id="sure">How sure a distance is</h3>{words}{shared}'
