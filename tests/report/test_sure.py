@@ -153,7 +153,7 @@ def test_a_page_without_intervals_says_that_they_are_not_known(report):
 def test_the_console_tells_how_sure_it_is(measured, measured_of, capsys):
     print_summary(LABELS, measured)
     text = capsys.readouterr().out
-    for words in ("95 % interval", "0 to 0.31 *", "time apart", "0.25 ± 0.2",
+    for words in ("distance (95 % interval)", "(0 to 0.31) *", "apart: share", "0.25 ± 0.2",
                   "* cannot be told apart: 4 of 10 pairs"):  # fmt: skip
         assert words in text
     print_summary(LABELS, measured_of(5, DISTANCES, nearest=[(0, 1, 0.5)]))

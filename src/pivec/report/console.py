@@ -33,25 +33,24 @@ def print_summary(labels: Sequence[str], measured: Measured) -> None:
     sure = any(math.isfinite(row.low) for _, row in rows)
     shared = any(math.isfinite(row.overlap) for _, row in rows)
     table = Table("", box=None)
-    for head in ("policy", "policy", "distance"):
+    for head in ("policy", "policy"):
         table.add_column(head, overflow="fold")
-    for head in [f"{percent(LEVEL)} interval"] * sure + ["time apart"] * shared:
+    heads = [f"distance ({percent(LEVEL)} interval)" if sure else "distance"]
+    for head in heads + ["apart"] * shared:
         table.add_column(head, no_wrap=True)
     for title, row in rows:
-        cells: list[Any] = [
-            literal(row.policy),
-            literal(row.other),
-            f"{row.distance:.{3 if sure else 4}g}",
-        ]
-        cells += [interval(row.low, row.high) + " *" * row.alike] * sure
-        table.add_row(title, *cells, *[percent(1 - row.overlap)] * shared)
+        distance = f"{row.distance:.{3 if sure else 4}g}"
+        if math.isfinite(row.low):
+            distance += f" ({interval(row.low, row.high)}){' *' * row.alike}"
+        apart = [percent(1 - row.overlap)] * shared
+        table.add_row(title, literal(row.policy), literal(row.other), distance, *apart)
     console.print(table)
     if measured.n_known:
         say(f"* {UNSURE}: {len(measured.alike)} of {measured.n_known} pairs")
     if classes := behaviours_in(measured, labels):
         say(f"{words_of_behaviours(classes)} (no two policies of one are told apart; map.csv)")
     if shared:
-        say("time apart: share of their time that two policies spend in different places")
+        say("apart: share of their time that two policies spend in different places")
     if not measured.travels:
         return
     table = Table("run", "checkpoints", "distance travelled", box=None)
