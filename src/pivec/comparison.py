@@ -7,7 +7,6 @@ distances.csv  distances.png  pairs.csv  map.csv  map.png  report.html  run.json
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -25,7 +24,7 @@ from pivec.characterizations.space import Space
 from pivec.collection import Collector
 from pivec.distances import Measured
 from pivec.distances import measure as measure_all
-from pivec.errors import PivecWarning, UsageError
+from pivec.errors import UsageError
 from pivec.maps import groups_in, place, tsne_map
 from pivec.options import CollectOptions, DescribeOptions, PrecisionOptions, split_options
 from pivec.policies.policy import canonical_order
@@ -49,7 +48,6 @@ from pivec.states.moments import warn_of_constants
 from pivec.states.visited import VisitedStates
 
 STATES, SPACE = "states", "space"
-_NO_DISTANCE = 1e-9  # a distance that is rounding
 _INFLUENCES = 1 << 30  # bytes of influences that a space may hold
 
 
@@ -236,21 +234,12 @@ def measure(space: Space, log: RunLog, data: VisitedStates | None = None) -> Mea
     described, folder = space.descriptions, make_folder(log.folder)
     with log.stage("distances"):
         measured = _measured(space, log.folder, data)
-        near, far = measured.neighbour_distances, measured.farthest.distance
-        if len(described) > 1 and max(near.max(), far.max()) <= _NO_DISTANCE:
-            warnings.warn(
-                f"all distances are 0: {space.method.name} sees no difference between the "
-                f"{len(described)} policies; look at what is kept of their states (--features)",
-                PivecWarning,
-                stacklevel=2,
-            )
         write_distances_csv(folder / "distances.csv", described.labels, measured)
         write_pairs_csv(folder / "pairs.csv", pair_rows(described.labels, measured.pairs))
         if measured.estimates is not None:
-            title = "Distances between policies"
+            words = "Distances between policies", _subtitle(space)
             rows = policy_rows(space)
-            certain = measured.certain if measured.n_known else None
-            figure = distances_figure(measured.estimates, rows, title, _subtitle(space), certain)
+            figure = distances_figure(measured.estimates, rows, *words, measured.certain)
             save_png(figure, folder / "distances.png")
     return measured
 

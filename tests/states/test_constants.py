@@ -48,6 +48,7 @@ def test_a_comparison_of_what_coincides_warns(tmp_path):
     with (
         pytest.warns(PivecWarning, match="all distances are 0"),
         pytest.warns(PivecWarning, match="3 of 3 features are the same"),
+        pytest.warns(PivecWarning, match="episodes that are all alike"),
     ):
         compare(
             "CartPole-v1", ["random:2"], tmp_path, episodes=2, features=nothing, method="gaussian"

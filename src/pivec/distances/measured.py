@@ -35,6 +35,7 @@ MAX_DRAWN = 300
 # Of more pairs only the notable ones are listed: each policy's nearest others, and the farthest.
 MAX_PAIRS = 100_000
 _ROWS_BYTES = 128 << 20
+_NO_DISTANCE = 1e-9  # a distance that is rounding
 
 
 @dataclass(frozen=True)
@@ -60,8 +61,8 @@ class Measured:
 
     @property
     def certain(self) -> NDArray[np.bool_] | None:
-        """Whether the interval of a distance leaves out 0, (n, n); None where it is not known."""
-        if self.intervals is None:
+        """Whether the interval of a distance leaves out 0, (n, n); None where there are none."""
+        if self.intervals is None or not self.n_known:
             return None
         certain: NDArray[np.bool_] = self.intervals.low > 0
         return certain | np.eye(len(certain), dtype=bool)
@@ -112,6 +113,13 @@ def measure(
     else:
         near = 1 + MAX_PAIRS // n
         listed = _joined(neighbours[:, :near], distances[:, :near], notable)
+    if n > 1 and listed.distance.max() <= _NO_DISTANCE:
+        warnings.warn(
+            f"all distances are 0: {method.name} sees no difference between the {n} policies; look "
+            "at what is kept of their states (--features)",
+            PivecWarning,
+            stacklevel=2,
+        )
     known = _sureness(listed, method, described, source, intervals)
     listed = _listed(listed, known, intervals)
     numbers = np.arange(len(listed))

@@ -80,7 +80,7 @@ def _pictures(report: ReportData, distances: Array) -> str:
     figure = distances_figure(distances, report.rows)
     image = f'<img class="paper all" src="{picture(figure)}" alt="{ALT}">'
     certain = report.measured.certain
-    if certain is None or certain.all() or not report.measured.n_known:
+    if certain is None or certain.all():
         return image
     figure = distances_figure(distances, report.rows, certain=certain)
     return (
