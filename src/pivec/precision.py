@@ -197,8 +197,8 @@ def _sentence(precision: Precision, played: NDArray[np.int64], rounds: int) -> s
     pairs = int(precision.counts.sum()) // 2
     narrow = pairs - int(precision.is_wide.sum()) // 2
     return (
-        f"{narrow} of {pairs} pairs are known to within {precision.until:g}, after {rounds} rounds "
-        f"and {_span(played)} episodes a policy"
+        f"{narrow} of {pairs} pairs are known to within {precision.until:g}, after {rounds} "
+        f"round{'s' * (rounds != 1)} and {_span(played)} episodes a policy"
     )
 
 
@@ -214,7 +214,7 @@ def _warn_of_wide(sure: Intervals, precision: Precision, data: VisitedStates, at
     worst = np.where(wide, np.nan_to_num(precision.reach, nan=np.inf), -np.inf)
     i, j = np.unravel_index(int(worst.argmax()), worst.shape)
     played = int(np.diff(data.policy_starts)[[i, j]].max())
-    known = "not at all, since one has a single episode"
+    known = "not at all, since there is no interval for them"
     if np.isfinite(worst[i, j]):
         needed = _rounded_up(np.atleast_1d(played / _noise_left(sure, precision)[i, j]))[0]
         known = f"to within {worst[i, j]:.2g}, and need about {needed:,} episodes each"
