@@ -215,6 +215,15 @@ def test_who_acts_beside_a_store_acts_as_it_did(run, folder):
         pivec.same(folder / "store", "random", max_steps=5, episodes=8, seed=2, **FEW)
 
 
+def test_a_store_may_not_ask_for_code(folder, tmp_path):
+    shutil.copytree(folder / "store", tmp_path / "strange")
+    store = pivec.Store(tmp_path / "strange")
+    store.settings["environment"] = "antigravity:CartPole-v1"
+    store.flush()
+    with pytest.raises(UsageError, match="strange asks for the environment 'antigravity:"):
+        pivec.same(tmp_path / "strange", "random", **FEW)
+
+
 # ---- the command line ----
 
 

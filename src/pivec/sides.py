@@ -150,7 +150,9 @@ def visit(
     """
     if all(side.acting is None for side in sides):
         return list(sides)
-    telling = [PolicyInfo("", source=str(elsewhere.get("environment")), metadata=dict(elsewhere))]
+    # What a store or space tells is trusted as little as what a policy's file does.
+    source = next((side.name for side in sides if side.settings), "the space")
+    telling = [PolicyInfo("", source=source, metadata=dict(elsewhere))]
     files = [side.info for side in sides if side.info is not None]
     environment = environment_of(env, telling if elsewhere else files, options)
     options = replace(_alike(options, elsewhere), env_kwargs=None, wrappers=(), imports=())
