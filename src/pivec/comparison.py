@@ -233,7 +233,7 @@ def measure(space: Space, log: RunLog, data: VisitedStates | None = None) -> Mea
     """
     described, folder = space.descriptions, make_folder(log.folder)
     with log.stage("distances"):
-        measured = _measured(space, log.folder, data)
+        measured = distances_in(space, log.folder, data)
         write_distances_csv(folder / "distances.csv", described.labels, measured)
         write_pairs_csv(folder / "pairs.csv", pair_rows(described.labels, measured.pairs))
         if measured.estimates is not None:
@@ -244,7 +244,7 @@ def measure(space: Space, log: RunLog, data: VisitedStates | None = None) -> Mea
     return measured
 
 
-def _measured(space: Space, folder: Path, data: VisitedStates | None = None) -> Measured:
+def distances_in(space: Space, folder: Path, data: VisitedStates | None = None) -> Measured:
     """Measure all distances, with the states of the folder if intervals need them."""
     needed = space.method.has_statistics and not space.method.has_influences
     if data is None and needed and Store.exists(folder / STATES):
@@ -261,7 +261,7 @@ def draw(space: Space, log: RunLog, seed: int = 0, measured: Measured | None = N
     """Lay the policies out in the plane: map.csv, map.png, and their places in ``space/``."""
     folder = make_folder(log.folder)
     with log.stage("map"):
-        measured = measured or _measured(space, log.folder)
+        measured = measured or distances_in(space, log.folder)
         positions, log.settings["map"] = _positions(space, seed, measured)
         result = replace(space, positions=positions)
         result.save(folder / SPACE)
@@ -278,7 +278,7 @@ def write_page(space: Space, log: RunLog, measured: Measured | None = None) -> P
         raise UsageError("the policies have no places on a map yet: run `pivec map` first")
     path = make_folder(log.folder) / "report.html"
     with log.stage("report"):
-        measured = measured or _measured(space, log.folder)
+        measured = measured or distances_in(space, log.folder)
         page = ReportData(
             environment=str(space.collected.get("environment", "")),
             rows=policy_rows(space, measured),

@@ -12,9 +12,9 @@ import pytest
 import pivec
 from pivec.characterizations import Space
 from pivec.distances.groups import mean_within
-from pivec.errors import UsageError
+from pivec.errors import PivecWarning, UsageError
 from pivec.maps.grouping import group_names, rows_of_runs
-from pivec.maps.groups import compare_groups, similarity
+from pivec.maps.groups import compare_groups, groups_in, similarity
 from pivec.policies.policy import PolicyInfo
 
 
@@ -185,3 +185,17 @@ def test_similarities_of_distances_without_a_largest_are_relative():
     z, _ = similarity(d, 3.0)
     np.testing.assert_allclose(z, [[1, 1 / 3, 0], [1 / 3, 1, 1 / 3], [0, 1 / 3, 1]])
     assert similarity(np.zeros((2, 2)), None)[0].tolist() == [[1, 1], [1, 1]]
+
+
+def test_noise_that_cannot_be_taken_off_is_said(data):
+    method = pivec.characterization("visitation", n_components=4).fit(data)
+    with pytest.warns(PivecWarning, match="noise of sampling is in the distances"):
+        compare_groups(Space(method, method.describe(data)))
+
+
+def test_groups_for_the_page_are_two_or_none(space, data):
+    assert [group.name for group in groups_in(space, None).groups] == ["a2c", "ppo"]
+    alone = space.descriptions.select([i for i, run in enumerate(RUNS) if run[0] == "p"])
+    assert groups_in(replace(space, descriptions=alone), None) is None
+    nameless = space.descriptions.select([len(RUNS) - 1])
+    assert groups_in(replace(space, descriptions=nameless), None) is None

@@ -44,6 +44,7 @@ def groups(
 
     Leaves groups.json and groups.png beside the space.
     """
+    from pivec import comparison
     from pivec.atomic import atomic_write, make_folder
     from pivec.characterizations import Space
     from pivec.comparison import SPACE
@@ -52,8 +53,12 @@ def groups(
     from pivec.report.console import print_groups
 
     described = Space.load(space)
-    result = compare_groups(described, patterns(group), last=last, seed=seed)
-    folder = make_folder(out or (space.parent if space.name == SPACE else space))
+    beside = space.parent if space.name == SPACE else space
+    intervals = None
+    if "influences" not in described.descriptions.arrays:  # then the states are needed
+        intervals = comparison.distances_in(described, beside).intervals
+    result = compare_groups(described, patterns(group), last=last, seed=seed, intervals=intervals)
+    folder = make_folder(out or beside)
     with atomic_write(folder / "groups.json", "w") as file:
         json.dump(result.to_json(), file, indent=1)
     environment = str(described.collected.get("environment", ""))

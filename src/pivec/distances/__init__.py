@@ -6,9 +6,12 @@ pairs.py    the nearest and the farthest pairs, and how sure their distances are
 travel.py   the distance a training run travels, checkpoint by checkpoint
 measured.py these and each policy's nearest others, however many policies there are
 discoveries.py  many tests at once: q-values
+behaviours.py   classes of policies that cannot be told apart
+groups.py   whether groups of runs differ, and how diverse each one is
 settling.py when a run has settled: its behaviour does not change any more
 """
 
+from pivec.distances.behaviours import Behaviours, behaviours
 from pivec.distances.discoveries import benjamini_hochberg
 from pivec.distances.measured import Measured, measure
 from pivec.distances.pairs import LEVEL, Pair, Pairs, farthest_pairs, nearest_pairs
@@ -17,11 +20,13 @@ from pivec.distances.travel import Travel, sampled_travel, travels
 
 __all__ = [
     "LEVEL",
+    "Behaviours",
     "Measured",
     "Pair",
     "Pairs",
     "SettlingRule",
     "Travel",
+    "behaviours",
     "benjamini_hochberg",
     "farthest_pairs",
     "measure",

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.characterizations.space import Space
-from pivec.distances import Measured, Pairs
-from pivec.distances.behaviours import Behaviours, behaviours
+from pivec.distances import Behaviours, Measured, Pairs, behaviours
 from pivec.errors import UsageError
 from pivec.maps import GroupComparison, group_order
 from pivec.policies.policy import also_called
