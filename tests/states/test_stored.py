@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import pivec
-from pivec.errors import BadStore, PivecError, UsageError
+from pivec.errors import BadStore, PivecError, PivecWarning, UsageError
 from pivec.gymnasium import RecordStates
 from pivec.states.recorded import import_recorded
 
@@ -25,10 +25,11 @@ def store(tmp_path):
 
 
 def test_a_store_is_compared_without_collecting_again(store, tmp_path):
-    result = pivec.compare(
-        "CartPole-v1", [f"store:{store}", "random"], tmp_path / "out", episodes=3,
-        parameters={"n_components": 3},
-    )  # fmt: skip
+    both = [f"store:{store}", "random"]
+    with pytest.warns(PivecWarning, match="'r' and 'random' have the very same episodes"):
+        result = pivec.compare(
+            "CartPole-v1", both, tmp_path / "out", episodes=3, parameters={"n_components": 3}
+        )
     assert set(result.labels) == {"lean", "r", "random"}
     before, after = pivec.load(store), pivec.load(tmp_path / "out")
     for label in ("lean", "r"):
