@@ -18,6 +18,7 @@ SCRIPTS = (
     "characterizations.py",
     "networks.py",
     "trust_region.py",
+    "trust.py",
 )
 
 
