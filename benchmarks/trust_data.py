@@ -31,6 +31,7 @@ class World(NamedTuple):
     episodes: int
     backend: str = "gymnasium"
     settings: str = ""
+    kept: tuple[int, ...] = ()  # checkpoints of each run that play, in order of training; or all
 
 
 WORLDS = {
@@ -40,7 +41,7 @@ WORLDS = {
         250_000, 800, settings="gamma=0.9 learning_rate=0.001 n_steps=512 batch_size=256"
     ),
     "LunarLander-v3": World(300_000, 600, "envpool"),
-    "BipedalWalker-v3": World(400_000, 600, "envpool", "backend=envpool"),
+    "BipedalWalker-v3": World(400_000, 600, "envpool", "backend=envpool", (1, 4, 7)),
 }
 
 
@@ -55,12 +56,23 @@ def store(name: str, environment: str) -> Path:
             policies = [SHIPPED / environment / run for run in ("ppo-0", "ppo-1", "a2c-0", "a2c-1")]
         else:
             _train(name, environment, policies[0])
+            policies = _kept(policies[0], world.kept) or policies
         _pivec(
             *("collect", environment, *policies, "--episodes", world.episodes),
             *("--backend", world.backend, "--out", states),
         )
         complete.touch()
     return states
+
+
+def _kept(folder: Path, numbers: tuple[int, ...]) -> list[Path]:
+    """Checkpoints of all runs by their number in the order of training."""
+    runs = [sorted(run.glob("step_*"), key=_step) for run in sorted(folder.iterdir())]
+    return [run[number] for run in runs for number in numbers]
+
+
+def _step(path: Path) -> int:
+    return int(path.stem.split("_")[1])
 
 
 def _train(name: str, environment: str, folder: Path) -> None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pivec.characterizations.base import Characterization
 
 Array = NDArray[np.float64]
-_BLOCK_BYTES = 64 << 20
+_BLOCK_BYTES = 4 << 20
 GROUPS = 20  # of episodes to leave out, where describing has to be done again for each
 _ROUNDING = 1e-15  # of squared points: that is how far equal episodes may seem to differ
 _SINGLE = "a single episode, which does not tell how sure a distance is: play more for intervals"
@@ -121,9 +121,10 @@ def measured(
         spread = spread_of(*influences, *side.values("effective_episodes"))
         spread.trace[spread.trace <= _ROUNDING * np.einsum("ij,ij->i", points, points)] = 0.0
         spreads.append(spread)
-    (left, *_), (*_, right) = moved, moved
-    variance = directional_variances(left[0], left[1], rows[0], rows[-1])
-    variance += directional_variances(right[0], right[1], rows[-1], rows[0]).T
+    variance = directional_variances(*moved[0], rows[0], rows[-1])
+    variance = variance + (
+        variance.T if len(moved) == 1 else directional_variances(*moved[1], rows[1], rows[0]).T
+    )
     return squared_euclidean(rows[0], rows[-1]), 4.0 * variance, spreads, None
 
 
