@@ -246,7 +246,8 @@ def measure(space: Space, log: RunLog, data: VisitedStates | None = None) -> Mea
 
 def distances_in(space: Space, folder: Path, data: VisitedStates | None = None) -> Measured:
     """Measure all distances, with the states of the folder if intervals need them."""
-    needed = space.method.has_statistics and not space.method.has_influences
+    method = space.method
+    needed = not (method.has_influences or method.exact or method.no_intervals)
     if data is None and needed and Store.exists(folder / STATES):
         data = Store(folder / STATES).load()
     labels = space.descriptions.labels

@@ -162,6 +162,8 @@ def test_what_has_no_influences_draws_from_the_states_if_they_are_there(sampled)
     assert np.array_equal(measured.intervals.low, method.intervals(data).low)
     assert measured.travels[0].half_widths is None
     assert measured.travels[0].legs[0] == measured.intervals.distance[0, 1]
-    slow = characterization("sliced-wasserstein").fit(data)
-    with pytest.warns(PivecWarning, match="no intervals: sliced-wasserstein would describe"):
-        measure(slow, slow.describe(data), data)
+    slow = characterization("sliced-wasserstein", n_directions=4).fit(data)
+    assert measure(slow, slow.describe(data), data).n_known == 15
+    none = characterization("trajectories").fit(data)
+    with pytest.warns(PivecWarning, match="no intervals: of trajectories there are none, it comp"):
+        assert measure(none, none.describe(data), data).n_known == 0

@@ -31,8 +31,8 @@ GROUPS = 20  # of episodes to leave out, where describing has to be done again f
 _ROUNDING = 1e-15  # of squared points: that is how far equal episodes may seem to differ
 _SINGLE = "a single episode, which does not tell how sure a distance is: play more for intervals"
 _ALIKE = (
-    "episodes that are all alike (a deterministic policy in a deterministic environment, or "
-    "copies), so that intervals are 0 wide"
+    "episodes that are all alike to {} (as of a deterministic policy in a deterministic "
+    "environment), so that intervals are 0 wide"
 )
 
 
@@ -268,14 +268,16 @@ def warn_of_spread(
         return
     labels = [label for side in sides for label in side.labels]
     trace = np.concatenate([spread.trace for spread in spreads])
-    for chosen, words in ((np.isnan(trace), _SINGLE), (trace == 0.0, _ALIKE)):
+    for chosen, words in ((np.isnan(trace), _SINGLE), (trace == 0.0, _ALIKE.format(method.name))):
         if chosen.any():
             others = f" and {chosen.sum() - 1} more have" if chosen.sum() > 1 else " has"
             _warn(f"{labels[int(chosen.argmax())]!r}{others} {words}")
     copies = (np.add.outer(spreads[0].trace, spreads[-1].trace) > 0.0) & (squares == 0.0)
     if len(sides) == 1:
         copies = np.triu(copies, 1)
-    if copies.any():
+    vectors = sides[0].vectors if isinstance(sides[0], Descriptions) else None
+    single = vectors is not None and vectors.shape[1] == 1  # numbers are equal now and then
+    if copies.any() and not single:
         i, j = np.argwhere(copies)[0]
         _warn(
             f"{sides[0].labels[i]!r} and {sides[-1].labels[j]!r} have the very same episodes: "

@@ -30,8 +30,8 @@ Array = NDArray[np.float64]
 WHOLE = 4000
 # Six matrices of 2000² are 192 MB.
 WHOLE_INTERVALS = 2000
-# Intervals by drawing episodes again measure all distances hundreds of times.
-MAX_DRAWN = 300
+# Intervals by leaving episodes out measure all distances as often as a policy has episodes.
+MAX_LEFT_OUT = 300
 # Of more pairs only the notable ones are listed: each policy's nearest others, and the farthest.
 MAX_PAIRS = 100_000
 _ROWS_BYTES = 128 << 20
@@ -177,13 +177,15 @@ def _interval_source(
     """Give what intervals can be made from; where there is nothing, say so."""
     if len(described) < 2:
         return None
-    if "influences" in described.arrays:
+    if "influences" in described.arrays or method.exact:
         return described
     if method.has_influences:
         reason = "these descriptions do not hold how each episode moves them, see `pivec describe`"
-    elif not method.has_statistics or len(described) > MAX_DRAWN:
+    elif method.no_intervals:
+        reason = f"of {method.name} there are none, {method.no_intervals}"
+    elif len(described) > MAX_LEFT_OUT:
         reason = (
-            f"{method.name} would describe and compare all policies hundreds of times for them; "
+            f"{method.name} would compare all policies without each of their episodes for them; "
             "from Python, method.intervals(data) does"
         )
     elif data is None:

@@ -49,7 +49,12 @@ class Method(Protocol):
     """A fitted way to describe policies, as `pivec.characterizations.Characterization`."""
 
     name: ClassVar[str]
-    squared: ClassVar[bool]  # whether the distance is, or is like, a squared one
+    exact: ClassVar[bool]  # whether episodes play no part
+    no_intervals: ClassVar[str]  # why there are none, where there are none
+
+    @property
+    def squared(self) -> bool:
+        """Whether the distance is, or is like, a squared one."""
 
     @property
     def has_influences(self) -> bool:

@@ -74,10 +74,10 @@ class BehaviourMonitor:
         The states of one policy to measure the distance to.
     intervals : bool, optional
         Take the noise of sampling off the distances, and give their intervals, see
-        `Characterization.intervals`. Methods without influences draw episodes hundreds of times
+        `Characterization.intervals`. Methods without influences leave out one episode after another
         for that, and keep all states in memory: by default those do whose descriptions are
-        functions of sums over episodes, some tenths of a second each time. Where there are none,
-        distances are left as they are.
+        functions of sums over episodes, some hundredths of a second each time. Where there are
+        none, distances are left as they are.
     seed : int
 
     Attributes
