@@ -121,10 +121,12 @@ def measured(
         spread = spread_of(*influences, *side.values("effective_episodes"))
         spread.trace[spread.trace <= _ROUNDING * np.einsum("ij,ij->i", points, points)] = 0.0
         spreads.append(spread)
-    variance = directional_variances(*moved[0], rows[0], rows[-1])
-    variance = variance + (
-        variance.T if len(moved) == 1 else directional_variances(*moved[1], rows[1], rows[0]).T
-    )
+    (own, starts), (others, other_starts) = moved[0], moved[-1]
+    variance = directional_variances(own, starts, rows[0], rows[-1])
+    back = variance  # of a set with itself
+    if len(moved) > 1:
+        back = directional_variances(others, other_starts, rows[-1], rows[0])
+    variance = variance + back.T
     return squared_euclidean(rows[0], rows[-1]), 4.0 * variance, spreads, None
 
 
