@@ -48,8 +48,8 @@ def write(found: Found, costs: dict[str, Any], chosen: str) -> None:
 
 _POLICIES = {
     "report": "Checkpoints of two runs each of PPO and A2C: in CartPole and Pendulum those that "
-    "ship with pivec, elsewhere trained with seeds of their own (12 policies in BipedalWalker, 24 in Pendulum, 32 "
-    "in the others). Nothing was chosen on them.",
+    "ship with pivec, elsewhere trained with seeds of their own (12 policies in BipedalWalker, 24 "
+    "in Pendulum, 32 in the others). Nothing was chosen on them.",
     "choose": "Checkpoints of PPO (seeds 0 and 1), on which choices were made.",
 }
 
