@@ -149,9 +149,9 @@ def intervals_of(
 ) -> Intervals:
     """Intervals of distances whose squares (or they themselves, if ``squared``) are ``squares``.
 
-    ``variance`` is Var ≈ 4 Δᵀ(C_p + C_q)Δ of them with the measured Δ, which is on average
-    2‖C_p + C_q‖² larger than with the true one, and so is not increased by the second term; it is
-    at least that. ‖C_p + C_q‖ is bounded by ‖C_p‖ + ‖C_q‖, which are equal where the two policies
+    ``variance`` is 4 Δᵀ(C_p + C_q)Δ with the measured Δ. That is on average 4‖C_p + C_q‖² more than
+    with the true one, so the second term of the variance, 2‖C_p + C_q‖², is not added, but the
+    least that is taken. ‖C_p + C_q‖ is bounded by ‖C_p‖ + ‖C_q‖, which are equal where the two policies
     are alike: there alone the term counts. ``scatter`` is variance that more episodes do not lower,
     ``noise`` what sampling adds, where it is not the traces.
     """
