@@ -151,9 +151,9 @@ def intervals_of(
 
     ``variance`` is 4 Δᵀ(C_p + C_q)Δ with the measured Δ. That is on average 4‖C_p + C_q‖² more than
     with the true one, so the second term of the variance, 2‖C_p + C_q‖², is not added, but the
-    least that is taken. ‖C_p + C_q‖ is bounded by ‖C_p‖ + ‖C_q‖, which are equal where the two policies
-    are alike: there alone the term counts. ``scatter`` is variance that more episodes do not lower,
-    ``noise`` what sampling adds, where it is not the traces.
+    least that is taken. ‖C_p + C_q‖ is bounded by ‖C_p‖ + ‖C_q‖, which are equal where the two
+    policies are alike: there alone the term counts. ``scatter`` is variance that more episodes do
+    not lower, ``noise`` what sampling adds, where it is not the traces.
     """
     from scipy.stats import chi2, t
 
