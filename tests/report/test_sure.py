@@ -97,7 +97,7 @@ def test_pairs_that_cannot_be_told_apart_are_counted(measured, measured_of):
 def test_a_distance_without_an_interval_is_that_measured(measured_of, intervals_of):
     intervals = intervals_of(DISTANCES - 0.2, 0.1)
     intervals.distance[0] = DISTANCES[0]  # of a policy with one episode
-    intervals.low[0] = intervals.high[0] = np.nan
+    intervals.low[0] = intervals.high[0] = intervals.p_value[0] = np.nan
     measured = measured_of(5, DISTANCES, intervals=intervals)
     assert np.array_equal(measured.estimates[0], DISTANCES[0])
     assert np.array_equal(measured.estimates[1, 2:], np.maximum(DISTANCES[1, 2:] - 0.2, 0))
@@ -126,7 +126,7 @@ def test_the_heatmap_hatches_what_is_not_certain(measured, rows_of):
     assert shown.mask.sum() == 8  # both ways, without the diagonal
     assert np.allclose(np.sort(shown.compressed()), np.sort(DISTANCES[measured.certain]))
     texts = [text.get_text() for text in figure.texts]
-    assert "hatched: cannot be told apart (95 % interval)" in texts
+    assert "hatched: cannot be told apart (q > 0.05)" in texts
 
 
 def test_the_page_tells_how_sure_it_is(page):

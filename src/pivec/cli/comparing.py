@@ -94,7 +94,7 @@ def compare(
     map.csv, map.png, distances.png, report.html and run.json.
 
     pairs.csv tells how sure each distance is: [bold]low[/bold] and [bold]high[/bold] are its 95 %
-    interval, and two policies whose interval reaches 0 cannot be told apart.
+    interval; with a [bold]q[/bold] above 0.05 the two policies cannot be told apart.
     """
     named, acting = env_and_policies(env, policies)
     _compare(named, acting, out, collecting, describing, quiet, precision)

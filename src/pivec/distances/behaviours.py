@@ -8,11 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.distances.discoveries import benjamini_hochberg
+from pivec.distances.discoveries import RATE, benjamini_hochberg
 from pivec.policies.paths import natural_key
 
 Array = NDArray[np.float64]
-RATE = 0.05
 
 
 @dataclass(frozen=True)

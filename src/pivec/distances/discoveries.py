@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+RATE = 0.05  # of false discoveries: two policies with a larger q cannot be told apart
+
 
 def benjamini_hochberg(p_values: ArrayLike) -> NDArray[np.float64]:
     """Turn p-values into q-values: of all tests with q ≤ 0.05, at most 5 % are wrong.

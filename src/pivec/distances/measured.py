@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.distances.discoveries import benjamini_hochberg
+from pivec.distances.discoveries import RATE, benjamini_hochberg
 from pivec.distances.intervals import Intervals
 from pivec.distances.method import Described, Method
 from pivec.distances.pairs import LEVEL, Pair, Pairs, farthest_pairs, nearest_pairs
@@ -61,18 +61,21 @@ class Measured:
 
     @property
     def certain(self) -> NDArray[np.bool_] | None:
-        """Whether the interval of a distance leaves out 0, (n, n); None where there are none."""
+        """Whether two policies are told apart, (n, n); None where that is not known."""
         if self.intervals is None or not self.n_known:
             return None
-        certain: NDArray[np.bool_] = self.intervals.low > 0
-        return certain | np.eye(len(certain), dtype=bool)
+        n = len(self.intervals.p_value)
+        i, j = np.triu_indices(n, 1)
+        certain = np.eye(n, dtype=bool)
+        certain[i, j] = certain[j, i] = benjamini_hochberg(self.intervals.p_value[i, j]) <= RATE
+        return certain
 
     @property
     def alike(self) -> Pairs:
         """Pairs that cannot be told apart, of all, or of ``pairs`` where not all are known."""
-        if self.intervals is None:
+        if self.intervals is None or self.certain is None:
             return self.pairs.take(np.flatnonzero(self.pairs.alike))
-        i, j = np.nonzero(np.triu(self.intervals.low <= 0, 1))
+        i, j = np.nonzero(np.triu(~self.certain & ~np.isnan(self.intervals.p_value), 1))
         return Pairs.of(i, j, np.maximum(self.intervals.distance[i, j], 0.0))
 
     @property

@@ -8,6 +8,8 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from pivec.distances.discoveries import RATE
+
 Array = NDArray[np.float64]
 Pair = tuple[int, int, float]
 LEVEL = 0.95  # of the intervals that are shown
@@ -32,7 +34,7 @@ class Pairs:
 
     Examples
     --------
-    >>> pairs = Pairs.of([0, 0], [1, 2], [0.01, 0.3], low=[0.0, 0.2], high=[0.04, 0.4])
+    >>> pairs = Pairs.of([0, 0], [1, 2], [0.01, 0.3], q=[0.4, 0.001])
     >>> pairs.alike
     array([ True, False])
     >>> pairs.take([1]).distance
@@ -71,8 +73,8 @@ class Pairs:
 
     @property
     def alike(self) -> NDArray[np.bool_]:
-        """Whether the two cannot be told apart: the interval reaches 0."""
-        return self.low <= 0
+        """Whether the two cannot be told apart: chance explains their distance."""
+        return self.q > RATE
 
 
 def nearest_pairs(distances: Array, count: int = 10, *, first: int = 0) -> list[Pair]:

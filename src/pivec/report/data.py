@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from pivec.characterizations.space import Space
 from pivec.distances import Behaviours, Measured, Pairs, behaviours
+from pivec.distances.discoveries import RATE
 from pivec.errors import UsageError
 from pivec.maps import GroupComparison, group_order
 from pivec.policies.policy import also_called
@@ -52,8 +53,8 @@ class PairRow:
 
     @property
     def alike(self) -> bool:
-        """Whether the two cannot be told apart: the interval reaches 0."""
-        return self.low <= 0
+        """Whether the two cannot be told apart: chance explains their distance."""
+        return self.q > RATE
 
 
 def pair_rows(labels: Sequence[str], pairs: Pairs) -> list[PairRow]:

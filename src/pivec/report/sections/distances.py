@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pivec.distances import LEVEL
+from pivec.distances.discoveries import RATE
 from pivec.errors import UsageError
 from pivec.maps import leaf_order
 from pivec.policies.paths import natural_key
@@ -153,7 +154,7 @@ def _hatch(axes: Axes, figure: Figure, left: float) -> None:
     """Let what is behind the cells that are left out show that they are, and say what it means."""
     axes.patch.set(facecolor="#F3F5F7", edgecolor="#C4CBD2", hatch="////", linewidth=0.0)
     width, height = figure.get_size_inches()
-    note = f"hatched: {UNSURE} ({percent(LEVEL)} interval)"
+    note = f"hatched: {UNSURE} (q > {RATE:g})"
     figure.text(left / width, 0.14 / height, note, fontsize=8.5, color=MUTED)
 
 

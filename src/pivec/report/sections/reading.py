@@ -28,11 +28,11 @@ SURE = f"""
 distance says what these episodes leave open: of 100 such intervals about {100 * LEVEL:.0f} hold the
 distance that endless episodes would give. What chance alone adds to a distance has been taken off:
 two samples of one policy are 0 apart on average.</p>
-<p>Where the interval reaches 0, the two policies <strong>cannot be told apart</strong>: they
-behave alike, or they differ by no more than its upper end, and more episodes would show it. This
-is said of each pair by itself. Among very many pairs of equal policies, a few in a hundred look
-different by chance. The column q of pairs.csv accounts for that: of the pairs with q up to 0.05,
-at most one in twenty is such an error, on average.</p>
+<p>Where chance explains a distance, the two policies <strong>cannot be told apart</strong>: they
+behave alike, or they differ by no more than the upper end of the interval, and more episodes would
+show it. Among many pairs of equal policies, a few in a hundred look different by chance, which is
+accounted for: of all pairs that are told apart (q up to 0.05 in pairs.csv), at most one in twenty
+is such an error, on average. An interval is about its own pair alone.</p>
 <p>Intervals assume that the episodes of a policy are independent of each other. They speak of the
 chance in the episodes, not of that in training: another run of the same algorithm may be farther
 away. From three or five episodes an interval is only a rough one.</p>
