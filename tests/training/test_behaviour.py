@@ -173,7 +173,7 @@ def test_characterizations_of_the_registry_work(name, windows):
     method = monitor.method
     assert np.isfinite([change.to_previous, *change.position]).all()
     known = np.isfinite([change.noise, *change.path_interval])
-    assert known.all() == known.any() == (method.has_influences or method.has_statistics)
+    assert known.all() == known.any() == (not method.no_intervals)
 
 
 class Middle(Characterization):
@@ -186,12 +186,12 @@ class Middle(Characterization):
         return points, points, {}
 
 
-def test_episodes_are_drawn_again_for_methods_without_influences(rng):
+def test_episodes_are_left_out_for_methods_without_influences(rng):
     small = [window(rng, place, i, 4, 6) for i, place in enumerate([0.0, 2.0, 0.0])]
     method = Middle().fit(joined(small))
     space = Space(method, method.describe(joined(small)))
     assert not method.has_influences
-    monitor, plain = BehaviourMonitor(space=space, intervals=True), BehaviourMonitor(space=space)
+    monitor, plain = (BehaviourMonitor(space=space, intervals=wanted) for wanted in (True, False))
     for one in small:
         change, as_is = monitor.add(one), plain.add(one)
     assert change.to_previous == pytest.approx(as_is.to_previous - change.noise)

@@ -40,8 +40,8 @@ Behaviour = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help="What nsr-es takes as behaviour: a characterization (see `pivec describe`), with "
-        'arguments if any: supervector{"n_components": 8}.',
+        help="What nsr-es takes as behaviour (visitation): a characterization (see `pivec "
+        'describe`), with arguments if any: supervector{"n_components": 8}.',
     ),
 ]
 Set = Annotated[

@@ -72,12 +72,11 @@ class BehaviourMonitor:
         How many descriptions to fit the space on, where none is given.
     expert : VisitedStates, optional
         The states of one policy to measure the distance to.
-    intervals : bool, optional
+    intervals : bool
         Take the noise of sampling off the distances, and give their intervals, see
-        `Characterization.intervals`. Methods without influences leave out one episode after another
-        for that, and keep all states in memory: by default those do whose descriptions are
-        functions of sums over episodes, some hundredths of a second each time. Where there are
-        none, distances are left as they are.
+        `Characterization.intervals`, where the method has any. Without influences it leaves out
+        one episode after another for that, and all states stay in memory; False spares that, and
+        leaves distances as they are.
     seed : int
 
     Attributes
@@ -106,7 +105,7 @@ class BehaviourMonitor:
         space: Space | str | Path | None = None,
         fit_on: Count = 3,
         expert: VisitedStates | None = None,
-        intervals: bool | None = None,
+        intervals: bool = True,
         seed: Seed = 0,
     ) -> None:
         self.changes: list[Change] = []
@@ -118,9 +117,7 @@ class BehaviourMonitor:
             arguments = {"random_state": seed} if seeded else {}
             self.method = characterization(method, **{**arguments, **(parameters or {})})
         self._fit_on = 0 if self._given is not None else fit_on
-        self._by_descriptions = self.method.has_influences or self.method.exact
-        summed = self.method.has_influences or self.method.has_statistics
-        self._intervals = summed if intervals is None else intervals
+        self._intervals = intervals and not (self.method.exact or self.method.no_intervals)
         self.expert = expert
         self._waiting: list[VisitedStates] = []
         self._described: list[Descriptions] = []
@@ -200,7 +197,7 @@ class BehaviourMonitor:
         """Describe one policy, and give what its distances are to be measured by."""
         influences = self._intervals and self.method.has_influences
         described = self.method.describe(data, influences=influences)
-        return described, described if self._by_descriptions or not self._intervals else data
+        return described, described if influences or not self._intervals else data
 
     def _change(self, data: VisitedStates, landmarks: Descriptions) -> Change:
         described, compared = self._describe(data)

@@ -102,7 +102,7 @@ class BehaviourCallback(BaseCallback):  # type: ignore[misc]  # the library has 
         parameters: Mapping[str, Any] | None = None,
         space: Space | str | Path | None = None,
         fit_on: int = 3,
-        intervals: bool | None = None,
+        intervals: bool = True,
         seed: int = 0,
         expert: Any = None,
         expert_episodes: Count = 20,

@@ -24,7 +24,7 @@ def _tables() -> dict[str, Any]:
 
 
 def behaviour_defaults() -> dict[str, dict[str, Any]]:
-    """Give the paper's arguments of characterizations in novelty search, by name."""
+    """Give the arguments of characterizations in novelty search, by name."""
     defaults: dict[str, dict[str, Any]] = _tables()["behaviours"]
     return defaults
 
