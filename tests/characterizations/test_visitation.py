@@ -27,7 +27,7 @@ def responsibilities(mixture: Mixture, states):
 
 
 def slow_points(method, mixture, record):
-    """√ω (1, m/2) / √2 of one policy, each of its episodes counting the same."""
+    """√ω u / √2 with u along (1, m/2) of one policy, each of its episodes counting the same."""
     shares, sums = [], []
     for episode in record.as_episodes():
         r, places = responsibilities(mixture, episode.states)
@@ -36,13 +36,26 @@ def slow_points(method, mixture, record):
     share, prior = np.mean(shares, axis=0), method.prior
     roots = np.sqrt((share + prior * mixture.weights) / (1 + prior))
     offsets = np.mean(sums, axis=0) / (share + prior)[:, None]
-    return np.column_stack([roots, roots[:, None] * offsets / 2]).ravel() / np.sqrt(2)
+    along = np.column_stack([np.ones(len(roots)), offsets / 2])
+    along /= np.linalg.norm(along, axis=1, keepdims=True)
+    return (roots[:, None] * along).ravel() / np.sqrt(2)
 
 
 def test_points_are_those_of_the_formula(data):
     method = characterization("visitation", n_components=5).fit(data)
     slow = [slow_points(method, method.background_, record) for record in data.records]
     np.testing.assert_allclose(method.describe(data).points, slow, rtol=1e-4, atol=1e-6)
+
+
+def test_distances_are_bounded_however_far_a_policy_gets(data):
+    method = characterization("visitation", n_components=5).fit(data)
+    rng = np.random.default_rng(1)
+    far = [[rng.normal(1e4, 1e3, (20, 2)) for _ in range(4)] for _ in range(2)]
+    outside = VisitedStates.from_arrays(far)
+    np.testing.assert_allclose((method.describe(outside).points ** 2).sum(axis=1), 0.5)
+    sure = method.intervals(outside, data)
+    assert (method.distances(outside, data) < 2).all()
+    assert (sure.noise < 1).all()
 
 
 def test_a_long_episode_counts_as_a_short_one(data):

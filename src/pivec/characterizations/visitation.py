@@ -23,14 +23,15 @@ class Visitation(BackgroundModel):
     The regions are the components of a Gaussian mixture fitted on the states of all policies. With
     ω_k the share of time that a policy spends in region k in an average episode, long or short, and
     m_k its mean place there, in units of the region's deviation and seen from its middle, the
-    points are √ω_k (1, m_k / 2) / √2. Their
-    squared Euclidean distance is, to second order, the squared Hellinger distance of the two
-    adapted mixtures, component by component,
+    points are √ω_k u_k / √2 with the unit vector u_k along (1, m_k / 2). Their squared Euclidean
+    distance, 1 − Σ_k √(ω_k(p) ω_k(q)) u_k(p)·u_k(q), is to second order the squared Hellinger
+    distance of the two adapted mixtures, component by component,
 
         h²(p, q) = 1 − Σ_k √(ω_k(p) ω_k(q)) · exp(−|m_k(p) − m_k(q)|² / 8),
 
-    which bounds that of the mixtures themselves from above. Unlike the paper's distance it does not
-    depend on how much data there is of a policy, so that intervals around it mean something.
+    which bounds that of the mixtures themselves from above. Unit vectors keep it bounded, however
+    far outside of all regions a policy gets. Unlike the paper's distance it does not depend on how
+    much data there is of a policy, so that intervals around it mean something.
 
     Parameters
     ----------
@@ -71,7 +72,7 @@ class Visitation(BackgroundModel):
         "policies spend 31 % of their time in different places."
     )
     largest = 1.0
-    formula = "d(p, q) = ½ · Σₖ ‖√ωₖ(p) · (1, mₖ(p)/2) − √ωₖ(q) · (1, mₖ(q)/2)‖²"
+    formula = "d(p, q) = 1 − Σₖ √(ωₖ(p) ωₖ(q)) · uₖ(p)·uₖ(q),  uₖ = (1, mₖ/2) / ‖(1, mₖ/2)‖"
 
     by_state = False
 
@@ -105,8 +106,9 @@ class Visitation(BackgroundModel):
         shares = counts / counts.sum(axis=1, keepdims=True)
         roots = np.sqrt((shares + self.prior * self.weights_) / (2.0 * (1.0 + self.prior)))
         points = np.empty((n, k, 1 + d))
-        points[:, :, 0] = roots
-        np.multiply(roots[:, :, None] / 2.0, self._places(counts, centred), out=points[:, :, 1:])
+        points[:, :, 0] = 1.0
+        np.divide(self._places(counts, centred), 2.0, out=points[:, :, 1:])
+        points *= (roots / np.sqrt(np.einsum("nkd,nkd->nk", points, points)))[:, :, None]
         return points.reshape(n, -1)
 
     def _places(self, counts: Array, centred: Array) -> Array:
@@ -147,16 +149,17 @@ class Visitation(BackgroundModel):
         return result
 
     def _share_variances(self, described: Descriptions, shares: Array) -> Array:
-        """Variances of the shares of time, (n, K), from the influences on their roots."""
+        """Variances of the shares of time, (n, K), from the influences on the points."""
         variances = np.zeros_like(shares)
         if "influences" not in described.arrays:
             return variances
         k, d = self.means_.shape
-        # ω = 2 (1 + prior) r² − prior · w for the root r that stands in the points.
-        factor = 8.0 * (1.0 + self.prior) * (shares + self.prior * self.weights_)
+        points = described.values("points")[0].reshape(-1, k, 1 + d)
         for i, rows in enumerate(described.rows("influences")):
             m = len(rows)
             if m > 1:
-                moved = rows.reshape(m, k, 1 + d)[:, :, 0].astype(np.float64)
-                variances[i] = factor[i] * (moved**2).sum(axis=0) / (m * (m - 1))
+                # ω_k = 2 (1 + prior) |x_k|² − prior · w_k for the part x_k of the points.
+                moved = np.einsum("ekd,kd->ek", rows.reshape(m, k, 1 + d), points[i])
+                moved *= 4.0 * (1.0 + self.prior)
+                variances[i] = (moved**2).sum(axis=0) / (m * (m - 1))
         return variances
