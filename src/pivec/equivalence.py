@@ -217,6 +217,6 @@ def _margin(method: Characterization, margin: float | None) -> float:
     if not isinstance(method, Visitation):
         raise UsageError(
             f"--margin is needed with {method.name}: {MARGIN} is meant for visitation, whose "
-            "distances go from 0 to about 1"
+            "distances go from 0 to about 0.8"
         )
     return MARGIN

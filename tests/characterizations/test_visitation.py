@@ -47,6 +47,20 @@ def test_points_are_those_of_the_formula(data):
     np.testing.assert_allclose(method.describe(data).points, slow, rtol=1e-4, atol=1e-6)
 
 
+def test_shares_of_time_are_such_distances(data):
+    """What the docs say of the margin of `pivec same`, with 64 regions of equal weight."""
+    method = characterization("visitation", n_components=64).fit(data)
+    method.weights_ = np.full(64, 1 / 64)
+    even = np.repeat([1 / 32, 0], 32)
+    habits = even * np.tile([1.4, 0.6], 32)
+    new = np.where(np.arange(64) == 40, 0.06, 0.94 * even)
+    counts = np.stack([even, habits, new, even[::-1]])
+    sums = np.concatenate([counts, np.zeros((4, 128))], axis=1)
+    points = method._from_statistics(sums)[1]
+    distances = ((points[0] - points[1:]) ** 2).sum(axis=1)
+    np.testing.assert_allclose(distances, [0.018, 0.020, 0.583], atol=1e-3)
+
+
 def test_distances_are_bounded_however_far_a_policy_gets(data):
     method = characterization("visitation", n_components=5).fit(data)
     rng = np.random.default_rng(1)

@@ -19,10 +19,8 @@ from pivec.distances.planning import POWER, episodes_for_different, episodes_for
 
 Verdict = Literal["same", "different", "cannot tell"]
 
-# In squared Hellinger distance, which goes from 0 to about 1. Two policies that are so far apart
-# spend at most √(2 · 0.02) = 20 % of their time in different places (Le Cam: h² ≤ total variation
-# ≤ √2 h): 20 % if all places are visited a little more or less often, 2 % if the other never goes
-# there.
+# A distance of visitation with 64 regions: 20 % of the time in different places, if both go to the
+# same ones a little more or less often; 6 %, if one goes to a region where the other never is.
 MARGIN = 0.02
 LEVEL = 0.95
 
