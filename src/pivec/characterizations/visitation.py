@@ -66,11 +66,11 @@ class Visitation(BackgroundModel):
         "All states are divided into regions (the components of a Gaussian mixture that is fitted "
         "on the states of all policies). Each policy is described by the share of its time that it "
         "spends in each region in an average episode, and by where in the region it is. The "
-        "distance of two policies is 0 if they spend their time in the same places, and 0.6 to 0.8 if "
-        "they have no place in common (a squared Hellinger distance, in which all policies are "
-        "drawn a little to their average). The overlap beside it is "
-        "the share of time that both spend in the same regions: with an overlap of 69 % two "
-        "policies spend 31 % of their time in different places."
+        "distance of two policies is 0 if they spend their time in the same places, and 0.6 to 0.8 "
+        "if they have no place in common (a squared Hellinger distance, in which all policies are "
+        "drawn a little to their average). The overlap beside it is the share of time that both "
+        "spend in the same regions: with an overlap of 69 % two policies spend 31 % of their time "
+        "in different places."
     )
     largest = 1.0
     formula = "d(p, q) = 1 − Σₖ √(ωₖ(p) ωₖ(q)) · uₖ(p)·uₖ(q),  uₖ = (1, mₖ/2) / ‖(1, mₖ/2)‖"
