@@ -26,7 +26,7 @@ from trust_data import DATA, WORLDS, samples, store, twice
 
 # Episodes of a sample, and how many draws there are of it.
 SIZES = {
-    "visitation": {5: 2, 10: 3, 25: 2, 100: 1},
+    "visitation": {5: 4, 10: 4, 25: 3, 100: 2},
     "supervector": {10: 1, 25: 1, 100: 1},
 }
 TRUTH, OTHERS = 400, 200  # episodes for the distance that is called true, and for the agreement

@@ -285,7 +285,7 @@ class Characterization(BaseEstimator):
         if isinstance(side, VisitedStates):
             self._check_fits(side)
             return self.describe(side, influences=True) if self.has_influences else side
-        self._ordered(side)
+        self._check_described(side)
         if "influences" not in side.arrays and not (self.exact or self.no_intervals):
             raise UsageError(
                 "these descriptions do not say how sure they are: give the states, or describe "
@@ -296,16 +296,19 @@ class Characterization(BaseEstimator):
     def _ordered(self, what: VisitedStates | Descriptions) -> tuple[NDArray[np.intp], Descriptions]:
         """Descriptions in the canonical order, and where each policy is among them."""
         described = self.describe(what) if isinstance(what, VisitedStates) else what
+        self._check_described(described)
+        order = canonical_order(described.policies)
+        return np.argsort(order), described.without_influences().select(order)
+
+    def _check_described(self, described: Descriptions) -> None:
         if not isinstance(described, Descriptions):
             raise UsageError(
-                f"expected VisitedStates or Descriptions, but got {type(what).__name__}"
+                f"expected VisitedStates or Descriptions, but got {type(described).__name__}"
             )
         if described.method != self.name:
             raise UsageError(
                 f"these are descriptions by {described.method}, which a {self.name} cannot compare"
             )
-        order = canonical_order(described.policies)
-        return np.argsort(order), described.select(order)
 
 
 def part_of(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:

@@ -7,7 +7,7 @@ Rows of different lengths are packed: ``name`` holds all of them one after anoth
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -103,6 +103,11 @@ class Descriptions:
             take_rows(self.arrays, index),
             *(getattr(self, name)[index] for name in SUMMARY),
         )
+
+    def without_influences(self) -> Descriptions:
+        """Leave out how each episode moves a policy, which is most of what there is to copy."""
+        kept = {name: a for name, a in self.arrays.items() if not name.startswith("influences")}
+        return replace(self, arrays=kept)
 
     def __add__(self, other: Descriptions) -> Descriptions:
         """Put two sets of descriptions in the same space one after the other."""

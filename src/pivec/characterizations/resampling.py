@@ -59,21 +59,27 @@ def left_out(method: Characterization, statistics: Array, starts: NDArray[Any]) 
     rows = method._rows_of(rest)
     rows -= rows[starts[:-1]][owner]  # so that equal episodes have exactly none
     means = np.add.reduceat(rows, starts[:-1], axis=0) / counts[:, None]
-    return np.asarray((counts[owner, None] - 1) * (means[owner] - rows))
+    rows -= means[owner]
+    rows *= 1 - counts[owner, None]
+    return rows
 
 
 def describe_with_influences(method: Characterization, data: VisitedStates) -> Description:
     """Describe policies, with the influence of each of their episodes, in blocks of policies."""
     sums: list[Array] = []
-    influences: list[NDArray[np.float32]] = []
+    influences, first = np.empty((0, 0), np.float32), 0
     for block in _blocks(data):
         statistics = method._statistics(block)
         starts = block.policy_starts
         sums.append(np.add.reduceat(statistics, starts[:-1], axis=0))
-        influences.append(left_out(method, statistics, starts).astype(np.float32))
+        moved = left_out(method, statistics, starts)
+        if not first:
+            influences = np.empty((data.n_episodes, moved.shape[1]), np.float32)
+        influences[first : first + len(moved)] = moved
+        first += len(moved)
     vectors, points, arrays = method._from_statistics(np.concatenate(sums))
     packed: dict[str, NDArray[Any]] = {
-        "influences": np.concatenate(influences),
+        "influences": influences,
         "influences.starts": data.policy_starts.astype(np.int64),
         "effective_episodes": effective_episodes(data, method.by_state),
     }

@@ -108,7 +108,8 @@ class Visitation(BackgroundModel):
         roots = np.sqrt((shares + self.prior * self.weights_) / (2.0 * (1.0 + self.prior)))
         points = np.empty((n, k, 1 + d))
         points[:, :, 0] = 1.0
-        np.divide(self._places(counts, centred), 2.0, out=points[:, :, 1:])
+        points[:, :, 1:] = self._places(counts, centred)
+        points[:, :, 1:] *= 0.5
         points *= (roots / np.sqrt(np.einsum("nkd,nkd->nk", points, points)))[:, :, None]
         return points.reshape(n, -1)
 

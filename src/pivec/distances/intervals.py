@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from pivec.engines.workers import run_tasks, single_threaded_blas
 
 Array = NDArray[np.float64]
-_BLOCK_BYTES = 32 << 20
+_BLOCK_BYTES = 2 << 20  # what a core keeps at hand between product and sums
 
 
 @dataclass(frozen=True)
