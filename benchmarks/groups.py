@@ -9,12 +9,15 @@ the true mean squared distances within and between two groups are known. Beside 
 
 from __future__ import annotations
 
+import io
 import sys
+from contextlib import redirect_stdout
 from itertools import product
 
 import numpy as np
 from scipy.stats import norm
 
+from measure import write_section
 from pivec.distances.behaviours import behaviours
 from pivec.distances.groups import effective_number, mean_between, mean_within, shares_of
 
@@ -104,6 +107,9 @@ def classes(draws):
 
 if __name__ == "__main__":
     number = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
-    cover(number)
-    cover_of_effective_number(number)
-    classes(number)
+    with redirect_stdout(io.StringIO()) as text:
+        cover(number)
+        cover_of_effective_number(number)
+        classes(number)
+    print(text.getvalue())
+    write_section("groups-of-runs", text.getvalue().strip())

@@ -19,6 +19,8 @@ SCRIPTS = (
     "networks.py",
     "trust_region.py",
     "trust.py",
+    "stopping.py",
+    "groups.py",
 )
 
 

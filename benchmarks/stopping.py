@@ -11,6 +11,8 @@ draw.
 from __future__ import annotations
 
 import argparse
+import io
+from contextlib import redirect_stdout
 from importlib.resources import files
 from types import SimpleNamespace
 from typing import Any
@@ -18,9 +20,14 @@ from typing import Any
 import numpy as np
 
 import pivec
+from measure import write_section
 from pivec.options import PrecisionOptions
 from pivec.precision import play_until
 
+ABOUT = (
+    "Share of 95 % intervals that hold the distance from 1 500 episodes: after `--until`, and with "
+    "the same numbers of episodes fixed before. Intervals of one draw share policies."
+)
 EPISODES, MOST = 1500, 500
 UNTIL = {"CartPole-v1": 0.05, "Pendulum-v1": 0.02}
 
@@ -86,4 +93,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with redirect_stdout(io.StringIO()) as text:
+        main()
+    print(text.getvalue())
+    write_section("stopping-on-precision", f"{ABOUT}\n\n{text.getvalue().strip()}")
