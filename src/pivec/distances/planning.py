@@ -98,11 +98,10 @@ def episodes_for_precision(
     """
     width = np.asarray(precision, dtype=np.float64)
 
-    def needed(freedom: NDArray[np.float64]) -> NDArray[np.float64]:
-        deviation = width / t.ppf((1 + level) / 2, freedom)
-        return _episodes(noise_left(first, second, deviation), episodes)
+    def deviation(freedom: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.asarray(width / t.ppf((1 + level) / 2, freedom))
 
-    return _settled(needed)
+    return _settled(first, second, episodes, deviation)
 
 
 def episodes_for_same(
@@ -125,11 +124,10 @@ def episodes_for_same(
     """
     room = np.maximum(margin - np.asarray(distance, dtype=np.float64), 0.0)
 
-    def needed(freedom: NDArray[np.float64]) -> NDArray[np.float64]:
-        deviation = room / (t.ppf(level, freedom) + norm.ppf(power))
-        return _episodes(noise_left(first, second, deviation), episodes)
+    def deviation(freedom: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.asarray(room / (t.ppf(level, freedom) + norm.ppf(power)))
 
-    return _settled(needed)
+    return _settled(first, second, episodes, deviation)
 
 
 def episodes_for_different(
@@ -189,13 +187,20 @@ def episodes_to_decide(
 
 
 def _settled(
-    needed: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+    first: ArrayLike,
+    second: ArrayLike,
+    episodes: ArrayLike,
+    deviation: Callable[[NDArray[np.float64]], NDArray[np.float64]],
 ) -> NDArray[np.float64]:
-    """Find episodes whose degrees of freedom, one less, ask for just so many."""
-    episodes = needed(np.asarray(np.inf))
+    """Find episodes that have the deviation that their degrees of freedom, one less, ask for."""
+
+    def needed(freedom: NDArray[np.float64]) -> NDArray[np.float64]:
+        return _episodes(noise_left(first, second, deviation(freedom)), episodes)
+
+    result = needed(np.asarray(np.inf))
     for _ in range(_ROUNDS):
-        episodes = needed(episodes - 1)
-    return np.maximum(episodes, needed(episodes - 1))  # of two that ask for each other
+        result = needed(result - 1)
+    return np.maximum(result, needed(result - 1))  # of two that ask for each other
 
 
 def noise_left(first: ArrayLike, second: ArrayLike, deviation: ArrayLike) -> NDArray[np.float64]:
