@@ -15,10 +15,10 @@ from pivec.arguments import Range
 from pivec.characterizations.base import Characterization
 from pivec.characterizations.descriptions import Descriptions
 from pivec.collection import Collector
-from pivec.errors import PivecWarning, UsageError, did_you_mean
+from pivec.errors import PivecWarning, UsageError
 from pivec.options import CollectOptions
 from pivec.policies.load import name_policies
-from pivec.policies.policy import PolicyInfo, other_names
+from pivec.policies.policy import PolicyInfo, find_policy, first_names
 from pivec.rollouts.backends import BACKENDS
 from pivec.rollouts.environment import Environment, environment_of
 from pivec.states.index import info_of
@@ -28,7 +28,6 @@ from pivec.states.visited import VisitedStates
 
 Level = Annotated[float, Range(0.5, above=True, most=0.9999)]
 
-_NAMED = 5  # how many policies an error names
 _ALIKE = ("deterministic", "max_steps", "max_states_per_policy", "actions", "backend")
 _WORLD = ("environment", "arguments", "wrappers", "features", "deterministic", "max_steps")
 
@@ -107,16 +106,8 @@ def choose(policies: Sequence[PolicyInfo], label: str, where: str) -> int:
     if not policies:
         raise UsageError(f"{where} holds no policies yet")
     labels = [info.label for info in policies]
-    shown = ", ".join(labels[:_NAMED]) + (" ..." if len(labels) > _NAMED else "")
     if label:
-        called = [[info.label, *other_names(info)] for info in policies]
-        exact = [row for row, names in enumerate(called) if label in names]
-        ending = [row for row, names in enumerate(called) if names[0].endswith(f"/{label}")]
-        if exact or len(ending) == 1:  # a label begins with the folder, which may have moved
-            return (exact or ending)[0]
-        raise UsageError(
-            f"{where} has no policy {label!r}{did_you_mean(label, labels)}: it has {shown}"
-        )
+        return find_policy(policies, label, where)
     if len(policies) == 1:
         return 0
     steps = [info.step for info in policies if info.step is not None]
@@ -124,7 +115,7 @@ def choose(policies: Sequence[PolicyInfo], label: str, where: str) -> int:
     if len(steps) < len(policies) or steps.count(last) > 1 or len({p.group for p in policies}) > 1:
         raise UsageError(
             f"{where} has {len(policies)} policies, but one is asked for: name it behind a colon, "
-            f"as in {where}:{labels[0]} (there are {shown})"
+            f"as in {where}:{labels[0]} (there are {first_names(labels)})"
         )
     row = steps.index(last)
     warnings.warn(

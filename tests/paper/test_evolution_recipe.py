@@ -7,6 +7,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+from pivec.canvas import MAX_PNG_BYTES, to_png
 from pivec.paper.described import Described
 from pivec.paper.evolution.figure import Map, evolution_figure
 from pivec.paper.evolution.page import findings, table
@@ -20,7 +21,6 @@ from pivec.paper.evolution.recipe import (
     space,
 )
 from pivec.paper.workshop import Workshop
-from pivec.report.canvas import MAX_PNG_BYTES, to_png
 
 
 def test_runs_of_reinforcement_learning_are_shared_and_populations_have_one(tmp_path):

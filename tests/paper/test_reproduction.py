@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from pivec.canvas import new_figure
 from pivec.errors import UsageError
 from pivec.paper import reproduction
 from pivec.paper.recipes import NAMES, Finding, Recipe, Result, recipe
 from pivec.paper.reproduction import chosen_recipes, counts_of, reproduce, write
 from pivec.paper.workshop import SCALES
-from pivec.report.canvas import new_figure
 
 
 @dataclass(frozen=True)

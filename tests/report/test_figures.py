@@ -8,9 +8,9 @@ import sys
 import numpy as np
 import pytest
 
+from pivec.canvas import new_figure, save_png, to_png
 from pivec.distances import Travel
 from pivec.errors import UsageError
-from pivec.report.canvas import new_figure, save_png, to_png
 from pivec.report.sections.distances import averaged, distances_figure
 from pivec.report.sections.map import informative_colourings, map_figure
 from pivec.report.sections.travel import round_ticks, spread_out, travel_svg

@@ -86,6 +86,12 @@ class Mixture:
 
         return log_density(np.asarray(states), self)
 
+    def assign(self, states: ArrayLike) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+        """Give the likeliest component of each raw state, and its log-density as above, (n,)."""
+        from pivec.mixtures.numpy_kernel import assign
+
+        return assign(np.asarray(states), self)
+
     def score(self, states: ArrayLike) -> float:
         """Mean of `log_density` over the states, in nats a state."""
         return float(self.log_density(states).mean())

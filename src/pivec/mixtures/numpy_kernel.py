@@ -154,13 +154,20 @@ def moments(block: NDArray[Any], first_row: int = 0) -> tuple[Array, Array]:
 
 def log_density(states: NDArray[Any], mixture: Mixture) -> Array:
     """Log-density of each state, in standardised space, shape (n,)."""
+    return assign(states, mixture)[1]
+
+
+def assign(states: NDArray[Any], mixture: Mixture) -> tuple[NDArray[np.int32], Array]:
+    """Likeliest component and log-density of each state, shapes (n,)."""
     linear, constants = coefficients(mixture)
     result = np.empty(len(states))
+    component = np.empty(len(states), dtype=np.int32)
 
     def work(_: int, first: int, last: int) -> None:
         check_finite(states[first:last], first)
         powers = _powers(states[first:last], mixture)
-        result[first:last] = _responsibilities(powers, linear, constants, False)[1]
+        shares, result[first:last] = _responsibilities(powers, linear, constants, False)
+        component[first:last] = shares.argmax(axis=0)
 
     _in_tiles(len(states), work)
-    return result
+    return component, result

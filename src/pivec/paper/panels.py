@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pivec.report.canvas import (
+from pivec.canvas import (
     INK,
     MUTED,
     add_curve_key,

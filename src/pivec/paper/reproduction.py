@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from pivec.atomic import atomic_write, check_folder, make_folder
+from pivec.canvas import save_png
 from pivec.errors import UsageError
 from pivec.paper.recipes import NAMES, Recipe, Result, recipe
 from pivec.paper.rows import markdown
 from pivec.paper.workshop import Workshop
-from pivec.report.canvas import save_png
 from pivec.run_log import RunLog
 
 _HOLDS = {True: "yes", False: "**no**", None: "cannot be told"}

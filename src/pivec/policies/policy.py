@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.errors import UsageError
+from pivec.errors import UsageError, did_you_mean
 from pivec.terminal import encodable
 
 if TYPE_CHECKING:
     import gymnasium
 
 
+_NAMED = 5  # how many policies an error names
 ALSO = "also"  # under which the metadata of a policy keep the names of its copies
 
 
@@ -137,6 +138,37 @@ def other_names(info: PolicyInfo) -> list[str]:
     """Give the names of the copies of a policy."""
     names = info.metadata.get(ALSO)  # which a file may hold for reasons of its own
     return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
+
+
+def find_policy(policies: Sequence[PolicyInfo], name: str, where: str) -> int:
+    """Find a policy by its label, by another name it has, or by the end of its label alone.
+
+    Examples
+    --------
+    >>> infos = [PolicyInfo("runs/ppo/1000"), PolicyInfo("runs/ppo/2000")]
+    >>> find_policy(infos, "ppo/2000", "runs")
+    1
+    """
+    called = [[info.label, *other_names(info)] for info in policies]
+    exact = [row for row, names in enumerate(called) if name in names]
+    ending = [row for row, names in enumerate(called) if names[0].endswith(f"/{name}")]
+    if exact or len(ending) == 1:  # a label begins with the folder, which may have moved
+        return (exact or ending)[0]
+    labels = [info.label for info in policies]
+    raise UsageError(
+        f"{where} has no policy {name!r}{did_you_mean(name, labels)}: it has {first_names(labels)}"
+    )
+
+
+def first_names(labels: Sequence[str]) -> str:
+    """Name the first policies of many.
+
+    Examples
+    --------
+    >>> first_names(["a", "b", "c", "d", "e", "f"])
+    'a, b, c, d, e ...'
+    """
+    return ", ".join(labels[:_NAMED]) + (" ..." if len(labels) > _NAMED else "")
 
 
 def also_called(info: PolicyInfo) -> str:

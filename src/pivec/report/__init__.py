@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from pivec.report.canvas import save_png
+from pivec.canvas import save_png
 from pivec.report.data import PairRow, PolicyRow, ReportData, pair_rows, policy_rows
 from pivec.report.page import write_report
 from pivec.report.sections.distances import distances_figure

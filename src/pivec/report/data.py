@@ -10,13 +10,13 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from pivec.canvas import group_colours
 from pivec.characterizations.space import Space
 from pivec.distances import Behaviours, Measured, Pairs, behaviours
 from pivec.distances.discoveries import RATE
 from pivec.errors import UsageError
 from pivec.maps import GroupComparison, group_order
 from pivec.policies.policy import also_called
-from pivec.report.canvas import group_colours
 from pivec.run_log import RunLog
 
 

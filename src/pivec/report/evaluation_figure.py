@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.evaluation.result import Average, Evaluation, Summary
-from pivec.report.canvas import (
+from pivec.canvas import (
     INK,
     MUTED,
     add_heading,
@@ -22,6 +21,7 @@ from pivec.report.canvas import (
     new_figure,
     save_png,
 )
+from pivec.evaluation.result import Average, Evaluation, Summary
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -14,7 +14,7 @@ from html import escape
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from pivec.report.canvas import to_png
+from pivec.canvas import to_png
 from pivec.report.text import thousands
 from pivec.terminal import printable
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pivec.canvas import INK, MUTED, add_key, colour_scale, lined_axes
 from pivec.paper.clipping.page import A2C
 from pivec.paper.panels import PAPER, add_labels, add_title, line, no_frame, panel_grid, patch
 from pivec.paper.published import published, scaled_return
 from pivec.paper.rows import Rows, column, different, short, where
-from pivec.report.canvas import INK, MUTED, add_key, colour_scale, lined_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pivec.canvas import INK, literal
 from pivec.paper.components.page import METRICS, grid
 from pivec.paper.panels import add_labels, add_title, no_frame, panel_grid
 from pivec.paper.rows import Rows, different
-from pivec.report.canvas import INK, literal
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pivec.canvas import HAIRLINE, INK, MUTED, add_heading, axes_at, literal, new_figure
 from pivec.paper.cost.page import RATINGS, at_most_policies, of_method
 from pivec.paper.panels import add_labels, add_legend, patch
 from pivec.paper.rows import Rows, different
-from pivec.report.canvas import HAIRLINE, INK, MUTED, add_heading, axes_at, literal, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

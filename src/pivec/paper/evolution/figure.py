@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pivec.canvas import INK, MUTED, add_key, axes_at, quiet_axes
 from pivec.paper.described import Described
 from pivec.paper.evolution.page import NAMES
 from pivec.paper.panels import add_labels, add_title, line, no_frame, panel_grid
 from pivec.paper.published import scaled_return
 from pivec.paper.rows import Array, short
-from pivec.report.canvas import INK, MUTED, add_key, axes_at, quiet_axes
 from pivec.report.text import thousands
 
 if TYPE_CHECKING:

@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.paper.panels import add_labels, arrow
-from pivec.paper.rows import Array
-from pivec.report.canvas import (
+from pivec.canvas import (
     HAIRLINE,
     INK,
     MUTED,
@@ -23,6 +21,8 @@ from pivec.report.canvas import (
     new_figure,
     quiet_axes,
 )
+from pivec.paper.panels import add_labels, arrow
+from pivec.paper.rows import Array
 from pivec.states import VisitedStates
 
 if TYPE_CHECKING:

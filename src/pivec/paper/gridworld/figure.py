@@ -7,11 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pivec.paper.gridworld.scenarios import Scenario
-from pivec.paper.gridworld.world import MOVES
-from pivec.paper.panels import DASHED, DOTTED, add_labels, add_legend, arrow, line
-from pivec.paper.rows import Array
-from pivec.report.canvas import (
+from pivec.canvas import (
     HAIRLINE,
     INK,
     MUTED,
@@ -22,6 +18,10 @@ from pivec.report.canvas import (
     new_figure,
     quiet_axes,
 )
+from pivec.paper.gridworld.scenarios import Scenario
+from pivec.paper.gridworld.world import MOVES
+from pivec.paper.panels import DASHED, DOTTED, add_labels, add_legend, arrow, line
+from pivec.paper.rows import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pivec.canvas import HAIRLINE, INK, MUTED, add_key
 from pivec.paper.panels import add_labels, add_title, line, panel_grid, patch
 from pivec.paper.rows import Rows, column, different, short, where
-from pivec.report.canvas import HAIRLINE, INK, MUTED, add_key
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pivec.canvas import INK, MUTED, add_heading, axes_at, new_figure, quiet_axes
 from pivec.paper.novelty.page import BEST, ES, GAUSSIAN, POCKET, SUPERVECTOR, TERMINAL
 from pivec.paper.novelty.world import START, WALLS
 from pivec.paper.panels import (
@@ -20,7 +21,6 @@ from pivec.paper.panels import (
     draw_learning_curves,
 )
 from pivec.paper.rows import Array
-from pivec.report.canvas import INK, MUTED, add_heading, axes_at, new_figure, quiet_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

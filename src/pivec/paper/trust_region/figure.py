@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pivec.canvas import add_heading, axes_at, lined_axes, new_figure
 from pivec.paper.panels import (
     DASHED,
     DOT_DASHED,
@@ -16,7 +17,6 @@ from pivec.paper.panels import (
     draw_learning_curves,
 )
 from pivec.paper.trust_region.findings import TITLES
-from pivec.report.canvas import add_heading, axes_at, lined_axes, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

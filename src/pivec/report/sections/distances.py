@@ -8,12 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pivec.distances import LEVEL
-from pivec.distances.discoveries import RATE
-from pivec.errors import UsageError
-from pivec.maps import leaf_order
-from pivec.policies.paths import natural_key
-from pivec.report.canvas import (
+from pivec.canvas import (
     INK,
     LONE_COLOUR,
     MUTED,
@@ -24,6 +19,11 @@ from pivec.report.canvas import (
     new_figure,
     quiet_axes,
 )
+from pivec.distances import LEVEL
+from pivec.distances.discoveries import RATE
+from pivec.errors import UsageError
+from pivec.maps import leaf_order
+from pivec.policies.paths import natural_key
 from pivec.report.data import PolicyRow, ReportData, in_order
 from pivec.report.markup import picture, section
 from pivec.report.sections.pairs import UNSURE, count_alike, pairs_tables

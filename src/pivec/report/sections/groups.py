@@ -6,9 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pivec.distances.groups import Estimate, Permanova
-from pivec.maps import GroupComparison
-from pivec.report.canvas import (
+from pivec.canvas import (
     HAIRLINE,
     INK,
     MUTED,
@@ -19,6 +17,8 @@ from pivec.report.canvas import (
     literal,
     new_figure,
 )
+from pivec.distances.groups import Estimate, Permanova
+from pivec.maps import GroupComparison
 from pivec.report.data import ReportData
 from pivec.report.markup import count_cell, number_cell, picture, section, shown_text, table
 from pivec.report.text import rounded

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pivec.canvas import INK, add_heading, axes_at, colour_scale, new_figure
 from pivec.distances import Measured
 from pivec.errors import UsageError
-from pivec.report.canvas import INK, add_heading, axes_at, colour_scale, new_figure
 from pivec.report.data import PolicyRow, ReportData, colours_of_groups, compared, training_runs
 from pivec.report.markup import filled, json_for_script, picture, section
 from pivec.report.sections.map_panel import COLOURINGS, Joins, draw_panel

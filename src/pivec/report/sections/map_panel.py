@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.report.canvas import (
+from pivec.canvas import (
     HAIRLINE,
     INK,
     LONE_COLOUR,

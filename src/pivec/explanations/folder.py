@@ -1,0 +1,85 @@
+"""What a comparison left in its folder: the space, the states, and the environment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pivec.characterizations.background import BackgroundModel
+from pivec.characterizations.space import Space
+from pivec.errors import UsageError
+from pivec.options import CollectOptions
+from pivec.policies.policy import PolicyInfo, find_policy
+from pivec.rollouts.environment import Environment, environment_of
+from pivec.states.store import Store
+from pivec.states.visited import VisitedStates
+
+
+@dataclass(frozen=True)
+class Findings:
+    """A space, and the states of its policies where they are kept beside it.
+
+    ``data`` has the policies of the space in its order, but for those of an earlier space, whose
+    states are elsewhere; None if there are no states at all.
+    """
+
+    folder: Path
+    space: Space
+    data: VisitedStates | None
+
+    @classmethod
+    def open(cls, where: Any) -> Findings:
+        """Open a folder of `pivec.compare` (or what it returned, or a space within it)."""
+        if isinstance(where, Findings):
+            return where
+        folder = Path(getattr(where, "folder", where))
+        space = Space.load(folder)
+        if not (folder / "space").exists() and folder.name == "space":
+            folder = folder.parent
+        data = None
+        if Store.exists(folder / "states"):
+            kept = Store(folder / "states")
+            labels = [label for label in space.descriptions.labels if label in kept]
+            data = kept.load(labels) if labels else None
+        return cls(folder, space, data)
+
+    @property
+    def policies(self) -> Sequence[PolicyInfo]:
+        """All policies of the space."""
+        return self.space.descriptions.policies
+
+    def find(self, name: str) -> PolicyInfo:
+        """Find a policy by its name, or by the end of it."""
+        return self.policies[find_policy(self.policies, name, str(self.folder))]
+
+    @property
+    def states(self) -> VisitedStates:
+        """The states, which must be there."""
+        if self.data is None:
+            raise UsageError(
+                f"{self.folder} holds no states: expected a folder of `pivec compare` with states/ "
+                "in it"
+            )
+        return self.data
+
+    @property
+    def background(self) -> BackgroundModel:
+        """The characterization, which must have regions."""
+        method = self.space.method
+        if not isinstance(method, BackgroundModel):
+            raise UsageError(
+                f"{self.folder} was described by {method.name}, which has no regions: compare with "
+                "--method visitation (or supervector)"
+            )
+        return method
+
+    def environment(self, env: Any = None, options: CollectOptions | None = None) -> Environment:
+        """Make known the environment that the states were collected in.
+
+        A folder is trusted as little as a policy's file: what would import a module needs
+        ``options.trust``, or ``env``.
+        """
+        telling = PolicyInfo("", source=str(self.folder), metadata=dict(self.space.collected))
+        return environment_of(env, [telling], options)

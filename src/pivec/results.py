@@ -1,0 +1,80 @@
+"""Small results: rows for a table, a figure, and how a notebook shows them."""
+
+from __future__ import annotations
+
+import base64
+import math
+from abc import abstractmethod
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from pivec.canvas import to_png
+from pivec.terminal import printable
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Row = dict[str, Any]
+_SHOWN = 20  # rows in a notebook
+_SHARPEST = 125
+
+
+class Result:
+    """Something that was found out: what is shown of it as a table, a picture and a sentence.
+
+    Examples
+    --------
+    >>> class Shares(Result):
+    ...     def headline(self):
+    ...         return "b is visited most"
+    ...     def rows(self):
+    ...         return [{"region": "a", "share": 0.25}, {"region": "b", "share": 0.75}]
+    ...     def figure(self):
+    ...         from pivec.canvas import new_figure
+    ...         return new_figure(2, 1)
+    >>> len(Shares().table()), Shares()._repr_html_()[:24]
+    (2, '<p>b is visited most</p>')
+    """
+
+    @abstractmethod
+    def headline(self) -> str:
+        """Say in a sentence what was found."""
+
+    @abstractmethod
+    def rows(self) -> list[Row]:
+        """Give what a table shows, most important first; all rows have the same keys."""
+
+    @abstractmethod
+    def figure(self) -> Figure:
+        """Draw it with matplotlib."""
+
+    def table(self) -> Any:
+        """Give the rows as a pandas DataFrame, or as they are where pandas is not installed."""
+        try:
+            import pandas
+        except ImportError:
+            return self.rows()
+        return pandas.DataFrame(self.rows())
+
+    def _repr_html_(self) -> str:
+        """Show the sentence, the first rows and the figure in a notebook; all text is escaped."""
+        rows = self.rows()
+        heads = "".join(f"<th>{escape(printable(name))}</th>" for name in (rows[0] if rows else ()))
+        lines = "".join(
+            f"<tr>{''.join(f'<td>{escape(_shown(value))}</td>' for value in row.values())}</tr>"
+            for row in rows[:_SHOWN]
+        )
+        more = f"<p>{len(rows) - _SHOWN} more rows: .table()</p>" if len(rows) > _SHOWN else ""
+        image = base64.b64encode(to_png(self.figure(), _SHARPEST)).decode("ascii")
+        return (
+            f"<p>{escape(printable(self.headline()))}</p>"
+            f"<table><thead><tr>{heads}</tr></thead><tbody>{lines}</tbody></table>{more}"
+            f'<img alt="{escape(printable(self.headline()))}" '
+            f'src="data:image/png;base64,{image}">'
+        )
+
+
+def _shown(value: Any) -> str:
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return "–"
+    return f"{value:.3g}" if isinstance(value, float) else printable(str(value))
