@@ -13,8 +13,8 @@ import pivec
 from pivec.characterizations import Space
 from pivec.distances.groups import mean_within
 from pivec.errors import PivecWarning, UsageError
-from pivec.maps.grouping import group_names, rows_of_runs
 from pivec.maps.groups import compare_groups, groups_in, similarity
+from pivec.policies.grouping import group_names, rows_of_runs
 from pivec.policies.policy import PolicyInfo
 
 

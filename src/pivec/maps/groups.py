@@ -27,7 +27,7 @@ from pivec.distances.groups import (
 )
 from pivec.distances.intervals import Intervals
 from pivec.errors import PivecWarning, UsageError
-from pivec.maps.grouping import Patterns, group_names, rows_of_runs
+from pivec.policies.grouping import Patterns, group_names, rows_of_runs
 from pivec.policies.paths import natural_key
 
 Array = NDArray[np.float64]

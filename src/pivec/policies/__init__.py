@@ -12,7 +12,7 @@
   `described`, `vectors`, `onnx_models`, `neat_files` (with `neat`), `torch_models`: file formats
 - `pickles`, `tensors`: read them without running anything
 - `formats`: which extension is read by which reader, and what a reader gets
-- `paths`: labels, groups and steps from file names
+- `paths`: labels, groups and steps from file names; `grouping`: which runs make a group
 - `load`: from names (paths, globs, ``random``, ``module:object``) to policies
 
 Importing this package needs NumPy only.

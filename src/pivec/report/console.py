@@ -17,9 +17,9 @@ from pivec.report.data import behaviours_in, pair_rows
 from pivec.report.sections.behaviours import words_of_behaviours
 from pivec.report.sections.groups import figures_of_test, with_interval, words_of_test
 from pivec.report.sections.pairs import UNSURE
-from pivec.report.text import interval, n_policies, percent
 from pivec.states import Store
 from pivec.terminal import literal, say, shortened
+from pivec.text import interval, n_policies, percent
 
 
 def print_summary(labels: Sequence[str], measured: Measured) -> None:

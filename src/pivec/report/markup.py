@@ -15,8 +15,8 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from pivec.canvas import to_png
-from pivec.report.text import thousands
 from pivec.terminal import printable
+from pivec.text import thousands
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

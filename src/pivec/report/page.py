@@ -18,9 +18,9 @@ from pivec.report.data import ReportData, compared, training_runs
 from pivec.report.markup import filled, resource, shown_text
 from pivec.report.sections import SECTIONS
 from pivec.report.sections.pairs import count_alike
-from pivec.report.text import n_policies, thousands
 from pivec.run_log import versions
 from pivec.terminal import encodable
+from pivec.text import n_policies, thousands
 
 
 def write_report(path: str | os.PathLike[str], report: ReportData) -> None:

@@ -15,7 +15,7 @@ from pivec.paper.evolution.page import NAMES
 from pivec.paper.panels import add_labels, add_title, line, no_frame, panel_grid
 from pivec.paper.published import scaled_return
 from pivec.paper.rows import Array, short
-from pivec.report.text import thousands
+from pivec.text import thousands
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -15,7 +15,7 @@ from pivec.report.markup import (
     shown_text,
     table,
 )
-from pivec.report.text import n_policies, rounded, thousands
+from pivec.text import n_policies, rounded, thousands
 
 MAX_NAMES = 12  # of the policies of a class
 

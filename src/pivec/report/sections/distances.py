@@ -27,7 +27,7 @@ from pivec.policies.paths import natural_key
 from pivec.report.data import PolicyRow, ReportData, in_order
 from pivec.report.markup import picture, section
 from pivec.report.sections.pairs import UNSURE, count_alike, pairs_tables
-from pivec.report.text import percent, without_shared_folder
+from pivec.text import percent, without_shared_folder
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

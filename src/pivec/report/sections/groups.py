@@ -21,8 +21,8 @@ from pivec.distances.groups import Estimate, Permanova
 from pivec.maps import GroupComparison
 from pivec.report.data import ReportData
 from pivec.report.markup import count_cell, number_cell, picture, section, shown_text, table
-from pivec.report.text import rounded
 from pivec.terminal import shortened
+from pivec.text import rounded
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

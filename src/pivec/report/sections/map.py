@@ -15,8 +15,8 @@ from pivec.errors import UsageError
 from pivec.report.data import PolicyRow, ReportData, colours_of_groups, compared, training_runs
 from pivec.report.markup import filled, json_for_script, picture, section
 from pivec.report.sections.map_panel import COLOURINGS, Joins, draw_panel
-from pivec.report.text import n_policies, thousands
 from pivec.terminal import printable
+from pivec.text import n_policies, thousands
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -18,7 +18,7 @@ from pivec.canvas import (
     quiet_axes,
 )
 from pivec.report.data import PolicyRow, colours_of_groups, compared, training_runs
-from pivec.report.text import short_number, thousands, without_shared_folder
+from pivec.text import short_number, thousands, without_shared_folder
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

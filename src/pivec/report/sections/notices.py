@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pivec.notices import Notice
 from pivec.report.data import ReportData
 from pivec.report.markup import MAX_ROWS, section, shown_text
-from pivec.report.text import thousands
+from pivec.text import thousands
 
 
 def notices_section(report: ReportData) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from pivec.report.data import PairRow, ReportData, pair_rows
 from pivec.report.markup import number_cell, shown_text, table
-from pivec.report.text import interval, percent, rounded, thousands
+from pivec.text import interval, percent, rounded, thousands
 
 MAX_SHOWN = 5
 UNSURE = "cannot be told apart"

@@ -15,7 +15,7 @@ from pivec.report.markup import (
     section,
     shown_text,
 )
-from pivec.report.text import rounded
+from pivec.text import rounded
 
 
 def policies_section(report: ReportData) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 from pivec.distances import LEVEL
 from pivec.report.data import ReportData
 from pivec.report.markup import filled, section, shown_text
-from pivec.report.text import percent
+from pivec.text import percent
 
 TSNE_MAP = (
     "On the map, neighbours are policies that behave alike. The space between far-apart clusters, "

@@ -21,8 +21,8 @@ from pivec.report.markup import (
     shown_text,
     table,
 )
-from pivec.report.text import percent, rounded, short_number, without_shared_folder
 from pivec.terminal import printable, shortened
+from pivec.text import percent, rounded, short_number, without_shared_folder
 
 Array = NDArray[np.float64]
 
