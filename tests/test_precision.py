@@ -142,7 +142,7 @@ def sure_of(traces, distance, episodes, shares=0.5):
     spread = Spread(traces, shares * traces, shares * traces, np.full(len(traces), episodes - 1.0))
     squares = np.full((len(traces),) * 2, distance) + np.add.outer(traces, traces)
     variance = 4 * distance * np.add.outer(traces, traces)
-    return intervals_of(squares, variance, spread, spread)
+    return intervals_of(squares, variance, spread.column, spread)
 
 
 def test_planned_episodes_are_those_the_variance_needs():

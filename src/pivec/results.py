@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import base64
 import math
+import os
 from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -72,6 +75,28 @@ class Result:
             f'<img alt="{escape(printable(self.headline()))}" '
             f'src="data:image/png;base64,{image}">'
         )
+
+
+def plain(value: Any) -> Any:
+    """Make of arrays, mappings and results what JSON can hold; what is no number is None.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> plain({"a": np.array([1.0, np.nan]), "b": (True, "c")})
+    {'a': [1.0, None], 'b': [True, 'c']}
+    """
+    if is_dataclass(value) and not isinstance(value, type):
+        return plain({field.name: getattr(value, field.name) for field in fields(value)})
+    if isinstance(value, Mapping):
+        return {str(key): plain(part) for key, part in value.items()}
+    if hasattr(value, "tolist"):
+        return plain(value.tolist())
+    if isinstance(value, list | tuple):
+        return [plain(part) for part in value]
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _shown(value: Any) -> str:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from pivec.arguments import Count, Positive, Seed
 from pivec.characterizations.base import Characterization
+from pivec.characterizations.explaining import USUAL
 from pivec.mixtures.adapt import policy_statistics
 from pivec.mixtures.fit import fit_mixture
 from pivec.mixtures.mixture import Mixture
@@ -17,6 +18,7 @@ from pivec.states.derived import thin
 from pivec.states.visited import VisitedStates
 
 Array = NDArray[np.float64]
+SELDOM = 1e-4  # a share of time that is as good as none
 _MIXTURE = ("weights", "means", "variances", "center", "scale")
 
 
@@ -128,3 +130,18 @@ class BackgroundModel(Characterization):
         """Counts (P, K) and centred sums (P, K, D) of rows of `_statistics`."""
         n, (k, d) = len(sums), self.means_.shape
         return sums[:, :k], sums[:, k:].reshape(n, k, d)
+
+    def _faces(self, counts: Array, centred: Array) -> tuple[Array, Array, Array]:
+        """Shares of time in the regions, means of features in them, and where the regions are.
+
+        Of rows of `_parts`; means are NaN where a policy is never.
+        """
+        shares = self._n_fits * counts / counts.sum(axis=1, keepdims=True)
+        there = np.where(shares > SELDOM, counts, np.nan)[:, :, None]
+        deviations = np.sqrt(self.variances_)
+        means = self.center_ + self.scale_ * (self.means_ + deviations * centred / there)
+        ends = self.means_[:, :, None] + USUAL * deviations[:, :, None] * np.array([-1.0, 1.0])
+        return shares, means, self.center_[:, None] + self.scale_[:, None] * ends
+
+    def _words(self) -> tuple[str, ...]:
+        return tuple(f"region {k}" for k in range(len(self.means_)))

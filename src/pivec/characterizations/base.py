@@ -13,7 +13,9 @@ from sklearn.base import BaseEstimator
 
 from pivec.arguments import Count, Range, Seed, check_arguments, checked
 from pivec.characterizations import resampling
-from pivec.characterizations.descriptions import Description, Descriptions, summarise
+from pivec.characterizations.descriptions import Description, Descriptions, part_of, summarise
+from pivec.characterizations.explaining import Anatomy, explain
+from pivec.characterizations.explanation import Explanation
 from pivec.distances.intervals import Intervals, intervals_of
 from pivec.distances.pairwise import squared_euclidean
 from pivec.distances.permutation import PermutationTest
@@ -139,9 +141,8 @@ class Characterization(BaseEstimator):
         squares, variance, spreads, noise = resampling.measured(self, ordered)
         resampling.warn_of_spread(self, ordered, spreads, squares)
         scatter = self._scatter(ordered)
-        result = intervals_of(
-            squares, variance, spreads[0], spreads[-1], level, scatter, noise, squared=self.squared
-        )
+        both = spreads[0].column, spreads[-1]
+        result = intervals_of(squares, variance, *both, level, scatter, noise, squared=self.squared)
         back = np.ix_(*(np.argsort(orders[side]) for side in (0, -1)))
         return result.select(back, own=b is None)
 
@@ -172,6 +173,29 @@ class Characterization(BaseEstimator):
         rng = np.random.default_rng(seed)
         p_value = resampling.exchanged(self, a, b, permutations, rng)
         return PermutationTest(p_value, distance, permutations)
+
+    @checked
+    def explain(
+        self,
+        a: VisitedStates | Descriptions,
+        b: VisitedStates | Descriptions,
+        level: Annotated[float, Range(0.0, most=1.0)] = 0.95,
+    ) -> Explanation:
+        """Take the distance of two policies, one on each side, apart into what differs.
+
+        Examples
+        --------
+        >>> from pivec import VisitedStates, characterization
+        >>> rng = np.random.default_rng(0)
+        >>> walks = [[rng.normal(p, 1, (20, 2)) for _ in range(10)] for p in (0, 1)]
+        >>> data = VisitedStates.from_arrays(walks)
+        >>> method = characterization("visitation", n_components=4).fit(data)
+        >>> parts = method.explain(data[0], data[1])
+        >>> bool(np.isclose(parts.regions.measured.sum(), parts.distance))
+        True
+        """
+        self._check_fitted()
+        return explain(self, a, b, level)
 
     def fitted_arrays(self) -> dict[str, NDArray[Any]]:
         """Return everything that `fit` learned, as plain arrays."""
@@ -232,6 +256,10 @@ class Characterization(BaseEstimator):
         """
         raise NotImplementedError
 
+    def _policy_sums(self, data: VisitedStates) -> NDArray[np.float64]:
+        """Statistics of each policy, to the last digit as `_describe` has them."""
+        return resampling.policy_sums(self, data)
+
     def _from_statistics(self, sums: Any) -> Description:
         """As `_describe`, of policies whose statistics sum up to these rows."""
         raise NotImplementedError
@@ -239,6 +267,17 @@ class Characterization(BaseEstimator):
     def _rows_of(self, sums: NDArray[np.float64]) -> NDArray[np.float64]:
         """Points of policies with these sums (where not ``squared``: vectors)."""
         raise NotImplementedError
+
+    def _anatomy(self, sums: Any) -> Anatomy:  # noqa: ARG002
+        """Policies with these sums taken apart, so that `explain` can tell what differs."""
+        raise UsageError(
+            f"{self.name} cannot tell what differs: use visitation, supervector, gaussian or "
+            "discretization"
+        )
+
+    def _sums_at(self, points: NDArray[np.float64]) -> NDArray[np.float64]:  # noqa: ARG002
+        """Sums of policies with these points, where these tell them."""
+        raise UsageError(f"{self.name} tells what differs from states: give these of both policies")
 
     def _scatter(
         self,
@@ -309,8 +348,3 @@ class Characterization(BaseEstimator):
             raise UsageError(
                 f"these are descriptions by {described.method}, which a {self.name} cannot compare"
             )
-
-
-def part_of(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
-    """Pick the arrays whose names begin so, under the rest of their names."""
-    return {name[len(prefix) :]: a for name, a in arrays.items() if name.startswith(prefix)}

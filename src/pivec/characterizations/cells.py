@@ -47,6 +47,25 @@ def digits_of_word(bins: int) -> int:
     return digits
 
 
+def cell_places(cells: Words, n_columns: int, bins: int) -> NDArray[np.int64]:
+    """Bin of each column that `cell_words` put the rows of these cells into, (n, n_columns).
+
+    Examples
+    --------
+    >>> low, high = np.zeros(3), np.ones(3)
+    >>> cell_places(cell_words(np.array([[0.15, 0.5, 0.99]]), low, high, 10), 3, 10)
+    array([[1, 5, 9]])
+    """
+    digits = digits_of_word(bins)
+    places = np.empty((len(cells), n_columns), dtype=np.int64)
+    rest = cells.copy()
+    for column in reversed(range(n_columns)):
+        word = rest[:, column // digits]
+        places[:, column] = word % np.uint64(bins)
+        word //= np.uint64(bins)
+    return places
+
+
 def count_cells(words: Words) -> tuple[Words, NDArray[np.float64]]:
     """Different cells, sorted, and the share of the rows in each."""
     cells, _, counts = _unique(words)
@@ -85,6 +104,14 @@ class CellCounts:
         from scipy.sparse import csr_array
 
         return CellCounts(self.cells, csr_array(weights) @ self.counts)
+
+    def shares_by_cell(
+        self, rows: Any = slice(None), columns: Any = slice(None)
+    ) -> NDArray[np.float64]:
+        """Shares of these cells in these rows, (n_rows, n_cells)."""
+        chosen = self.counts[rows]
+        totals = np.asarray(chosen.sum(axis=1)).reshape(-1, 1)
+        return np.asarray(chosen[:, columns].toarray() / totals)
 
     def shares(self) -> tuple[list[Words], list[NDArray[np.float64]]]:
         """Cells of each row, sorted, and the share of each."""

@@ -151,6 +151,11 @@ def unpack(arrays: Mapping[str, NDArray[Any]], name: str) -> list[NDArray[Any]]:
     return [arrays[name][i:j] for i, j in pairwise(arrays[name + _STARTS].tolist())]
 
 
+def part_of(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
+    """Pick the arrays whose names begin so, under the rest of their names."""
+    return {name[len(prefix) :]: a for name, a in arrays.items() if name.startswith(prefix)}
+
+
 def take_rows(
     arrays: Mapping[str, NDArray[Any]], index: NDArray[np.intp]
 ) -> dict[str, NDArray[Any]]:

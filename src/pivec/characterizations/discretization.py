@@ -11,11 +11,23 @@ from numpy.typing import NDArray
 
 from pivec.arguments import Positive, Range
 from pivec.characterizations.base import Characterization
-from pivec.characterizations.cells import CellCounts, Words, cell_words, count_cells, half_l1
+from pivec.characterizations.cells import (
+    CellCounts,
+    Words,
+    cell_places,
+    cell_words,
+    count_cells,
+    half_l1,
+)
 from pivec.characterizations.descriptions import Description, Descriptions, pack
+from pivec.characterizations.explaining import Anatomy
+from pivec.characterizations.explanation import OFTEN
 from pivec.characterizations.views import Of, View
+from pivec.errors import UsageError
 from pivec.states.record import starts_of
 from pivec.states.visited import VisitedStates
+
+MOST_CELLS = 2000  # that are told apart
 
 
 @dataclass(eq=False, repr=False)
@@ -86,6 +98,35 @@ class Discretization(Characterization):
     def _from_statistics(self, sums: CellCounts) -> Description:
         cells, shares = sums.shares()
         return None, None, pack("cells", cells) | pack("shares", shares)
+
+    def _anatomy(self, sums: CellCounts) -> Anatomy:
+        """Take apart by cells, the first two rows' most different ones; all others are one more."""
+        if self._of != "states":
+            raise UsageError(f"{self.name} cannot tell what differs: use discretization")
+        pair = sums.shares_by_cell(slice(0, 2))
+        apart = np.abs(pair[0] - pair[1])
+        order = np.argsort(-apart, kind="stable")[: np.count_nonzero(apart)]
+        leading, rest = order[:MOST_CELLS], order[MOST_CELLS:]
+        places = cell_places(sums.cells[leading], len(self.low_), self.bins)
+        edges = np.stack([places, places + 1], axis=2) / self.bins
+        ranges = self.low_[:, None] + (self.high_ - self.low_)[:, None] * edges
+        words = [f"cell {','.join(map(str, place))}" for place in places.tolist()]
+        words.append(f"{len(rest)} other cells")
+        ranges = np.concatenate([ranges, np.full((1, *ranges.shape[1:]), np.nan)])
+        shares = sums.shares_by_cell(columns=leading)
+        shares = np.concatenate([shares, 1.0 - shares.sum(axis=1, keepdims=True)], axis=1)
+        others = np.zeros((2, len(shares)))  # half the sum of sizes in the other cells, to both
+        for first in range(0, len(rest), MOST_CELLS):
+            block = sums.shares_by_cell(columns=rest[first : first + MOST_CELLS])
+            others += [np.abs(block - block[i]).sum(axis=1) / 2.0 for i in (0, 1)]
+
+        def differences(a: slice, b: slice) -> NDArray[np.float64]:
+            halves = (shares[a] - shares[b]) / 2.0
+            halves[:, -1] = others[1, a] if b == slice(1, 2) else others[0, b]
+            return halves[:, :, None]
+
+        means = np.full((*shares.shape, len(self.low_)), np.nan)
+        return Anatomy(shares, means, ranges, ((OFTEN, -1),), differences, tuple(words))
 
     def _words(self, data: VisitedStates) -> Iterator[Words]:
         """Cells of the rows of one policy after another."""

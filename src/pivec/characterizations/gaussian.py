@@ -12,7 +12,10 @@ from numpy.typing import NDArray
 from pivec.arguments import Positive
 from pivec.characterizations.averages import RowMeans, segment_sums
 from pivec.characterizations.descriptions import Description, Descriptions
+from pivec.characterizations.explaining import USUAL, Anatomy
+from pivec.characterizations.explanation import WHERE, WIDE
 from pivec.distances.pairwise import symmetric_kl_diagonal, symmetric_kl_full
+from pivec.errors import UsageError
 from pivec.states.moments import center_and_scale
 from pivec.states.visited import VisitedStates
 
@@ -89,6 +92,29 @@ class Gaussian(RowMeans):
         covariances += self.floor * np.eye(d)
         vectors = np.concatenate([z, covariances[:, *upper]], axis=1)
         return vectors, None, {"means": z, "covariances": covariances}
+
+    def _anatomy(self, sums: NDArray[np.float64]) -> Anatomy:
+        if self.covariance != "diagonal":
+            raise UsageError(
+                "what differs is told feature by feature, but these Gaussians have covariances: "
+                "use covariance='diagonal'"
+            )
+        means, variances = (
+            self._from_statistics(sums)[2][name][:, None] for name in ("means", "variances")
+        )
+
+        def differences(a: slice, b: slice) -> NDArray[np.float64]:
+            # KL both ways is ½ Σ (Δμ)² (1/σ² + 1/τ²) + ½ Σ (σ/τ − τ/σ)².
+            precisions = 1.0 / variances[a] + 1.0 / variances[b]
+            ratios = np.sqrt(variances[a] / variances[b])
+            shifts = (means[a] - means[b]) * np.sqrt(precisions)
+            parts = np.concatenate([shifts, ratios - 1.0 / ratios], axis=2)
+            return np.asarray(parts / np.sqrt(2.0))
+
+        n, _, d = means.shape
+        columns = tuple((kind, j) for kind in (WHERE, WIDE) for j in range(d))
+        ends = self.center_[:, None] + USUAL * self.scale_[:, None] * np.array([-1.0, 1.0])
+        return Anatomy(np.ones((n, 1)), means, ends[None], columns, differences, ("all states",))
 
     def _distances(self, a: Descriptions, b: Descriptions) -> NDArray[np.float64]:
         if self.covariance == "diagonal":

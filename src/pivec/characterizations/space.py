@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.atomic import atomic_write, make_folder
-from pivec.characterizations.base import Characterization, part_of
-from pivec.characterizations.descriptions import SUMMARY, Descriptions
+from pivec.characterizations.base import Characterization
+from pivec.characterizations.descriptions import SUMMARY, Descriptions, part_of
 from pivec.characterizations.registry import characterization
 from pivec.errors import BadStore, UsageError
 from pivec.policies.policy import PolicyInfo

@@ -14,7 +14,10 @@ from numpy.typing import NDArray
 from pivec.arguments import Positive
 from pivec.characterizations.background import Array, BackgroundModel
 from pivec.characterizations.descriptions import Description, Descriptions
+from pivec.characterizations.explaining import Anatomy
+from pivec.characterizations.explanation import WHERE
 from pivec.distances.pairwise import matched_kl, squared_euclidean
+from pivec.errors import UsageError
 from pivec.mixtures.adapt import (
     PolicyStatistics,
     map_offsets,
@@ -93,6 +96,9 @@ class Supervector(BackgroundModel):
             )
         )
 
+    def _policy_sums(self, data: VisitedStates) -> Array:
+        return self._sums(data, data.state_starts)
+
     def _from_statistics(self, sums: Array) -> Description:
         return self._adapted(PolicyStatistics(*self._parts(sums)))
 
@@ -118,6 +124,17 @@ class Supervector(BackgroundModel):
         counts, centred = self._parts(sums)
         relevance = policy_relevance(counts, self.relevance, self.common_total)
         return self._points(map_offsets(counts, centred, self.background_, relevance))
+
+    def _anatomy(self, sums: Array) -> Anatomy:
+        if self.adapt != "m":
+            raise UsageError(
+                "what differs is told of adapted means, but this supervector adapts "
+                f"{self.adapt!r}: use adapt='m'"
+            )
+        points = self._rows_of(sums).reshape(-1, *self.means_.shape)
+        columns = tuple((WHERE, j) for j in range(points.shape[2]))
+        faces = self._faces(*self._parts(sums))
+        return Anatomy(*faces, columns, lambda a, b: points[a] - points[b], self._words())
 
     def _points(self, offsets: Array) -> Array:
         # Equation (6) as a plain squared Euclidean distance, of the offsets from the background

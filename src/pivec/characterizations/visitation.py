@@ -10,6 +10,8 @@ import numpy as np
 from pivec.arguments import Count, Positive
 from pivec.characterizations.background import Array, BackgroundModel
 from pivec.characterizations.descriptions import Description, Descriptions
+from pivec.characterizations.explaining import Anatomy
+from pivec.characterizations.explanation import OFTEN, WHERE
 from pivec.characterizations.resampling import policy_sums
 from pivec.distances.pairwise import squared_euclidean
 from pivec.errors import UsageError
@@ -117,6 +119,37 @@ class Visitation(BackgroundModel):
         """Mean places in the regions, in units of their deviations, drawn to the middle."""
         total = counts.sum(axis=1, keepdims=True) / self.backgrounds  # each fit has all of the time
         return np.asarray(centred / (counts + self.prior * total)[:, :, None])
+
+    def _sums_at(self, points: Array) -> Array:
+        k, d = self.means_.shape
+        parts = points.reshape(-1, k, 1 + d)
+        squares = np.einsum("nkd,nkd->nk", parts, parts)
+        shares = np.maximum(2.0 * (1.0 + self.prior) * squares - self.prior * self.weights_, 0.0)
+        places = 2.0 * parts[:, :, 1:] / parts[:, :, :1]
+        total = shares.sum(axis=1, keepdims=True) / self.backgrounds
+        centred = places * (shares + self.prior * total)[:, :, None]
+        return np.concatenate([shares, centred.reshape(len(points), -1)], axis=1)
+
+    def _anatomy(self, sums: Array) -> Anatomy:
+        k, d = self.means_.shape
+        points = self._rows_of(sums).reshape(-1, k, 1 + d)
+        roots = np.sqrt(np.einsum("nkd,nkd->nk", points, points))
+        units = points / roots[:, :, None]
+
+        def differences(a: slice, b: slice) -> Array:
+            # |r u − s v|² = (r − s)² + r s |u − v|². The first coordinate of a unit vector follows
+            # from the others, which are the features: they share what it adds.
+            moved = units[a] - units[b]
+            features = np.einsum("nkd,nkd->nk", moved[:, :, 1:], moved[:, :, 1:])
+            rest = np.divide(
+                moved[:, :, 0] ** 2, features, out=np.zeros_like(features), where=features > 0.0
+            )
+            moved *= np.sqrt(roots[a] * roots[b] * (1.0 + rest))[:, :, None]
+            moved[:, :, 0] = roots[a] - roots[b]
+            return np.asarray(moved)
+
+        columns = ((OFTEN, -1), *((WHERE, j) for j in range(d)))
+        return Anatomy(*self._faces(*self._parts(sums)), columns, differences, self._words())
 
     def _scatter(self, sides: Sequence[VisitedStates | Descriptions]) -> Array | float:
         if self.backgrounds == 1:

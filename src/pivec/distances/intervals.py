@@ -56,12 +56,17 @@ class Intervals:
 
 @dataclass(frozen=True)
 class Spread:
-    """How far sampling moves the points of each policy, (n,) each."""
+    """How far sampling moves the points of each policy, arrays of one shape."""
 
     trace: Array  # tr C, the mean squared deviation
     norm: Array  # ‖C‖, too large on average where episodes are few: for careful p-values
     unbiased_norm: Array  # ‖C‖ without that excess
     freedom: Array  # degrees of freedom: effective episodes less one
+
+    @property
+    def column(self) -> Spread:
+        """The same as a column, to be set against a row."""
+        return Spread(*(value[:, None] for value in vars(self).values()))
 
 
 def spread_of(
@@ -84,14 +89,19 @@ def spread_of(
 def gram_spread(gram: Array) -> tuple[float, float, float]:
     """Trace and norm of C, and its norm without bias, from products of the influences."""
     m = len(gram)
-    trace = float(np.trace(gram)) / (m - 1)
     square = float((gram**2).sum()) / (m - 1) ** 2
+    fourth = float((np.diag(gram) ** 2).sum()) / (m - 1)
+    trace, norm, unbiased = moments_spread(float(np.trace(gram)) / (m - 1), square, fourth, m)
+    return float(trace), float(norm), float(unbiased)
+
+
+def moments_spread(trace: Any, square: Any, fourth: Any, m: int) -> tuple[Array, Array, Array]:
+    """As `gram_spread`, of tr Σ, ‖Σ‖² and the mean fourth power of m influences, or arrays."""
     unbiased = square
     if m > 3:  # Himeno and Yamada 2014: tr(Σ²) without bias
-        fourth = float((np.diag(gram) ** 2).sum()) / (m - 1)
         unbiased = ((m - 1) * (m - 2) * square + trace**2 - m * fourth) * (m - 1)
-        unbiased /= m * (m - 2) * (m - 3)
-    return trace / m, np.sqrt(square) / m, np.sqrt(max(unbiased, 0.0)) / m
+        unbiased = unbiased / (m * (m - 2) * (m - 3))
+    return trace / m, np.sqrt(square) / m, np.sqrt(np.maximum(unbiased, 0.0)) / m
 
 
 def directional_variances(
@@ -149,6 +159,7 @@ def intervals_of(
 ) -> Intervals:
     """Intervals of distances whose squares (or they themselves, if ``squared``) are ``squares``.
 
+    The spreads of both sides are of shapes that together give that of ``squares``.
     ``variance`` is 4 Δᵀ(C_p + C_q)Δ with the measured Δ. That is on average 4‖C_p + C_q‖² more than
     with the true one, so the second term of the variance, 2‖C_p + C_q‖², is not added, but the
     least that is taken. ‖C_p + C_q‖ is bounded by ‖C_p‖ + ‖C_q‖, which are equal where the two
@@ -157,13 +168,13 @@ def intervals_of(
     """
     from scipy.stats import chi2, t
 
-    spread = a.trace[:, None] + b.trace
+    spread = a.trace + b.trace
     like_squares = noise is None
     noise = spread if noise is None else noise
-    second = 2.0 * np.add.outer(a.unbiased_norm, b.unbiased_norm) ** 2
+    second = 2.0 * (a.unbiased_norm + b.unbiased_norm) ** 2
     first = np.maximum(variance - second, 0.0)
     error = np.sqrt(first + second + scatter)
-    freedom = np.minimum(a.freedom[:, None], b.freedom)
+    freedom = np.minimum(a.freedom, b.freedom)
     reach = t.ppf((1.0 + level) / 2.0, freedom) * error
     known = ~np.isnan(noise)
     distance = np.where(known, squares - np.where(known, noise, 0.0), squares)
@@ -171,7 +182,7 @@ def intervals_of(
     # Were both the same, the squared distance would be a sum of scaled squares of normal numbers:
     # a χ² of the same mean and variance (Satterthwaite 1946).
     with np.errstate(invalid="ignore", divide="ignore"):
-        norm = np.add.outer(a.norm, b.norm) ** 2
+        norm = (a.norm + b.norm) ** 2
         p_value = chi2.sf(squares * noise / norm, noise**2 / norm)
         if not like_squares:
             p_value = t.sf(distance / error, freedom)

@@ -29,6 +29,7 @@ from pivec.distances.intervals import Intervals
 from pivec.errors import PivecWarning, UsageError
 from pivec.policies.grouping import Patterns, group_names, rows_of_runs
 from pivec.policies.paths import natural_key
+from pivec.results import plain
 
 Array = NDArray[np.float64]
 MOST_POLICIES = 4000
@@ -76,7 +77,7 @@ class GroupComparison:
 
     def to_json(self) -> dict[str, Any]:
         """Give all of it as JSON can hold it: what is not known is None."""
-        return {key: _plain(value) for key, value in asdict(self).items()}
+        return {key: plain(value) for key, value in asdict(self).items()}
 
 
 @checked
@@ -277,11 +278,3 @@ def similarity(distances: Array, largest: float | None) -> tuple[Array, str]:
     if scale <= 0:
         scale = float(others.max(initial=0.0)) or 1.0
     return np.exp(-distances / scale), f"exp(-distance / {scale:.4g}), the median of all distances"
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _plain(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(part) for part in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,227 @@
+"""Taking a distance apart: what the parts are, and how episodes move them (the jackknife)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pivec.characterizations.descriptions import Descriptions
+from pivec.characterizations.explanation import OFTEN, WHERE, WIDE, Explanation
+from pivec.characterizations.resampling import effective_episodes
+from pivec.distances.parts import Parts, parts_of
+from pivec.errors import UsageError
+from pivec.states.derived import regrouped
+from pivec.states.visited import VisitedStates
+
+if TYPE_CHECKING:
+    from pivec.characterizations.base import Characterization
+
+Array = NDArray[np.float64]
+# From the parts of each region, (m, R, C), to blocks of them, (m, n, size).
+Blocks = Callable[[Array], Array]
+_GROUPS = 200  # of episodes to leave out, at most
+USUAL = 1.2816  # deviations to either side of the middle that hold 80 % of a normal distribution
+
+
+@dataclass(frozen=True)
+class Anatomy:
+    """Policies taken apart, a row each, by R regions."""
+
+    shares: Array  # (n, R) of time
+    means: Array  # (n, R, D) of features in each region, in the environment's units
+    ranges: Array  # (R, D, 2) of regions, likewise
+    columns: tuple[tuple[str, int], ...]  # kind and feature of the parts of a region
+    # Of some rows and some others (as many, or one): (n, R, C) numbers whose squares (sizes, where
+    # the distance is not squared) are the parts of their distances.
+    differences: Callable[[slice, slice], Array]
+    words: tuple[str, ...]
+
+
+def explain(
+    method: Characterization,
+    a: VisitedStates | Descriptions,
+    b: VisitedStates | Descriptions,
+    level: float,
+) -> Explanation:
+    """Take the distance of two policies apart."""
+    for side in (a, b):
+        if not isinstance(side, VisitedStates):
+            method._check_described(side)
+    if len(a) != 1 or len(b) != 1:
+        raise UsageError(f"expected one policy on each side, but got {len(a)} and {len(b)}")
+    if not (method.has_statistics or isinstance(a, Descriptions)):
+        method._anatomy(None)  # says that it cannot
+    sums, rests, freedom = _left_out(method, a, b)
+    anatomy = method._anatomy(sums)
+    own = slice(0, 1), slice(1, 2)
+    differences = anatomy.differences(*own)
+    moved = [
+        _influences(anatomy.differences(rests[0], own[1])),
+        _influences(anatomy.differences(own[0], rests[1])),
+    ]
+
+    def parts(blocks: Blocks) -> Parts:
+        moving = [blocks(side).swapaxes(0, 1) for side in moved]
+        return parts_of(blocks(differences)[0], moving, freedom, level, method.squared)
+
+    n_regions, n_columns = differences.shape[1:]
+    kinds = {
+        kind: [c for c, column in enumerate(anatomy.columns) if column[0] == kind]
+        for kind in (OFTEN, WHERE, WIDE)
+    }
+    sure = method.intervals(a, b, level)
+    shares = _with_intervals(anatomy.shares, rests, freedom, level)
+    shifts = _with_intervals(anatomy.means, rests, freedom, level, difference=True)
+    return Explanation(
+        method.name,
+        (a.labels[0], b.labels[0]),
+        level,
+        float(method.distances(a, b)[0, 0]),
+        float(sure.distance[0, 0]),
+        float(sure.low[0, 0]),
+        float(sure.high[0, 0]),
+        float(sure.p_value[0, 0]),
+        regions=parts(lambda rows: rows),
+        kinds={
+            kind: parts(partial(np.take, indices=columns, axis=2))
+            for kind, columns in kinds.items()
+            if columns
+        },
+        features=_by_feature(anatomy, parts),
+        finest=parts(lambda rows: rows.reshape(len(rows), n_regions * n_columns, 1)).reshaped(
+            n_regions, n_columns
+        ),
+        columns=anatomy.columns,
+        share=shares[0],
+        share_low=np.clip(shares[1], 0.0, 1.0),
+        share_high=np.clip(shares[2], 0.0, 1.0),
+        means=anatomy.means[:2],
+        shift=shifts[0],
+        shift_low=shifts[1],
+        shift_high=shifts[2],
+        ranges=anatomy.ranges,
+        feature_names=method.feature_names_,
+        words=anatomy.words,
+    )
+
+
+def _by_feature(anatomy: Anatomy, parts: Callable[[Blocks], Parts]) -> Parts:
+    """Add up the parts of each feature over all regions; 0 where parts have no feature."""
+    n_features = anatomy.ranges.shape[1]
+    columns = [
+        [c for c, column in enumerate(anatomy.columns) if column[1] == j] for j in range(n_features)
+    ]
+    if not all(columns):
+        nothing = np.zeros(n_features)
+        return Parts(nothing, nothing, nothing, nothing, np.ones(n_features, dtype=bool))
+    n_regions, own = len(anatomy.ranges), np.array(columns)  # as many for each feature
+    return parts(
+        lambda rows: (
+            rows[:, :, own].swapaxes(1, 2).reshape(len(rows), n_features, n_regions * own.shape[1])
+        )
+    )
+
+
+def _left_out(
+    method: Characterization, a: VisitedStates | Descriptions, b: VisitedStates | Descriptions
+) -> tuple[Any, tuple[slice, slice], tuple[float, float]]:
+    """Sums of both policies, and then of both without each of their episodes.
+
+    Of many episodes groups are left out. Also where the rows of each are, and the degrees of
+    freedom.
+    """
+    if isinstance(a, Descriptions) or isinstance(b, Descriptions):
+        return _left_out_by_influences(method, method._sampled(a), method._sampled(b))
+    for side in (a, b):
+        method._check_fits(side)
+    groups = [
+        np.array_split(np.arange(n), min(n, _GROUPS)) if n > 1 else []
+        for n in (a.n_episodes, b.n_episodes)
+    ]
+    freedom = [
+        min(float(effective_episodes(side, method.by_state)[0]), len(own)) - 1.0
+        for side, own in zip((a, b), groups, strict=True)
+    ]
+    statistics = method._statistics(a)
+    if isinstance(statistics, np.ndarray):
+        both = statistics, method._statistics(b)
+        totals = [method._policy_sums(side) for side in (a, b)]
+        rests = [
+            total - np.concatenate([rows[group].sum(axis=0, keepdims=True) for group in own])
+            for total, rows, own in zip(totals, both, groups, strict=True)
+            if own
+        ]
+        sums = np.concatenate([*totals, *rests])
+    else:
+        sums = _weights(a.n_episodes, b.n_episodes, groups) @ method._statistics(
+            regrouped([a, b], [np.arange(a.n_episodes + b.n_episodes)])
+        )
+    return sums, _rows(len(groups[0])), (freedom[0], freedom[1])
+
+
+def _weights(n: int, m: int, groups: list[list[NDArray[np.intp]]]) -> Array:
+    """What episodes of both policies count in each row of `_left_out`."""
+    owns = np.zeros((2, n + m))
+    owns[0, :n] = owns[1, n:] = 1.0
+    rows = [*owns]
+    for side, first in ((0, 0), (1, n)):
+        for group in groups[side]:
+            row = owns[side].copy()
+            row[first + group] = 0.0
+            rows.append(row)
+    return np.stack(rows)
+
+
+def _left_out_by_influences(
+    method: Characterization, a: Any, b: Any
+) -> tuple[Array, tuple[slice, slice], tuple[float, float]]:
+    """As `_left_out`, from descriptions whose influences tell where the points would be."""
+    points = [side.values("points")[0] for side in (a, b)]
+    rests = []
+    for side, own in zip((a, b), points, strict=True):
+        moved = side.rows("influences")[0].astype(np.float64)
+        rests.append(own - moved / (len(moved) - 1) if len(moved) > 1 else own[:0])
+    sums = method._sums_at(np.concatenate(points + rests))
+    freedom = [float(side.values("effective_episodes")[0][0]) - 1.0 for side in (a, b)]
+    return sums, _rows(len(rests[0])), (freedom[0], freedom[1])
+
+
+def _rows(n: int) -> tuple[slice, slice]:
+    """Rows without an episode of the first policy and of the second, behind those of both."""
+    return slice(2, 2 + n), slice(2 + n, None)
+
+
+def _influences(rests: Array) -> Array:
+    """How each episode moves what is left without it: (m − 1)(mean − left out)."""
+    if len(rests) < 2:
+        return rests[:0]
+    return np.asarray((len(rests) - 1) * (rests.mean(axis=0) - rests))
+
+
+def _with_intervals(
+    values: Array,
+    rests: tuple[slice, slice],
+    freedom: tuple[float, float],
+    level: float,
+    difference: bool = False,
+) -> tuple[Array, Array, Array]:
+    """Values of both policies (or second less first), and the ends of their intervals."""
+    from scipy.stats import t
+
+    variances = np.full((2, *values.shape[1:]), np.nan)
+    for side, rows in enumerate(rests):
+        moved = _influences(values[rows])
+        if m := len(moved):
+            variances[side] = (moved**2).sum(axis=0) / (m * (m - 1))
+    reach = t.ppf((1.0 + level) / 2.0, np.maximum(freedom, 1.0))
+    if difference:
+        result, error = values[1] - values[0], reach.max() * np.sqrt(variances.sum(axis=0))
+    else:
+        result = values[:2]
+        error = np.sqrt(variances) * reach.reshape(-1, *[1] * (values.ndim - 1))
+    return result, result - error, result + error
