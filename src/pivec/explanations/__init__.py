@@ -2,4 +2,7 @@
 
 folder.py       what a comparison left: its space, its states, its environment
 assigned.py     the region of every state
+names.py        features in words, with units
+region_words.py regions in words
+regions.py      who visits them, when, and where nearest to their middle
 """
