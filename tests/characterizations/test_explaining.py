@@ -1,0 +1,291 @@
+"""Parts of distances: they add up, are what slow formulas give, and name what was made to differ."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from pivec import UsageError, VisitedStates, characterization
+from pivec.errors import PivecWarning
+
+METHODS = {
+    "visitation": {"n_components": 4},
+    "supervector": {"n_components": 4},
+    "gaussian": {},
+    "discretization": {"bins": 4},
+}
+CENTRES = 6.0 * np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 1]])
+
+
+def walks(seed, places=(0.0, 0.4, 1.5), episodes=12):
+    rng = np.random.default_rng(seed)
+    return [
+        [rng.normal(place, 1.0, (int(rng.integers(5, 30)), 3)) for _ in range(episodes)]
+        for place in places
+    ]
+
+
+def fitted(name, data, **more):
+    return characterization(name, **METHODS[name], **more).fit(data)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_parts_of_every_level_add_up_to_the_distance(name):
+    data = VisitedStates.from_arrays(walks(0))
+    method = fitted(name, data)
+    for i, j in ((0, 1), (0, 2), (2, 1)):
+        parts = method.explain(data[i], data[j])
+        distance = method.distances(data[i], data[j])[0, 0]
+        assert parts.distance == pytest.approx(distance, rel=1e-12)
+        assert parts.regions.measured.sum() == pytest.approx(distance, rel=1e-9)
+        assert parts.finest.measured.sum() == pytest.approx(distance, rel=1e-9)
+        kinds = sum(kind.measured for kind in parts.kinds.values())
+        np.testing.assert_allclose(kinds, parts.regions.measured, rtol=1e-9, atol=1e-15)
+        np.testing.assert_allclose(parts.finest.measured.sum(axis=1), kinds, rtol=1e-9, atol=1e-15)
+        if name != "discretization":  # cells have no features
+            rest = parts.distance - parts.features.measured.sum()
+            often = parts.kinds["how often"].measured.sum() if "how often" in parts.kinds else 0.0
+            assert rest == pytest.approx(often, abs=1e-12)
+
+
+def test_several_backgrounds_add_up_too():
+    data = VisitedStates.from_arrays(walks(1))
+    method = fitted("visitation", data, backgrounds=2)
+    parts = method.explain(data[0], data[2])
+    assert parts.regions.measured.shape == (8,)
+    assert parts.regions.measured.sum() == pytest.approx(parts.distance, rel=1e-9)
+    np.testing.assert_allclose(parts.share.reshape(2, 2, 4).sum(axis=2), 1.0)
+
+
+def test_visitation_parts_are_those_of_the_formula():
+    data = VisitedStates.from_arrays(walks(2))
+    method = fitted("visitation", data)
+    parts = method.explain(data[0], data[2])
+    a, b = (method.describe(data[i]).points.reshape(4, 4) for i in (0, 2))
+    for k in range(4):
+        r, s = np.linalg.norm(a[k]), np.linalg.norm(b[k])
+        where = r * s * np.linalg.norm(a[k] / r - b[k] / s) ** 2
+        assert parts.kinds["how often"].measured[k] == pytest.approx((r - s) ** 2, rel=1e-9)
+        assert parts.kinds["where"].measured[k] == pytest.approx(where, rel=1e-9)
+        moved = (a[k] / r - b[k] / s)[1:] ** 2
+        np.testing.assert_allclose(parts.finest.measured[k, 1:], where * moved / moved.sum())
+
+
+def test_supervector_and_gaussian_parts_are_those_of_the_formula():
+    data = VisitedStates.from_arrays(walks(3))
+    method = fitted("supervector", data)
+    parts = method.explain(data[0], data[2])
+    a, b = (method.describe(data[i]).vectors.reshape(4, 3) for i in (0, 2))
+    expected = 0.5 * method.weights_[:, None] * (a - b) ** 2 / method.variances_
+    np.testing.assert_allclose(parts.finest.measured, expected, rtol=1e-9, atol=1e-15)
+    parts = fitted("gaussian", data).explain(data[0], data[2])
+    x, y = (data.policy_states(i).astype(np.float64) for i in (0, 2))
+    v, w = x.var(axis=0) + 1e-7, y.var(axis=0) + 1e-7
+    where = 0.5 * (x.mean(axis=0) - y.mean(axis=0)) ** 2 * (1 / v + 1 / w)
+    np.testing.assert_allclose(parts.finest.measured[0, :3], where, rtol=1e-5)
+    np.testing.assert_allclose(parts.finest.measured[0, 3:], 0.5 * (v / w + w / v) - 1, rtol=1e-4)
+
+
+def test_discretization_tells_the_cells_where_they_are(monkeypatch):
+    data = VisitedStates.from_arrays(walks(4))
+    method = fitted("discretization", data)
+    parts = method.explain(data[0], data[2])
+    x, y = (data.policy_states(i) for i in (0, 2))
+    for r in parts.order[:5]:
+        low, high = parts.ranges[r].T
+        inside = [((s >= low) & (s < high)).all(axis=1).mean() for s in (x, y)]
+        np.testing.assert_allclose(parts.share[:, r], inside)
+        assert parts.regions.measured[r] == pytest.approx(abs(inside[0] - inside[1]) / 2)
+    # All cells beyond the most different ones are one part.
+    monkeypatch.setattr("pivec.characterizations.discretization.MOST_CELLS", 5)
+    few = method.explain(data[0], data[2])
+    assert len(few.words) == 6
+    assert few.regions.measured.sum() == pytest.approx(parts.distance, rel=1e-9)
+    np.testing.assert_allclose(few.regions.measured[:5], parts.regions.measured[:5])
+    assert few.regions.low[-1] > 0
+
+
+def test_shares_shifts_and_their_intervals_are_those_of_a_slow_jackknife():
+    rows = walks(5)
+    data = VisitedStates.from_arrays(rows)
+    method = fitted("visitation", data)
+    parts = method.explain(data[0], data[2], level=0.9)
+    faces = [slow_faces(method, rows[i]) for i in (0, 2)]
+    rests = [
+        [slow_faces(method, rows[i][:e] + rows[i][e + 1 :]) for e in range(len(rows[i]))]
+        for i in (0, 2)
+    ]
+    from scipy.stats import t
+
+    reach = t.ppf(0.95, 11)
+    variance = []
+    for side in (0, 1):
+        share, mean = faces[side]
+        np.testing.assert_allclose(parts.share[side], share, rtol=1e-5, atol=1e-7)
+        np.testing.assert_allclose(parts.means[side], mean, rtol=1e-4, atol=1e-5)
+        left = np.array([rest[0] for rest in rests[side]])
+        error = np.sqrt(11 / 12 * ((left - left.mean(axis=0)) ** 2).sum(axis=0))
+        expected = np.maximum(share - reach * error, 0.0)
+        np.testing.assert_allclose(parts.share_low[side], expected, rtol=1e-3, atol=1e-6)
+        left = np.array([rest[1] for rest in rests[side]])
+        variance.append(11 / 12 * ((left - left.mean(axis=0)) ** 2).sum(axis=0))
+    shift = faces[1][1] - faces[0][1]
+    np.testing.assert_allclose(parts.shift, shift, rtol=1e-3, atol=1e-5)
+    high = shift + reach * np.sqrt(variance[0] + variance[1])
+    np.testing.assert_allclose(parts.shift_high, high, rtol=1e-3, atol=1e-4)
+
+
+def slow_faces(method, episodes):
+    """Shares of an average episode in the regions, and means there, straight from the densities."""
+    counts, sums = np.zeros(4), np.zeros((4, 3))
+    for episode in episodes:
+        states = episode.astype(np.float32).astype(np.float64)
+        z = (states - method.center_) / method.scale_
+        logits = np.log(method.weights_) - 0.5 * (
+            ((z[:, None] - method.means_) ** 2 / method.variances_).sum(axis=2)
+            + np.log(2 * np.pi * method.variances_).sum(axis=1)
+        )
+        shares = np.exp(logits - logits.max(axis=1, keepdims=True))
+        shares /= shares.sum(axis=1, keepdims=True) * len(states)
+        counts += shares.sum(axis=0)
+        sums += shares.T @ states
+    return counts / len(episodes), sums / counts[:, None]
+
+
+def test_the_only_part_has_about_the_interval_of_the_distance():
+    data = VisitedStates.from_arrays(walks(6, episodes=30))
+    for name in ("visitation", "supervector"):
+        method = characterization(name, n_components=1).fit(data)
+        parts = method.explain(data[0], data[2])
+        assert parts.regions.estimate[0] == pytest.approx(parts.estimate, rel=0.02)
+        assert parts.regions.low[0] == pytest.approx(parts.low, rel=0.05)
+        assert parts.regions.high[0] == pytest.approx(parts.high, rel=0.05)
+
+
+def constructed(seed, shift, episodes=50):
+    """Two policies that differ in one feature of one region alone."""
+    rng = np.random.default_rng(seed)
+    policies = []
+    for moved in (0.0, shift):
+        region = rng.integers(len(CENTRES), size=(episodes, 12))
+        states = CENTRES[region] + 0.7 * rng.normal(size=(episodes, 12, 3))
+        states[region == 2, 1] += moved
+        policies.append(list(states))
+    return VisitedStates.from_arrays(policies)
+
+
+def names_what_differs(seed, name):
+    data = constructed(seed, shift=0.7)
+    method = characterization(name, n_components=5, random_state=seed).fit(data)
+    parts = method.explain(data[0], data[1])
+    first = parts.order[0]
+    kind_and_feature = parts.columns[int(parts.finest.measured[first].argmax())]
+    region = ((CENTRES - parts.ranges[first].mean(axis=1)) ** 2).sum(axis=1).argmin()
+    sure = not parts.regions.noise[first]
+    return sure and region == 2 and kind_and_feature == ("where", 1)
+
+
+@pytest.mark.parametrize("name", ["visitation", "supervector"])
+def test_the_first_part_names_what_was_made_to_differ_in_100_of_100_seeds(name):
+    assert sum(names_what_differs(seed, name) for seed in range(100)) == 100
+
+
+def test_equal_behaviour_is_marked_as_noise():
+    reference = constructed(0, 0.0)
+    method = characterization("visitation", n_components=5).fit(reference)
+    marked = 0
+    for seed in range(1, 31):
+        data = constructed(seed, 0.0, episodes=15)
+        parts = method.explain(data[0], data[1])
+        marked += not parts.regions.noise.all()
+    assert marked <= 5  # of 30; 1.5 are to be expected
+
+
+def test_descriptions_with_influences_tell_nearly_the_same():
+    data = VisitedStates.from_arrays(walks(7, episodes=40))
+    method = fitted("visitation", data)
+    parts = method.explain(data[0], data[2])
+    rows = [method.describe(data[i], influences=True) for i in (0, 2)]
+    same = method.explain(*rows)
+    np.testing.assert_allclose(same.regions.measured, parts.regions.measured, rtol=1e-6)
+    np.testing.assert_allclose(same.share, parts.share, rtol=1e-6)
+    for ends in ("low", "high"):
+        expected = getattr(parts.regions, ends)
+        np.testing.assert_allclose(getattr(same.regions, ends), expected, rtol=0.05, atol=1e-4)
+    mixed = method.explain(rows[0], data[2])
+    np.testing.assert_allclose(mixed.share, parts.share, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_single_episodes_and_copies_have_a_defined_answer(name):
+    rows = walks(8)
+    data = VisitedStates.from_arrays(rows)
+    method = fitted(name, data)
+    single = VisitedStates.from_arrays([[episodes[0]] for episodes in rows])
+    with pytest.warns(PivecWarning, match="single episode"):
+        parts = method.explain(single[0], single[2])
+    assert parts.regions.measured.sum() == pytest.approx(parts.distance, rel=1e-9)
+    assert np.isnan(parts.regions.low).all()
+    assert parts.regions.noise.all()
+    with pytest.warns(PivecWarning, match="very same episodes"):
+        parts = method.explain(data[0], data[0])
+    assert parts.distance == 0.0
+    assert parts.regions.noise.all()
+    parts.figure()
+
+
+def test_what_cannot_be_explained_says_so():
+    data = VisitedStates.from_arrays(walks(9))
+    method = fitted("supervector", data)
+    with pytest.raises(UsageError, match="one policy on each side, but got 3 and 1"):
+        method.explain(data, data[0])
+    with pytest.raises(UsageError, match="expected VisitedStates or Descriptions, but got str"):
+        method.explain(data[0], "other")
+    described = [method.describe(data[i], influences=True) for i in (0, 1)]
+    with pytest.raises(UsageError, match="supervector tells what differs from states"):
+        method.explain(*described)
+    for other, words in (
+        (characterization("mmd"), "mmd cannot tell what differs: use visitation"),
+        (characterization("transitions"), "use discretization"),
+        (characterization("gaussian", covariance="full"), "use covariance='diagonal'"),
+        (characterization("supervector", n_components=2, adapt="mw"), "use adapt='m'"),
+    ):
+        with pytest.raises(UsageError, match=words):
+            other.fit(data).explain(data[0], data[1])
+
+
+def test_the_result_is_a_table_a_figure_json_and_harmless_html():
+    hostile = "<script>alert(1)</script>"
+    data = VisitedStates.from_arrays(
+        walks(10), labels=[hostile, "b", "c"], feature_names=["x", "<img src=x>", "$z$"]
+    )
+    method = fitted("visitation", data)
+    parts = method.explain(data[0], data[2])
+    table = parts.table()
+    assert list(table["part"]) == sorted(table["part"], reverse=True)
+    assert table["share"].sum() == pytest.approx(1.0)
+    shown = parts._repr_html_()
+    assert "<script" not in shown
+    assert "<img src=x>" not in shown
+    assert "&lt;script&gt;" in shown
+    content = json.loads(json.dumps(parts.to_json(), allow_nan=False))
+    assert content["labels"] == [hostile, "c"]
+    assert sum(content["regions"]["measured"]) == pytest.approx(parts.distance)
+    named = parts.named(("a", "b", "c", "d"), ("1", "2", "3"))
+    assert {row["words"] for row in named.rows()} == {"a", "b", "c", "d"}
+    assert "make up" in parts.headline()
+
+
+@pytest.mark.parametrize("name", ["visitation", "discretization"])
+def test_many_episodes_are_left_out_in_groups(name, monkeypatch):
+    data = VisitedStates.from_arrays(walks(11, episodes=60))
+    method = fitted(name, data)
+    whole = method.explain(data[0], data[2])
+    monkeypatch.setattr("pivec.characterizations.explaining._GROUPS", 20)
+    grouped = method.explain(data[0], data[2])
+    first = whole.order[0]
+    widths = [(p.share_high - p.share_low)[0, first] for p in (whole, grouped)]
+    assert widths[1] == pytest.approx(widths[0], rel=0.5)
+    assert widths[1] != widths[0]
