@@ -1,4 +1,4 @@
-"""Parts of distances: they add up, are what slow formulas give, and name what was made to differ."""
+"""Parts of distances: they add up, are what slow formulas give, and name what differs."""
 
 from __future__ import annotations
 

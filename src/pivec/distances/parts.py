@@ -34,7 +34,7 @@ def parts_of(
     moved: Sequence[Array],
     freedom: Sequence[float],
     level: float,
-    squared: bool,
+    squared: bool = True,
 ) -> Parts:
     """Parts that are the sums of squares of blocks of differences, (n,).
 
