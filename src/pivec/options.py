@@ -106,6 +106,49 @@ class CollectOptions:
 
 
 @dataclass(frozen=True)
+class ReplayOptions:
+    """How episodes are played again to be filmed, where what was left does not tell.
+
+    Attributes
+    ----------
+    env : str, optional
+        The environment, if the folder does not name it.
+    policies : sequence of str
+        The policies that acted, by path, folder or (quoted) glob, if they are not where they were;
+        may be repeated.
+    env_kwargs : mapping, optional
+        An argument of the environment; may be repeated.
+    wrappers : sequence of str or callable
+        Put around the environment, with arguments ``module:Class{"shape": [84, 84]}``; may be
+        repeated.
+    imports : sequence of str
+        Import this first, to register the environment; may be repeated.
+    features : callable or str, optional
+        What a state is, as when the states were collected.
+    trust : bool
+        Allow what can run code: modules that the folder names, and policies' files that do when
+        they are loaded.
+    without_normaliser : bool
+        Let policies act whose statistics (VecNormalize) are known to be missing.
+    """
+
+    env: str | None = None
+    policies: Sequence[str] = ()
+    env_kwargs: Mapping[str, Any] | None = None
+    wrappers: Sequence[Wrapper] = ()
+    imports: Sequence[str] = ()
+    features: Features | str | None = None
+    trust: bool = False
+    without_normaliser: bool = False
+
+    @property
+    def collecting(self) -> CollectOptions:
+        """The same for what collects."""
+        names = {known.name for known in fields(CollectOptions)}
+        return CollectOptions(**{k: v for k, v in vars(self).items() if k in names})
+
+
+@dataclass(frozen=True)
 class DescribeOptions:
     """How policies are described.
 

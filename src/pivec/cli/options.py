@@ -63,8 +63,9 @@ Out = Annotated[
 
 # Options that are not called as their field, and what stands for their values in the help.
 _FLAGS = {"keep_policies": "policies", "env_kwargs": "env-arg", "parameters": "param",
-          "wrappers": "wrapper", "imports": "import"}  # fmt: skip
-_METAVARS = {"wrappers": "MODULE:CLASS", "imports": "MODULE", "features": "NAME"}
+          "wrappers": "wrapper", "imports": "import", "policies": "policy"}  # fmt: skip
+_METAVARS = {"wrappers": "MODULE:CLASS", "imports": "MODULE", "features": "NAME",
+             "policies": "POLICY"}  # fmt: skip
 
 
 def with_options(command: Callable[..., None]) -> Callable[..., None]:
