@@ -18,7 +18,7 @@ from pivec.rollouts import spaces
 from pivec.rollouts.backends import BACKENDS, choose_backend
 from pivec.rollouts.environment import Environment, close, environment_of
 from pivec.rollouts.episodes import Quota
-from pivec.rollouts.features import feature_rows, load_features
+from pivec.rollouts.features import feature_rows, load_features, name_of
 from pivec.rollouts.lanes import first_batch
 from pivec.rollouts.play import play
 from pivec.rollouts.spaces import Centred, centred, moved_names
@@ -214,13 +214,12 @@ class Collector:
 
 
 def _settings(environment: Environment, options: CollectOptions) -> dict[str, Any]:
-    features = options.features
     return {
         "environment": environment.name,
         "arguments": dict(environment.arguments),
         "wrappers": environment.wrapper_names or None,
         "imports": list(environment.imports) or None,
-        "features": None if features is None else getattr(features, "__qualname__", repr(features)),
+        "features": name_of(options.view),
         "policies": options.keep_policies,
     } | {
         field.name: getattr(options, field.name)

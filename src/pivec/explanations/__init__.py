@@ -5,4 +5,9 @@ assigned.py     the region of every state
 names.py        features in words, with units
 region_words.py regions in words
 regions.py      who visits them, when, and where nearest to their middle
+takes.py        what is filmed: an episode from its seed
+sources.py      who acted: a policy found again
+replay.py       episodes played again, bit for bit
+drawing.py      an environment drawn step by step, in a process of its own
+frames.py       pictures of states
 """

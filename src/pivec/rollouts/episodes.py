@@ -146,12 +146,14 @@ class Quota:
     """Which episodes a policy is to play: all before ``end`` that it has not played already.
 
     ``lengths`` are the states that are kept of those it has, thinned to every k-th: they count for
-    its limit.
+    its limit. ``seeds`` are those of all its episodes, where they do not follow from what the
+    policy is.
     """
 
     end: int
     lengths: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     every: int = 1
+    seeds: NDArray[np.int64] | None = None
 
     @property
     def first(self) -> int:

@@ -7,6 +7,8 @@ can be sent to other processes, and a store keeps their `repr` to know what its 
 from __future__ import annotations
 
 import hashlib
+import math
+import re
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -66,6 +68,55 @@ def load_features(spec: str, *, trust: bool = False) -> Features:
     except OSError as error:
         raise UsageError(f"the encoder {name} cannot be read: {error.strerror or error}") from error
     return FileEncoder(name, hashlib.sha256(content).hexdigest()[:16])
+
+
+def name_of(features: Features | None) -> str | None:
+    """Say by what a store knows what its states are.
+
+    Examples
+    --------
+    >>> import math
+    >>> name_of(math.sqrt), name_of(None)
+    ('sqrt', None)
+    """
+    return None if features is None else getattr(features, "__qualname__", repr(features))
+
+
+def find_features(
+    asked: Features | str | None, kept: str | None, width: int, *, trust: bool = False
+) -> Features | None:
+    """Find the features again of which a store keeps the name, if the user does not give them.
+
+    ``width`` is how many values a state has. What is found may be another by now: see `name_of`.
+
+    Examples
+    --------
+    >>> find_features(None, "GreyCells(height=8, width=11, levels=4, key=None)", 88)
+    GreyCells(height=8, width=11, levels=4, key=None)
+    """
+    if asked is not None:
+        return load_features(asked, trust=trust) if isinstance(asked, str) else asked
+    kept = kept or ""
+    if not kept or _ONLY_MOVED.fullmatch(kept):
+        return None
+    if (cells := _CELLS.fullmatch(kept)) and math.prod(map(int, cells.groups()[:2])) == width:
+        height, across, levels = map(int, cells.groups()[:3])
+        return GreyCells(height, across, levels, cells["key"])
+    if file := _ENCODER.fullmatch(kept):
+        return load_features(file["path"])
+    raise UsageError(
+        f"the states were made by features = {kept}, of which only the name is kept: give them "
+        "again with --features (from Python features=)"
+    )
+
+
+# How `repr` writes what can be found again without running code of a stranger.
+_ONLY_MOVED = re.compile(r"Centred\(offsets=[^a-z]*, inner=None\)")
+_CELLS = re.compile(
+    r"GreyCells\(height=(\d{1,4}), width=(\d{1,4}), levels=(\d{1,9}), "
+    r"key=(?:None|'(?P<key>[^'\\]*)')\)"
+)
+_ENCODER = re.compile(r"FileEncoder\(path='(?P<path>[^'\\]*\.onnx)', digest='\w*'\)")
 
 
 def feature_rows(features: Features, observations: Any) -> NDArray[np.float32]:

@@ -35,7 +35,10 @@ class _Slot:
     def __init__(self, player: Player, settings: CollectOptions, width: int) -> None:
         self.index, self.named, self.quota = player
         seed, identity = settings.seed, self.named.info.identity
-        self.streams = self.seeds = episode_seeds(seed, identity, max(self.quota.end, width))
+        n = max(self.quota.end, width)
+        given = self.quota.seeds
+        seeds = episode_seeds(seed, identity, n) if given is None else np.resize(given, n)
+        self.streams = self.seeds = seeds
         if settings.backend == "envpool":  # whose environments play several episodes each
             self.seeds = self.seeds[np.arange(len(self.seeds)) % width]
         self.episodes = PolicyEpisodes(settings.max_states_per_policy, self.quota)

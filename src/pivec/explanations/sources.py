@@ -1,0 +1,88 @@
+"""Who acted: a policy found again by what its states' store tells of it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+
+from pivec.errors import PivecError, PivecWarning
+from pivec.explanations.takes import CannotReplay
+from pivec.options import CollectOptions
+from pivec.policies.callables import IMPORTABLE
+from pivec.policies.load import name_policies
+from pivec.policies.policy import NamedPolicy, PolicyInfo
+from pivec.policies.uniform import UniformPolicy
+from pivec.states.record import PolicyRecord
+from pivec.states.recorded import is_recorded
+
+_KEEP = (
+    "collect with --actions to see these episodes again, or with --policies to let it play others "
+    "(from Python actions=True, keep_policies=True)"
+)
+
+
+def find_again(
+    info: PolicyInfo,
+    record: PolicyRecord | None,
+    given: Mapping[str, NamedPolicy],
+    folder: Path,
+    options: CollectOptions,
+) -> NamedPolicy:
+    """Find the policy that ``info`` is about: kept, given by the user, or in its file.
+
+    ``given`` has policies by their fingerprints. A folder's files are trusted as little as a
+    policy's: what would import a module needs ``options.trust``.
+    """
+    try:
+        kept = None if record is None else record.read_policy()
+        if kept is not None:
+            return NamedPolicy(kept, info)
+        if info.fingerprint and info.fingerprint in given:
+            return NamedPolicy(given[info.fingerprint].policy, info)
+        if info.source == "random":
+            return NamedPolicy(UniformPolicy(), info)
+        if is_recorded(info.source):
+            raise CannotReplay(
+                f"{info.label} was recorded elsewhere ({info.source}), so how it acts is not known"
+            )
+        return NamedPolicy(_read(info, folder, options).policy, info)
+    except CannotReplay:
+        raise
+    except PivecError as error:
+        raise CannotReplay(f"{info.label} cannot act again: {error}") from error
+
+
+def _read(info: PolicyInfo, folder: Path, options: CollectOptions) -> NamedPolicy:
+    """Load a policy from where it came from; it must be the very same."""
+    file = _file(info.source, folder)
+    if file is None and not IMPORTABLE.fullmatch(info.source):
+        expected = f"its file {info.source} is not there" if info.source else "no file is known"
+        raise CannotReplay(
+            f"{info.label} cannot act again, since {expected}: call this from the folder that it "
+            f"was collected in, or {_KEEP}"
+        )
+    if file is None and not options.trust:
+        raise CannotReplay(
+            f"{info.label} cannot act again, since it is the Python object {info.source}: allow "
+            f"importing it with --trust, pass it from Python (policies=), or {_KEEP}"
+        )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PivecWarning)  # said when it was collected
+        (named,) = name_policies(
+            [info.source if file is None else file], options.trust, options.without_normaliser
+        )
+    if named.info.fingerprint != info.fingerprint:
+        raise CannotReplay(
+            f"{info.label} cannot act again, since {file or info.source} has changed since its "
+            f"states were collected: compare anew, or {_KEEP}"
+        )
+    return named
+
+
+def _file(source: str, folder: Path) -> Path | None:
+    """Find the file, named from the current folder, or from the one that the results are in."""
+    if not source or "\0" in source:
+        return None
+    places = [Path(source).expanduser(), folder.resolve().parent / source]
+    return next((place for place in places if place.is_file()), None)

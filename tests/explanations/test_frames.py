@@ -1,0 +1,160 @@
+"""A frame belongs to its state or is not shown; an environment that fails costs its own only."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+
+import filmed_worlds as worlds
+import gymnasium
+import numpy as np
+import pytest
+from PIL import Image
+
+import pivec
+import pivec.paper.worlds
+from pivec.explanations import frames
+from pivec.explanations.drawing import Studio, attempt, draw_stills, pictures, sized, work
+from pivec.explanations.frames import film
+from pivec.explanations.replay import CannotReplay, Replayer
+from pivec.rollouts.environment import Environment
+from pivec.states.store import Store
+
+pytest.importorskip("pygame")
+
+SLOW = {"CarRacing-v3"}
+
+
+def drawable():
+    """Name every registered environment, of the newest version, that can be made and drawn."""
+    for name, spec in sorted(gymnasium.registry.items()):
+        newer = f"{name.rpartition('-v')[0]}-v{int(spec.version or 0) + 1}"
+        module = str(spec.entry_point)
+        known = module.startswith(("gymnasium.envs.classic", "gymnasium.envs.toy", "pivec.paper"))
+        if (known or "box2d" in module) and newer not in gymnasium.registry:
+            yield pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else [])
+
+
+def replayed(env, where, **options):
+    pivec.collect(env, "random", 2, seed=5, store=where, **options)
+    return Replayer(Store(where), None if isinstance(env, str) else env)
+
+
+@pytest.mark.parametrize("name", list(drawable()))
+def test_frames_belong_to_their_states(name, tmp_path):
+    if "LunarLander" in name or "Bipedal" in name or "CarRacing" in name:
+        pytest.importorskip("Box2D")
+    replayer = replayed(name, tmp_path, max_steps=25)
+    take = replayer.stored("random", 1)
+    world, view = replayer.environment, replayer.view
+    steps = sorted({0, take.last // 2, take.last})
+    shown = {step: frame for step, frame, _ in pictures(world, view, take, steps)}
+    assert list(shown) == steps
+    assert all(frame.dtype == np.uint8 and frame.shape[2] == 3 for frame in shown.values())
+    changed = take.states.copy()
+    changed[take.last // 2] = np.nextafter(changed[take.last // 2], np.float32(9))
+    changed = replace(take, states=changed)
+    drawn = []
+    with pytest.raises(CannotReplay, match=f"step {take.last // 2} of random"):
+        drawn += pictures(world, view, changed, [take.last])
+    assert not drawn
+
+
+def test_the_picture_is_that_of_the_step(tmp_path):
+    replayer = replayed(worlds.make_walk, tmp_path)
+    take = replayer.stored("random", 0)
+    for step, frame, rate in pictures(replayer.environment, None, take, range(13)):
+        assert frame[0, :, 0].argmax() == 8 * take.states[step, 0]
+        assert rate == 10
+
+
+def test_a_doctored_store_shows_no_frame(tmp_path):
+    data = pivec.collect(worlds.make_walk, "random", 2, seed=5, actions=True)
+    (record,) = data.records
+    states, actions = record.read_arrays()
+    states = states.copy()
+    states[13 + 6, 0] += 1  # of the second episode
+    store = Store(
+        tmp_path / "s", {"environment": "make_walk", "backend": "gymnasium"}, data.feature_names
+    )
+    with store.writing():
+        store.add(replace(record, read_arrays=lambda: (states, actions)))
+    replayer = Replayer(Store(tmp_path / "s"), worlds.make_walk)
+    takes = [replayer.stored("random", number) for number in (0, 1)]
+    early, late = tmp_path / "early.webp", tmp_path / "late.webp"
+    studio = Studio(replayer.environment, replayer.view)
+    assert attempt(draw_stills, studio, (takes[0], {12: early})) is None
+    assert early.exists()
+    assert "another state" in attempt(draw_stills, studio, (takes[1], {12: late}))
+    assert not late.exists()
+
+
+def test_pictures_are_made_once_in_processes(tmp_path, monkeypatch):
+    replayer = replayed(worlds.make_walk, tmp_path / "s")
+    takes = [replayer.stored("random", number) for number in (0, 1)]
+    wanted = [(takes[0], [0, 12]), (takes[1], [3])]
+    first, second = film(replayer, wanted, tmp_path / "f")
+    assert (list(first), list(second)) == ([0, 12], [3])
+    with Image.open(first[12]) as picture:
+        assert (picture.format, picture.size) == ("WEBP", (192, 48))
+    assert len(list((tmp_path / "f").iterdir())) == 3
+    monkeypatch.setattr(frames, "map_processes", None)  # nobody draws again
+    assert film(replayer, wanted, tmp_path / "f") == [first, second]
+    # Another past is another picture.
+    other = replace(takes[0], actions=1 - takes[0].actions)
+    names = [frames.digests(replayer, take, [0, 12]) for take in (takes[0], other)]
+    assert names[0][0] == names[1][0]
+    assert names[0][12] != names[1][12]
+
+
+def test_an_environment_that_ends_its_process_costs_its_own_frames_only(tmp_path):
+    pivec.collect(worlds.make_dying, "random", 6, seed=5, store=tmp_path / "s")
+    replayer = Replayer(Store(tmp_path / "s"), worlds.make_dying)
+    takes = [replayer.stored("random", number) for number in range(6)]
+    dying = [bool(take.states[0, 0] < 4) for take in takes]
+    assert 1 <= sum(dying) <= 2
+    results = film(replayer, [(take, [2, 3]) for take in takes], tmp_path / "f")
+    for result, dies in zip(results, dying, strict=True):
+        assert isinstance(result, str) == dies
+        assert not dies or "make_dying cannot be filmed: its process ended with code 3" in result
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (worlds.make_raising, "raised ValueError in render(): the screen fell off"),
+        (worlds.make_undrawn, "gives no pictures"),
+        (worlds.make_blind, "must take render_mode"),
+    ],
+)
+def test_what_cannot_be_drawn_is_a_sentence(tmp_path, make, words):
+    replayer = replayed(make, tmp_path / "s")
+    studio = Studio(replayer.environment, replayer.view)
+    take = replayer.stored("random", 0)
+    assert words in attempt(draw_stills, studio, (take, {3: tmp_path / "x.webp"}))
+
+
+def test_what_cannot_travel_is_drawn_here(tmp_path):
+    def make(render_mode=None):
+        return worlds.Walk(render_mode=render_mode)
+
+    replayer = replayed(make, tmp_path / "s")
+    (result,) = film(replayer, [(replayer.stored("random", 0), [1])], tmp_path / "f")
+    assert result[1].exists()
+
+
+def test_a_process_has_no_screen(monkeypatch):
+    monkeypatch.setenv("SDL_VIDEODRIVER", "offscreen")
+    monkeypatch.delenv("SDL_AUDIODRIVER", raising=False)
+    share = frames.Share(Studio(Environment("x"), None), lambda *_: None, {0: None})
+    work(share, lambda reply: reply)
+    assert (os.environ["SDL_VIDEODRIVER"], os.environ.pop("SDL_AUDIODRIVER")) == (
+        "offscreen",
+        "dummy",
+    )
+
+
+def test_pictures_are_of_a_handy_size():
+    assert sized(np.zeros((400, 640, 3), np.uint8)).size == (320, 200)
+    assert sized(np.zeros((7, 9, 3), np.uint8)).size == (162, 126)
+    assert sized(np.zeros((200, 200, 3), np.uint8)).size == (200, 200)

@@ -1,0 +1,184 @@
+"""Episodes played again: bit for bit, or a sentence that says why not."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from filmed_worlds import doubled, halved, make_walk
+
+import pivec
+from pivec.characterizations import characterization
+from pivec.characterizations.space import Space
+from pivec.explanations.folder import Findings
+from pivec.explanations.replay import CannotReplay, Replayer
+from pivec.options import CollectOptions
+from pivec.states.index import INDEX, sum_of
+from pivec.states.store import Store
+
+DEMO = Path(pivec.__file__).parent / "demo_policies" / "CartPole-v1"
+FILES = sorted(DEMO.glob("*/*.safetensors"))[:2]
+BOTH = {"p0": "p0.safetensors", "p1": "p1.safetensors"}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder with the files of two policies, which is the current one."""
+    monkeypatch.chdir(tmp_path)
+    for number, file in enumerate(FILES):
+        shutil.copy(file, tmp_path / f"p{number}.safetensors")
+    return tmp_path
+
+
+def states_of(data, episode, policy=0):
+    record = data.records[policy]
+    return next(iter(record.as_episodes([episode]))).states
+
+
+def check_whole(replayer, data, label, episodes):
+    policy = data.labels.index(label)
+    for number, take in zip(
+        episodes, replayer.stored_many([(label, n) for n in episodes]), strict=True
+    ):
+        every = data.records[policy].every
+        shown = np.concatenate([take.states[:-1:every], take.states[-1:]])
+        assert shown.tobytes() == states_of(data, number, policy).tobytes()
+        assert take.last == len(take.states) - 1 == len(take.actions)
+        assert (take.label, take.episode) == (label, number)
+
+
+@pytest.mark.bits
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"actions": True},
+        {"keep_policies": True},
+        {"max_states_per_policy": 12},
+        {"max_states_per_policy": 12, "actions": True},
+        {"deterministic": True, "max_steps": 30},
+    ],
+    ids=str,
+)
+def test_stored_episodes_are_the_same_to_the_last_bit(folder, options):
+    data = pivec.collect("CartPole-v1", BOTH, 4, store="s",
+                         **options)  # fmt: skip
+    if "max_states_per_policy" in options:
+        assert data.records[0].every > 1
+    if "keep_policies" in options or options == {"actions": True}:
+        (folder / "p0.safetensors").unlink()
+    check_whole(Replayer(Store("s")), data, "p0", [3, 0])
+
+
+def test_random_policies_are_made_again_and_any_policy_plays_any_seed(folder):
+    data = pivec.collect("CartPole-v1", {"chance": "random", **BOTH}, 3, store="s")
+    replayer = Replayer(Store("s"))
+    check_whole(replayer, data, "chance", [2])
+    own = replayer.stored("p0", 1)
+    again = replayer.on_seed("p0", own.seed)
+    assert (again.states.tobytes(), again.episode) == (own.states.tobytes(), None)
+    others = replayer.on_seeds([("p1", own.seed), ("chance", own.seed)])
+    assert all(take.states[0].tobytes() == own.states[0].tobytes() for take in others)
+    assert others[0].states.tobytes() != own.states.tobytes()
+
+
+def test_files_are_found_from_the_folder_of_the_results(folder, monkeypatch):
+    data = pivec.collect("CartPole-v1", {"p0": "p0.safetensors"}, 2, store=folder / "s")
+    (folder / "elsewhere").mkdir()
+    monkeypatch.chdir(folder / "elsewhere")
+    check_whole(Replayer(Store("../s")), data, "p0", [0])
+
+
+def test_a_comparison_is_played_again_with_an_earlier_policy(folder):
+    data = pivec.collect("CartPole-v1", BOTH, 2, store="s/states")
+    method = characterization("gaussian").fit(data)
+    space = Space(method, method.describe(data), collected=Store("s/states").settings)
+    whole = Findings(folder / "s", space, data)
+    check_whole(Replayer(whole), data, "p1", [0])
+    part = replace(whole, data=data.select(["p0"]))  # p1 was placed before
+    with pytest.raises(CannotReplay, match="no states of p1"):
+        Replayer(part).stored("p1", 0)
+    seed = int(data.records[0].episodes["seed"][0])
+    assert Replayer(part).on_seed("p1", seed).label == "p1"
+
+
+def lean(observations):
+    return (observations[:, 2] > 0).astype(int)
+
+
+def test_functions_are_given_again_or_imported_with_trust(folder):
+    data = pivec.collect("CartPole-v1", [lean], 2, store="s")
+    label = data.labels[0]
+    with pytest.raises(CannotReplay, match=r"Python object .*:lean.*--trust"):
+        Replayer(Store("s")).stored(label, 0)
+    check_whole(Replayer(Store("s"), policies=[lean]), data, label, [1])
+    trusting = CollectOptions(trust=True)
+    check_whole(Replayer(Store("s"), options=trusting), data, label, [1])
+
+
+def test_what_has_gone_or_changed_is_said(folder):
+    data = pivec.collect("CartPole-v1", BOTH, 2, store="s")
+    shutil.copy(FILES[1], "p0.safetensors")
+    changed, fine, none, unknown = Replayer(Store("s")).stored_many(
+        [("p0", 0), ("p1", 1), ("p1", 2), ("p7", 0)]
+    )
+    assert "p0.safetensors has changed since" in str(changed)
+    assert fine.states.tobytes() == states_of(data, 1, 1).tobytes()
+    assert "no episode 2: expected 0 to 1" in str(none)
+    assert "no states of p7" in str(unknown)
+    Path("p0.safetensors").unlink()
+    with pytest.raises(CannotReplay, match=r"file p0.safetensors is not there.*--actions"):
+        Replayer(Store("s")).stored("p0", 0)
+    with pytest.raises(CannotReplay, match="no policy p7"):
+        Replayer(Store("s")).on_seed("p7", 0)
+
+
+def with_settings(store, **settings):
+    """Change what a store says of itself."""
+    index = json.loads((Path(store) / INDEX).read_text())
+    index.pop("sha256")
+    index["settings"] |= settings
+    (Path(store) / INDEX).write_text(json.dumps({**index, "sha256": sum_of(index)}))
+    return Store(store)
+
+
+def test_other_settings_are_noticed(folder):
+    pivec.collect("CartPole-v1", {"random": "random", "p0": "p0.safetensors"}, 1, store="s")
+    with pytest.raises(CannotReplay, match="--backend gymnasium"):
+        Replayer(with_settings("s", backend="envpool")).stored("random", 0)
+    heavier = with_settings("s", backend="gymnasium", deterministic=True)
+    with pytest.raises(CannotReplay, match="is another when it is played again"):
+        Replayer(heavier).stored("p0", 0)
+    with pytest.raises(CannotReplay, match=r"imports a module.*--trust"):
+        Replayer(with_settings("s", environment="antigravity:Fly-v0")).stored("random", 0)
+    wrapped = with_settings("s", environment="CartPole-v1", wrappers=["os:system"])
+    with pytest.raises(CannotReplay, match="which a file may not ask"):
+        Replayer(wrapped).stored("random", 0)
+
+
+def test_features_are_found_again_or_given(folder):
+    data = pivec.collect(make_walk, "random", 2, store="s", features=halved)
+    with pytest.raises(CannotReplay, match="function make_walk"):
+        Replayer(Store("s")).stored("random", 0)
+    with pytest.raises(CannotReplay, match=r"features = halved.*--features"):
+        Replayer(Store("s"), make_walk).stored("random", 0)
+    for features in (halved, f"{halved.__module__}:halved"):
+        options = CollectOptions(features=features)
+        check_whole(Replayer(Store("s"), make_walk, options=options), data, "random", [1])
+    options = CollectOptions(features=doubled)
+    with pytest.raises(CannotReplay, match="here by doubled"):
+        Replayer(Store("s"), make_walk, options=options).stored("random", 0)
+
+
+def test_recorded_states_cannot_be_played_again(folder):
+    Path("n").mkdir()
+    np.savez("n/data.npz", observations=np.zeros((1, 4, 4)))
+    pivec.collect("CartPole-v1", ["npz:n", "random"], 1, store="s")
+    with pytest.raises(CannotReplay, match="recorded elsewhere"):
+        Replayer(Store("s")).stored("data", 0)
+    with pytest.raises(CannotReplay, match="recorded elsewhere"):
+        Replayer(Store("s")).on_seed("data", 0)
