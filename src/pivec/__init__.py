@@ -45,6 +45,7 @@ _EXPORTS = {
     "load": "pivec.states",
     "load_policies": "pivec.policies",
     "plan": "pivec.pilot",
+    "regions": "pivec.explanations.regions",
     "same": "pivec.equivalence",
 }
 
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     from pivec.equivalence import same as same
     from pivec.errors import PivecError as PivecError
     from pivec.errors import UsageError as UsageError
+    from pivec.explanations.regions import regions as regions
     from pivec.maps import compare_groups as compare_groups
     from pivec.pilot import plan as plan
     from pivec.policies import Policy as Policy

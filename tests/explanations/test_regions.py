@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import json
+import math
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pytest
 from scipy import stats
 
+import pivec
+from pivec.canvas import to_png
+from pivec.characterizations import Space, characterization
 from pivec.characterizations.visitation import Visitation
 from pivec.explanations import region_words as words_of
+from pivec.explanations.folder import Findings
 from pivec.explanations.names import Feature
 from pivec.explanations.region_words import MIDDLE, region_ranges, region_words, written
+from pivec.explanations.regions import Region, Regions, Visit, regions, words_of_when
+from pivec.explanations.visits import nearest_visits, sightings
 from pivec.mixtures.mixture import Mixture
+from pivec.states import VisitedStates
 
 
 def fitted(mixture):
@@ -35,7 +48,7 @@ def test_ranges_hold_four_fifths_of_a_region(mixture):
         for d, (low, high) in enumerate(region):
             mean = mixture.center[d] + mixture.scale[d] * mixture.means[k, d]
             normal = stats.norm(mean, mixture.scale[d] * np.sqrt(mixture.variances[k, d]))
-            assert normal.cdf([low, high]) == pytest.approx([0.1, 0.9], rel=1e-9)
+            assert normal.cdf([low, high]) == pytest.approx([0.1, 0.9], abs=1e-5)
 
 
 def test_quantiles_of_the_mixture_are_those_of_its_marginals(mixture):
@@ -145,3 +158,164 @@ def test_numbers_have_the_digits_that_their_spread_needs():
     assert written(1e7, 5) == "1e+07"
     assert written(-1234567.0, 5) == "−1.2e+06"
     assert written(0.1234, -2) == "0.12"
+
+
+@pytest.fixture(scope="module")
+def walks():
+    """Two policies in three regions of a line; the second is thinned to every second state."""
+    model = Mixture([0.4, 0.4, 0.2], [[0.0], [5.0], [9.0]], [[1.0], [1.0], [0.25]], [0.0], [1.0])
+    first = [[0.5, 0.25, 4.0, 5.5], [0.1, 9.5]]
+    second = [[1.0, 8.9, 5.0]]
+    data = VisitedStates.from_arrays(
+        [[np.array(walk)[:, None] for walk in policy] for policy in (first, second)],
+        labels=["a", "b"],
+    )
+    thinned = replace(data.policies[1], metadata={"kept_every": 2})
+    records = [data.records[0], replace(data.records[1], info=thinned)]
+    return VisitedStates(records, data.feature_names), model
+
+
+def test_sightings_are_counted_by_hand(walks):
+    seen = sightings(*walks, most=5)
+    # Half of the weight is a policy's, divided evenly between its episodes and their states.
+    spread = np.zeros((3, 10))
+    spread[0, [0, 2]] += 1 / 16
+    spread[1, [5, 7]] += 1 / 16
+    spread[0, 0] += 1 / 8
+    spread[2, 5] += 1 / 8
+    for region, tenth in ((0, 0), (2, 3), (1, 6)):
+        spread[region, tenth] += 1 / 6
+    assert seen.when == pytest.approx(spread / spread.sum(axis=1, keepdims=True))
+    assert seen.begins == pytest.approx([1.0, 0.0, 0.0])
+    assert seen.ends == pytest.approx([0.0, 0.75, 0.25])
+    near = seen.near
+    rows = zip(near.policy, near.region, near.episode, near.step, near.distance, strict=True)
+    # The last state of the thinned episode is nearest to its region, but its step is not known.
+    assert [tuple(map(float, row)) for row in rows] == [
+        (0, 0, 1, 0, pytest.approx(0.1)), (0, 0, 0, 1, 0.25), (0, 1, 0, 3, 0.5), (0, 2, 1, 1, 1.0),
+        (1, 0, 0, 0, 1.0), (1, 2, 0, 2, pytest.approx(0.2, rel=1e-5)),
+    ]  # fmt: skip
+
+
+def test_the_nearest_visit_is_the_nearest():
+    """Against going through all states of all policies one by one."""
+    findings = described(Visitation(n_components=4))
+    data, mixture = findings.states, findings.background.background_
+    slow = {}
+    for label in data.labels:
+        for number, states in enumerate(data[label].episodes()):
+            for step, state in enumerate(states):
+                region = int(mixture.assign(state[None])[0][0])
+                z = (mixture.standardise(state) - mixture.means[region]) ** 2
+                distance = float(np.sqrt((z / mixture.variances[region]).mean()))
+                if distance < slow.get((label, region), (np.inf,))[0]:
+                    slow[label, region] = distance, number, step
+    fast = nearest_visits(findings)
+    assert {key: (v.distance, v.episode, v.step) for key, v in fast.items()} == {
+        key: (pytest.approx(d, rel=1e-5), episode, step) for key, (d, episode, step) in slow.items()
+    }
+    assert all(visit.seed is None for visit in fast.values())
+    few = nearest_visits(findings, ["c"], {1, 2})
+    assert few == {key: visit for key, visit in fast.items() if key[0] == "c" and key[1] in (1, 2)}
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("compared")
+    pivec.compare("CartPole-v1", "random:2", episodes=6, components=4, out=folder, progress=False)
+    return folder
+
+
+def test_regions_of_a_comparison(compared):
+    faces = regions(compared)
+    assert len(faces) == len(faces.rows()) == len(faces.to_json()["regions"]) == 4
+    assert [row["share"] for row in faces.rows()] == sorted((r.share for r in faces), reverse=True)
+    assert sum(region.share for region in faces) == pytest.approx(1)
+    assert sum(region.ends for region in faces) == pytest.approx(1)
+    assert faces.features[2] == Feature("pole angle", "rad")
+    for region in faces:
+        spent = faces.shares[:, region.number]
+        assert region.share == pytest.approx(spent.mean())
+        assert region.highest == (faces.labels[spent.argmax()], spent.max())
+        assert region.lowest == (faces.labels[spent.argmin()], spent.min())
+        assert len(region.visits) == 2
+        assert region.visits[0].distance <= region.visits[1].distance
+        assert {visit.policy for visit in region.visits} == set(faces.labels)
+        assert sum(region.when) == pytest.approx(1)
+    assert json.loads(json.dumps(faces.to_json())) == faces.to_json()
+    assert "CartPole-v1" in faces.headline()
+
+
+def test_a_visit_is_a_state_of_the_store(compared):
+    """The state that a visit names lies in the region, and has the seed of its episode."""
+    findings = Findings.open(compared)
+    for region in regions(findings):
+        for visit in region.visits:
+            mine = findings.states[visit.policy]
+            state = list(mine.episodes())[visit.episode][visit.step]
+            assert findings.background.background_.assign(state[None])[0] == [region.number]
+            assert visit.seed == mine.seeds[visit.episode]
+
+
+def test_a_space_without_states_has_words_and_shares(compared, tmp_path):
+    shutil.copytree(compared / "space", tmp_path / "space")
+    faces = regions(tmp_path)
+    assert [r.words for r in faces] == [r.words for r in regions(compared)]
+    assert faces[0].visits == ()
+    assert math.isnan(faces[0].ends)
+    assert faces[0].when_words == ""
+    assert "no states" in faces.notes[0]
+    assert faces.rows()[0]["policy"] is None
+    assert json.dumps(faces.to_json(), allow_nan=False)
+    assert to_png(faces.figure(), 50)
+
+
+def described(method):
+    """Fit a characterization on a few random walks."""
+    rng = np.random.default_rng(3)
+    data = VisitedStates.from_arrays(
+        [[rng.normal(size=(n, 2)) for n in (7, 1, 30)] for _ in range(3)], labels=["a", "b", "c"]
+    )
+    method = method.fit(data)
+    return Findings(Path("here"), Space(method, method.describe(data)), data)
+
+
+def test_several_fits_show_the_first():
+    faces = regions(described(Visitation(n_components=3, backgrounds=2)))
+    assert len(faces) == 3
+    assert sum(region.share for region in faces) == pytest.approx(1)
+    assert "2 fits" in faces.notes[0]
+
+
+def test_what_has_no_regions_says_so():
+    with pytest.raises(pivec.UsageError, match="gaussian, which has no regions"):
+        regions(described(characterization("gaussian")))
+
+
+@pytest.mark.parametrize("n", [1, 4, 100])
+def test_the_figure_holds_few_and_many(n):
+    visit = Visit("<b>$x$", 0, 1, 2, 0.5)
+    face = Region(0, "$x$ above 1 " * 9, 1 / n, ("a", 0.5), ("b", 0.0), (0.1,) * 10, 0, 0, (visit,),
+                  ((0.0, 1.0),))  # fmt: skip
+    faces = [replace(face, number=i) for i in range(n)]
+    shares = np.full((3, n), 1 / n)
+    result = Regions("$E$", "visitation", (Feature("x"),), ("a", "b", "c"), shares, tuple(faces))
+    figure = result.figure()
+    assert figure.get_size_inches()[1] < 25
+    texts = [text.get_text() for text in figure.axes[0].texts]
+    assert sum(text.startswith(r"\$x\$") for text in texts) == min(n, 80)
+    assert n > 4 or to_png(figure, 25)
+
+
+@pytest.mark.parametrize(
+    ("tenths", "words"),
+    [
+        ({0: 0.7, 5: 0.3}, "at the beginning"),
+        ({8: 0.3, 9: 0.3, 1: 0.4}, "at the end"),
+        ({4: 0.5, 5: 0.5}, "in the middle"),
+        ({1: 0.4, 4: 0.4, 9: 0.2}, "in the first half"),
+        ({0: 0.4, 4: 0.2, 9: 0.4}, "throughout"),
+    ],
+)
+def test_words_of_when(tenths, words):
+    assert words_of_when(tuple(tenths.get(i, 0.0) for i in range(10))) == words

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, xlogy
 
 from pivec.characterizations.background import BackgroundModel
+from pivec.characterizations.explaining import USUAL
 from pivec.explanations.names import Feature
 from pivec.mixtures.mixture import Mixture
 from pivec.terminal import shortened
 
 Array = NDArray[np.float64]
 MIDDLE = "the middle of all states"
-_REACH = 1.2815515655446004  # deviations to either side that hold 80 % of a normal distribution
 _TAIL = 0.05  # of all states, on either side: a region that reaches there has no end
 _CLEAR = 0.5  # nats that a feature tells; a shift by one deviation of all states does
 _MOST = 3  # features that are told, unless it takes more to tell regions apart
@@ -84,7 +84,7 @@ def region_ranges(mixture: Mixture) -> Array:
     -------
     (n_components, n_features, 2) array
     """
-    reach = _REACH * np.sqrt(mixture.variances)
+    reach = USUAL * np.sqrt(mixture.variances)
     ends = np.stack([mixture.means - reach, mixture.means + reach], axis=2)
     return np.asarray(mixture.center[:, None] + mixture.scale[:, None] * ends)
 

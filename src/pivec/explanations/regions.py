@@ -1,6 +1,281 @@
-"""The regions of a space: words, who visits them and when, and the states nearest to their middle."""
+"""The regions of a space: in words, who visits them and when, and what was seen in their middle."""
 
 from __future__ import annotations
 
-from pivec.explanations.region_words import region_ranges as region_ranges
-from pivec.explanations.region_words import region_words as region_words
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pivec.explanations.folder import Findings
+from pivec.explanations.names import Feature, features_of
+from pivec.explanations.region_words import region_ranges, region_words
+from pivec.explanations.visits import Near, Visit, nearest_visits, sightings
+from pivec.results import Result, Row, plain
+from pivec.text import percent
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["Region", "Regions", "Visit", "nearest_visits", "region_words", "regions"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Region:
+    """A region of a space, with a face.
+
+    Attributes
+    ----------
+    number : int
+        Of the component of the background model, from 0 on.
+    words : str
+        What sets it apart from all states.
+    share : float
+        Of time that the policies spend there; policies count the same.
+    highest, lowest : (str, float)
+        Who spends most and least time there, and the share of it.
+    when : tuple of 10 floats
+        How the visits are spread over an episode, by tenths; NaN if there are no states.
+    begins, ends : float
+        Shares of episodes that begin there, and that end there.
+    visits : tuple of Visit
+        The states nearest to its middle, of different policies, nearest first.
+    ranges : tuple of (float, float)
+        Of every feature, from where to where 80 % of the region lie, in the environment's units.
+    """
+
+    number: int
+    words: str
+    share: float
+    highest: tuple[str, float]
+    lowest: tuple[str, float]
+    when: tuple[float, ...]
+    begins: float
+    ends: float
+    visits: tuple[Visit, ...]
+    ranges: tuple[tuple[float, float], ...]
+
+    @property
+    def moment(self) -> float:
+        """The mean place of its visits in an episode, from 0 to 1."""
+        return float(np.dot(self.when, np.arange(0.5, len(self.when)) / len(self.when)))
+
+    @property
+    def when_words(self) -> str:
+        """When in an episode it is visited."""
+        return words_of_when(self.when)
+
+
+@dataclass(frozen=True, eq=False)
+class Regions(Result):
+    """The regions of a space, by their numbers.
+
+    Attributes
+    ----------
+    environment : str
+    method : str
+        The characterization whose background model they are of.
+    features : tuple of Feature
+        What the numbers of a state mean.
+    labels : tuple of str
+        The policies.
+    shares : (n_policies, n_regions) array
+        Of their time in each region.
+    regions : tuple of Region
+    notes : tuple of str
+        What had to be assumed, or is not known.
+    """
+
+    environment: str
+    method: str
+    features: tuple[Feature, ...]
+    labels: tuple[str, ...]
+    shares: Array
+    regions: tuple[Region, ...]
+    notes: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.regions)
+
+    def __iter__(self) -> Iterator[Region]:
+        return iter(self.regions)
+
+    def __getitem__(self, number: int) -> Region:
+        return self.regions[number]
+
+    def by_share(self) -> list[Region]:
+        """Give the regions in which most time is spent first."""
+        return sorted(self.regions, key=lambda region: (-region.share, region.number))
+
+    def headline(self) -> str:
+        """Say where most time is spent."""
+        first = self.by_share()[0]
+        where = f" of {self.environment}" if self.environment else ""
+        return (
+            f"{len(self)} regions{where}; most time, {percent(first.share)}, is spent in region "
+            f"{first.number}: {first.words}"
+        )
+
+    def rows(self) -> list[Row]:
+        """One row a region, that in which most time is spent first."""
+        return [
+            {
+                "region": region.number,
+                "words": region.words,
+                "share": region.share,
+                "when": region.when_words,
+                "begins": region.begins,
+                "ends": region.ends,
+                "highest": region.highest[0],
+                "highest_share": region.highest[1],
+                "lowest": region.lowest[0],
+                "lowest_share": region.lowest[1],
+                **dict(zip(("policy", "episode", "step"), _nearest(region), strict=True)),
+            }
+            for region in self.by_share()
+        ]
+
+    def to_json(self) -> dict[str, Any]:
+        """Give everything as JSON can hold it; what is not known is None."""
+        return {
+            **{name: plain(value) for name, value in vars(self).items() if name != "regions"},
+            "regions": [{**plain(region), "when_words": region.when_words} for region in self],
+        }
+
+    def figure(self) -> Figure:
+        """Draw a line a region, in the order in which episodes get there: time, and when."""
+        from pivec.explanations.regions_figure import regions_figure
+
+        return regions_figure(self)
+
+
+def regions(where: Any, *, visits: int = 3, progress: bool = False) -> Regions:
+    """Give the regions of a space a face.
+
+    Parameters
+    ----------
+    where : path, Comparison or Findings
+        A folder of `pivec.compare` (or what it returned), by visitation or supervector.
+    visits : int
+        How many states near the middle of each region to name, of different policies.
+    progress : bool
+        Draw a bar.
+
+    Returns
+    -------
+    Regions
+        With ``.table()``, ``.figure()`` and, for each region, words, shares of time, when in an
+        episode it is visited, and the nearest states that were really visited.
+
+    Examples
+    --------
+    >>> import pivec, tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> result = pivec.compare("CartPole-v1", "random", episodes=5, components=3, out=folder,
+    ...                        progress=False)
+    >>> faces = pivec.regions(folder)
+    >>> len(faces), round(sum(region.share for region in faces), 6)
+    (3, 1.0)
+    >>> faces[0].visits[0].policy
+    'random'
+    """
+    result, _ = seen_regions(Findings.open(where), visits, progress=progress)
+    return result
+
+
+def seen_regions(
+    findings: Findings, visits: int = 3, most: int = 1, progress: bool = False
+) -> tuple[Regions, Near | None]:
+    """Make `regions`, and give the visits that they are made of: ``most`` episodes of a policy."""
+    background, described = findings.background, findings.space.descriptions
+    features = features_of(findings.space.collected, background.feature_names_)
+    mixture = background._mixtures[0]
+    n, notes = mixture.n_components, []
+    words = region_words(background, features)[:n]
+    if len(background.weights_) > n:
+        notes.append(
+            f"of {len(background.weights_) // n} fits of the background these are the regions of "
+            "the first"
+        )
+    counts = described.values("counts")[0][:, :n]
+    shares = counts / counts.sum(axis=1, keepdims=True)
+    labels = described.labels
+    near: Near | None = None
+    when, begins, ends = np.full((n, 10), np.nan), *np.full((2, n), np.nan)
+    nearest: list[tuple[Visit, ...]] = [()] * n
+    if findings.data is None:
+        notes.append("there are no states beside the space: when and where is not known")
+    else:
+        seen = sightings(findings.data, mixture, most, progress)
+        when, begins, ends, near = seen.when, seen.begins, seen.ends, seen.near
+        nearest = [_few(near, k, visits, findings) for k in range(n)]
+        if missing := len(labels) - findings.data.n_policies:
+            notes.append(f"the states of {missing} policies of an earlier space are elsewhere")
+    ranges = region_ranges(mixture)
+    faces = tuple(
+        Region(
+            k,
+            words[k],
+            float(shares[:, k].mean()),
+            _spender(labels, shares[:, k], int(shares[:, k].argmax())),
+            _spender(labels, shares[:, k], int(shares[:, k].argmin())),
+            tuple(when[k].tolist()),
+            float(begins[k]),
+            float(ends[k]),
+            nearest[k],
+            tuple((low, high) for low, high in ranges[k].tolist()),
+        )
+        for k in range(n)
+    )
+    environment = str(findings.space.collected.get("environment", ""))
+    return Regions(
+        environment, background.name, features, tuple(labels), shares, faces, tuple(notes)
+    ), near
+
+
+def _spender(labels: Sequence[str], shares: Array, number: int) -> tuple[str, float]:
+    return labels[number], float(shares[number])
+
+
+def _few(near: Near, region: int, most: int, findings: Findings) -> tuple[Visit, ...]:
+    """Give the nearest visits of a region, each of another policy."""
+    rows = np.flatnonzero(near.region == region)
+    rows = rows[np.argsort(near.distance[rows], kind="stable")]
+    _, firsts = np.unique(near.policy[rows], return_index=True)
+    return tuple(near.visit(row, findings.states) for row in rows[np.sort(firsts)[:most]].tolist())
+
+
+def _nearest(region: Region) -> tuple[str | None, int | None, int | None]:
+    if not region.visits:
+        return None, None, None
+    visit = region.visits[0]
+    return visit.policy, visit.episode, visit.step
+
+
+def words_of_when(when: tuple[float, ...]) -> str:
+    """Say when in an episode, of shares of its tenths.
+
+    Examples
+    --------
+    >>> words_of_when((1.0, *[0.0] * 9)), words_of_when((0.1,) * 10)
+    ('at the beginning', 'throughout')
+    >>> words_of_when((*[0.0] * 5, *[0.2] * 5)), words_of_when((*[0.0] * 9, 1.0))
+    ('in the second half', 'at the end')
+    """
+    shares = np.asarray(when)
+    if np.isnan(shares).any():
+        return ""
+    for words, part, least in (
+        ("at the beginning", slice(0, 2), 0.6),
+        ("at the end", slice(8, 10), 0.6),
+        ("in the middle", slice(3, 7), 0.7),
+        ("in the first half", slice(0, 5), 0.75),
+        ("in the second half", slice(5, 10), 0.75),
+    ):
+        if shares[part].sum() >= least:
+            return words
+    return "throughout"

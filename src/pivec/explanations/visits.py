@@ -1,0 +1,167 @@
+"""Visits of regions: when in an episode they are, and the states nearest to a region's middle."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pivec.explanations.assigned import Assigned, assign
+from pivec.explanations.folder import Findings
+from pivec.mixtures.mixture import Mixture
+from pivec.progress import Progress
+from pivec.states.visited import VisitedStates
+
+Array = NDArray[np.float64]
+TENTHS = 10  # parts of an episode
+
+
+@dataclass(frozen=True)
+class Visit:
+    """A state that a policy really visited.
+
+    Attributes
+    ----------
+    policy : str
+        Its label.
+    episode, step : int
+        Which of its episodes, and the environment's step in it; both begin with 0.
+    seed : int or None
+        Of the episode; None if it is not known.
+    distance : float
+        From the region's middle, in deviations (the root mean square over features).
+    """
+
+    policy: str
+    episode: int
+    step: int
+    seed: int | None
+    distance: float
+
+
+@dataclass(frozen=True, eq=False)
+class Near:
+    """Visits near the middles of regions: a row an episode and region, the nearest state in it."""
+
+    policy: NDArray[np.intp]  # numbers, as all of these
+    episode: NDArray[np.intp]  # of the policy
+    region: NDArray[np.intp]
+    step: NDArray[np.int64]
+    distance: NDArray[np.float32]
+
+    def visit(self, row: int, data: VisitedStates) -> Visit:
+        """Name what a row is about."""
+        policy, episode = int(self.policy[row]), int(self.episode[row])
+        seed = int(data.seeds[data.policy_starts[policy] + episode])
+        return Visit(
+            data.labels[policy],
+            episode,
+            int(self.step[row]),
+            None if seed < 0 else seed,
+            float(self.distance[row]),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Sightings:
+    """Who was seen in regions, and when; policies count the same, and so do their episodes."""
+
+    when: Array  # (K, 10), share of the time in each region that falls into each tenth; or NaN
+    begins: Array  # (K,), share of episodes that begin there, and that end there
+    ends: Array
+    near: Near
+
+
+def sightings(
+    data: VisitedStates, mixture: Mixture, most: int = 1, progress: bool = False
+) -> Sightings:
+    """Go through all states, a policy after another.
+
+    ``near`` has the ``most`` nearest episodes of each policy and region.
+    """
+    n_regions, n = mixture.n_components, data.n_policies
+    time = np.zeros(n_regions * TENTHS)
+    edges = np.zeros((2, n_regions))  # beginnings, ends
+    parts: list[tuple[NDArray[np.generic], ...]] = []
+    with Progress("regions of states", n, unit="policies", show=progress) as bar:
+        for number in range(n):
+            mine = data.select([number])
+            assigned = assign(mine, mixture)
+            lengths, starts = mine.lengths, mine.episode_starts
+            place = np.arange(mine.n_states) - np.repeat(starts[:-1], lengths)
+            long = np.repeat(lengths, lengths)
+            tenths = assigned.region * TENTHS + place * TENTHS // long
+            time += np.bincount(tenths, 1.0 / (len(lengths) * n * long), len(time))
+            for side, rows in enumerate((starts[:-1], starts[1:] - 1)):
+                counts = np.bincount(assigned.region[rows], minlength=n_regions)
+                edges[side] += counts / len(lengths) / n
+            every = mine.records[0].every
+            # Of an episode that is thinned nobody knows at which step it ended.
+            known = np.flatnonzero((every == 1) | (place < long - 1))
+            episode, step = np.repeat(np.arange(len(lengths)), lengths), place * every
+            rows = _nearest(assigned, episode, known, most)
+            region, distance = assigned.region[rows], assigned.distance[rows]
+            parts.append((np.full(len(rows), number), episode[rows], region, step[rows], distance))
+            bar.advance()
+    when = time.reshape(n_regions, TENTHS)
+    with np.errstate(invalid="ignore"):
+        when /= when.sum(axis=1, keepdims=True)
+    near = Near(*map(np.concatenate, zip(*parts, strict=True)))
+    return Sightings(when, edges[0], edges[1], near)
+
+
+def _nearest(
+    assigned: Assigned, episode: NDArray[np.intp], known: NDArray[np.intp], most: int
+) -> NDArray[np.intp]:
+    """Rows of the nearest state of each episode and region, of so many episodes of a region."""
+    region, distance, episode = assigned.region[known], assigned.distance[known], episode[known]
+    order = np.lexsort((distance, episode, region))
+    order = order[_is_first(region[order], episode[order])]
+    order = order[np.lexsort((distance[order], region[order]))]
+    begins = np.flatnonzero(_is_first(region[order]))
+    rank = np.arange(len(order)) - np.repeat(begins, np.diff([*begins, len(order)]))
+    return known[order[rank < most]]
+
+
+def _is_first(*columns: NDArray[np.generic]) -> NDArray[np.bool_]:
+    """Tell which of sorted rows differ from the one before."""
+    differs = np.zeros(len(columns[0]), dtype=np.bool_)
+    differs[:1] = True
+    for column in columns:
+        differs[1:] |= column[1:] != column[:-1]
+    return differs
+
+
+def nearest_visits(
+    findings: Findings,
+    labels: Sequence[str] | None = None,
+    regions: Collection[int] | None = None,
+) -> dict[tuple[str, int], Visit]:
+    """Find the state nearest to a region's middle among those of a policy that are in the region.
+
+    Parameters
+    ----------
+    findings : Findings
+        With states; of several fits of the background the first is looked at.
+    labels : sequence of str, optional
+        Policies; all if not given.
+    regions : collection of int, optional
+        Regions; all if not given.
+
+    Returns
+    -------
+    dict from (label, region) to Visit
+        Without those that a policy never visited.
+    """
+    data = findings.states
+    data = data if labels is None else data.select(list(labels))
+    near = sightings(data, findings.background._mixtures[0]).near
+    return {
+        (data.labels[policy], region): near.visit(row, data)
+        for row, (policy, region) in enumerate(
+            zip(near.policy.tolist(), near.region.tolist(), strict=True)
+        )
+        if regions is None or region in regions
+    }
