@@ -126,9 +126,13 @@ def test_shares_shifts_and_their_intervals_are_those_of_a_slow_jackknife():
         np.testing.assert_allclose(parts.share[side], share, rtol=1e-5, atol=1e-7)
         np.testing.assert_allclose(parts.means[side], mean, rtol=1e-4, atol=1e-5)
         left = np.array([rest[0] for rest in rests[side]])
-        error = np.sqrt(11 / 12 * ((left - left.mean(axis=0)) ** 2).sum(axis=0))
-        expected = np.maximum(share - reach * error, 0.0)
-        np.testing.assert_allclose(parts.share_low[side], expected, rtol=1e-3, atol=1e-6)
+        spread = 11 / 12 * ((left - left.mean(axis=0)) ** 2).sum(axis=0)
+        spread += (method.weights_ - share) ** 2 / (12 * 13)  # one more episode, of the background
+        root = np.sqrt(share + 0.5 * method.weights_ / 13)
+        error = reach * np.sqrt(spread) / (2 * root)
+        low, high = np.maximum(root - error, 0.0) ** 2, (root + error) ** 2
+        np.testing.assert_allclose(parts.share_low[side], low, rtol=1e-3, atol=1e-6)
+        np.testing.assert_allclose(parts.share_high[side], np.minimum(high, 1), rtol=1e-3)
         left = np.array([rest[1] for rest in rests[side]])
         variance.append(11 / 12 * ((left - left.mean(axis=0)) ** 2).sum(axis=0))
     shift = faces[1][1] - faces[0][1]
@@ -228,6 +232,7 @@ def test_single_episodes_and_copies_have_a_defined_answer(name):
         parts = method.explain(single[0], single[2])
     assert parts.regions.measured.sum() == pytest.approx(parts.distance, rel=1e-9)
     assert np.isnan(parts.regions.low).all()
+    assert np.isnan(parts.share_low).all()
     assert parts.regions.noise.all()
     with pytest.warns(PivecWarning, match="very same episodes"):
         parts = method.explain(data[0], data[0])

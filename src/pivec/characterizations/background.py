@@ -131,8 +131,8 @@ class BackgroundModel(Characterization):
         n, (k, d) = len(sums), self.means_.shape
         return sums[:, :k], sums[:, k:].reshape(n, k, d)
 
-    def _faces(self, counts: Array, centred: Array) -> tuple[Array, Array, Array]:
-        """Shares of time in the regions, means of features in them, and where the regions are.
+    def _faces(self, counts: Array, centred: Array) -> tuple[Array, Array, Array, Array]:
+        """Shares of time in the regions, usual ones, means of features there, and where they are.
 
         Of rows of `_parts`; means are NaN where a policy is never.
         """
@@ -141,7 +141,8 @@ class BackgroundModel(Characterization):
         deviations = np.sqrt(self.variances_)
         means = self.center_ + self.scale_ * (self.means_ + deviations * centred / there)
         ends = self.means_[:, :, None] + USUAL * deviations[:, :, None] * np.array([-1.0, 1.0])
-        return shares, means, self.center_[:, None] + self.scale_[:, None] * ends
+        ranges = self.center_[:, None] + self.scale_[:, None] * ends
+        return shares, self._n_fits * self.weights_, means, ranges
 
     def _words(self) -> tuple[str, ...]:
         return tuple(f"region {k}" for k in range(len(self.means_)))

@@ -111,22 +111,27 @@ class Discretization(Characterization):
         edges = np.stack([places, places + 1], axis=2) / self.bins
         ranges = self.low_[:, None] + (self.high_ - self.low_)[:, None] * edges
         words = [f"cell {','.join(map(str, place))}" for place in places.tolist()]
-        words.append(f"{len(rest)} other cells")
-        ranges = np.concatenate([ranges, np.full((1, *ranges.shape[1:]), np.nan)])
         shares = sums.shares_by_cell(columns=leading)
-        shares = np.concatenate([shares, 1.0 - shares.sum(axis=1, keepdims=True)], axis=1)
         others = np.zeros((2, len(shares)))  # half the sum of sizes in the other cells, to both
         for first in range(0, len(rest), MOST_CELLS):
             block = sums.shares_by_cell(columns=rest[first : first + MOST_CELLS])
             others += [np.abs(block - block[i]).sum(axis=1) / 2.0 for i in (0, 1)]
+        alone = bool(len(leading)) and not len(rest)
+        if not alone:
+            words.append(f"{len(rest)} other cells")
+            ranges = np.concatenate([ranges, np.full((1, *ranges.shape[1:]), np.nan)])
+            left = np.maximum(1.0 - shares.sum(axis=1, keepdims=True), 0.0)
+            shares = np.concatenate([shares, left], axis=1)
 
         def differences(a: slice, b: slice) -> NDArray[np.float64]:
             halves = (shares[a] - shares[b]) / 2.0
-            halves[:, -1] = others[1, a] if b == slice(1, 2) else others[0, b]
+            if not alone:
+                halves[:, -1] = others[1, a] if b == slice(1, 2) else others[0, b]
             return halves[:, :, None]
 
         means = np.full((*shares.shape, len(self.low_)), np.nan)
-        return Anatomy(shares, means, ranges, ((OFTEN, -1),), differences, tuple(words))
+        faces = shares, shares[:2].mean(axis=0), means, ranges
+        return Anatomy(*faces, ((OFTEN, -1),), differences, tuple(words))
 
     def _words(self, data: VisitedStates) -> Iterator[Words]:
         """Cells of the rows of one policy after another."""

@@ -33,6 +33,7 @@ class Anatomy:
     """Policies taken apart, a row each, by R regions."""
 
     shares: Array  # (n, R) of time
+    usual: Array  # (R,) of time, of all policies together
     means: Array  # (n, R, D) of features in each region, in the environment's units
     ranges: Array  # (R, D, 2) of regions, likewise
     columns: tuple[tuple[str, int], ...]  # kind and feature of the parts of a region
@@ -49,6 +50,8 @@ def explain(
     level: float,
 ) -> Explanation:
     """Take the distance of two policies apart."""
+    from scipy.stats import t
+
     for side in (a, b):
         if not isinstance(side, VisitedStates):
             method._check_described(side)
@@ -75,8 +78,11 @@ def explain(
         for kind in (OFTEN, WHERE, WIDE)
     }
     sure = method.intervals(a, b, level)
-    shares = _with_intervals(anatomy.shares, rests, freedom, level)
-    shifts = _with_intervals(anatomy.means, rests, freedom, level, difference=True)
+    reach = t.ppf((1.0 + level) / 2.0, np.maximum(freedom, 1.0))
+    episodes = np.array([np.sum(side.n_episodes) for side in (a, b)])
+    share_low, share_high = _share_ends(anatomy, rests, reach, episodes)
+    shift = anatomy.means[1] - anatomy.means[0]
+    error = reach.max() * np.sqrt(_variances(anatomy.means, rests).sum(axis=0))
     return Explanation(
         method.name,
         (a.labels[0], b.labels[0]),
@@ -97,13 +103,13 @@ def explain(
             n_regions, n_columns
         ),
         columns=anatomy.columns,
-        share=shares[0],
-        share_low=np.clip(shares[1], 0.0, 1.0),
-        share_high=np.clip(shares[2], 0.0, 1.0),
+        share=anatomy.shares[:2],
+        share_low=share_low,
+        share_high=share_high,
         means=anatomy.means[:2],
-        shift=shifts[0],
-        shift_low=shifts[1],
-        shift_high=shifts[2],
+        shift=shift,
+        shift_low=shift - error,
+        shift_high=shift + error,
         ranges=anatomy.ranges,
         feature_names=method.feature_names_,
         words=anatomy.words,
@@ -203,25 +209,29 @@ def _influences(rests: Array) -> Array:
     return np.asarray((len(rests) - 1) * (rests.mean(axis=0) - rests))
 
 
-def _with_intervals(
-    values: Array,
-    rests: tuple[slice, slice],
-    freedom: tuple[float, float],
-    level: float,
-    difference: bool = False,
-) -> tuple[Array, Array, Array]:
-    """Values of both policies (or second less first), and the ends of their intervals."""
-    from scipy.stats import t
-
+def _variances(values: Array, rests: tuple[slice, slice]) -> Array:
+    """Variances of the values of both policies, by the jackknife; NaN with a single episode."""
     variances = np.full((2, *values.shape[1:]), np.nan)
     for side, rows in enumerate(rests):
         moved = _influences(values[rows])
         if m := len(moved):
             variances[side] = (moved**2).sum(axis=0) / (m * (m - 1))
-    reach = t.ppf((1.0 + level) / 2.0, np.maximum(freedom, 1.0))
-    if difference:
-        result, error = values[1] - values[0], reach.max() * np.sqrt(variances.sum(axis=0))
-    else:
-        result = values[:2]
-        error = np.sqrt(variances) * reach.reshape(-1, *[1] * (values.ndim - 1))
-    return result, result - error, result + error
+    return variances
+
+
+def _share_ends(
+    anatomy: Anatomy, rests: tuple[slice, slice], reach: Array, episodes: Array
+) -> tuple[Array, Array]:
+    """Ends of the intervals of shares of time, (2, R) each.
+
+    As if there were one more episode, of the usual shares, so that a region that was never visited
+    has an interval too; and of the root of the share, which is less skewed. Ends of
+    p ± t·√variance held 64 to 91 % of what many episodes give, these 91 to 96 %
+    (benchmarks/explaining.py).
+    """
+    share, usual, m = anatomy.shares[:2], anatomy.usual, episodes[:, None]
+    variance = _variances(anatomy.shares, rests) + (usual - share) ** 2 / (m * (m + 1.0))
+    root = np.sqrt(share + 0.5 * usual / (m + 1.0))
+    error = np.divide(np.sqrt(variance), 2.0 * root, out=np.zeros_like(root), where=root > 0.0)
+    low, high = np.maximum(root - reach[:, None] * error, 0.0), root + reach[:, None] * error
+    return np.minimum(low**2, share), np.clip(high**2, share, 1.0)

@@ -114,7 +114,9 @@ class Gaussian(RowMeans):
         n, _, d = means.shape
         columns = tuple((kind, j) for kind in (WHERE, WIDE) for j in range(d))
         ends = self.center_[:, None] + USUAL * self.scale_[:, None] * np.array([-1.0, 1.0])
-        return Anatomy(np.ones((n, 1)), means, ends[None], columns, differences, ("all states",))
+        shares = np.ones((n, 1))
+        faces = shares, shares[0], means, ends[None]
+        return Anatomy(*faces, columns, differences, ("all states",))
 
     def _distances(self, a: Descriptions, b: Descriptions) -> NDArray[np.float64]:
         if self.covariance == "diagonal":
