@@ -52,13 +52,7 @@ def explain(
     """Take the distance of two policies apart."""
     from scipy.stats import t
 
-    for side in (a, b):
-        if not isinstance(side, VisitedStates):
-            method._check_described(side)
-    if len(a) != 1 or len(b) != 1:
-        raise UsageError(f"expected one policy on each side, but got {len(a)} and {len(b)}")
-    if not (method.has_statistics or isinstance(a, Descriptions)):
-        method._anatomy(None)  # says that it cannot
+    _check(method, a, b)
     sums, rests, freedom = _left_out(method, a, b)
     anatomy = method._anatomy(sums)
     own = slice(0, 1), slice(1, 2)
@@ -114,6 +108,17 @@ def explain(
         feature_names=method.feature_names_,
         words=anatomy.words,
     )
+
+
+def _check(method: Characterization, a: Any, b: Any) -> None:
+    """Refuse what cannot be explained."""
+    for side in (a, b):
+        if not isinstance(side, VisitedStates):
+            method._check_described(side)
+    if len(a) != 1 or len(b) != 1:
+        raise UsageError(f"expected one policy on each side, but got {len(a)} and {len(b)}")
+    if not (method.has_statistics or isinstance(a, Descriptions)):
+        method._anatomy(None)  # says that it cannot
 
 
 def _by_feature(anatomy: Anatomy, parts: Callable[[Blocks], Parts]) -> Parts:
