@@ -46,9 +46,9 @@ def test_frames_belong_to_their_states(name, tmp_path):
         pytest.importorskip("Box2D")
     replayer = replayed(name, tmp_path, max_steps=25)
     take = replayer.stored("random", 1)
-    world, view = replayer.environment, replayer.view
+    world, view = replayer.studio.world, replayer.studio.view
     steps = sorted({0, take.last // 2, take.last})
-    shown = {step: frame for step, frame, _ in pictures(world, view, take, steps)}
+    shown = dict(pictures(world, view, take, steps))
     assert list(shown) == steps
     assert all(frame.dtype == np.uint8 and frame.shape[2] == 3 for frame in shown.values())
     changed = take.states.copy()
@@ -63,9 +63,9 @@ def test_frames_belong_to_their_states(name, tmp_path):
 def test_the_picture_is_that_of_the_step(tmp_path):
     replayer = replayed(worlds.make_walk, tmp_path)
     take = replayer.stored("random", 0)
-    for step, frame, rate in pictures(replayer.environment, None, take, range(13)):
+    assert replayer.studio.rate == 10
+    for step, frame in pictures(replayer.environment, None, take, range(13)):
         assert frame[0, :, 0].argmax() == 8 * take.states[step, 0]
-        assert rate == 10
 
 
 def test_a_doctored_store_shows_no_frame(tmp_path):
@@ -82,7 +82,7 @@ def test_a_doctored_store_shows_no_frame(tmp_path):
     replayer = Replayer(Store(tmp_path / "s"), worlds.make_walk)
     takes = [replayer.stored("random", number) for number in (0, 1)]
     early, late = tmp_path / "early.webp", tmp_path / "late.webp"
-    studio = Studio(replayer.environment, replayer.view)
+    studio = replayer.studio
     assert attempt(draw_stills, studio, (takes[0], {12: early})) is None
     assert early.exists()
     assert "another state" in attempt(draw_stills, studio, (takes[1], {12: late}))
@@ -102,7 +102,7 @@ def test_pictures_are_made_once_in_processes(tmp_path, monkeypatch):
     assert film(replayer, wanted, tmp_path / "f") == [first, second]
     # Another past is another picture.
     other = replace(takes[0], actions=1 - takes[0].actions)
-    names = [frames.digests(replayer, take, [0, 12]) for take in (takes[0], other)]
+    names = [frames.digests(replayer.environment, take, [0, 12]) for take in (takes[0], other)]
     assert names[0][0] == names[1][0]
     assert names[0][12] != names[1][12]
 
@@ -129,9 +129,8 @@ def test_an_environment_that_ends_its_process_costs_its_own_frames_only(tmp_path
 )
 def test_what_cannot_be_drawn_is_a_sentence(tmp_path, make, words):
     replayer = replayed(make, tmp_path / "s")
-    studio = Studio(replayer.environment, replayer.view)
     take = replayer.stored("random", 0)
-    assert words in attempt(draw_stills, studio, (take, {3: tmp_path / "x.webp"}))
+    assert words in attempt(draw_stills, replayer.studio, (take, {3: tmp_path / "x.webp"}))
 
 
 def test_what_cannot_travel_is_drawn_here(tmp_path):

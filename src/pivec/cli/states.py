@@ -54,9 +54,15 @@ def collect(
     chosen = whole_numbers(render_episodes, "--render-episodes")
     if render is not None:
         check_folder(render)
+        if max(chosen) >= options.episodes:
+            raise UsageError(
+                f"there is no episode {max(chosen)} to film: each policy plays {options.episodes}"
+            )
     collector = Collector(named, acting, options, out, progress=not quiet)
     data = collector.run()
-    clips = 0 if render is None else _film(collector, acting, render, chosen)
+    clips = 0
+    if render is not None:
+        clips = _film(collector, acting, out, render, chosen, not quiet)
     if not quiet:
         from pivec.report.console import print_environment, print_normalisers
 
@@ -68,35 +74,20 @@ def collect(
         say(f"{clips} clips: {render}")
 
 
-def _film(collector: Any, policies: list[str], folder: Path, chosen: list[int]) -> int:
-    """Play the chosen episodes once more, with actions, and film them."""
-    from pivec.collection import Collector
-    from pivec.states.clips import render_clips
-    from pivec.states.recorded import is_recorded
+def _film(
+    collector: Any, policies: list[str], out: Path, folder: Path, chosen: list[int], show: bool
+) -> int:
+    """Film the chosen episodes of all who act."""
+    from pivec.explanations.clips import film_episodes
+    from pivec.explanations.replay import Replayer
+    from pivec.policies.callables import IMPORTABLE
+    from pivec.states.store import Store
 
-    options = collector.options
-    if options.backend != "gymnasium":
-        raise UsageError(
-            "clips are replayed in Gymnasium, but the states were collected with "
-            f"{options.backend}: collect with --backend gymnasium to film them"
-        )
-    if max(chosen) >= options.episodes:
-        raise UsageError(
-            f"there is no episode {max(chosen)} to film: each policy plays {options.episodes}"
-        )
-    acting = [policy for policy in policies if not is_recorded(policy)]
-    again = CollectOptions(
-        max(chosen) + 1,
-        options.seed,
-        actions=True,
-        deterministic=options.deterministic,
-        max_steps=options.max_steps,
-        backend="gymnasium",
-        trust=options.trust,
-        without_normaliser=options.without_normaliser,
-    )
-    data = Collector(collector.environment, acting, again).run()
-    return len(render_clips(data, collector.environment, folder, chosen))
+    # Files are found by what the store tells; it may not tell what to import, as the user does.
+    objects = [policy for policy in policies if IMPORTABLE.fullmatch(policy)] or None
+    replayer = Replayer(Store(out), collector.environment, objects, collector.options)
+    wanted = [(label, number) for label in collector.acting for number in chosen]
+    return len(film_episodes(replayer, wanted, folder, show))
 
 
 def import_(

@@ -10,4 +10,6 @@ sources.py      who acted: a policy found again
 replay.py       episodes played again, bit for bit
 drawing.py      an environment drawn step by step, in a process of its own
 frames.py       pictures of states
+montage.py      pictures put together to a clip, with text below them
+clips.py        parts of episodes to watch, side by side
 """

@@ -37,6 +37,7 @@ class Studio:
 
     world: Environment
     view: Features | None
+    rate: float = 30.0  # pictures a second, as the environment would be shown
 
 
 @dataclass(frozen=True)
@@ -78,8 +79,8 @@ def attempt(function: Callable[[Studio, Any], None], studio: Studio, job: Any) -
 
 def pictures(
     world: Environment, view: Features | None, take: Take, steps: Collection[int]
-) -> Iterator[tuple[int, Frame, float]]:
-    """Step through an episode; yield step, picture and pictures a second for each wanted step."""
+) -> Iterator[tuple[int, Frame]]:
+    """Step through an episode; yield step and picture for each wanted step."""
     env = _rendering(world)
     try:
         room = spaces.empty_batch(env.observation_space, 1)
@@ -104,7 +105,7 @@ def pictures(
                     "is drawn: the environment does not repeat itself from a seed, or has changed"
                 )
             if step in steps:
-                yield step, _frame(env, world.name), float(env.metadata.get("render_fps") or 30)
+                yield step, _frame(env, world.name)
     finally:
         close(env, world.name)
 
@@ -128,7 +129,7 @@ def _frame(env: Any, name: str) -> Frame:
     is_picture = isinstance(frame, np.ndarray) and frame.ndim == 3 and frame.shape[2] in (3, 4)
     if not is_picture or frame.dtype.kind not in "iu" or not frame.size:
         raise CannotReplay(f"{name} gives no pictures with render_mode=rgb_array")
-    return np.ascontiguousarray(frame[..., :3].astype(np.uint8))
+    return np.ascontiguousarray(frame[..., :3], dtype=np.uint8)
 
 
 def sized(frame: Frame, width: int = WIDTH) -> Any:
@@ -137,7 +138,8 @@ def sized(frame: Frame, width: int = WIDTH) -> Any:
 
     picture = Image.fromarray(frame)
     if picture.width > width:
-        return picture.resize((width, max(1, round(picture.height * width / picture.width))))
+        height = max(1, round(picture.height * width / picture.width))
+        return picture.resize((width, height), Image.Resampling.BILINEAR)
     times = -(-_LEAST // picture.width)
     return picture if times == 1 else picture.resize(
         (times * picture.width, times * picture.height), Image.Resampling.NEAREST
@@ -147,6 +149,6 @@ def sized(frame: Frame, width: int = WIDTH) -> Any:
 def draw_stills(studio: Studio, job: tuple[Take, Mapping[int, Path]]) -> None:
     """Draw steps of an episode into files."""
     take, files = job
-    for step, frame, _ in pictures(studio.world, studio.view, take, files):
+    for step, frame in pictures(studio.world, studio.view, take, files):
         with atomic_write(files[step]) as file:
             sized(frame).save(file, format="WEBP", quality=_QUALITY, method=4)

@@ -14,10 +14,11 @@ import numpy as np
 from pivec.atomic import make_folder
 from pivec.engines.processes import map_processes
 from pivec.engines.workers import usable_cores
-from pivec.errors import PivecError, UsageError
+from pivec.errors import UsageError
 from pivec.explanations.drawing import WIDTH, Share, Studio, attempt, draw_stills, work
 from pivec.explanations.replay import Replayer, Take
 from pivec.progress import Progress
+from pivec.rollouts.environment import Environment
 
 _DEATHS = 3  # of processes, before what is left is given up
 
@@ -49,26 +50,27 @@ def film(
     list of dict or str
         For each take the files by their steps, or a sentence that says why there are none.
     """
+    if reason := replayer.problem():
+        return [reason] * len(wanted)
     make_folder(folder)
     jobs: list[tuple[Take, dict[int, Path]]] = []
     for take, steps in wanted:
-        sums = digests(replayer, take, steps)
+        sums = digests(replayer.environment, take, steps)
         jobs.append((take, {step: Path(folder) / f"{sums[step]}.webp" for step in steps}))
     missing = {
         number: (take.until(max(files)), {step: files[step] for step in absent})
         for number, (take, files) in enumerate(jobs)
         if (absent := [step for step, file in files.items() if not file.exists()])
     }
-    reasons = produce(replayer, draw_stills, missing, progress, "drawing")
+    reasons = produce(replayer.studio, draw_stills, missing, "pictures", progress)
     return [reasons.get(number) or files for number, (_, files) in enumerate(jobs)]
 
 
-def digests(replayer: Replayer, take: Take, steps: Sequence[int]) -> dict[int, str]:
+def digests(world: Environment, take: Take, steps: Sequence[int]) -> dict[int, str]:
     """Name steps by all that their pictures depend on: environment, actions and states until then.
 
     A function as a policy has its name as fingerprint, so what it did counts as well.
     """
-    world = replayer.environment
     known: list[Any] = [world.name, dict(world.arguments), world.wrapper_names, world.imports]
     known += [gymnasium.__version__, take.fingerprint, take.seed, WIDTH]
     names = {}
@@ -83,25 +85,19 @@ def digests(replayer: Replayer, take: Take, steps: Sequence[int]) -> dict[int, s
 
 
 def produce(
-    replayer: Replayer,
+    studio: Studio,
     function: Callable[[Studio, Any], None],
     jobs: Mapping[int, Any],
+    unit: str,
     progress: bool = False,
-    title: str = "filming",
 ) -> dict[int, str]:
     """Call ``function(studio, job)`` for all jobs in processes; say why, where it failed.
 
     A job that ends its process is the first that has not been heard of; those after it go on in
     another. An environment that cannot be sent there draws in this process.
     """
-    if not jobs:
-        return {}
-    try:
-        studio = Studio(replayer.environment, replayer.view)
-    except PivecError as error:
-        return dict.fromkeys(jobs, str(error))
     left, reasons, deaths = dict(jobs), {}, 0
-    with Progress(title, len(jobs), unit="pictures", show=progress) as bar:
+    with Progress("filming", len(jobs), unit=unit, show=progress) as bar:
 
         def note(number: int, reason: str | None) -> None:
             del left[number]

@@ -9,15 +9,15 @@ from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pivec.errors import PivecError
-from pivec.explanations.folder import Findings
+from pivec.explanations.drawing import Studio
 from pivec.explanations.sources import find_again
 from pivec.explanations.takes import CannotReplay, Take
-from pivec.options import CollectOptions, Features
+from pivec.options import CollectOptions
 from pivec.policies.load import name_policies
 from pivec.policies.policy import NamedPolicy, PolicyInfo
 from pivec.rollouts.environment import ENVIRONMENT, ID, Environment, close, environment_of
@@ -28,6 +28,9 @@ from pivec.rollouts.play import bind, play_here
 from pivec.rollouts.spaces import centred
 from pivec.states.record import PolicyRecord
 from pivec.states.store import Store
+
+if TYPE_CHECKING:
+    from pivec.explanations.folder import Findings
 
 __all__ = ["CannotReplay", "Replayer", "Take"]
 
@@ -142,27 +145,34 @@ class Replayer:
             return environment_of(self._env, [telling], self._options)
 
     @cached_property
-    def view(self) -> Features | None:
-        """What makes a state of an observation; None if it is flattened only."""
-        kept = self._collected.get("features")
+    def studio(self) -> Studio:
+        """What episodes are drawn with: the environment, and what makes states of what it shows."""
+        kept, world = self._collected.get("features"), self.environment
         with _as_reason("what makes a state of an observation is not known again"):
             features = find_features(
                 self._options.features, kept, self._width, trust=self._options.trust
             )
-            env = self.environment.make()
+        with _as_reason(f"{world.name} cannot be made again"):
+            env = world.make()
             try:
-                batch = first_batch(env, 1, self.environment.name)
+                batch = first_batch(env, 1, world.name)
                 if features is not None:
                     feature_rows(features, batch)  # which says what is wrong
                 view = centred(env.observation_space, features, batch)
+                rate = (env.metadata or {}).get("render_fps")
             finally:
-                close(env, self.environment.name)
+                close(env, world.name)
         if name_of(view) != kept:
             raise CannotReplay(
                 f"the states of {self._folder} are made by features = {kept}, but here by "
                 f"{name_of(view)}: give the same with --features (from Python features=)"
             )
-        return view
+        return Studio(world, view, float(rate) if rate and 0 < rate < np.inf else 30.0)
+
+    def problem(self) -> str:
+        """Say why nothing can be drawn; empty if it can."""
+        reason = _attempt(lambda: self.studio)
+        return str(reason) if isinstance(reason, CannotReplay) else ""
 
     # ---- playing ----
 
@@ -228,7 +238,7 @@ class Replayer:
             deterministic=bool(collected.get("deterministic")),
             max_steps=most if limit is None else min(most, limit),
             actions=True,
-            features=self.view,
+            features=self.studio.view,
             backend="gymnasium",
         )
         policies = [self._policy(label) for label in seeds]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.errors import PivecError
+from pivec.errors import PivecError, UsageError
 
 
 class CannotReplay(PivecError):
@@ -48,3 +49,28 @@ class Take:
     def until(self, step: int) -> Take:
         """Cut off what comes after a step."""
         return replace(self, actions=self.actions[:step], states=self.states[: step + 1])
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A part of an episode, step ``first`` to ``last``, and a caption for each of its steps."""
+
+    take: Take
+    first: int
+    last: int
+    captions: Sequence[str] | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.first <= self.last <= self.take.last:
+            raise UsageError(
+                f"a scene must be within the steps 0 to {self.take.last} of its episode, but is "
+                f"{self.first} to {self.last}"
+            )
+        n = self.last - self.first + 1
+        if self.captions is not None and len(self.captions) != n:
+            raise UsageError(f"a scene of {n} steps needs {n} captions, not {len(self.captions)}")
+
+    @property
+    def ends(self) -> bool:
+        """Whether the episode is over then."""
+        return self.last == self.take.last

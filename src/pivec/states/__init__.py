@@ -13,7 +13,6 @@ recorded.py     states that others recorded, beside policies or alone
 npz.py          recorded episodes in .npz files
 minari_data.py  recorded episodes in Minari datasets
 export.py       a store for other tools: pandas, Parquet, .npz, Minari
-clips.py        short films of episodes
 """
 
 from pivec.states.store import Store, load
