@@ -11,6 +11,7 @@ import typer
 from pivec.__main__ import STOPPED
 from pivec.cli import answers, comparing, states
 from pivec.cli.groups import groups
+from pivec.cli.regions import regions
 from pivec.cli.reproduce import reproduce
 from pivec.cli.train import train
 from pivec.errors import PivecError
@@ -28,7 +29,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (states.collect, states.import_, states.export, groups, train, reproduce):
+for command in (states.collect, states.import_, states.export, groups, regions, train, reproduce):
     app.command(name=command.__name__.rstrip("_"))(command)
 for command in comparing.COMMANDS + answers.COMMANDS:
     app.command(name=command.__name__.rstrip("_"))(command)

@@ -68,7 +68,7 @@ def region_words(background: BackgroundModel, features: Sequence[Feature]) -> tu
     while True:
         words = [teller.words(k, count) for k, count in enumerate(counts)]
         shared = Counter(words)
-        equal = [k for k, text in enumerate(words) if shared[text] > 1]
+        equal = {k for k, text in enumerate(words) if shared[text] > 1}
         longer = [k for k in equal if counts[k] < teller.n_told[k]]
         if not longer:
             # Nothing is left to tell them by: two fits of the background side by side, perhaps.

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pivec.arguments import Count, checked
 from pivec.explanations.folder import Findings
 from pivec.explanations.names import Feature, features_of
+from pivec.explanations.region_frames import EPISODES, Frame, region_frames
 from pivec.explanations.region_words import region_ranges, region_words
+from pivec.explanations.replay import Replayer
 from pivec.explanations.visits import Near, Visit, nearest_visits, sightings
+from pivec.options import ReplayOptions
 from pivec.results import Result, Row, plain
+from pivec.states.visited import VisitedStates
 from pivec.text import percent
 
 if TYPE_CHECKING:
@@ -46,6 +53,8 @@ class Region:
         The states nearest to its middle, of different policies, nearest first.
     ranges : tuple of (float, float)
         Of every feature, from where to where 80 % of the region lie, in the environment's units.
+    frame : Frame or None
+        A picture of a state near its middle: ``visit`` and ``path``.
     """
 
     number: int
@@ -58,10 +67,11 @@ class Region:
     ends: float
     visits: tuple[Visit, ...]
     ranges: tuple[tuple[float, float], ...]
+    frame: Frame | None = None
 
     @property
     def moment(self) -> float:
-        """The mean place of its visits in an episode, from 0 to 1."""
+        """The mean place of its visits in an episode, from 0 to 1; NaN if it is not known."""
         return float(np.dot(self.when, np.arange(0.5, len(self.when)) / len(self.when)))
 
     @property
@@ -111,6 +121,10 @@ class Regions(Result):
         """Give the regions in which most time is spent first."""
         return sorted(self.regions, key=lambda region: (-region.share, region.number))
 
+    def by_moment(self) -> list[Region]:
+        """Give the regions in the order in which episodes get there."""
+        return sorted(self.regions, key=lambda region: (region.moment, region.number))
+
     def headline(self) -> str:
         """Say where most time is spent."""
         first = self.by_share()[0]
@@ -139,12 +153,18 @@ class Regions(Result):
             for region in self.by_share()
         ]
 
-    def to_json(self) -> dict[str, Any]:
-        """Give everything as JSON can hold it; what is not known is None."""
-        return {
-            **{name: plain(value) for name, value in vars(self).items() if name != "regions"},
-            "regions": [{**plain(region), "when_words": region.when_words} for region in self],
-        }
+    def to_json(self, folder: str | Path | None = None) -> dict[str, Any]:
+        """Give everything as JSON can hold it; what is not known is None.
+
+        The paths of pictures are those from ``folder``, if it is given.
+        """
+        result: dict[str, Any] = plain(self)
+        for content, region in zip(result["regions"], self, strict=True):
+            content["when_words"] = region.when_words
+            if region.frame is not None and folder is not None:
+                path = os.path.relpath(region.frame.path, folder)
+                content["frame"]["path"] = Path(path).as_posix()
+        return result
 
     def figure(self) -> Figure:
         """Draw a line a region, in the order in which episodes get there: time, and when."""
@@ -153,7 +173,15 @@ class Regions(Result):
         return regions_figure(self)
 
 
-def regions(where: Any, *, visits: int = 3, progress: bool = False) -> Regions:
+@checked
+def regions(
+    where: Any,
+    *,
+    visits: Count = 3,
+    frames: str | Path | None = None,
+    progress: bool = False,
+    **options: Any,
+) -> Regions:
     """Give the regions of a space a face.
 
     Parameters
@@ -162,8 +190,14 @@ def regions(where: Any, *, visits: int = 3, progress: bool = False) -> Regions:
         A folder of `pivec.compare` (or what it returned), by visitation or supervector.
     visits : int
         How many states near the middle of each region to name, of different policies.
+    frames : path, optional
+        Draw a state near the middle of each region, and keep the pictures in this folder: an
+        episode is played again from its seed. What cannot be drawn is said in ``notes``.
     progress : bool
         Draw a bar.
+    **options
+        How episodes are played again, where the folder does not tell: the fields of
+        `pivec.options.ReplayOptions`, as ``env`` and ``policies``.
 
     Returns
     -------
@@ -183,14 +217,26 @@ def regions(where: Any, *, visits: int = 3, progress: bool = False) -> Regions:
     >>> faces[0].visits[0].policy
     'random'
     """
-    result, _ = seen_regions(Findings.open(where), visits, progress=progress)
-    return result
+    findings = Findings.open(where)
+    replay = ReplayOptions(**options)
+    most = 1 if frames is None else EPISODES
+    result, near = _faces(findings, visits, most, progress)
+    if frames is None or near is None:
+        return result
+    replayer = Replayer(findings, replay.env, replay.policies or None, replay.collecting)
+    numbers = range(len(result))
+    drawn, reasons = region_frames(replayer, near, findings.states, numbers, frames, progress)
+    notes = list(result.notes)
+    if missing := len(result) - len(drawn):
+        notes.append(f"no picture of {missing} regions: {'; '.join(reasons) or 'never visited'}")
+    faces = (replace(region, frame=drawn.get(region.number)) for region in result)
+    return replace(result, regions=tuple(faces), notes=tuple(notes))
 
 
-def seen_regions(
-    findings: Findings, visits: int = 3, most: int = 1, progress: bool = False
+def _faces(
+    findings: Findings, visits: int, most: int, progress: bool
 ) -> tuple[Regions, Near | None]:
-    """Make `regions`, and give the visits that they are made of: ``most`` episodes of a policy."""
+    """Make regions without pictures, and give the visits: ``most`` episodes of a policy."""
     background, described = findings.background, findings.space.descriptions
     features = features_of(findings.space.collected, background.feature_names_)
     mixture = background._mixtures[0]
@@ -212,7 +258,7 @@ def seen_regions(
     else:
         seen = sightings(findings.data, mixture, most, progress)
         when, begins, ends, near = seen.when, seen.begins, seen.ends, seen.near
-        nearest = [_few(near, k, visits, findings) for k in range(n)]
+        nearest = _few(near, visits, findings.data, n)
         if missing := len(labels) - findings.data.n_policies:
             notes.append(f"the states of {missing} policies of an earlier space are elsewhere")
     ranges = region_ranges(mixture)
@@ -241,12 +287,14 @@ def _spender(labels: Sequence[str], shares: Array, number: int) -> tuple[str, fl
     return labels[number], float(shares[number])
 
 
-def _few(near: Near, region: int, most: int, findings: Findings) -> tuple[Visit, ...]:
-    """Give the nearest visits of a region, each of another policy."""
-    rows = np.flatnonzero(near.region == region)
-    rows = rows[np.argsort(near.distance[rows], kind="stable")]
-    _, firsts = np.unique(near.policy[rows], return_index=True)
-    return tuple(near.visit(row, findings.states) for row in rows[np.sort(firsts)[:most]].tolist())
+def _few(near: Near, most: int, data: VisitedStates, n: int) -> list[tuple[Visit, ...]]:
+    """Give the nearest visits of each region, each of another policy."""
+    nearest: list[dict[int, Visit]] = [{} for _ in range(n)]
+    for row in np.lexsort((near.distance, near.region)).tolist():
+        policy, mine = int(near.policy[row]), nearest[near.region[row]]
+        if len(mine) < most and policy not in mine:
+            mine[policy] = near.visit(row, data)
+    return [tuple(mine.values()) for mine in nearest]
 
 
 def _nearest(region: Region) -> tuple[str | None, int | None, int | None]:

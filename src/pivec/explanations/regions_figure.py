@@ -33,7 +33,8 @@ _LETTERS = 98  # of the words of a region
 
 def regions_figure(result: Regions) -> Figure:
     """Draw words, the share of time with that of every policy, and when in an episode it is."""
-    shown = sorted(result.by_share()[:MOST], key=_moment)
+    most = {region.number for region in result.by_share()[:MOST]}
+    shown = [region for region in result.by_moment() if region.number in most]
     height = _ROW * len(shown)
     figure = new_figure(_WORDS + _BARS + _STRIP + 1.5, height + 1.75)
     where = f" of {result.environment}" if result.environment else ""
@@ -57,10 +58,6 @@ def regions_figure(result: Regions) -> Figure:
     _draw_time(bars, result, shown)
     _draw_when(strip, shown)
     return figure
-
-
-def _moment(region: Region) -> tuple[float, int]:
-    return (2.0 if np.isnan(region.moment) else region.moment), region.number
 
 
 def _draw_words(axes: Axes, shown: Sequence[Region]) -> None:

@@ -1,0 +1,71 @@
+"""Pictures of regions: few episodes, near the middle; who cannot be played again is passed over."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import pivec
+from pivec.explanations.folder import Findings
+from pivec.explanations.region_frames import choose
+from pivec.explanations.regions import regions
+from pivec.explanations.visits import Near
+
+
+def near(*rows):
+    """Make visits of (policy, episode, region, step, distance)."""
+    columns = zip(*rows, strict=True)
+    return Near(*(np.array(c, dtype=np.float32 if i == 4 else int) for i, c in enumerate(columns)))
+
+
+def test_an_episode_that_shows_several_regions_is_preferred():
+    visits = near((0, 0, 0, 5, 0.1), (1, 3, 0, 2, 0.2), (1, 3, 1, 9, 0.3), (0, 1, 1, 4, 0.25),
+                  (1, 3, 2, 7, 0.9), (2, 0, 2, 1, 0.1))  # fmt: skip
+    # Region 2 is shown too badly by the episode that shows the two others.
+    assert choose(visits, {0, 1, 2}, ()) == {0: 1, 1: 2, 2: 5}
+    assert choose(visits, {0, 1}, {1}) == {0: 0, 1: 3}
+    assert choose(visits, {2}, {2}) == {2: 4}
+    assert choose(visits, (), ()) == {}
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("filmed")
+    pivec.compare("CartPole-v1", ["random", lambda seen: (seen[:, 2] > 0).astype(int)], episodes=6,
+                  components=4, out=folder, progress=False)  # fmt: skip
+    return folder
+
+
+def test_frames_are_of_states_of_their_region(compared, tmp_path):
+    """Of two policies a function cannot be found again: the other shows what it can."""
+    findings = Findings.open(compared)
+    faces = regions(findings, frames=tmp_path)
+    drawn = [region for region in faces if region.frame]
+    assert drawn
+    for region in drawn:
+        visit = region.frame.visit
+        assert visit.policy == "random"
+        state = list(findings.states["random"].episodes())[visit.episode][visit.step]
+        assert findings.background.background_.assign(state[None])[0] == [region.number]
+        with Image.open(region.frame.path) as image:
+            assert image.format == "WEBP"
+    mine = {region.number for region in regions(findings) if _visited(region, "random")}
+    assert {region.number for region in drawn} == mine
+    if len(mine) < len(faces):
+        assert f"no picture of {len(faces) - len(mine)} regions: " in faces.notes[0]
+    content = faces.to_json(tmp_path)["regions"][drawn[0].number]
+    assert (tmp_path / content["frame"]["path"]).exists()
+
+
+def _visited(region, label):
+    return any(visit.policy == label for visit in region.visits)
+
+
+def test_what_cannot_be_drawn_leaves_the_rest(compared, tmp_path):
+    """An environment that cannot be made: words and shares stay, and a sentence says why."""
+    faces = regions(compared, frames=tmp_path, env_kwargs={"wheels": 3})
+    assert len(faces) == 4
+    assert not any(region.frame for region in faces)
+    assert "no picture of 4 regions: " in faces.notes[-1]
+    assert "CartPole-v1 does not take the arguments" in faces.notes[-1]
