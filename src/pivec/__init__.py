@@ -42,6 +42,7 @@ _EXPORTS = {
     "collect": "pivec.collection",
     "compare": "pivec.comparison",
     "compare_groups": "pivec.maps",
+    "explain": "pivec.explanations.pairs",
     "load": "pivec.states",
     "load_policies": "pivec.policies",
     "plan": "pivec.pilot",
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from pivec.equivalence import same as same
     from pivec.errors import PivecError as PivecError
     from pivec.errors import UsageError as UsageError
+    from pivec.explanations.pairs import explain as explain
     from pivec.explanations.regions import regions as regions
     from pivec.maps import compare_groups as compare_groups
     from pivec.pilot import plan as plan

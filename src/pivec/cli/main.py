@@ -10,6 +10,7 @@ import typer
 
 from pivec.__main__ import STOPPED
 from pivec.cli import answers, comparing, states
+from pivec.cli.explain import explain
 from pivec.cli.groups import groups
 from pivec.cli.regions import regions
 from pivec.cli.reproduce import reproduce
@@ -29,9 +30,17 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (states.collect, states.import_, states.export, groups, regions, train, reproduce):
-    app.command(name=command.__name__.rstrip("_"))(command)
-for command in comparing.COMMANDS + answers.COMMANDS:
+COMMANDS = (
+    states.collect,
+    states.import_,
+    states.export,
+    groups,
+    explain,
+    regions,
+    train,
+    reproduce,
+)
+for command in COMMANDS + comparing.COMMANDS + answers.COMMANDS:
     app.command(name=command.__name__.rstrip("_"))(command)
 app.add_typer(states.store_app, name="store")
 

@@ -12,4 +12,9 @@ drawing.py      an environment drawn step by step, in a process of its own
 frames.py       pictures of states
 montage.py      pictures put together to a clip, with text below them
 clips.py        parts of episodes to watch, side by side
+difference.py   the difference of two policies, with pictures
+cuts.py         where in its episodes a difference shows most
+pairs.py        a difference taken apart: `explain`
+pair_films.py   its pictures and clips
+overview.py     notable pairs of a whole comparison
 """

@@ -53,10 +53,12 @@ def explained_html(
     lead: str,
     figures: Mapping[str, str],
     sections: Sequence[str],
+    heading: str = "What differs",
 ) -> str:
     """Put sections into the shell of the page.
 
-    Title, environment and figures are text; ``lead`` and sections are markup, made of escaped text.
+    Title, heading, environment and figures are text; ``lead`` and sections are markup, made of
+    escaped text.
     """
     cells = "".join(
         f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>"
@@ -66,6 +68,7 @@ def explained_html(
         "page.html",
         {
             "title": shown_text(title),
+            "heading": shown_text(heading),
             "skip": '<a class="skip" href="#reading">Skip to how to read this</a>',
             "environment": shown_text(environment),
             "summary": lead,

@@ -41,6 +41,7 @@ def report_html(report: ReportData) -> str:
         "page.html",
         {
             "title": shown_text(title),
+            "heading": shown_text(title),
             "skip": '<a class="skip" href="#policies">Skip to the table of policies</a>',
             "environment": shown_text(report.environment),
             "summary": _summary(report),

@@ -1,0 +1,240 @@
+"""The command that tells what differs: between two policies, along a run, between groups."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pivec.cli.answers import Json
+from pivec.cli.comparing import SpaceArgument
+from pivec.cli.options import Out, Quiet, with_options
+from pivec.errors import UsageError
+from pivec.options import ReplayOptions
+from pivec.terminal import say
+
+if TYPE_CHECKING:
+    from pivec.distances import Behaviours, Measured
+    from pivec.explanations.difference import Clip, Difference
+    from pivec.explanations.folder import Findings
+
+PAGE = "explain.html"
+_BEHAVIOURS = 8  # that are filmed
+
+Pair = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="A B",
+        help="Two policies by their names, or the ends of them. If not given: the nearest two that "
+        "can be told apart, the farthest two, and the middle of each behaviour.",
+        show_default=False,
+    ),
+]
+Top = Annotated[int, typer.Option(help="Regions that are shown, at most.", min=1)]
+Frames = Annotated[bool, typer.Option(help="Draw states of both policies in these regions.")]
+Clips = Annotated[
+    int,
+    typer.Option(
+        help="Short films: the first where the difference is largest, the others of both policies "
+        "from the same seeds.",
+        min=0,
+        max=20,
+    ),
+]
+Level = Annotated[float, typer.Option(help="Certainty of intervals.")]
+
+
+@with_options
+def explain(
+    space: SpaceArgument,
+    pair: Pair = None,
+    *,
+    top: Top = 6,
+    frames: Frames = True,
+    clips: Clips = 2,
+    level: Level = 0.95,
+    as_json: Json = False,
+    out: Out = None,
+    replaying: ReplayOptions,
+    quiet: Quiet = False,
+) -> None:
+    """Tell what differs between two policies: where one is and the other is not, with pictures.
+
+    Their distance is taken apart into regions of states, told in the words of the environment:
+    how often each policy is there, and how features differ while both are. Parts that may be
+    chance are marked. Pictures and clips come from playing episodes again; where that cannot be
+    done, the numbers are there all the same.
+
+    Example: pivec explain pivec-out ppo-0/step_20000 ppo-0/step_45000
+
+    Leaves explain.html, explain.json, explain.png and the pictures in a folder of the pair, in
+    explain/ beside the space.
+    """
+    from pivec.explanations.folder import Findings
+
+    names = list(pair or [])
+    _check_question(names)
+    findings = Findings.open(space)
+    showing = Showing(out, as_json, quiet, shlex.join(["pivec", *sys.argv[1:]]))
+    if names:
+        _explain_pair(findings, names, top, level, Films(frames, clips, replaying), showing)
+    else:
+        _explain_space(findings, top, level, Films(frames, clips, replaying), showing)
+
+
+def _check_question(names: list[str]) -> None:
+    if len(names) not in (0, 2):
+        raise UsageError(
+            f"expected two policies after the folder, but got {len(names)} ({', '.join(names)})"
+        )
+
+
+@dataclass(frozen=True)
+class Films:
+    """What is filmed, and how."""
+
+    frames: bool
+    clips: int
+    replaying: ReplayOptions
+
+    def add(
+        self, difference: Difference, findings: Findings, folder: Path, progress: bool
+    ) -> Difference:
+        """Add pictures and clips to a difference."""
+        from pivec.explanations.pair_films import with_films
+
+        if not self.frames and not self.clips:
+            return difference
+        replayer = self.replayer(findings)
+        return with_films(difference, findings, replayer, folder, self.frames, self.clips, progress)
+
+    def of_behaviours(
+        self,
+        classes: Behaviours | None,
+        pair: Difference,
+        findings: Findings,
+        folder: Path,
+        progress: bool,
+    ) -> tuple[Clip, ...]:
+        """Film the policy in the middle of each behaviour, the largest first."""
+        from pivec.explanations.pair_films import alone, shot
+
+        if classes is None or not self.clips:
+            return ()
+        wanted = []
+        replayer = self.replayer(findings)
+        for number, medoid in enumerate(classes.medoids[:_BEHAVIOURS], 1):
+            n = classes.numbers.count(number)
+            title = f"Behaviour {number}: {n} {'policy' if n == 1 else 'policies'}"
+            label = findings.space.descriptions.labels[medoid]
+            wanted.append(alone(findings, replayer, label, title, pair.explanation.words))
+        return shot(wanted, replayer, folder / "clips", progress)
+
+    def replayer(self, findings: Findings) -> Any:
+        """Make what plays episodes again."""
+        from pivec.explanations.replay import Replayer
+
+        chosen = self.replaying
+        return Replayer(findings, chosen.env, list(chosen.policies) or None, chosen.collecting)
+
+
+@dataclass(frozen=True)
+class Showing:
+    """Where results go, and what is said of them."""
+
+    out: Path | None
+    as_json: bool
+    quiet: bool
+    command: str
+
+    @property
+    def progress(self) -> bool:
+        """Whether to draw bars."""
+        return not (self.quiet or self.as_json)
+
+    def leave(self, folder: Path, result: Any, page: Callable[[Path], None]) -> None:
+        """Write explain.json, explain.html and explain.png; print the first if that is wanted."""
+        from pivec.atomic import atomic_write, make_folder
+        from pivec.canvas import save_png
+        from pivec.report.answers import say_json
+
+        make_folder(folder)
+        content = result.to_json()
+        with atomic_write(folder / "explain.json", "w") as file:
+            json.dump(content, file, indent=1, allow_nan=False)
+        page(folder / PAGE)
+        save_png(result.figure(), folder / "explain.png")
+        if self.as_json:
+            say_json(content)
+
+
+def _explain_pair(
+    findings: Findings, names: list[str], top: int, level: float, films: Films, showing: Showing
+) -> None:
+    from pivec.atomic import check_folder
+    from pivec.explanations.pairs import folder_of, measure_difference
+    from pivec.report.explained import write_difference
+    from pivec.report.explained_console import print_difference, say_written
+
+    difference = measure_difference(findings, *names, top=top, level=level)
+    folder = check_folder(showing.out or folder_of(findings, difference))
+    if not showing.as_json:
+        print_difference(difference)
+    difference = films.add(difference, findings, folder, showing.progress)
+    showing.leave(
+        folder, difference, lambda path: write_difference(path, difference, showing.command)
+    )
+    if not showing.as_json:
+        say_written(folder, difference)
+
+
+def _explain_space(
+    findings: Findings, top: int, level: float, films: Films, showing: Showing
+) -> None:
+    from pivec.atomic import check_folder
+    from pivec.comparison import distances_in
+    from pivec.explanations.overview import Overview
+    from pivec.explanations.pairs import FOLDER, measure_difference
+    from pivec.report.data import behaviours_in
+    from pivec.report.explained import write_overview
+    from pivec.report.explained_console import print_difference, say_written
+
+    labels = findings.space.descriptions.labels
+    if len(labels) < 2:
+        raise UsageError(f"{findings.folder} has a single policy: expected two or more")
+    folder = check_folder(showing.out or findings.folder / FOLDER)
+    measured = distances_in(findings.space, findings.folder)
+    differences = {}
+    for title, names in _notable_pairs(measured, labels).items():
+        differences[title] = measure_difference(findings, *names, top=top, level=level)
+        if not showing.as_json:
+            say(f"{title}:")
+            print_difference(differences[title])
+    pairs = tuple(
+        (title, films.add(difference, findings, folder, showing.progress))
+        for title, difference in differences.items()
+    )
+    classes = behaviours_in(measured, labels)
+    watched = films.of_behaviours(classes, pairs[0][1], findings, folder, showing.progress)
+    overview = Overview(pairs, watched)
+    showing.leave(folder, overview, lambda path: write_overview(path, overview, showing.command))
+    if not showing.as_json:
+        say_written(folder, *(pair for _, pair in pairs), clips=watched)
+
+
+def _notable_pairs(measured: Measured, labels: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """Name the nearest pair that can be told apart, and the farthest; of two policies one pair."""
+    near, far = measured.pairs, measured.farthest
+    pairs = {"The farthest pair": (labels[far.i[0]], labels[far.j[0]])}
+    apart = (k for k, alike in enumerate(near.alike) if not alike)
+    if (first := next(apart, None)) is not None:
+        title = "The nearest pair that can be told apart"
+        nearest = labels[near.i[first]], labels[near.j[first]]
+        return {title: nearest} | (pairs if nearest not in pairs.values() else {})
+    return pairs

@@ -1,0 +1,155 @@
+"""What differs between two policies of a folder, and where in their episodes it shows."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import explained_pairs as made
+import pivec
+from pivec.errors import UsageError
+from pivec.explanations.cuts import best_cut, worth_of_regions
+from pivec.explanations.difference import leading_regions
+from pivec.explanations.folder import Findings
+from pivec.explanations.pairs import folder_of, measure_difference
+
+
+def walks(rng, share_of_far):
+    """Twelve episodes around 0, which spend so much of their time around 8."""
+    n = int(40 * share_of_far)
+    return [
+        np.concatenate([rng.normal(0, 1, (40, 2)), rng.normal([8, 0], 1, (n, 2))])
+        for _ in range(12)
+    ]
+
+
+def folder_with(path, method="visitation", **parameters):
+    rng = np.random.default_rng(0)
+    data = pivec.VisitedStates.from_arrays(
+        [walks(rng, share) for share in (0.1, 1.0, 0.1)],
+        labels=["runs/near", "runs/far", "runs/near2"],
+        feature_names=["height", "speed"],
+        environment="Walk-v0",
+    )
+    method = pivec.characterization(method, **parameters).fit(data)
+    described = method.describe(data, influences=method.has_influences)
+    space = pivec.Space(method, described, collected={"environment": "Walk-v0"})
+    return Findings(path, space, data)
+
+
+@pytest.fixture(scope="module")
+def findings(tmp_path_factory):
+    return folder_with(tmp_path_factory.mktemp("pairs"), n_components=3)
+
+
+def test_the_first_region_is_where_only_one_of_them_is(findings):
+    difference = measure_difference(findings, "near", "far")
+    assert difference.labels == ("runs/near", "runs/far")
+    assert difference.told_apart
+    first = difference.leading[0]
+    e = difference.explanation
+    assert e.words[first].startswith("height above")
+    assert e.share[1, first] > 5 * e.share[0, first]
+    assert "runs/near and runs/far are 0." in difference.headline()
+    assert {policy for policy, _ in difference.stills} == {"runs/near", "runs/far"}
+    for (policy, _), still in difference.stills.items():
+        assert still.visit.policy == policy
+    shares = [difference.share(region) for region in range(len(e.words))]
+    assert sum(shares) == pytest.approx(1.0, rel=1e-9)
+
+
+def test_policies_that_behave_alike_are_not_told_apart(findings):
+    difference = measure_difference(findings, "near", "near2")
+    assert difference.told_apart is False
+    assert "cannot be told apart: chance explains their distance" in difference.headline()
+    assert len(difference.leading) == 3  # all that there are, marked
+    assert difference.explanation.regions.noise.all()
+
+
+def test_without_states_the_space_tells(findings):
+    bare = Findings(findings.folder, findings.space, None)
+    difference = measure_difference(bare, "near", "far")
+    there = measure_difference(findings, "near", "far")
+    assert difference.explanation.distance == pytest.approx(there.explanation.distance, rel=1e-5)
+    assert difference.leading == there.leading
+    assert not difference.stills
+    assert "the states of runs/near and runs/far are not kept here" in difference.notes[0]
+
+
+def test_a_typo_is_answered_with_what_was_meant(findings):
+    with pytest.raises(UsageError, match=r"no policy 'runs/farr' \(did you mean runs/far\?\)"):
+        measure_difference(findings, "near", "runs/farr")
+    with pytest.raises(UsageError, match="'near' and 'runs/near' are both runs/near: name another"):
+        measure_difference(findings, "near", "runs/near")
+
+
+def test_a_method_without_regions_says_so(tmp_path):
+    findings = folder_with(tmp_path, "gaussian")
+    difference = measure_difference(findings, "near", "far")
+    assert "gaussian has no regions" in difference.notes[0]
+    assert "; " not in difference.headline()
+    assert difference.to_json()["leading"] == [0]
+
+
+def test_a_method_that_cannot_tell_says_which_can(tmp_path):
+    findings = folder_with(tmp_path, "terminal-state")
+    with pytest.raises(UsageError, match="terminal-state cannot tell what differs: use visitation"):
+        measure_difference(findings, "near", "far")
+
+
+def test_json_is_strict_and_whole(findings):
+    difference = measure_difference(findings, "near", "far", top=1)
+    read = json.loads(json.dumps(difference.to_json(), allow_nan=False))
+    assert len(read["leading"]) == 1
+    measured = read["explanation"]["regions"]["measured"]
+    assert sum(measured) == pytest.approx(read["explanation"]["distance"], rel=1e-9)
+    assert read["stills"][0]["visit"]["policy"] in difference.labels
+
+
+def test_every_pair_has_its_own_folder(findings):
+    difference = measure_difference(findings, "near", "far")
+    assert folder_of(findings, difference).relative_to(findings.folder).as_posix() == (
+        "explain/runs_near--runs_far"
+    )
+
+
+def test_leading_regions_are_the_largest_that_are_not_chance():
+    explanation = made.explanation_of()
+    assert leading_regions(explanation) == (0, 1)
+    assert leading_regions(explanation, 1) == (0,)
+    chance = replace(explanation.regions, noise=np.ones(4, dtype=bool))
+    assert leading_regions(replace(explanation, regions=chance)) == (0, 1, 2)
+
+
+def test_shifts_are_those_that_are_sure():
+    difference = made.difference_of()
+    (shift,) = difference.sure_shifts(0)
+    assert (shift.feature, shift.value) == (1, -1.2)
+    assert difference.sure_shifts(3) == []
+
+
+def test_a_step_is_worth_the_part_of_its_region():
+    explanation = made.explanation_of()
+    ours, theirs = (worth_of_regions(explanation, side) for side in (0, 1))
+    np.testing.assert_allclose(ours, [0.12 + 0.09, -0.02 + 0.03, 0, 0], atol=1e-12)
+    np.testing.assert_allclose(theirs, [-0.12 + 0.09, 0.02 + 0.03, 0, 0], atol=1e-12)
+
+
+def test_the_best_cut_is_the_best_of_all(rng):
+    lengths = rng.integers(1, 30, size=20)
+    starts = np.concatenate([[0], np.cumsum(lengths)])
+    worth = rng.normal(size=starts[-1])
+    for length in (1, 7, 100):
+        cut = best_cut(worth, starts, length)
+        sums = {
+            (e, first): worth[starts[e] + first : starts[e] + first + n].sum()
+            for e in range(20)
+            for n in [min(length, lengths[e])]
+            for first in range(lengths[e] - n + 1)
+        }
+        assert (cut.episode, cut.first) == max(sums, key=sums.get)
+        assert cut.worth == pytest.approx(max(sums.values()))
+        assert cut.last - cut.first + 1 == min(length, lengths[cut.episode])

@@ -1,0 +1,125 @@
+"""The page of a difference holds its pictures, loads nothing, and shows any text as text."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from test_page import PAYLOADS, Elements
+
+import explained_pairs as made
+from pivec.explanations.difference import Clip, Still
+from pivec.explanations.names import Feature
+from pivec.explanations.overview import Overview
+from pivec.report.explained import difference_html, overview_html, write_difference
+from pivec.report.explained_console import print_difference, say_written
+from pivec.report.explained_page import Embedder
+
+
+@pytest.fixture
+def still(tmp_path):
+    """A picture of a policy."""
+    file = tmp_path / "frames" / "a.webp"
+    file.parent.mkdir()
+    file.write_bytes(b"RIFF0000WEBP")
+    return file
+
+
+def test_the_page_tells_parts_times_and_shifts():
+    page = difference_html(made.difference_of(), "pivec explain out ppo/20000 a2c/5000")
+    text = " ".join(Elements(page).text)
+    assert "are 0.25 apart (0.22 to 0.29); 1 region makes up 78 % of it" in text
+    assert "pole angle 0.08 to 0.15, cart velocity below −0.9" in text
+    assert "2 other regions together" in text
+    assert "42 % 37 to 47 %" in re.sub(r"\s+", " ", text)
+    assert "−1.2 m/s" in text
+    assert "The states were thinned" in text
+    assert "pivec explain out ppo/20000 a2c/5000" in text
+
+
+def test_names_within_a_page_are_unique_and_links_lead_somewhere():
+    difference = made.difference_of()
+    overview = Overview((("Near", difference), ("Far", difference)), difference.clips)
+    for page in (difference_html(difference), overview_html(overview)):
+        tags = Elements(page).tags
+        names = [attributes["id"] for _, attributes in tags if "id" in attributes]
+        assert len(set(names)) == len(names)
+        targets = [a["href"] for tag, a in tags if tag == "a"]
+        assert {target.removeprefix("#") for target in targets} <= set(names)
+
+
+@pytest.mark.parametrize("payload", PAYLOADS)
+def test_hostile_text_is_shown_as_text(tmp_path, capsys, payload):
+    clean = Elements(difference_html(made.difference_of(), "x"))
+    explanation = made.explanation_of((payload, payload + "2"), (payload,) * 4, (payload,) * 2)
+    difference = made.difference_of(
+        explanation,
+        features=(Feature(payload, payload),) * 2,
+        environment=payload,
+        clips=(Clip(payload, payload, None, payload),),
+        notes=(payload,),
+    )
+    write_difference(tmp_path / "explain.html", difference, payload)
+    elements = Elements((tmp_path / "explain.html").read_bytes().decode("utf-8"))
+    assert [tag for tag, _ in elements.tags] == [tag for tag, _ in clean.tags]
+    for _, attributes in elements.tags:
+        assert not any(name.startswith("on") for name in attributes)
+    print_difference(difference)
+    say_written(tmp_path, difference)
+    printed = capsys.readouterr().out
+    assert all(line.isprintable() for line in printed.split("\n"))
+    difference._repr_html_()
+
+
+def test_pictures_are_part_of_the_page_as_long_as_there_is_room(still):
+    difference = made.difference_of()
+    a, _ = difference.labels
+    visit = difference.stills[a, 0].visit
+    difference = replace(difference, stills={(a, 0): Still(visit, still)})
+    images = [a for tag, a in Elements(difference_html(difference)).tags if tag == "img"]
+    assert [image["src"] for image in images] == ["data:image/webp;base64,UklGRjAwMDBXRUJQ"]
+    assert "hardly ever here" in difference_html(difference)
+    assert Embedder(11)(still) is None
+    assert Embedder(12)(still)
+
+
+def test_what_could_not_be_filmed_says_why():
+    page = difference_html(made.difference_of())
+    assert page.count("it does not render") == 2
+    assert "<img" not in page
+
+
+@pytest.mark.parametrize("changes", [{"p_value": 0.4}, {"p_value": np.nan, "low": np.nan}])
+def test_what_is_not_sure_is_not_claimed(changes, capsys):
+    explanation = made.explanation_of(**changes)
+    difference = made.difference_of(explanation)
+    page = difference_html(difference)
+    told = "cannot be told apart" if changes["p_value"] == 0.4 else "is not known"
+    assert told in page
+    print_difference(difference)
+    assert told in capsys.readouterr().out
+
+
+def test_a_table_on_a_narrow_terminal_leaves_out_parts(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    print_difference(made.difference_of())
+    narrow = capsys.readouterr().out
+    assert max(map(len, narrow.split("\n")[3:-4])) <= 80
+    assert " part " not in narrow
+    monkeypatch.setenv("COLUMNS", "120")
+    print_difference(made.difference_of())
+    wide = capsys.readouterr().out
+    assert " part " in wide
+    assert "→ velocity −1.2 m/s (−1.3 to −1.1)" in wide
+    assert "together 96 %; the other 2 regions 3.7 % of the distance as measured" in wide
+
+
+def test_chance_is_marked(capsys):
+    explanation = made.explanation_of()
+    chance = replace(explanation.regions, noise=np.ones(4, dtype=bool))
+    difference = made.difference_of(replace(explanation, regions=chance))
+    assert difference_html(difference).count("may be chance") == 7
+    print_difference(difference)
+    assert "* may be chance" in capsys.readouterr().out
