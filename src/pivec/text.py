@@ -77,16 +77,16 @@ def percent(share: float) -> str:
 
     Examples
     --------
-    >>> percent(0.314), percent(0.004), percent(float("nan"))
-    ('31 %', '0.4 %', '–')
+    >>> percent(0.314), percent(0.004), percent(0.0004), percent(float("nan"))
+    ('31 %', '0.4 %', '0 %', '–')
     """
     if math.isnan(share):
         return "–"
-    return f"{100 * share:.{1 if 0 < share < 0.0995 else 0}f} %"
+    return f"{100 * share:.{1 if 0.0005 <= share < 0.0995 else 0}f} %"
 
 
-def short_number(value: float) -> str:
-    """Write a training step in thousands or millions.
+def short_number(value: float, digits: int = 4) -> str:
+    """Write a training step in thousands or millions, to so many significant digits.
 
     Examples
     --------
@@ -95,5 +95,21 @@ def short_number(value: float) -> str:
     """
     for scale, unit in ((1e9, " G"), (1e6, " M"), (1e3, " k")):
         if abs(value) >= scale:
-            return f"{value / scale:.4g}{unit}"
-    return f"{value:.4g}"
+            return f"{float(f'{value / scale:.{digits}g}'):g}{unit}"
+    return f"{float(f'{value:.{digits}g}'):g}"
+
+
+def short_numbers(values: Sequence[float]) -> list[str]:
+    """Write training steps with as few digits as tell them apart, three at least.
+
+    Examples
+    --------
+    >>> short_numbers([0, 1024, 45_056, 100_096]), short_numbers([100_000, 100_400])
+    (['0', '1.02 k', '45.1 k', '100 k'], ['100 k', '100.4 k'])
+    """
+    different = len(set(values))
+    for digits in range(3, 10):
+        shown = [short_number(value, digits) for value in values]
+        if len(set(shown)) == different:
+            break
+    return shown

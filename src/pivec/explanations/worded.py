@@ -1,0 +1,24 @@
+"""The words for the regions and features of what a comparison left."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pivec.explanations.folder import Findings
+from pivec.explanations.names import Feature, features_of
+from pivec.explanations.region_words import region_words
+
+
+@dataclass(frozen=True)
+class Worded:
+    """Words of all regions, and names and units of the features."""
+
+    regions: tuple[str, ...]
+    features: tuple[Feature, ...]
+
+    @classmethod
+    def of(cls, findings: Findings) -> Worded:
+        """Find them in the space and in how its states were collected."""
+        method = findings.background
+        features = features_of(findings.space.collected, method.feature_names_)
+        return cls(region_words(method, features), features)
