@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from pivec.characterizations.explaining import USUAL
 from pivec.characterizations.explanation import OFTEN, WHERE, Explanation
 from pivec.distances.discoveries import RATE, benjamini_hochberg
 from pivec.explanations.names import Feature
@@ -16,6 +17,7 @@ from pivec.text import percent, rounded
 
 Array = NDArray[np.float64]
 _NEVER, _SEEN = 0.01, 0.03  # shares of time: one who goes from the first to the second began to
+_LEAST_SHIFT = 0.25  # of a region's deviation
 _LEAST = 0.01  # a difference of shares that is worth telling, and a share of the distance
 
 
@@ -141,7 +143,9 @@ def _main_shift(
     ]
     for _, j in sorted(columns, reverse=True):
         ends = float(e.shift_low[region, j]), float(e.shift_high[region, j])
-        if ends[0] > 0.0 or ends[1] < 0.0:
+        width = float(e.ranges[region, j, 1] - e.ranges[region, j, 0]) / (2.0 * USUAL)
+        worth = abs(float(e.shift[region, j])) >= _LEAST_SHIFT * width
+        if worth and (ends[0] > 0.0 or ends[1] < 0.0):
             before, after = e.means[:, region, j].tolist()
             named = features[j].name, features[j].unit
             return Change("moved", e.words[region], region, part, before, after, *ends, *named)

@@ -1,4 +1,4 @@
-"""Contrasts of two groups of runs: where all runs of one spend more time than those of the other."""
+"""Contrasts of two groups of runs: where those of one spend more time than those of the other."""
 
 from __future__ import annotations
 
@@ -63,7 +63,8 @@ class Contrast:
         >>> unknown = 4 * (math.nan,)
         >>> Contrast("x above 2", 3, ((0.0, 0.04), (0.35, 0.22)), -0.265, *unknown).sentence(
         ...     ("a2c", "ppo"))
-        'both runs of ppo are more often where x above 2 than any of a2c: 22 to 35 % against 0 to 4.0 % of the time'
+        'both runs of ppo are more often where x above 2 than any of a2c: 22 to 35 % against 0 to
+        4.0 % of the time'
         """
         more = int(self.difference < 0)
         a, b = groups[more], groups[1 - more]
@@ -101,7 +102,7 @@ def welch(a: Array, b: Array, level: float = 0.95) -> tuple[Array, Array, Array,
     >>> a, b = np.array([[0.5, 0.0], [0.7, 0.0]]), np.array([[0.1, 0.0], [0.2, 0.0]])
     >>> difference, low, high, p = welch(a, b)
     >>> difference.round(2), low.round(2), high.round(2), p.round(3)
-    (array([0.45, 0.  ]), array([-0.19, 0. ]), array([1.09, 0. ]), array([0.084, nan]))
+    (array([0.45, 0.  ]), array([-0.24,  0.  ]), array([1.14, 0.  ]), array([0.092,   nan]))
     """
     from scipy.stats import t
 
@@ -163,9 +164,9 @@ def feature_contrasts(
     result = []
     for (words, times), q_value in zip(spans, q_values, strict=True):
         a, b = times[:n_first], times[n_first:]
-        ends = [float(x[0]) for x in welch(a[:, None], b[:, None], level)[:3]]
+        difference, low, high, _ = (float(x[0]) for x in welch(a[:, None], b[:, None], level))
         both = tuple(a.tolist()), tuple(b.tolist())
-        result.append(Contrast(words, None, both, *ends, q_value, math.nan))
+        result.append(Contrast(words, None, both, difference, low, high, q_value, math.nan))
     return sorted(result, key=lambda contrast: -abs(contrast.difference))
 
 

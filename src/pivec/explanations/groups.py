@@ -75,10 +75,8 @@ class GroupDifference(Result):
         sizes = [len(runs) for runs in self.runs]
         if min(sizes) < 2:
             alone = " and of ".join(g for g, n in zip(self.groups, sizes, strict=True) if n < 2)
-            return [
-                f"no test and no intervals: there is a single run of {alone}, which does not tell "
-                "how runs of that kind differ"
-            ]
+            words = f"there is a single run of {alone}, which does not tell how such runs differ"
+            return [f"no test and no intervals: {words}"]
         result = []
         worth = [c for c in self.regions if abs(c.difference) >= LEAST]
         apart = sum(c.apart != 0 for c in worth)
@@ -86,7 +84,7 @@ class GroupDifference(Result):
         if apart:
             result.append(
                 f"in {apart} regions all runs of one group are more often than those of the other; "
-                f"were it chance whose a run is, it would be about {chance:.2g}"
+                f"chance alone gives about {chance:.2g} such regions"
             )
         if not any(c.sure for c in self.features + self.regions):
             result.append(
@@ -159,6 +157,7 @@ def explain_groups(
 
     Examples
     --------
+    >>> from pathlib import Path
     >>> import pivec
     >>> rng = np.random.default_rng(0)
     >>> runs = ["ppo-0", "ppo-1", "ppo-2", "a2c-0", "a2c-1", "a2c-2"]
@@ -167,7 +166,8 @@ def explain_groups(
     >>> method = pivec.characterization("visitation", n_components=2).fit(data)
     >>> space = pivec.Space(method, method.describe(data))
     >>> result = explain_groups(Findings(Path(), space, data))
-    >>> result.headline()
+    >>> result.groups, len(result.leading) > 0
+    (('a2c', 'ppo'), True)
     """
     findings = Findings.open(where)
     policies, method = findings.policies, findings.background

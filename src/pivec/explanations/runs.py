@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.arguments import Count, Range, checked
+from pivec.characterizations.visitation import Visitation
 from pivec.distances.discoveries import RATE
 from pivec.distances.intervals import Intervals
 from pivec.explanations.changes import Change, changes_of
@@ -190,6 +191,7 @@ def explain_run(
 
     Examples
     --------
+    >>> from pathlib import Path
     >>> import pivec
     >>> rng = np.random.default_rng(0)
     >>> places = [[0, 0, 0, 9], [0, 0, 0, 9], [0, 9, 9, 9]]
@@ -253,7 +255,9 @@ def _step(
         (described.labels[i], described.labels[j]),
         (points.steps[i], points.steps[j]),
         f"{shown[i]} to {shown[j]}",
-        *(float(ends[i, j]) for ends in (sure.distance, sure.low, sure.high)),
+        float(sure.distance[i, j]),
+        float(sure.low[i, j]),
+        float(sure.high[i, j]),
         tuple(features),
         tuple(regions[:top]),
         len(regions),
@@ -287,6 +291,11 @@ def _notes(points: Checkpoints, sure: Intervals, n_parts: int) -> list[str]:
     if np.isnan(sure.p_value).any():
         notes.append(
             "some checkpoints have a single episode, which does not tell what is noise: play more"
+        )
+    if not isinstance(points.method, Visitation):
+        notes.append(
+            f"{points.method.name} tells where in regions a policy is, and hardly how often: a "
+            "change of time alone may be missed, which visitation tells"
         )
     if points.method._n_fits > 1:
         notes.append(

@@ -16,6 +16,7 @@ Array = NDArray[np.float64]
 _EDGES = 40  # of a feature that are tried
 _SAMPLE = 50_000  # states that these are made of
 _WORTH = 1.3  # how much more two ends must tell than one
+_NEARLY = 0.95  # of the largest difference, which is as good
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,8 @@ def episode_weights(data: VisitedStates, by_state: bool) -> Array:
     """Weights of episodes within their policy, with sum 1: that of an average one, or by length."""
     weights = data.lengths.astype(np.float64) if by_state else np.ones(data.n_episodes)
     counts = np.diff(data.policy_starts)
-    return weights / np.repeat(np.add.reduceat(weights, data.policy_starts[:-1]), counts)
+    sums = np.add.reduceat(weights, data.policy_starts[:-1])
+    return np.asarray(weights / np.repeat(sums, counts))
 
 
 def times_below(data: VisitedStates, edges: Sequence[Array], by_state: bool) -> list[Array]:
@@ -113,20 +115,23 @@ def best_span(feature: int, edges: Array, a: Array, b: Array) -> tuple[Span, int
     """Find where times differ most: the span, and the numbers of its ends among 0, edges, ∞.
 
     ``a`` and ``b`` are shares of time at or below the edges. Two ends are given only if they tell
-    much more than one; of above and below, what is told is where less time is spent.
+    much more than one; of above and below, what is told is where less time is spent. Of edges that
+    tell nearly as much that one is taken beyond which one of both hardly ever is.
 
     Examples
     --------
     >>> edges = np.array([0.0, 1.0, 2.0])
     >>> best_span(0, edges, np.array([0.1, 0.9, 1.0]), np.array([0.1, 0.3, 0.4]))
-    (Span(feature=0, low=1.0, high=inf), 2, 4)
+    (Span(feature=0, low=2.0, high=inf), 3, 4)
     """
     cuts = np.concatenate([[-math.inf], edges, [math.inf]])
     a, b = (np.concatenate([[0.0], side, [1.0]]) for side in (a, b))
     more = b - a
-    k = int(np.argmax(np.abs(more)))
+    most = float(np.abs(more).max())
     i, j = sorted((int(np.argmin(more)), int(np.argmax(more))))
-    if abs(more[j] - more[i]) < _WORTH * abs(more[k]):
-        below, above = max(a[k], b[k]), max(1.0 - a[k], 1.0 - b[k])
-        i, j = (0, k) if below < above else (k, len(cuts) - 1)
+    if abs(more[j] - more[i]) < _WORTH * most:
+        below = np.maximum(a, b) < np.maximum(1.0 - a, 1.0 - b)
+        rarely = np.where(below, np.minimum(a, b), np.minimum(1.0 - a, 1.0 - b))
+        k = int(np.argmin(np.where(np.abs(more) >= _NEARLY * most, rarely, math.inf)))
+        i, j = (0, k) if below[k] else (k, len(cuts) - 1)
     return Span(feature, float(cuts[i]), float(cuts[j])), i, j

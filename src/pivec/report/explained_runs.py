@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from pivec.explanations.changes import Change
-from pivec.explanations.contrasts import Contrast
+from pivec.explanations.contrasts import Contrast, written
 from pivec.explanations.groups import GroupDifference
 from pivec.explanations.groups_figure import shown_contrasts
 from pivec.explanations.runs import RunChanges, RunStep
@@ -45,7 +45,6 @@ def print_run(result: RunChanges) -> None:
     wide = console.width >= _WIDE
     grid = Table(box=None, pad_edge=False)
     grid.add_column("training step,\ndistance", no_wrap=True)
-    grid.add_column("region", justify="right")
     grid.add_column("what changed", overflow="fold", ratio=1)
     grid.add_column("of the time", no_wrap=True, justify="right")
     if wide:
@@ -53,11 +52,11 @@ def print_run(result: RunChanges) -> None:
     for step in result.parts:
         first = f"{step.when}\n{_distance(step)}"
         if step.quiet:
-            grid.add_row(first, "", step.quiet)
+            grid.add_row(first, step.quiet)
         for change in step.changes:
-            region = "" if change.region is None else str(change.region)
-            cells = literal(_what(change)), literal(_values(change))
-            grid.add_row(first, region, *cells, *[_by(change)] * wide)
+            region = "" if change.region is None else f" (region {change.region})"
+            cells = literal(_what(change) + region), literal(_values(change))
+            grid.add_row(first, *cells, *[_by(change)] * wide)
             first = ""
     console.print(grid)
     if wide and any(step.changes for step in result.parts):
@@ -144,8 +143,8 @@ def _times(contrast: Contrast) -> list[str]:
     """Write the mean share of time of both groups, and from where to where the runs go."""
     shown = []
     for times, mean in zip(contrast.times, contrast.means, strict=True):
-        low, high = percent(min(times)).removesuffix(" %"), percent(max(times))
-        shown.append(f"{percent(mean)}" + (f"\n{low} to {high}" if len(times) > 1 else ""))
+        ends = f"\n{written(times)}" if len(times) > 1 else ""
+        shown.append(f"{percent(mean)}{ends}")
     return shown
 
 
