@@ -43,7 +43,7 @@ def test_the_told_change_is_the_one_that_was_made_and_equal_steps_tell_nothing()
             assert change.low < after - before < change.high
             feature = step.features[0]
             assert (feature.kind, feature.feature) == (kind, "x")
-            assert (feature.before, feature.after) == pytest.approx((before, after), abs=0.05)
+            assert (feature.before, feature.after) == pytest.approx((before, after), abs=0.1)
             assert 1 < feature.span.low < 10 < feature.span.high == math.inf
 
 
@@ -54,7 +54,7 @@ def test_runs_that_do_not_change_tell_nothing():
         assert [step.quiet for step in result.parts] == ["nothing changed beyond noise"]
         assert result.largest is None
         assert "did not change" in result.headline()
-        result.figure()
+    result.figure()
 
 
 def test_what_changes_too_slowly_for_two_checkpoints_is_told_all_the_same():

@@ -17,4 +17,7 @@ cuts.py         where in its episodes a difference shows most
 pairs.py        a difference taken apart: `explain`
 pair_films.py   its pictures and clips
 overview.py     notable pairs of a whole comparison
+spans.py        spans of a feature in which time is spent most differently
+runs.py         what changed along a training run (checkpoints, stretches, changes, feature_times)
+groups.py       what sets the runs of two groups apart (contrasts)
 """

@@ -170,7 +170,7 @@ def explain_groups(
     (('a2c', 'ppo'), True)
     """
     findings = Findings.open(where)
-    policies, method = findings.policies, findings.background
+    policies = findings.policies
     names, grouping = _two_groups(policies, groups)
     first, second = dict.fromkeys(names.values())
     rows = rows_of_runs(policies, names, last)
@@ -178,26 +178,9 @@ def explain_groups(
     described = findings.space.descriptions.select(rows)
     runs = list(dict.fromkeys(described.groups))
     n = sum(names[run] == first for run in runs)
-    weights = shares_of([runs.index(run) for run in described.groups])
-    counts = described.values("counts")[0]
-    # Of several fits side by side, each has all of the time.
-    shares = weights @ (method._n_fits * counts / counts.sum(axis=1, keepdims=True))
-    worded = Worded.of(findings)
-    regions = region_contrasts(
-        worded.regions,
-        shares[:n],
-        shares[n:],
-        _parts(described, weights, n, counts.shape[1]),
-        level,
-    )
-    features, notes = [], []
-    kept = () if findings.data is None else findings.data.labels
-    if set(described.labels) <= set(kept):
-        states = findings.states.select(described.labels)
-        features = feature_contrasts(states, worded.features, weights, n, level, method.by_state)
-    else:
-        notes.append("the states are not here: what differs is told by region, not by feature")
+    features, regions = _contrasts(findings, described, n, level)
     left_out = {info.group or info.label for info in policies if info.group not in names}
+    notes = ["the states are not here: what differs is told by region, not by feature"]
     return GroupDifference(
         (first, second),
         (tuple(runs[:n]), tuple(runs[n:])),
@@ -205,12 +188,32 @@ def explain_groups(
         tuple(sorted(left_out, key=natural_key)),
         last,
         level,
-        method.name,
+        findings.background.name,
         str(findings.space.collected.get("environment", "")),
-        tuple(features),
+        tuple(features or ()),
         tuple(regions),
-        tuple(notes),
+        tuple(notes if features is None else ()),
     )
+
+
+def _contrasts(
+    findings: Findings, described: Descriptions, n_first: int, level: float
+) -> tuple[list[Contrast] | None, list[Contrast]]:
+    """Hold the first runs against the others: by features if there are states, and by regions."""
+    method, worded = findings.background, Worded.of(findings)
+    runs = list(dict.fromkeys(described.groups))
+    weights = shares_of([runs.index(run) for run in described.groups])
+    counts = described.values("counts")[0]
+    # Of several fits side by side, each has all of the time.
+    shares = weights @ (method._n_fits * counts / counts.sum(axis=1, keepdims=True))
+    parts = _parts(described, weights, n_first, counts.shape[1])
+    regions = region_contrasts(worded.regions, shares[:n_first], shares[n_first:], parts, level)
+    kept = () if findings.data is None else findings.data.labels
+    if not set(described.labels) <= set(kept):
+        return None, regions
+    states = findings.states.select(described.labels)
+    by_state = method.by_state
+    return feature_contrasts(states, worded.features, weights, n_first, level, by_state), regions
 
 
 def _two_groups(

@@ -59,12 +59,12 @@ class Span:
 
 
 def round_edges(values: Array, n: int = _EDGES) -> Array:
-    """Round numbers that cut values into parts of about the same size, where they can.
+    """Round numbers at which values may be cut: about so many quantiles, and evenly between.
 
     Examples
     --------
-    >>> round_edges(np.linspace(-1, 1, 1001), 4)
-    array([-0.6, -0.2,  0.2,  0.6])
+    >>> round_edges(np.linspace(-1, 1, 1001))[:4]
+    array([-0.9, -0.8, -0.7, -0.6])
     >>> round_edges(np.array([0.0, 1.0, 1.0])), round_edges(np.ones(3))
     (array([0.5]), array([], dtype=float64))
     """
@@ -75,7 +75,8 @@ def round_edges(values: Array, n: int = _EDGES) -> Array:
     spread = float(ends[1] - ends[0]) or float(different[-1] - different[0])
     size = 10.0 ** math.floor(math.log10(spread / 10.0))
     size *= max(m for m in (1.0, 2.0, 5.0) if m * size <= spread / 10.0)
-    cuts = np.quantile(values, np.arange(1, n + 1) / (n + 1))
+    even = np.arange(ends[0], ends[1], size)  # where there are gaps, quantiles have none
+    cuts = np.concatenate([np.quantile(values, np.arange(1, n + 1) / (n + 1)), even])
     rounded = [float(f"{k * size:.12g}") for k in np.unique(np.round(cuts / size) + 0.0)]
     return np.array([x for x in rounded if different[0] < x < different[-1]])
 
