@@ -115,7 +115,8 @@ def test_environments_of_a_module_wrappers_and_features(run):
 
 def test_clips(run, tmp_path):
     pytest.importorskip("pygame")
-    done = run("collect", "CartPole-v1", "random:2", "--episodes", 3, "--out", "s",
+    done = run("collect", "FrozenLake-v1", "random:2", "--episodes", 3, "--out", "s",
+               "--wrapper", "gymnasium.wrappers:TimeAwareObservation",
                "--render", "films", "--render-episodes", "0,2")  # fmt: skip
     assert "4 clips: films" in done.out
     assert len(list((tmp_path / "films").glob("*/*.gif"))) == 4

@@ -43,6 +43,32 @@ class Walk(gym.Env):
         return np.array([self.place, self.time], np.float32)
 
 
+class Seen(Walk):
+    """The walk, of which the picture is observed."""
+
+    observation_space = spaces.Box(0, 255, (16, 64, 3), np.uint8)
+
+    def _see(self):
+        return Walk.render(self)
+
+
+class Far(Walk):
+    """The walk, far from zero."""
+
+    observation_space = spaces.Box(-1e12, 1e12, (2,), np.float64)
+
+    def _see(self):
+        return np.array([1e9 + self.place, self.time])
+
+
+def make_seen(render_mode=None):
+    return Seen(render_mode=render_mode)
+
+
+def make_far(render_mode=None):
+    return Far(render_mode=render_mode)
+
+
 def make_walk(render_mode=None):
     return Walk(render_mode=render_mode)
 

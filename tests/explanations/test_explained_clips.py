@@ -100,6 +100,7 @@ def test_text_of_any_kind_is_drawn_and_fits(replayer, tmp_path):
 def test_clips_are_made_once_in_processes_and_known_by_what_they_show(
     replayer, tmp_path, monkeypatch
 ):
+    monkeypatch.setattr(frames, "usable_cores", lambda: 1)  # fewer processes to start
     a, b = (replayer.stored("random", number) for number in (0, 1))
     first = [Scene(a, 0, 6), Scene(b, 0, 6)]
     broken = replace(b, states=b.states + np.float32(1))

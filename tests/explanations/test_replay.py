@@ -9,13 +9,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from filmed_worlds import doubled, halved, make_walk
+from filmed_worlds import doubled, halved, make_far, make_seen, make_walk
 
 import pivec
 from pivec.characterizations import characterization
 from pivec.characterizations.space import Space
+from pivec.explanations.drawing import pictures
 from pivec.explanations.folder import Findings
-from pivec.explanations.replay import CannotReplay, Replayer
+from pivec.explanations.replay import CannotReplay, Replayer, Take
 from pivec.options import CollectOptions
 from pivec.states.index import INDEX, sum_of
 from pivec.states.store import Store
@@ -150,6 +151,7 @@ def test_other_settings_are_noticed(folder):
     pivec.collect("CartPole-v1", {"random": "random", "p0": "p0.safetensors"}, 1, store="s")
     with pytest.raises(CannotReplay, match="--backend gymnasium"):
         Replayer(with_settings("s", backend="envpool")).stored("random", 0)
+    assert Replayer(Store("s")).on_seed("random", 0).last > 0  # in Gymnasium, where it may act
     heavier = with_settings("s", backend="gymnasium", deterministic=True)
     with pytest.raises(CannotReplay, match="is another when it is played again"):
         Replayer(heavier).stored("p0", 0)
@@ -172,6 +174,28 @@ def test_features_are_found_again_or_given(folder):
     options = CollectOptions(features=doubled)
     with pytest.raises(CannotReplay, match="here by doubled"):
         Replayer(Store("s"), make_walk, options=options).stored("random", 0)
+
+
+@pytest.mark.parametrize(
+    ("make", "features"), [(make_seen, 'cells{"height": 2, "width": 8}'), (make_far, None)]
+)
+def test_what_pivec_makes_of_observations_is_found_again(folder, make, features):
+    data = pivec.collect(make, "random", 2, store="s", features=features)
+    assert Store("s").settings["features"] is not None
+    replayer = Replayer(Store("s"), make)
+    check_whole(replayer, data, "random", [0])
+    take, studio = replayer.stored("random", 1), replayer.studio
+    assert len(list(pictures(studio.world, studio.view, take, [0, take.last]))) == 2
+
+
+def test_settings_of_a_stranger_are_no_traceback(folder):
+    pivec.collect("CartPole-v1", "random", 1, store="s")
+    for settings in ({"features": {"a": 1}}, {"arguments": {"mass": 1}}, {"environment": 3}):
+        plain = {"features": None, "arguments": {}, "environment": "CartPole-v1"}
+        with pytest.raises(CannotReplay):
+            Replayer(with_settings("s", **plain | settings)).stored("random", 0)
+    fine = with_settings("s", **plain, max_steps="many", deterministic="no")
+    assert isinstance(Replayer(fine).stored_many([("random", 0)])[0], CannotReplay | Take)
 
 
 def test_recorded_states_cannot_be_played_again(folder):

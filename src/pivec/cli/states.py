@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -85,7 +86,8 @@ def _film(
 
     # Files are found by what the store tells; it may not tell what to import, as the user does.
     objects = [policy for policy in policies if IMPORTABLE.fullmatch(policy)] or None
-    replayer = Replayer(Store(out), collector.environment, objects, collector.options)
+    options = replace(collector.options, env_kwargs=None, wrappers=(), imports=())
+    replayer = Replayer(Store(out), collector.environment, objects, options)
     wanted = [(label, number) for label in collector.acting for number in chosen]
     return len(film_episodes(replayer, wanted, folder, show))
 

@@ -25,6 +25,7 @@ from pivec.rollouts.environment import Environment, close, failure
 from pivec.rollouts.features import feature_rows
 
 WIDTH = 320  # of a picture, in points
+_WIDE_ENOUGH = 240
 _LEAST = 160  # smaller ones are drawn larger
 _QUALITY = 80
 
@@ -137,13 +138,15 @@ def sized(frame: Frame, width: int = WIDTH) -> Any:
     from PIL import Image
 
     picture = Image.fromarray(frame)
-    if picture.width > width:
+    times = -(-picture.width // width)
+    if times > 1 and picture.width // times >= _WIDE_ENOUGH:
+        return picture.reduce(times)  # several times as fast as other sizes
+    if times > 1:
         height = max(1, round(picture.height * width / picture.width))
         return picture.resize((width, height), Image.Resampling.BILINEAR)
     times = -(-_LEAST // picture.width)
-    return picture if times == 1 else picture.resize(
-        (times * picture.width, times * picture.height), Image.Resampling.NEAREST
-    )  # fmt: skip
+    size = times * picture.width, times * picture.height
+    return picture if times == 1 else picture.resize(size, Image.Resampling.NEAREST)
 
 
 def draw_stills(studio: Studio, job: tuple[Take, Mapping[int, Path]]) -> None:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CannotReplay", "Replayer", "Take"]
 
-_MOST_STEPS = 100_000  # of an episode on a new seed: its limit may be a stranger's
+_MOST_STEPS = 100_000  # of an episode on a new seed: what limits it may be a stranger's
 
 
 class Replayer:
@@ -85,6 +85,8 @@ class Replayer:
         self._records = {} if data is None else {r.info.label: r for r in data.records}
         self._width = 0 if data is None else data.n_features
         self._infos = {info.label: info for info in infos}
+        # The states are those of whom the store names: a label may have changed hands since.
+        self._infos |= {label: record.info for label, record in self._records.items()}
         self._given: dict[str, NamedPolicy] = {}
         if policies is not None:
             trust, without = self._options.trust, self._options.without_normaliser
@@ -105,9 +107,9 @@ class Replayer:
             if isinstance(mine, _Kept) and (mine.every > 1 or mine.episode.actions is None)
         }
         # No more than was kept: what goes on for longer is not the same.
-        most = max((k.every * (len(k.episode.states) - 1) for k in missing.values()), default=1)
+        most = max((k.every * len(k.episode.states) for k in missing.values()), default=1)
         jobs = [(wanted[place][0], mine.episode.seed) for place, mine in missing.items()]
-        played = dict(zip(missing, self._play(jobs, max(1, most)), strict=True))
+        played = dict(zip(missing, self._play(jobs, most), strict=True))
         result: list[Take | CannotReplay] = []
         for place, (label, number) in enumerate(wanted):
             mine = kept[place]
@@ -118,7 +120,10 @@ class Replayer:
         return result
 
     def on_seed(self, label: str, seed: int) -> Take:
-        """Let a policy play the episode of any seed, as of another policy's episode."""
+        """Let a policy play the episode of any seed, as of another policy's episode.
+
+        In Gymnasium, and for at most 100 000 steps.
+        """
         return _single(self.on_seeds([(label, seed)]))
 
     def on_seeds(self, wanted: Sequence[tuple[str, int]]) -> list[Take | CannotReplay]:
@@ -148,6 +153,7 @@ class Replayer:
     def studio(self) -> Studio:
         """What episodes are drawn with: the environment, and what makes states of what it shows."""
         kept, world = self._collected.get("features"), self.environment
+        kept = None if kept is None else str(kept)
         with _as_reason("what makes a state of an observation is not known again"):
             features = find_features(
                 self._options.features, kept, self._width, trust=self._options.trust
@@ -177,7 +183,11 @@ class Replayer:
     # ---- playing ----
 
     def _kept(self, label: str, number: int) -> _Kept:
-        self._check_backend()
+        if self._collected.get("backend") == "envpool":
+            raise CannotReplay(
+                "the states were collected with EnvPool, whose episodes Gymnasium does not repeat "
+                "bit for bit: collect with --backend gymnasium"
+            )
         if label not in self._records:
             raise CannotReplay(f"{self._folder} holds no states of {label}, so none can be shown")
         record = self._records[label]
@@ -185,6 +195,8 @@ class Replayer:
             raise CannotReplay(
                 f"{label} has no episode {number}: expected 0 to {len(record.episodes) - 1}"
             )
+        if not 1 <= record.every <= _MOST_STEPS:
+            raise CannotReplay(f"{label} says that every {record.every}th state is kept")
         (episode,) = record.as_episodes([number])
         if episode.seed < 0:
             raise CannotReplay(
@@ -192,15 +204,7 @@ class Replayer:
             )
         return _Kept(episode, record.every)
 
-    def _check_backend(self) -> None:
-        if self._collected.get("backend") == "envpool":
-            raise CannotReplay(
-                "the states were collected with EnvPool, whose episodes Gymnasium does not repeat "
-                "bit for bit: collect with --backend gymnasium"
-            )
-
     def _policy(self, label: str) -> NamedPolicy:
-        self._check_backend()
         if label not in self._bound:
             if label not in self._infos:
                 raise CannotReplay(f"{self._folder} has no policy {label}")
@@ -234,9 +238,10 @@ class Replayer:
     def _play_all(self, seeds: dict[str, list[int]], most: int) -> dict[tuple[str, int], Episode]:
         collected = self._collected
         limit = collected.get("max_steps")
+        most = min(most, limit) if isinstance(limit, int) and limit > 0 else most
         options = CollectOptions(
             deterministic=bool(collected.get("deterministic")),
-            max_steps=most if limit is None else min(most, limit),
+            max_steps=most,
             actions=True,
             features=self.studio.view,
             backend="gymnasium",
@@ -255,9 +260,9 @@ class Replayer:
         thin = np.concatenate([again.states[: -1 : kept.every], again.states[-1:]])
         stored = kept.episode.states
         if again is not kept.episode and thin.tobytes() != stored.tobytes():
-            n = min(len(thin), len(stored))
-            other = (thin[:n] != stored[:n]).any(axis=1)
-            step = kept.every * (int(other.argmax()) if other.any() else n - 1)
+            pairs = zip(thin, stored, strict=False)
+            same = [here.tobytes() == there.tobytes() for here, there in pairs]
+            step = kept.every * [*same, False].index(False)
             raise CannotReplay(
                 f"episode {number} of {label} is another when it is played again, from about step "
                 f"{step} on: the environment does not repeat itself from a seed, or has changed"
