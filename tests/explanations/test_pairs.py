@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -94,6 +95,12 @@ def test_a_method_without_regions_says_so(tmp_path):
     assert difference.to_json()["leading"] == [0]
 
 
+def test_cells_are_told_by_where_they_are(tmp_path):
+    difference = measure_difference(folder_with(tmp_path, "discretization"), "near", "far")
+    words = difference.explanation.words[difference.leading[0]]
+    assert re.fullmatch(r"height −?[\d.]+ to [\d.]+, speed −?[\d.]+ to −?[\d.]+ \(cell .*\)", words)
+
+
 def test_a_method_that_cannot_tell_says_which_can(tmp_path):
     findings = folder_with(tmp_path, "terminal-state")
     with pytest.raises(UsageError, match="terminal-state cannot tell what differs: use visitation"):
@@ -114,6 +121,19 @@ def test_every_pair_has_its_own_folder(findings):
     assert folder_of(findings, difference).relative_to(findings.folder).as_posix() == (
         "explain/runs_near--runs_far"
     )
+    odd = replace(difference.explanation, labels=("a/b", "a b"))
+    infos = tuple(
+        replace(info, label=x)
+        for info, x in zip(findings.policies, ["a/b", "a b", "c"], strict=True)
+    )
+    space = replace(
+        findings.space, descriptions=replace(findings.space.descriptions, policies=infos)
+    )
+    first, second = folder_of(
+        Findings(findings.folder, space, None), replace(difference, explanation=odd)
+    ).name.split("--")
+    assert first != second
+    assert first.startswith("a_b-")
 
 
 def test_leading_regions_are_the_largest_that_are_not_chance():

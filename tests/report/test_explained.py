@@ -116,6 +116,31 @@ def test_a_table_on_a_narrow_terminal_leaves_out_parts(capsys, monkeypatch):
     assert "together 96 %; the other 2 regions 3.7 % of the distance as measured" in wide
 
 
+def test_where_all_states_are_one_region_features_are_told(capsys):
+    whole = made.explanation_of()
+    columns = (("where", 0), ("where", 1), ("how wide", 0), ("how wide", 1))
+    one = {
+        name: getattr(whole, name)[:, :1] for name in ("share", "share_low", "share_high", "means")
+    }
+    one |= {
+        name: getattr(whole, name)[:1] for name in ("shift", "shift_low", "shift_high", "ranges")
+    }
+    parts = made.parts_of([[0.1, 0.02, 0.03, 0.05]], np.zeros((1, 4), dtype=bool))
+    explanation = replace(
+        whole, **one, regions=made.parts_of([0.2], [False]), kinds={}, finest=parts,
+        features=made.parts_of([0.13, 0.07], [False, True]), columns=columns, words=("all states",),
+    )  # fmt: skip
+    difference = made.difference_of(explanation, stills={})
+    print_difference(difference)
+    printed = capsys.readouterr().out
+    assert "angle (rad): where" in printed
+    assert "velocity (m/s): how wide *" in printed
+    page = difference_html(difference)
+    assert "Where the distance comes from" not in page
+    assert "Share of time spent here" not in page
+    assert "By feature" in page
+
+
 def test_chance_is_marked(capsys):
     explanation = made.explanation_of()
     chance = replace(explanation.regions, noise=np.ones(4, dtype=bool))

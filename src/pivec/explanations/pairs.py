@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,12 +14,14 @@ from pivec.characterizations.explanation import Explanation
 from pivec.errors import UsageError
 from pivec.explanations.difference import MOST, Difference, Still, leading_regions
 from pivec.explanations.folder import Findings
-from pivec.explanations.names import features_of
+from pivec.explanations.names import Feature, features_of
 from pivec.explanations.region_words import region_words
 from pivec.explanations.visits import nearest_visits
 from pivec.options import CollectOptions
+from pivec.policies.policy import fingerprint_of
 
 FOLDER = "explain"  # beside the states of a comparison
+_TOLD = 4  # features of a cell
 _NAME = 60  # letters of a policy's name in that of a folder
 Level = Annotated[float, Range(0.0, most=1.0)]
 
@@ -119,6 +122,8 @@ def measure_difference(
         visits = nearest_visits(findings, kept, leading) if kept else {}
         stills = {place: Still(visit) for place, visit in visits.items()}
     else:
+        if len(words) > 1:
+            words = _told_cells(explanation, features)
         notes.append(
             f"{method.name} has no regions that a state could be found for: compare with --method "
             "visitation for pictures of them"
@@ -137,6 +142,19 @@ def measure_difference(
     )
 
 
+def _told_cells(explanation: Explanation, features: Sequence[Feature]) -> tuple[str, ...]:
+    """Tell cells by where they are; of many features by the first."""
+    told = []
+    for name, ranges in zip(explanation.words, explanation.ranges.tolist(), strict=True):
+        ends = [" to ".join(f"{end:.2g}".replace("-", "−") for end in pair) for pair in ranges]
+        places = [
+            f"{feature.name} {place}{f' {feature.unit}' if feature.unit else ''}"
+            for feature, place in zip(features[:_TOLD], ends, strict=False)
+        ]
+        told.append(f"{', '.join(places)} ({name})")
+    return tuple(told)
+
+
 def _explained(
     findings: Findings, labels: list[str], level: float
 ) -> tuple[Explanation, list[str]]:
@@ -153,10 +171,11 @@ def _explained(
 
 def folder_of(findings: Findings, difference: Difference) -> Path:
     """Give the folder for what is left of a difference: another one for another pair."""
-    names = [file_name(label, _NAME) or "policy" for label in difference.labels]
+    labels = [info.label for info in findings.policies]
+    known = Counter(file_name(label, _NAME) for label in labels)
+    names = []
+    for label in difference.labels:
+        name = file_name(label, _NAME)
+        # Labels that differ only in signs that no file may have.
+        names.append(name if known[name] == 1 else f"{name}-{fingerprint_of(label)[:6]}")
     return findings.folder / FOLDER / "--".join(names)
-
-
-def noted(difference: Difference, notes: list[str]) -> Difference:
-    """Add notes, none twice."""
-    return replace(difference, notes=tuple(dict.fromkeys([*difference.notes, *notes])))

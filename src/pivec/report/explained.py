@@ -64,7 +64,8 @@ def overview_html(overview: Overview, command: str = "") -> str:
     for number, (title, difference) in enumerate(overview.differences, 1):
         prefix = f"pair{number}-"
         head = f'<p class="lead">{lead_of(difference)}</p>'
-        sections.append(section(f"{prefix}pair", shown_text(title), head))
+        made = section(f"{prefix}pair", shown_text(title), head)
+        sections.append(made.replace("<section", '<section class="chapter"', 1))
         sections += difference_sections(difference, embed, prefix)
     if overview.behaviours:
         words = (

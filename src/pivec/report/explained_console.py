@@ -12,12 +12,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from pivec.characterizations.explanation import Explanation
+from pivec.distances.parts import Parts
 from pivec.explanations.difference import Clip, Difference
 from pivec.report.explained_parts import signed
 from pivec.terminal import literal, say
 from pivec.text import percent, rounded
 
 _SIDES = ("A", "B")
+_FEATURES = 12  # that are shown
 _WIDE = 96  # letters that the table needs to be read with all its columns
 _SHORT = partial(rounded, digits=2)
 
@@ -32,28 +35,75 @@ def print_difference(difference: Difference) -> None:
         say(f"  {_SIDES[side]}: {label}, {difference.episodes[side]} episodes{gained}")
     console = Console()
     wide = console.width >= _WIDE
-    table = Table(box=None, pad_edge=False)
-    for head, justify in (
-        ("region", "right"),
-        ("share", "right"),
-        *[("part", "right")] * wide,
-        ("time of A", "right"),
-        ("time of B", "right"),
-        ("where, and what shifts there from A to B", "left"),
-    ):
-        table.add_column(head, justify=justify, overflow="fold")  # type: ignore[arg-type]
+    if len(e.order) > 1:
+        console.print(_regions(difference, wide))
+    else:
+        console.print(_features(difference, wide))
+    _say_rest(difference, wide)
+
+
+def _regions(difference: Difference, wide: bool) -> Table:
+    """Make a table of the leading regions."""
+    e = difference.explanation
+    heads = ("region", "share", *["part"] * wide, "time of A", "time of B")
+    table = _table(*heads, last="where, and what shifts there from A to B")
     for region in difference.leading:
-        parts = (e.regions.estimate, e.regions.low, e.regions.high)
-        part, low, high = (float(np.maximum(values[region], 0.0)) for values in parts)
         table.add_row(
             f"{region}{' *' if e.regions.noise[region] else ''}",
             percent(difference.share(region)),
-            *[f"{_SHORT(part)}\n{_ends(low, high, _SHORT)}"] * wide,
+            *[_part(e.regions, region)] * wide,
             *(_time(difference, side, region) for side in (0, 1)),
             Text("\n").join([literal(e.words[region]), *_shift(difference, region)]),
         )
-    console.print(table)
-    _say_rest(difference, wide)
+    return table
+
+
+def _features(difference: Difference, wide: bool) -> Table:
+    """Make a table of features, where all states are one region."""
+    e = difference.explanation
+    table = _table(
+        "share",
+        *["part"] * wide,
+        "mean of A",
+        "mean of B",
+        last="feature, and what of it differs most",
+    )
+    for number in np.argsort(-e.features.measured, kind="stable")[:_FEATURES].tolist():
+        feature = difference.features[number]
+        table.add_row(
+            percent(float(e.features.measured[number]) / e.distance if e.distance else 0.0),
+            *[_part(e.features, number)] * wide,
+            *(rounded(float(e.means[side, 0, number]), 3) for side in (0, 1)),
+            literal(
+                f"{feature.title}: {_main_kind(e, number)}{' *' if e.features.noise[number] else ''}"
+            ),
+        )
+    return table
+
+
+def _main_kind(e: Explanation, feature: int) -> str:
+    """Tell whether it is more the place or the width, of a feature in the only region."""
+    parts = {
+        kind: float(part)
+        for (kind, number), part in zip(e.columns, e.finest.measured[0], strict=True)
+        if number == feature
+    }
+    return max(parts, key=parts.__getitem__)
+
+
+def _table(*heads: str, last: str) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for head in heads:
+        table.add_column(head, justify="right", overflow="fold")
+    table.add_column(last, overflow="fold")
+    return table
+
+
+def _part(parts: Parts, number: int) -> str:
+    part, low, high = (
+        float(np.maximum(values[number], 0.0)) for values in (parts.estimate, parts.low, parts.high)
+    )
+    return f"{_SHORT(part)}\n{_ends(low, high, _SHORT)}"
 
 
 def _ends(low: float, high: float, write: Callable[[float], str]) -> str:
@@ -92,7 +142,8 @@ def _say_rest(difference: Difference, wide: bool) -> None:
             f"parts and intervals ({100 * e.level:g} %) are without what sampling adds, "
             f"{rounded(e.distance - e.estimate, 2)} in all"
         )
-    if e.regions.noise[list(difference.leading)].any():
+    noise = e.regions.noise[list(difference.leading)] if len(e.order) > 1 else e.features.noise
+    if noise.any():
         say("* may be chance")
 
 

@@ -150,7 +150,7 @@ def _still(still: Still | None, label: str, which: int, embed: Embed) -> str:
 
 def _times(difference: Difference, region: int) -> str:
     e = difference.explanation
-    if not math.isfinite(float(e.share[:, region].sum())):
+    if len(e.order) == 1 or not math.isfinite(float(e.share[:, region].sum())):
         return ""
     shown = list(difference.leading)
     edge = _longest([e.share[:, shown], e.share_high[:, shown]])
@@ -174,7 +174,10 @@ def _shifts(difference: Difference, region: int) -> str:
             '<div class="measure"><h4>While they are here</h4><p><small>no feature differs by more '
             "than chance explains</small></p></div>"
         )
-    lines = "".join(_shift(difference, region, shift) for shift in shifts[:_SHIFTS])
+    lines = "".join(
+        _shift(difference, region, shift)
+        for shift in shifts[: _FEATURES if len(difference.explanation.order) == 1 else _SHIFTS]
+    )
     return f'<div class="measure"><h4>Means while they are here, and the shift</h4>{lines}</div>'
 
 
