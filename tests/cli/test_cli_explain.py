@@ -79,6 +79,11 @@ def test_without_names_notable_pairs_are_told(run, folder, tmp_path):
         (["100", "200", "a"], "expected two policies after the folder, but got 3"),
         (["ppo-0/100", "ppo-0/20"], "no policy 'ppo-0/20' (did you mean ppo-0/200?)"),
         (["100", "100"], "'100' and '100' are both ppo-0/100: name another"),
+        (["100", "200", "--run", "ppo-0"], "expected A B or --run, but got both"),
+        (["--group", "sac=s", "--run", "ppo-0"], "expected --run or --group, but got both"),
+        (["--run", "ppo"], "no run 'ppo' (did you mean ppo-0?)"),
+        (["--last", "2"], "--last is about groups of runs"),
+        (["--group", "sac"], "--group expects NAME=PATTERN, but got 'sac'"),
         (["100", "200", "--level", "2"], "level must be"),
         (["100", "200", "--out", ""], "expected the name of a folder"),
     ],
@@ -86,6 +91,18 @@ def test_without_names_notable_pairs_are_told(run, folder, tmp_path):
 def test_mistakes_are_sentences(run, folder, arguments, message):
     done = run("explain", folder, *arguments, code=2)
     assert message in done.err
+
+
+def test_a_run_and_groups_are_told_and_left(run, folder):
+    done = run("explain", folder, "--run", "ppo-0")
+    assert "ppo-0" in done.out
+    left = folder / "explain" / "run-ppo-0"
+    assert json.loads((left / "explain.json").read_text())["run"] == "ppo-0"
+    assert "ppo-0" in (left / "explain.html").read_text()
+    done = run("explain", folder, "--group", "on=ppo-*", "--group", "off=a2c-*", "--last", 1)
+    left = folder / "explain" / "groups-on--off"
+    assert {path.name for path in left.iterdir()} == {"explain.html", "explain.json", "explain.png"}
+    assert f"Page: {left / 'explain.html'}" in done.out
 
 
 def test_pictures_and_clips_are_made_and_kept(run, cartpole):

@@ -14,6 +14,7 @@ import typer
 
 from pivec.cli.answers import Json
 from pivec.cli.comparing import SpaceArgument
+from pivec.cli.groups import patterns
 from pivec.cli.options import Out, Quiet, with_options
 from pivec.errors import UsageError
 from pivec.options import ReplayOptions
@@ -36,6 +37,22 @@ Pair = Annotated[
         show_default=False,
     ),
 ]
+Run = Annotated[
+    str | None,
+    typer.Option(metavar="RUN", help="Tell instead what changed along this run of checkpoints."),
+]
+Groups = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME=PATTERN",
+        help="Tell instead what groups of runs share and others do not, as ppo='ppo-*'; twice or "
+        "more, also for the same name.",
+    ),
+]
+Last = Annotated[
+    int | None,
+    typer.Option(help="Of groups: so many checkpoints of each run, the last; else all.", min=1),
+]
 Top = Annotated[int, typer.Option(help="Regions that are shown, at most.", min=1)]
 Frames = Annotated[bool, typer.Option(help="Draw states of both policies in these regions.")]
 Clips = Annotated[
@@ -55,6 +72,9 @@ def explain(
     space: SpaceArgument,
     pair: Pair = None,
     *,
+    run: Run = None,
+    group: Groups = None,
+    last: Last = None,
     top: Top = 6,
     frames: Frames = True,
     clips: Clips = 2,
@@ -73,22 +93,38 @@ def explain(
 
     Example: pivec explain pivec-out ppo-0/step_20000 ppo-0/step_45000
 
+    Along a run: pivec explain pivec-out --run ppo-0
+
+    Groups of runs: pivec explain pivec-out --group ppo='ppo-*' --group a2c='a2c-*'
+
     Leaves explain.html, explain.json, explain.png and the pictures in a folder of the pair, in
     explain/ beside the space.
     """
     from pivec.explanations.folder import Findings
 
     names = list(pair or [])
-    _check_question(names)
+    _check_question(names, run, group, last)
     findings = Findings.open(space)
     showing = Showing(out, as_json, quiet, shlex.join(["pivec", *sys.argv[1:]]))
-    if names:
+    if run is not None:
+        _explain_run(findings, run, level, showing)
+    elif group:
+        _explain_groups(findings, patterns(group), last, level, showing)
+    elif names:
         _explain_pair(findings, names, top, level, Films(frames, clips, replaying), showing)
     else:
         _explain_space(findings, top, level, Films(frames, clips, replaying), showing)
 
 
-def _check_question(names: list[str]) -> None:
+def _check_question(
+    names: list[str], run: str | None, group: list[str] | None, last: int | None
+) -> None:
+    given = {"A B": names, "--run": run is not None, "--group": group}
+    asked = [what for what, there in given.items() if there]
+    if len(asked) > 1:
+        raise UsageError(f"expected {asked[0]} or {asked[1]}, but got both: ask them by themselves")
+    if last is not None and not group:
+        raise UsageError("--last is about groups of runs: expected --group NAME=PATTERN with it")
     if len(names) not in (0, 2):
         raise UsageError(
             f"expected two policies after the folder, but got {len(names)} ({', '.join(names)})"
@@ -238,3 +274,48 @@ def _notable_pairs(measured: Measured, labels: Sequence[str]) -> dict[str, tuple
         nearest = labels[near.i[first]], labels[near.j[first]]
         return {title: nearest} | (pairs if nearest not in pairs.values() else {})
     return pairs
+
+
+def _explain_run(findings: Findings, run: str, level: float, showing: Showing) -> None:
+    from pivec.explanations.runs import explain_run
+    from pivec.report.explained_runs import print_run, run_html
+
+    result = explain_run(findings, run, level=level)
+    _show(findings, result, f"run-{run}", print_run, run_html, showing)
+
+
+def _explain_groups(
+    findings: Findings,
+    groups: dict[str, list[str]],
+    last: int | None,
+    level: float,
+    showing: Showing,
+) -> None:
+    from pivec.explanations.groups import explain_groups
+    from pivec.report.explained_runs import group_difference_html, print_group_difference
+
+    result = explain_groups(findings, groups, last=last, level=level)
+    name = "groups-" + "--".join(groups)
+    _show(findings, result, name, print_group_difference, group_difference_html, showing)
+
+
+def _show(
+    findings: Findings,
+    result: Any,
+    name: str,
+    tell: Callable[[Any], None],
+    page: Callable[[Any, str], str],
+    showing: Showing,
+) -> None:
+    """Print a result that has no films, and write it."""
+    from pivec.atomic import check_folder, file_name
+    from pivec.explanations.pairs import FOLDER
+    from pivec.report.explained_page import write_page
+
+    folder = check_folder(showing.out or findings.folder / FOLDER / file_name(name, 120))
+    if not showing.as_json:
+        tell(result)
+    html = page(result, showing.command)
+    showing.leave(folder, result, lambda path: write_page(path, html))
+    if not showing.as_json:
+        say(f"Page: {folder / PAGE}")

@@ -69,14 +69,12 @@ def _features(difference: Difference, wide: bool) -> Table:
         last="feature, and what of it differs most",
     )
     for number in np.argsort(-e.features.measured, kind="stable")[:_FEATURES].tolist():
-        feature = difference.features[number]
+        feature, noise = difference.features[number], " *" if e.features.noise[number] else ""
         table.add_row(
             percent(float(e.features.measured[number]) / e.distance if e.distance else 0.0),
             *[_part(e.features, number)] * wide,
             *(rounded(float(e.means[side, 0, number]), 3) for side in (0, 1)),
-            literal(
-                f"{feature.title}: {_main_kind(e, number)}{' *' if e.features.noise[number] else ''}"
-            ),
+            literal(f"{feature.title}: {_main_kind(e, number)}{noise}"),
         )
     return table
 
