@@ -48,6 +48,9 @@ def explanation_of(
         "columns": (("how often", -1), ("where", 0), ("where", 1)),
         "share": share, "share_low": np.maximum(share - 0.05, 0), "share_high": share + 0.05,
         "means": means, "shift": shift, "shift_low": shift - 0.1, "shift_high": shift + 0.1,
+        "averages": np.array([[0.0, -0.4], [0.3, -0.6]]),
+        "average_shift": np.array([0.3, -0.2]), "average_shift_low": np.array([0.2, -0.5]),
+        "average_shift_high": np.array([0.4, 0.1]),
         "ranges": np.stack([low, low + np.array([0.6, 2.5])], axis=-1),
         "feature_names": names, "words": words,
     }  # fmt: skip

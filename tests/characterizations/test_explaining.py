@@ -135,6 +135,10 @@ def test_shares_shifts_and_their_intervals_are_those_of_a_slow_jackknife():
         np.testing.assert_allclose(parts.share_high[side], np.minimum(high, 1), rtol=1e-3)
         left = np.array([rest[1] for rest in rests[side]])
         variance.append(11 / 12 * ((left - left.mean(axis=0)) ** 2).sum(axis=0))
+    averages = [np.mean([episode.mean(axis=0) for episode in rows[i]], axis=0) for i in (0, 2)]
+    np.testing.assert_allclose(parts.averages, averages, rtol=1e-4, atol=1e-5)
+    assert (parts.average_shift_low < parts.average_shift).all()
+    np.testing.assert_allclose(parts.average_shift, averages[1] - averages[0], rtol=1e-4)
     shift = faces[1][1] - faces[0][1]
     np.testing.assert_allclose(parts.shift, shift, rtol=1e-3, atol=1e-5)
     high = shift + reach * np.sqrt(variance[0] + variance[1])

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pivec.arguments import Count, Positive, Seed
 from pivec.characterizations.base import Characterization
-from pivec.characterizations.explaining import USUAL
+from pivec.characterizations.explaining import USUAL, Faces
 from pivec.mixtures.adapt import policy_statistics
 from pivec.mixtures.fit import fit_mixture
 from pivec.mixtures.mixture import Mixture
@@ -131,18 +131,18 @@ class BackgroundModel(Characterization):
         n, (k, d) = len(sums), self.means_.shape
         return sums[:, :k], sums[:, k:].reshape(n, k, d)
 
-    def _faces(self, counts: Array, centred: Array) -> tuple[Array, Array, Array, Array]:
-        """Shares of time in the regions, usual ones, means of features there, and where they are.
-
-        Of rows of `_parts`; means are NaN where a policy is never.
-        """
-        shares = self._n_fits * counts / counts.sum(axis=1, keepdims=True)
+    def _faces(self, counts: Array, centred: Array) -> Faces:
+        """What policies of these rows of `_parts` do; means are NaN where they never are."""
+        total = counts.sum(axis=1, keepdims=True)
+        shares = self._n_fits * counts / total
         there = np.where(shares > SELDOM, counts, np.nan)[:, :, None]
         deviations = np.sqrt(self.variances_)
         means = self.center_ + self.scale_ * (self.means_ + deviations * centred / there)
+        sums = counts @ self.means_ + np.einsum("kd,nkd->nd", deviations, centred)
+        averages = self.center_ + self.scale_ * sums / total
         ends = self.means_[:, :, None] + USUAL * deviations[:, :, None] * np.array([-1.0, 1.0])
         ranges = self.center_[:, None] + self.scale_[:, None] * ends
-        return shares, self._n_fits * self.weights_, means, ranges
+        return Faces(shares, self._n_fits * self.weights_, means, averages, ranges)
 
     def _words(self) -> tuple[str, ...]:
         return tuple(f"region {k}" for k in range(len(self.means_)))

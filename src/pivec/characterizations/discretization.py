@@ -20,7 +20,7 @@ from pivec.characterizations.cells import (
     half_l1,
 )
 from pivec.characterizations.descriptions import Description, Descriptions, pack
-from pivec.characterizations.explaining import Anatomy
+from pivec.characterizations.explaining import Anatomy, Faces
 from pivec.characterizations.explanation import OFTEN
 from pivec.characterizations.views import Of, View
 from pivec.errors import UsageError
@@ -130,8 +130,8 @@ class Discretization(Characterization):
             return halves[:, :, None]
 
         means = np.full((*shares.shape, len(self.low_)), np.nan)
-        faces = shares, shares[:2].mean(axis=0), means, ranges
-        return Anatomy(*faces, ((OFTEN, -1),), differences, tuple(words))
+        faces = Faces(shares, shares[:2].mean(axis=0), means, means[:, 0], ranges)
+        return Anatomy(faces, ((OFTEN, -1),), differences, tuple(words))
 
     def _words(self, data: VisitedStates) -> Iterator[Words]:
         """Cells of the rows of one policy after another."""

@@ -29,13 +29,21 @@ USUAL = 1.2816  # deviations to either side of the middle that hold 80 % of a no
 
 
 @dataclass(frozen=True)
-class Anatomy:
-    """Policies taken apart, a row each, by R regions."""
+class Faces:
+    """What policies do, a row each, in R regions and D features of the environment's units."""
 
-    shares: Array  # (n, R) of time
+    shares: Array  # (n, R) of time in each region
     usual: Array  # (R,) of time, of all policies together
-    means: Array  # (n, R, D) of features in each region, in the environment's units
-    ranges: Array  # (R, D, 2) of regions, likewise
+    means: Array  # (n, R, D) of features in each region
+    averages: Array  # (n, D) of features over all of the time
+    ranges: Array  # (R, D, 2), where the regions are
+
+
+@dataclass(frozen=True)
+class Anatomy:
+    """Policies taken apart, a row each."""
+
+    faces: Faces
     columns: tuple[tuple[str, int], ...]  # kind and feature of the parts of a region
     # Of some rows and some others (as many, or one): (n, R, C) numbers whose squares (sizes, where
     # the distance is not squared) are the parts of their distances.
@@ -55,6 +63,7 @@ def explain(
     _check(method, a, b)
     sums, rests, freedom = _left_out(method, a, b)
     anatomy = method._anatomy(sums)
+    faces = anatomy.faces
     own = slice(0, 1), slice(1, 2)
     differences = anatomy.differences(*own)
     moved = [
@@ -74,9 +83,9 @@ def explain(
     sure = method.intervals(a, b, level)
     reach = t.ppf((1.0 + level) / 2.0, np.maximum(freedom, 1.0))
     episodes = np.array([np.sum(side.n_episodes) for side in (a, b)])
-    share_low, share_high = _share_ends(anatomy, rests, reach, episodes)
-    shift = anatomy.means[1] - anatomy.means[0]
-    error = reach.max() * np.sqrt(_variances(anatomy.means, rests).sum(axis=0))
+    share_low, share_high = _share_ends(faces, rests, reach, episodes)
+    shift = _shift(faces.means, rests, reach)
+    average_shift = _shift(faces.averages, rests, reach)
     return Explanation(
         method.name,
         (a.labels[0], b.labels[0]),
@@ -97,14 +106,18 @@ def explain(
             n_regions, n_columns
         ),
         columns=anatomy.columns,
-        share=anatomy.shares[:2],
+        share=faces.shares[:2],
         share_low=share_low,
         share_high=share_high,
-        means=anatomy.means[:2],
-        shift=shift,
-        shift_low=shift - error,
-        shift_high=shift + error,
-        ranges=anatomy.ranges,
+        means=faces.means[:2],
+        shift=shift[0],
+        shift_low=shift[1],
+        shift_high=shift[2],
+        averages=faces.averages[:2],
+        average_shift=average_shift[0],
+        average_shift_low=average_shift[1],
+        average_shift_high=average_shift[2],
+        ranges=faces.ranges,
         feature_names=method.feature_names_,
         words=anatomy.words,
     )
@@ -123,14 +136,14 @@ def _check(method: Characterization, a: Any, b: Any) -> None:
 
 def _by_feature(anatomy: Anatomy, parts: Callable[[Blocks], Parts]) -> Parts:
     """Add up the parts of each feature over all regions; 0 where parts have no feature."""
-    n_features = anatomy.ranges.shape[1]
+    n_regions, n_features, _ = anatomy.faces.ranges.shape
     columns = [
         [c for c, column in enumerate(anatomy.columns) if column[1] == j] for j in range(n_features)
     ]
     if not all(columns):
         nothing = np.zeros(n_features)
         return Parts(nothing, nothing, nothing, nothing, np.ones(n_features, dtype=bool))
-    n_regions, own = len(anatomy.ranges), np.array(columns)  # as many for each feature
+    own = np.array(columns)  # as many for each feature
     return parts(
         lambda rows: (
             rows[:, :, own].swapaxes(1, 2).reshape(len(rows), n_features, n_regions * own.shape[1])
@@ -224,8 +237,15 @@ def _variances(values: Array, rests: tuple[slice, slice]) -> Array:
     return variances
 
 
+def _shift(values: Array, rests: tuple[slice, slice], reach: Array) -> tuple[Array, Array, Array]:
+    """Second policy less first, and the ends of its interval."""
+    shift = values[1] - values[0]
+    error = reach.max() * np.sqrt(_variances(values, rests).sum(axis=0))
+    return shift, shift - error, shift + error
+
+
 def _share_ends(
-    anatomy: Anatomy, rests: tuple[slice, slice], reach: Array, episodes: Array
+    faces: Faces, rests: tuple[slice, slice], reach: Array, episodes: Array
 ) -> tuple[Array, Array]:
     """Ends of the intervals of shares of time, (2, R) each.
 
@@ -234,8 +254,8 @@ def _share_ends(
     p ± t·√variance held 64 to 91 % of what many episodes give, these 91 to 96 %
     (benchmarks/explaining.py).
     """
-    share, usual, m = anatomy.shares[:2], anatomy.usual, episodes[:, None]
-    variance = _variances(anatomy.shares, rests) + (usual - share) ** 2 / (m * (m + 1.0))
+    share, usual, m = faces.shares[:2], faces.usual, episodes[:, None]
+    variance = _variances(faces.shares, rests) + (usual - share) ** 2 / (m * (m + 1.0))
     root = np.sqrt(share + 0.5 * usual / (m + 1.0))
     error = np.divide(np.sqrt(variance), 2.0 * root, out=np.zeros_like(root), where=root > 0.0)
     low, high = np.maximum(root - reach[:, None] * error, 0.0), root + reach[:, None] * error

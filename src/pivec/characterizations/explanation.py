@@ -48,6 +48,10 @@ class Explanation(Result):
     shift: Array  # (R, D), from the first policy to the second, with intervals
     shift_low: Array
     shift_high: Array
+    averages: Array  # (2, D), of features over all of the time, NaN if not known
+    average_shift: Array  # (D,), from the first policy to the second, with intervals
+    average_shift_low: Array
+    average_shift_high: Array
     ranges: Array  # (R, D, 2), where the region is
     feature_names: tuple[str, ...]
     words: tuple[str, ...]  # that tell the regions

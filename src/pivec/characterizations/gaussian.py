@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pivec.arguments import Positive
 from pivec.characterizations.averages import RowMeans, segment_sums
 from pivec.characterizations.descriptions import Description, Descriptions
-from pivec.characterizations.explaining import USUAL, Anatomy
+from pivec.characterizations.explaining import USUAL, Anatomy, Faces
 from pivec.characterizations.explanation import WHERE, WIDE
 from pivec.distances.pairwise import symmetric_kl_diagonal, symmetric_kl_full
 from pivec.errors import UsageError
@@ -115,8 +115,8 @@ class Gaussian(RowMeans):
         columns = tuple((kind, j) for kind in (WHERE, WIDE) for j in range(d))
         ends = self.center_[:, None] + USUAL * self.scale_[:, None] * np.array([-1.0, 1.0])
         shares = np.ones((n, 1))
-        faces = shares, shares[0], means, ends[None]
-        return Anatomy(*faces, columns, differences, ("all states",))
+        faces = Faces(shares, shares[0], means, means[:, 0], ends[None])
+        return Anatomy(faces, columns, differences, ("all states",))
 
     def _distances(self, a: Descriptions, b: Descriptions) -> NDArray[np.float64]:
         if self.covariance == "diagonal":

@@ -134,7 +134,7 @@ class Supervector(BackgroundModel):
         points = self._rows_of(sums).reshape(-1, *self.means_.shape)
         columns = tuple((WHERE, j) for j in range(points.shape[2]))
         faces = self._faces(*self._parts(sums))
-        return Anatomy(*faces, columns, lambda a, b: points[a] - points[b], self._words())
+        return Anatomy(faces, columns, lambda a, b: points[a] - points[b], self._words())
 
     def _points(self, offsets: Array) -> Array:
         # Equation (6) as a plain squared Euclidean distance, of the offsets from the background

@@ -149,7 +149,7 @@ class Visitation(BackgroundModel):
             return np.asarray(moved)
 
         columns = ((OFTEN, -1), *((WHERE, j) for j in range(d)))
-        return Anatomy(*self._faces(*self._parts(sums)), columns, differences, self._words())
+        return Anatomy(self._faces(*self._parts(sums)), columns, differences, self._words())
 
     def _scatter(self, sides: Sequence[VisitedStates | Descriptions]) -> Array | float:
         if self.backgrounds == 1:
