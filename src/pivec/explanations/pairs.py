@@ -144,15 +144,15 @@ def measure_difference(
 
 def _told_cells(explanation: Explanation, features: Sequence[Feature]) -> tuple[str, ...]:
     """Tell cells by where they are; of many features by the first."""
-    told = []
+    words = []
     for name, ranges in zip(explanation.words, explanation.ranges.tolist(), strict=True):
         ends = [" to ".join(f"{end:.2g}".replace("-", "−") for end in pair) for pair in ranges]
         places = [
             f"{feature.name} {place}{f' {feature.unit}' if feature.unit else ''}"
             for feature, place in zip(features[:_TOLD], ends, strict=False)
         ]
-        told.append(f"{', '.join(places)} ({name})")
-    return tuple(told)
+        words.append(f"{', '.join(places)} ({name})")
+    return tuple(words)
 
 
 def _explained(
