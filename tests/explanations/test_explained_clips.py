@@ -37,7 +37,7 @@ def shown(file):
 
 def drawn(replayer, scenes, file, seconds=10.0):
     reel = Reel(tuple(scenes), tuple(scene.ends for scene in scenes), file, seconds)
-    assert attempt(draw_clip, replayer.studio, reel) is None
+    assert attempt(replayer.studio, draw_clip, reel) is None
     return shown(file)
 
 

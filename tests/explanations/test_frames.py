@@ -83,9 +83,9 @@ def test_a_doctored_store_shows_no_frame(tmp_path):
     takes = [replayer.stored("random", number) for number in (0, 1)]
     early, late = tmp_path / "early.webp", tmp_path / "late.webp"
     studio = replayer.studio
-    assert attempt(draw_stills, studio, (takes[0], {12: early})) is None
+    assert attempt(studio, draw_stills, (takes[0], {12: early})) is None
     assert early.exists()
-    assert "another state" in attempt(draw_stills, studio, (takes[1], {12: late}))
+    assert "another state" in attempt(studio, draw_stills, (takes[1], {12: late}))
     assert not late.exists()
 
 
@@ -105,6 +105,7 @@ def test_pictures_are_made_once_in_processes(tmp_path, monkeypatch):
     other = replace(takes[0], actions=1 - takes[0].actions)
     names = [frames.digests(replayer.environment, take, [0, 12]) for take in (takes[0], other)]
     assert names[0][0] == names[1][0]
+    assert frames.digests(replayer.environment, takes[0], [12])[12] == names[0][12]
     assert names[0][12] != names[1][12]
 
 
@@ -133,7 +134,7 @@ def test_an_environment_that_ends_its_process_costs_its_own_frames_only(tmp_path
 def test_what_cannot_be_drawn_is_a_sentence(tmp_path, make, words):
     replayer = replayed(make, tmp_path / "s")
     take = replayer.stored("random", 0)
-    assert words in attempt(draw_stills, replayer.studio, (take, {3: tmp_path / "x.webp"}))
+    assert words in attempt(replayer.studio, draw_stills, (take, {3: tmp_path / "x.webp"}))
 
 
 def test_what_cannot_travel_is_drawn_here(tmp_path):
@@ -148,7 +149,7 @@ def test_what_cannot_travel_is_drawn_here(tmp_path):
 def test_a_process_has_no_screen(monkeypatch):
     monkeypatch.setenv("SDL_VIDEODRIVER", "offscreen")
     monkeypatch.delenv("SDL_AUDIODRIVER", raising=False)
-    share = frames.Share(Studio(Environment("x"), None), lambda *_: None, {0: None})
+    share = frames.Share(Studio(Environment("x"), None), {0: (lambda *_: None, None)})
     work(share, lambda reply: reply)
     assert (os.environ["SDL_VIDEODRIVER"], os.environ.pop("SDL_AUDIODRIVER")) == (
         "offscreen",

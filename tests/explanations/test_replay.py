@@ -52,7 +52,6 @@ def check_whole(replayer, data, label, episodes):
         assert (take.label, take.episode) == (label, number)
 
 
-@pytest.mark.bits
 @pytest.mark.parametrize(
     "options",
     [

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pivec.atomic import file_name
 from pivec.errors import PivecWarning
-from pivec.explanations.frames import digests, produce
+from pivec.explanations.frames import Order, digests, fulfil
 from pivec.explanations.montage import Reel, draw_clip
 from pivec.explanations.replay import Replayer
 from pivec.explanations.takes import CannotReplay, Scene, Take
@@ -68,24 +68,28 @@ def clips(
     list of Path or str
         For each clip its file, or a sentence that says why there is none.
     """
+    return fulfil(replayer, clip_orders(replayer, wanted, folder, seconds, names), progress)
+
+
+def clip_orders(
+    replayer: Replayer,
+    wanted: Sequence[Sequence[Scene]],
+    folder: str | Path,
+    seconds: float = _SECONDS,
+    names: Sequence[str] | None = None,
+) -> list[Order]:
+    """Order what `clips` gives, to be fulfilled together with other orders."""
     if reason := replayer.problem():
-        return [reason] * len(wanted)
-    files = [
-        Path(folder) / (_name(replayer, scenes, seconds) if names is None else names[number])
-        for number, scenes in enumerate(wanted)
-    ]
-    reels = {
-        number: Reel(
-            tuple(replace(scene, take=scene.take.until(scene.last)) for scene in scenes),
-            tuple(scene.ends for scene in scenes),
-            files[number],
-            seconds,
-        )
-        for number, scenes in enumerate(wanted)
-        if names is not None or not files[number].exists()
-    }
-    reasons = produce(replayer.studio, draw_clip, reels, "clips", progress)
-    return [reasons.get(number) or file for number, file in enumerate(files)]
+        return [Order(reason)] * len(wanted)
+    orders = []
+    for number, scenes in enumerate(wanted):
+        name = _name(replayer, scenes, seconds) if names is None else names[number]
+        file = Path(folder) / name
+        cut = tuple(replace(scene, take=scene.take.until(scene.last)) for scene in scenes)
+        reel = Reel(cut, tuple(scene.ends for scene in scenes), file, seconds)
+        is_there = names is None and file.exists()
+        orders.append(Order(file, None if is_there else (draw_clip, reel)))
+    return orders
 
 
 def film_episodes(

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.atomic import atomic_write
+from pivec.atomic import atomic_write, make_folder
 from pivec.engines.child import Tell
 from pivec.errors import EnvironmentFailure, PivecError, PivecWarning, UsageError
 from pivec.explanations.takes import CannotReplay, Take
@@ -41,13 +41,15 @@ class Studio:
     rate: float = 30.0  # pictures a second, as the environment would be shown
 
 
+Job = tuple[Callable[[Studio, Any], None], Any]  # a function that draws, and what
+
+
 @dataclass(frozen=True)
 class Share:
     """What a process is to draw, by number."""
 
     studio: Studio
-    function: Callable[[Studio, Any], None]
-    jobs: Mapping[int, Any]
+    jobs: Mapping[int, Job]
 
     def parts(self) -> Iterator[tuple[str, Any]]:
         """Name what may be a user's own."""
@@ -61,10 +63,10 @@ def work(share: Share, tell: Tell) -> None:
     os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
     os.environ.setdefault("SDL_AUDIODRIVER", "dummy")
     for number, job in share.jobs.items():
-        tell((number, attempt(share.function, share.studio, job)))
+        tell((number, attempt(share.studio, *job)))
 
 
-def attempt(function: Callable[[Studio, Any], None], studio: Studio, job: Any) -> str | None:
+def attempt(studio: Studio, function: Callable[[Studio, Any], None], job: Any) -> str | None:
     """Draw, or say why not."""
     try:
         with warnings.catch_warnings():
@@ -152,6 +154,8 @@ def sized(frame: Frame, width: int = WIDTH) -> Any:
 def draw_stills(studio: Studio, job: tuple[Take, Mapping[int, Path]]) -> None:
     """Draw steps of an episode into files."""
     take, files = job
+    for folder in {path.parent for path in files.values()}:
+        make_folder(folder)
     for step, frame in pictures(studio.world, studio.view, take, files):
         with atomic_write(files[step]) as file:
             sized(frame).save(file, format="WEBP", quality=_QUALITY, method=4)
