@@ -154,6 +154,13 @@ def test_a_point_has_no_range():
     assert region_words(model, (Feature("x"),))[0] == "x about −1.00"
 
 
+def test_a_cosine_stays_one():
+    """A normal distribution reaches beyond 1, a cosine does not."""
+    model = fitted(Mixture([0.4, 0.6], [[0.9], [0.0]], [[0.02], [0.3]], [0.0], [1.0]))
+    assert region_words(model, (Feature("cos(angle)"),))[0] == "cos(angle) above 0.72"
+    assert region_words(model, (Feature("angle"),))[0] == "angle 0.72 to 1.08"
+
+
 def test_numbers_have_the_digits_that_their_spread_needs():
     assert written(1e7, 5) == "1e+07"
     assert written(-1234567.0, 5) == "−1.2e+06"

@@ -6,6 +6,7 @@ right one, and its velocities are scaled, so they have no unit.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,6 +35,11 @@ class Feature:
     def is_flag(self) -> bool:
         """Whether it is 0 or 1."""
         return self.absent is not None
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """From where to where it can be, as far as its name tells."""
+        return (-1.0, 1.0) if self.name.startswith(("cos(", "sin(")) else (-math.inf, math.inf)
 
     @property
     def title(self) -> str:

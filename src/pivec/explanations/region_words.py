@@ -23,6 +23,7 @@ Array = NDArray[np.float64]
 MIDDLE = "the middle of all states"
 _TAIL = 0.05  # of all states, on either side: a region that reaches there has no end
 _CLEAR = 0.5  # nats that a feature tells; a shift by one deviation of all states does
+_CLEAR_FLAG = 0.2  # of a flag, whose share of all states is bounded
 _MOST = 3  # features that are told, unless it takes more to tell regions apart
 _GRAIN = 0.05  # deviations of all states: what is narrower than that is a point
 _LONGEST = 80  # letters of a name
@@ -58,13 +59,13 @@ def region_words(background: BackgroundModel, features: Sequence[Feature]) -> tu
     >>> named = (Feature("height", "m"), Feature("on the ground", absent="in the air"))
     >>> for words in sorted(region_words(method, named)):
     ...     print(words)
-    height 3.6 to 4.4 m
-    height above 7.6 m
+    height 3.6 to 4.4 m, in the air
+    height above 7.6 m, in the air
     height below 0.4 m, on the ground
     """
     mixture = background.background_
     teller = _Teller(mixture, features)
-    counts = [min(_MOST, int((row >= _CLEAR).sum())) for row in teller.separation]
+    counts = np.minimum(_MOST, teller.clear.sum(axis=1)).tolist()
     while True:
         words = [teller.words(k, count) for k, count in enumerate(counts)]
         shared = Counter(words)
@@ -105,8 +106,10 @@ class _Teller:
         )
         # That a thing is not so, one of many, is no word; nor is a feature that never changes.
         self.separation[(silent & (self.shares < 0.1)) | ~np.isfinite(self.separation)] = -1.0
+        self.clear = self.separation >= np.where(self.flags, _CLEAR_FLAG, _CLEAR)
         self.n_told = (self.separation > 0).sum(axis=1)
-        self.order = np.argsort(-self.separation, axis=1, kind="stable")
+        # What is clear comes first.
+        self.order = np.lexsort((-self.separation, ~self.clear), axis=1)
         self.ranges = region_ranges(mixture)
         self.grain = _GRAIN * deviation * mixture.scale
         low, middle, high = (
@@ -131,7 +134,8 @@ class _Teller:
                 return feature.absent or f"{name} = 0"
             so = name if feature.is_flag else f"{name} = 1"
             return so if share > 0.9 else f"{so} ({share:.0%})".replace("%)", " %)")
-        low, high = self.ranges[region, number].tolist()
+        least, most = feature.limits
+        low, high = np.clip(self.ranges[region, number], least, most).tolist()
         unit = f" {feature.unit}" * bool(feature.unit)
         if high - low < self.grain[number]:
             exponent = math.floor(math.log10(self.grain[number]))
@@ -139,9 +143,9 @@ class _Teller:
         # Rounding moves an end by a tenth of the spread at most.
         exponent = math.floor(math.log10((high - low) / 5))
         first, last = written(low, exponent), written(high, exponent)
-        if self.below[region, number]:
+        if self.below[region, number] or low == least:
             return f"{name} below {last}{unit}"
-        if self.above[region, number]:
+        if self.above[region, number] or high == most:
             return f"{name} above {first}{unit}"
         return f"{name} {first} to {last}{unit}"
 

@@ -36,7 +36,8 @@ def regions_html(result: Regions) -> str:
     about = (
         "All states are divided into regions, the components of a Gaussian mixture of all of them. "
         "A region is told by the features that set it apart from all states most clearly, as "
-        "ranges that hold about 80 % of it. The blue bar is the mean share of time that policies "
+        "ranges that hold about 80 % of it; per cents behind a thing say how often it is so there. "
+        "The blue bar is the mean share of time that policies "
         "spend there; the boxes go from the beginning of an episode to its end, and are the darker "
         f"the more of the region's visits fall there. {pictures * drawn}"
     )
