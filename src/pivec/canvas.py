@@ -186,9 +186,9 @@ def add_curve_key(axes: Axes, columns: int) -> None:
     )
 
 
-def save_png(figure: Figure, path: str | os.PathLike[str]) -> None:
+def save_png(figure: Figure, path: str | os.PathLike[str], sharpest: int = RESOLUTIONS[0]) -> None:
     """Write a figure as `to_png` makes it; the file appears whole or not at all."""
-    data = to_png(figure)
+    data = to_png(figure, sharpest)
     with atomic_write(path) as file:
         file.write(data)
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pivec.explanations.regions import Regions
 
 FRAMES = "frames"  # the folder of pictures
+_SHARPEST = 150  # dpi: a page of 64 regions is long enough
 
 Frames = Annotated[
     bool,
@@ -63,7 +64,7 @@ def regions(
     content = result.to_json(folder)
     with atomic_write(folder / "regions.json", "w") as file:
         json.dump(content, file, indent=1)
-    save_png(result.figure(), folder / "regions.png")
+    save_png(result.figure(), folder / "regions.png", _SHARPEST)
     write_regions_page(folder / "regions.html", result)
     if as_json:
         say_json(content)
@@ -87,7 +88,8 @@ def _print(result: Regions, top: int) -> None:
     table.add_column("time", justify="right", no_wrap=True)
     table.add_column("where", ratio=1)
     table.add_column("when", max_width=11)
-    table.add_column("most time", max_width=20, overflow="fold")
+    table.add_column("most time", max_width=18, overflow="fold")
+    table.add_column("", justify="right", no_wrap=True)
     for region in result.by_share()[:top]:
         label, share = region.highest
         table.add_row(
@@ -95,7 +97,8 @@ def _print(result: Regions, top: int) -> None:
             percent(region.share),
             literal(region.words),
             region.when_words,
-            literal(f"{shortened(label, 40)} ({percent(share)})"),
+            literal(shortened(label, 40)),
+            percent(share),
         )
     Console().print(table)
     if (more := len(result) - top) > 0:
