@@ -146,7 +146,7 @@ def test_a_run_is_known_by_the_end_of_its_name_and_policies_without_steps_are_le
     again = pivec.VisitedStates.from_arrays(infos, groups=data.groups, steps=[0, 5, None])
     result = explain_run(findings(again), "ppo-0")
     assert (result.run, result.steps) == ("runs/ppo-0", (0, 5))
-    assert result.notes == ("1 policies of the run have no training step: left out",)
+    assert result.notes == ("without 1 policy of the run that the training step is not known of",)
 
 
 def test_single_episodes_say_that_noise_is_not_known():

@@ -95,11 +95,10 @@ def changes_of(
         Fits of the background that lie side by side; changes are told of the first.
     """
     e, freedom = explanation, max(n_episodes - 1.0, 1.0)
-    share, low, high = e.share, e.share_low, e.share_high
-    # An interval of a share is cut off at 0 and 1: the side that is not tells how sure it is.
-    half = np.hypot(*np.maximum(high - share, share - low))
-    difference = share[1] - share[0]
-    q_value = benjamini_hochberg(p_values(difference, half, freedom, e.level))
+    share = e.share
+    difference, low, high = difference_of_shares(share, e.share_low, e.share_high)
+    towards_none = np.where(difference > 0.0, difference - low, high - difference)
+    q_value = benjamini_hochberg(p_values(difference, towards_none, freedom, e.level))
     whole = float(e.distance) / n_fits or 1.0
     often = e.kinds[OFTEN].measured if OFTEN in e.kinds else e.regions.measured
     result = []
@@ -108,9 +107,9 @@ def changes_of(
         if part < _LEAST:
             break
         time = None
-        if q_value[r] <= RATE and abs(difference[r]) >= _LEAST:
+        if not q_value[r] > RATE and abs(difference[r]) >= _LEAST:
             before, after = share[:, r].tolist()
-            ends = float(difference[r] - half[r]), float(difference[r] + half[r])
+            ends = float(low[r]), float(high[r])
             time = Change(kind_of(before, after), e.words[r], r, part, before, after, *ends)
         moved = _main_shift(e, r, part, features)
         # What most of the part is about comes first.
@@ -121,8 +120,24 @@ def changes_of(
     return result
 
 
+def difference_of_shares(share: Array, low: Array, high: Array) -> tuple[Array, Array, Array]:
+    """Second less first of shares, (2, R), and from where to where it may lie.
+
+    Ends come from those of both shares, which need not lie evenly about them (Zou and Donner 2008).
+
+    Examples
+    --------
+    >>> share, low, high = np.array([[[0.1], [0.5]], [[0.1], [0.4]], [[0.3], [0.7]]])
+    >>> [end.round(2).item() for end in difference_of_shares(share, low, high)]
+    [0.4, 0.18, 0.6]
+    """
+    difference = share[1] - share[0]
+    down, up = share - low, high - share
+    return difference, difference - np.hypot(down[1], up[0]), difference + np.hypot(up[1], down[0])
+
+
 def p_values(difference: Array, half: Array, freedom: float, level: float) -> Array:
-    """P-values of differences whose intervals reach so far to either side."""
+    """P-values of differences whose intervals reach so far, towards 0."""
     from scipy.stats import t
 
     with np.errstate(invalid="ignore", divide="ignore"):

@@ -74,11 +74,13 @@ class Checkpoints:
         if isinstance(self.method, Visitation):
             variances = self.method._share_variances(self.described, shares)
             variances[self.described.n_episodes == 1] = np.nan
+        # Of the root, which is less skewed; where it is 0, so is its scatter.
+        root = np.sqrt(shares)
+        error = np.where(shares > 0.0, np.sqrt(variances / np.maximum(4.0 * shares, 1e-300)), 0.0)
+        reach = t.ppf((1.0 + level) / 2.0, np.maximum(effective - 1.0, 1.0))[:, None] * error
         n_fits = self.method._n_fits  # each has all of the time
-        freedom = np.maximum(effective - 1.0, 1.0)[:, None]
-        half = n_fits * t.ppf((1.0 + level) / 2.0, freedom) * np.sqrt(variances)
-        shares = n_fits * shares
-        return shares, np.maximum(shares - half, 0.0), np.minimum(shares + half, 1.0)
+        low, high = np.maximum(root - reach, 0.0) ** 2, (root + reach) ** 2
+        return n_fits * shares, n_fits * low, np.minimum(n_fits * high, 1.0)
 
 
 def _run_called(findings: Findings, run: str) -> str:

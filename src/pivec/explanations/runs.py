@@ -280,7 +280,8 @@ def _notes(points: Checkpoints, sure: Intervals, n_parts: int) -> list[str]:
     """Say what was assumed or left out."""
     notes = []
     if points.left_out:
-        notes.append(f"{points.left_out} policies of the run have no training step: left out")
+        policies = "1 policy" if points.left_out == 1 else f"{points.left_out} policies"
+        notes.append(f"without {policies} of the run that the training step is not known of")
     if n_parts > MOST_STRETCHES:
         notes.append(
             f"{len(points.described)} checkpoints are told in {MOST_STRETCHES} stretches: "

@@ -126,7 +126,8 @@ def print_group_difference(result: GroupDifference) -> None:
     grid.add_column("where", overflow="fold", ratio=1)
     for name in result.groups:
         grid.add_column(literal(f"time of {shortened(name, 20)}"), justify="right")
-    for head in ["difference"] * wide + ["q"]:
+    more = literal(" − ".join(shortened(name, 12) for name in result.groups))
+    for head in [more] * wide + [literal("q")]:
         grid.add_column(head, no_wrap=True, justify="right")
     for contrast in shown_contrasts(result, _FEATURES, _REGIONS):
         region = "" if contrast.region is None else str(contrast.region)
@@ -157,13 +158,20 @@ def run_section(result: RunChanges, prefix: str = "") -> str:
     heads = ("Training step", "Distance", "Region", "What changed", "Of the time", "By")
     lines = [line for step in result.parts for line in _step_lines(step)]
     changes = table(heads, (1, 2, 4, 5), lines)
-    return section(f"{prefix}run", "Step by step", image, f'<div class="scroll">{changes}</div>')
+    about = (
+        '<p class="about">From step to step: the features in which time is spent most differently, '
+        "then the regions with the largest parts of the distance.</p>"
+    )
+    rows = f'<div class="scroll">{changes}</div>'
+    return section(f"{prefix}picture", "The run", image) + section(
+        f"{prefix}run", "Step by step", about, rows
+    )
 
 
 def _step_lines(step: RunStep) -> Iterable[str]:
     rows = max(len(step.changes), 1)
     head = (
-        f'<th scope="row" rowspan="{rows}">{step.when}</th>'
+        f'<th scope="row" rowspan="{rows}">{_unbroken(step.when)}</th>'
         f'<td class="n" rowspan="{rows}">{rounded(max(step.distance, 0.0), 3)}<br>'
         f"<small>{interval(step.low, step.high)}</small></td>"
     )
@@ -183,6 +191,11 @@ def _step_lines(step: RunStep) -> Iterable[str]:
         head = ""
 
 
+def _unbroken(when: str) -> str:
+    """Keep numbers and their units on one line."""
+    return " to ".join(part.replace(" ", "\xa0") for part in when.split(" to "))
+
+
 def run_html(result: RunChanges, command: str = "") -> str:
     """Make the page of a run."""
     quiet = sum(not step.stretch.changed for step in result.parts)
@@ -193,7 +206,9 @@ def run_html(result: RunChanges, command: str = "") -> str:
     }
     returns = [float(x) for x in result.mean_returns[[0, -1]]]
     if all(map(math.isfinite, returns)):
-        figures["mean return, first and last"] = " and ".join(rounded(x, 3) for x in returns)
+        figures["mean return, first and last"] = " and ".join(
+            rounded(x, 3).replace("-", "−") for x in returns
+        )
     return _page(
         f"What changed along {result.run}",
         result.environment,
@@ -225,16 +240,16 @@ def groups_section(result: GroupDifference, prefix: str = "") -> str:
             f'<td class="n">{_points(contrast.low, contrast.high)}</td>'
             f'<td class="n">{rounded(contrast.q_value, 2)}</td></tr>'
         )
-    rows = table([*heads, "Difference", "q"], (0, 2, 3, 4, 5), lines)
+    more = " − ".join(map(shown_text, result.groups))
+    rows = table([*heads, more, "q"], (0, 2, 3, 4, 5), lines)
     runs = "; ".join(
         f"{shown_text(name)}: {shown_text(shortened(', '.join(runs), 200))}"
         for name, runs in zip(result.groups, result.runs, strict=True)
     )
     last = f" Of each run the last {result.last} checkpoints." if result.last else ""
     about = f'<p class="about">Groups are made {shown_text(result.grouping)}: {runs}.{last}</p>'
-    return section(
-        f"{prefix}groups", "What sets them apart", about, image, f'<div class="scroll">{rows}</div>'
-    )
+    numbers = section(f"{prefix}numbers", "In numbers", f'<div class="scroll">{rows}</div>')
+    return section(f"{prefix}groups", "What sets them apart", about, image) + numbers
 
 
 def group_difference_html(result: GroupDifference, command: str = "") -> str:
@@ -271,4 +286,5 @@ def _page(
     command: str,
 ) -> str:
     lead = f"{shown_text(lead)}."
-    return explained_html(title, environment, lead, figures, [*sections, made_section(command)])
+    made = [*sections, made_section(command)]
+    return explained_html(title, environment, lead, figures, made, heading=title)
