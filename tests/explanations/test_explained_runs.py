@@ -29,7 +29,8 @@ def changed():
 
 
 def test_the_told_change_is_the_one_that_was_made_and_equal_steps_tell_nothing():
-    """In 20 of 20 draws."""
+    """In 20 of 20 draws; 95 % intervals hold what was made in at least 36 of 40 steps."""
+    held = 0
     for seed in range(20):
         where = findings(run_of([0.0, 0.0, 0.2, 0.2, 0.5], seed=seed))
         right = region_at(where, RIGHT)
@@ -40,11 +41,12 @@ def test_the_told_change_is_the_one_that_was_made_and_equal_steps_tell_nothing()
             change = step.regions[0]
             assert (change.kind, change.region) == (kind, right)
             assert (change.before, change.after) == pytest.approx((before, after), abs=0.05)
-            assert change.low < after - before < change.high
+            held += change.low < after - before < change.high
             feature = step.features[0]
             assert (feature.kind, feature.feature) == (kind, "x")
             assert (feature.before, feature.after) == pytest.approx((before, after), abs=0.1)
             assert 1 < feature.span.low < 10 < feature.span.high == math.inf
+    assert held >= 36
 
 
 def test_runs_that_do_not_change_tell_nothing():
@@ -176,7 +178,7 @@ def test_the_terminal_and_the_page_tell_the_same(changed, capsys):
     result = explain_run(changed, "ppo-0")
     print_run(result)
     printed = " ".join(capsys.readouterr().out.split())
-    page = run_html(result)
+    page = run_html(result).replace("\xa0", " ")
     for step in result.parts:
         for text in (step.when, *([step.quiet] if step.quiet else [])):
             assert text in printed
