@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from dataclasses import replace
 
 import filmed_worlds as worlds
@@ -155,6 +157,13 @@ def test_a_process_has_no_screen(monkeypatch):
         "offscreen",
         "dummy",
     )
+
+
+def test_a_process_that_draws_imports_nothing_heavy():
+    code = "import sys, pivec.explanations.montage; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    heavy = {"matplotlib", "numba", "pyarrow", "scipy", "sklearn", "torch"}
+    assert not heavy & set(done.stdout.split())
 
 
 def test_pictures_are_of_a_handy_size():

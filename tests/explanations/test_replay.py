@@ -131,8 +131,11 @@ def test_what_has_gone_or_changed_is_said(folder):
     assert "no episode 2: expected 0 to 1" in str(none)
     assert "no states of p7" in str(unknown)
     Path("p0.safetensors").unlink()
-    with pytest.raises(CannotReplay, match=r"file p0.safetensors is not there.*--actions"):
+    with pytest.raises(CannotReplay, match=r"file p0.safetensors is not there.*--policy"):
         Replayer(Store("s")).stored("p0", 0)
+    Path("moved").mkdir()
+    shutil.copy(FILES[0], "moved/x.safetensors")
+    check_whole(Replayer(Store("s"), policies="moved"), data, "p0", [1])
     with pytest.raises(CannotReplay, match="no policy p7"):
         Replayer(Store("s")).on_seed("p7", 0)
 

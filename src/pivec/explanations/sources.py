@@ -16,10 +16,8 @@ from pivec.policies.uniform import UniformPolicy
 from pivec.states.record import PolicyRecord
 from pivec.states.recorded import is_recorded
 
-_KEEP = (
-    "collect with --actions to see these episodes again, or with --policies to let it play others "
-    "(from Python actions=True, keep_policies=True)"
-)
+_NAME = "name the policy with --policy (from Python policies=)"
+_KEEP = "collect with --actions, which keeps what was done"
 
 
 def find_again(
@@ -55,34 +53,30 @@ def find_again(
 
 def _read(info: PolicyInfo, folder: Path, options: CollectOptions) -> NamedPolicy:
     """Load a policy from where it came from; it must be the very same."""
-    file = _file(info.source, folder)
-    if file is None and not IMPORTABLE.fullmatch(info.source):
-        expected = f"its file {info.source} is not there" if info.source else "no file is known"
-        raise CannotReplay(
-            f"{info.label} cannot act again, since {expected}: call this from the folder that it "
-            f"was collected in, or {_KEEP}"
-        )
+    source, file = info.source, _file(info.source, folder)
+    again = f"{info.label} cannot act again, since"
+    if file is None and not IMPORTABLE.fullmatch(source):
+        expected = f"its file {source} is not there" if source else "it is not known where it is"
+        raise CannotReplay(f"{again} {expected}: {_NAME}, or {_KEEP}")
     if file is None and not options.trust:
         raise CannotReplay(
-            f"{info.label} cannot act again, since it is the Python object {info.source}: allow "
-            f"importing it with --trust, pass it from Python (policies=), or {_KEEP}"
+            f"{again} it is the Python object {source}: {_NAME}, allow importing it with --trust, "
+            f"or {_KEEP}"
         )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PivecWarning)  # said when it was collected
-        (named,) = name_policies(
-            [info.source if file is None else file], options.trust, options.without_normaliser
-        )
+        named, *_ = name_policies([file or source], options.trust, options.without_normaliser)
     if named.info.fingerprint != info.fingerprint:
         raise CannotReplay(
-            f"{info.label} cannot act again, since {file or info.source} has changed since its "
-            f"states were collected: compare anew, or {_KEEP}"
+            f"{again} {file or source} has changed since its states were collected: {_NAME} as it "
+            "was then, or compare anew"
         )
     return named
 
 
 def _file(source: str, folder: Path) -> Path | None:
-    """Find the file, named from the current folder, or from the one that the results are in."""
+    """Find a file, named from the current folder, or from one that the results are below."""
     if not source or "\0" in source:
         return None
-    places = [Path(source).expanduser(), folder.resolve().parent / source]
+    places = [Path(source).expanduser(), *(above / source for above in folder.resolve().parents)]
     return next((place for place in places if place.is_file()), None)
