@@ -138,13 +138,13 @@ def test_where_all_states_are_one_region_features_are_told(capsys):
     page = difference_html(difference)
     assert "Where the distance comes from" not in page
     assert "Share of time spent here" not in page
-    assert "By feature" in page
+    assert "Feature by feature" in page
 
 
 def test_chance_is_marked(capsys):
     explanation = made.explanation_of()
     chance = replace(explanation.regions, noise=np.ones(4, dtype=bool))
     difference = made.difference_of(replace(explanation, regions=chance))
-    assert difference_html(difference).count("may be chance") == 7
+    assert difference_html(difference).count("may be chance") == 8
     print_difference(difference)
     assert "* may be chance" in capsys.readouterr().out

@@ -101,6 +101,28 @@ class Difference(Result):
                 result.append(Shift(feature, part, value, low, high))
         return sorted(result, key=lambda shift: -shift.part)
 
+    def average_shifts(self) -> list[Shift]:
+        """How features differ over all of the time, if more than by chance; the largest first.
+
+        Largest in proportion to how far the regions are spread; that is their ``part``.
+        """
+        e = self.explanation
+        extents = e.ranges[:, :, 1].max(axis=0) - e.ranges[:, :, 0].min(axis=0)
+        shifts = [
+            Shift(number, abs(value) / extent if extent > 0.0 else 0.0, value, low, high)
+            for number, (value, low, high, extent) in enumerate(
+                zip(
+                    e.average_shift.tolist(),
+                    e.average_shift_low.tolist(),
+                    e.average_shift_high.tolist(),
+                    extents.tolist(),
+                    strict=True,
+                )
+            )
+            if low > 0.0 or high < 0.0
+        ]
+        return sorted(shifts, key=lambda shift: -shift.part)
+
     def headline(self) -> str:
         """Say how far apart the two are, and how few regions make up most of it."""
         (a, b), e = self.labels, self.explanation

@@ -26,6 +26,13 @@ from pivec.report.explained_parts import (
 from pivec.report.markup import filled, section, shown_text
 from pivec.text import interval, percent, rounded, thousands
 
+_FEATURES = "Means over all of the time, and how they shift from the first policy to the second. "
+_WITHIN = (
+    "The share of the distance is about where they are within regions; how often they are there "
+    "has no feature."
+)
+_WIDTH = "The share of the distance is about means, and about how widely states spread around them."
+
 
 def write_difference(
     path: str | os.PathLike[str], difference: Difference, command: str = ""
@@ -112,52 +119,40 @@ def _figures(difference: Difference) -> dict[str, str]:
 def difference_sections(difference: Difference, embed: Embed, prefix: str = "") -> list[str]:
     """Make the sections of one difference; the prefix keeps names apart where there are several."""
     alone = len(difference.explanation.order) == 1
+    cards = region_cards(difference, embed)
+    within = _FEATURES + (_WIDTH if alone else _WITHIN)
+    faces = " Pictures show the state of each policy that is nearest to the middle of the region."
+    made = {
+        "parts": ("Where the distance comes from", _about_parts(difference), ""),
+        "features": ("Feature by feature", within, features_table(difference)),
+        "clips": ("To watch", "", reel(difference.clips, embed) if difference.clips else ""),
+        "regions": (
+            "Region by region",
+            f"Largest part first.{faces * bool(difference.stills)}",
+            cards,
+        ),
+    }
+    if alone:
+        del made["regions"]
+    else:
+        made["parts"] = (*made["parts"][:2], parts_table(difference))
+    sections = [
+        section(f"{prefix}{name}", title, f'<p class="about">{about}</p>' if about else "", content)
+        for name, (title, about, content) in made.items()
+        if content
+    ]
+    return [*sections, notes_section(difference.notes, prefix)]
+
+
+def _about_parts(difference: Difference) -> str:
+    e = difference.explanation
     about = "The shares add up to the whole distance, as it was measured. "
     if difference.told_apart is False:
-        about += "<strong>Chance explains it as well.</strong>"
-    elif difference.told_apart:
-        e = difference.explanation
+        return about + "<strong>Chance explains it as well.</strong>"
+    if difference.told_apart:
         noise, whole = rounded(e.distance - e.estimate, 2), rounded(e.distance, 3)
         about += f"Sampling adds {noise} to it, of {whole}, spread over all regions."
-    cards = region_cards(difference, embed)
-    features = features_table(difference)
-    made = []
-    if not alone:
-        made.append(
-            section(
-                f"{prefix}parts",
-                "Where the distance comes from",
-                f'<p class="about">{about}</p>',
-                parts_table(difference),
-            )
-        )
-    if difference.clips:
-        made.append(section(f"{prefix}clips", "To watch", reel(difference.clips, embed)))
-    faces = (
-        ""
-        if not difference.stills
-        else (
-            " Pictures show the state of each policy that is nearest to the middle of the region."
-        )
-    )
-    made.append(
-        section(
-            f"{prefix}regions",
-            "The states" if alone else "Region by region",
-            f'<p class="about">Largest part first.{faces}</p>',
-            cards,
-        )
-    )
-    made.append(notes_section(difference.notes, prefix))
-    if features:
-        words = (
-            "What differs within the regions, over all of them: the share of the whole distance "
-            "that is due to a feature. How often the policies are where has no feature."
-        )
-        made.append(
-            section(f"{prefix}features", "By feature", f'<p class="about">{words}</p>', features)
-        )
-    return made
+    return about
 
 
 def reading_section(level: float) -> str:

@@ -14,13 +14,13 @@ from rich.text import Text
 
 from pivec.characterizations.explanation import Explanation
 from pivec.distances.parts import Parts
-from pivec.explanations.difference import Clip, Difference
-from pivec.report.explained_parts import signed
+from pivec.explanations.difference import Clip, Difference, Shift
+from pivec.report.explained_parts import amounts
 from pivec.terminal import literal, say
 from pivec.text import percent, rounded
 
 _SIDES = ("A", "B")
-_FEATURES = 12  # that are shown
+_FEATURES, _SHIFTS = 12, 3  # that are shown
 _WIDE = 96  # letters that the table needs to be read with all its columns
 _SHORT = partial(rounded, digits=2)
 
@@ -40,6 +40,8 @@ def print_difference(difference: Difference) -> None:
     else:
         console.print(_features(difference, wide))
     _say_rest(difference, wide)
+    if shifts := difference.average_shifts()[:_SHIFTS]:
+        say(f"on average, from A to B: {', '.join(_words(difference, shift) for shift in shifts)}")
 
 
 def _regions(difference: Difference, wide: bool) -> Table:
@@ -116,13 +118,14 @@ def _time(difference: Difference, side: int, region: int) -> str:
 
 def _shift(difference: Difference, region: int) -> list[Text]:
     """Say the main shift within a region that is not chance, in the environment's units."""
-    for shift in difference.sure_shifts(region)[:1]:
-        feature = difference.features[shift.feature]
-        unit = f" {feature.unit}" if feature.unit else ""
-        ends = _ends(shift.low, shift.high, partial(signed, digits=2))
-        words = f"{feature.name} {signed(shift.value, 2)}{unit}{f' ({ends})' if ends else ''}"
-        return [Text("→ ").append(literal(words))]
-    return []
+    shifts = difference.sure_shifts(region)[:1]
+    return [Text("→ ").append(literal(_words(difference, shift))) for shift in shifts]
+
+
+def _words(difference: Difference, shift: Shift) -> str:
+    feature = difference.features[shift.feature]
+    value, ends = amounts(feature, shift, digits=2)
+    return f"{feature.name} {value} ({ends})"
 
 
 def _say_rest(difference: Difference, wide: bool) -> None:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from pivec.characterizations.explanation import OFTEN, WHERE, WIDE
 from pivec.explanations.difference import Clip, Difference, Shift, Still
+from pivec.explanations.names import Feature
 from pivec.report.explained_page import Embed, picture_or_reason
 from pivec.report.markup import shown_text, table
 from pivec.text import interval, percent, rounded
@@ -150,7 +151,7 @@ def _still(still: Still | None, label: str, which: int, embed: Embed) -> str:
 
 def _times(difference: Difference, region: int) -> str:
     e = difference.explanation
-    if len(e.order) == 1 or not math.isfinite(float(e.share[:, region].sum())):
+    if not math.isfinite(float(e.share[:, region].sum())):
         return ""
     shown = list(difference.leading)
     edge = _longest([e.share[:, shown], e.share_high[:, shown]])
@@ -174,10 +175,7 @@ def _shifts(difference: Difference, region: int) -> str:
             '<div class="measure"><h4>While they are here</h4><p><small>no feature differs by more '
             "than chance explains</small></p></div>"
         )
-    lines = "".join(
-        _shift(difference, region, shift)
-        for shift in shifts[: _FEATURES if len(difference.explanation.order) == 1 else _SHIFTS]
-    )
+    lines = "".join(_shift(difference, region, shift) for shift in shifts[:_SHIFTS])
     return f'<div class="measure"><h4>Means while they are here, and the shift</h4>{lines}</div>'
 
 
@@ -187,12 +185,7 @@ def _shift(difference: Difference, region: int, shift: Shift) -> str:
     low, high = map(float, e.ranges[region, shift.feature])
     ends = [x for x in (a, b, low, high) if math.isfinite(x)]
     start, end = min(ends), max(ends)
-    unit = f" {feature.unit}" if feature.unit else ""
-    spread = (
-        f"<br><small>{signed(shift.low)} to {signed(shift.high)}</small>"
-        if math.isfinite(shift.low)
-        else ""
-    )
+    value, spread = amounts(feature, shift)
     dots = "".join(
         f'<i class="dot {name}" style="left:{_at(x, end, start)}"></i>'
         for name, x in zip(_SIDES, (a, b), strict=True)
@@ -200,7 +193,7 @@ def _shift(difference: Difference, region: int, shift: Shift) -> str:
     return (
         f'<div class="shift"><div>{shown_text(feature.name)}<br><small>{rounded(a, 3)} and '
         f'{rounded(b, 3)}</small></div><div class="track">{dots}</div>'
-        f"<div>{signed(shift.value)}{shown_text(unit)}{spread}</div></div>"
+        f"<div>{shown_text(value)}<br><small>{spread}</small></div></div>"
     )
 
 
@@ -216,23 +209,37 @@ def signed(value: float, digits: int = 3) -> str:
     return sign + rounded(abs(value), digits)
 
 
+def amounts(feature: Feature, shift: Shift, digits: int = 3) -> tuple[str, str]:
+    """Write a shift with its unit, and its interval; of what is so or not as a share of time."""
+    scale, unit = (100.0, " %") if feature.is_flag else (1.0, f" {feature.unit}".rstrip())
+    value, low, high = (signed(scale * x, digits) for x in (shift.value, shift.low, shift.high))
+    return f"{value}{unit}", f"{low} to {high}"
+
+
 def features_table(difference: Difference) -> str:
-    """Show which features make up what is not a matter of how often, over all regions."""
-    parts, whole = difference.explanation.features, difference.explanation.distance
-    order = np.argsort(-parts.measured, kind="stable")
-    shown = [int(f) for f in order if not parts.noise[f]][:_FEATURES]
-    if not shown:
+    """Show how features differ on average, and what of the distance is theirs within regions."""
+    e, parts = difference.explanation, difference.explanation.features
+    shifts = {shift.feature: shift for shift in difference.average_shifts()}
+    order = np.argsort(-parts.measured, kind="stable").tolist()
+    shown = [f for f in dict.fromkeys([*shifts, *order]) if f in shifts or not parts.noise[f]]
+    lines = []
+    for f in shown[:_FEATURES]:
+        feature, shift = difference.features[f], shifts.get(f)
+        share = "" if parts.noise[f] or not e.distance else percent(parts.measured[f] / e.distance)
+        moved = "<small>may be chance</small>"
+        if shift is not None:
+            value, ends = amounts(feature, shift)
+            moved = f"{shown_text(value)}<br><small>{ends}</small>"
+        means = "".join(f'<td class="n">{rounded(float(x[f]), 3)}</td>' for x in e.averages)
+        lines.append(
+            f'<tr><th scope="row">{shown_text(feature.title)}</th>{means}'
+            f'<td class="n">{moved}</td><td class="n">{share}</td></tr>'
+        )
+    if not lines:
         return ""
-    edge = _longest([parts.measured[shown], parts.high[shown]])
-    lines = [
-        f'<tr><th scope="row">{shown_text(difference.features[f].name)}</th><td class="bar">'
-        + _stack([float(parts.measured[f])], float(parts.low[f]), float(parts.high[f]), edge)
-        + f'</td><td class="n"><strong>{percent(float(parts.measured[f]) / whole)}</strong>'
-        "</td></tr>"
-        for f in shown
-    ]
-    made = table(("Feature", "Part of the distance", "Share"), (2,), lines, ' class="parts"')
-    return f'<div class="scroll">{made}</div>'
+    sides = (f"Mean of {side(label, which)}" for which, label in enumerate(difference.labels))
+    heads = ("Feature", *sides, "Shift", "Share of the distance")
+    return f'<div class="scroll">{table(heads, (1, 2, 3, 4), lines)}</div>'
 
 
 def reel(clips: tuple[Clip, ...], embed: Embed) -> str:
