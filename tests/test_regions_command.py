@@ -32,6 +32,7 @@ def test_regions_are_listed_drawn_and_kept(run, folder, tmp_path):
     assert "1 more region: --top 4" in done.out
     assert (tmp_path / "regions.png").stat().st_size > 10_000
     page = (tmp_path / "regions.html").read_text()
+    assert "<h1>Regions of CartPole-v1</h1>" in page
     assert page.count('<div class="card"') == page.count("data:image/webp;base64,") == 4
     for region in kept["regions"]:
         assert (tmp_path / region["frame"]["path"]).exists()

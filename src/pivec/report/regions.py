@@ -48,9 +48,9 @@ def regions_html(result: Regions) -> str:
         "policies": thousands(len(result.labels)),
         "features of a state": thousands(len(result.features)),
     }
-    where = f" of {result.environment}" if result.environment else ""
+    title = f"Regions of {result.environment}" if result.environment else "Regions"
     return explained_html(
-        f"Regions{where}",
+        title,
         result.environment,
         shown_text(result.headline()),
         figures,
@@ -64,6 +64,7 @@ def regions_html(result: Regions) -> str:
             ),
             notes_section(result.notes),
         ],
+        heading=title,
     )
 
 
@@ -79,7 +80,7 @@ def _card(region: Region, most: float, embed: Embedder) -> str:
     parts = [
         image,
         f"<h3><span>{region.number}</span>{shown_text(region.words)}</h3>",
-        f'<div class="track"><i class="a" style="left:0;width:{width:.1f}%"></i></div>',
+        f'<div class="time"><i style="width:{width:.1f}%"></i></div>',
         f"<p>{time}{shown_text(shortened(label, _LONGEST))}</p>",
         _tenths(region),
         *(
