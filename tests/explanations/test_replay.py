@@ -17,7 +17,9 @@ from pivec.characterizations.space import Space
 from pivec.explanations.drawing import pictures
 from pivec.explanations.folder import Findings
 from pivec.explanations.replay import CannotReplay, Replayer, Take
+from pivec.explanations.sources import find_again
 from pivec.options import CollectOptions
+from pivec.policies.policy import PolicyInfo
 from pivec.states.index import INDEX, sum_of
 from pivec.states.store import Store
 
@@ -198,6 +200,13 @@ def test_settings_of_a_stranger_are_no_traceback(folder):
             Replayer(with_settings("s", **plain | settings)).stored("random", 0)
     fine = with_settings("s", **plain, max_steps="many", deterministic="no")
     assert isinstance(Replayer(fine).stored_many([("random", 0)])[0], CannotReplay | Take)
+
+
+@pytest.mark.parametrize("source", ["", "\0", "~nobody/x.zip", "a" * 5000, "/", "os:system"])
+def test_sources_of_a_stranger_are_no_traceback(tmp_path, source):
+    info = PolicyInfo("a", source=source, fingerprint="x")
+    with pytest.raises(CannotReplay, match=r"cannot act again.*--policy"):
+        find_again(info, None, {}, tmp_path, CollectOptions())
 
 
 def test_recorded_states_cannot_be_played_again(folder):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -76,7 +77,6 @@ def _read(info: PolicyInfo, folder: Path, options: CollectOptions) -> NamedPolic
 
 def _file(source: str, folder: Path) -> Path | None:
     """Find a file, named from the current folder, or from one that the results are below."""
-    if not source or "\0" in source:
-        return None
-    places = [Path(source).expanduser(), *(above / source for above in folder.resolve().parents)]
-    return next((place for place in places if place.is_file()), None)
+    places = [os.path.expanduser(source), *(above / source for above in folder.resolve().parents)]
+    # Which, unlike a Path's, copes with names that no file can have.
+    return next((Path(place) for place in places if os.path.isfile(place)), None)
