@@ -75,6 +75,7 @@ def test_rows_headline_and_largest(changed):
     assert [row["change"] for row in rows if row["from"] == 0] == ["nothing changed beyond noise"]
     assert len({tuple(row) for row in rows}) == 1
     assert len(result.table()) == len(rows)
+    assert "Span(" not in result._repr_html_()
     again = json.loads(json.dumps(result.to_json(), allow_nan=False))
     assert again["largest"] == ["ppo-0/1", "ppo-0/2"]
     assert again["parts"][1]["sentences"][0].startswith("began to be where x above")

@@ -92,7 +92,7 @@ def written(times: Sequence[float]) -> str:
 
 
 def welch(a: Array, b: Array, level: float = 0.95) -> tuple[Array, Array, Array, Array]:
-    """Differences of means of columns, from where to where they may lie, and p-values.
+    """Differences of mean shares in columns, from where to where they may lie, and p-values.
 
     Rows are samples, of two kinds, which may scatter differently (Welch 1947). Columns without any
     scatter are not tested; with a single row on a side nothing is.
@@ -102,7 +102,7 @@ def welch(a: Array, b: Array, level: float = 0.95) -> tuple[Array, Array, Array,
     >>> a, b = np.array([[0.5, 0.0], [0.7, 0.0]]), np.array([[0.1, 0.0], [0.2, 0.0]])
     >>> difference, low, high, p = welch(a, b)
     >>> difference.round(2), low.round(2), high.round(2), p.round(3)
-    (array([0.45, 0.  ]), array([-0.24,  0.  ]), array([1.14, 0.  ]), array([0.092,   nan]))
+    (array([0.45, 0.  ]), array([-0.24,  0.  ]), array([1., 0.]), array([0.092,   nan]))
     """
     from scipy.stats import t
 
@@ -116,7 +116,8 @@ def welch(a: Array, b: Array, level: float = 0.95) -> tuple[Array, Array, Array,
         freedom = error**4 / sum(e**2 / (len(s) - 1) for e, s in zip(errors, (a, b), strict=True))
         p_value = 2.0 * t.sf(np.abs(difference) / error, freedom)
     reach = np.where(error > 0, t.ppf((1.0 + level) / 2.0, freedom) * error, 0.0)
-    return difference, difference - reach, difference + reach, p_value
+    low, high = np.maximum(difference - reach, -1.0), np.minimum(difference + reach, 1.0)
+    return difference, low, high, p_value
 
 
 def region_contrasts(
@@ -159,7 +160,9 @@ def feature_contrasts(
         ends = np.pad(runs, ((0, 0), (1, 1)), constant_values=((0, 0), (0.0, 1.0)))
         spans.append((span.words(features), ends[:, k] - ends[:, i]))
         apart = np.pad(scales @ runs, ((0, 0), (1, 0)))
-        p_values.append(share_as_large(apart.max(axis=1) - apart.min(axis=1)))
+        sizes = apart.max(axis=1) - apart.min(axis=1)
+        alone = min(n_first, len(weights) - n_first) < 2  # which tells nothing of other runs
+        p_values.append(math.nan if alone else share_as_large(sizes))
     q_values = benjamini_hochberg(p_values).tolist()
     result = []
     for (words, times), q_value in zip(spans, q_values, strict=True):

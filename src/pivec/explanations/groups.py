@@ -82,8 +82,9 @@ class GroupDifference(Result):
         apart = sum(c.apart != 0 for c in worth)
         chance = 2.0 * len(worth) / math.comb(sum(sizes), sizes[0])
         if apart:
+            regions = "1 region" if apart == 1 else f"{apart} regions"
             result.append(
-                f"in {apart} regions all runs of one group are more often than those of the other; "
+                f"in {regions} all runs of one group are more often than those of the other; "
                 f"chance alone gives about {chance:.2g} such regions"
             )
         if not any(c.sure for c in self.features + self.regions):

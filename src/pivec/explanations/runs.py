@@ -133,7 +133,11 @@ class RunChanges(Result):
             nothing = Change(step.quiet, "", None, *(math.nan,) * 5)
             rows += [
                 {**known, "change": change.kind}
-                | {name: value for name, value in vars(change).items() if name != "kind"}
+                | {
+                    name: value
+                    for name, value in vars(change).items()
+                    if name not in ("kind", "span")
+                }
                 for change in step.changes or (nothing,)
             ]
         return rows

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Iterable, Sequence
 
 from rich.console import Console
@@ -61,8 +62,14 @@ def print_run(result: RunChanges) -> None:
     console.print(grid)
     if wide and any(step.changes for step in result.parts):
         say(f"by: {percent(result.level)} interval of the change")
+    if result.largest:
+        say(f"To see the largest step: {_pair_command(result.largest)}")
     for note in result.notes:
         say(f"Note: {note}")
+
+
+def _pair_command(labels: tuple[str, str]) -> str:
+    return "pivec explain DIR " + " ".join(map(shlex.quote, labels))
 
 
 def _distance(step: RunStep) -> str:
@@ -113,7 +120,7 @@ def print_group_difference(result: GroupDifference) -> None:
     """Print what sets two groups of runs apart, and how sure that is."""
     words = result.headline()
     say(words[:1].upper() + words[1:])
-    last = f"; of each run the last {result.last} checkpoints" if result.last else ""
+    last = f"; {_last(result.last)}" if result.last else ""
     say(f"Groups of runs, {result.grouping}{last}:")
     for name, runs in zip(result.groups, result.runs, strict=True):
         say(f"  {name}: {shortened(', '.join(runs), 200)}")
@@ -140,6 +147,11 @@ def print_group_difference(result: GroupDifference) -> None:
         say(f"Note: {note}")
 
 
+def _last(count: int) -> str:
+    checkpoints = "checkpoint" if count == 1 else f"{count} checkpoints"
+    return f"of each run the last {checkpoints}"
+
+
 def _times(contrast: Contrast) -> list[str]:
     """Write the mean share of time of both groups, and from where to where the runs go."""
     shown = []
@@ -163,6 +175,11 @@ def run_section(result: RunChanges, prefix: str = "") -> str:
         "then the regions with the largest parts of the distance.</p>"
     )
     rows = f'<div class="scroll">{changes}</div>'
+    if result.largest:
+        command = shown_text(_pair_command(result.largest))
+        rows += (
+            f'<p class="note">Pictures and clips of the largest step: <code>{command}</code></p>'
+        )
     return section(f"{prefix}picture", "The run", image) + section(
         f"{prefix}run", "Step by step", about, rows
     )
@@ -246,7 +263,7 @@ def groups_section(result: GroupDifference, prefix: str = "") -> str:
         f"{shown_text(name)}: {shown_text(shortened(', '.join(runs), 200))}"
         for name, runs in zip(result.groups, result.runs, strict=True)
     )
-    last = f" Of each run the last {result.last} checkpoints." if result.last else ""
+    last = f" {_last(result.last).capitalize()}." if result.last else ""
     about = f'<p class="about">Groups are made {shown_text(result.grouping)}: {runs}.{last}</p>'
     numbers = section(f"{prefix}numbers", "In numbers", f'<div class="scroll">{rows}</div>')
     return section(f"{prefix}groups", "What sets them apart", about, image) + numbers
