@@ -77,6 +77,7 @@ def _read(info: PolicyInfo, folder: Path, options: CollectOptions) -> NamedPolic
 
 def _file(source: str, folder: Path) -> Path | None:
     """Find a file, named from the current folder, or from one that the results are below."""
-    places = [os.path.expanduser(source), *(above / source for above in folder.resolve().parents)]
-    # Which, unlike a Path's, copes with names that no file can have.
-    return next((Path(place) for place in places if os.path.isfile(place)), None)
+    here = Path(os.path.expanduser(source))
+    places = [here, *(above / source for above in folder.resolve().parents)]
+    # os.path, unlike a Path, copes with names that no file can have.
+    return next((place for place in places if os.path.isfile(place)), None)
