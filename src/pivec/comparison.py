@@ -25,6 +25,7 @@ from pivec.collection import Collector
 from pivec.distances import Measured
 from pivec.distances import measure as measure_all
 from pivec.errors import UsageError
+from pivec.explanations.unknown import warn_of_outside
 from pivec.maps import groups_in, place, tsne_map
 from pivec.options import CollectOptions, DescribeOptions, PrecisionOptions, split_options
 from pivec.policies.policy import canonical_order
@@ -193,6 +194,7 @@ def describe(
         if earlier is None:
             result = Space(method, described, collected=collected)
         else:
+            warn_of_outside(method, data)
             result = _beside(earlier, described)
         result.save(log.folder / SPACE)
         log.settings |= {"method": method.name, "parameters": method.get_params()}

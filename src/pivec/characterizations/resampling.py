@@ -181,7 +181,7 @@ def _moved(
     effective = effective_episodes(data, method.by_state)
     for p, (i, j) in enumerate(pairwise(data.policy_starts.tolist())):
         if j - i > 1:
-            rest = _rests(method, data[p], None if statistics is None else statistics[i:j])
+            rest = rests(method, data[p], None if statistics is None else statistics[i:j])
             m = len(rest)
             left = _squares(method, rest, others)
             mean = left.mean(axis=0)
@@ -196,7 +196,7 @@ def _moved(
     return noise, variance, Spread(trace, norm, unbiased, freedom)
 
 
-def _rests(method: Characterization, data: VisitedStates, statistics: Any) -> Descriptions:
+def rests(method: Characterization, data: VisitedStates, statistics: Any) -> Descriptions:
     """Describe one policy without each of its episodes (or groups of them, if there are many)."""
     m = data.n_episodes
     if statistics is None:

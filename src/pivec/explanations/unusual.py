@@ -1,0 +1,314 @@
+"""Unusual episodes: how far each lies from its own policy's others, and in what."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pivec.arguments import Count, checked
+from pivec.characterizations.background import BackgroundModel
+from pivec.errors import UsageError
+from pivec.explanations.episodes import (
+    RegionTime,
+    episode_distances,
+    episode_means,
+    influence_lengths,
+    point_of,
+    unlike_regions,
+)
+from pivec.explanations.folder import Findings
+from pivec.explanations.unknown import Outside, states_outside
+from pivec.results import Result, Row, plain
+from pivec.states.visited import VisitedStates
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Array = NDArray[np.float64]
+FEWEST = 3  # episodes of a policy: of two, neither is the unusual one
+
+
+@dataclass(frozen=True)
+class UnusualEpisode:
+    """An episode and how it differs from its policy's others."""
+
+    policy: str
+    episode: int  # its number among the policy's, from 0
+    times: float  # as far from the policy's mean as its usual episode is; inf if those are alike
+    spread: float  # its share of the policy's spread, from 0 to 1: of n alike ones each has 1/n
+    seed: int | None
+    total: float  # the return
+    length: int
+    feature: str = ""  # whose mean differs most from the others', in deviations of states
+    mean: float = math.nan
+    usual_mean: float = math.nan
+    regions: tuple[RegionTime, ...] = ()  # in which it spends more or less time than the others
+
+    @property
+    def words(self) -> str:
+        """Say what is unusual about it."""
+        parts = [str(region) for region in self.regions]
+        if self.feature:
+            parts.append(f"{self.feature} {self.mean:.3g} on average (others {self.usual_mean:.3g})")
+        return "; ".join(parts)
+
+
+@dataclass(frozen=True, eq=False)
+class PolicyEpisodes:
+    """All episodes of a policy: how far each is from the others; a row an episode."""
+
+    policy: str
+    times: Array
+    returns: Array  # NaN where they are not known, as are the lengths
+    lengths: Array
+    typical: int  # the episode nearest to the policy's mean
+
+    @property
+    def usual_return(self) -> float:
+        """The median return."""
+        return float(np.median(self.returns))
+
+    @property
+    def usual_length(self) -> float:
+        """The median length, in states."""
+        return float(np.median(self.lengths))
+
+
+@dataclass(frozen=True, eq=False)
+class Unusual(Result):
+    """Episodes by how far they lie from their own policy's others, and states outside.
+
+    ``times`` tells how many times as far an episode is from the mean of its policy as the policy's
+    usual (median) episode: lengths of what leaving it out does to the description.
+    """
+
+    environment: str
+    method: str
+    episodes: tuple[UnusualEpisode, ...]  # the most unusual ones, farthest first
+    policies: tuple[PolicyEpisodes, ...]
+    outside: Outside | None  # states where no policy has been, where the method tells
+    notes: tuple[str, ...]  # what had to be left out
+
+    def of(self, policy: str) -> PolicyEpisodes:
+        """Give all episodes of a policy."""
+        return next(row for row in self.policies if row.policy == policy)
+
+    def headline(self) -> str:
+        """Say which episode is farthest off."""
+        first = self.episodes[0]
+        if first.times <= 1.0:
+            return "The episodes of each policy are all alike"
+        return f"Episode {first.episode} of {first.policy} is {shown_times(first.times)}"
+
+    def rows(self) -> list[Row]:
+        """One row an unusual episode, farthest first."""
+        return [
+            {
+                "policy": row.policy,
+                "episode": row.episode,
+                "times": row.times,
+                "spread": row.spread,
+                "return": row.total,
+                "usual_return": self.of(row.policy).usual_return,
+                "length": row.length,
+                "usual_length": self.of(row.policy).usual_length,
+                "seed": row.seed,
+                "typical": self.of(row.policy).typical,
+                "words": row.words,
+            }
+            for row in self.episodes
+        ]
+
+    def to_json(self) -> dict[str, Any]:
+        """Give everything as JSON can hold it; what is not known, or infinite, is None."""
+        return plain(vars(self)) | {
+            "headline": self.headline(),
+            "outside": self.outside and self.outside.to_json(),
+        }
+
+    def figure(self) -> Figure:
+        """Draw all episodes of the policies with the most unusual ones, which have names."""
+        from pivec.explanations.unusual_figure import unusual_figure
+
+        return unusual_figure(self)
+
+
+def shown_times(times: float) -> str:
+    """Say how far off an episode is.
+
+    Examples
+    --------
+    >>> shown_times(4.123), shown_times(math.inf)
+    ('4.1 times as far from the others as usual', 'the one that differs: most others are alike')
+    """
+    if math.isinf(times):
+        return "the one that differs: most others are alike"
+    return f"{times:.2g} times as far from the others as usual"
+
+
+@checked
+def unusual(where: Any, policies: Sequence[str] | None = None, *, top: Count = 10) -> Unusual:
+    """Rank episodes by how far they lie from their own policy's others.
+
+    Leaving out an episode moves the description of its policy: the farther, the farther the episode
+    is from the others. That is compared with what the policy's usual (median) episode does, so that
+    policies that vary much and little can stand in one list.
+
+    Parameters
+    ----------
+    where : path, Comparison or Findings
+        A folder of `pivec.compare`.
+    policies : sequence of str, optional
+        Names of policies; if not given, all but those of an earlier space.
+    top : int
+        How many episodes to give.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from pivec import Space, VisitedStates, characterization
+    >>> rng = np.random.default_rng(0)
+    >>> walks = [rng.normal(0, 1, (50, 2)) + (3.0 if e == 7 else 0.0) for e in range(20)]
+    >>> data = VisitedStates.from_arrays([walks], labels=["walk"])
+    >>> method = characterization("visitation", n_components=4).fit(data)
+    >>> space = Space(method, method.describe(data, influences=True))
+    >>> result = unusual(Findings(Path("."), space, data), top=1)
+    >>> result.episodes[0].episode, result.episodes[0].times > 3
+    (7, True)
+    """
+    findings = Findings.open(where)
+    labels = [findings.find(name).label for name in policies or ()]
+    notes: list[str] = []
+    ranked: list[PolicyEpisodes] = []
+    candidates: list[UnusualEpisode] = []
+    few = 0
+    for label, distances in _all_distances(findings, list(dict.fromkeys(labels))):
+        if len(distances) < FEWEST:
+            few += 1
+            continue
+        mine = _policy_episodes(findings, label, distances)
+        ranked.append(mine)
+        candidates += _first_episodes(findings, mine, distances, top)
+    if few:
+        notes.append(
+            f"{few} polic{'ies have' if few > 1 else 'y has'} fewer than {FEWEST} episodes, of "
+            "which none can be called unusual"
+        )
+    if not ranked:
+        raise UsageError(f"expected policies with {FEWEST} episodes or more, but {notes[0]}")
+    if findings.data is None:
+        notes.append("the states are not there, so that nothing tells what is unusual")
+    candidates.sort(key=lambda row: (-row.times, -row.spread))
+    return Unusual(
+        str(findings.space.collected.get("environment", "")),
+        findings.space.method.name,
+        tuple(_explained(findings, candidates[:top])),
+        tuple(ranked),
+        _outside(findings, labels, notes),
+        tuple(notes),
+    )
+
+
+def _all_distances(findings: Findings, labels: list[str]) -> Iterator[tuple[str, Array]]:
+    """Go through policies and the distances of their episodes."""
+    space, method = findings.space, findings.space.method
+    if not (method.has_influences or method.has_statistics):
+        raise UsageError(
+            f"{findings.folder} was described by {method.name}, which does not tell what an "
+            "episode adds to a description: compare with --method visitation (or supervector)"
+        )
+    described = space.descriptions
+    kept = described.rows("influences") if "influences" in described.arrays else None
+    for row, (label, is_reference) in enumerate(
+        zip(described.labels, space.is_reference, strict=True)
+    ):
+        if label not in labels if labels else is_reference:
+            continue
+        if kept is not None:
+            yield label, influence_lengths(kept[row], point_of(method, described, row))
+        else:
+            yield label, episode_distances(method, findings.states[label])
+
+
+def _policy_episodes(findings: Findings, label: str, distances: Array) -> PolicyEpisodes:
+    usual = float(np.median(distances))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        times = np.where(distances == usual, 1.0, distances / usual)
+    returns, lengths = np.full((2, len(distances)), np.nan)
+    data = _states_of(findings, label, len(distances))
+    if data is not None:
+        returns, lengths = data.returns, data.lengths.astype(np.float64)
+    return PolicyEpisodes(label, times, returns, lengths, int(distances.argmin()))
+
+
+def _states_of(findings: Findings, label: str, episodes: int) -> VisitedStates | None:
+    """Give the states of a policy, if they are there and are those that were described."""
+    if findings.data is None or label not in findings.data.labels:
+        return None
+    data = findings.data[label]
+    if data.n_episodes != episodes:
+        raise UsageError(
+            f"{findings.folder} has {data.n_episodes} episodes of {label!r}, but {episodes} were "
+            "described: run the comparison again"
+        )
+    return data
+
+
+def _first_episodes(
+    findings: Findings, mine: PolicyEpisodes, distances: Array, top: int
+) -> list[UnusualEpisode]:
+    """The most unusual episodes of a policy, without what is unusual about them."""
+    squares = distances**2
+    spread = squares / (squares.sum() or math.nan)
+    data = _states_of(findings, mine.policy, len(distances))
+    seeds = np.full(len(distances), -1) if data is None else data.seeds
+    return [
+        UnusualEpisode(
+            mine.policy,
+            episode,
+            float(mine.times[episode]),
+            float(spread[episode]),
+            int(seeds[episode]) if seeds[episode] >= 0 else None,
+            float(mine.returns[episode]),
+            int(mine.lengths[episode]) if data is not None else 0,
+        )
+        for episode in np.argsort(-distances, kind="stable")[:top].tolist()
+    ]
+
+
+def _explained(findings: Findings, episodes: Sequence[UnusualEpisode]) -> Iterator[UnusualEpisode]:
+    """Tell of each episode which feature and which regions set it apart from its policy's others."""
+    known: dict[str, tuple[Array, Array, Array]] = {}
+    for row in episodes:
+        if findings.data is None or row.policy not in findings.data.labels:
+            yield row
+            continue
+        if row.policy not in known:
+            known[row.policy] = episode_means(findings.space.method, findings.data[row.policy])
+        means, deviations, shares = known[row.policy]
+        others = np.delete(np.arange(len(means)), row.episode)
+        usual = means[others].mean(axis=0)
+        feature = int((np.abs(means[row.episode] - usual) / deviations).argmax())
+        yield replace(
+            row,
+            feature=findings.data.feature_names[feature],
+            mean=float(means[row.episode, feature]),
+            usual_mean=float(usual[feature]),
+            regions=unlike_regions(shares[row.episode], shares[others].mean(axis=0), words),
+        )
+
+
+def _outside(findings: Findings, labels: list[str], notes: list[str]) -> Outside | None:
+    """Count states outside, or note why they cannot be counted."""
+    if findings.data is None or not isinstance(findings.space.method, BackgroundModel):
+        return None
+    try:
+        return states_outside(findings, labels or None)
+    except UsageError as error:
+        notes.append(str(error))
+        return None
