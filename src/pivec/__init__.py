@@ -48,6 +48,7 @@ _EXPORTS = {
     "plan": "pivec.pilot",
     "regions": "pivec.explanations.regions",
     "same": "pivec.equivalence",
+    "unusual": "pivec.explanations.unusual",
 }
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
     from pivec.errors import UsageError as UsageError
     from pivec.explanations.pairs import explain as explain
     from pivec.explanations.regions import regions as regions
+    from pivec.explanations.unusual import unusual as unusual
     from pivec.maps import compare_groups as compare_groups
     from pivec.pilot import plan as plan
     from pivec.policies import Policy as Policy

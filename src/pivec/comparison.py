@@ -194,7 +194,7 @@ def describe(
         if earlier is None:
             result = Space(method, described, collected=collected)
         else:
-            warn_of_outside(method, data)
+            warn_of_outside(earlier, data)
             result = _beside(earlier, described)
         result.save(log.folder / SPACE)
         log.settings |= {"method": method.name, "parameters": method.get_params()}

@@ -15,6 +15,7 @@ from pivec.cli.groups import groups
 from pivec.cli.regions import regions
 from pivec.cli.reproduce import reproduce
 from pivec.cli.train import train
+from pivec.cli.unusual import unusual
 from pivec.errors import PivecError
 from pivec.notices import Notice, Notices
 from pivec.terminal import say, shortened
@@ -37,6 +38,7 @@ COMMANDS = (
     groups,
     explain,
     regions,
+    unusual,
     train,
     reproduce,
 )

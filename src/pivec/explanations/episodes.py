@@ -35,7 +35,8 @@ class RegionTime:
     usual: float
 
     def __str__(self) -> str:
-        return f"{percent(self.share)} of its time in {self.words} (others {percent(self.usual)})"
+        times = f"{percent(self.share)} of its time (others {percent(self.usual)})"
+        return f"{times} in region {self.region}: {self.words}"
 
 
 def episode_distances(method: Characterization, data: VisitedStates) -> Array:

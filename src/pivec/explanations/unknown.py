@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pivec.characterizations.background import BackgroundModel
-from pivec.characterizations.base import Characterization
 from pivec.characterizations.reach import WITHIN, nearest_regions, reach_of
+from pivec.characterizations.space import Space
 from pivec.errors import PivecWarning, UsageError
 from pivec.explanations.folder import Findings
+from pivec.explanations.names import features_of
 from pivec.mixtures.mixture import Mixture
 from pivec.results import Result, Row, plain
 from pivec.states.visited import VisitedStates
@@ -76,8 +77,11 @@ class Outside(Result):
         """Say who goes farthest out."""
         first = self.policies[0]
         if not first.is_notable:
-            return f"No policy has more than {percent(NOTABLE)} of its states outside of the space"
-        return f"{percent(first.share)} of the states of {first.policy} are where no policy has been"
+            most = max(row.share for row in self.policies)
+            return f"No policy has more than {percent(most)} of its states outside of the space"
+        return (
+            f"{percent(first.share)} of the states of {first.policy} are where no policy has been"
+        )
 
     def rows(self) -> list[Row]:
         """One row a policy, most states outside first."""
@@ -120,7 +124,7 @@ def states_outside(where: Any, policies: Sequence[str] | None = None) -> Outside
     >>> from pathlib import Path
     >>> from pivec import Space, VisitedStates, characterization
     >>> rng = np.random.default_rng(0)
-    >>> data = VisitedStates.from_arrays([[rng.normal(0, 1, (500, 2))], [rng.normal(0, 1, (500, 2))]])
+    >>> data = VisitedStates.from_arrays([[rng.normal(0, 1, (500, 2))] for _ in "ab"])
     >>> method = characterization("visitation", n_components=4).fit(data)
     >>> walk = rng.normal(0, 1, (100, 2)) + np.where(np.arange(100) < 20, 9, 0)[:, None]
     >>> new = VisitedStates.from_arrays([[walk]], labels=["new"])
@@ -134,7 +138,7 @@ def states_outside(where: Any, policies: Sequence[str] | None = None) -> Outside
     reach, placed = known_reach(findings)
     if policies:
         data = data.select([findings.find(name).label for name in policies])
-    rows = outside_of(data, mixture, reach)
+    rows = outside_of(data, mixture, reach, _names(findings.space))
     return Outside(reach, tuple(sorted(rows, key=lambda row: -row.share)), placed)
 
 
@@ -157,10 +161,9 @@ def known_reach(findings: Findings) -> tuple[float, bool]:
 
 
 def outside_of(
-    data: VisitedStates, mixture: Mixture, reach: float, names: Sequence[str] | None = None
+    data: VisitedStates, mixture: Mixture, reach: float, names: Sequence[str]
 ) -> list[OutsideStates]:
     """Count the states of each policy that are farther from all regions than ``reach``."""
-    names = names or data.feature_names
     result = []
     for number, record in enumerate(data.records):
         states = data.policy_states(number)
@@ -187,8 +190,9 @@ def outside_of(
     return result
 
 
-def warn_of_outside(method: Characterization, data: VisitedStates) -> None:
+def warn_of_outside(space: Space, data: VisitedStates) -> None:
     """Say which policies that are placed in an earlier space go where it has seen nobody."""
+    method = space.method
     if not isinstance(method, BackgroundModel):
         return
     if not math.isfinite(method.reach_):
@@ -197,18 +201,25 @@ def warn_of_outside(method: Characterization, data: VisitedStates) -> None:
             "policies go where no policy has been"
         )
         return
-    rows = outside_of(data, method._mixtures[0], method.reach_)
+    rows = outside_of(data, method._mixtures[0], method.reach_, _names(space))
     notable = sorted((row for row in rows if row.is_notable), key=lambda row: -row.share)
     if not notable:
         return
     first, more = notable[0], len(notable) - 1
-    others = f", and {more} more polic{'ies' if more > 1 else 'y'} go there too" if more else ""
+    others = ""
+    if more:
+        many = f"{more} other policies" if more > 1 else "another policy"
+        others = f", and more than {100 * NOTABLE:g} % of those of {many}"
     _warn(
         f"{percent(first.share)} of the states of {first.policy!r} are where no policy of the "
         f"space has been (farther from all regions than {percent(WITHIN)} of the states of each; "
-        f"{first.words}){others}: the space cannot tell such states apart, fit one with these "
-        "policies in it to compare them there"
+        f"{first.words}){others}: the space tells little of such states, so fit one with these "
+        "policies in it to compare them"
     )
+
+
+def _names(space: Space) -> list[str]:
+    return [feature.name for feature in features_of(space.collected, space.method.feature_names_)]
 
 
 def _warn(message: str) -> None:

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 from pivec.arguments import Count, checked
 from pivec.characterizations.background import BackgroundModel
+from pivec.characterizations.supervector import Supervector
+from pivec.characterizations.visitation import Visitation
 from pivec.errors import UsageError
 from pivec.explanations.episodes import (
     RegionTime,
@@ -22,9 +24,12 @@ from pivec.explanations.episodes import (
     unlike_regions,
 )
 from pivec.explanations.folder import Findings
+from pivec.explanations.names import Feature, features_of
+from pivec.explanations.region_words import region_words
 from pivec.explanations.unknown import Outside, states_outside
 from pivec.results import Result, Row, plain
 from pivec.states.visited import VisitedStates
+from pivec.text import percent
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -39,23 +44,29 @@ class UnusualEpisode:
 
     policy: str
     episode: int  # its number among the policy's, from 0
-    times: float  # as far from the policy's mean as its usual episode is; inf if those are alike
+    times: float  # as far from the policy's mean as its usual episode is, at most n − 1
     spread: float  # its share of the policy's spread, from 0 to 1: of n alike ones each has 1/n
     seed: int | None
     total: float  # the return
     length: int
-    feature: str = ""  # whose mean differs most from the others', in deviations of states
+    feature: Feature | None = None  # whose mean differs most from the others', in deviations
     mean: float = math.nan
     usual_mean: float = math.nan
     regions: tuple[RegionTime, ...] = ()  # in which it spends more or less time than the others
 
     @property
-    def words(self) -> str:
-        """Say what is unusual about it."""
-        parts = [str(region) for region in self.regions]
-        if self.feature:
-            parts.append(f"{self.feature} {self.mean:.3g} on average (others {self.usual_mean:.3g})")
-        return "; ".join(parts)
+    def reasons(self) -> list[str]:
+        """Say what is unusual about it, a sentence each."""
+        lines = [str(region) for region in self.regions]
+        if self.feature is None:
+            return lines
+        if self.feature.is_flag:
+            mean, usual = f"{percent(self.mean)} of its time", percent(self.usual_mean)
+        else:
+            unit = f" {self.feature.unit}" * bool(self.feature.unit)
+            mean, usual = f"{self.mean:.3g}{unit} on average", f"{self.usual_mean:.3g}{unit}"
+        numbers = f"{mean} (others {usual})".replace("-", "−")
+        return [f"{self.feature.name} {numbers}", *lines]
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +114,8 @@ class Unusual(Result):
         first = self.episodes[0]
         if first.times <= 1.0:
             return "The episodes of each policy are all alike"
-        return f"Episode {first.episode} of {first.policy} is {shown_times(first.times)}"
+        times = "infinitely" if math.isinf(first.times) else f"{first.times:.2g} times as"
+        return f"Episode {first.episode} of {first.policy} is {times} far from the others as usual"
 
     def rows(self) -> list[Row]:
         """One row an unusual episode, farthest first."""
@@ -119,7 +131,7 @@ class Unusual(Result):
                 "usual_length": self.of(row.policy).usual_length,
                 "seed": row.seed,
                 "typical": self.of(row.policy).typical,
-                "words": row.words,
+                "words": "; ".join(row.reasons),
             }
             for row in self.episodes
         ]
@@ -136,19 +148,6 @@ class Unusual(Result):
         from pivec.explanations.unusual_figure import unusual_figure
 
         return unusual_figure(self)
-
-
-def shown_times(times: float) -> str:
-    """Say how far off an episode is.
-
-    Examples
-    --------
-    >>> shown_times(4.123), shown_times(math.inf)
-    ('4.1 times as far from the others as usual', 'the one that differs: most others are alike')
-    """
-    if math.isinf(times):
-        return "the one that differs: most others are alike"
-    return f"{times:.2g} times as far from the others as usual"
 
 
 @checked
@@ -187,7 +186,7 @@ def unusual(where: Any, policies: Sequence[str] | None = None, *, top: Count = 1
     ranked: list[PolicyEpisodes] = []
     candidates: list[UnusualEpisode] = []
     few = 0
-    for label, distances in _all_distances(findings, list(dict.fromkeys(labels))):
+    for label, distances in _all_distances(findings, labels, notes):
         if len(distances) < FEWEST:
             few += 1
             continue
@@ -200,7 +199,7 @@ def unusual(where: Any, policies: Sequence[str] | None = None, *, top: Count = 1
             "which none can be called unusual"
         )
     if not ranked:
-        raise UsageError(f"expected policies with {FEWEST} episodes or more, but {notes[0]}")
+        raise UsageError(f"expected policies with {FEWEST} episodes or more, but {notes[-1]}")
     if findings.data is None:
         notes.append("the states are not there, so that nothing tells what is unusual")
     candidates.sort(key=lambda row: (-row.times, -row.spread))
@@ -214,20 +213,25 @@ def unusual(where: Any, policies: Sequence[str] | None = None, *, top: Count = 1
     )
 
 
-def _all_distances(findings: Findings, labels: list[str]) -> Iterator[tuple[str, Array]]:
+def _all_distances(
+    findings: Findings, labels: list[str], notes: list[str]
+) -> Iterator[tuple[str, Array]]:
     """Go through policies and the distances of their episodes."""
     space, method = findings.space, findings.space.method
-    if not (method.has_influences or method.has_statistics):
+    if not method.has_statistics:
         raise UsageError(
             f"{findings.folder} was described by {method.name}, which does not tell what an "
-            "episode adds to a description: compare with --method visitation (or supervector)"
+            "episode adds to a description: compare with --method visitation"
         )
     described = space.descriptions
     kept = described.rows("influences") if "influences" in described.arrays else None
-    for row, (label, is_reference) in enumerate(
-        zip(described.labels, space.is_reference, strict=True)
-    ):
-        if label not in labels if labels else is_reference:
+    if isinstance(method, Supervector) and findings.data is not None:
+        # Means of regions are where they were without an episode that was alone in its region.
+        kept, twin = None, Visitation(method.n_components, device=method.device)
+        method = twin.restore(method.feature_names_, method.fitted_arrays())
+        notes.append("supervectors see means alone: episodes are compared by visitation instead")
+    for row, label in enumerate(described.labels):
+        if label not in labels if labels else space.is_reference[row]:
             continue
         if kept is not None:
             yield label, influence_lengths(kept[row], point_of(method, described, row))
@@ -282,21 +286,23 @@ def _first_episodes(
 
 
 def _explained(findings: Findings, episodes: Sequence[UnusualEpisode]) -> Iterator[UnusualEpisode]:
-    """Tell of each episode which feature and which regions set it apart from its policy's others."""
-    known: dict[str, tuple[Array, Array, Array]] = {}
+    """Tell of each episode in which feature and regions it differs from its policy's others."""
+    method, known = findings.space.method, dict[str, tuple[Array, Array, Array]]()
+    features = features_of(findings.space.collected, method.feature_names_)
+    words = region_words(method, features) if isinstance(method, BackgroundModel) else ()
     for row in episodes:
         if findings.data is None or row.policy not in findings.data.labels:
             yield row
             continue
         if row.policy not in known:
-            known[row.policy] = episode_means(findings.space.method, findings.data[row.policy])
+            known[row.policy] = episode_means(method, findings.data[row.policy])
         means, deviations, shares = known[row.policy]
         others = np.delete(np.arange(len(means)), row.episode)
         usual = means[others].mean(axis=0)
         feature = int((np.abs(means[row.episode] - usual) / deviations).argmax())
         yield replace(
             row,
-            feature=findings.data.feature_names[feature],
+            feature=features[feature],
             mean=float(means[row.episode, feature]),
             usual_mean=float(usual[feature]),
             regions=unlike_regions(shares[row.episode], shares[others].mean(axis=0), words),

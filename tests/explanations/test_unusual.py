@@ -1,0 +1,275 @@
+"""Unusual episodes are found and explained, and so are states where no policy has been."""
+
+from __future__ import annotations
+
+import json
+import math
+import warnings
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import pivec
+from pivec.characterizations.reach import nearest_regions, reach_of
+from pivec.errors import PivecWarning, UsageError
+from pivec.explanations.folder import Findings
+from pivec.explanations.unknown import NOTABLE, states_outside, warn_of_outside
+from pivec.explanations.unusual import unusual
+from pivec.mixtures.mixture import Mixture
+from pivec.states.derived import regrouped
+
+NAMES = ("height", "speed", "angle")
+
+
+def walks(seed, *, episodes=50, length=20, policies=2):
+    rng = np.random.default_rng(seed)
+    return [
+        [rng.normal(0, 1, (length, 3)).astype(np.float32) for _ in range(episodes)]
+        for _ in range(policies)
+    ]
+
+
+def visited(arrays, **more):
+    labels = [f"policy-{i}" for i in range(len(arrays))]
+    names = NAMES[: arrays[0][0].shape[1]]
+    return pivec.VisitedStates.from_arrays(arrays, labels, feature_names=names, **more)
+
+
+def findings_of(data, method="visitation", *, states=True, **parameters):
+    if method in ("visitation", "supervector"):
+        parameters = {"n_components": 6} | parameters
+    how = pivec.characterization(method, **parameters).fit(data)
+    described = how.describe(data, influences=how.has_influences)
+    return Findings(Path("out"), pivec.Space(how, described), data if states else None)
+
+
+def with_odd_episode(seed, episode=17):
+    """One of the episodes of the second policy spends half of its time high up."""
+    arrays = walks(seed)
+    arrays[1][episode][::2, 0] += 6.0
+    return visited(arrays)
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_an_episode_that_goes_elsewhere_is_first_and_told_by_where(seed):
+    findings = findings_of(with_odd_episode(seed), random_state=seed, n_init=1)
+    first = unusual(findings, top=3).episodes[0]
+    assert (first.policy, first.episode) == ("policy-1", 17)
+    assert first.times > 2
+    assert first.feature.name == "height"
+    assert first.mean - first.usual_mean == pytest.approx(3, abs=1)
+    more = max(first.regions, key=lambda region: region.share - region.usual)
+    mixture = findings.background._mixtures[0]
+    assert mixture.means[:, 0].argmax() == more.region
+    assert more.share == pytest.approx(0.5, abs=0.1)
+    assert more.usual < 0.02
+    assert "height" in more.words
+
+
+def test_times_are_those_of_leaving_episodes_out():
+    data = with_odd_episode(0)
+    findings = findings_of(data)
+    m = data["policy-1"].n_episodes
+    groups = [np.delete(np.arange(m), e) for e in range(m)]
+    points = findings.space.method.describe(regrouped([data["policy-1"]], groups)).points
+    lengths = np.linalg.norm(points - points.mean(axis=0), axis=1)
+    result = unusual(findings).of("policy-1")
+    assert result.times == pytest.approx(lengths / np.median(lengths), rel=1e-4)
+    assert result.typical == lengths.argmin()
+
+
+def test_a_share_of_spread_is_of_all_squares():
+    result = unusual(findings_of(with_odd_episode(0)), top=100)
+    assert len(result.episodes) == 100
+    mine = [row.spread for row in result.episodes if row.policy == "policy-1"]
+    assert sum(mine) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("method", ["supervector", "gaussian", "discretization", "mmd"])
+def test_other_ways_to_describe_tell_as_well(method):
+    arrays = walks(1)
+    arrays[1][17][:, 0] += 6.0
+    result = unusual(findings_of(visited(arrays), method), ["policy-1"], top=2)
+    first = result.episodes[0]
+    assert (first.episode, first.feature.name) == (17, "height")
+    assert (result.outside is None) == (method != "supervector")
+
+
+def test_a_way_that_knows_no_episodes_is_refused():
+    data = visited(walks(0, episodes=3))
+    how = pivec.characterization("trajectories").fit(data)
+    findings = Findings(Path("out"), pivec.Space(how, how.describe(data)), data)
+    with pytest.raises(UsageError, match=r"described by trajectories, .* --method visitation"):
+        unusual(findings)
+
+
+def test_episodes_that_are_all_alike_are_said_to_be():
+    episode = walks(0)[0][0]
+    result = unusual(findings_of(visited([[episode] * 5, [episode + 1] * 5])))
+    assert result.headline() == "The episodes of each policy are all alike"
+    assert all((row.times == 1).all() for row in result.policies)
+    json.dumps(result.to_json(), allow_nan=False)
+    result.figure()
+
+
+def test_an_episode_among_equal_ones_is_as_far_as_they_are_many():
+    episode = walks(0)[0][0]
+    result = unusual(findings_of(visited([[episode] * 9 + [episode + 1], [episode] * 9])))
+    first = result.episodes[0]
+    assert (first.policy, first.episode) == ("policy-0", 9)
+    assert first.times == pytest.approx(9)
+
+
+def test_where_the_usual_is_the_mean_itself_others_are_infinitely_far():
+    data = visited(walks(0, episodes=5, policies=1), returns=[[0.0, 0.0, 0.0, 2.0, -2.0]])
+    result = unusual(findings_of(data, "returns"))
+    assert [row.times for row in result.episodes] == [math.inf, math.inf, 1, 1, 1]
+    assert json.loads(json.dumps(result.to_json(), allow_nan=False))["episodes"][0]["times"] is None
+    assert "infinitely" in result.headline()
+    result.figure()
+
+
+def test_of_two_episodes_none_is_unusual():
+    few, many = walks(0, episodes=2)[0], walks(1)[0]
+    result = unusual(findings_of(visited([few, many])))
+    assert {row.policy for row in result.episodes} == {"policy-1"}
+    assert result.notes == (
+        "1 policy has fewer than 3 episodes, of which none can be called unusual",
+    )
+    for n in (1, 2):
+        with pytest.raises(UsageError, match="expected policies with 3 episodes or more, but 2"):
+            unusual(findings_of(visited(walks(0, episodes=n))))
+
+
+def test_without_states_it_is_not_known_what_is_unusual():
+    result = unusual(findings_of(with_odd_episode(0), states=False), top=1)
+    assert result.episodes[0].episode == 17
+    assert result.episodes[0].reasons == []
+    assert math.isnan(result.of("policy-1").usual_return)
+    assert result.outside is None
+    assert "states are not there" in result.notes[0]
+    result.figure()
+
+
+def test_returns_and_lengths_stand_beside_those_of_the_policy():
+    arrays = walks(3, episodes=5, policies=1)
+    arrays[0][2] = np.repeat(arrays[0][2] + 5, 2, axis=0)
+    data = visited(arrays, returns=[[1.0, 2.0, 30.0, 4.0, 5.0]])
+    row = unusual(findings_of(data)).rows()[0]
+    assert (row["episode"], row["return"], row["usual_return"]) == (2, 30.0, 4.0)
+    assert (row["length"], row["usual_length"]) == (40, 20.0)
+
+
+def test_states_of_other_episodes_than_were_described_are_refused():
+    findings = findings_of(visited(walks(0, episodes=5)))
+    other = replace(findings, data=visited(walks(0, episodes=4)))
+    with pytest.raises(UsageError, match="4 episodes of 'policy-0', but 5 were described"):
+        unusual(other)
+
+
+# ---- states outside ----
+
+
+def test_the_reach_is_the_largest_quantile_of_a_policy():
+    data = visited([*walks(0), [np.full((10, 3), 2.5, np.float32)]])
+    method = findings_of(data).space.method
+    mixture = method._mixtures[0]
+    quantiles = []
+    for p in range(len(data)):
+        z = (data.policy_states(p).astype(float) - mixture.center) / mixture.scale
+        gaps = (z[:, None] - mixture.means) ** 2 / (mixture.variances + 0.01)
+        quantiles.append(np.quantile(np.sqrt(gaps.mean(axis=2).min(axis=1)), 0.99))
+    assert method.reach_ == pytest.approx(max(quantiles), rel=1e-9)
+
+
+def test_of_many_states_some_are_enough_for_the_reach():
+    rng = np.random.default_rng(0)
+    mixture = Mixture([1.0], [[0.0]], [[0.99]], [0.0], [1.0])
+    data = pivec.VisitedStates.from_arrays([[rng.normal(0, 1, (300_000, 1))]])
+    assert reach_of(data, mixture) == pytest.approx(2.576, abs=0.05)
+
+
+def test_far_states_do_not_overflow():
+    mixture = Mixture([1.0], [[0.0]], [[1.0]], [0.0], [1e-30])
+    nearest = nearest_regions(np.array([[3e38]], np.float32), mixture)
+    assert np.isfinite(nearest.distance).all()
+
+
+def test_two_halves_of_one_population_are_inside():
+    findings = findings_of(visited(walks(0)))
+    more = visited(walks(1))
+    result = states_outside(replace(findings, data=more))
+    assert 0 < result.policies[0].share < NOTABLE
+    assert not result.policies[0].is_notable
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warn_of_outside(findings.space, more)
+
+
+def test_states_elsewhere_are_counted_with_feature_and_side():
+    findings = findings_of(visited(walks(0)))
+    arrays = walks(1)
+    for episode in arrays[1][:10]:
+        episode[:10, 1] -= 12.0
+    new = visited(arrays)
+    first = states_outside(replace(findings, data=new)).policies[0]
+    assert first.policy == "policy-1"
+    assert 100 <= first.outside <= 130
+    assert first.share == first.outside / 1000
+    assert 10 <= first.episodes <= 35
+    assert first.feature == "speed"
+    assert first.deviations > 5
+    assert first.words.endswith("below")
+    with pytest.warns(PivecWarning, match=r"1\d % of the states of 'policy-1' are where no policy"):
+        warn_of_outside(findings.space, new)
+
+
+def test_a_few_states_outside_are_no_warning():
+    findings = findings_of(visited(walks(0)))
+    lone = visited([[np.array([[0.0, 0, 0], [0, 40, 0]], np.float32)]])
+    first = states_outside(replace(findings, data=lone)).policies[0]
+    assert first.share == 0.5 > NOTABLE
+    assert not first.is_notable
+
+
+def test_states_that_are_met_again_are_not_outside():
+    rng = np.random.default_rng(0)
+    cells = [[rng.integers(0, 3, (40, 2)).astype(np.float32) for _ in range(5)] for _ in "ab"]
+    findings = findings_of(visited(cells))
+    assert all(row.outside == 0 for row in states_outside(findings).policies)
+
+
+def test_a_space_of_an_earlier_version_is_read_and_looked_at_anew(tmp_path):
+    findings = findings_of(visited(walks(0)))
+    method = findings.space.method
+    before = dict(method.fitted_arrays())
+    reach = before.pop("reach")
+    old = pivec.characterization("visitation", n_components=6).restore(NAMES, before)
+    space = pivec.Space(old, findings.space.descriptions)
+    space.save(tmp_path)
+    again = replace(findings, space=pivec.Space.load(tmp_path))
+    assert math.isnan(again.background.reach_)
+    assert states_outside(again).reach == reach
+    placed = replace(again, space=replace(again.space, n_reference=1))
+    with pytest.raises(UsageError, match="earlier version"):
+        states_outside(placed)
+    assert "earlier version" in unusual(placed).notes[0]
+    with pytest.warns(PivecWarning, match="earlier version"):
+        warn_of_outside(again.space, findings.states)
+
+
+def test_figures_and_pages_take_any_names():
+    data = with_odd_episode(0)
+    labels = ["</script><b>$\\frac", "\x1b[31m[bold]red"]
+    records = [
+        replace(record, info=replace(record.info, label=label))
+        for record, label in zip(data.records, labels, strict=True)
+    ]
+    named = pivec.VisitedStates(records, ["<i>", "$x$", "[red]"])
+    result = unusual(findings_of(named))
+    shown = result._repr_html_()
+    assert "<b>" not in shown
+    assert "\x1b" not in shown
+    assert result.outside._repr_html_().startswith("<p>No policy")
