@@ -50,7 +50,7 @@ def episode_distances(method: Characterization, data: VisitedStates) -> Array:
     moved = method._distances(
         rests(method, data, method._statistics(data)), method._described(data)
     )[:, 0]
-    return np.sqrt(np.maximum(moved, 0.0)) if method.squared else moved
+    return np.asarray(np.sqrt(np.maximum(moved, 0.0)) if method.squared else moved)
 
 
 def influence_lengths(influences: NDArray[Any], point: Array) -> Array:
@@ -58,7 +58,7 @@ def influence_lengths(influences: NDArray[Any], point: Array) -> Array:
     rows = influences.astype(np.float64)
     lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
     lengths[lengths <= _ALIKE * math.sqrt(point @ point)] = 0.0
-    return lengths
+    return np.asarray(lengths)
 
 
 def point_of(method: Characterization, described: Descriptions, row: int) -> Array:

@@ -138,10 +138,9 @@ class Unusual(Result):
 
     def to_json(self) -> dict[str, Any]:
         """Give everything as JSON can hold it; what is not known, or infinite, is None."""
-        return plain(vars(self)) | {
-            "headline": self.headline(),
-            "outside": self.outside and self.outside.to_json(),
-        }
+        own: dict[str, Any] = plain(vars(self))
+        outside = None if self.outside is None else self.outside.to_json()
+        return own | {"headline": self.headline(), "outside": outside}
 
     def figure(self) -> Figure:
         """Draw all episodes of the policies with the most unusual ones, which have names."""

@@ -71,7 +71,7 @@ def unusual_figure(result: Unusual) -> Figure:
     _finish_strips(axes, [literal(label, 34) for label in labels], end)
     if dots is not None:
         bar = figure.colorbar(dots, cax=axes_at(figure, _WIDE - 1.15, 0.75, 0.14, _ROW * len(rows)))
-        bar.outline.set_visible(False)  # type: ignore[operator]
+        bar.outline.set_visible(False)
         bar.ax.tick_params(labelsize=8.5, length=2, color=MUTED, labelcolor=INK)
         bar.ax.set_title("return", fontsize=9, color=MUTED, loc="left")
     return figure
