@@ -172,16 +172,51 @@ def test_states_of_other_episodes_than_were_described_are_refused():
 # ---- states outside ----
 
 
-def test_the_reach_is_the_largest_quantile_of_a_policy():
-    data = visited([*walks(0), [np.full((10, 3), 2.5, np.float32)]])
+def em_step(z, weights, means, variances):
+    """One step of EM, written out."""
+    logs = np.log(weights) - 0.5 * (
+        np.log(2 * np.pi * variances) + (z[:, None] - means) ** 2 / variances
+    ).sum(axis=2)
+    shares = np.exp(logs - logs.max(axis=1, keepdims=True))
+    shares /= shares.sum(axis=1, keepdims=True)
+    n = shares.sum(axis=0)
+    means = shares.T @ z / n[:, None]
+    squares = (shares[:, :, None] * (z[:, None] - means) ** 2).sum(axis=0)
+    return n / n.sum(), means, np.maximum(squares / n[:, None], 0.01)
+
+
+def gaps(z, means, variances):
+    squares = (z[:, None] - means) ** 2 / (variances + 0.01)
+    return np.sqrt(squares.mean(axis=2).min(axis=1))
+
+
+def test_the_reach_is_the_largest_quantile_of_episodes_held_back():
+    arrays = walks(0)
+    arrays[1] = [1.5 * episode for episode in arrays[1]]
+    data = visited(arrays)
     method = findings_of(data).space.method
     mixture = method._mixtures[0]
-    quantiles = []
-    for p in range(len(data)):
-        z = (data.policy_states(p).astype(float) - mixture.center) / mixture.scale
-        gaps = (z[:, None] - mixture.means) ** 2 / (mixture.variances + 0.01)
-        quantiles.append(np.quantile(np.sqrt(gaps.mean(axis=2).min(axis=1)), 0.99))
-    assert method.reach_ == pytest.approx(max(quantiles), rel=1e-9)
+    z = (data.states.astype(float) - mixture.center) / mixture.scale
+    half = np.repeat(np.arange(data.n_episodes) % 2, data.lengths)
+    distance = np.empty(len(z))
+    for held in (0, 1):
+        fitted = mixture.weights, mixture.means, mixture.variances
+        for _ in range(3):
+            fitted = em_step(z[half != held], *fitted)
+        distance[half == held] = gaps(z[half == held], *fitted[1:])
+    quantiles = [np.quantile(part, 0.99) for part in np.split(distance, 2)]
+    assert quantiles[1] > quantiles[0]
+    assert method.reach_ == pytest.approx(quantiles[1], rel=1e-6)
+
+
+def test_a_policy_of_one_episode_is_held_against_regions_as_they_are():
+    data = visited(walks(0, episodes=1, length=200))
+    method = findings_of(data).space.method
+    mixture = method._mixtures[0]
+    z = (data.states.astype(float) - mixture.center) / mixture.scale
+    parts = np.split(gaps(z, mixture.means, mixture.variances), 2)
+    expected = max(np.quantile(part, 0.99) for part in parts)
+    assert method.reach_ == pytest.approx(expected, rel=1e-6)
 
 
 def test_of_many_states_some_are_enough_for_the_reach():
