@@ -43,6 +43,8 @@ _EXPORTS = {
     "compare": "pivec.comparison",
     "compare_groups": "pivec.maps",
     "explain": "pivec.explanations.pairs",
+    "explain_groups": "pivec.explanations.groups",
+    "explain_run": "pivec.explanations.runs",
     "load": "pivec.states",
     "load_policies": "pivec.policies",
     "plan": "pivec.pilot",
@@ -61,8 +63,10 @@ if TYPE_CHECKING:
     from pivec.equivalence import same as same
     from pivec.errors import PivecError as PivecError
     from pivec.errors import UsageError as UsageError
+    from pivec.explanations.groups import explain_groups as explain_groups
     from pivec.explanations.pairs import explain as explain
     from pivec.explanations.regions import regions as regions
+    from pivec.explanations.runs import explain_run as explain_run
     from pivec.explanations.unusual import unusual as unusual
     from pivec.maps import compare_groups as compare_groups
     from pivec.pilot import plan as plan

@@ -17,6 +17,7 @@ from pivec.policies.policy import first_names
 from pivec.states.visited import VisitedStates
 
 Array = NDArray[np.float64]
+_MOST = 1000  # checkpoints that are held against each other
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class Checkpoints:
     method: BackgroundModel
     described: Descriptions
     states: VisitedStates | None
-    left_out: int  # policies of the run without a training step
+    notes: tuple[str, ...]  # what is left out
 
     @classmethod
     def of(cls, findings: Findings, run: str) -> Checkpoints:
@@ -43,6 +44,13 @@ class Checkpoints:
                 f"expected a run of at least two checkpoints with a training step, but {name!r} "
                 f"has {len(rows)}: explain two policies by their names instead"
             )
+        notes = []
+        if lacking := len(own) - len(rows):
+            policies = "1 policy" if lacking == 1 else f"{lacking} policies"
+            notes.append(f"without {policies} of the run that the training step is not known of")
+        if len(rows) > _MOST:
+            notes.append(f"of {len(rows)} checkpoints {_MOST} are looked at, evenly over the run")
+            rows = [rows[k] for k in np.linspace(0, len(rows) - 1, _MOST).round().astype(int)]
         described = findings.space.descriptions.select(rows)
         kept = {} if findings.data is None else dict.fromkeys(findings.data.labels)
         states = None
@@ -50,7 +58,7 @@ class Checkpoints:
             states = findings.states.select(described.labels)
         if "influences" not in described.arrays:
             described = method.describe(findings.states.select(described.labels), influences=True)
-        return cls(method, described, states, len(own) - len(rows))
+        return cls(method, described, states, tuple(notes))
 
     @property
     def steps(self) -> tuple[int, ...]:

@@ -282,10 +282,7 @@ def _tracks(times: FeatureTimes, steps: Sequence[RunStep], level: float) -> tupl
 
 def _notes(points: Checkpoints, sure: Intervals, n_parts: int) -> list[str]:
     """Say what was assumed or left out."""
-    notes = []
-    if points.left_out:
-        policies = "1 policy" if points.left_out == 1 else f"{points.left_out} policies"
-        notes.append(f"without {policies} of the run that the training step is not known of")
+    notes = list(points.notes)
     if n_parts > MOST_STRETCHES:
         notes.append(
             f"{len(points.described)} checkpoints are told in {MOST_STRETCHES} stretches: "
