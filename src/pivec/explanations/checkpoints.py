@@ -46,8 +46,8 @@ class Checkpoints:
             )
         notes = []
         if lacking := len(own) - len(rows):
-            policies = "1 policy" if lacking == 1 else f"{lacking} policies"
-            notes.append(f"without {policies} of the run that the training step is not known of")
+            unknown = "1 policy" if lacking == 1 else f"{lacking} policies"
+            notes.append(f"without {unknown} of the run that the training step is not known of")
         if len(rows) > _MOST:
             notes.append(f"of {len(rows)} checkpoints {_MOST} are looked at, evenly over the run")
             rows = [rows[k] for k in np.linspace(0, len(rows) - 1, _MOST).round().astype(int)]
