@@ -118,6 +118,13 @@ def test_without_states_regions_are_told(five):
     assert "the states are not here" in result.notes[0]
 
 
+def test_of_several_fits_the_first_is_told():
+    result = explain_groups(findings(groups_of(FIVE, checkpoints=1), backgrounds=2))
+    assert len(result.regions) == 3
+    assert sum(c.means[0] for c in result.regions) == pytest.approx(1)
+    assert "the first of 2 fits" in result.notes[0]
+
+
 def test_numbers_are_those_of_slow_formulas(five, rng):
     a, b = rng.random((4, 3)), rng.random((6, 3))
     difference, low, high, p_value = welch(a, b)

@@ -181,7 +181,11 @@ def explain_groups(
     n = sum(names[run] == first for run in runs)
     features, regions = _contrasts(findings, described, n, level)
     left_out = {info.group or info.label for info in policies if info.group not in names}
-    notes = ["the states are not here: what differs is told by region, not by feature"]
+    notes = []
+    if features is None:
+        notes.append("the states are not here: what differs is told by region, not by feature")
+    if (n_fits := findings.background._n_fits) > 1:
+        notes.append(f"regions are those of the first of {n_fits} fits of the background")
     return GroupDifference(
         (first, second),
         (tuple(runs[:n]), tuple(runs[n:])),
@@ -193,7 +197,7 @@ def explain_groups(
         str(findings.space.collected.get("environment", "")),
         tuple(features or ()),
         tuple(regions),
-        tuple(notes if features is None else ()),
+        tuple(notes),
     )
 
 
@@ -204,10 +208,11 @@ def _contrasts(
     method, worded = findings.background, Worded.of(findings)
     runs = list(dict.fromkeys(described.groups))
     weights = shares_of([runs.index(run) for run in described.groups])
-    counts = described.values("counts")[0]
-    # Of several fits side by side, each has all of the time.
-    shares = weights @ (method._n_fits * counts / counts.sum(axis=1, keepdims=True))
-    parts = _parts(described, weights, n_first, counts.shape[1])
+    counts, n_fits = described.values("counts")[0], method._n_fits
+    # Of several fits side by side, each has all of the time; the first is told.
+    own = slice(0, counts.shape[1] // n_fits)
+    shares = (weights @ (n_fits * counts / counts.sum(axis=1, keepdims=True)))[:, own]
+    parts = n_fits * _parts(described, weights, n_first, counts.shape[1])[own]
     regions = region_contrasts(worded.regions, shares[:n_first], shares[n_first:], parts, level)
     kept = () if findings.data is None else findings.data.labels
     if not set(described.labels) <= set(kept):
