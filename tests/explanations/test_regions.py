@@ -23,6 +23,7 @@ from pivec.explanations.region_words import MIDDLE, region_ranges, region_words,
 from pivec.explanations.regions import Region, Regions, Visit, regions, words_of_when
 from pivec.explanations.visits import nearest_visits, sightings
 from pivec.mixtures.mixture import Mixture
+from pivec.report.regions import regions_html
 from pivec.states import VisitedStates
 
 
@@ -297,6 +298,22 @@ def test_several_fits_show_the_first():
 def test_what_has_no_regions_says_so():
     with pytest.raises(pivec.UsageError, match="gaussian, which has no regions"):
         regions(described(characterization("gaussian")))
+
+
+def test_a_region_that_nobody_visits_comes_last(walks):
+    """It is part of another one: the likelier of two that share their middle has all states."""
+    data, _ = walks
+    model = Mixture([0.1, 0.3, 0.3, 0.3], [[0.0], [0.0], [5.0], [9.0]], [[1.0]] * 4, [0.0], [1.0])
+    method = fitted(model)
+    method.fit(data)  # for all else that a fit leaves
+    for name in ("weights", "means", "variances", "center", "scale"):
+        setattr(method, f"{name}_", getattr(model, name))
+    faces = regions(Findings(Path("here"), Space(method, method.describe(data)), data))
+    assert faces[0].visits == ()
+    assert faces.by_moment()[-1].number == 0
+    assert faces.rows()[-1]["when"] == ""
+    assert to_png(faces.figure(), 25)
+    assert regions_html(faces).count('<div class="tenths">') == 3
 
 
 @pytest.mark.parametrize("n", [1, 4, 100])

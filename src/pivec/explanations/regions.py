@@ -122,8 +122,9 @@ class Regions(Result):
         return sorted(self.regions, key=lambda region: (-region.share, region.number))
 
     def by_moment(self) -> list[Region]:
-        """Give the regions in the order in which episodes get there."""
-        return sorted(self.regions, key=lambda region: (region.moment, region.number))
+        """Give the regions in the order in which episodes get there, unknown moments last."""
+        moments = np.array([region.moment for region in self])
+        return [self.regions[number] for number in np.argsort(moments, kind="stable")]
 
     def headline(self) -> str:
         """Say where most time is spent."""
