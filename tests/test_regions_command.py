@@ -10,15 +10,21 @@ import numpy as np
 import pytest
 
 import pivec
+from pivec.characterizations import Space
+from pivec.characterizations.visitation import Visitation
 from pivec.explanations.names import Feature
 from pivec.explanations.regions import Region, Regions, Visit
 from pivec.report.regions import regions_html
+from pivec.states import Store
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("compared")
-    pivec.compare("CartPole-v1", "random:2", episodes=6, components=4, out=folder, progress=False)
+    data = pivec.collect("CartPole-v1", "random:2", episodes=6, store=folder / "states")
+    method = Visitation(n_components=4).fit(data)
+    collected = dict(Store(folder / "states").settings)
+    Space(method, method.describe(data), collected=collected).save(folder / "space")
     return folder
 
 

@@ -7,10 +7,13 @@ import pytest
 from PIL import Image
 
 import pivec
+from pivec.characterizations import Space
+from pivec.characterizations.visitation import Visitation
 from pivec.explanations.folder import Findings
 from pivec.explanations.region_frames import choose
 from pivec.explanations.regions import regions
 from pivec.explanations.visits import Near
+from pivec.states import Store
 
 
 def near(*rows):
@@ -32,8 +35,11 @@ def test_an_episode_that_shows_several_regions_is_preferred():
 @pytest.fixture(scope="module")
 def compared(tmp_path_factory):
     folder = tmp_path_factory.mktemp("filmed")
-    pivec.compare("CartPole-v1", ["random", lambda seen: (seen[:, 2] > 0).astype(int)], episodes=6,
-                  components=4, out=folder, progress=False)  # fmt: skip
+    policies = ["random", lambda seen: (seen[:, 2] > 0).astype(int)]
+    data = pivec.collect("CartPole-v1", policies, episodes=6, store=folder / "states")
+    method = Visitation(n_components=4).fit(data)
+    collected = dict(Store(folder / "states").settings)
+    Space(method, method.describe(data), collected=collected).save(folder / "space")
     return folder
 
 
@@ -53,7 +59,7 @@ def test_frames_are_of_states_of_their_region(compared, tmp_path):
     mine = {region.number for region in regions(findings) if _visited(region, "random")}
     assert {region.number for region in drawn} == mine
     if len(mine) < len(faces):
-        assert f"no picture of {len(faces) - len(mine)} regions: " in faces.notes[0]
+        assert f"no picture of {len(faces) - len(mine)} region" in faces.notes[0]
     content = faces.to_json(tmp_path)["regions"][drawn[0].number]
     assert (tmp_path / content["frame"]["path"]).exists()
 

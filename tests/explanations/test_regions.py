@@ -24,7 +24,7 @@ from pivec.explanations.regions import Region, Regions, Visit, regions, words_of
 from pivec.explanations.visits import nearest_visits, sightings
 from pivec.mixtures.mixture import Mixture
 from pivec.report.regions import regions_html
-from pivec.states import VisitedStates
+from pivec.states import Store, VisitedStates
 
 
 def fitted(mixture):
@@ -100,6 +100,16 @@ def test_regions_without_anything_special_still_differ():
     assert region_words(alone, (Feature("x"),)) == (MIDDLE,)
     same = fitted(Mixture([0.5, 0.5], [[0.0], [0.0]], [[1.0], [1.0]], [0.0], [1.0]))
     assert region_words(same, (Feature("x"),)) == (f"{MIDDLE} (0)", f"{MIDDLE} (1)")
+
+
+def test_equal_regions_of_many_features_stay_short():
+    shape = (2, 5000)
+    means = np.tile([[0.0], [0.0], [1.0]], (1, 5000))
+    model = fitted(Mixture([0.25, 0.25, 0.5], means, np.full((3, 5000), 0.1), *np.ones(shape)))
+    words = region_words(model, tuple(Feature(f"x[{i}]") for i in range(5000)))
+    assert words[0].count(", ") == 7
+    assert words[0].endswith(" (0)")
+    assert words[1].endswith(" (1)")
 
 
 def flags(*shares):
@@ -230,7 +240,10 @@ def test_the_nearest_visit_is_the_nearest():
 @pytest.fixture(scope="module")
 def compared(tmp_path_factory):
     folder = tmp_path_factory.mktemp("compared")
-    pivec.compare("CartPole-v1", "random:2", episodes=6, components=4, out=folder, progress=False)
+    data = pivec.collect("CartPole-v1", "random:2", episodes=6, store=folder / "states")
+    method = Visitation(n_components=4).fit(data)
+    collected = dict(Store(folder / "states").settings)
+    Space(method, method.describe(data), collected=collected).save(folder / "space")
     return folder
 
 

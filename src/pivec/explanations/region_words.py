@@ -25,6 +25,7 @@ _TAIL = 0.05  # of all states, on either side: a region that reaches there has n
 _CLEAR = 0.5  # nats that a feature tells; a shift by one deviation of all states does
 _CLEAR_FLAG = 0.2  # of a flag, whose share of all states is bounded
 _MOST = 3  # features that are told, unless it takes more to tell regions apart
+_UTMOST = 8  # even then
 _GRAIN = 0.05  # deviations of all states: what is narrower than that is a point
 _LONGEST = 80  # letters of a name
 
@@ -107,7 +108,7 @@ class _Teller:
         # That a thing is not so, one of many, is no word; nor is a feature that never changes.
         self.separation[(silent & (self.shares < 0.1)) | ~np.isfinite(self.separation)] = -1.0
         self.clear = self.separation >= np.where(self.flags, _CLEAR_FLAG, _CLEAR)
-        self.n_told = (self.separation > 0).sum(axis=1)
+        self.n_told = np.minimum(_UTMOST, (self.separation > 0).sum(axis=1))
         # What is clear comes first.
         self.order = np.lexsort((-self.separation, ~self.clear), axis=1)
         self.ranges = region_ranges(mixture)

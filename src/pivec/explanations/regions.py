@@ -229,9 +229,9 @@ def regions(
     drawn, reasons = region_frames(replayer, near, findings.states, numbers, frames, progress)
     notes = list(result.notes)
     if missing := len(result) - len(drawn):
-        first, *others = reasons or ["no state of them is kept"]
+        first, *others = reasons or ["no state is kept whose step is known"]
         more = f" (and {len(others)} other reason{'s' * (len(others) > 1)})" if others else ""
-        notes.append(f"no picture of {missing} regions: {first}{more}")
+        notes.append(f"no picture of {missing} region{'s' * (missing > 1)}: {first}{more}")
     faces = (replace(region, frame=drawn.get(region.number)) for region in result)
     return replace(result, regions=tuple(faces), notes=tuple(notes))
 
