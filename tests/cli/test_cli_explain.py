@@ -84,7 +84,7 @@ def test_without_names_notable_pairs_are_told(run, folder, tmp_path):
         (["--run", "ppo"], "no run 'ppo' (did you mean ppo-0?)"),
         (["--last", "2"], "--last is about groups of runs"),
         (["--group", "sac"], "--group expects NAME=PATTERN, but got 'sac'"),
-        (["100", "200", "--level", "2"], "level must be"),
+        (["100", "200", "--level", "2"], "Invalid value for '--level'"),
         (["100", "200", "--out", ""], "expected the name of a folder"),
     ],
 )

@@ -151,6 +151,19 @@ def test_shifts_are_those_that_are_sure():
     assert difference.sure_shifts(3) == []
 
 
+def test_averages_that_shift_are_sure_among_all_features():
+    (shift,) = made.difference_of().average_shifts()
+    assert (shift.feature, shift.value) == (0, 0.3)
+    # An interval that only just leaves 0 out is one in twenty by chance, and there are forty.
+    wide = {"averages": np.zeros((2, 40)), "ranges": np.tile([0.0, 1.0], (4, 40, 1))}
+    ends = {"average_shift_low": np.full(40, -0.1), "average_shift_high": np.full(40, 0.1)}
+    ends["average_shift_low"][0], ends["average_shift_high"][0] = 0.001, 0.201
+    shift = {"average_shift": np.zeros(40)}
+    shift["average_shift"][0] = 0.101
+    explanation = replace(made.explanation_of(), **wide, **ends, **shift)
+    assert made.difference_of(explanation).average_shifts() == []
+
+
 def test_a_step_is_worth_the_part_of_its_region():
     explanation = made.explanation_of()
     ours, theirs = (worth_of_regions(explanation, side) for side in (0, 1))

@@ -64,7 +64,7 @@ Clips = Annotated[
         max=20,
     ),
 ]
-Level = Annotated[float, typer.Option(help="Certainty of intervals.")]
+Level = Annotated[float, typer.Option(help="Certainty of intervals.", min=0.5, max=0.999)]
 
 
 @with_options

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pivec.characterizations.explanation import WHERE, Explanation
-from pivec.distances.discoveries import RATE
+from pivec.distances.discoveries import RATE, benjamini_hochberg
 from pivec.explanations.names import Feature
 from pivec.explanations.visits import Visit
 from pivec.results import Result, Row, plain
@@ -19,6 +20,7 @@ from pivec.results import Result, Row, plain
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+Array = NDArray[np.float64]
 MOST = 6  # regions that are shown
 _ROUNDING = 1e-9  # of the distance: a part so small is none
 _MAIN_SHARE = 2 / 3  # of the distance, that the headline's regions make up
@@ -104,22 +106,20 @@ class Difference(Result):
     def average_shifts(self) -> list[Shift]:
         """How features differ over all of the time, if more than by chance; the largest first.
 
-        Largest in proportion to how far the regions are spread; that is their ``part``.
+        Largest in proportion to how far the regions are spread; that is their ``part``. As of all
+        that is shown as sure, about one in twenty may be chance.
         """
         e = self.explanation
         extents = e.ranges[:, :, 1].max(axis=0) - e.ranges[:, :, 0].min(axis=0)
+        ends = e.average_shift_low, e.average_shift_high
+        sure = benjamini_hochberg(_p_values(e.average_shift, *ends, e.level, self.episodes)) <= RATE
         shifts = [
-            Shift(number, abs(value) / extent if extent > 0.0 else 0.0, value, low, high)
-            for number, (value, low, high, extent) in enumerate(
-                zip(
-                    e.average_shift.tolist(),
-                    e.average_shift_low.tolist(),
-                    e.average_shift_high.tolist(),
-                    extents.tolist(),
-                    strict=True,
-                )
+            Shift(
+                number,
+                abs(float(e.average_shift[number])) / float(extents[number]),
+                *(float(values[number]) for values in (e.average_shift, *ends)),
             )
-            if low > 0.0 or high < 0.0
+            for number in np.flatnonzero(sure & (extents > 0.0)).tolist()
         ]
         return sorted(shifts, key=lambda shift: -shift.part)
 
@@ -128,13 +128,15 @@ class Difference(Result):
         (a, b), e = self.labels, self.explanation
         if self.told_apart is None:
             return f"{a} and {b} are {e.distance:.3g} apart; how sure that is, is not known"
+        sure = [region for region in self.leading if not e.regions.noise[region]]
+        spread = f"({max(e.low, 0.0):.3g} to {e.high:.3g})"
         if not self.told_apart:
+            yet = f"; {len(sure)} of the regions may still differ" if sure else ""
             return (
                 f"{a} and {b} cannot be told apart: chance explains their distance, "
-                f"{max(e.estimate, 0.0):.3g} ({max(e.low, 0.0):.3g} to {e.high:.3g})"
+                f"{max(e.estimate, 0.0):.3g} {spread}{yet}"
             )
-        apart = f"{a} and {b} are {e.estimate:.3g} apart ({max(e.low, 0.0):.3g} to {e.high:.3g})"
-        sure = [region for region in self.leading if not e.regions.noise[region]]
+        apart = f"{a} and {b} are {e.estimate:.3g} apart {spread}"
         if len(e.order) < 2 or not sure:
             return apart
         sums = np.cumsum([self.share(region) for region in sure])
@@ -169,6 +171,20 @@ class Difference(Result):
             "clips": [shown_clip(clip) for clip in self.clips],
             "notes": list(self.notes),
         }
+
+
+def _p_values(
+    shift: Array, low: Array, high: Array, level: float, episodes: tuple[int, int]
+) -> Array:
+    """How often chance alone gives shifts as large, from their intervals (Student's t)."""
+    from scipy.stats import t
+
+    freedom = max(min(episodes) - 1, 1)
+    reach = t.ppf((1.0 + level) / 2.0, freedom)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        sizes = np.abs(shift) / (0.5 * (high - low))
+    # A feature that never moves has no interval: 0 / 0.
+    return np.where(shift == 0.0, 1.0, 2.0 * t.sf(reach * sizes, freedom))
 
 
 def leading_regions(explanation: Explanation, most: int = MOST) -> tuple[int, ...]:

@@ -23,7 +23,7 @@ from pivec.policies.policy import fingerprint_of
 FOLDER = "explain"  # beside the states of a comparison
 _TOLD = 4  # features of a cell
 _NAME = 60  # letters of a policy's name in that of a folder
-Level = Annotated[float, Range(0.0, most=1.0)]
+Level = Annotated[float, Range(0.5, most=0.999)]
 
 
 @checked

@@ -32,7 +32,8 @@ def print_difference(difference: Difference) -> None:
     for side, label in enumerate(difference.labels):
         average = difference.mean_returns[side]
         gained = f", mean return {rounded(average, 3)}" if math.isfinite(average) else ""
-        say(f"  {_SIDES[side]}: {label}, {difference.episodes[side]} episodes{gained}")
+        episodes = counted(difference.episodes[side], "episode")
+        say(f"  {_SIDES[side]}: {label}, {episodes}{gained}")
     console = Console()
     wide = console.width >= _WIDE
     if len(e.order) > 1:
@@ -145,7 +146,18 @@ def _say_rest(difference: Difference, wide: bool) -> None:
         )
     noise = e.regions.noise[list(difference.leading)] if len(e.order) > 1 else e.features.noise
     if noise.any():
-        say("* may be chance")
+        say("* may be chance" if difference.told_apart is not None else "* how sure is not known")
+
+
+def counted(number: int, what: str) -> str:
+    """Write a number of things.
+
+    Examples
+    --------
+    >>> counted(1, "clip"), counted(2, "clip")
+    ('1 clip', '2 clips')
+    """
+    return f"{number} {what}{'s' * (number != 1)}"
 
 
 def say_written(folder: Path, *differences: Difference, clips: Sequence[Clip] = ()) -> None:
@@ -156,9 +168,9 @@ def say_written(folder: Path, *differences: Difference, clips: Sequence[Clip] = 
     for note in dict.fromkeys([*notes, *(clip.reason for clip in clips if clip.reason)]):
         say(f"Note: {note}")
     counts = {
-        "pictures": sum(still.picture is not None for still in stills),
-        "clips": sum(clip.picture is not None for clip in films),
+        "picture": sum(still.picture is not None for still in stills),
+        "clip": sum(clip.picture is not None for clip in films),
     }
-    made = " and ".join(f"{count} {what}" for what, count in counts.items() if count)
+    made = " and ".join(counted(count, what) for what, count in counts.items() if count)
     say(f"Numbers: {folder / 'explain.json'}")
     say(f"Page: {folder / 'explain.html'}{f', with {made}' if made else ''}")
