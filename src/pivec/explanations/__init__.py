@@ -4,7 +4,9 @@ folder.py       what a comparison left: its space, its states, its environment
 assigned.py     the region of every state
 names.py        features in words, with units
 region_words.py regions in words
-regions.py      who visits them, when, and where nearest to their middle
+visits.py       when regions are visited, and the states nearest to their middle
+regions.py      regions with a face, with regions_figure.py
+region_frames.py  pictures of them, from few episodes
 takes.py        what is filmed: an episode from its seed
 sources.py      who acted: a policy found again
 replay.py       episodes played again, bit for bit

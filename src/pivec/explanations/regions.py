@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 
 from pivec.arguments import Count, checked
 from pivec.explanations.folder import Findings
-from pivec.explanations.names import Feature, features_of
+from pivec.explanations.names import Feature
 from pivec.explanations.region_frames import EPISODES, Frame, region_frames
 from pivec.explanations.region_words import region_ranges, region_words
 from pivec.explanations.replay import Replayer
-from pivec.explanations.visits import Near, Visit, nearest_visits, sightings
+from pivec.explanations.visits import Near, Visit, nearest_visits, sightings, words_of_when
+from pivec.explanations.worded import Worded
 from pivec.options import ReplayOptions
 from pivec.results import Result, Row, plain
 from pivec.states.visited import VisitedStates
@@ -241,10 +242,8 @@ def _faces(
 ) -> tuple[Regions, Near | None]:
     """Make regions without pictures, and give the visits: ``most`` episodes of a policy."""
     background, described = findings.background, findings.space.descriptions
-    features = features_of(findings.space.collected, background.feature_names_)
-    mixture = background._mixtures[0]
+    worded, mixture = Worded.of(findings), background._mixtures[0]
     n, notes = mixture.n_components, []
-    words = region_words(background, features)[:n]
     if len(background.weights_) > n:
         notes.append(
             f"of {len(background.weights_) // n} fits of the background these are the regions of "
@@ -268,7 +267,7 @@ def _faces(
     faces = tuple(
         Region(
             k,
-            words[k],
+            worded.regions[k],
             float(shares[:, k].mean()),
             _spender(labels, shares[:, k], int(shares[:, k].argmax())),
             _spender(labels, shares[:, k], int(shares[:, k].argmin())),
@@ -282,7 +281,7 @@ def _faces(
     )
     environment = str(findings.space.collected.get("environment", ""))
     return Regions(
-        environment, background.name, features, tuple(labels), shares, faces, tuple(notes)
+        environment, background.name, worded.features, tuple(labels), shares, faces, tuple(notes)
     ), near
 
 
@@ -305,28 +304,3 @@ def _nearest(region: Region) -> tuple[str | None, int | None, int | None]:
         return None, None, None
     visit = region.visits[0]
     return visit.policy, visit.episode, visit.step
-
-
-def words_of_when(when: tuple[float, ...]) -> str:
-    """Say when in an episode, of shares of its tenths.
-
-    Examples
-    --------
-    >>> words_of_when((1.0, *[0.0] * 9)), words_of_when((0.1,) * 10)
-    ('at the beginning', 'throughout')
-    >>> words_of_when((*[0.0] * 5, *[0.2] * 5)), words_of_when((*[0.0] * 9, 1.0))
-    ('in the second half', 'at the end')
-    """
-    shares = np.asarray(when)
-    if np.isnan(shares).any():
-        return ""
-    for words, part, least in (
-        ("at the beginning", slice(0, 2), 0.6),
-        ("at the end", slice(8, 10), 0.6),
-        ("in the middle", slice(3, 7), 0.7),
-        ("in the first half", slice(0, 5), 0.75),
-        ("in the second half", slice(5, 10), 0.75),
-    ):
-        if shares[part].sum() >= least:
-            return words
-    return "throughout"

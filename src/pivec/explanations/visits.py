@@ -165,3 +165,28 @@ def nearest_visits(
         )
         if regions is None or region in regions
     }
+
+
+def words_of_when(when: Sequence[float]) -> str:
+    """Say when in an episode, of shares of its tenths.
+
+    Examples
+    --------
+    >>> words_of_when((1.0, *[0.0] * 9)), words_of_when((0.1,) * 10)
+    ('at the beginning', 'throughout')
+    >>> words_of_when((*[0.0] * 5, *[0.2] * 5)), words_of_when((*[0.0] * 9, 1.0))
+    ('in the second half', 'at the end')
+    """
+    shares = np.asarray(when)
+    if np.isnan(shares).any():
+        return ""
+    for words, part, least in (
+        ("at the beginning", slice(0, 2), 0.6),
+        ("at the end", slice(8, 10), 0.6),
+        ("in the middle", slice(3, 7), 0.7),
+        ("in the first half", slice(0, 5), 0.75),
+        ("in the second half", slice(5, 10), 0.75),
+    ):
+        if shares[part].sum() >= least:
+            return words
+    return "throughout"

@@ -74,14 +74,13 @@ def _card(region: Region, most: float, embed: Embedder) -> str:
         visits = (region.frame.visit,)
         if address := embed(region.frame.path):
             image = f'<img src="{address}" alt="{shown_text(region.words)}" loading="lazy">'
-    label, share = region.highest
+    most_of, share = shown_text(shortened(region.highest[0], _LONGEST)), region.highest[1]
     width = 100 * region.share / most if most else 0.0
-    time = f"{percent(region.share)} of the time; most, {percent(share)}, "
     parts = [
         image,
         f"<h3><span>{region.number}</span>{shown_text(region.words)}</h3>",
         f'<div class="time"><i style="width:{width:.1f}%"></i></div>',
-        f"<p>{time}{shown_text(shortened(label, _LONGEST))}</p>",
+        f"<p>{_share(region.share)} of the time; at most {_share(share)}: {most_of}</p>",
         _tenths(region),
         *(
             f'<p class="foot">{"Picture" if image else "Nearest state"}: '
@@ -99,5 +98,10 @@ def _tenths(region: Region) -> str:
     boxes = "".join(f'<i style="--p:{min(1, part / _DARKEST):.2f}"></i>' for part in region.when)
     words = region.when_words
     if region.ends >= 0.005:  # nothing is said of what rounds to none
-        words += f"; {percent(region.ends)} of episodes end here"
+        words += f"; {_share(region.ends)} of episodes end here"
     return f'<div class="tenths">{boxes}</div><p>{words[:1].upper()}{words[1:]}</p>'
+
+
+def _share(value: float) -> str:
+    """Write a share that is not torn apart at the end of a line."""
+    return percent(value).replace(" ", "&nbsp;")
