@@ -6,7 +6,7 @@ import json
 import shlex
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -107,7 +107,7 @@ def explain(
     findings = Findings.open(space)
     showing = Showing(out, as_json, quiet, shlex.join(["pivec", *sys.argv[1:]]))
     if run is not None:
-        _explain_run(findings, run, level, showing)
+        _explain_run(findings, run, level, Films(False, clips, replaying), showing)
     elif group:
         _explain_groups(findings, patterns(group), last, level, showing)
     elif names:
@@ -276,12 +276,21 @@ def _notable_pairs(measured: Measured, labels: Sequence[str]) -> dict[str, tuple
     return pairs
 
 
-def _explain_run(findings: Findings, run: str, level: float, showing: Showing) -> None:
-    from pivec.explanations.runs import explain_run
+def _explain_run(
+    findings: Findings, run: str, level: float, films: Films, showing: Showing
+) -> None:
+    from pivec.explanations.pairs import measure_difference
+    from pivec.explanations.runs import RunChanges, explain_run
     from pivec.report.explained_runs import print_run, run_html
 
+    def filmed(result: RunChanges, folder: Path) -> RunChanges:
+        if result.largest is None or not films.clips:
+            return result
+        pair = measure_difference(findings, *result.largest, level=level)
+        return replace(result, clips=films.add(pair, findings, folder, showing.progress).clips)
+
     result = explain_run(findings, run, level=level)
-    _show(findings, result, f"run-{run}", print_run, run_html, showing)
+    _show(findings, result, f"run-{run}", print_run, run_html, showing, filmed)
 
 
 def _explain_groups(
@@ -306,8 +315,9 @@ def _show(
     tell: Callable[[Any], None],
     page: Callable[[Any, str], str],
     showing: Showing,
+    filmed: Callable[[Any, Path], Any] = lambda result, _: result,
 ) -> None:
-    """Print a result that has no films, and write it."""
+    """Print a result, add what is filmed of it, and write it."""
     from pivec.atomic import check_folder, file_name
     from pivec.explanations.pairs import FOLDER
     from pivec.report.explained_page import write_page
@@ -315,6 +325,7 @@ def _show(
     folder = check_folder(showing.out or findings.folder / FOLDER / file_name(name, 120))
     if not showing.as_json:
         tell(result)
+    result = filmed(result, folder)
     html = page(result, showing.command)
     showing.leave(folder, result, lambda path: write_page(path, html))
     if not showing.as_json:

@@ -16,6 +16,7 @@ from pivec.distances.discoveries import RATE
 from pivec.distances.intervals import Intervals
 from pivec.explanations.changes import Change, changes_of
 from pivec.explanations.checkpoints import Checkpoints
+from pivec.explanations.difference import Clip
 from pivec.explanations.feature_times import FeatureTimes, Track
 from pivec.explanations.folder import Findings
 from pivec.explanations.stretches import Stretch, joined, stretches
@@ -84,6 +85,7 @@ class RunChanges(Result):
     mean_returns: Array
     parts: tuple[RunStep, ...]
     notes: tuple[str, ...]  # what had to be assumed
+    clips: tuple[Clip, ...] = ()  # of the largest step
 
     @property
     def largest_step(self) -> RunStep | None:

@@ -14,7 +14,8 @@ from pivec.explanations.contrasts import Contrast, written
 from pivec.explanations.groups import GroupDifference
 from pivec.explanations.groups_figure import shown_contrasts
 from pivec.explanations.runs import RunChanges, RunStep
-from pivec.report.explained_page import explained_html, made_section, notes_section
+from pivec.report.explained_page import Embedder, explained_html, made_section, notes_section
+from pivec.report.explained_parts import reel
 from pivec.report.markup import picture, section, shown_text, table
 from pivec.terminal import literal, say, shortened
 from pivec.text import interval, percent, rounded, thousands
@@ -63,7 +64,7 @@ def print_run(result: RunChanges) -> None:
     if wide and any(step.changes for step in result.parts):
         say(f"by: {percent(result.level)} interval of the change")
     if result.largest:
-        say(f"To see the largest step: {_pair_command(result.largest)}")
+        say(f"The largest step in detail: {_pair_command(result.largest)}")
     for note in result.notes:
         say(f"Note: {note}")
 
@@ -177,9 +178,7 @@ def run_section(result: RunChanges, prefix: str = "") -> str:
     rows = f'<div class="scroll">{changes}</div>'
     if result.largest:
         command = shown_text(_pair_command(result.largest))
-        rows += (
-            f'<p class="note">Pictures and clips of the largest step: <code>{command}</code></p>'
-        )
+        rows += f'<p class="note">The largest step in detail: <code>{command}</code></p>'
     return section(f"{prefix}picture", "The run", image) + section(
         f"{prefix}run", "Step by step", about, rows
     )
@@ -231,9 +230,23 @@ def run_html(result: RunChanges, command: str = "") -> str:
         result.environment,
         result.headline(),
         figures,
-        [run_section(result), notes_section(result.notes), _reading(_READ_RUN, result.level)],
+        [
+            run_section(result),
+            _clips_section(result),
+            notes_section(result.notes),
+            _reading(_READ_RUN, result.level),
+        ],
         command,
     )
+
+
+def _clips_section(result: RunChanges) -> str:
+    step = result.largest_step
+    if step is None or not result.clips:
+        return ""
+    before, after = map(shown_text, step.labels)
+    about = f'<p class="about">The largest step, {step.when}: {before} and {after}.</p>'
+    return section("clips", "To watch", about, reel(result.clips, Embedder()))
 
 
 def groups_section(result: GroupDifference, prefix: str = "") -> str:
