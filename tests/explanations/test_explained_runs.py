@@ -16,6 +16,7 @@ import pivec
 from pivec import explain_run
 from pivec.errors import UsageError
 from pivec.explanations.changes import Change, kind_of
+from pivec.explanations.difference import Clip
 from pivec.explanations.feature_times import FeatureTimes
 from pivec.explanations.names import Feature
 from pivec.explanations.runs import MOST_STRETCHES
@@ -195,6 +196,18 @@ def test_the_terminal_and_the_page_tell_the_same(changed, capsys):
     assert f"began: {result.parts[1].features[0].where}" in printed
     assert "95 %" in page
     assert "data:image/png" in page
+
+
+def test_clips_of_the_largest_step_are_shown(changed, tmp_path):
+    file = tmp_path / "clips" / "a.webp"
+    file.parent.mkdir()
+    file.write_bytes(b"RIFF")
+    clips = Clip("Both", "from one seed", file), Clip("Another", "", None, "it <b>fails</b>")
+    result = replace(explain_run(changed, "ppo-0"), clips=clips)
+    assert [clip["picture"] for clip in result.to_json()["clips"]] == ["clips/a.webp", None]
+    page = run_html(result)
+    assert "data:image/webp;base64,UklGRg==" in page
+    assert "it &lt;b&gt;fails" in page
 
 
 def test_long_runs_are_joined_to_few_stretches():

@@ -16,7 +16,7 @@ from pivec.distances.discoveries import RATE
 from pivec.distances.intervals import Intervals
 from pivec.explanations.changes import Change, changes_of
 from pivec.explanations.checkpoints import Checkpoints
-from pivec.explanations.difference import Clip
+from pivec.explanations.difference import Clip, shown_clip
 from pivec.explanations.feature_times import FeatureTimes, Track
 from pivec.explanations.folder import Findings
 from pivec.explanations.stretches import Stretch, joined, stretches
@@ -162,6 +162,7 @@ class RunChanges(Result):
             "largest": plain(self.largest),
             **known,
             "parts": steps,
+            "clips": [shown_clip(clip) for clip in self.clips],
         }
 
 
