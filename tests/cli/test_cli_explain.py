@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import pivec
+from pivec import canvas
 from pivec.explanations import pair_films
 
 LABELS = ["ppo-0/100", "ppo-0/200", "[red]a2c"]
@@ -37,6 +38,12 @@ def cartpole(tmp_path_factory):
     return path
 
 
+@pytest.fixture
+def undrawn(monkeypatch):
+    """Leave out figures, which take most of the time."""
+    monkeypatch.setattr(canvas, "save_png", lambda figure, path: path.touch())
+
+
 def test_a_pair_is_told_and_left(run, folder, tmp_path):
     done = run("explain", folder, "ppo-0/100", "[red]a2c", "--out", tmp_path / "new")
     assert "ppo-0/100 and [red]a2c are 0." in done.out
@@ -49,21 +56,21 @@ def test_a_pair_is_told_and_left(run, folder, tmp_path):
     assert (tmp_path / "new" / "explain.png").stat().st_size > 10_000
 
 
-def test_another_pair_does_not_take_the_place_of_the_first(run, folder):
+def test_another_pair_does_not_take_the_place_of_the_first(run, folder, undrawn):
     for other in ("ppo-0/200", "[red]a2c"):
         run("explain", folder, "ppo-0/100", other, "--clips", 0, "--no-frames")
     left = sorted(path.parent.name for path in (folder / "explain").glob("*/explain.json"))
     assert left == ["ppo-0_100--ppo-0_200", "ppo-0_100--red_a2c"]
 
 
-def test_json_is_all_that_is_printed(run, folder, tmp_path):
+def test_json_is_all_that_is_printed(run, folder, undrawn, tmp_path):
     done = run("explain", folder, "100", "200", "--json", "--clips", 0, "--out", tmp_path)
     read = json.loads(done.out)
     assert read["told_apart"] is False
     assert read["headline"].startswith("ppo-0/100 and ppo-0/200 cannot be told apart")
 
 
-def test_without_names_notable_pairs_are_told(run, folder, tmp_path):
+def test_without_names_notable_pairs_are_told(run, folder, undrawn, tmp_path):
     done = run("explain", folder, "--clips", 0, "--top", 2, "--out", tmp_path)
     titles = ["The nearest pair that can be told apart", "The farthest pair"]
     assert [title for title in titles if f"{title}:" in done.out] == titles
@@ -81,6 +88,7 @@ def test_without_names_notable_pairs_are_told(run, folder, tmp_path):
         (["100", "100"], "'100' and '100' are both ppo-0/100: name another"),
         (["100", "200", "--run", "ppo-0"], "expected A B or --run, but got both"),
         (["--group", "sac=s", "--run", "ppo-0"], "expected --run or --group, but got both"),
+        (["100", "200", "--policy", "nowhere.zip"], "nowhere.zip"),
         (["--run", "ppo"], "no run 'ppo' (did you mean ppo-0?)"),
         (["--last", "2"], "--last is about groups of runs"),
         (["--group", "sac"], "--group expects NAME=PATTERN, but got 'sac'"),
@@ -93,7 +101,7 @@ def test_mistakes_are_sentences(run, folder, arguments, message):
     assert message in done.err
 
 
-def test_a_run_and_groups_are_told_and_left(run, folder):
+def test_a_run_and_groups_are_told_and_left(run, folder, undrawn):
     done = run("explain", folder, "--run", "ppo-0")
     assert "ppo-0" in done.out
     left = folder / "explain" / "run-ppo-0"
@@ -105,7 +113,7 @@ def test_a_run_and_groups_are_told_and_left(run, folder):
     assert f"Page: {left / 'explain.html'}" in done.out
 
 
-def test_pictures_and_clips_are_made_and_kept(run, cartpole):
+def test_pictures_and_clips_are_made_and_kept(run, cartpole, undrawn):
     done = run("explain", cartpole, "left", "random", "--top", 1)
     assert "with 2 pictures and 2 clips" in done.out
     folder = cartpole / "explain" / "left--random"
@@ -118,7 +126,7 @@ def test_pictures_and_clips_are_made_and_kept(run, cartpole):
     assert "both from seed" in page
 
 
-def test_what_cannot_be_drawn_leaves_the_table_whole(run, cartpole, monkeypatch, tmp_path):
+def test_what_cannot_be_drawn_leaves_the_table_whole(run, cartpole, undrawn, monkeypatch, tmp_path):
     for name in ("film", "clips"):
         monkeypatch.setattr(
             pair_films, name, lambda _, wanted, *rest, **more: ["it does not draw"] * len(wanted)
@@ -131,7 +139,7 @@ def test_what_cannot_be_drawn_leaves_the_table_whole(run, cartpole, monkeypatch,
     assert (tmp_path / "new" / "explain.html").read_text().count("t does not draw") == 5
 
 
-def test_an_environment_that_is_gone_leaves_the_table_whole(run, cartpole, tmp_path):
+def test_an_environment_that_is_gone_leaves_the_table_whole(run, cartpole, undrawn, tmp_path):
     done = run("explain", cartpole, "left", "random", "--env", "Gone-v0", "--out", tmp_path / "new")
     assert "left and random are 0." in done.out
     assert "Gone-v0" in done.out

@@ -16,7 +16,7 @@ from pivec.cli.answers import Json
 from pivec.cli.comparing import SpaceArgument
 from pivec.cli.groups import patterns
 from pivec.cli.options import Out, Quiet, with_options
-from pivec.errors import UsageError
+from pivec.errors import PivecError, UsageError
 from pivec.options import ReplayOptions
 from pivec.terminal import say
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pivec.distances import Behaviours, Measured
     from pivec.explanations.difference import Clip, Difference
     from pivec.explanations.folder import Findings
+    from pivec.explanations.replay import Replayer
 
 PAGE = "explain.html"
 _BEHAVIOURS = 8  # that are filmed
@@ -110,10 +111,12 @@ def explain(
         _explain_run(findings, run, level, Films(False, clips, replaying), showing)
     elif group:
         _explain_groups(findings, patterns(group), last, level, showing)
-    elif names:
-        _explain_pair(findings, names, top, level, Films(frames, clips, replaying), showing)
     else:
-        _explain_space(findings, top, level, Films(frames, clips, replaying), showing)
+        films = Films(findings, frames, clips, replaying)
+        if names:
+            _explain_pair(findings, names, top, level, films, showing)
+        else:
+            _explain_space(findings, top, level, films, showing)
 
 
 def _check_question(
@@ -135,26 +138,28 @@ def _check_question(
 class Films:
     """What is filmed, and how."""
 
+    findings: Findings
     frames: bool
     clips: int
     replaying: ReplayOptions
 
     def add(
-        self, difference: Difference, findings: Findings, folder: Path, progress: bool
+        self, difference: Difference, replayer: Replayer, folder: Path, progress: bool
     ) -> Difference:
-        """Add pictures and clips to a difference."""
+        """Add pictures and clips to a difference; what fails leaves the rest whole."""
         from pivec.explanations.pair_films import with_films
 
-        if not self.frames and not self.clips:
-            return difference
-        replayer = self.replayer(findings)
-        return with_films(difference, findings, replayer, folder, self.frames, self.clips, progress)
+        chosen = self.frames, self.clips
+        try:
+            return with_films(difference, self.findings, replayer, folder, *chosen, progress)
+        except PivecError as error:
+            return replace(difference, notes=(*difference.notes, f"no pictures: {error}"))
 
     def of_behaviours(
         self,
         classes: Behaviours | None,
-        pair: Difference,
-        findings: Findings,
+        words: Sequence[str],
+        replayer: Replayer,
         folder: Path,
         progress: bool,
     ) -> tuple[Clip, ...]:
@@ -164,20 +169,20 @@ class Films:
         if classes is None or not self.clips:
             return ()
         wanted = []
-        replayer = self.replayer(findings)
         for number, medoid in enumerate(classes.medoids[:_BEHAVIOURS], 1):
             n = classes.numbers.count(number)
             title = f"Behaviour {number}: {n} {'policy' if n == 1 else 'policies'}"
-            label = findings.space.descriptions.labels[medoid]
-            wanted.append(alone(findings, replayer, label, title, pair.explanation.words))
+            label = self.findings.policies[medoid].label
+            wanted.append(alone(self.findings, replayer, label, title, words))
         return shot(wanted, replayer, folder / "clips", progress)
 
-    def replayer(self, findings: Findings) -> Any:
-        """Make what plays episodes again."""
+    def replayer(self) -> Replayer:
+        """Make what plays episodes again; before anything else, since names may be mistaken."""
         from pivec.explanations.replay import Replayer
 
         chosen = self.replaying
-        return Replayer(findings, chosen.env, list(chosen.policies) or None, chosen.collecting)
+        policies = list(chosen.policies) or None
+        return Replayer(self.findings, chosen.env, policies, chosen.collecting)
 
 
 @dataclass(frozen=True)
@@ -220,9 +225,10 @@ def _explain_pair(
 
     difference = measure_difference(findings, *names, top=top, level=level)
     folder = check_folder(showing.out or folder_of(findings, difference))
+    replayer = films.replayer()
     if not showing.as_json:
         print_difference(difference)
-    difference = films.add(difference, findings, folder, showing.progress)
+    difference = films.add(difference, replayer, folder, showing.progress)
     showing.leave(
         folder, difference, lambda path: write_difference(path, difference, showing.command)
     )
@@ -245,6 +251,7 @@ def _explain_space(
     if len(labels) < 2:
         raise UsageError(f"{findings.folder} has a single policy: expected two or more")
     folder = check_folder(showing.out or findings.folder / FOLDER)
+    replayer = films.replayer()
     measured = distances_in(findings.space, findings.folder)
     differences = {}
     for title, names in _notable_pairs(measured, labels).items():
@@ -253,11 +260,11 @@ def _explain_space(
             say(f"{title}:")
             print_difference(differences[title])
     pairs = tuple(
-        (title, films.add(difference, findings, folder, showing.progress))
+        (title, films.add(difference, replayer, folder, showing.progress))
         for title, difference in differences.items()
     )
-    classes = behaviours_in(measured, labels)
-    watched = films.of_behaviours(classes, pairs[0][1], findings, folder, showing.progress)
+    classes, words = behaviours_in(measured, labels), pairs[0][1].explanation.words
+    watched = films.of_behaviours(classes, words, replayer, folder, showing.progress)
     overview = Overview(pairs, watched)
     showing.leave(folder, overview, lambda path: write_overview(path, overview, showing.command))
     if not showing.as_json:
@@ -268,12 +275,13 @@ def _notable_pairs(measured: Measured, labels: Sequence[str]) -> dict[str, tuple
     """Name the nearest pair that can be told apart, and the farthest; of two policies one pair."""
     near, far = measured.pairs, measured.farthest
     pairs = {"The farthest pair": (labels[far.i[0]], labels[far.j[0]])}
-    apart = (k for k, alike in enumerate(near.alike) if not alike)
-    if (first := next(apart, None)) is not None:
-        title = "The nearest pair that can be told apart"
-        nearest = labels[near.i[first]], labels[near.j[first]]
-        return {title: nearest} | (pairs if nearest not in pairs.values() else {})
-    return pairs
+    first = next((k for k, alike in enumerate(near.alike) if not alike), None)
+    if first is None:
+        return pairs
+    known = measured.n_known > 0  # otherwise nobody can tell
+    title = "The nearest pair that can be told apart" if known else "The nearest pair"
+    nearest = labels[near.i[first]], labels[near.j[first]]
+    return {title: nearest} | (pairs if nearest not in pairs.values() else {})
 
 
 def _explain_run(

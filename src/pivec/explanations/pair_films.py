@@ -35,7 +35,7 @@ def with_films(
     progress: bool = False,
 ) -> Difference:
     """Draw the states of both in the leading regions, and film both."""
-    if frames:
+    if frames and difference.stills:
         stills = _drawn(difference, replayer, folder / "frames", progress)
         difference = replace(difference, stills=stills)
     if n_clips:
@@ -121,6 +121,8 @@ def steps_of_a_clip(replayer: Replayer) -> int:
         return MOST_STEPS  # the clips themselves will say why
     try:
         rate = float(env.metadata.get("render_fps") or 0.0)
+    except (AttributeError, TypeError, ValueError):  # of an environment that is somebody's own
+        rate = 0.0
     finally:
         close(env, world.name)
     return min(MOST_STEPS, max(10, round(SECONDS * rate))) if rate > 0 else MOST_STEPS

@@ -29,11 +29,11 @@ class Embedder:
     def __call__(self, path: Path) -> str | None:
         """Give the address of a picture, or None where there is no room for it."""
         kind = _TYPES.get(path.suffix)
-        size = path.stat().st_size
-        if kind is None or size > self.left:
+        if kind is None or not path.is_file() or path.stat().st_size > self.left:
             return None
-        self.left -= size
-        return f"data:{kind};base64,{base64.b64encode(path.read_bytes()).decode('ascii')}"
+        content = path.read_bytes()
+        self.left -= len(content)
+        return f"data:{kind};base64,{base64.b64encode(content).decode('ascii')}"
 
 
 def picture_or_reason(path: Path | None, reason: str, words: str, embed: Embed) -> str:
@@ -44,7 +44,7 @@ def picture_or_reason(path: Path | None, reason: str, words: str, embed: Embed) 
     if address is None:
         beside = shown_text(f"{path.parent.name}/{path.name}")
         return f'<div class="none"><a href="{beside}">{beside}</a>, too large for this page</div>'
-    return f'<img src="{address}" alt="{shown_text(words)}" loading="lazy">'
+    return f'<img src="{address}" alt="{shown_text(words)}">'
 
 
 def explained_html(
