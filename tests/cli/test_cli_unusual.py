@@ -46,6 +46,10 @@ def test_it_lists_episodes_and_leaves_a_table_and_a_figure(tmp_path, run):
     content = json.loads((tmp_path / "out" / "unusual.json").read_text())
     assert content["episodes"][0]["episode"] == 3
     assert len(content["policies"][0]["times"]) == 12
+    page = (tmp_path / "out" / "unusual.html").read_text()
+    assert "\x1b" not in page
+    assert "<b>" not in page
+    assert "pivec unusual out --top 2" in page
 
 
 def test_json_is_all_that_is_printed(tmp_path, run):
@@ -73,3 +77,11 @@ def test_policies_that_are_placed_elsewhere_are_warned_of(tmp_path, run):
     assert "8.3 % of the states of new are where no policy has been" in said
     assert "x[0] 2" in said
     assert "deviations above" in said
+
+
+def test_clips_that_cannot_be_made_are_a_note(tmp_path, run):
+    made(tmp_path / "out")
+    said = run("unusual", "out", "--clips").out
+    assert "Note: " in said
+    assert "recorded elsewhere" in said
+    assert said.count("Note: ") == 2  # a policy each

@@ -8,16 +8,21 @@ import warnings
 from dataclasses import replace
 from pathlib import Path
 
+import filmed_worlds as worlds
 import numpy as np
 import pytest
+from PIL import Image
 
 import pivec
 from pivec.characterizations.reach import nearest_regions, reach_of
 from pivec.errors import PivecWarning, UsageError
+from pivec.explanations.difference import Clip
 from pivec.explanations.folder import Findings
+from pivec.explanations.replay import Replayer
 from pivec.explanations.unknown import NOTABLE, states_outside, warn_of_outside
 from pivec.explanations.unusual import unusual
 from pivec.mixtures.mixture import Mixture
+from pivec.report.unusual_page import unusual_html
 from pivec.states.derived import regrouped
 
 NAMES = ("height", "speed", "angle")
@@ -304,7 +309,47 @@ def test_figures_and_pages_take_any_names():
     ]
     named = pivec.VisitedStates(records, ["<i>", "$x$", "[red]"])
     result = unusual(findings_of(named))
-    shown = result._repr_html_()
-    assert "<b>" not in shown
-    assert "\x1b" not in shown
+    reason = "<b>no\x1b"
+    shot = replace(result, clips=(Clip("<b>", "\x1b", None, reason),), notes=(reason,))
+    for shown in (result._repr_html_(), unusual_html(shot, "pivec <b>\x1b")):
+        assert "<b>" not in shown
+        assert "<i>" not in shown
+        assert "\x1b" not in shown
+    assert "default-src 'none'" in unusual_html(result)
     assert result.outside._repr_html_().startswith("<p>No policy")
+
+
+# ---- clips ----
+
+
+@pytest.fixture(scope="module")
+def walked(tmp_path_factory):
+    """A comparison of two random policies in a world that draws."""
+    folder = tmp_path_factory.mktemp("walked")
+    few = {"episodes": 4, "parameters": {"n_components": 3}}
+    return pivec.compare(worlds.make_walk, "random:2", folder, **few)
+
+
+def test_the_typical_and_the_unusual_episode_are_filmed_side_by_side(walked, tmp_path):
+    player = Replayer(Findings.open(walked), worlds.make_walk)
+    result = unusual(walked, clips=tmp_path / "clips", replayer=player)
+    labels = list(dict.fromkeys(row.policy for row in result.episodes))
+    assert [clip.title.split(":")[0] for clip in result.clips] == labels
+    first = result.clips[0]
+    episode, typical = result.episodes[0].episode, result.of(labels[0]).typical
+    assert f"left: episode {typical}, the most typical; right: episode {episode}" in first.words
+    with Image.open(first.picture) as film:
+        assert film.n_frames == 13
+        assert film.size[0] > 480
+    assert "data:image/webp" in unusual_html(result)
+    assert result.to_json()["clips"][0]["picture"] == f"clips/{first.picture.name}"
+    assert result.notes == ()
+
+
+def test_what_cannot_be_filmed_says_why_and_the_rest_stays(walked, tmp_path):
+    result = unusual(walked, clips=tmp_path / "clips")  # the environment is a function
+    assert all(clip.picture is None for clip in result.clips)
+    assert "pass it from Python" in result.notes[0]
+    assert len(result.notes) == 1
+    assert len(result.episodes) == 8
+    assert "pass it from Python" in unusual_html(result)

@@ -3,33 +3,47 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
+import shlex
+import sys
 from typing import Annotated
 
 import typer
 
-from pivec.cli.options import Out, Quiet
+from pivec.cli.answers import Json
+from pivec.cli.comparing import SpaceArgument
+from pivec.cli.options import Out, Quiet, with_options
+from pivec.options import ReplayOptions
 from pivec.terminal import say
 
-Where = Annotated[Path, typer.Argument(metavar="OUT", help="A folder of `compare`.")]
-Chosen = Annotated[
+Names = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="POLICY",
-        help="Names of policies, as OUT has them; all if none is given.",
+        help="Policies by their names, or the ends of them; all if none is given.",
         show_default=False,
     ),
 ]
 Top = Annotated[int, typer.Option(help="How many episodes to list.", min=1)]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object, and nothing else.")]
+Clips = Annotated[
+    bool,
+    typer.Option(
+        "--clips",
+        help="Film the most typical and the most unusual episode of the first policies in the list "
+        "side by side: they are played again from their seeds, with the policies' files.",
+    ),
+]
 
 
+@with_options
 def unusual(
-    where: Where,
-    policies: Chosen = None,
+    space: SpaceArgument,
+    names: Names = None,
+    *,
     top: Top = 10,
+    clips: Clips = False,
     as_json: Json = False,
     out: Out = None,
+    replaying: ReplayOptions,
     quiet: Quiet = False,
 ) -> None:
     """Find episodes that are unlike their policy's others, and states where no policy has been.
@@ -41,26 +55,35 @@ def unusual(
     states of each policy that the space was fitted on; policies placed in an earlier space
     (compare --space) may have many of them.
 
-    Example: pivec unusual pivec-out ppo-0/step_100096 --top 5
+    Example: pivec unusual pivec-out ppo-0/step_100096 --clips
 
-    Leaves unusual.json and unusual.png in OUT, or in --out.
+    Leaves unusual.json, unusual.png and the page unusual.html beside the space.
     """
     from pivec.atomic import atomic_write, make_folder
     from pivec.canvas import save_png
     from pivec.explanations.folder import Findings
-    from pivec.explanations.unusual import unusual as find_unusual
+    from pivec.explanations.replay import Replayer
+    from pivec.explanations.unusual import unusual as find
     from pivec.report.answers import say_json
     from pivec.report.unusual import print_unusual
+    from pivec.report.unusual_page import write_unusual
 
-    findings = Findings.open(where)
-    result = find_unusual(findings, policies, top=top)
+    findings = Findings.open(space)
     folder = make_folder(out or findings.folder)
+    films, replayer = folder / "clips" if clips else None, None
+    if clips:
+        acting = list(replaying.policies) or None
+        replayer = Replayer(findings, replaying.env, acting, replaying.collecting)
+    progress = not (quiet or as_json)
+    result = find(findings, names, top=top, clips=films, replayer=replayer, progress=progress)
+    content = result.to_json()
     with atomic_write(folder / "unusual.json", "w") as file:
-        json.dump(result.to_json(), file, indent=1, allow_nan=False)
+        json.dump(content, file, indent=1, allow_nan=False)
     save_png(result.figure(), folder / "unusual.png")
+    write_unusual(folder / "unusual.html", result, shlex.join(["pivec", *sys.argv[1:]]))
     if as_json:
-        say_json(result.to_json())
+        say_json(content)
         return
     if not quiet:
         print_unusual(result)
-    say(f"Figure: {folder / 'unusual.png'}")
+    say(f"Page: {folder / 'unusual.html'}")

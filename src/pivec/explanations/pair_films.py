@@ -142,7 +142,7 @@ def _largest(difference: Difference, findings: Findings, replayer: Replayer, len
         except CannotReplay as error:
             return Clip(LARGEST, "", None, str(error)), ()
         first, last = cut.first * every, min(cut.last * every, take.last)
-        scenes.append(_scene(difference.explanation.words, findings, take, first, last))
+        scenes.append(scene_of(difference.explanation.words, findings, take, first, last))
         words.append(f"{label}, episode {cut.episode} (seed {take.seed}), steps {first} to {last}")
     about = (
         f"left: {words[0]}; right: {words[1]}; two different episodes, chosen because in them each "
@@ -171,7 +171,7 @@ def _same_seed(
     scenes = []
     for take in takes:
         last = min(take.last, length)
-        scenes.append(_scene(difference.explanation.words, findings, take, 0, last))
+        scenes.append(scene_of(difference.explanation.words, findings, take, 0, last))
     ends = " and ".join(str(scene.last) for scene in scenes)
     chosen = (
         f"the seed of its stored episode {takes[0].episode}"
@@ -195,10 +195,10 @@ def alone(
         return Clip(title, label, None, str(error)), ()
     last = min(take.last, _FROM_START * steps_of_a_clip(replayer))
     about = f"{label}, episode 0 (seed {take.seed}, not chosen for what happens), up to step {last}"
-    return Clip(title, about), [_scene(words, findings, take, 0, last)]
+    return Clip(title, about), [scene_of(words, findings, take, 0, last)]
 
 
-def _scene(words: Sequence[str], findings: Findings, take: Take, first: int, last: int) -> Scene:
+def scene_of(words: Sequence[str], findings: Findings, take: Take, first: int, last: int) -> Scene:
     """Cut a take, with the region of each step in words."""
     method = findings.space.method
     if not isinstance(method, BackgroundModel):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from pivec.characterizations.background import BackgroundModel
 from pivec.characterizations.supervector import Supervector
 from pivec.characterizations.visitation import Visitation
 from pivec.errors import UsageError
+from pivec.explanations.difference import Clip, shown_clip
 from pivec.explanations.episodes import (
     RegionTime,
     episode_distances,
@@ -104,6 +106,7 @@ class Unusual(Result):
     policies: tuple[PolicyEpisodes, ...]
     outside: Outside | None  # states where no policy has been, where the method tells
     notes: tuple[str, ...]  # what had to be left out
+    clips: tuple[Clip, ...] = ()  # of the most typical and the most unusual episode of policies
 
     def of(self, policy: str) -> PolicyEpisodes:
         """Give all episodes of a policy."""
@@ -140,7 +143,8 @@ class Unusual(Result):
         """Give everything as JSON can hold it; what is not known, or infinite, is None."""
         own: dict[str, Any] = plain(vars(self))
         outside = None if self.outside is None else self.outside.to_json()
-        return own | {"headline": self.headline(), "outside": outside}
+        clips = [shown_clip(clip) for clip in self.clips]
+        return own | {"headline": self.headline(), "outside": outside, "clips": clips}
 
     def figure(self) -> Figure:
         """Draw all episodes of the policies with the most unusual ones, which have names."""
@@ -150,7 +154,15 @@ class Unusual(Result):
 
 
 @checked
-def unusual(where: Any, policies: Sequence[str] | None = None, *, top: Count = 10) -> Unusual:
+def unusual(
+    where: Any,
+    policies: Sequence[str] | None = None,
+    *,
+    top: Count = 10,
+    clips: str | Path | None = None,
+    replayer: Any = None,
+    progress: bool = False,
+) -> Unusual:
     """Rank episodes by how far they lie from their own policy's others.
 
     Leaving out an episode moves the description of its policy: the farther, the farther the episode
@@ -165,6 +177,13 @@ def unusual(where: Any, policies: Sequence[str] | None = None, *, top: Count = 1
         Names of policies; if not given, all but those of an earlier space.
     top : int
         How many episodes to give.
+    clips : path, optional
+        A folder for clips of the most typical and the most unusual episode of policies; none are
+        made if it is not given.
+    replayer : pivec.explanations.replay.Replayer, optional
+        Plays episodes again for clips, where the folder alone does not tell how.
+    progress : bool
+        Draw a progress bar while clips are made.
 
     Examples
     --------
@@ -202,7 +221,7 @@ def unusual(where: Any, policies: Sequence[str] | None = None, *, top: Count = 1
     if findings.data is None:
         notes.append("the states are not there, so that nothing tells what is unusual")
     candidates.sort(key=lambda row: (-row.times, -row.spread))
-    return Unusual(
+    result = Unusual(
         str(findings.space.collected.get("environment", "")),
         findings.space.method.name,
         tuple(_explained(findings, candidates[:top])),
@@ -210,6 +229,11 @@ def unusual(where: Any, policies: Sequence[str] | None = None, *, top: Count = 1
         _outside(findings, labels, notes),
         tuple(notes),
     )
+    if clips is None:
+        return result
+    from pivec.explanations.unusual_films import with_clips
+
+    return with_clips(result, findings, replayer, Path(clips), progress)
 
 
 def _all_distances(

@@ -14,6 +14,10 @@ from pivec.text import percent, rounded
 
 _EXPLAINED = 3  # episodes of which it is said what is unusual
 _ROWS = 10  # policies with states outside
+OUTSIDE = (
+    "farther from all regions of the space than 99 % of the states of each policy that it was "
+    "fitted on; deviations are those of the nearest region"
+)
 
 
 def print_unusual(result: Unusual) -> None:
@@ -24,8 +28,8 @@ def print_unusual(result: Unusual) -> None:
         table.add_column(head, justify="right")
     for row in result.episodes:
         mine = result.of(row.policy)
-        total = _beside(row.total, mine.usual_return)
-        length = _beside(row.length, mine.usual_length)
+        total = beside(row.total, mine.usual_return)
+        length = beside(row.length, mine.usual_length)
         numbers = (str(row.episode), times(row), total, length, str(mine.typical))
         table.add_row(literal(row.policy), *numbers)
     Console().print(table)
@@ -55,10 +59,7 @@ def print_outside(outside: Outside) -> None:
         numbers = (percent(row.share), str(row.outside), str(row.episodes))
         table.add_row(literal(row.policy), *numbers, literal(row.words))
     Console().print(table)
-    say(
-        "outside: farther from all regions of the space than 99 % of the states of each policy "
-        "that it was fitted on; deviations are those of the nearest region"
-    )
+    say(f"outside: {OUTSIDE}")
 
 
 def times(row: UnusualEpisode) -> str:
@@ -66,5 +67,6 @@ def times(row: UnusualEpisode) -> str:
     return "∞" if math.isinf(row.times) else f"{row.times:.2g}"
 
 
-def _beside(value: float, usual: float) -> str:
+def beside(value: float, usual: float) -> str:
+    """Write a number with the usual one behind it."""
     return "–" if math.isnan(usual) else f"{rounded(value, 3)} ({rounded(usual, 3)})"
