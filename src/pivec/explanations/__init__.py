@@ -23,6 +23,6 @@ spans.py        spans of a feature in which time is spent most differently
 runs.py         what changed along a training run (checkpoints, stretches, changes, feature_times)
 groups.py       what sets the runs of two groups apart (contrasts)
 episodes.py     how far episodes are from their policy's others
-unusual.py      the most unusual episodes, with unusual_figure.py
+unusual.py      the most unusual episodes (unusual_result, unusual_figure, unusual_films)
 unknown.py      states where no policy has been
 """

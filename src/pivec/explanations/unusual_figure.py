@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from pivec.explanations.unknown import Outside
-    from pivec.explanations.unusual import PolicyEpisodes, Unusual
+    from pivec.explanations.unusual_result import PolicyEpisodes, Unusual
 
 _MOST = 14  # policies in a figure
 _ROW = 0.46  # inches

@@ -16,7 +16,7 @@ from pivec.explanations.replay import Replayer
 from pivec.explanations.takes import CannotReplay
 
 if TYPE_CHECKING:
-    from pivec.explanations.unusual import Unusual, UnusualEpisode
+    from pivec.explanations.unusual_result import Unusual, UnusualEpisode
 
 MOST = 4  # policies that are filmed
 

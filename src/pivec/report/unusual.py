@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from pivec.explanations.unknown import Outside
-from pivec.explanations.unusual import Unusual, UnusualEpisode
+from pivec.explanations.unusual_result import Unusual, UnusualEpisode
 from pivec.terminal import literal, say
 from pivec.text import percent, rounded
 

@@ -6,7 +6,7 @@ import os
 from html import escape
 
 from pivec.explanations.unknown import Outside
-from pivec.explanations.unusual import Unusual, UnusualEpisode
+from pivec.explanations.unusual_result import Unusual, UnusualEpisode
 from pivec.report.explained_page import (
     Embedder,
     explained_html,
