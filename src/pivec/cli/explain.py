@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,20 +13,17 @@ import typer
 
 from pivec.cli.answers import Json
 from pivec.cli.comparing import SpaceArgument
+from pivec.cli.explained import PAGE, Films, Showing
 from pivec.cli.groups import patterns
 from pivec.cli.options import Out, Quiet, with_options
-from pivec.errors import PivecError, UsageError
+from pivec.errors import UsageError
 from pivec.options import ReplayOptions
 from pivec.terminal import say
 
 if TYPE_CHECKING:
-    from pivec.distances import Behaviours, Measured
-    from pivec.explanations.difference import Clip, Difference
+    from pivec.distances import Measured
     from pivec.explanations.folder import Findings
-    from pivec.explanations.replay import Replayer
 
-PAGE = "explain.html"
-_BEHAVIOURS = 8  # that are filmed
 
 Pair = Annotated[
     list[str] | None,
@@ -108,7 +104,7 @@ def explain(
     findings = Findings.open(space)
     showing = Showing(out, as_json, quiet, shlex.join(["pivec", *sys.argv[1:]]))
     if run is not None:
-        _explain_run(findings, run, level, Films(False, clips, replaying), showing)
+        _explain_run(findings, run, level, Films(findings, False, clips, replaying), showing)
     elif group:
         _explain_groups(findings, patterns(group), last, level, showing)
     else:
@@ -132,87 +128,6 @@ def _check_question(
         raise UsageError(
             f"expected two policies after the folder, but got {len(names)} ({', '.join(names)})"
         )
-
-
-@dataclass(frozen=True)
-class Films:
-    """What is filmed, and how."""
-
-    findings: Findings
-    frames: bool
-    clips: int
-    replaying: ReplayOptions
-
-    def add(
-        self, difference: Difference, replayer: Replayer, folder: Path, progress: bool
-    ) -> Difference:
-        """Add pictures and clips to a difference; what fails leaves the rest whole."""
-        from pivec.explanations.pair_films import with_films
-
-        chosen = self.frames, self.clips
-        try:
-            return with_films(difference, self.findings, replayer, folder, *chosen, progress)
-        except PivecError as error:
-            return replace(difference, notes=(*difference.notes, f"no pictures: {error}"))
-
-    def of_behaviours(
-        self,
-        classes: Behaviours | None,
-        words: Sequence[str],
-        replayer: Replayer,
-        folder: Path,
-        progress: bool,
-    ) -> tuple[Clip, ...]:
-        """Film the policy in the middle of each behaviour, the largest first."""
-        from pivec.explanations.pair_films import alone, shot
-
-        if classes is None or not self.clips:
-            return ()
-        wanted = []
-        for number, medoid in enumerate(classes.medoids[:_BEHAVIOURS], 1):
-            n = classes.numbers.count(number)
-            title = f"Behaviour {number}: {n} {'policy' if n == 1 else 'policies'}"
-            label = self.findings.policies[medoid].label
-            wanted.append(alone(self.findings, replayer, label, title, words))
-        return shot(wanted, replayer, folder / "clips", progress)
-
-    def replayer(self) -> Replayer:
-        """Make what plays episodes again; before anything else, since names may be mistaken."""
-        from pivec.explanations.replay import Replayer
-
-        chosen = self.replaying
-        policies = list(chosen.policies) or None
-        return Replayer(self.findings, chosen.env, policies, chosen.collecting)
-
-
-@dataclass(frozen=True)
-class Showing:
-    """Where results go, and what is said of them."""
-
-    out: Path | None
-    as_json: bool
-    quiet: bool
-    command: str
-
-    @property
-    def progress(self) -> bool:
-        """Whether to draw bars."""
-        return not (self.quiet or self.as_json)
-
-    def leave(self, folder: Path, result: Any, page: Callable[[Path], None]) -> None:
-        """Write explain.json, explain.html and explain.png; print the first if that is wanted."""
-        from pivec.atomic import atomic_write, make_folder
-        from pivec.canvas import save_png
-        from pivec.report.answers import say_json
-
-        make_folder(folder)
-        content = result.to_json()
-        with atomic_write(folder / "explain.json", "w") as file:
-            json.dump(content, file, indent=1, allow_nan=False)
-        page(folder / PAGE)
-        save_png(result.figure(), folder / "explain.png")
-        if self.as_json:
-            say_json(content)
 
 
 def _explain_pair(
@@ -295,7 +210,9 @@ def _explain_run(
         if result.largest is None or not films.clips:
             return result
         pair = measure_difference(findings, *result.largest, level=level)
-        return replace(result, clips=films.add(pair, findings, folder, showing.progress).clips)
+        return replace(
+            result, clips=films.add(pair, films.replayer(), folder, showing.progress).clips
+        )
 
     result = explain_run(findings, run, level=level)
     _show(findings, result, f"run-{run}", print_run, run_html, showing, filmed)
