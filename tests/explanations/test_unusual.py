@@ -15,7 +15,7 @@ from PIL import Image
 
 import pivec
 from pivec.characterizations.reach import nearest_regions, reach_of
-from pivec.errors import PivecWarning, UsageError
+from pivec.errors import BadStore, PivecWarning, UsageError
 from pivec.explanations.difference import Clip
 from pivec.explanations.folder import Findings
 from pivec.explanations.replay import Replayer
@@ -268,17 +268,21 @@ def test_states_elsewhere_are_counted_with_feature_and_side():
 
 def test_a_few_states_outside_are_no_warning():
     findings = findings_of(visited(walks(0)))
-    lone = visited([[np.array([[0.0, 0, 0], [0, 40, 0]], np.float32)]])
-    first = states_outside(replace(findings, data=lone)).policies[0]
-    assert first.share == 0.5 > NOTABLE
-    assert not first.is_notable
+    far = np.array([[0.0, 0, 0], [0, 40, 0]], np.float32)
+    lone = states_outside(replace(findings, data=visited([[far]])))
+    assert lone.policies[0].share == 0.5 > NOTABLE
+    assert not lone.policies[0].is_notable
+    assert lone.headline() == "No policy has more than 50 % of its states outside of the space"
+    many = np.concatenate([np.zeros((90, 3)), np.full((10, 3), 40)]).astype(np.float32)
+    both = states_outside(replace(findings, data=visited([[far], [many]])))
+    assert both.headline() == "10 % of the states of policy-1 are where no policy has been"
 
 
 def test_states_that_are_met_again_are_not_outside():
     rng = np.random.default_rng(0)
     cells = [[rng.integers(0, 3, (40, 2)).astype(np.float32) for _ in range(5)] for _ in "ab"]
     findings = findings_of(visited(cells))
-    assert all(row.outside == 0 for row in states_outside(findings).policies)
+    assert states_outside(findings).headline() == "No policy has states outside of the space"
 
 
 def test_a_space_of_an_earlier_version_is_read_and_looked_at_anew(tmp_path):
@@ -317,6 +321,27 @@ def test_figures_and_pages_take_any_names():
         assert "\x1b" not in shown
     assert "default-src 'none'" in unusual_html(result)
     assert result.outside._repr_html_().startswith("<p>No policy")
+
+
+def test_a_reach_that_is_no_number_is_a_spoilt_space(tmp_path):
+    findings = findings_of(visited(walks(0, episodes=3)))
+    findings.space.method.reach_ = np.ones(2)
+    findings.space.save(tmp_path)
+    with pytest.raises(BadStore, match="not a whole space"):
+        pivec.Space.load(tmp_path)
+
+
+def test_policies_of_an_earlier_space_are_ranked_if_they_are_asked_for():
+    findings = findings_of(with_odd_episode(0))
+    placed = replace(
+        findings, space=replace(findings.space, n_reference=1), data=findings.data.select([0])
+    )
+    assert {row.policy for row in unusual(placed).episodes} == {"policy-0"}
+    result = unusual(placed, ["policy-1"])
+    assert result.episodes[0].episode == 17
+    assert result.outside is None
+    with pytest.raises(UsageError, match="no states of 'policy-1', which comes from an earlier"):
+        states_outside(placed, ["policy-1"])
 
 
 # ---- clips ----

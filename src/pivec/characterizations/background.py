@@ -107,7 +107,9 @@ class BackgroundModel(Characterization):
 
     def restore(self, feature_names: tuple[str, ...], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Take back what `fitted_arrays` gave; earlier versions gave no ``reach``."""
-        return super().restore(feature_names, {"reach": np.array(np.nan), **arrays})
+        super().restore(feature_names, {"reach": np.array(np.nan), **arrays})
+        self.reach_ = float(self.reach_)
+        return self
 
     @property
     def _n_fits(self) -> int:

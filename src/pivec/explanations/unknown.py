@@ -70,15 +70,17 @@ class Outside(Result):
     """
 
     reach: float
-    policies: tuple[OutsideStates, ...]  # most states outside first
+    policies: tuple[OutsideStates, ...]  # most outside first, but those with few states last
     placed: bool  # whether these policies came after the space was fitted
 
     def headline(self) -> str:
         """Say who goes farthest out."""
         first = self.policies[0]
+        if not first.outside:
+            return "No policy has states outside of the space"
         if not first.is_notable:
-            most = max(row.share for row in self.policies)
-            return f"No policy has more than {percent(most)} of its states outside of the space"
+            most = percent(first.share)
+            return f"No policy has more than {most} of its states outside of the space"
         return (
             f"{percent(first.share)} of the states of {first.policy} are where no policy has been"
         )
@@ -137,9 +139,22 @@ def states_outside(where: Any, policies: Sequence[str] | None = None) -> Outside
     mixture = findings.background._mixtures[0]
     reach, placed = known_reach(findings)
     if policies:
-        data = data.select([findings.find(name).label for name in policies])
+        data = states_of(findings, [findings.find(name).label for name in policies])
     rows = outside_of(data, mixture, reach, _names(findings.space))
-    return Outside(reach, tuple(sorted(rows, key=lambda row: -row.share)), placed)
+    rows.sort(key=lambda row: (not row.is_notable, -row.share))
+    return Outside(reach, tuple(rows), placed)
+
+
+def states_of(findings: Findings, labels: Sequence[str]) -> VisitedStates:
+    """Give the states of policies, which must be there."""
+    data = findings.states
+    for label in labels:
+        if label not in data.labels:
+            raise UsageError(
+                f"{findings.folder} holds no states of {label!r}, which comes from an earlier "
+                "space: expected the folder that it was compared in"
+            )
+    return data.select(list(dict.fromkeys(labels)))
 
 
 def known_reach(findings: Findings) -> tuple[float, bool]:

@@ -26,7 +26,7 @@ from pivec.explanations.episodes import (
 from pivec.explanations.folder import Findings
 from pivec.explanations.names import features_of
 from pivec.explanations.region_words import region_words
-from pivec.explanations.unknown import Outside, states_outside
+from pivec.explanations.unknown import Outside, states_of, states_outside
 from pivec.explanations.unusual_result import PolicyEpisodes, Unusual, UnusualEpisode
 from pivec.states.visited import VisitedStates
 
@@ -148,7 +148,7 @@ def _all_distances(
         if kept is not None:
             yield label, influence_lengths(kept[row], point_of(method, described, row))
         else:
-            yield label, episode_distances(method, findings.states[label])
+            yield label, episode_distances(method, states_of(findings, [label]))
 
 
 def _policy_episodes(findings: Findings, label: str, distances: Array) -> PolicyEpisodes:
@@ -223,10 +223,12 @@ def _explained(findings: Findings, episodes: Sequence[UnusualEpisode]) -> Iterat
 
 def _outside(findings: Findings, labels: list[str], notes: list[str]) -> Outside | None:
     """Count states outside, or note why they cannot be counted."""
-    if findings.data is None or not isinstance(findings.space.method, BackgroundModel):
+    kept = () if findings.data is None else findings.data.labels
+    chosen = [label for label in labels or kept if label in kept]
+    if not chosen or not isinstance(findings.space.method, BackgroundModel):
         return None
     try:
-        return states_outside(findings, labels or None)
+        return states_outside(findings, chosen)
     except UsageError as error:
         notes.append(str(error))
         return None

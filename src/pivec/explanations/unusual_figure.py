@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pivec.explanations.unknown import Outside
     from pivec.explanations.unusual_result import PolicyEpisodes, Unusual
 
-_MOST = 14  # policies in a figure
+_MOST, _NAMED = 14, 20  # policies in a figure, and episodes with names
 _ROW = 0.46  # inches
 _WIDE = 9.6
 _GOLDEN = 0.6180339887498949  # multiples of it modulo 1 are spread evenly
@@ -46,7 +46,7 @@ def unusual_figure(result: Unusual) -> Figure:
     axes = axes_at(figure, 2.5, 0.75, _WIDE - 4.0, _ROW * len(rows))
     finite = [row.times[np.isfinite(row.times)].max(initial=1.0) for row in rows]
     end = 1.05 * max(finite)
-    named = {(row.policy, row.episode) for row in result.episodes}
+    named = {(row.policy, row.episode) for row in result.episodes[:_NAMED]}
     dots = None
     scale = _return_scale(rows)
     for place, row in enumerate(rows):

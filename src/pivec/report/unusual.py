@@ -23,7 +23,8 @@ OUTSIDE = (
 def print_unusual(result: Unusual) -> None:
     """Print the most unusual episodes, what is unusual about the first, and states outside."""
     say(result.headline())
-    table = Table("policy", box=None)
+    table = Table(box=None)
+    table.add_column("policy", overflow="fold")
     for head in ("episode", "times as far", "return (usual)", "states (usual)", "most typical"):
         table.add_column(head, justify="right")
     for row in result.episodes:
@@ -51,7 +52,8 @@ def print_outside(outside: Outside) -> None:
     rows = [row for row in outside.policies if row.outside][:_ROWS]
     if not rows or not (outside.placed or rows[0].is_notable):
         return
-    table = Table("policy", box=None)
+    table = Table(box=None)
+    table.add_column("policy", overflow="fold")
     for head in ("outside", "states", "in episodes"):
         table.add_column(head, justify="right")
     table.add_column("by")
