@@ -41,7 +41,7 @@ def test_it_lists_episodes_and_leaves_a_table_and_a_figure(tmp_path, run):
     assert lines[0].endswith("times as far from the others as usual")
     assert "\x1b" not in said
     assert "[bold]$odd$<b>" in said
-    assert "No policy has more than" in said
+    assert "No policy has states outside of the space" in said
     assert (tmp_path / "out" / "unusual.png").stat().st_size > 5000
     content = json.loads((tmp_path / "out" / "unusual.json").read_text())
     assert content["episodes"][0]["episode"] == 3
