@@ -71,8 +71,7 @@ def overview_html(overview: Overview, command: str = "") -> str:
     for number, (title, difference) in enumerate(overview.differences, 1):
         prefix = f"pair{number}-"
         head = f'<p class="lead">{lead_of(difference)}</p>'
-        made = section(f"{prefix}pair", shown_text(title), head)
-        sections.append(made.replace("<section", '<section class="chapter"', 1))
+        sections.append(_chapter(section(f"{prefix}pair", shown_text(title), head)))
         sections += difference_sections(difference, embed, prefix)
     if overview.behaviours:
         words = (
@@ -81,13 +80,18 @@ def overview_html(overview: Overview, command: str = "") -> str:
         )
         films = "".join(clip_figure(clip, embed) for clip in overview.behaviours)
         about = f'<p class="about">{words}</p><div class="reel">{films}</div>'
-        sections.append(section("behaviours", "Behaviours", about))
+        sections.append(_chapter(section("behaviours", "Behaviours", about)))
     sections += [
         reading_section(overview.differences[0][1].explanation.level),
         made_section(command),
     ]
     lead = "What makes notable pairs of policies differ, and how behaviours look."
     return explained_html("What differs", overview.environment, lead, {}, sections)
+
+
+def _chapter(made: str) -> str:
+    """Let a section begin something new."""
+    return made.replace("<section", '<section class="chapter"', 1)
 
 
 def lead_of(difference: Difference) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -171,10 +172,11 @@ def _times(difference: Difference, region: int) -> str:
 def _shifts(difference: Difference, region: int) -> str:
     shifts = difference.sure_shifts(region)
     if not shifts:
-        return (
-            '<div class="measure"><h4>While they are here</h4><p><small>no feature differs by more '
-            "than chance explains</small></p></div>"
-        )
+        reason = "no feature differs by more than chance explains"
+        if np.isnan(difference.explanation.means[:, region]).any():
+            reason = "one of them is hardly ever here, so there is nothing to compare"
+        head = '<div class="measure"><h4>While they are here</h4>'
+        return f"{head}<p><small>{reason}</small></p></div>"
     lines = "".join(_shift(difference, region, shift) for shift in shifts[:_SHIFTS])
     return f'<div class="measure"><h4>Means while they are here, and the shift</h4>{lines}</div>'
 
@@ -230,7 +232,8 @@ def features_table(difference: Difference) -> str:
         if shift is not None:
             value, ends = amounts(feature, shift)
             moved = f"{shown_text(value)}<br><small>{ends}</small>"
-        means = "".join(f'<td class="n">{rounded(float(x[f]), 3)}</td>' for x in e.averages)
+        write = percent if feature.is_flag else partial(rounded, digits=3)
+        means = "".join(f'<td class="n">{write(float(x[f]))}</td>' for x in e.averages)
         lines.append(
             f'<tr><th scope="row">{shown_text(feature.title)}</th>{means}'
             f'<td class="n">{moved}</td><td class="n">{share}</td></tr>'
