@@ -126,17 +126,33 @@ def test_pictures_and_clips_are_made_and_kept(run, cartpole, undrawn):
     assert "both from seed" in page
 
 
-def test_what_cannot_be_drawn_leaves_the_table_whole(run, cartpole, undrawn, monkeypatch, tmp_path):
+@pytest.fixture
+def blind(monkeypatch):
+    """Let nothing be filmed."""
     for name in ("film", "clips"):
         monkeypatch.setattr(
             pair_films, name, lambda _, wanted, *rest, **more: ["it does not draw"] * len(wanted)
         )
-    done = run("explain", cartpole, "left", "random", "--top", 1, "--out", tmp_path / "new")
+
+
+def test_what_cannot_be_drawn_leaves_the_table_whole(run, cartpole, undrawn, blind, tmp_path):
+    done = run("explain", cartpole, "left", "random", "--top", 1, "--out", tmp_path)
     assert "left and random are 0." in done.out
     assert done.out.count("Note: it does not draw") == 1
-    read = json.loads((tmp_path / "new" / "explain.json").read_text())
+    read = json.loads((tmp_path / "explain.json").read_text())
     assert [clip["reason"] for clip in read["clips"]] == ["it does not draw"] * 2
-    assert (tmp_path / "new" / "explain.html").read_text().count("t does not draw") == 5
+    assert (tmp_path / "explain.html").read_text().count("t does not draw") == 5
+
+
+def test_the_middle_of_each_behaviour_is_shown(run, cartpole, undrawn, blind, tmp_path):
+    run("explain", cartpole, "--top", 1, "--clips", 1, "--out", tmp_path)
+    read = json.loads((tmp_path / "explain.json").read_text())
+    assert [pair["pair"] for pair in read["pairs"]] == ["The nearest pair that can be told apart"]
+    assert [clip["title"] for clip in read["behaviours"]] == [
+        "Behaviour 1: 1 policy", "Behaviour 2: 1 policy",
+    ]  # fmt: skip
+    assert "random, episode 0 (seed " in read["behaviours"][1]["words"]
+    assert "Behaviour 2: 1 policy" in (tmp_path / "explain.html").read_text()
 
 
 def test_an_environment_that_is_gone_leaves_the_table_whole(run, cartpole, undrawn, tmp_path):
