@@ -59,7 +59,8 @@ def with_odd_episode(seed, episode=17):
 
 @pytest.mark.parametrize("seed", range(50))
 def test_an_episode_that_goes_elsewhere_is_first_and_told_by_where(seed):
-    findings = findings_of(with_odd_episode(seed), random_state=seed, n_init=1)
+    quick = {"n_init": 1, "max_iter": 10}
+    findings = findings_of(with_odd_episode(seed), random_state=seed, **quick)
     first = unusual(findings, top=3).episodes[0]
     assert (first.policy, first.episode) == ("policy-1", 17)
     assert first.times > 2
