@@ -101,6 +101,9 @@ def test_other_ways_to_describe_tell_as_well(method):
     first = result.episodes[0]
     assert (first.episode, first.feature.name) == (17, "height")
     assert (result.outside is None) == (method != "supervector")
+    assert ["compared by visitation" in note for note in result.notes] == [True] * (
+        method == "supervector"
+    )
 
 
 def test_a_way_that_knows_no_episodes_is_refused():
@@ -154,6 +157,8 @@ def test_without_states_it_is_not_known_what_is_unusual():
     assert result.episodes[0].episode == 17
     assert result.episodes[0].reasons == []
     assert math.isnan(result.of("policy-1").usual_return)
+    assert result.to_json()["episodes"][0]["length"] is None
+    assert "–" in unusual_html(result)
     assert result.outside is None
     assert "states are not there" in result.notes[0]
     result.figure()

@@ -137,13 +137,16 @@ def _all_distances(
         )
     described = space.descriptions
     kept = described.rows("influences") if "influences" in described.arrays else None
-    if isinstance(method, Supervector) and findings.data is not None:
+    if isinstance(method, Supervector) and findings.data is None:
+        notes.append("supervectors see means alone, not an episode that is alone in its region")
+    elif isinstance(method, Supervector):
         # Means of regions are where they were without an episode that was alone in its region.
         kept, twin = None, Visitation(method.n_components, device=method.device)
         method = twin.restore(method.feature_names_, method.fitted_arrays())
         notes.append("supervectors see means alone: episodes are compared by visitation instead")
+    references = space.is_reference
     for row, label in enumerate(described.labels):
-        if label not in labels if labels else space.is_reference[row]:
+        if label not in labels if labels else references[row]:
             continue
         if kept is not None:
             yield label, influence_lengths(kept[row], point_of(method, described, row))
@@ -191,7 +194,7 @@ def _first_episodes(
             float(spread[episode]),
             int(seeds[episode]) if seeds[episode] >= 0 else None,
             float(mine.returns[episode]),
-            int(mine.lengths[episode]) if data is not None else 0,
+            int(mine.lengths[episode]) if data is not None else None,
         )
         for episode in np.argsort(-distances, kind="stable")[:top].tolist()
     ]

@@ -32,7 +32,7 @@ class UnusualEpisode:
     spread: float  # its share of the policy's spread, from 0 to 1: of n alike ones each has 1/n
     seed: int | None
     total: float  # the return
-    length: int
+    length: int | None  # in states
     feature: Feature | None = None  # whose mean differs most from the others', in deviations
     mean: float = math.nan
     usual_mean: float = math.nan

@@ -69,6 +69,6 @@ def times(row: UnusualEpisode) -> str:
     return "∞" if math.isinf(row.times) else f"{row.times:.2g}"
 
 
-def beside(value: float, usual: float) -> str:
+def beside(value: float | None, usual: float) -> str:
     """Write a number with the usual one behind it."""
-    return "–" if math.isnan(usual) else f"{rounded(value, 3)} ({rounded(usual, 3)})"
+    return "–" if value is None or math.isnan(usual) else f"{rounded(value, 3)} ({rounded(usual, 3)})"
