@@ -71,4 +71,6 @@ def times(row: UnusualEpisode) -> str:
 
 def beside(value: float | None, usual: float) -> str:
     """Write a number with the usual one behind it."""
-    return "–" if value is None or math.isnan(usual) else f"{rounded(value, 3)} ({rounded(usual, 3)})"
+    return (
+        "–" if value is None or math.isnan(usual) else f"{rounded(value, 3)} ({rounded(usual, 3)})"
+    )
