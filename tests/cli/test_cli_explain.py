@@ -129,10 +129,9 @@ def test_pictures_and_clips_are_made_and_kept(run, cartpole, undrawn):
 @pytest.fixture
 def blind(monkeypatch):
     """Let nothing be filmed."""
-    for name in ("film", "clips"):
-        monkeypatch.setattr(
-            pair_films, name, lambda _, wanted, *rest, **more: ["it does not draw"] * len(wanted)
-        )
+    monkeypatch.setattr(
+        pair_films, "fulfil", lambda _, orders, *rest: ["it does not draw"] * len(orders)
+    )
 
 
 def test_what_cannot_be_drawn_leaves_the_table_whole(run, cartpole, undrawn, blind, tmp_path):

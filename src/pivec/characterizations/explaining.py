@@ -75,7 +75,6 @@ def explain(
         moving = [blocks(side).swapaxes(0, 1) for side in moved]
         return parts_of(blocks(differences)[0], moving, freedom, level, method.squared)
 
-    n_regions, n_columns = differences.shape[1:]
     kinds = {
         kind: [c for c, column in enumerate(anatomy.columns) if column[0] == kind]
         for kind in (OFTEN, WHERE, WIDE)
@@ -83,7 +82,8 @@ def explain(
     sure = method.intervals(a, b, level)
     reach = t.ppf((1.0 + level) / 2.0, np.maximum(freedom, 1.0))
     episodes = np.array([np.sum(side.n_episodes) for side in (a, b)])
-    share_low, share_high = _share_ends(faces, rests, reach, episodes)
+    share, spread = faces.shares[:2], _variances(faces.shares, rests)
+    share_low, share_high = share_ends(share, spread, faces.usual, episodes, reach)
     shift = _shift(faces.means, rests, reach)
     average_shift = _shift(faces.averages, rests, reach)
     return Explanation(
@@ -102,11 +102,11 @@ def explain(
             if columns
         },
         features=_by_feature(anatomy, parts),
-        finest=parts(lambda rows: rows.reshape(len(rows), n_regions * n_columns, 1)).reshaped(
-            n_regions, n_columns
+        finest=parts(lambda rows: rows.reshape(len(rows), differences.size, 1)).reshaped(
+            *differences.shape[1:]
         ),
         columns=anatomy.columns,
-        share=faces.shares[:2],
+        share=share,
         share_low=share_low,
         share_high=share_high,
         means=faces.means[:2],
@@ -244,19 +244,19 @@ def _shift(values: Array, rests: tuple[slice, slice], reach: Array) -> tuple[Arr
     return shift, shift - error, shift + error
 
 
-def _share_ends(
-    faces: Faces, rests: tuple[slice, slice], reach: Array, episodes: Array
+def share_ends(
+    share: Array, variance: Array, usual: Array, episodes: Array, reach: Array
 ) -> tuple[Array, Array]:
-    """Ends of the intervals of shares of time, (2, R) each.
+    """Ends of the intervals of shares of time, (n, R) each; a row of ``share`` is a policy.
 
     As if there were one more episode, of the usual shares, so that a region that was never visited
     has an interval too; and of the root of the share, which is less skewed. Ends of
     p ± t·√variance held 64 to 91 % of what many episodes give, these 91 to 96 %
     (benchmarks/explaining.py).
     """
-    share, usual, m = faces.shares[:2], faces.usual, episodes[:, None]
-    variance = _variances(faces.shares, rests) + (usual - share) ** 2 / (m * (m + 1.0))
+    m, reach = episodes[:, None], reach[:, None]
+    variance = variance + (usual - share) ** 2 / (m * (m + 1.0))
     root = np.sqrt(share + 0.5 * usual / (m + 1.0))
     error = np.divide(np.sqrt(variance), 2.0 * root, out=np.zeros_like(root), where=root > 0.0)
-    low, high = np.maximum(root - reach[:, None] * error, 0.0), root + reach[:, None] * error
+    low, high = np.maximum(root - reach * error, 0.0), root + reach * error
     return np.minimum(low**2, share), np.clip(high**2, share, 1.0)

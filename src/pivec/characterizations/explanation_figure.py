@@ -31,7 +31,7 @@ ROW, LABEL, PANEL = 0.42, 4.4, 3.2
 _KINDS = dict(zip(("how often", "where", "how wide"), GROUP_PALETTE[2:], strict=False))
 
 
-def explanation_figure(explanation: Explanation) -> Figure:
+def explanation_figure(explanation: Explanation, headline: str = "") -> Figure:
     """Draw a line a region: its part of the distance by kind, and the time of both policies."""
     from matplotlib.patches import Patch
 
@@ -39,7 +39,7 @@ def explanation_figure(explanation: Explanation) -> Figure:
     height = 1.75 + ROW * len(order)
     figure = new_figure(LABEL + 2 * PANEL + 0.9, height)
     a, b = (shortened(label, 40) for label in explanation.labels)
-    add_heading(figure, f"What differs between {a} and {b}", explanation.headline())
+    add_heading(figure, f"What differs between {a} and {b}", headline or explanation.headline())
     kinds = [kind for kind in _KINDS if kind in explanation.kinds]
     colours = [*(_KINDS[kind] for kind in kinds), GROUP_PALETTE[0], GROUP_PALETTE[1]]
     names = [*kinds, f"time of {a}", f"time of {b}"]

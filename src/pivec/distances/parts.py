@@ -12,6 +12,7 @@ from pivec.distances.discoveries import RATE, benjamini_hochberg
 from pivec.distances.intervals import Spread, intervals_of, moments_spread
 
 Array = NDArray[np.float64]
+_ROUNDING = 1e-12  # of all parts together: one so small is none
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,8 @@ def parts_of(
     sure = intervals_of(squares, variance, spreads[0], spreads[1], level, squared=squared)
     q = benjamini_hochberg(sure.p_value)
     measured = squares if squared else np.sqrt(squares)
-    return Parts(measured, sure.distance, sure.low, sure.high, ~(q <= RATE))
+    rounding = measured <= _ROUNDING * measured.sum()
+    return Parts(measured, sure.distance, sure.low, sure.high, ~(q <= RATE) | rounding)
 
 
 def _moments(influences: Array) -> tuple[Array, Array, Array]:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from pivec.characterizations.background import BackgroundModel
 from pivec.characterizations.descriptions import Descriptions
+from pivec.characterizations.explaining import share_ends
 from pivec.characterizations.visitation import Visitation
 from pivec.errors import UsageError, did_you_mean
 from pivec.explanations.folder import Findings
@@ -77,18 +78,16 @@ class Checkpoints:
         from scipy.stats import t
 
         counts, effective = self.described.values("counts", "effective_episodes")
+        n_fits, episodes = self.method._n_fits, self.described.n_episodes.astype(np.float64)
         shares = counts / counts.sum(axis=1, keepdims=True)
         variances = np.full_like(shares, np.nan)
         if isinstance(self.method, Visitation):
             variances = self.method._share_variances(self.described, shares)
-            variances[self.described.n_episodes == 1] = np.nan
-        # Of the root, which is less skewed; where it is 0, so is its scatter.
-        root = np.sqrt(shares)
-        error = np.where(shares > 0.0, np.sqrt(variances / np.maximum(4.0 * shares, 1e-300)), 0.0)
-        reach = t.ppf((1.0 + level) / 2.0, np.maximum(effective - 1.0, 1.0))[:, None] * error
-        n_fits = self.method._n_fits  # each has all of the time
-        low, high = np.maximum(root - reach, 0.0) ** 2, (root + reach) ** 2
-        return n_fits * shares, n_fits * low, np.minimum(n_fits * high, 1.0)
+            variances[episodes == 1] = np.nan
+        reach = t.ppf((1.0 + level) / 2.0, np.maximum(effective - 1.0, 1.0))
+        shares, variances = n_fits * shares, n_fits**2 * variances  # each has all of the time
+        usual = n_fits * self.method.weights_
+        return shares, *share_ends(shares, variances, usual, episodes, reach)
 
 
 def _run_called(findings: Findings, run: str) -> str:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from pivec.characterizations.explanation import WHERE, Explanation
 from pivec.distances.discoveries import RATE, benjamini_hochberg
+from pivec.explanations.changes import p_values
 from pivec.explanations.names import Feature
 from pivec.explanations.visits import Visit
 from pivec.results import Result, Row, plain
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 MOST = 6  # regions that are shown
-_ROUNDING = 1e-9  # of the distance: a part so small is none
 _MAIN_SHARE = 2 / 3  # of the distance, that the headline's regions make up
 
 
@@ -99,7 +99,7 @@ class Difference(Result):
                 float(x[region, feature]) for x in (e.shift, e.shift_low, e.shift_high)
             )
             # Where a policy hardly is, its place counts as the middle: the part may be of that.
-            if part > _ROUNDING * e.distance and (low > 0.0 or high < 0.0):
+            if low > 0.0 or high < 0.0:
                 result.append(Shift(feature, part, value, low, high))
         return sorted(result, key=lambda shift: -shift.part)
 
@@ -112,7 +112,10 @@ class Difference(Result):
         e = self.explanation
         extents = e.ranges[:, :, 1].max(axis=0) - e.ranges[:, :, 0].min(axis=0)
         ends = e.average_shift_low, e.average_shift_high
-        sure = benjamini_hochberg(_p_values(e.average_shift, *ends, e.level, self.episodes)) <= RATE
+        half = 0.5 * (e.average_shift_high - e.average_shift_low)
+        freedom = max(min(self.episodes) - 1.0, 1.0)
+        p = p_values(e.average_shift, half, freedom, e.level)
+        sure = benjamini_hochberg(p) <= RATE
         shifts = [
             Shift(
                 number,
@@ -150,7 +153,9 @@ class Difference(Result):
 
     def figure(self) -> Figure:
         """Draw the largest parts of the distance, and the time that both spend there."""
-        return self.explanation.figure()
+        from pivec.characterizations.explanation_figure import explanation_figure
+
+        return explanation_figure(self.explanation, self.headline())
 
     def to_json(self) -> dict[str, Any]:
         """Give all numbers as plain values; NaN is None."""
@@ -171,20 +176,6 @@ class Difference(Result):
             "clips": [shown_clip(clip) for clip in self.clips],
             "notes": list(self.notes),
         }
-
-
-def _p_values(
-    shift: Array, low: Array, high: Array, level: float, episodes: tuple[int, int]
-) -> Array:
-    """How often chance alone gives shifts as large, from their intervals (Student's t)."""
-    from scipy.stats import t
-
-    freedom = max(min(episodes) - 1, 1)
-    reach = t.ppf((1.0 + level) / 2.0, freedom)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        sizes = np.abs(shift) / (0.5 * (high - low))
-    # A feature that never moves has no interval: 0 / 0.
-    return np.where(shift == 0.0, 1.0, 2.0 * t.sf(reach * sizes, freedom))
 
 
 def leading_regions(explanation: Explanation, most: int = MOST) -> tuple[int, ...]:

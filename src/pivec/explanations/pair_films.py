@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from pivec.characterizations.background import BackgroundModel
-from pivec.errors import PivecError
 from pivec.explanations.assigned import assign
-from pivec.explanations.clips import Scene, clips
+from pivec.explanations.clips import Scene, clip_orders
 from pivec.explanations.cuts import best_cut, worth_of_regions
 from pivec.explanations.difference import Clip, Difference, Still
 from pivec.explanations.folder import Findings
-from pivec.explanations.frames import film
+from pivec.explanations.frames import Order, fulfil, still_orders
 from pivec.explanations.replay import Replayer
 from pivec.explanations.takes import CannotReplay, Take
-from pivec.rollouts.environment import close
 
 SECONDS, MOST_STEPS = 6.0, 150  # of a clip, in the environment's time
 _FROM_START = 2  # times that, of a clip that begins with the episode
@@ -34,43 +32,42 @@ def with_films(
     n_clips: int = 2,
     progress: bool = False,
 ) -> Difference:
-    """Draw the states of both in the leading regions, and film both."""
-    if frames and difference.stills:
-        stills = _drawn(difference, replayer, folder / "frames", progress)
-        difference = replace(difference, stills=stills)
-    if n_clips:
-        wanted = wanted_clips(difference, findings, replayer, n_clips)
-        difference = replace(difference, clips=shot(wanted, replayer, folder / "clips", progress))
+    """Draw the states of both in the leading regions, and film both, in one round of processes."""
+    steps = steps_by_episode(difference) if frames else {}
+    takes = dict(zip(steps, replayer.stored_many(list(steps)), strict=True))
+    played = {place: take for place, take in takes.items() if isinstance(take, Take)}
+    stills = [(take, steps[place]) for place, take in played.items()]
+    wanted = wanted_clips(difference, findings, replayer, n_clips) if n_clips else []
+    orders = still_orders(replayer, stills, folder / "frames")
+    orders += orders_of(wanted, replayer, folder / "clips")
+    made = fulfil(replayer, orders, progress)
+    drawn = {place: str(take) for place, take in takes.items()} | dict(
+        zip(played, made, strict=False)
+    )
+    if frames:
+        shown = {place: _shown(still, drawn) for place, still in difference.stills.items()}
+        difference = replace(difference, stills=shown)
+    difference = replace(difference, clips=_filmed(wanted, made[len(stills) :]))
     reasons = [still.reason for still in difference.stills.values()]
     reasons += [clip.reason for clip in difference.clips]
     notes = [*difference.notes, *filter(None, reasons)]
     return replace(difference, notes=tuple(dict.fromkeys(notes)))
 
 
-def _drawn(
-    difference: Difference, replayer: Replayer, folder: Path, progress: bool
-) -> dict[tuple[str, int], Still]:
-    """Draw the states that are nearest to the middle of regions, each episode once."""
+def steps_by_episode(difference: Difference) -> dict[tuple[str, int], list[int]]:
+    """Give the steps to draw of each (policy, episode)."""
     steps: dict[tuple[str, int], list[int]] = {}
     for still in difference.stills.values():
-        visit = still.visit
-        steps.setdefault((visit.policy, visit.episode), []).append(visit.step)
-    takes = dict(zip(steps, replayer.stored_many(list(steps)), strict=True))
-    played = {place: take for place, take in takes.items() if isinstance(take, Take)}
-    files = film(
-        replayer, [(take, steps[place]) for place, take in played.items()], folder, progress
-    )
-    drawn = dict(zip(played, files, strict=True))
-    result = {}
-    for place, still in difference.stills.items():
-        visit = still.visit
-        made = drawn.get((visit.policy, visit.episode))
-        if isinstance(made, dict):
-            result[place] = replace(still, picture=made[visit.step])
-        else:
-            reason = made or str(takes[visit.policy, visit.episode])
-            result[place] = replace(still, reason=reason)
-    return result
+        steps.setdefault((still.visit.policy, still.visit.episode), []).append(still.visit.step)
+    return steps
+
+
+def _shown(still: Still, drawn: Mapping[tuple[str, int], dict[int, Path] | str]) -> Still:
+    """Put in the picture of a state, or why there is none."""
+    made = drawn[still.visit.policy, still.visit.episode]
+    if isinstance(made, str):
+        return replace(still, reason=made)
+    return replace(still, picture=made[still.visit.step])
 
 
 # A clip that is wanted, with its scenes, or why they cannot be played.
@@ -81,12 +78,20 @@ def shot(
     wanted: Sequence[Wanted], replayer: Replayer, folder: Path, progress: bool
 ) -> tuple[Clip, ...]:
     """Film what can be filmed."""
-    playable = [number for number, (clip, _) in enumerate(wanted) if not clip.reason]
-    files = clips(replayer, [wanted[number][1] for number in playable], folder, progress=progress)
-    made = dict(zip(playable, files, strict=True))
+    return _filmed(wanted, fulfil(replayer, orders_of(wanted, replayer, folder), progress))
+
+
+def orders_of(wanted: Sequence[Wanted], replayer: Replayer, folder: Path) -> list[Order]:
+    """Order the clips that can be filmed."""
+    return clip_orders(replayer, [scenes for clip, scenes in wanted if not clip.reason], folder)
+
+
+def _filmed(wanted: Sequence[Wanted], made: Sequence[Path | str]) -> tuple[Clip, ...]:
+    """Put in the files of clips, or why there are none."""
+    files = iter(made)
     result = []
-    for number, (clip, _) in enumerate(wanted):
-        file = made.get(number, clip.reason)
+    for clip, _ in wanted:
+        file = clip.reason or next(files)
         where = {"reason": file} if isinstance(file, str) else {"picture": file}
         result.append(replace(clip, **where))
     return tuple(result)
@@ -114,18 +119,9 @@ def _shows(difference: Difference, findings: Findings) -> bool:
 
 def steps_of_a_clip(replayer: Replayer) -> int:
     """Give so many steps as fill a clip in the environment's time."""
-    try:
-        world = replayer.environment
-        env = world.make()
-    except PivecError:
+    if replayer.problem():
         return MOST_STEPS  # the clips themselves will say why
-    try:
-        rate = float(env.metadata.get("render_fps") or 0.0)
-    except (AttributeError, TypeError, ValueError):  # of an environment that is somebody's own
-        rate = 0.0
-    finally:
-        close(env, world.name)
-    return min(MOST_STEPS, max(10, round(SECONDS * rate))) if rate > 0 else MOST_STEPS
+    return min(MOST_STEPS, max(10, round(SECONDS * replayer.studio.rate)))
 
 
 def _largest(difference: Difference, findings: Findings, replayer: Replayer, length: int) -> Wanted:
