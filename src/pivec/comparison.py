@@ -25,7 +25,7 @@ from pivec.collection import Collector
 from pivec.distances import Measured
 from pivec.distances import measure as measure_all
 from pivec.errors import UsageError
-from pivec.explanations.unknown import warn_of_outside
+from pivec.explanations.unknown import space_reach, warn_of_outside
 from pivec.maps import groups_in, place, tsne_map
 from pivec.options import CollectOptions, DescribeOptions, PrecisionOptions, split_options
 from pivec.policies.policy import canonical_order
@@ -192,7 +192,7 @@ def describe(
             influences = False  # of some policies alone they could not be kept
         described = method.describe(data, influences=influences)
         if earlier is None:
-            result = Space(method, described, collected=collected)
+            result = Space(method, described, collected=collected, reach=space_reach(method, data))
         else:
             warn_of_outside(earlier, data)
             result = _beside(earlier, described)
@@ -224,7 +224,7 @@ def _beside(earlier: Space, described: Descriptions) -> Space:
         unplaced = np.full((len(described), 2), np.nan)
         positions = np.concatenate([unplaced, earlier.positions[known]])
     both = described + earlier.descriptions.select(known)
-    return Space(earlier.method, both, positions, earlier.collected, len(known))
+    return Space(earlier.method, both, positions, earlier.collected, len(known), earlier.reach)
 
 
 def measure(space: Space, log: RunLog, data: VisitedStates | None = None) -> Measured:

@@ -14,12 +14,12 @@ import pytest
 from PIL import Image
 
 import pivec
-from pivec.characterizations.reach import nearest_regions, reach_of
 from pivec.errors import BadStore, PivecWarning, UsageError
 from pivec.explanations.difference import Clip
 from pivec.explanations.folder import Findings
+from pivec.explanations.reach import nearest_regions, reach_of
 from pivec.explanations.replay import Replayer
-from pivec.explanations.unknown import NOTABLE, states_outside, warn_of_outside
+from pivec.explanations.unknown import NOTABLE, space_reach, states_outside, warn_of_outside
 from pivec.explanations.unusual import unusual
 from pivec.mixtures.mixture import Mixture
 from pivec.report.unusual_page import unusual_html
@@ -47,7 +47,8 @@ def findings_of(data, method="visitation", *, states=True, **parameters):
         parameters = {"n_components": 6} | parameters
     how = pivec.characterization(method, **parameters).fit(data)
     described = how.describe(data, influences=how.has_influences)
-    return Findings(Path("out"), pivec.Space(how, described), data if states else None)
+    space = pivec.Space(how, described, reach=space_reach(how, data))
+    return Findings(Path("out"), space, data if states else None)
 
 
 def with_odd_episode(seed, episode=17):
@@ -205,8 +206,8 @@ def test_the_reach_is_the_largest_quantile_of_episodes_held_back():
     arrays = walks(0)
     arrays[1] = [1.5 * episode for episode in arrays[1]]
     data = visited(arrays)
-    method = findings_of(data).space.method
-    mixture = method._mixtures[0]
+    space = findings_of(data).space
+    mixture = space.method._mixtures[0]
     z = (data.states.astype(float) - mixture.center) / mixture.scale
     half = np.repeat(np.arange(data.n_episodes) % 2, data.lengths)
     distance = np.empty(len(z))
@@ -217,17 +218,17 @@ def test_the_reach_is_the_largest_quantile_of_episodes_held_back():
         distance[half == held] = gaps(z[half == held], *fitted[1:])
     quantiles = [np.quantile(part, 0.99) for part in np.split(distance, 2)]
     assert quantiles[1] > quantiles[0]
-    assert method.reach_ == pytest.approx(quantiles[1], rel=1e-6)
+    assert space.reach == pytest.approx(quantiles[1], rel=1e-6)
 
 
 def test_a_policy_of_one_episode_is_held_against_regions_as_they_are():
     data = visited(walks(0, episodes=1, length=200))
-    method = findings_of(data).space.method
-    mixture = method._mixtures[0]
+    space = findings_of(data).space
+    mixture = space.method._mixtures[0]
     z = (data.states.astype(float) - mixture.center) / mixture.scale
     parts = np.split(gaps(z, mixture.means, mixture.variances), 2)
     expected = max(np.quantile(part, 0.99) for part in parts)
-    assert method.reach_ == pytest.approx(expected, rel=1e-6)
+    assert space.reach == pytest.approx(expected, rel=1e-6)
 
 
 def test_of_many_states_some_are_enough_for_the_reach():
@@ -293,15 +294,10 @@ def test_states_that_are_met_again_are_not_outside():
 
 def test_a_space_of_an_earlier_version_is_read_and_looked_at_anew(tmp_path):
     findings = findings_of(visited(walks(0)))
-    method = findings.space.method
-    before = dict(method.fitted_arrays())
-    reach = before.pop("reach")
-    old = pivec.characterization("visitation", n_components=6).restore(NAMES, before)
-    space = pivec.Space(old, findings.space.descriptions)
-    space.save(tmp_path)
+    replace(findings.space, reach=math.nan).save(tmp_path)
     again = replace(findings, space=pivec.Space.load(tmp_path))
-    assert math.isnan(again.background.reach_)
-    assert states_outside(again).reach == reach
+    assert math.isnan(again.space.reach)
+    assert states_outside(again).reach == findings.space.reach
     placed = replace(again, space=replace(again.space, n_reference=1))
     with pytest.raises(UsageError, match="earlier version"):
         states_outside(placed)
@@ -331,8 +327,13 @@ def test_figures_and_pages_take_any_names():
 
 def test_a_reach_that_is_no_number_is_a_spoilt_space(tmp_path):
     findings = findings_of(visited(walks(0, episodes=3)))
-    findings.space.method.reach_ = np.ones(2)
-    findings.space.save(tmp_path)
+    replace(findings.space, reach=2.0).save(tmp_path)
+    assert pivec.Space.load(tmp_path).reach == 2.0
+    with np.load(tmp_path / "space.npz") as file:
+        arrays = dict(file)
+    index = json.loads(arrays["index"].tobytes()) | {"reach": "far"}
+    arrays["index"] = np.frombuffer(json.dumps(index).encode(), np.uint8)
+    np.savez(tmp_path / "space.npz", **arrays)
     with pytest.raises(BadStore, match="not a whole space"):
         pivec.Space.load(tmp_path)
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Literal, Self
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +11,6 @@ from numpy.typing import NDArray
 from pivec.arguments import Count, Positive, Seed
 from pivec.characterizations.base import Characterization
 from pivec.characterizations.explaining import USUAL, Faces
-from pivec.characterizations.reach import reach_of
 from pivec.mixtures.adapt import policy_statistics
 from pivec.mixtures.fit import fit_mixture
 from pivec.mixtures.mixture import Mixture
@@ -50,12 +48,9 @@ class BackgroundModel(Characterization):
         The standardisation: (state - center_) / scale_.
     n_iter_ : int
         Passes over the data that the fit took.
-    reach_ : float
-        Within this distance of a region each policy that was fitted on has 99 % of its states, see
-        `pivec.characterizations.reach`; NaN where an earlier version of pivec fitted it.
     """
 
-    learned = (*_MIXTURE, "n_iter", "reach")
+    learned = (*_MIXTURE, "n_iter")
 
     n_components: Count = 64
     _: KW_ONLY
@@ -103,13 +98,6 @@ class BackgroundModel(Characterization):
         self.means_ = np.concatenate([mixture.means for mixture in mixtures])
         self.variances_ = np.concatenate([mixture.variances for mixture in mixtures])
         self.center_, self.scale_ = mixtures[0].center, mixtures[0].scale
-        self.reach_ = reach_of(data, mixtures[0])
-
-    def restore(self, feature_names: tuple[str, ...], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Take back what `fitted_arrays` gave; earlier versions gave no ``reach``."""
-        super().restore(feature_names, {"reach": np.array(np.nan), **arrays})
-        self.reach_ = float(self.reach_)
-        return self
 
     @property
     def _n_fits(self) -> int:

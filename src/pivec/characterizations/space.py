@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -44,6 +45,9 @@ class Space:
         How the states were collected, so that new policies are collected alike.
     n_reference : int
         How many policies, the last ones, come from an earlier space and are there for reference.
+    reach : float
+        Within this distance of a region each policy that made the space has 99 % of its states, see
+        `pivec.explanations.reach`; NaN where that is not known.
     """
 
     method: Characterization
@@ -51,6 +55,7 @@ class Space:
     positions: NDArray[np.float64] | None = None
     collected: Mapping[str, Any] = field(default_factory=dict)
     n_reference: int = 0
+    reach: float = math.nan
 
     @property
     def is_reference(self) -> list[bool]:
@@ -79,6 +84,7 @@ class Space:
             "policies": [asdict(info) for info in described.policies],
             "collected": dict(self.collected),
             "n_reference": self.n_reference,
+            "reach": self.reach if math.isfinite(self.reach) else None,
             "sha256": _checksum(arrays),
         }
         # Index and arrays in one file, so that they can never belong to different spaces.
@@ -131,8 +137,14 @@ class Space:
             part_of(arrays, "described."),
             *(summary[name] for name in SUMMARY),
         )
+        reach = index.get("reach")  # earlier versions have none
         return cls(
-            method, described, arrays.get("positions"), index["collected"], index["n_reference"]
+            method,
+            described,
+            arrays.get("positions"),
+            index["collected"],
+            index["n_reference"],
+            math.nan if reach is None else float(reach),
         )
 
 

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pivec.characterizations.background import BackgroundModel
-from pivec.characterizations.reach import WITHIN, nearest_regions, reach_of
+from pivec.characterizations.base import Characterization
 from pivec.characterizations.space import Space
 from pivec.errors import PivecWarning, UsageError
 from pivec.explanations.folder import Findings
 from pivec.explanations.names import features_of
+from pivec.explanations.reach import WITHIN, nearest_regions, reach_of
 from pivec.mixtures.mixture import Mixture
 from pivec.results import Result, Row, plain
 from pivec.states.visited import VisitedStates
@@ -130,7 +131,8 @@ def states_outside(where: Any, policies: Sequence[str] | None = None) -> Outside
     >>> method = characterization("visitation", n_components=4).fit(data)
     >>> walk = rng.normal(0, 1, (100, 2)) + np.where(np.arange(100) < 20, 9, 0)[:, None]
     >>> new = VisitedStates.from_arrays([[walk]], labels=["new"])
-    >>> findings = Findings(Path("."), Space(method, method.describe(new)), new)
+    >>> reach = reach_of(data, method._mixtures[0])
+    >>> findings = Findings(Path("."), Space(method, method.describe(new), reach=reach), new)
     >>> states_outside(findings).headline()
     '20 % of the states of new are where no policy has been'
     """
@@ -157,6 +159,11 @@ def states_of(findings: Findings, labels: Sequence[str]) -> VisitedStates:
     return data.select(list(dict.fromkeys(labels)))
 
 
+def space_reach(method: Characterization, data: VisitedStates) -> float:
+    """Find the reach of a space that was fitted on these states; NaN where it has no regions."""
+    return reach_of(data, method._mixtures[0]) if isinstance(method, BackgroundModel) else math.nan
+
+
 def known_reach(findings: Findings) -> tuple[float, bool]:
     """Give the reach of a space, and whether its policies were placed in it.
 
@@ -164,13 +171,13 @@ def known_reach(findings: Findings) -> tuple[float, bool]:
     space was fitted on are beside it.
     """
     placed = findings.space.n_reference > 0
-    reach = findings.background.reach_
+    reach = findings.space.reach
     if math.isfinite(reach):
         return reach, placed
     if placed or findings.data is None or len(findings.data) != len(findings.policies):
         raise UsageError(
-            f"the space of {findings.folder} was fitted by an earlier version of pivec, and does "
-            "not tell how far its policies get: make it again"
+            f"the space of {findings.folder} does not tell how far its policies get, as those "
+            "of earlier versions of pivec: make it again"
         )
     return reach_of(findings.data, findings.background._mixtures[0]), False
 
@@ -210,13 +217,13 @@ def warn_of_outside(space: Space, data: VisitedStates) -> None:
     method = space.method
     if not isinstance(method, BackgroundModel):
         return
-    if not math.isfinite(method.reach_):
+    if not math.isfinite(space.reach):
         _warn(
             "the space was fitted by an earlier version of pivec: it does not tell whether the new "
             "policies go where no policy has been"
         )
         return
-    rows = outside_of(data, method._mixtures[0], method.reach_, _names(space))
+    rows = outside_of(data, method._mixtures[0], space.reach, _names(space))
     notable = sorted((row for row in rows if row.is_notable), key=lambda row: -row.share)
     if not notable:
         return
