@@ -12,8 +12,8 @@ import pytest
 import pivec
 from pivec.characterizations import Space
 from pivec.characterizations.visitation import Visitation
-from pivec.explanations.names import Feature
-from pivec.explanations.regions import Region, Regions, Visit
+from pivec.explanations.regions.names import Feature
+from pivec.explanations.regions.regions import Region, Regions, Visit
 from pivec.report.regions import regions_html
 from pivec.states import Store
 

@@ -42,15 +42,15 @@ _EXPORTS = {
     "collect": "pivec.collection",
     "compare": "pivec.comparison",
     "compare_groups": "pivec.maps",
-    "explain": "pivec.explanations.pairs",
-    "explain_groups": "pivec.explanations.groups",
-    "explain_run": "pivec.explanations.runs",
+    "explain": "pivec.explanations.pairs.pairs",
+    "explain_groups": "pivec.explanations.groups.groups",
+    "explain_run": "pivec.explanations.runs.runs",
     "load": "pivec.states",
     "load_policies": "pivec.policies",
     "plan": "pivec.pilot",
-    "regions": "pivec.explanations.regions",
+    "regions": "pivec.explanations.regions.regions",
     "same": "pivec.equivalence",
-    "unusual": "pivec.explanations.unusual",
+    "unusual": "pivec.explanations.unusual.unusual",
 }
 
 if TYPE_CHECKING:
@@ -63,11 +63,11 @@ if TYPE_CHECKING:
     from pivec.equivalence import same as same
     from pivec.errors import PivecError as PivecError
     from pivec.errors import UsageError as UsageError
-    from pivec.explanations.groups import explain_groups as explain_groups
-    from pivec.explanations.pairs import explain as explain
-    from pivec.explanations.regions import regions as regions
-    from pivec.explanations.runs import explain_run as explain_run
-    from pivec.explanations.unusual import unusual as unusual
+    from pivec.explanations.groups.groups import explain_groups as explain_groups
+    from pivec.explanations.pairs.pairs import explain as explain
+    from pivec.explanations.regions.regions import regions as regions
+    from pivec.explanations.runs.runs import explain_run as explain_run
+    from pivec.explanations.unusual.unusual import unusual as unusual
     from pivec.maps import compare_groups as compare_groups
     from pivec.pilot import plan as plan
     from pivec.policies import Policy as Policy

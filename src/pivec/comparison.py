@@ -25,7 +25,7 @@ from pivec.collection import Collector
 from pivec.distances import Measured
 from pivec.distances import measure as measure_all
 from pivec.errors import UsageError
-from pivec.explanations.unknown import space_reach, warn_of_outside
+from pivec.explanations.unusual.outside import space_reach, warn_of_outside
 from pivec.maps import groups_in, place, tsne_map
 from pivec.options import CollectOptions, DescribeOptions, PrecisionOptions, split_options
 from pivec.policies.policy import canonical_order

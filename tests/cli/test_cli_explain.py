@@ -9,7 +9,7 @@ import pytest
 
 import pivec
 from pivec import canvas
-from pivec.explanations import pair_films
+from pivec.explanations.pairs import films as pair_films
 
 LABELS = ["ppo-0/100", "ppo-0/200", "[red]a2c"]
 

@@ -12,12 +12,12 @@ from PIL import Image, ImageSequence
 
 import pivec
 from pivec.errors import PivecWarning, UsageError
-from pivec.explanations import frames, montage
-from pivec.explanations.clips import Scene, clip, clips, film_episodes
-from pivec.explanations.drawing import attempt
-from pivec.explanations.montage import Reel, draw_clip
-from pivec.explanations.replay import CannotReplay, Replayer
-from pivec.explanations.takes import Take
+from pivec.explanations.film import frames, montage
+from pivec.explanations.film.clips import Scene, clip, clips, film_episodes
+from pivec.explanations.film.drawing import attempt
+from pivec.explanations.film.montage import Reel, draw_clip
+from pivec.explanations.film.replay import CannotReplay, Replayer
+from pivec.explanations.film.takes import Take
 from pivec.states.store import Store
 
 

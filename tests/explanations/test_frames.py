@@ -15,10 +15,10 @@ from PIL import Image
 
 import pivec
 import pivec.paper.worlds
-from pivec.explanations import frames
-from pivec.explanations.drawing import Studio, attempt, draw_stills, pictures, sized, work
-from pivec.explanations.frames import film
-from pivec.explanations.replay import CannotReplay, Replayer
+from pivec.explanations.film import frames
+from pivec.explanations.film.drawing import Studio, attempt, draw_stills, pictures, sized, work
+from pivec.explanations.film.frames import film
+from pivec.explanations.film.replay import CannotReplay, Replayer
 from pivec.rollouts.environment import Environment
 from pivec.states.store import Store
 
@@ -160,7 +160,7 @@ def test_a_process_has_no_screen(monkeypatch):
 
 
 def test_a_process_that_draws_imports_nothing_heavy():
-    code = "import sys, pivec.explanations.montage; print(*sys.modules)"
+    code = "import sys, pivec.explanations.film.montage; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     heavy = {"matplotlib", "numba", "pyarrow", "scipy", "sklearn", "torch"}
     assert not heavy & set(done.stdout.split())

@@ -9,7 +9,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from pivec.explanations.names import _TABLE, Feature, features_of
+from pivec.explanations.regions.names import _TABLE, Feature, features_of
 from pivec.rollouts.spaces import feature_names, flatten
 
 IDS = (

@@ -10,9 +10,9 @@ import pivec
 from pivec.characterizations import Space
 from pivec.characterizations.visitation import Visitation
 from pivec.explanations.folder import Findings
-from pivec.explanations.region_frames import choose
-from pivec.explanations.regions import regions
-from pivec.explanations.visits import Near
+from pivec.explanations.regions.pictures import choose
+from pivec.explanations.regions.regions import regions
+from pivec.explanations.regions.visits import Near
 from pivec.states import Store
 
 

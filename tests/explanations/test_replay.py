@@ -14,10 +14,10 @@ from filmed_worlds import doubled, halved, make_far, make_seen, make_walk
 import pivec
 from pivec.characterizations import characterization
 from pivec.characterizations.space import Space
-from pivec.explanations.drawing import pictures
+from pivec.explanations.film.drawing import pictures
+from pivec.explanations.film.replay import CannotReplay, Replayer, Take
+from pivec.explanations.film.sources import find_again
 from pivec.explanations.folder import Findings
-from pivec.explanations.replay import CannotReplay, Replayer, Take
-from pivec.explanations.sources import find_again
 from pivec.options import CollectOptions
 from pivec.policies.policy import PolicyInfo
 from pivec.states.index import INDEX, sum_of

@@ -10,9 +10,9 @@ import pytest
 from test_page import PAYLOADS, Elements
 
 import explained_pairs as made
-from pivec.explanations.difference import Clip, Still
-from pivec.explanations.names import Feature
-from pivec.explanations.overview import Overview
+from pivec.explanations.pairs.difference import Clip, Still
+from pivec.explanations.pairs.overview import Overview
+from pivec.explanations.regions.names import Feature
 from pivec.report.explained import difference_html, overview_html, write_difference
 from pivec.report.explained_console import print_difference, say_written
 from pivec.report.explained_page import Embedder

@@ -47,7 +47,7 @@ class Space:
         How many policies, the last ones, come from an earlier space and are there for reference.
     reach : float
         Within this distance of a region each policy that made the space has 99 % of its states, see
-        `pivec.explanations.reach`; NaN where that is not known.
+        `pivec.explanations.unusual.reach`; NaN where that is not known.
     """
 
     method: Characterization

@@ -134,7 +134,7 @@ def _explain_pair(
     findings: Findings, names: list[str], top: int, level: float, films: Films, showing: Showing
 ) -> None:
     from pivec.atomic import check_folder
-    from pivec.explanations.pairs import folder_of, measure_difference
+    from pivec.explanations.pairs.pairs import folder_of, measure_difference
     from pivec.report.explained import write_difference
     from pivec.report.explained_console import print_difference, say_written
 
@@ -156,8 +156,8 @@ def _explain_space(
 ) -> None:
     from pivec.atomic import check_folder
     from pivec.comparison import distances_in
-    from pivec.explanations.overview import Overview
-    from pivec.explanations.pairs import FOLDER, measure_difference
+    from pivec.explanations.pairs.overview import Overview
+    from pivec.explanations.pairs.pairs import FOLDER, measure_difference
     from pivec.report.data import behaviours_in
     from pivec.report.explained import write_overview
     from pivec.report.explained_console import print_difference, say_written
@@ -202,8 +202,8 @@ def _notable_pairs(measured: Measured, labels: Sequence[str]) -> dict[str, tuple
 def _explain_run(
     findings: Findings, run: str, level: float, films: Films, showing: Showing
 ) -> None:
-    from pivec.explanations.pairs import measure_difference
-    from pivec.explanations.runs import RunChanges, explain_run
+    from pivec.explanations.pairs.pairs import measure_difference
+    from pivec.explanations.runs.runs import RunChanges, explain_run
     from pivec.report.explained_runs import print_run, run_html
 
     def filmed(result: RunChanges, folder: Path) -> RunChanges:
@@ -225,7 +225,7 @@ def _explain_groups(
     level: float,
     showing: Showing,
 ) -> None:
-    from pivec.explanations.groups import explain_groups
+    from pivec.explanations.groups.groups import explain_groups
     from pivec.report.explained_runs import group_difference_html, print_group_difference
 
     result = explain_groups(findings, groups, last=last, level=level)
@@ -244,7 +244,7 @@ def _show(
 ) -> None:
     """Print a result, add what is filmed of it, and write it."""
     from pivec.atomic import check_folder, file_name
-    from pivec.explanations.pairs import FOLDER
+    from pivec.explanations.pairs.pairs import FOLDER
     from pivec.report.explained_page import write_page
 
     folder = check_folder(showing.out or findings.folder / FOLDER / file_name(name, 120))

@@ -13,9 +13,9 @@ from pivec.options import ReplayOptions
 
 if TYPE_CHECKING:
     from pivec.distances import Behaviours
-    from pivec.explanations.difference import Clip, Difference
+    from pivec.explanations.film.replay import Replayer
     from pivec.explanations.folder import Findings
-    from pivec.explanations.replay import Replayer
+    from pivec.explanations.pairs.difference import Clip, Difference
 
 PAGE = "explain.html"
 _BEHAVIOURS = 8  # that are filmed
@@ -34,7 +34,7 @@ class Films:
         self, difference: Difference, replayer: Replayer, folder: Path, progress: bool
     ) -> Difference:
         """Add pictures and clips to a difference; what fails leaves the rest whole."""
-        from pivec.explanations.pair_films import with_films
+        from pivec.explanations.pairs.films import with_films
 
         chosen = self.frames, self.clips
         try:
@@ -51,7 +51,7 @@ class Films:
         progress: bool,
     ) -> tuple[Clip, ...]:
         """Film the policy in the middle of each behaviour, the largest first."""
-        from pivec.explanations.pair_films import alone, shot
+        from pivec.explanations.pairs.films import alone, shot
 
         if classes is None or not self.clips:
             return ()
@@ -65,7 +65,7 @@ class Films:
 
     def replayer(self) -> Replayer:
         """Make what plays episodes again; before anything else, since names may be mistaken."""
-        from pivec.explanations.replay import Replayer
+        from pivec.explanations.film.replay import Replayer
 
         chosen = self.replaying
         policies = list(chosen.policies) or None

@@ -14,7 +14,7 @@ from pivec.options import ReplayOptions
 from pivec.terminal import literal, say, shortened
 
 if TYPE_CHECKING:
-    from pivec.explanations.regions import Regions
+    from pivec.explanations.regions.regions import Regions
 
 FRAMES = "frames"  # the folder of pictures
 _SHARPEST = 150  # dpi: a page of 64 regions is long enough
@@ -52,7 +52,7 @@ def regions(
     """
     from pivec.atomic import atomic_write, make_folder
     from pivec.explanations.folder import Findings
-    from pivec.explanations.regions import regions as find
+    from pivec.explanations.regions.regions import regions as find
     from pivec.report import save_png
     from pivec.report.answers import say_json
     from pivec.report.regions import write_regions_page

@@ -79,8 +79,8 @@ def _film(
     collector: Any, policies: list[str], out: Path, folder: Path, chosen: list[int], show: bool
 ) -> int:
     """Film the chosen episodes of all who act."""
-    from pivec.explanations.clips import film_episodes
-    from pivec.explanations.replay import Replayer
+    from pivec.explanations.film.clips import film_episodes
+    from pivec.explanations.film.replay import Replayer
     from pivec.policies.callables import IMPORTABLE
     from pivec.states.store import Store
 

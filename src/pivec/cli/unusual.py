@@ -61,9 +61,9 @@ def unusual(
     """
     from pivec.atomic import atomic_write, make_folder
     from pivec.canvas import save_png
+    from pivec.explanations.film.replay import Replayer
     from pivec.explanations.folder import Findings
-    from pivec.explanations.replay import Replayer
-    from pivec.explanations.unusual import unusual as find
+    from pivec.explanations.unusual.unusual import unusual as find
     from pivec.report.answers import say_json
     from pivec.report.unusual import print_unusual
     from pivec.report.unusual_page import write_unusual

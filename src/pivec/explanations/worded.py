@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pivec.explanations.folder import Findings
-from pivec.explanations.names import Feature, features_of
-from pivec.explanations.region_words import region_words
+from pivec.explanations.regions.names import Feature, features_of
+from pivec.explanations.regions.words import region_words
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import os
 
-from pivec.explanations.difference import Difference
-from pivec.explanations.overview import Overview
+from pivec.explanations.pairs.difference import Difference
+from pivec.explanations.pairs.overview import Overview
 from pivec.report.explained_page import (
     Embed,
     Embedder,

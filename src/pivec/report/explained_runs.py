@@ -9,11 +9,11 @@ from collections.abc import Iterable, Sequence
 from rich.console import Console
 from rich.table import Table
 
-from pivec.explanations.changes import Change
-from pivec.explanations.contrasts import Contrast, written
-from pivec.explanations.groups import GroupDifference
-from pivec.explanations.groups_figure import shown_contrasts
-from pivec.explanations.runs import RunChanges, RunStep
+from pivec.explanations.groups.contrasts import Contrast, written
+from pivec.explanations.groups.figure import shown_contrasts
+from pivec.explanations.groups.groups import GroupDifference
+from pivec.explanations.runs.changes import Change
+from pivec.explanations.runs.runs import RunChanges, RunStep
 from pivec.report.explained_page import Embedder, explained_html, made_section, notes_section
 from pivec.report.explained_parts import reel
 from pivec.report.markup import picture, section, shown_text, table

@@ -12,7 +12,7 @@ from pivec.terminal import shortened
 from pivec.text import percent, thousands
 
 if TYPE_CHECKING:
-    from pivec.explanations.regions import Region, Regions
+    from pivec.explanations.regions.regions import Region, Regions
 
 _MOST = 300  # cards
 _DARKEST = 0.5  # share of visits in a tenth of an episode that is drawn full

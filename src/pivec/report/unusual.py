@@ -7,8 +7,8 @@ import math
 from rich.console import Console
 from rich.table import Table
 
-from pivec.explanations.unknown import Outside
-from pivec.explanations.unusual_result import Unusual, UnusualEpisode
+from pivec.explanations.unusual.outside import Outside
+from pivec.explanations.unusual.result import Unusual, UnusualEpisode
 from pivec.terminal import literal, say
 from pivec.text import percent, rounded
 

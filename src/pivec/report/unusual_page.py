@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from html import escape
 
-from pivec.explanations.unknown import Outside
-from pivec.explanations.unusual_result import Unusual, UnusualEpisode
+from pivec.explanations.unusual.outside import Outside
+from pivec.explanations.unusual.result import Unusual, UnusualEpisode
 from pivec.report.explained_page import (
     Embedder,
     explained_html,

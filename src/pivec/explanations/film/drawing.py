@@ -1,0 +1,161 @@
+"""Drawing: an episode is stepped through again, and every state must be the one that is kept.
+
+This runs in processes of its own, which import nothing heavy.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pivec.atomic import atomic_write, make_folder
+from pivec.engines.child import Tell
+from pivec.errors import EnvironmentFailure, PivecError, PivecWarning, UsageError
+from pivec.explanations.film.takes import CannotReplay, Take
+from pivec.options import Features
+from pivec.rollouts import spaces
+from pivec.rollouts.environment import Environment, close, failure
+from pivec.rollouts.features import feature_rows
+
+WIDTH = 320  # of a picture, in points
+_WIDE_ENOUGH = 240
+_LEAST = 160  # smaller ones are drawn larger
+_QUALITY = 80
+
+Frame = NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class Studio:
+    """What episodes are drawn with."""
+
+    world: Environment
+    view: Features | None
+    rate: float = 30.0  # pictures a second, as the environment would be shown
+
+
+Job = tuple[Callable[[Studio, Any], None], Any]  # a function that draws, and what
+
+
+@dataclass(frozen=True)
+class Share:
+    """What a process is to draw, by number."""
+
+    studio: Studio
+    jobs: Mapping[int, Job]
+
+    def parts(self) -> Iterator[tuple[str, Any]]:
+        """Name what may be a user's own."""
+        yield "the environment", self.studio.world
+        yield "features=", self.studio.view
+
+
+def work(share: Share, tell: Tell) -> None:
+    """Draw a share; tell of each job what `attempt` gives."""
+    # With no screen attached; what the user chose stays.
+    os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
+    os.environ.setdefault("SDL_AUDIODRIVER", "dummy")
+    for number, job in share.jobs.items():
+        tell((number, attempt(share.studio, *job)))
+
+
+def attempt(studio: Studio, function: Callable[[Studio, Any], None], job: Any) -> str | None:
+    """Draw, or say why not."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of packages that draw
+            warnings.simplefilter("default", PivecWarning)
+            function(studio, job)
+    except PivecError as error:
+        return str(error)
+    except (Exception, SystemExit) as error:
+        return f"{studio.world.name} cannot be filmed: {type(error).__name__}: {error}"
+    return None
+
+
+def pictures(
+    world: Environment, view: Features | None, take: Take, steps: Collection[int]
+) -> Iterator[tuple[int, Frame]]:
+    """Step through an episode; yield step and picture for each wanted step."""
+    env = _rendering(world)
+    try:
+        room = spaces.empty_batch(env.observation_space, 1)
+        for step in range(max(steps) + 1):
+            try:
+                if step == 0:
+                    observation, _ = env.reset(seed=take.seed)
+                else:
+                    action = take.actions[step - 1]
+                    observation, *_ = env.step(action.item() if action.ndim == 0 else action)
+            except (Exception, SystemExit) as error:
+                raise failure(world.name, f"step {step} while it was filmed", error) from error
+            spaces.assign(room, 0, observation)
+            seen = (
+                spaces.flatten(env.observation_space, room)
+                if view is None
+                else feature_rows(view, room)
+            )
+            if seen[0].tobytes() != take.states[step].tobytes():
+                raise CannotReplay(
+                    f"step {step} of {take.label} (seed {take.seed}) shows another state when it "
+                    "is drawn: the environment does not repeat itself from a seed, or has changed"
+                )
+            if step in steps:
+                yield step, _frame(env, world.name)
+    finally:
+        close(env, world.name)
+
+
+def _rendering(world: Environment) -> Any:
+    try:
+        return world.make(render_mode="rgb_array")
+    except EnvironmentFailure as error:
+        if world.factory is None or not isinstance(error.__cause__, TypeError):
+            raise
+        raise UsageError(
+            f"the function that makes the environment must take render_mode to be filmed: {error}"
+        ) from error
+
+
+def _frame(env: Any, name: str) -> Frame:
+    try:
+        frame = env.render()
+    except (Exception, SystemExit) as error:
+        raise failure(name, "render()", error) from error
+    is_picture = isinstance(frame, np.ndarray) and frame.ndim == 3 and frame.shape[2] in (3, 4)
+    if not is_picture or frame.dtype.kind not in "iu" or not frame.size:
+        raise CannotReplay(f"{name} gives no pictures with render_mode=rgb_array")
+    return np.ascontiguousarray(frame[..., :3], dtype=np.uint8)
+
+
+def sized(frame: Frame, width: int = WIDTH) -> Any:
+    """Make a picture of a frame, not wider than ``width`` and not tiny."""
+    from PIL import Image
+
+    picture = Image.fromarray(frame)
+    times = -(-picture.width // width)
+    if times > 1 and picture.width // times >= _WIDE_ENOUGH:
+        return picture.reduce(times)  # several times as fast as other sizes
+    if times > 1:
+        height = max(1, round(picture.height * width / picture.width))
+        return picture.resize((width, height), Image.Resampling.BILINEAR)
+    times = -(-_LEAST // picture.width)
+    size = times * picture.width, times * picture.height
+    return picture if times == 1 else picture.resize(size, Image.Resampling.NEAREST)
+
+
+def draw_stills(studio: Studio, job: tuple[Take, Mapping[int, Path]]) -> None:
+    """Draw steps of an episode into files."""
+    take, files = job
+    for folder in {path.parent for path in files.values()}:
+        make_folder(folder)
+    for step, frame in pictures(studio.world, studio.view, take, files):
+        with atomic_write(files[step]) as file:
+            sized(frame).save(file, format="WEBP", quality=_QUALITY, method=4)

@@ -1,0 +1,306 @@
+"""The regions of a space: in words, who visits them and when, and what was seen in their middle."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pivec.arguments import Count, checked
+from pivec.explanations.film.replay import Replayer
+from pivec.explanations.folder import Findings
+from pivec.explanations.regions.names import Feature
+from pivec.explanations.regions.pictures import EPISODES, Frame, region_frames
+from pivec.explanations.regions.visits import Near, Visit, nearest_visits, sightings, words_of_when
+from pivec.explanations.regions.words import region_ranges, region_words
+from pivec.explanations.worded import Worded
+from pivec.options import ReplayOptions
+from pivec.results import Result, Row, plain
+from pivec.states.visited import VisitedStates
+from pivec.text import percent
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["Region", "Regions", "Visit", "nearest_visits", "region_words", "regions"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Region:
+    """A region of a space, with a face.
+
+    Attributes
+    ----------
+    number : int
+        Of the component of the background model, from 0 on.
+    words : str
+        What sets it apart from all states.
+    share : float
+        Of time that the policies spend there; policies count the same.
+    highest, lowest : (str, float)
+        Who spends most and least time there, and the share of it.
+    when : tuple of 10 floats
+        How the visits are spread over an episode, by tenths; NaN if there are no states.
+    begins, ends : float
+        Shares of episodes that begin there, and that end there.
+    visits : tuple of Visit
+        The states nearest to its middle, of different policies, nearest first.
+    ranges : tuple of (float, float)
+        Of every feature, from where to where 80 % of the region lie, in the environment's units.
+    frame : Frame or None
+        A picture of a state near its middle: ``visit`` and ``path``.
+    """
+
+    number: int
+    words: str
+    share: float
+    highest: tuple[str, float]
+    lowest: tuple[str, float]
+    when: tuple[float, ...]
+    begins: float
+    ends: float
+    visits: tuple[Visit, ...]
+    ranges: tuple[tuple[float, float], ...]
+    frame: Frame | None = None
+
+    @property
+    def moment(self) -> float:
+        """The mean place of its visits in an episode, from 0 to 1; NaN if it is not known."""
+        return float(np.dot(self.when, np.arange(0.5, len(self.when)) / len(self.when)))
+
+    @property
+    def when_words(self) -> str:
+        """When in an episode it is visited."""
+        return words_of_when(self.when)
+
+
+@dataclass(frozen=True, eq=False)
+class Regions(Result):
+    """The regions of a space, by their numbers.
+
+    Attributes
+    ----------
+    environment : str
+    method : str
+        The characterization whose background model they are of.
+    features : tuple of Feature
+        What the numbers of a state mean.
+    labels : tuple of str
+        The policies.
+    shares : (n_policies, n_regions) array
+        Of their time in each region.
+    regions : tuple of Region
+    notes : tuple of str
+        What had to be assumed, or is not known.
+    """
+
+    environment: str
+    method: str
+    features: tuple[Feature, ...]
+    labels: tuple[str, ...]
+    shares: Array
+    regions: tuple[Region, ...]
+    notes: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.regions)
+
+    def __iter__(self) -> Iterator[Region]:
+        return iter(self.regions)
+
+    def __getitem__(self, number: int) -> Region:
+        return self.regions[number]
+
+    def by_share(self) -> list[Region]:
+        """Give the regions in which most time is spent first."""
+        return sorted(self.regions, key=lambda region: (-region.share, region.number))
+
+    def by_moment(self) -> list[Region]:
+        """Give the regions in the order in which episodes get there, unknown moments last."""
+        moments = np.array([region.moment for region in self])
+        return [self.regions[number] for number in np.argsort(moments, kind="stable")]
+
+    def headline(self) -> str:
+        """Say where most time is spent."""
+        first = self.by_share()[0]
+        where = f" of {self.environment}" if self.environment else ""
+        return (
+            f"{len(self)} regions{where}; most time, {percent(first.share)}, is spent in region "
+            f"{first.number}: {first.words}"
+        )
+
+    def rows(self) -> list[Row]:
+        """One row a region, that in which most time is spent first."""
+        return [
+            {
+                "region": region.number,
+                "words": region.words,
+                "share": region.share,
+                "when": region.when_words,
+                "begins": region.begins,
+                "ends": region.ends,
+                "highest": region.highest[0],
+                "highest_share": region.highest[1],
+                "lowest": region.lowest[0],
+                "lowest_share": region.lowest[1],
+                **dict(zip(("policy", "episode", "step"), _nearest(region), strict=True)),
+            }
+            for region in self.by_share()
+        ]
+
+    def to_json(self, folder: str | Path | None = None) -> dict[str, Any]:
+        """Give everything as JSON can hold it; what is not known is None.
+
+        The paths of pictures are those from ``folder``, if it is given.
+        """
+        result: dict[str, Any] = plain(self)
+        for content, region in zip(result["regions"], self, strict=True):
+            content["when_words"] = region.when_words
+            if region.frame is not None and folder is not None:
+                path = os.path.relpath(region.frame.path, folder)
+                content["frame"]["path"] = Path(path).as_posix()
+        return result
+
+    def figure(self) -> Figure:
+        """Draw a line a region, in the order in which episodes get there: time, and when."""
+        from pivec.explanations.regions.figure import regions_figure
+
+        return regions_figure(self)
+
+
+@checked
+def regions(
+    where: Any,
+    *,
+    visits: Count = 3,
+    frames: str | Path | None = None,
+    progress: bool = False,
+    **options: Any,
+) -> Regions:
+    """Give the regions of a space a face.
+
+    Parameters
+    ----------
+    where : path, Comparison or Findings
+        A folder of `pivec.compare` (or what it returned), by visitation or supervector.
+    visits : int
+        How many states near the middle of each region to name, of different policies.
+    frames : path, optional
+        Draw a state near the middle of each region, and keep the pictures in this folder: an
+        episode is played again from its seed. What cannot be drawn is said in ``notes``.
+    progress : bool
+        Draw a bar.
+    **options
+        How episodes are played again, where the folder does not tell: the fields of
+        `pivec.options.ReplayOptions`, as ``env`` and ``policies``.
+
+    Returns
+    -------
+    Regions
+        With ``.table()``, ``.figure()`` and, for each region, words, shares of time, when in an
+        episode it is visited, and the nearest states that were really visited.
+
+    Examples
+    --------
+    >>> import pivec, tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> result = pivec.compare("CartPole-v1", "random", episodes=5, components=3, out=folder,
+    ...                        progress=False)
+    >>> faces = pivec.regions(folder)
+    >>> len(faces), round(sum(region.share for region in faces), 6)
+    (3, 1.0)
+    >>> faces[0].visits[0].policy
+    'random'
+    """
+    findings = Findings.open(where)
+    replay = ReplayOptions(**options)
+    most = 1 if frames is None else EPISODES
+    result, near = _faces(findings, visits, most, progress)
+    if frames is None or near is None:
+        return result
+    replayer = Replayer(findings, replay.env, replay.policies or None, replay.collecting)
+    numbers = range(len(result))
+    drawn, reasons = region_frames(replayer, near, findings.states, numbers, frames, progress)
+    notes = list(result.notes)
+    if missing := len(result) - len(drawn):
+        first, *others = reasons or ["no state is kept whose step is known"]
+        more = f" (and {len(others)} other reason{'s' * (len(others) > 1)})" if others else ""
+        notes.append(f"no picture of {missing} region{'s' * (missing > 1)}: {first}{more}")
+    faces = (replace(region, frame=drawn.get(region.number)) for region in result)
+    return replace(result, regions=tuple(faces), notes=tuple(notes))
+
+
+def _faces(
+    findings: Findings, visits: int, most: int, progress: bool
+) -> tuple[Regions, Near | None]:
+    """Make regions without pictures, and give the visits: ``most`` episodes of a policy."""
+    background, described = findings.background, findings.space.descriptions
+    worded, mixture = Worded.of(findings), background._mixtures[0]
+    n, notes = mixture.n_components, []
+    if len(background.weights_) > n:
+        notes.append(
+            f"of {len(background.weights_) // n} fits of the background these are the regions of "
+            "the first"
+        )
+    counts = described.values("counts")[0][:, :n]
+    shares = counts / counts.sum(axis=1, keepdims=True)
+    labels = described.labels
+    near: Near | None = None
+    when, begins, ends = np.full((n, 10), np.nan), *np.full((2, n), np.nan)
+    nearest: list[tuple[Visit, ...]] = [()] * n
+    if findings.data is None:
+        notes.append("there are no states beside the space: when and where is not known")
+    else:
+        seen = sightings(findings.data, mixture, most, progress)
+        when, begins, ends, near = seen.when, seen.begins, seen.ends, seen.near
+        nearest = _few(near, visits, findings.data, n)
+        if missing := len(labels) - findings.data.n_policies:
+            notes.append(f"the states of {missing} policies of an earlier space are elsewhere")
+    ranges = region_ranges(mixture)
+    faces = tuple(
+        Region(
+            k,
+            worded.regions[k],
+            float(shares[:, k].mean()),
+            _spender(labels, shares[:, k], int(shares[:, k].argmax())),
+            _spender(labels, shares[:, k], int(shares[:, k].argmin())),
+            tuple(when[k].tolist()),
+            float(begins[k]),
+            float(ends[k]),
+            nearest[k],
+            tuple((low, high) for low, high in ranges[k].tolist()),
+        )
+        for k in range(n)
+    )
+    environment = str(findings.space.collected.get("environment", ""))
+    return Regions(
+        environment, background.name, worded.features, tuple(labels), shares, faces, tuple(notes)
+    ), near
+
+
+def _spender(labels: Sequence[str], shares: Array, number: int) -> tuple[str, float]:
+    return labels[number], float(shares[number])
+
+
+def _few(near: Near, most: int, data: VisitedStates, n: int) -> list[tuple[Visit, ...]]:
+    """Give the nearest visits of each region, each of another policy."""
+    nearest: list[dict[int, Visit]] = [{} for _ in range(n)]
+    for row in np.lexsort((near.distance, near.region)).tolist():
+        policy, mine = int(near.policy[row]), nearest[near.region[row]]
+        if len(mine) < most and policy not in mine:
+            mine[policy] = near.visit(row, data)
+    return [tuple(mine.values()) for mine in nearest]
+
+
+def _nearest(region: Region) -> tuple[str | None, int | None, int | None]:
+    if not region.visits:
+        return None, None, None
+    visit = region.visits[0]
+    return visit.policy, visit.episode, visit.step
