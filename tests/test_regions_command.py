@@ -14,7 +14,7 @@ from pivec.characterizations import Space
 from pivec.characterizations.visitation import Visitation
 from pivec.explanations.regions.names import Feature
 from pivec.explanations.regions.regions import Region, Regions, Visit
-from pivec.report.regions import regions_html
+from pivec.report.explained.regions import regions_html
 from pivec.states import Store
 
 

@@ -22,7 +22,7 @@ from pivec.explanations.runs.feature_times import FeatureTimes
 from pivec.explanations.runs.runs import MOST_STRETCHES
 from pivec.explanations.runs.spans import best_span, edges_of, round_edges, times_below
 from pivec.explanations.runs.stretches import joined, stretches
-from pivec.report.explained_runs import print_run, run_html
+from pivec.report.explained.runs import print_run, run_html
 
 
 @pytest.fixture(scope="module")

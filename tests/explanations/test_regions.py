@@ -23,7 +23,7 @@ from pivec.explanations.regions.regions import Region, Regions, Visit, regions
 from pivec.explanations.regions.visits import nearest_visits, sightings, words_of_when
 from pivec.explanations.regions.words import MIDDLE, region_ranges, region_words, written
 from pivec.mixtures.mixture import Mixture
-from pivec.report.regions import regions_html
+from pivec.report.explained.regions import regions_html
 from pivec.states import Store, VisitedStates
 
 

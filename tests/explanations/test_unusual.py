@@ -22,7 +22,7 @@ from pivec.explanations.unusual.outside import NOTABLE, space_reach, states_outs
 from pivec.explanations.unusual.reach import nearest_regions, reach_of
 from pivec.explanations.unusual.unusual import unusual
 from pivec.mixtures.mixture import Mixture
-from pivec.report.unusual_page import unusual_html
+from pivec.report.explained.unusual_page import unusual_html
 from pivec.states.derived import regrouped
 
 NAMES = ("height", "speed", "angle")

@@ -13,9 +13,9 @@ import explained_pairs as made
 from pivec.explanations.pairs.difference import Clip, Still
 from pivec.explanations.pairs.overview import Overview
 from pivec.explanations.regions.names import Feature
-from pivec.report.explained import difference_html, overview_html, write_difference
-from pivec.report.explained_console import print_difference, say_written
-from pivec.report.explained_page import Embedder
+from pivec.report.explained.console import print_difference, say_written
+from pivec.report.explained.pair import difference_html, overview_html, write_difference
+from pivec.report.explained.shell import Embedder
 
 
 @pytest.fixture

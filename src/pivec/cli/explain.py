@@ -135,8 +135,8 @@ def _explain_pair(
 ) -> None:
     from pivec.atomic import check_folder
     from pivec.explanations.pairs.pairs import folder_of, measure_difference
-    from pivec.report.explained import write_difference
-    from pivec.report.explained_console import print_difference, say_written
+    from pivec.report.explained.console import print_difference, say_written
+    from pivec.report.explained.pair import write_difference
 
     difference = measure_difference(findings, *names, top=top, level=level)
     folder = check_folder(showing.out or folder_of(findings, difference))
@@ -159,8 +159,8 @@ def _explain_space(
     from pivec.explanations.pairs.overview import Overview
     from pivec.explanations.pairs.pairs import FOLDER, measure_difference
     from pivec.report.data import behaviours_in
-    from pivec.report.explained import write_overview
-    from pivec.report.explained_console import print_difference, say_written
+    from pivec.report.explained.console import print_difference, say_written
+    from pivec.report.explained.pair import write_overview
 
     labels = findings.space.descriptions.labels
     if len(labels) < 2:
@@ -204,7 +204,7 @@ def _explain_run(
 ) -> None:
     from pivec.explanations.pairs.pairs import measure_difference
     from pivec.explanations.runs.runs import RunChanges, explain_run
-    from pivec.report.explained_runs import print_run, run_html
+    from pivec.report.explained.runs import print_run, run_html
 
     def filmed(result: RunChanges, folder: Path) -> RunChanges:
         if result.largest is None or not films.clips:
@@ -226,7 +226,7 @@ def _explain_groups(
     showing: Showing,
 ) -> None:
     from pivec.explanations.groups.groups import explain_groups
-    from pivec.report.explained_runs import group_difference_html, print_group_difference
+    from pivec.report.explained.runs import group_difference_html, print_group_difference
 
     result = explain_groups(findings, groups, last=last, level=level)
     name = "groups-" + "--".join(groups)
@@ -245,7 +245,7 @@ def _show(
     """Print a result, add what is filmed of it, and write it."""
     from pivec.atomic import check_folder, file_name
     from pivec.explanations.pairs.pairs import FOLDER
-    from pivec.report.explained_page import write_page
+    from pivec.report.explained.shell import write_page
 
     folder = check_folder(showing.out or findings.folder / FOLDER / file_name(name, 120))
     if not showing.as_json:

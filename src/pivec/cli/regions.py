@@ -55,7 +55,7 @@ def regions(
     from pivec.explanations.regions.regions import regions as find
     from pivec.report import save_png
     from pivec.report.answers import say_json
-    from pivec.report.regions import write_regions_page
+    from pivec.report.explained.regions import write_regions_page
 
     findings = Findings.open(space)
     folder = make_folder(out or findings.folder)

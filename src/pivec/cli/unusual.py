@@ -65,8 +65,8 @@ def unusual(
     from pivec.explanations.folder import Findings
     from pivec.explanations.unusual.unusual import unusual as find
     from pivec.report.answers import say_json
-    from pivec.report.unusual import print_unusual
-    from pivec.report.unusual_page import write_unusual
+    from pivec.report.explained.unusual import print_unusual
+    from pivec.report.explained.unusual_page import write_unusual
 
     findings = Findings.open(space)
     folder = make_folder(out or findings.folder)

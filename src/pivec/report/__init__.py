@@ -4,6 +4,7 @@
 - `write_distances_csv`, `write_pairs_csv`, `write_map_csv`: tables.
 - `map_figure`, `distances_figure`, and `save_png`: pictures.
 - `write_report`: one HTML file that opens without a network; sections/ holds its parts.
+- explained/: what explanations look like, on the terminal and as pages.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ import math
 import os
 from typing import TYPE_CHECKING
 
-from pivec.report.explained_page import Embedder, explained_html, notes_section, write_page
+from pivec.report.explained.shell import Embedder, explained_html, notes_section, write_page
 from pivec.report.markup import resource, section, shown_text
 from pivec.terminal import shortened
 from pivec.text import percent, thousands

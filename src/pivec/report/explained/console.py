@@ -15,7 +15,7 @@ from rich.text import Text
 from pivec.characterizations.explanation import Explanation
 from pivec.distances.parts import Parts
 from pivec.explanations.pairs.difference import Clip, Difference, Shift
-from pivec.report.explained_parts import amounts
+from pivec.report.explained.parts import amounts
 from pivec.terminal import literal, say
 from pivec.text import percent, rounded
 

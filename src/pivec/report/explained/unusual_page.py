@@ -7,16 +7,16 @@ from html import escape
 
 from pivec.explanations.unusual.outside import Outside
 from pivec.explanations.unusual.result import Unusual, UnusualEpisode
-from pivec.report.explained_page import (
+from pivec.report.explained.parts import reel
+from pivec.report.explained.shell import (
     Embedder,
     explained_html,
     made_section,
     notes_section,
     write_page,
 )
-from pivec.report.explained_parts import reel
+from pivec.report.explained.unusual import OUTSIDE, beside, times
 from pivec.report.markup import count_cell, number_cell, picture, section, shown_text, table
-from pivec.report.unusual import OUTSIDE, beside, times
 from pivec.text import percent, thousands
 
 _ROWS = 50  # policies with states outside

@@ -14,8 +14,8 @@ from pivec.explanations.groups.figure import shown_contrasts
 from pivec.explanations.groups.groups import GroupDifference
 from pivec.explanations.runs.changes import Change
 from pivec.explanations.runs.runs import RunChanges, RunStep
-from pivec.report.explained_page import Embedder, explained_html, made_section, notes_section
-from pivec.report.explained_parts import reel
+from pivec.report.explained.parts import reel
+from pivec.report.explained.shell import Embedder, explained_html, made_section, notes_section
 from pivec.report.markup import picture, section, shown_text, table
 from pivec.terminal import literal, say, shortened
 from pivec.text import interval, percent, rounded, thousands

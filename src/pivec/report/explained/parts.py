@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pivec.characterizations.explanation import OFTEN, WHERE, WIDE
 from pivec.explanations.pairs.difference import Clip, Difference, Shift, Still
 from pivec.explanations.regions.names import Feature
-from pivec.report.explained_page import Embed, picture_or_reason
+from pivec.report.explained.shell import Embed, picture_or_reason
 from pivec.report.markup import shown_text, table
 from pivec.text import interval, percent, rounded
 

@@ -7,21 +7,21 @@ import os
 
 from pivec.explanations.pairs.difference import Difference
 from pivec.explanations.pairs.overview import Overview
-from pivec.report.explained_page import (
-    Embed,
-    Embedder,
-    explained_html,
-    made_section,
-    notes_section,
-    write_page,
-)
-from pivec.report.explained_parts import (
+from pivec.report.explained.parts import (
     clip_figure,
     features_table,
     parts_table,
     reel,
     region_cards,
     side,
+)
+from pivec.report.explained.shell import (
+    Embed,
+    Embedder,
+    explained_html,
+    made_section,
+    notes_section,
+    write_page,
 )
 from pivec.report.markup import filled, section, shown_text
 from pivec.text import interval, percent, rounded, thousands
