@@ -195,7 +195,9 @@ def names_what_differs(seed, name):
     return sure and region == 2 and kind_and_feature == ("where", 1)
 
 
-@pytest.mark.parametrize("name", ["visitation", "supervector"])
+@pytest.mark.parametrize(
+    "name", ["visitation", pytest.param("supervector", marks=pytest.mark.slow)]
+)
 def test_the_first_part_names_what_was_made_to_differ_in_100_of_100_seeds(name):
     assert sum(names_what_differs(seed, name) for seed in range(100)) == 100
 

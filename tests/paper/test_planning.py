@@ -57,7 +57,7 @@ def test_stages_are_planned_once_and_not_when_they_are_there(tmp_path):
     assert sum(step.bytes for step in later) == 0
 
 
-LONG = ("evolution", "clipping", "imitation", "cost")
+LONG = ("evolution", "clipping", "imitation", "cost", "metrics", "components")
 
 
 @pytest.mark.parametrize(
