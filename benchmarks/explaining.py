@@ -1,6 +1,6 @@
 """What differs: how sure the parts of a distance are, and what telling and showing it costs.
 
-    python benchmarks/explaining.py [--draws 10]
+    python benchmarks/explaining.py [--draws 25]
 
 Policies that ship with pivec play many episodes once. What is called true is the part from all of
 them; a draw explains pairs from 25 of them, in a space fitted on that draw.
@@ -103,7 +103,7 @@ def costs() -> str:
 def main() -> None:
     """Measure, and write the section of the results."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--draws", type=int, default=10)
+    parser.add_argument("--draws", type=int, default=25)
     draws = parser.parse_args().draws
     heads = "environment", "parts", "leading parts", "shares of time", "shifts", "marked, equal"
     rows = [f"| {' | '.join(heads)} |", "| --- " * len(heads) + "|"]

@@ -21,6 +21,7 @@ SCRIPTS = (
     "trust.py",
     "stopping.py",
     "groups.py",
+    "explaining.py",
 )
 
 
