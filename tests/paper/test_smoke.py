@@ -85,6 +85,7 @@ def compare(disturbed, other, names):
             assert same, f"{name}: {picture.name}"
 
 
+@pytest.mark.slow
 def test_killed_recipes_give_the_numbers_of_undisturbed_ones(disturbed, tmp_path):
     names = ("gridworld", "clipping", "novelty")
     run(tmp_path, *names)
