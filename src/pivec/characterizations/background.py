@@ -140,9 +140,20 @@ class BackgroundModel(Characterization):
         means = self.center_ + self.scale_ * (self.means_ + deviations * centred / there)
         sums = counts @ self.means_ + np.einsum("kd,nkd->nd", deviations, centred)
         averages = self.center_ + self.scale_ * sums / total
-        ends = self.means_[:, :, None] + USUAL * deviations[:, :, None] * np.array([-1.0, 1.0])
-        ranges = self.center_[:, None] + self.scale_[:, None] * ends
+        ranges = region_ranges(self.background_)
         return Faces(shares, self._n_fits * self.weights_, means, averages, ranges)
 
     def _words(self) -> tuple[str, ...]:
         return tuple(f"region {k}" for k in range(len(self.means_)))
+
+
+def region_ranges(mixture: Mixture) -> Array:
+    """Where regions are, in the environment's units: from where to where 80 % of a region lie.
+
+    Returns
+    -------
+    (n_components, n_features, 2) array
+    """
+    reach = USUAL * np.sqrt(mixture.variances)
+    ends = np.stack([mixture.means - reach, mixture.means + reach], axis=2)
+    return np.asarray(mixture.center[:, None] + mixture.scale[:, None] * ends)

@@ -10,6 +10,7 @@ from typing import Any
 from pivec.characterizations.background import BackgroundModel
 from pivec.characterizations.space import Space
 from pivec.errors import UsageError
+from pivec.explanations.regions.names import Feature, features_of
 from pivec.options import CollectOptions
 from pivec.policies.policy import PolicyInfo, find_policy
 from pivec.rollouts.environment import Environment, environment_of
@@ -49,6 +50,11 @@ class Findings:
     def policies(self) -> Sequence[PolicyInfo]:
         """All policies of the space."""
         return self.space.descriptions.policies
+
+    @property
+    def features(self) -> tuple[Feature, ...]:
+        """Names and units of the features of a state."""
+        return features_of(self.space.collected, self.space.method.feature_names_)
 
     def find(self, name: str) -> PolicyInfo:
         """Find a policy by its name, or by the end of it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pivec.explanations.folder import Findings
-from pivec.explanations.regions.names import Feature, features_of
+from pivec.explanations.regions.names import Feature
 from pivec.explanations.regions.words import region_words
 
 
@@ -20,5 +20,5 @@ class Worded:
     def of(cls, findings: Findings) -> Worded:
         """Find them in the space and in how its states were collected."""
         method = findings.background
-        features = features_of(findings.space.collected, method.feature_names_)
+        features = findings.features
         return cls(region_words(method, features), features)

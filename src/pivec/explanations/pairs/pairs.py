@@ -14,7 +14,7 @@ from pivec.characterizations.explanation import Explanation
 from pivec.errors import UsageError
 from pivec.explanations.folder import Findings
 from pivec.explanations.pairs.difference import MOST, Difference, Still, leading_regions
-from pivec.explanations.regions.names import Feature, features_of
+from pivec.explanations.regions.names import Feature
 from pivec.explanations.regions.visits import nearest_visits
 from pivec.explanations.regions.words import region_words
 from pivec.options import CollectOptions
@@ -108,7 +108,7 @@ def measure_difference(
         )
     explanation, notes = _explained(findings, labels, level)
     method = findings.space.method
-    features = features_of(findings.space.collected, method.feature_names_)
+    features = findings.features
     words, stills = explanation.words, {}
     leading = leading_regions(explanation, top)
     if isinstance(method, BackgroundModel):

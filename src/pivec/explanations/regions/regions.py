@@ -12,12 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.arguments import Count, checked
+from pivec.characterizations.background import region_ranges
 from pivec.explanations.film.replay import Replayer
 from pivec.explanations.folder import Findings
 from pivec.explanations.regions.names import Feature
 from pivec.explanations.regions.pictures import EPISODES, Frame, region_frames
 from pivec.explanations.regions.visits import Near, Visit, nearest_visits, sightings, words_of_when
-from pivec.explanations.regions.words import region_ranges, region_words
+from pivec.explanations.regions.words import region_words
 from pivec.explanations.worded import Worded
 from pivec.options import ReplayOptions
 from pivec.results import Result, Row, plain

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, xlogy
 
-from pivec.characterizations.background import BackgroundModel
-from pivec.characterizations.explaining import USUAL
+from pivec.characterizations.background import BackgroundModel, region_ranges
 from pivec.explanations.regions.names import Feature
 from pivec.mixtures.mixture import Mixture
 from pivec.terminal import shortened
@@ -77,18 +76,6 @@ def region_words(background: BackgroundModel, features: Sequence[Feature]) -> tu
             return tuple(f"{words[k]} ({k})" if k in equal else words[k] for k in range(len(words)))
         for k in longer:
             counts[k] += 1
-
-
-def region_ranges(mixture: Mixture) -> Array:
-    """Where regions are, in the environment's units: from where to where 80 % of a region lie.
-
-    Returns
-    -------
-    (n_components, n_features, 2) array
-    """
-    reach = USUAL * np.sqrt(mixture.variances)
-    ends = np.stack([mixture.means - reach, mixture.means + reach], axis=2)
-    return np.asarray(mixture.center[:, None] + mixture.scale[:, None] * ends)
 
 
 class _Teller:

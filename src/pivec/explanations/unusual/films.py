@@ -12,7 +12,6 @@ from pivec.explanations.film.takes import CannotReplay
 from pivec.explanations.folder import Findings
 from pivec.explanations.pairs.difference import Clip
 from pivec.explanations.pairs.films import Wanted, scene_of, shot
-from pivec.explanations.regions.names import features_of
 from pivec.explanations.regions.words import region_words
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ def with_clips(
     replayer = replayer or Replayer(findings)
     method, words = findings.space.method, tuple[str, ...]()
     if isinstance(method, BackgroundModel):
-        features = features_of(findings.space.collected, method.feature_names_)
+        features = findings.features
         words = region_words(method, features)
     farthest: dict[str, UnusualEpisode] = {}
     for episode in result.episodes:

@@ -17,7 +17,6 @@ from pivec.characterizations.supervector import Supervector
 from pivec.characterizations.visitation import Visitation
 from pivec.errors import UsageError
 from pivec.explanations.folder import Findings
-from pivec.explanations.regions.names import features_of
 from pivec.explanations.regions.words import region_words
 from pivec.explanations.unusual.episodes import (
     episode_distances,
@@ -203,7 +202,7 @@ def _first_episodes(
 def _explained(findings: Findings, episodes: Sequence[UnusualEpisode]) -> Iterator[UnusualEpisode]:
     """Tell of each episode in which feature and regions it differs from its policy's others."""
     method, known = findings.space.method, dict[str, tuple[Array, Array, Array]]()
-    features = features_of(findings.space.collected, method.feature_names_)
+    features = findings.features
     words = region_words(method, features) if isinstance(method, BackgroundModel) else ()
     for row in episodes:
         if findings.data is None or row.policy not in findings.data.labels:
