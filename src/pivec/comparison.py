@@ -292,6 +292,7 @@ def write_page(space: Space, log: RunLog, measured: Measured | None = None) -> P
                 filter(None, [space.method.explanation, background_words(log.settings)])
             ),
             formula=space.method.formula,
+            space=space,
         )
         write_report(path, page)
     return path

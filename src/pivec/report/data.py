@@ -142,6 +142,7 @@ class ReportData:
     method: str = ""  # how policies are described and compared; blank lines part paragraphs
     formula: str = ""  # of the distance, in one line
     groups: GroupComparison | None = None  # where there are groups of runs
+    space: Space | None = None  # so that the page can measure by itself
 
     def __post_init__(self) -> None:
         n = len(self.rows)

@@ -100,8 +100,8 @@ def json_for_script(data: Any) -> str:
 
 
 def resource(name: str) -> str:
-    """Read a file of this folder."""
-    return files("pivec.report").joinpath(name).read_text(encoding="utf-8")
+    """Read a file of web/."""
+    return files("pivec.report").joinpath("web", name).read_text(encoding="utf-8")
 
 
 def filled(name: str, parts: Mapping[str, str]) -> str:

@@ -15,7 +15,8 @@ from scipy.spatial.distance import squareform
 
 from pivec.atomic import atomic_write
 from pivec.report.data import ReportData, compared, training_runs
-from pivec.report.markup import filled, resource, shown_text
+from pivec.report.markup import filled, shown_text
+from pivec.report.script import content_policy, script, styles
 from pivec.report.sections import SECTIONS
 from pivec.report.sections.pairs import count_alike
 from pivec.run_log import versions
@@ -35,6 +36,7 @@ def write_report(path: str | os.PathLike[str], report: ReportData) -> None:
 
 def report_html(report: ReportData) -> str:
     """Make the page that `write_report` writes."""
+    code = script()
     sections = (section(report) for section in SECTIONS)
     title = f"Behaviour in {report.environment}" if report.environment else "Behaviour of policies"
     return filled(
@@ -48,8 +50,9 @@ def report_html(report: ReportData) -> str:
             "figures": _key_figures(report),
             "sections": "\n".join(section for section in sections if section),
             "version": shown_text(versions().get("pivec", "")),
-            "style": resource("page.css"),
-            "script": resource("page.js"),
+            "policy": content_policy(code),
+            "style": styles(),
+            "script": code,
         },
     )
 

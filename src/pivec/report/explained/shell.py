@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pivec.atomic import atomic_write
 from pivec.report.markup import filled, resource, section, shown_text
+from pivec.report.script import content_policy
 from pivec.run_log import versions
 from pivec.terminal import encodable
 
@@ -75,6 +76,7 @@ def explained_html(
             "figures": cells,
             "sections": "\n".join(part for part in sections if part),
             "version": shown_text(versions().get("pivec", "")),
+            "policy": content_policy(),
             "style": resource("page.css") + resource("explained.css"),
             "script": "",
         },

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from pivec.report.data import ReportData
 from pivec.report.sections.behaviours import behaviours_section
 from pivec.report.sections.distances import distances_section
+from pivec.report.sections.explore import explore_section
 from pivec.report.sections.groups import groups_section
 from pivec.report.sections.made import made_section
-from pivec.report.sections.map import map_section
 from pivec.report.sections.notices import notices_section
 from pivec.report.sections.policies import policies_section
 from pivec.report.sections.reading import reading_section
@@ -21,7 +21,7 @@ from pivec.report.sections.travel import travel_section
 # In the order of the page.
 SECTIONS: tuple[Callable[[ReportData], str], ...] = (
     notices_section,
-    map_section,
+    explore_section,
     distances_section,
     behaviours_section,
     groups_section,

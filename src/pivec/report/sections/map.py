@@ -1,22 +1,18 @@
-"""The map of policies: a picture, and what the page's script draws it from."""
+"""The map of policies as a picture."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pivec.canvas import INK, add_heading, axes_at, colour_scale, new_figure
+from pivec.canvas import INK, add_heading, axes_at, new_figure
 from pivec.distances import Measured
 from pivec.errors import UsageError
-from pivec.report.data import PolicyRow, ReportData, colours_of_groups, compared, training_runs
-from pivec.report.markup import filled, json_for_script, picture, section
+from pivec.report.data import PolicyRow, compared
 from pivec.report.sections.map_panel import COLOURINGS, Joins, draw_panel
-from pivec.terminal import printable
-from pivec.text import n_policies, thousands
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -30,31 +26,6 @@ METHOD_NAMES = {
     "single": "a single policy",
     "identical": "identical policies",
 }
-
-
-def map_section(report: ReportData) -> str:
-    """Show the map as a picture, which the script replaces by one that can be zoomed."""
-    rows = report.rows
-    n_own = len(compared(rows))
-    method = METHOD_NAMES.get(report.map_method, report.map_method)
-    joins = alike_pairs(report.measured)
-    about = "Each point is a policy; policies that visit similar states lie close together."
-    if joins:
-        about += " Pale bands join policies that cannot be told apart, each to its nearest ones."
-    if method:
-        laid_out = "The plane was laid out by" if report.map_method == "tsne" else "Layout:"
-        about += f" {laid_out} {method}."
-    earlier = f"{thousands(len(rows) - n_own)} of an earlier map" if n_own < len(rows) else ""
-    shown = (report.environment, n_policies(n_own), earlier, method)
-    figure = map_figure(rows, " · ".join(part for part in shown if part), joins=joins)
-    parts = {
-        "about": escape(about),
-        "label": f"Map of {n_own} policies in the plane; the table below lists them with their "
-        "returns.",
-        "png": picture(figure),
-        "data": json_for_script(map_data(rows) | {"joins": joins}),
-    }
-    return section("map-heading", "Map", filled("map.html", parts))
 
 
 def alike_pairs(measured: Measured) -> Joins:
@@ -71,36 +42,6 @@ def alike_pairs(measured: Measured) -> Joins:
     lengths = csr_array((pairs.distance + np.finfo(float).eps, (pairs.i, pairs.j)), shape=(n, n))
     joins = np.argwhere(minimum_spanning_tree(lengths))
     return joins.tolist() if len(joins) <= MAX_JOINS else []
-
-
-def map_data(rows: Sequence[PolicyRow]) -> dict[str, Any]:
-    """Collect what the script needs to draw the map, in columns."""
-    colours = colours_of_groups(rows)
-    number = {name: k for k, name in enumerate(colours)}
-    own = compared(rows)
-    return {
-        "l": [printable(row.label) for row in rows],
-        "g": [number.get(row.group, -1) for row in rows],
-        "s": [row.step for row in rows],
-        "x": [_short(row.x) for row in rows],
-        "y": [_short(row.y) for row in rows],
-        "r": [_short(row.mean_return) for row in rows],
-        "d": [_short(row.return_std) for row in rows],
-        "b": [row.behaviour for row in rows],
-        "reference": [i for i, row in enumerate(rows) if row.reference],
-        "groups": [printable(name) for name in colours],
-        "groupColours": list(colours.values()),
-        "runs": [{"g": number[name], "rows": run} for name, run in training_runs(rows).items()],
-        "scales": {"return": colour_scale("viridis"), "step": colour_scale("plasma")[:14]},
-        "colourings": informative_colourings(rows),
-        "anySteps": any(row.step is not None for row in own),
-        "anyLone": any(not row.group for row in own),
-    }
-
-
-def _short(value: float) -> float | None:
-    """Round to six digits, for a page of bearable size; NaN and infinity become null."""
-    return float(f"{value:.6g}") if math.isfinite(value) else None
 
 
 def map_figure(
