@@ -35,11 +35,12 @@ test: check  ## Install everything, check the code, run the tests
 test-slow: $(VENV)/.dev  ## Run the tests that take long
 	$(PYTEST) -m slow
 
-check: $(VENV)/.dev  ## Format, lint, types, order of the layers
+check: $(VENV)/.dev  ## Format, lint, types, order of the layers, the page's script
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	@scripts/page/check $(VENV)/node
 
 format: $(VENV)/.dev  ## Format the code, mend what the linter can mend
 	$(BIN)/ruff format .
