@@ -22,6 +22,7 @@ SCRIPTS = (
     "stopping.py",
     "groups.py",
     "explaining.py",
+    "page.py",
 )
 
 
