@@ -277,25 +277,28 @@ def draw(space: Space, log: RunLog, seed: int = 0, measured: Measured | None = N
 
 def write_page(space: Space, log: RunLog, measured: Measured | None = None) -> Path:
     """Write report.html from what the other stages left."""
-    if space.positions is None:
-        raise UsageError("the policies have no places on a map yet: run `pivec map` first")
     path = make_folder(log.folder) / "report.html"
     with log.stage("report"):
-        measured = measured or distances_in(space, log.folder)
-        page = ReportData(
-            environment=str(space.collected.get("environment", "")),
-            rows=policy_rows(space, measured),
-            measured=measured,
-            groups=groups_in(space, measured.intervals),
-            log=log,
-            method="\n\n".join(
-                filter(None, [space.method.explanation, background_words(log.settings)])
-            ),
-            formula=space.method.formula,
-            space=space,
-        )
-        write_report(path, page)
+        write_report(path, report_of(space, log, measured))
     return path
+
+
+def report_of(space: Space, log: RunLog, measured: Measured | None = None) -> ReportData:
+    """Put together what the page shows, from what the other stages left."""
+    if space.positions is None:
+        raise UsageError("the policies have no places on a map yet: run `pivec map` first")
+    measured = measured or distances_in(space, log.folder)
+    words = [space.method.explanation, background_words(log.settings)]
+    return ReportData(
+        environment=str(space.collected.get("environment", "")),
+        rows=policy_rows(space, measured),
+        measured=measured,
+        groups=groups_in(space, measured.intervals),
+        log=log,
+        method="\n\n".join(filter(None, words)),
+        formula=space.method.formula,
+        space=space,
+    )
 
 
 def _subtitle(space: Space) -> str:

@@ -14,6 +14,7 @@ from pivec.cli.explain import explain
 from pivec.cli.groups import groups
 from pivec.cli.regions import regions
 from pivec.cli.reproduce import reproduce
+from pivec.cli.serve import serve
 from pivec.cli.train import train
 from pivec.cli.unusual import unusual
 from pivec.errors import PivecError
@@ -39,6 +40,7 @@ COMMANDS = (
     explain,
     regions,
     unusual,
+    serve,
     train,
     reproduce,
 )

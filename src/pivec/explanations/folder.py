@@ -36,15 +36,8 @@ class Findings:
         if isinstance(where, Findings):
             return where
         folder = Path(getattr(where, "folder", where))
-        space = Space.load(folder)
-        if not (folder / "space").exists() and folder.name == "space":
-            folder = folder.parent
-        data = None
-        if Store.exists(folder / "states"):
-            kept = Store(folder / "states")
-            labels = [label for label in space.descriptions.labels if label in kept]
-            data = kept.load(labels) if labels else None
-        return cls(folder, space, data)
+        space, folder = Space.load(folder), folder_around(folder)
+        return cls(folder, space, kept_states(folder, space.descriptions.labels))
 
     @property
     def policies(self) -> Sequence[PolicyInfo]:
@@ -89,3 +82,18 @@ class Findings:
         """
         telling = PolicyInfo("", source=str(self.folder), metadata=dict(self.space.collected))
         return environment_of(env, [telling], options)
+
+
+def folder_around(space: Path) -> Path:
+    """Give the folder of a comparison, also for the space within it."""
+    within = space.name == "space" and not (space / "space").exists()
+    return space.parent if within else space
+
+
+def kept_states(folder: Path, labels: Sequence[str]) -> VisitedStates | None:
+    """Load the states of those policies that a comparison kept; None if of none."""
+    if not Store.exists(folder / "states"):
+        return None
+    kept = Store(folder / "states")
+    there = [label for label in labels if label in kept]
+    return kept.load(there) if there else None

@@ -1,0 +1,73 @@
+"""The newest snapshot of a folder that others may write to meanwhile."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+
+from pivec.characterizations.space import Space
+from pivec.comparison import SPACE
+from pivec.errors import PivecError
+from pivec.run_log import RUN
+from pivec.server.snapshot import Snapshot
+from pivec.terminal import say
+from pivec.text import n_policies
+
+Signature = tuple[tuple[int, int, int] | None, ...]
+_SPACES = (f"{SPACE}/space.npz", "space.npz")
+
+
+class Current:
+    """Holds a snapshot, and takes another when the space of the folder was replaced.
+
+    A space whose policies have no places yet is half made, and waited for.
+    """
+
+    def __init__(self, folder: Path, quiet: bool = False) -> None:
+        self.folder = folder
+        self._quiet = quiet
+        self._shown = self._seen = signature_of(folder)
+        self._said: set[str] = set()
+        self.snapshot = Snapshot(folder, Space.load(folder))
+
+    def look(self) -> None:
+        """Take another snapshot if the files are others, and have been for a while."""
+        now = signature_of(self.folder)
+        rests, self._seen = now == self._seen, now
+        if now == self._shown or not rests:
+            return
+        try:
+            self._take(now)
+        except Exception as error:  # what was shown before stays, and the server goes on
+            reason = str(error) if isinstance(error, PivecError | OSError) else repr(error)
+            if reason not in self._said:
+                self._said.add(reason)
+                words = f"{self.folder} has changed, but cannot be shown: {reason}"
+                say(f"pivec: {words}; the page stays as it was", error=True)
+        self._shown = now
+
+    def _take(self, now: Signature) -> None:
+        before = self.snapshot
+        same = now[:-1] == self._shown[:-1]
+        space = before.space if same else Space.load(self.folder)
+        if space.positions is None or np.isnan(space.positions).any():
+            return
+        self.snapshot = Snapshot(self.folder, space, before.measured if same else None)
+        n, n_before = len(space.descriptions), len(before.space.descriptions)
+        if n != n_before and not self._quiet:
+            say(f"{n_policies(n)} now, {n_before} before")
+
+
+def signature_of(folder: Path) -> Signature:
+    """Tell versions of the files of a comparison apart; None is one that is not there."""
+
+    def signature(file: Path) -> tuple[int, int, int] | None:
+        try:
+            known = os.stat(file)
+        except OSError:
+            return None
+        return known.st_mtime_ns, known.st_size, known.st_ino
+
+    return tuple(signature(folder / name) for name in (*_SPACES, RUN))

@@ -1,0 +1,155 @@
+"""Clips and pictures of two policies, made when somebody asks for them, in a process of its own.
+
+What plays and draws may be a stranger's: a process that crashes or hangs ends nothing here, and
+ends with the server. Pictures are kept below the folder, under names that tell their content, so
+that all pairs share them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pivec.characterizations.space import Space
+from pivec.engines.child import Tell
+from pivec.engines.processes import map_processes
+from pivec.errors import PivecError
+from pivec.explanations.folder import Findings, kept_states
+from pivec.explanations.pairs.difference import Difference
+from pivec.explanations.pairs.pairs import FOLDER
+from pivec.options import ReplayOptions
+from pivec.server.media import address_of
+
+Answer = dict[str, Any]
+Key = tuple[str, str]
+_WAITING, _KEPT = 8, 256  # films that wait, and answers that are known
+_CLIPS = 2
+
+
+@dataclass(frozen=True)
+class Film:
+    """What is to be filmed, and how it is played."""
+
+    folder: Path
+    difference: Difference
+    replaying: ReplayOptions
+
+
+class Films:
+    """Makes films one after another, what was asked for last first."""
+
+    def __init__(self) -> None:
+        self._answers: OrderedDict[Key, Answer] = OrderedDict()
+        self._waiting: OrderedDict[Key, Film] = OrderedDict()
+        self._changed = threading.Condition()
+        self._process = 0
+        self._stopped = False
+        threading.Thread(target=self._work, daemon=True).start()
+
+    def ask(self, key: Key, film: Film) -> Answer:
+        """Have a film made, unless it is there or on its way; what failed is tried again."""
+        with self._changed:
+            known = self._answers.get(key)
+            if known is None or known["state"] == "failed":
+                self._waiting[key] = film
+                self._set(key, _answer("working", "waiting for another film"))
+                if len(self._waiting) > _WAITING:
+                    oldest, _ = self._waiting.popitem(last=False)
+                    self._set(oldest, _answer("failed", "others were asked for since: ask again"))
+                self._changed.notify()
+            return self._answers[key]
+
+    def answer(self, key: Key) -> Answer | None:
+        """Tell how far a film is; None if nobody asked for it."""
+        with self._changed:
+            return self._answers.get(key)
+
+    def stop(self) -> None:
+        """Make no more films, and end the process that makes one."""
+        with self._changed:
+            self._stopped = True
+            self._waiting.clear()
+            self._changed.notify()
+            if self._process:
+                with contextlib.suppress(OSError):
+                    os.kill(self._process, getattr(signal, "SIGKILL", signal.SIGTERM))
+
+    def _set(self, key: Key, answer: Answer) -> None:
+        self._answers[key] = answer
+        self._answers.move_to_end(key)
+        while len(self._answers) > _KEPT:
+            self._answers.popitem(last=False)
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._waiting or self._stopped)
+                if self._stopped:
+                    return
+                key, film = self._waiting.popitem()
+                self._set(key, _answer("working", "playing episodes again to film them"))
+            try:
+                answer = self._make(film)
+            except Exception as error:  # the next one may be made all the same
+                answer = _answer("failed", f"{type(error).__name__}: {error}")
+            with self._changed:
+                self._process = 0
+                self._set(key, answer)
+
+    def _make(self, film: Film) -> Answer:
+        answer = _answer("failed", "nothing came of it")
+        for reply in map_processes(make_film, [film]):
+            if isinstance(reply.content, int):
+                with self._changed:
+                    self._process = reply.content
+                if self._stopped:
+                    self.stop()
+            elif reply.content is not None:
+                answer = reply.content
+            if reply.failure is not None:
+                answer = _answer("failed", str(reply.failure))
+        return answer
+
+
+def make_film(film: Film, tell: Tell) -> Answer:
+    """Play and draw both policies, in the process that was started for it."""
+    tell(os.getpid())
+    from pivec.explanations.film.replay import Replayer
+    from pivec.explanations.pairs.films import with_films
+
+    labels, chosen = film.difference.labels, film.replaying
+    kept = kept_states(film.folder, labels)
+    findings = Findings(film.folder, Space.load(film.folder), kept)
+    replayer = Replayer(findings, chosen.env, list(chosen.policies) or None, chosen.collecting)
+    media = film.folder / FOLDER / "media"
+    # What could not be explained is told beside the numbers, not here.
+    difference = replace(film.difference, notes=())
+    made = with_films(difference, findings, replayer, media, n_clips=_CLIPS)
+    return film_answer(film.folder, made)
+
+
+def film_answer(folder: Path, made: Difference) -> Answer:
+    """Give the addresses of what was filmed; where nothing was, why."""
+    clips = [
+        {"src": address_of(folder, clip.picture), "title": clip.title, "words": clip.words}
+        for clip in made.clips
+        if clip.picture is not None
+    ]
+    frames = [
+        {"src": address_of(folder, still.picture), "region": region, "policy": policy}
+        for (policy, region), still in made.stills.items()
+        if still.picture is not None
+    ]
+    state = "done" if clips or frames else "failed"
+    words = "; ".join(made.notes) or ("" if frames or clips else "there is nothing to film")
+    return _answer(state, words) | {"clips": clips, "frames": frames}
+
+
+def _answer(state: str, words: str) -> Answer:
+    return {"state": state, "words": words, "clips": [], "frames": []}
