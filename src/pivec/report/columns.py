@@ -28,6 +28,7 @@ def page_data(report: ReportData) -> dict[str, Any]:
     colours = colours_of_groups(rows)
     return {
         "format": FORMAT,
+        "live": report.live,
         "n": len(rows),
         "columns": policy_columns(rows, list(colours)),
         "groups": [printable(name) for name in colours],

@@ -143,6 +143,7 @@ class ReportData:
     formula: str = ""  # of the distance, in one line
     groups: GroupComparison | None = None  # where there are groups of runs
     space: Space | None = None  # so that the page can measure by itself
+    live: str = ""  # the version of what a server shows; empty of a file
 
     def __post_init__(self) -> None:
         n = len(self.rows)

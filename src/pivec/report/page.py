@@ -8,6 +8,7 @@ load anything.
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from html import escape
 
 import numpy as np
@@ -34,9 +35,12 @@ def write_report(path: str | os.PathLike[str], report: ReportData) -> None:
         file.write(encodable(page))
 
 
-def report_html(report: ReportData) -> str:
-    """Make the page that `write_report` writes."""
-    code = script()
+def report_html(report: ReportData, live: str = "") -> str:
+    """Make the page that `write_report` writes.
+
+    ``live`` is the version of the data, where a server sends the page, which then asks it for more.
+    """
+    code, report = script(), replace(report, live=live)
     sections = (section(report) for section in SECTIONS)
     title = f"Behaviour in {report.environment}" if report.environment else "Behaviour of policies"
     return filled(
@@ -50,7 +54,7 @@ def report_html(report: ReportData) -> str:
             "figures": _key_figures(report),
             "sections": "\n".join(section for section in sections if section),
             "version": shown_text(versions().get("pivec", "")),
-            "policy": content_policy(code),
+            "policy": content_policy(code, *(["connect-src 'self'"] if live else [])),
             "style": styles(),
             "script": code,
         },

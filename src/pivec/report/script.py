@@ -10,7 +10,7 @@ from functools import cache
 from pivec.report.markup import resource
 
 ENTRY = "main.js"
-STYLES = ("page.css", "explore.css", "map.css", "panel.css", "tables.css", "print.css")
+STYLES = ("page.css", "explore.css", "map.css", "panel.css", "tables.css", "live.css", "print.css")
 _IMPORT = re.compile(r'^import\s*\{[^}]*\}\s*from\s*"\./([\w.-]+)";\n', re.MULTILINE)
 _COMMENT = re.compile(r"/\*.*?\*/|^\s*//[^\n]*|(?<=[;{}])\s+//[^\n]*", re.MULTILINE | re.DOTALL)
 _EXPORT = re.compile(r"^export\s+", re.MULTILINE)

@@ -19,12 +19,13 @@ from typing import Any
 from pivec.characterizations.space import Space
 from pivec.engines.child import Tell
 from pivec.engines.processes import map_processes
-from pivec.errors import PivecError
 from pivec.explanations.folder import Findings, kept_states
 from pivec.explanations.pairs.difference import Difference
 from pivec.explanations.pairs.pairs import FOLDER
 from pivec.options import ReplayOptions
 from pivec.server.media import address_of
+from pivec.server.pairs import shown
+from pivec.terminal import printable
 
 Answer = dict[str, Any]
 Key = tuple[str, str]
@@ -147,9 +148,10 @@ def film_answer(folder: Path, made: Difference) -> Answer:
         if still.picture is not None
     ]
     state = "done" if clips or frames else "failed"
-    words = "; ".join(made.notes) or ("" if frames or clips else "there is nothing to film")
-    return _answer(state, words) | {"clips": clips, "frames": frames}
+    more = f" (and {len(made.notes) - 1} more)" if len(made.notes) > 1 else ""
+    words = f"{made.notes[0]}{more}" if made.notes else ""
+    return _answer(state, words) | {"clips": shown(clips), "frames": shown(frames)}
 
 
 def _answer(state: str, words: str) -> Answer:
-    return {"state": state, "words": words, "clips": [], "frames": []}
+    return {"state": state, "words": printable(words), "clips": [], "frames": []}

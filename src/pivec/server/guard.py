@@ -10,19 +10,17 @@ import secrets
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+from pivec.report.script import content_policy, script
 from pivec.terminal import say
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 LONGEST = 8192  # bytes of an address: two labels, written in percent signs
-POLICY = (
-    "default-src 'none'; img-src 'self' data:; style-src 'unsafe-inline'; "
-    "script-src 'unsafe-inline'; connect-src 'self'; base-uri 'none'; form-action 'none'; "
-    "frame-ancestors 'none'"
-)
 HEADERS = {
-    "Content-Security-Policy": POLICY,
+    "Content-Security-Policy": content_policy(
+        script(), "connect-src 'self'", "frame-ancestors 'none'"
+    ),
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
     "Referrer-Policy": "no-referrer",
@@ -101,9 +99,7 @@ class Guard:
         return (200, f"/{path}") if slash else (307, first)
 
 
-async def _empty(
-    send: Send, status: int, headers: Collection[tuple[bytes, bytes]] = ()
-) -> None:
+async def _empty(send: Send, status: int, headers: Collection[tuple[bytes, bytes]] = ()) -> None:
     """Answer with a status and nothing else; what may still come on this connection is not read."""
     fixed = [(b"content-length", b"0"), (b"connection", b"close")]
     start = {"type": "http.response.start", "status": status, "headers": [*fixed, *headers]}

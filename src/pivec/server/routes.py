@@ -19,7 +19,7 @@ from pivec.server.desk import Desk
 from pivec.server.films import Film, Films
 from pivec.server.media import MEDIA, read_picture
 from pivec.server.snapshot import NotFound, Snapshot
-from pivec.terminal import encodable
+from pivec.terminal import printable
 
 _EVERY = 1.0  # seconds between looks at the folder
 
@@ -47,7 +47,8 @@ class Answers:
 
     async def page(self, _: Request) -> Response:
         """Give the page, which then asks for the rest."""
-        return Response(self.current.snapshot.page, media_type="text/html")
+        snapshot = self.current.snapshot
+        return Response(await self.desk.call(lambda: snapshot.page), media_type="text/html")
 
     async def version(self, _: Request) -> Response:
         """Tell whether the data are still those that the page has."""
@@ -72,7 +73,7 @@ class Answers:
             film = Film(self.current.folder, difference, self.replaying)
             answer = self.films.ask(key, film)
         if answer is None:
-            raise NotFound("nobody has asked for this film yet: ask by POST")
+            raise NotFound("there is no such film, or not any more: ask for it again")
         return JSONResponse(answer)
 
     def media(self, request: Request) -> Response:
@@ -115,7 +116,7 @@ def application(answers: Answers) -> Starlette:
 
     def sentence(_: Request, error: Exception) -> Response:
         status = 404 if isinstance(error, NotFound) else 400
-        return JSONResponse({"error": encodable(str(error))}, status)
+        return JSONResponse({"error": printable(str(error))}, status)
 
     app = Starlette(
         routes=answers.routes(),

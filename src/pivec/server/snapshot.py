@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,14 +17,11 @@ from pivec.errors import PivecError, UsageError
 from pivec.explanations.folder import Findings, kept_states
 from pivec.explanations.pairs.difference import Difference
 from pivec.explanations.pairs.pairs import measure_difference
+from pivec.report.columns import page_data
 from pivec.report.page import report_html
 from pivec.run_log import RunLog
-# STUB until report/columns.py is there
-def page_data(report): return {'rows': [r.label for r in report.rows]}
-_rh=report_html
-def report_html(report, live=None): return _rh(report)
 from pivec.server.pairs import pair_answer
-from pivec.terminal import encodable
+from pivec.terminal import encodable, printable
 
 T = TypeVar("T")
 Pair = tuple[int, int]
@@ -37,7 +35,7 @@ class NotFound(PivecError):
 class Snapshot:
     """A space that was read, what was measured of it, and what the page shows.
 
-    Its `pair` and `difference` are heavy, and for one thread at a time.
+    Its `page`, `pair` and `difference` are heavy, and for one thread at a time.
 
     Parameters
     ----------
@@ -52,20 +50,26 @@ class Snapshot:
     def __init__(self, folder: Path, space: Space, measured: Measured | None = None) -> None:
         self.folder, self.space = folder, space
         self.measured = measured or distances_in(space, folder)
-        report = report_of(space, RunLog(folder), self.measured)
-        self.data = _json(page_data(report))
-        self.version = hashlib.sha256(self.data).hexdigest()[:16]
-        self.page = encodable(report_html(report, live=self.version)).encode()
-        # The page has what UTF-8 cannot hold in other words.
-        self._rows = {encodable(x): row for row, x in enumerate(space.descriptions.labels)}
+        self._report = report_of(space, RunLog(folder), self.measured)
+        data = page_data(self._report)
+        self.version = hashlib.sha256(_json(data)).hexdigest()[:16]
+        self.data = _json(data | {"live": self.version})
+        names = [printable(label) for label in space.descriptions.labels]  # as the page has them
+        counts = Counter(names)
+        self._rows = {name: row for row, name in enumerate(names) if counts[name] == 1}
         self._pairs: OrderedDict[Pair, bytes] = OrderedDict()
         self._differences: OrderedDict[Pair, Difference] = OrderedDict()
+
+    @cached_property
+    def page(self) -> bytes:
+        """The page, as HTML; its figures take a while."""
+        return encodable(report_html(self._report, live=self.version)).encode()
 
     def rows(self, a: str, b: str) -> Pair:
         """Find two policies by their whole labels."""
         for label in (a, b):
             if label not in self._rows:
-                raise NotFound(f"there is no policy {label!r} here, or not any more")
+                raise NotFound(f"there is no policy {label!r} here (any more), or not just one")
         if a == b:
             raise UsageError(f"expected two policies, but both are {a!r}: choose another")
         return self._rows[a], self._rows[b]
@@ -93,7 +97,9 @@ class Snapshot:
         info = described.policies[row]
         known = [info.label, info.identity, int(described.n_episodes[row])]
         digest = hashlib.sha256(json.dumps(known).encode())
-        here = self.version.encode() if described.points is None else described.points[row].tobytes()
+        here = (
+            self.version.encode() if described.points is None else described.points[row].tobytes()
+        )
         digest.update(here)
         return digest.hexdigest()
 

@@ -2,13 +2,14 @@
 import { byId } from "./format.js";
 import { unpack } from "./data.js";
 import { adopt } from "./state.js";
+import { liveUpdates } from "./live.js";
 
 /**
  * Each part is a function without arguments that is called once, when `app.data` is there, and listens by `on`.
  * It always reads `app.data` anew: a served page gets new data while it is open ("data" is told then).
  * @type {(() => void)[]}
  */
-const PARTS = [];
+const PARTS = [liveUpdates];
 
 const start = async () => {
   adopt(await unpack(JSON.parse(byId("data").textContent)));

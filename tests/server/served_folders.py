@@ -1,0 +1,59 @@
+"""A small comparison whose policies have odd names, and clients of a server of it."""
+
+from __future__ import annotations
+
+import warnings
+from types import SimpleNamespace
+
+import numpy as np
+
+import pivec
+from pivec import comparison
+from pivec.options import ReplayOptions
+from pivec.run_log import RunLog
+from pivec.server.current import Current
+from pivec.server.desk import Desk
+from pivec.server.films import Films
+from pivec.server.guard import Guard
+from pivec.server.routes import Answers, application
+from pivec.states import Store
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # newer ones would rather have another client than httpx
+    from starlette.testclient import TestClient
+
+LABELS = ("run/1", "run/2", "run/3", "</script><b>\x1b[31m&a=1\n#?/../%00")
+TOKEN, HOST = "token-of-tests", "127.0.0.1:8765"
+
+
+def describe(folder, labels=LABELS, *, seed=0, method="visitation"):
+    """Leave a folder as a comparison does, of policies that walk about different places."""
+    rng = np.random.default_rng(seed)
+    walks = [[rng.normal(k, 1, (20, 2)) for _ in range(6)] for k in range(len(labels))]
+    data = pivec.VisitedStates.from_arrays(
+        walks, labels, groups=["run"] * len(labels), steps=list(range(len(labels))),
+        returns=[np.arange(6.0)] * len(labels),
+    )  # fmt: skip
+    settings = {"environment": "Walk-v0"}
+    store = Store(folder / "states", settings, data.feature_names)
+    with store.writing():
+        for record in data.records:
+            store.add(record)
+    log = RunLog(folder)
+    parameters = {"n_components": 3} if method == "visitation" else {}
+    fitted = pivec.characterization(method, **parameters)
+    return comparison.describe(data, log, fitted, None, settings), log
+
+
+def leave(folder, *arguments, **options):
+    """Leave the whole comparison, its map too."""
+    space, log = describe(folder, *arguments, **options)
+    return comparison.draw(space, log)
+
+
+def client_of(folder, **options):
+    """Give a client that knows the token, and what answers it."""
+    answers = Answers(Current(folder), ReplayOptions(), Desk(), Films(), **options)
+    guard = Guard(application(answers), TOKEN, [HOST])
+    client = TestClient(guard, f"http://{HOST}/{TOKEN}/")
+    return SimpleNamespace(client=client, answers=answers, get=client.get, post=client.post)

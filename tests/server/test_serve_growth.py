@@ -1,0 +1,73 @@
+"""While others write to the folder the server shows the newest whole state of it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import numpy as np
+from served_folders import LABELS, client_of, describe, leave
+
+from pivec.server.current import Current
+
+MORE = (*LABELS, "run/5")
+
+
+def test_new_policies_appear_when_they_have_places(out, capsys):
+    current = Current(out)
+    first = current.snapshot
+    space, _ = describe(out, MORE)
+    for _ in range(3):
+        current.look()
+    assert current.snapshot is first  # half made
+    replace(space, positions=np.full((5, 2), np.nan)).save(out / "space")
+    for _ in range(3):
+        current.look()
+    assert current.snapshot is first
+    leave(out, MORE)
+    current.look()
+    assert current.snapshot is first  # it may still be written to
+    current.look()
+    assert current.snapshot.version != first.version
+    assert current.snapshot.rows("run/5", "run/1") == (4, 0)
+    assert capsys.readouterr().out == "5 policies now, 4 before\n"
+
+
+def test_a_spoilt_space_is_said_once_and_the_page_stays(out, capsys):
+    current = Current(out)
+    first = current.snapshot
+    for content in (b"PK spoilt", b"PK spoilt too"):
+        (out / "space" / "space.npz").write_bytes(content)
+        for _ in range(3):
+            current.look()
+    assert current.snapshot is first
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "cannot be shown" in said
+    assert "the page stays as it was" in said
+    leave(out, MORE)
+    current.look()
+    current.look()
+    assert len(current.snapshot.space.descriptions) == 5
+
+
+def test_what_does_not_show_is_no_new_version(out):
+    current = Current(out)
+    first = current.snapshot
+    (out / "run.json").write_text("{}")
+    current.look()
+    current.look()
+    assert current.snapshot.version == first.version
+    assert current.snapshot.measured is first.measured
+
+
+def test_the_folder_is_looked_at_while_the_server_runs(out):
+    served = client_of(out, every=0.02)
+    with served.client:
+        before = served.get("version").json()
+        leave(out, MORE)
+        last = time.monotonic() + 30
+        while served.get("version").json() == before and time.monotonic() < last:
+            time.sleep(0.02)
+        assert served.get("data").json()["n"] == 5
+        assert served.get("pair", params={"a": "run/5", "b": "run/1"}).status_code == 200
