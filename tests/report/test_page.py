@@ -150,9 +150,11 @@ def test_script_sets_text_as_text_only(report):
         "insertAdjacentHTML",
         "document.write",
         "eval(",
-        "fetch(",
     ):
         assert word not in script
+    # The page of a server asks that alone; the policy of a file lets nothing be asked.
+    assert script.count("fetch(") == 1
+    assert "connect-src" not in report_html(report)
 
 
 def test_data_for_the_map_is_complete(report):
