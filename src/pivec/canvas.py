@@ -213,9 +213,19 @@ def to_png(figure: Figure, sharpest: int = RESOLUTIONS[0]) -> bytes:
             # White is painted under everything, so the alpha channel says nothing.
             image = Image.fromarray(np.asarray(canvas.buffer_rgba())[..., :3])
             for palette in (False, True):
-                shades = image.quantize(256, dither=Image.Dither.NONE) if palette else image
+                shades = _in_palette(image) if palette else image
                 buffer = io.BytesIO()
                 shades.save(buffer, format="png", dpi=(dpi, dpi))
                 if buffer.tell() <= MAX_PNG_BYTES:
                     return buffer.getvalue()
     return buffer.getvalue()
+
+
+def _in_palette(image: Any) -> Any:
+    """Give an image 256 colours."""
+    from PIL import Image
+
+    # The first changes colours half as much, but takes minutes for all colours of a photograph.
+    few = image.getcolors(1 << 17) is not None
+    method = Image.Quantize.MAXCOVERAGE if few else Image.Quantize.MEDIANCUT
+    return image.quantize(256, method, dither=Image.Dither.NONE)

@@ -33,8 +33,8 @@ from pivec.precision import check_precision, play_until
 from pivec.report import (
     ReportData,
     alike_pairs,
-    distances_figure,
     map_figure,
+    matrix_figure,
     pair_rows,
     policy_rows,
     save_png,
@@ -47,6 +47,7 @@ from pivec.run_log import RunLog
 from pivec.states import Store
 from pivec.states.moments import warn_of_constants
 from pivec.states.visited import VisitedStates
+from pivec.text import n_policies
 
 STATES, SPACE = "states", "space"
 _INFLUENCES = 1 << 30  # bytes of influences that a space may hold
@@ -228,7 +229,7 @@ def _beside(earlier: Space, described: Descriptions) -> Space:
 
 
 def measure(space: Space, log: RunLog, data: VisitedStates | None = None) -> Measured:
-    """Measure all distances; write distances.csv, pairs.csv, and distances.png if it fits in one.
+    """Measure all distances; write distances.csv, pairs.csv and distances.png.
 
     ``data`` are the states, for intervals of a method that needs them; those that a comparison
     left in the folder are found.
@@ -238,11 +239,8 @@ def measure(space: Space, log: RunLog, data: VisitedStates | None = None) -> Mea
         measured = distances_in(space, log.folder, data)
         write_distances_csv(folder / "distances.csv", described.labels, measured)
         write_pairs_csv(folder / "pairs.csv", pair_rows(described.labels, measured.pairs))
-        if measured.estimates is not None:
-            words = "Distances between policies", _subtitle(space)
-            rows = policy_rows(space)
-            figure = distances_figure(measured.estimates, rows, *words, measured.certain)
-            save_png(figure, folder / "distances.png")
+        figure = matrix_figure(space, measured, _subtitle(space))
+        save_png(figure, folder / "distances.png")
     return measured
 
 
@@ -303,7 +301,7 @@ def report_of(space: Space, log: RunLog, measured: Measured | None = None) -> Re
 
 def _subtitle(space: Space) -> str:
     environment = space.collected.get("environment", "")
-    policies = f"{len(space.descriptions) - space.n_reference} policies"
+    policies = n_policies(len(space.descriptions) - space.n_reference)
     return f"{policies} in {environment}" if environment else policies
 
 

@@ -8,11 +8,15 @@ import sys
 import numpy as np
 import pytest
 
-from pivec.canvas import new_figure, save_png, to_png
-from pivec.distances import Travel
+from pivec.canvas import LONE_COLOUR, new_figure, save_png, to_png
+from pivec.characterizations.registry import characterization
+from pivec.characterizations.space import Space
+from pivec.distances import Measured, Travel, measure
 from pivec.errors import UsageError
-from pivec.report.sections.distances import averaged, distances_figure
+from pivec.report.sections.distances import averaged, distances_figure, matrix_figure
 from pivec.report.sections.map import informative_colourings, map_figure
+from pivec.report.sections.map_classes import MAX_CLASS_COLOURS, class_colours
+from pivec.report.sections.map_density import SPOTS
 from pivec.report.sections.travel import round_ticks, spread_out, travel_svg
 
 LIMIT = 300_000
@@ -28,6 +32,16 @@ def draw_distances(path, *arguments):
 
 def run(group, steps, legs):
     return Travel(group, tuple(range(len(steps))), tuple(steps), np.array(legs))
+
+
+def words_of(figure):
+    return [t.get_text() for t in figure.findobj(lambda artist: hasattr(artist, "get_text"))]
+
+
+def in_classes(rows_of, sizes, **columns):
+    """Make rows of behaviour classes with so many policies each, 1 the first."""
+    numbers = [number for number, size in enumerate(sizes, start=1) for _ in range(size)]
+    return rows_of(len(numbers), behaviour=numbers, **columns)
 
 
 def pixels(path_or_bytes):
@@ -54,7 +68,90 @@ def test_map_of_thirty_thousand_points_is_small_and_readable(tmp_path, rows_of):
     rows = rows_of(n, group=[f"run {i // 50}" for i in range(n)], step=[i % 50 for i in range(n)])
     draw_map(tmp_path / "map.png", rows)
     assert (tmp_path / "map.png").stat().st_size < LIMIT
-    assert pixels(tmp_path / "map.png").shape[1] > 1000
+    assert pixels(tmp_path / "map.png").shape[1] > 3000
+
+
+def test_a_crowd_shows_what_lies_at_each_spot(rows_of, monkeypatch):
+    monkeypatch.setattr("pivec.report.sections.map_panel.DENSE", 8)
+    corners = [(0.0, 0.0), (1.0, 0.0), (0.0, 1.0), (1.0, 1.0)]
+    # Three at a corner with returns 0, 3 and unknown; groups a, b, b; one reference alone.
+    x, y = zip(*[corner for corner in corners[:3] for _ in range(3)], corners[3], strict=True)
+    rows = rows_of(
+        10,
+        x=list(x),
+        y=list(y),
+        mean_return=[0.0, 3.0, np.nan, 2.0, 4.0, np.nan, 5.0, 5.0, 5.0, 9.0],
+        group=["a", "b", "b"] * 3 + ["a"],
+        reference=[False] * 9 + [True],
+    )
+    figure = map_figure(rows)
+    shown = {axes.get_title() or i: axes.images for i, axes in enumerate(figure.axes)}
+    assert "Commonest group at each spot" in words_of(figure)
+    pictures = [images[0].get_array() for images in shown.values() if images]
+    pictures = [picture for picture in pictures if picture.shape[:2] == (SPOTS, SPOTS)]
+    assert len(pictures) == 3  # return, group, density
+    at = [np.argwhere(picture[..., 3] > 0) for picture in pictures]
+    assert all(len(spots) == 4 for spots in at)
+    low, right, high, alone = pictures[0][tuple(at[0].T)]
+    from matplotlib import colormaps
+    from matplotlib.colors import to_rgba
+
+    for colour, mean in ((low, 1.5), (right, 3.0), (high, 5.0)):
+        step = min(int((mean - 1.5) / 3.5 * 20), 19)
+        assert np.allclose(colour, colormaps["viridis"](np.linspace(0, 1, 20)[step]))
+    groups = pictures[1][tuple(at[1].T)]
+    assert np.allclose(groups[:3], to_rgba("#E69F00"))
+    assert np.allclose(alone, groups[3])
+
+
+def test_classes_have_a_panel_where_they_differ(rows_of):
+    figure = map_figure(in_classes(rows_of, [3, 2, 1, 1]))
+    words = words_of(figure)
+    for text in ("Behaviour class", "1: 3 policies", "2: 2 policies", "2 like no other", "1", "2"):
+        assert text in words, text
+    assert "3: 1 policy" not in words
+    for sizes in ([4], [1, 1, 1]):
+        assert "Behaviour class" not in words_of(map_figure(in_classes(rows_of, sizes)))
+
+
+def test_only_so_many_classes_have_colours_of_their_own(rows_of):
+    rows = in_classes(rows_of, [2] * 30 + [1])
+    colours = list(class_colours(rows).values())
+    assert len(set(colours[:MAX_CLASS_COLOURS])) == MAX_CLASS_COLOURS
+    assert colours[MAX_CLASS_COLOURS:] == [LONE_COLOUR] * (30 - MAX_CLASS_COLOURS)
+    words = words_of(map_figure(rows, colour="behaviour"))
+    assert "+ 20 smaller" in words
+    assert "1 like no other" in words
+
+
+def test_policies_without_a_class_are_counted(rows_of):
+    rows = rows_of(5, behaviour=[1, 1, 2, None, None])
+    assert "2 not known" in words_of(map_figure(rows, colour="behaviour"))
+
+
+def test_names_on_the_map_cover_no_point_and_no_other_name(rows_of):
+    n = 60
+    rows = rows_of(
+        n, group=[f"runs/run {i // 6}" for i in range(n)], step=[i % 6 for i in range(n)]
+    )
+    figure = map_figure(rows, colour="group")
+    figure.set_dpi(72)
+    to_png(figure, 50)
+    axes = figure.axes[0]
+    names = [text for text in axes.texts if text.get_text().startswith("run ")]
+    assert len(names) >= 5
+    boxes = [text.get_window_extent() for text in names]
+    points = axes.transData.transform([(row.x, row.y) for row in rows])
+    for i, box in enumerate(boxes):
+        assert not any(box.overlaps(other) for other in boxes[:i])
+        assert not any(box.contains(*point) for point in points)
+        assert axes.bbox.contains(box.x0, box.y0)
+        assert axes.bbox.contains(box.x1, box.y1)
+
+
+def test_few_policies_without_runs_have_their_names(rows_of):
+    assert {"p0", "p1", "p2"} <= set(words_of(map_figure(rows_of(3))))
+    assert "p0" not in words_of(map_figure(rows_of(30)))
 
 
 def test_colourings_are_those_that_tell_policies_apart(make_report, rows_of):
@@ -75,7 +172,7 @@ def test_few_identical_or_unknown_policies_can_be_drawn(tmp_path, n, rows_of):
         y=[0.0] * n,
         mean_return=[np.nan, np.inf, -np.inf, 1.0, 1.0][:n],
     )
-    for colour in (None, "return", "group", "step"):
+    for colour in (None, "return", "group", "step", "behaviour", "density"):
         draw_map(tmp_path / "map.png", rows, colour=colour)
     draw_distances(tmp_path / "d.png", np.zeros((n, n)), rows)
 
@@ -115,12 +212,8 @@ def test_odd_names_are_drawn_literally(tmp_path, rows_of):
 
 
 def test_dollar_signs_are_shown_not_set_as_mathematics(rows_of):
-    texts = [
-        text.get_text()
-        for text in map_figure(
-            rows_of(4, group=["$x$", "$x$", "_y", "_y"], step=[1, 2, 1, 2]), colour="group"
-        ).findobj(lambda artist: hasattr(artist, "get_text"))
-    ]
+    rows = rows_of(4, group=["$x$", "$x$", "_y", "_y"], step=[1, 2, 1, 2])
+    texts = words_of(map_figure(rows, colour="group"))
     assert r"\$x\$" in texts
     assert "_y" in texts
 
@@ -128,8 +221,7 @@ def test_dollar_signs_are_shown_not_set_as_mathematics(rows_of):
 def test_many_groups_are_counted_in_the_legend(rows_of):
     n = 100
     rows = rows_of(n, group=[f"g{i // 2}" for i in range(n)], step=[i % 2 for i in range(n)])
-    figure = map_figure(rows, colour="group")
-    texts = [t.get_text() for t in figure.findobj(lambda artist: hasattr(artist, "get_text"))]
+    texts = words_of(map_figure(rows, colour="group"))
     assert "… and 36 more" in texts
     assert "g13" in texts
 
@@ -175,6 +267,52 @@ def test_averaging_keeps_the_mean_over_equal_blocks():
     small = averaged(d, order, 4)
     sorted_d = d[np.ix_(order, order)]
     assert np.allclose(small, sorted_d.reshape(4, 3, 4, 3).mean(axis=(1, 3)))
+
+
+def test_heatmap_shows_classes_beside_it_and_as_frames(rows_of):
+    from matplotlib.patches import Rectangle
+
+    rows = in_classes(rows_of, [3, 2, 1])
+    places = np.array([0.0, 0.1, 0.2, 5.0, 5.1, 9.0])
+    figure = distances_figure(np.abs(np.subtract.outer(places, places)), rows)
+    boxes = [p for p in figure.axes[0].patches if isinstance(p, Rectangle)]
+    frames = sorted(p.get_width() for p in boxes if not p.get_fill())
+    assert frames == [2, 3]
+    strips = sorted((p.get_height(), p.get_x() > 6) for p in boxes if p.get_fill())
+    assert strips == [(2, True), (3, True)]
+    assert "right: classes of policies that cannot be told apart" in words_of(figure)[-1]
+    assert len(figure.axes[0].texts) == 2
+
+
+def test_heatmap_says_where_its_scale_ends_and_what_a_cell_is(rows_of):
+    d = np.random.default_rng(0).random((300, 300))
+    d += d.T
+    d[0, 1] = d[1, 0] = 900.0
+    [notes] = [text for text in words_of(distances_figure(d, rows_of(300))) if "scale" in text]
+    assert "the scale leaves out the largest 1 %, up to " in notes
+    assert "each cell is the mean of about 1.1 pairs" in notes
+
+
+def test_small_cells_that_are_not_certain_are_white(rows_of):
+    n = 101
+    certain = np.eye(n, dtype=bool)
+    texts = words_of(distances_figure(np.ones((n, n)), rows_of(n), certain=certain))
+    assert "white: cannot be told apart (q > 0.05)" in texts
+
+
+def test_of_too_many_policies_for_a_matrix_some_are_shown(walks, monkeypatch):
+    method = characterization("visitation", n_components=2).fit(walks)
+    space = Space(method, method.describe(walks, influences=True))
+    whole = measure(method, space.descriptions)
+    none = Measured(None, whole.neighbours, whole.neighbour_distances)
+    monkeypatch.setattr("pivec.report.sections.distances.MAX_SHOWN", 4)
+    figure = matrix_figure(space, none, "6 policies")
+    shown = figure.axes[0].images[0].get_array()
+    kept = whole.matrix[::2, ::2]
+    assert np.allclose(np.sort(shown, axis=None), np.sort(kept, axis=None))
+    words = words_of(figure)
+    assert "6 policies · 1 in 2 is shown, by group and training step" in words
+    assert "how certain distances are is not shown" in words
 
 
 def test_heatmap_must_fit_its_rows(tmp_path, rows_of):

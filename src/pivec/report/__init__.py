@@ -12,7 +12,7 @@ from __future__ import annotations
 from pivec.canvas import save_png
 from pivec.report.data import PairRow, PolicyRow, ReportData, pair_rows, policy_rows
 from pivec.report.page import write_report
-from pivec.report.sections.distances import distances_figure
+from pivec.report.sections.distances import distances_figure, matrix_figure
 from pivec.report.sections.groups import groups_figure
 from pivec.report.sections.map import alike_pairs, map_figure
 from pivec.report.tables import write_distances_csv, write_map_csv, write_pairs_csv
@@ -25,6 +25,7 @@ __all__ = [
     "distances_figure",
     "groups_figure",
     "map_figure",
+    "matrix_figure",
     "pair_rows",
     "policy_rows",
     "save_png",

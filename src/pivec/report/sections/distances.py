@@ -3,46 +3,55 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pivec.canvas import (
     INK,
-    LONE_COLOUR,
     MUTED,
     add_heading,
     axes_at,
-    group_colours,
     literal,
     new_figure,
     quiet_axes,
 )
-from pivec.distances import LEVEL
+from pivec.characterizations.space import Space
+from pivec.distances import LEVEL, Measured
 from pivec.distances.discoveries import RATE
 from pivec.errors import UsageError
 from pivec.maps import leaf_order
-from pivec.policies.paths import natural_key
-from pivec.report.data import PolicyRow, ReportData, in_order
+from pivec.report.data import PolicyRow, ReportData, in_order, policy_rows
 from pivec.report.markup import picture, section
+from pivec.report.sections.distances_marks import (
+    MAX_GROUP_LABELS,
+    Block,
+    blocks_of,
+    mark_classes,
+    mark_groups,
+    write_notes,
+)
+from pivec.report.sections.map_classes import class_colours, classes_differ
 from pivec.report.sections.pairs import UNSURE, count_alike, pairs_tables
-from pivec.text import percent, without_shared_folder
+from pivec.text import percent, rounded, without_shared_folder
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 Array = NDArray[np.float64]
-Block = tuple[str, int, int]
 
 # More rows than this are averaged in blocks: a picture has no room for more.
 # At 50 dots an inch and its multiples a cell is then a whole number of dots, which packs well.
 MAX_CELLS = 280
-MAX_GROUP_LABELS = 30
+# Of more policies than have a matrix, so many are shown.
+MAX_SHOWN = 5 * MAX_CELLS
 # The tree of more rows takes too long for a picture.
 MAX_LEAVES = 4000
 MAX_ROW_LABELS = 40
+# In smaller cells a hatch would not be seen.
+MAX_HATCHED = 100
 ALT = "Heatmap of the distances between all policies"
 
 
@@ -92,6 +101,18 @@ def _pictures(report: ReportData, distances: Array) -> str:
     )
 
 
+def matrix_figure(space: Space, measured: Measured, subtitle: str = "") -> Figure:
+    """Draw the matrix of a space; of more policies than have one, that of 1 in so many."""
+    rows, matrix = policy_rows(space, measured), measured.estimates
+    if matrix is None:
+        k = -(-len(rows) // MAX_SHOWN)
+        shown = in_order(rows)[::k]
+        matrix = space.method.distances(space.descriptions.select(shown))
+        rows = [rows[i] for i in shown]
+        subtitle += f" · 1 in {k} is shown, by group and training step"
+    return distances_figure(matrix, rows, "Distances between policies", subtitle, measured.certain)
+
+
 def distances_figure(
     distances: ArrayLike,
     rows: Sequence[PolicyRow],
@@ -101,7 +122,9 @@ def distances_figure(
 ) -> Figure:
     """Draw the matrix of distances, in the order of the rows.
 
-    Cells that are not ``certain`` are hatched; of several policies in one cell, where most are not.
+    Cells that are not ``certain`` are hatched, small ones white; of several policies in one cell,
+    where most are not. A strip at the right has the colours of behaviour classes, as on the map;
+    frames on the diagonal are around neighbours of one class.
 
     With groups, policies are sorted by group and training step, and groups that are alike come
     side by side; without, policies that are alike do (up to 4000; beyond, they stay as given).
@@ -122,7 +145,8 @@ def distances_figure(
         ticks = [(i + 0.5, rows[k].label) for i, k in enumerate(order) if n <= MAX_ROW_LABELS]
 
     left = 0.46 + 0.08 * max((min(len(text), 30) for _, text in ticks), default=0)
-    side, bottom, right = 5.6, 0.36, 1.16
+    classes = class_colours(rows) if classes_differ(rows) else {}
+    side, bottom, right = 5.6, 0.54, 1.34 if classes else 1.16
     top = 0.90 if subtitle else 0.66 if title else 0.30
     figure = new_figure(left + side + right, top + side + bottom)
     add_heading(figure, title, subtitle)
@@ -131,31 +155,40 @@ def distances_figure(
     cells = averaged(d, order, MAX_CELLS)
     high = _upper_limit(cells)
     shown = cells
+    hatched = n <= MAX_HATCHED
     if certain is not None and not certain.all():
         shown = np.ma.masked_where(averaged(certain.astype(float), order, MAX_CELLS) < 0.5, cells)
-        _hatch(axes, figure, left)
+        if hatched:
+            axes.patch.set(facecolor="#F3F5F7", edgecolor="#C4CBD2", hatch="////", linewidth=0.0)
     image = axes.imshow(
         shown, cmap="magma_r", vmin=0.0, vmax=high, extent=(0, n, n, 0), interpolation="nearest"
     )
-    _mark_groups(axes, blocks, n)
+    mark_groups(axes, blocks, n)
     axes.set_yticks([at for at, _ in ticks], [literal(text, 30) for _, text in ticks])
     size = float(np.clip(300.0 / max(1, len(ticks)), 6.0, 9.5))
     axes.tick_params(axis="y", length=0, pad=10 if blocks else 3, labelsize=size, labelcolor=INK)
-    bar_axes = axes_at(figure, left + side + 0.2, bottom, 0.14, side)
+    if classes:
+        mark_classes(axes, [rows[i].behaviour for i in order], classes)
     beyond = float(cells.max()) > high
+    bar_axes = axes_at(figure, left + side + right - 0.96, bottom, 0.14, side)
+    _draw_bar(figure, bar_axes, image, beyond)
+    notes = {
+        f"{'hatched' if hatched else 'white'}: {UNSURE} (q > {RATE:g})": shown is not cells,
+        "how certain distances are is not shown": certain is None and n > 1,
+        "right: classes of policies that cannot be told apart": bool(classes),
+        f"the scale leaves out the largest 1 %, up to {rounded(cells.max(), 3)}": beyond,
+        f"each cell is the mean of about {rounded((n / MAX_CELLS) ** 2, 2)} pairs": n > MAX_CELLS,
+    }
+    write_notes(figure, left, [note for note, there in notes.items() if there])
+    return figure
+
+
+def _draw_bar(figure: Figure, bar_axes: Axes, image: Any, beyond: bool) -> None:
+    """Draw the scale of distances; an arrow at its end says that some are larger."""
     bar = figure.colorbar(image, cax=bar_axes, extend="max" if beyond else "neither")
     bar.outline.set_visible(False)
     bar_axes.tick_params(length=2.5, width=0.6, labelsize=9, color=MUTED, labelcolor=MUTED)
     bar_axes.set_ylabel("distance", color=MUTED, fontsize=9.5)
-    return figure
-
-
-def _hatch(axes: Axes, figure: Figure, left: float) -> None:
-    """Let what is behind the cells that are left out show that they are, and say what it means."""
-    axes.patch.set(facecolor="#F3F5F7", edgecolor="#C4CBD2", hatch="////", linewidth=0.0)
-    width, height = figure.get_size_inches()
-    note = f"hatched: {UNSURE} (q > {RATE:g})"
-    figure.text(left / width, 0.14 / height, note, fontsize=8.5, color=MUTED)
 
 
 def averaged(matrix: Array, order: NDArray[np.intp], size: int) -> Array:
@@ -170,18 +203,6 @@ def averaged(matrix: Array, order: NDArray[np.intp], size: int) -> Array:
         columns = matrix[order[edges[k] : edges[k + 1]]].mean(axis=0)[order]
         result[k] = np.add.reduceat(columns, edges[:-1]) / np.diff(edges)
     return result
-
-
-def blocks_of(groups: Sequence[str]) -> list[Block]:
-    """Stretches of equal groups as (group, first row, row after the last).
-
-    Examples
-    --------
-    >>> blocks_of(["a", "a", "b"])
-    [('a', 0, 2), ('b', 2, 3)]
-    """
-    cuts = [i for i in range(len(groups)) if i == 0 or groups[i] != groups[i - 1]]
-    return [(groups[a], a, b) for a, b in zip(cuts, [*cuts[1:], len(groups)], strict=True)]
 
 
 def has_groups(rows: Sequence[PolicyRow]) -> bool:
@@ -222,24 +243,3 @@ def _upper_limit(d: Array) -> float:
         return 1.0
     most = float(np.percentile(others, 99))
     return most if 0 < most < 0.5 * others.max() else float(others.max())
-
-
-def _mark_groups(axes: Axes, blocks: Sequence[Block], n: int) -> None:
-    """Draw a coloured strip beside each group, and lines between groups while there is room."""
-    from matplotlib.patches import Rectangle
-
-    names = sorted({name for name, _, _ in blocks if name}, key=natural_key)
-    colours = dict(zip(names, group_colours(len(names)), strict=True))
-    for name, start, stop in blocks:
-        if start and len(blocks) <= MAX_GROUP_LABELS:
-            axes.axhline(start, color="white", linewidth=0.8)
-            axes.axvline(start, color="white", linewidth=0.8)
-        strip = Rectangle(
-            (-0.018 * n, start),
-            0.011 * n,
-            stop - start,
-            color=colours.get(name, LONE_COLOUR),
-            linewidth=0,
-            clip_on=False,
-        )
-        axes.add_patch(strip)

@@ -12,7 +12,9 @@ from pivec.canvas import INK, add_heading, axes_at, new_figure
 from pivec.distances import Measured
 from pivec.errors import UsageError
 from pivec.report.data import PolicyRow, compared
-from pivec.report.sections.map_panel import COLOURINGS, Joins, draw_panel
+from pivec.report.sections.map_classes import classes_differ
+from pivec.report.sections.map_key import COLOURINGS
+from pivec.report.sections.map_panel import Joins, draw_panel, is_crowd
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -54,14 +56,15 @@ def map_figure(
 
     Checkpoints of a run are joined in order of step, from a ring to an arrow head; policies
     without a training step are diamonds; reference policies are small and grey. Without a colour,
-    "return", "group" or "step", there is a panel for each of them that tells policies apart.
-    Pale bands join the pairs of ``joins``, which cannot be told apart.
+    "return", "group", "step", "behaviour" or "density", there is a panel for each of the first four
+    that tells policies apart. Pale bands join the pairs of ``joins``, which cannot be told apart.
+    Of more than 20 000 policies it is drawn what lies at each spot, and how many there.
     """
     if colour is not None and colour not in COLOURINGS:
         raise UsageError(f"colour must be one of {', '.join(COLOURINGS)}, but is {colour!r}")
     if not rows:
         raise UsageError("a map must have at least one policy, but has none")
-    colours = [colour] if colour is not None else informative_colourings(rows)
+    colours = [colour] if colour is not None else _panels(rows)
     side, gap, key = 4.7, 0.24, 1.12
     top = 0.80 if subtitle else 0.55
     width = 0.56 + len(colours) * side + (len(colours) - 1) * gap
@@ -74,7 +77,7 @@ def map_figure(
         figure.text(
             left / width,
             1 - (top + 0.16) / height,
-            COLOURINGS[name].title,
+            _panel_title(name, is_crowd(rows)),
             va="center",
             fontsize=11,
             fontweight="bold",
@@ -93,3 +96,20 @@ def informative_colourings(rows: Sequence[PolicyRow]) -> list[str]:
         "step": {row.step for row in own if row.step is not None},
     }
     return [name for name, values in different.items() if len(values) > 1] or ["group"]
+
+
+def _panels(rows: Sequence[PolicyRow]) -> list[str]:
+    """Panels of the figure: what tells policies apart, and how many there are of a crowd."""
+    extra = ["behaviour"] * classes_differ(rows) + ["density"] * is_crowd(rows)
+    return [*informative_colourings(rows), *extra]
+
+
+def _panel_title(colour: str, crowd: bool) -> str:
+    """Name a panel; of a crowd, say what is shown at each spot."""
+    shown = {"return": "Mean return at each spot", "step": "Mean training step at each spot"}
+    shown |= {
+        "group": "Commonest group at each spot",
+        "behaviour": "Commonest behaviour class at each spot",
+    }
+    shown["density"] = "Policies at each spot"
+    return shown[colour] if crowd else COLOURINGS[colour].title
