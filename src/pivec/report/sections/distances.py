@@ -135,12 +135,11 @@ def distances_figure(
         raise UsageError(
             f"distances must have shape ({n}, {n}), one row a label, but are {d.shape}"
         )
+    order = heatmap_order(d, rows)
     if has_groups(rows):
-        order = _grouped_order(d, rows)
         blocks = blocks_of([rows[i].group for i in order])
         ticks = _group_ticks(blocks)
     else:
-        order = leaf_order(d) if n <= MAX_LEAVES else np.arange(n)
         blocks = []
         ticks = [(i + 0.5, rows[k].label) for i, k in enumerate(order) if n <= MAX_ROW_LABELS]
 
@@ -210,6 +209,15 @@ def has_groups(rows: Sequence[PolicyRow]) -> bool:
     groups = {row.group for row in rows}
     pieces = len(groups - {""})
     return 1 <= pieces <= max(1, len(rows) / 1.5) and len(groups) > 1
+
+
+def heatmap_order(d: Array | None, rows: Sequence[PolicyRow]) -> NDArray[np.intp]:
+    """Put alike beside alike, runs kept together; without distances by run and step."""
+    if d is None:
+        return in_order(rows)
+    if has_groups(rows):
+        return _grouped_order(d, rows)
+    return leaf_order(d) if len(rows) <= MAX_LEAVES else np.arange(len(rows))
 
 
 def _grouped_order(d: Array, rows: Sequence[PolicyRow]) -> NDArray[np.intp]:

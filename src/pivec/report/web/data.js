@@ -27,6 +27,7 @@
  * @property {Int32Array} joins pairs that cannot be told apart, two rows each
  * @property {Travel[]} travels
  * @property {Feature[]} features
+ * @property {Int32Array} heatmapOrder rows, alike beside alike; by run and step where these are too many to tell
  */
 
 /** @type {Record<string, any>} */
@@ -39,11 +40,17 @@ const inflated = (text) => {
   return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"))).arrayBuffer();
 };
 
-/** @param {Packed} column @returns {Promise<any>} numbers of the column's type */
-export const numbersOf = async (column) => new KINDS[column.type](await inflated(column.data));
+/** @param {Packed} column the first bytes of all numbers, then the second bytes @returns {Promise<any>} numbers of the column's type */
+export const numbersOf = async (column) => {
+  const planes = new Uint8Array(await inflated(column.data)), kind = KINDS[column.type], size = kind.BYTES_PER_ELEMENT;
+  if (size === 1) return planes;
+  const bytes = new Uint8Array(planes.length), n = planes.length / size;
+  for (let k = 0, from = 0; k < size; k++) for (let i = 0, to = k; i < n; i++, to += size) bytes[to] = planes[from++];
+  return new kind(bytes.buffer);
+};
 
 /** @param {Packed} column @returns {Promise<string[]>} */
-const textsOf = async (column) => new TextDecoder().decode(await inflated(column.data)).split("\n");
+export const textsOf = async (column) => new TextDecoder().decode(await inflated(column.data)).split("\n");
 
 /** @param {any} blob `page_data` of report/columns.py @returns {Promise<Data>} */
 export const unpack = async (blob) => {
@@ -55,6 +62,7 @@ export const unpack = async (blob) => {
     data[name === "return" ? "returns" : name] = await (column.type === "text" ? textsOf(column) : numbersOf(column));
   }));
   data.joins = await numbersOf(blob.joins);
+  data.heatmapOrder = await numbersOf(blob.heatmapOrder);
   data.features = await Promise.all((blob.features || []).map(async (/** @type {any} */ f) => ({ name: f.name, unit: f.unit, values: await numbersOf(f.values) })));
   data.runs = runsOf(data);
   return data;
