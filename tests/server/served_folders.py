@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -23,6 +24,7 @@ with warnings.catch_warnings():
     from starlette.testclient import TestClient
 
 LABELS = ("run/1", "run/2", "run/3", "</script><b>\x1b[31m&a=1\n#?/../%00")
+PICTURE = b"\x89PNG it may be"
 TOKEN, HOST = "token-of-tests", "127.0.0.1:8765"
 
 
@@ -46,9 +48,11 @@ def describe(folder, labels=LABELS, *, seed=0, method="visitation"):
 
 
 def leave(folder, *arguments, **options):
-    """Leave the whole comparison, its map too."""
-    space, log = describe(folder, *arguments, **options)
-    return comparison.draw(space, log)
+    """Leave the whole comparison, with a map and a picture."""
+    space, _ = describe(folder, *arguments, **options)
+    places = np.random.default_rng(1).normal(size=(len(space.descriptions), 2))
+    replace(space, positions=places).save(folder / "space")
+    (folder / "map.png").write_bytes(PICTURE)
 
 
 def client_of(folder, **options):

@@ -31,6 +31,7 @@ Answer = dict[str, Any]
 Key = tuple[str, str]
 _WAITING, _KEPT = 8, 256  # films that wait, and answers that are known
 _CLIPS = 2
+_PATIENCE = 2.0  # seconds for a process that was killed to be gone
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,8 @@ class Films:
         self._changed = threading.Condition()
         self._process = 0
         self._stopped = False
-        threading.Thread(target=self._work, daemon=True).start()
+        self._thread = threading.Thread(target=self._work, daemon=True)
+        self._thread.start()
 
     def ask(self, key: Key, film: Film) -> Answer:
         """Have a film made, unless it is there or on its way; what failed is tried again."""
@@ -77,9 +79,13 @@ class Films:
             self._stopped = True
             self._waiting.clear()
             self._changed.notify()
-            if self._process:
-                with contextlib.suppress(OSError):
-                    os.kill(self._process, getattr(signal, "SIGKILL", signal.SIGTERM))
+            self._end()
+        self._thread.join(_PATIENCE)
+
+    def _end(self) -> None:
+        if self._stopped and self._process:
+            with contextlib.suppress(OSError):
+                os.kill(self._process, getattr(signal, "SIGKILL", signal.SIGTERM))
 
     def _set(self, key: Key, answer: Answer) -> None:
         self._answers[key] = answer
@@ -109,8 +115,7 @@ class Films:
             if isinstance(reply.content, int):
                 with self._changed:
                     self._process = reply.content
-                if self._stopped:
-                    self.stop()
+                    self._end()
             elif reply.content is not None:
                 answer = reply.content
             if reply.failure is not None:

@@ -87,6 +87,8 @@ class Guard:
         given = first.encode("utf-8", "replace")
         hosts = headers.get(b"host", [])
         own = len(hosts) == 1 and hosts[0].lower() in self._hosts
+        if own and scope["path"] == "/favicon.ico":
+            return 204, ""  # browsers ask for it by themselves, and would complain
         if not secrets.compare_digest(given, self._token) or not own:
             return 404, ""
         if len(scope.get("raw_path") or b"") + len(scope["query_string"]) > LONGEST:
@@ -101,7 +103,7 @@ class Guard:
 
 async def _empty(send: Send, status: int, headers: Collection[tuple[bytes, bytes]] = ()) -> None:
     """Answer with a status and nothing else; what may still come on this connection is not read."""
-    fixed = [(b"content-length", b"0"), (b"connection", b"close")]
+    fixed = [(b"connection", b"close")] + [(b"content-length", b"0")] * (status != 204)
     start = {"type": "http.response.start", "status": status, "headers": [*fixed, *headers]}
     await send(start)
     await send({"type": "http.response.body", "body": b""})

@@ -18,7 +18,10 @@ from pivec.terminal import say
 from pivec.text import n_policies
 
 if TYPE_CHECKING:
+    from uvicorn import Server
+
     from pivec.server.current import Current
+    from pivec.server.routes import Answers
 
 _HOST = "127.0.0.1"
 _PATIENCE = 1  # seconds that requests have to end after Ctrl-C
@@ -55,48 +58,55 @@ def serve(
     """
     try:
         import starlette  # noqa: F401
-        import uvicorn
+        import uvicorn  # noqa: F401
     except ImportError as error:
         raise MissingExtra("pivec serve", "serve") from error
     from pivec.explanations.folder import folder_around
     from pivec.server.current import Current
     from pivec.server.desk import Desk
     from pivec.server.films import Films
-    from pivec.server.guard import Guard
-    from pivec.server.routes import Answers, application
+    from pivec.server.routes import Answers
 
-    with _listening(port) as listener:
+    with listening(port) as listener:
         current = Current(folder_around(Path(out)), quiet)
-        host, number = listener.getsockname()
-        token = secrets.token_urlsafe(16)
         answers = Answers(current, options or ReplayOptions(), Desk(), Films())
-        hosts = [f"{host}:{number}", f"localhost:{number}"]
-        server = uvicorn.Server(
-            uvicorn.Config(
-                Guard(application(answers), token, hosts),
-                http="h11",
-                ws="none",
-                lifespan="on",
-                log_config=None,
-                log_level="critical",
-                access_log=False,
-                server_header=False,
-                proxy_headers=False,
-                limit_concurrency=_MOST,
-                h11_max_incomplete_event_size=_LARGEST_HEAD,
-                timeout_graceful_shutdown=_PATIENCE,
-            )
-        )
-        _announce(current, f"http://{host}:{number}/{token}/", browser, quiet)
+        server, address = server_of(answers, listener)
         # Ctrl-C is how a server ends, so it is no failure; what it was doing has been ended.
         with contextlib.suppress(KeyboardInterrupt):
+            _announce(current, address, browser, quiet)
             server.run(sockets=[listener])
     if not quiet:
         say("Stopped")
 
 
+def server_of(answers: Answers, listener: socket.socket) -> tuple[Server, str]:
+    """Make what answers requests that come to a socket, and the address of the page there."""
+    import uvicorn
+
+    from pivec.server.guard import Guard
+    from pivec.server.routes import application
+
+    host, port = listener.getsockname()
+    token = secrets.token_urlsafe(16)
+    config = uvicorn.Config(
+        Guard(application(answers), token, [f"{host}:{port}", f"localhost:{port}"]),
+        http="h11",
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        log_level="critical",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        limit_concurrency=_MOST,
+        h11_max_incomplete_event_size=_LARGEST_HEAD,
+        timeout_graceful_shutdown=_PATIENCE,
+    )
+    return uvicorn.Server(config), f"http://{host}:{port}/{token}/"
+
+
 @contextlib.contextmanager
-def _listening(port: int) -> Iterator[socket.socket]:
+def listening(port: int) -> Iterator[socket.socket]:
     """Hold a port of the loopback address, which nobody outside of this computer reaches."""
     with socket.socket() as listener:
         if os.name == "posix":  # elsewhere it would share a port that is taken

@@ -12,29 +12,20 @@ import urllib.request
 
 import pytest
 
-import pivec
 
-
-@pytest.fixture(scope="module")
-def out(tmp_path_factory):
-    out = tmp_path_factory.mktemp("serve") / "out"
-    pivec.compare("CartPole-v1", "random:3", out, episodes=3, components=2)
-    return out
-
-
-def test_a_folder_without_a_space_and_a_port_that_is_taken_are_sentences(run, out, tmp_path):
+def test_a_folder_without_a_space_and_a_port_that_is_taken_are_sentences(run, made, tmp_path):
     said = run("serve", tmp_path, code=2).err
     assert "holds no space" in said
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        said = run("serve", out, "--port", taken.getsockname()[1], code=2).err
+        said = run("serve", made, "--port", taken.getsockname()[1], code=2).err
     assert "cannot listen on port" in said
     assert said.count("\n") == 1
-    assert "--port" in run("serve", out, "--port", 70000, code=2).err
+    assert "--port" in run("serve", made, "--port", 70000, code=2).err
 
 
-def test_without_the_extra_it_says_what_to_install(run, out, monkeypatch):
+def test_without_the_extra_it_says_what_to_install(run, made, monkeypatch):
     real = builtins.__import__
 
     def without(name, *rest, **more):
@@ -43,15 +34,15 @@ def test_without_the_extra_it_says_what_to_install(run, out, monkeypatch):
         return real(name, *rest, **more)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    assert 'pip install "pivec[serve]"' in run("serve", out, code=1).err
+    assert 'pip install "pivec[serve]"' in run("serve", made, code=1).err
 
 
-def test_it_prints_an_address_and_ends_at_ctrl_c(out):
-    command = [sys.executable, "-m", "pivec", "serve", str(out / "space")]
+def test_it_prints_an_address_and_ends_at_ctrl_c(made):
+    command = [sys.executable, "-m", "pivec", "serve", str(made / "space")]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         lines = [process.stdout.readline() for _ in range(3)]
-        assert lines[0] == "3 policies in CartPole-v1\n"
+        assert lines[0] == "4 policies in Walk-v0\n"
         address = lines[1].removeprefix("Page: ").strip()
         with urllib.request.urlopen(f"{address}version") as answer:  # the connection stays open
             assert answer.status == 200
