@@ -12,7 +12,9 @@ import pytest
 import pivec
 from pivec.distances import Travel
 from pivec.report import write_report
+from pivec.report.data import in_order
 from pivec.report.markup import json_for_script
+from pivec.report.packed import unpacked
 from pivec.report.page import report_html
 
 PAYLOADS = [
@@ -55,9 +57,10 @@ class Elements(HTMLParser):
             self.text.append(data)
 
     def data(self):
-        return json.loads(
-            "".join(text for attrs, text in self.scripts if attrs.get("id") == "data")
-        )
+        """What the script gets, with its columns unpacked."""
+        found = [text for attrs, text in self.scripts if attrs.get("id") == "data"]
+        blob = json.loads("".join(found))
+        return blob | {name: unpacked(column) for name, column in blob["columns"].items()}
 
 
 def test_page_shows_what_was_compared(report, tmp_path):
@@ -96,7 +99,8 @@ def test_nothing_is_loaded_from_outside(report):
     assert "url(" not in page
     assert "@import" not in page
     policy = next(a for _, a in elements.tags if a.get("http-equiv") == "Content-Security-Policy")
-    assert policy["content"].startswith("default-src 'none'; img-src data:;")
+    assert policy["content"].startswith("default-src 'none'; img-src 'self' data:;")
+    assert "'unsafe-eval'" not in policy["content"]
 
 
 @pytest.mark.parametrize("payload", PAYLOADS)
@@ -131,15 +135,18 @@ def test_hostile_text_is_shown_as_text(make_report, log_of, tmp_path, payload):
             assert not set("<>&\u2028\u2029") & set(text)
     if payload.isprintable():
         assert payload in " ".join(elements.text)
-        assert elements.data()["l"] == [payload] * n
+        data = elements.data()
+        assert data["label"] == data["source"] == [payload] * n
+        assert set(data["groups"]) == {payload, payload + "2"}
 
 
-def test_unknown_returns_become_null(make_report):
+def test_unknown_returns_are_not_a_number(make_report):
     returns = [np.nan, np.inf, -np.inf] + [1.0] * 8
     report = make_report({"mean_return": returns, "return_std": [np.nan] * 11})
     data = Elements(report_html(report)).data()
-    assert data["r"] == [None] * 3 + [1.0] * 8
-    assert data["d"] == [None] * 11
+    assert not np.isfinite(data["return"][:3]).any()
+    assert np.array_equal(data["return"][3:], [1.0] * 8)
+    assert np.isnan(data["deviation"]).all()
 
 
 def test_script_sets_text_as_text_only(report):
@@ -160,10 +167,11 @@ def test_script_sets_text_as_text_only(report):
 def test_data_for_the_map_is_complete(report):
     data = Elements(report_html(report)).data()
     assert data["groups"] == ["a2c", "ppo"]
-    assert data["g"] == [1] * 4 + [0] * 4 + [-1] * 3
-    assert data["reference"] == [10]
-    assert data["runs"] == [{"g": 0, "rows": [4, 5, 6, 7]}, {"g": 1, "rows": [0, 1, 2, 3]}]
-    assert data["colourings"] == ["return", "group", "step"]
+    assert data["group"].tolist() == [1] * 4 + [0] * 4 + [-1] * 3
+    assert data["reference"].tolist() == [0] * 10 + [1]
+    assert np.array_equal(data["step"], [100, 200, 300, 400] * 2 + [np.nan] * 2 + [50], True)
+    assert data["order"].tolist() == in_order(report.rows).tolist()
+    assert sorted(unpacked(data["heatmapOrder"]).tolist()) == list(range(11))
     for name in ("x", "y"):
         assert np.allclose(data[name], [getattr(row, name) for row in report.rows], rtol=1e-5)
 
@@ -207,8 +215,8 @@ def test_page_works_for_all_readers(report):
         if tag == "img":
             assert attributes["alt"]
         if tag == "canvas":
-            assert attributes["aria-label"] or attributes.get("aria-hidden")
-            assert attributes["tabindex"] == "0"
+            assert attributes.get("aria-hidden") or attributes["aria-label"]
+            assert attributes.get("aria-hidden") or attributes["tabindex"] == "0"
     assert any(tag == "noscript" for tag, _ in elements.tags)
 
 
