@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pivec.canvas import colour_scale
+from pivec.canvas import colour_scale, group_colours
 from pivec.report.anatomy import features_blob, regions_blob
 from pivec.report.certainty import near_blob, pairs_blob, spread_blob
 from pivec.report.data import PolicyRow, ReportData, colours_of_groups, in_order
@@ -33,6 +33,7 @@ def page_data(report: ReportData) -> dict[str, Any]:
         "columns": policy_columns(rows, list(colours)),
         "groups": [printable(name) for name in colours],
         "groupColours": list(colours.values()),
+        "palette": group_colours(36),
         "scales": {"return": colour_scale("viridis"), "step": colour_scale("plasma")},
         "joins": numbers(alike_pairs(report.measured), "i4"),
         "travels": _travels(report, list(colours)),

@@ -2,6 +2,7 @@
 import { byId } from "./format.js";
 import { unpack } from "./data.js";
 import { adopt } from "./state.js";
+import { mapPart } from "./map.js";
 import { liveUpdates } from "./live.js";
 
 /**
@@ -9,7 +10,7 @@ import { liveUpdates } from "./live.js";
  * It always reads `app.data` anew: a served page gets new data while it is open ("data" is told then).
  * @type {(() => void)[]}
  */
-const PARTS = [liveUpdates];
+const PARTS = [mapPart, liveUpdates];
 
 const start = async () => {
   adopt(await unpack(JSON.parse(byId("data").textContent)));

@@ -1,0 +1,122 @@
+// The painter without a graphics card: discs of offsets worked out beforehand, written into the pixels.
+import { count, counted } from "./painter.js";
+
+/** @typedef {import("./painter.js").Scene} Scene @typedef {import("./painter.js").Look} Look */
+/** @typedef {{inner: Int32Array, rim: Int32Array, cover: Uint16Array, fill: Uint16Array}} Stamp offsets of pixels covered wholly, and of others with their shares of 256 */
+
+const PHASES = 4;  // places a pixel and direction that a point's middle can have
+
+/** @param {number} under @param {number} over packed colours @param {number} share of 256 */
+export const mixed = (under, over, share) => {
+  const rb = under & 0xff00ff, g = under & 0xff00;
+  return ((rb + (Math.imul((over & 0xff00ff) - rb, share) >> 8)) & 0xff00ff) | ((g + (Math.imul((over & 0xff00) - g, share) >> 8)) & 0xff00) | 0xff000000;
+};
+
+/** @param {number} value */
+const share256 = (value) => Math.round(256 * Math.min(1, Math.max(0, value)));
+
+/** @param {number} shape @param {number} phase @param {Look} look @param {number} stride @returns {Stamp} */
+const stamped = (shape, phase, look, stride) => {
+  const diamond = (shape & 3) === 1, r = look.radius * ((shape & 3) === 2 ? 0.62 : diamond ? 1.15 / Math.SQRT2 : 1);
+  const half = (shape & 4 ? look.hollow : look.edge) / 2, reach = Math.ceil((r + half + 1) * (diamond ? Math.SQRT2 : 1)) + 1;
+  const midX = (phase % PHASES) / PHASES, midY = Math.floor(phase / PHASES) / PHASES;
+  const inner = [], rim = [], cover = [], fill = [];
+  for (let v = -reach; v <= reach; v++) for (let u = -reach; u <= reach; u++) {
+    const dx = u + 0.5 - midX, dy = v + 0.5 - midY;
+    const far = diamond ? (Math.abs(dx) + Math.abs(dy)) / Math.SQRT2 : Math.hypot(dx, dy);
+    const outside = share256(r + half + 0.5 - far), inside = half ? share256(r - half + 0.5 - far) : 256;
+    if (outside === 256 && inside === 256) inner.push(v * stride + u);
+    else if (outside) { rim.push(v * stride + u); cover.push(outside); fill.push(inside); }
+  }
+  return { inner: Int32Array.from(inner), rim: Int32Array.from(rim), cover: Uint16Array.from(cover), fill: Uint16Array.from(fill) };
+};
+
+/** @param {HTMLCanvasElement} canvas @returns {import("./painter.js").Painter} */
+export const pixelPainter = (canvas) => {
+  const pen = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d", { alpha: false }));
+  /** @type {Scene} */ let scene;
+  /** @type {ImageData} */ let image;
+  let buffer = new Uint32Array(0), wide = 0, tall = 0, pad = 0, madeFor = "";
+  /** @type {(Stamp | undefined)[]} */ const stamps = [];
+
+  /**
+   * Goes along the longer direction, a column of pixels across at a time. Bands cover each other without adding up.
+   * @param {number} x0 @param {number} y0 @param {number} x1 @param {number} y1
+   * @param {number} colour @param {number} half @param {number} alpha @param {boolean} band
+   */
+  const line = (x0, y0, x1, y1, colour, half, alpha, band) => {
+    if ((x0 < 0 && x1 < 0) || (y0 < 0 && y1 < 0) || (x0 > wide && x1 > wide) || (y0 > tall && y1 > tall)) return;
+    const steep = Math.abs(y1 - y0) > Math.abs(x1 - x0), back = steep ? y0 > y1 : x0 > x1;
+    const ux = back ? x1 : x0, uy = back ? y1 : y0, vx = back ? x0 : x1, vy = back ? y0 : y1;
+    const u0 = steep ? uy : ux, u1 = steep ? vy : vx, v0 = steep ? ux : uy, slope = u1 > u0 ? ((steep ? vx : vy) - v0) / (u1 - u0) : 0;
+    const narrow = 1 / Math.sqrt(1 + slope * slope), reach = (half + 0.5) / narrow;
+    const alongStep = steep ? wide : 1, acrossStep = steep ? 1 : wide, most = steep ? wide : tall;
+    const last = Math.min(steep ? tall : wide, Math.ceil(u1 - 0.5)), { paper } = scene, darker = (colour & 0xff00) < (paper & 0xff00);
+    for (let u = Math.max(0, Math.ceil(u0 - 0.5)); u < last; u++) {
+      const v = v0 + slope * (u + 0.5 - u0), end = Math.min(most - 1, Math.floor(v + reach - 0.5));
+      for (let w = Math.max(0, Math.ceil(v - reach - 0.5)); w <= end; w++) {
+        let cover = half + 0.5 - Math.abs(w + 0.5 - v) * narrow;
+        if (cover > 1) cover = 1;
+        const at = u * alongStep + w * acrossStep;
+        if (!band) buffer[at] = mixed(buffer[at], colour, (cover * alpha) | 0);
+        else {
+          const over = mixed(paper, colour, (cover * 256) | 0);
+          if (darker === (over & 0xff00) < (buffer[at] & 0xff00)) buffer[at] = over;
+        }
+      }
+    }
+  };
+  /** @param {Look} look @param {number} n @param {Float32Array} ends @param {Uint32Array | number} colours @param {number} half @param {number} alpha */
+  const drawLines = (look, n, ends, colours, half, alpha) => {
+    const x = look.x + pad, y = look.y + pad, s = look.scale, band = typeof colours === "number";
+    for (let k = 0; k < n; k++) line(x + ends[4 * k] * s, y - ends[4 * k + 1] * s, x + ends[4 * k + 2] * s, y - ends[4 * k + 3] * s, band ? colours : colours[k], half, alpha, band);
+  };
+  /** @param {Look} look */
+  const drawPoints = (look) => {
+    const { n, x, y, colour, shape, paper, rim: rimColour } = scene, s = look.scale;
+    const offX = look.x + pad, offY = look.y + pad, far = pad / 2, right = wide - far, low = tall - far;
+    for (let k = 0; k < n; k++) {
+      const px = Math.floor((offX + x[k] * s) * PHASES + 0.5), py = Math.floor((offY - y[k] * s) * PHASES + 0.5);
+      const left = px >> 2, top = py >> 2;  // as PHASES is 4
+      if (!(left > far && left < right && top > far && top < low)) continue;
+      const kind = shape[k] * PHASES * PHASES + (py & 3) * PHASES + (px & 3);
+      const { inner, rim, cover, fill } = stamps[kind] || (stamps[kind] = stamped(shape[k], kind & 15, look, wide));
+      const at = top * wide + left, hollow = shape[k] & 4, body = hollow ? paper : colour[k], edge = hollow ? rimColour : paper;
+      for (let j = 0; j < inner.length; j++) buffer[at + inner[j]] = body;
+      if (hollow || look.edge) for (let j = 0; j < rim.length; j++) buffer[at + rim[j]] = mixed(buffer[at + rim[j]], mixed(edge, body, fill[j]), cover[j]);
+      else for (let j = 0; j < rim.length; j++) buffer[at + rim[j]] = mixed(buffer[at + rim[j]], body, cover[j]);
+    }
+  };
+  /** @param {Look} look */
+  const drawCounts = (look) => {
+    count(scene, look);
+    const { n, x, y, colour } = counted, half = look.cell / 2;
+    for (let k = 0; k < n; k++) {
+      const left = Math.round(x[k] - half) + pad, right = Math.round(x[k] + half) + pad, low = Math.round(y[k] + half) + pad;
+      for (let v = Math.round(y[k] - half) + pad; v < low; v++) buffer.fill(colour[k], v * wide + left, v * wide + right);
+    }
+  };
+  return {
+    name: "pixels",
+    load: (given) => { scene = given; },
+    paint: (look) => {
+      const around = 16 * Math.ceil((2.4 * look.radius + 6) / 16);  // twice what a point reaches, so that none has to be clipped
+      if (canvas.width !== look.width || canvas.height !== look.height || pad !== around) {
+        if (canvas.width !== look.width || canvas.height !== look.height) { canvas.width = look.width; canvas.height = look.height; }
+        pad = around; wide = look.width + 2 * pad; tall = look.height + 2 * pad;
+        image = new ImageData(wide, tall);
+        buffer = new Uint32Array(image.data.buffer);
+      }
+      const form = [look.radius, look.edge, look.hollow, wide].join();
+      if (form !== madeFor) { stamps.length = 0; madeFor = form; }
+      buffer.fill(scene.paper);
+      if (look.cell) drawCounts(look);
+      else {
+        if (look.bandHalf) drawLines(look, scene.nBands, scene.bands, scene.band, look.bandHalf, 0);
+        if (look.lineHalf) drawLines(look, scene.nLines, scene.lines, scene.lineColour, look.lineHalf, 256 * look.lineAlpha);
+        drawPoints(look);
+      }
+      pen.putImageData(image, -pad, -pad);
+    },
+  };
+};
