@@ -86,12 +86,14 @@ async def _gestures(page: Any) -> dict[str, float]:
         return session.send("Input.dispatchMouseEvent", event)
 
     def wheel(k: int) -> Any:
-        back = 1 if k >= EVENTS // 2 else -1
-        return send("mouseWheel", middle, deltaX=0, deltaY=24 * back)
+        back = 1 if k // 30 % 2 else -1  # closer and back again, about threefold
+        return send("mouseWheel", middle, deltaX=0, deltaY=16 * back)
 
     held = {"button": "left", "buttons": 1}
+    await canvas.focus()
     result = await _frames(page, "hover", lambda k: send("mouseMoved", way[k]))
     result |= await _frames(page, "zoom", wheel)
+    await page.keyboard.press("0")  # shows all
     await send("mouseMoved", way[0])
     await send("mousePressed", way[0], clickCount=1, **held)
     result |= await _frames(page, "pan", lambda k: send("mouseMoved", way[k], **held))

@@ -115,8 +115,8 @@ def drawn(n, *, regions=64, run_length=25, seed=0):
         np.full(n, 20, np.int64),
         np.full(n, 4000, np.int64),
     )
-    # Runs lie about in islands, as on a map by t-SNE.
-    islands = rng.normal(size=(n_runs, 2)) * 12
+    # Runs lie side by side, and fill the plane, as on a map by t-SNE.
+    islands = rng.random((n_runs, 2)) * 2.5 * np.sqrt(n_runs)
     positions = islands[run] + z[:, :2] + rng.normal(size=(n, 2)) * 0.2
     return Space(method, described, positions, {"environment": "Walk-v0"})
 
