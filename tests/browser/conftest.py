@@ -97,7 +97,10 @@ class Pages:
         page.on("request", self._look_at_request)
         page.goto(address if "://" in str(address) else Path(address).as_uri())
         if ready:
-            page.locator("html.ready").wait_for(state="attached")
+            try:
+                page.locator("html.ready").wait_for(state="attached")
+            except Exception as error:  # what the page said tells more
+                raise AssertionError(f"the page did not start: {self.complaints}") from error
         return page
 
     def _hear_console(self, message):
