@@ -104,6 +104,18 @@ def test_a_crowd_shows_what_lies_at_each_spot(rows_of, monkeypatch):
     assert np.allclose(alone, groups[3])
 
 
+def test_four_panels_may_stand_in_two_rows(rows_of):
+    rows = in_classes(rows_of, [3, 2, 1], group=[*"aabbcc"], step=list(range(6)))
+    across, high = map_figure(rows).get_size_inches()
+    narrow = map_figure(rows, two_rows=True)
+    assert narrow.get_size_inches()[0] < 0.52 * across
+    assert narrow.get_size_inches()[1] < 2 * high
+    inside = [axes.get_position() for axes in narrow.axes]
+    assert all(box.y0 > 0 and box.x1 < 1 and box.y1 < 1 for box in inside)
+    panels = [axes for axes in narrow.axes if axes.get_aspect() == 1]
+    assert len({round(axes.get_position().y0, 6) for axes in panels}) == 2
+
+
 def test_classes_have_a_panel_where_they_differ(rows_of):
     figure = map_figure(in_classes(rows_of, [3, 2, 1, 1]))
     words = words_of(figure)

@@ -25,7 +25,8 @@ def explore_section(report: ReportData) -> str:
         about += f" {laid_out} {method}."
     earlier = f"{thousands(len(rows) - n_own)} of an earlier map" if n_own < len(rows) else ""
     shown = (report.environment, n_policies(n_own), earlier, method)
-    figure = map_figure(rows, " · ".join(part for part in shown if part), joins=joins)
+    words = " · ".join(part for part in shown if part)
+    figure = map_figure(rows, words, joins=joins, two_rows=True)
     parts = {
         "about": escape(about),
         "label": f"Map of {n_own} policies in the plane; the table below lists them with their "

@@ -51,6 +51,7 @@ def map_figure(
     subtitle: str = "",
     colour: str | None = None,
     joins: Joins = (),
+    two_rows: bool = False,
 ) -> Figure:
     """Draw a map of policies.
 
@@ -58,32 +59,38 @@ def map_figure(
     without a training step are diamonds; reference policies are small and grey. Without a colour,
     "return", "group", "step", "behaviour" or "density", there is a panel for each of the first four
     that tells policies apart. Pale bands join the pairs of ``joins``, which cannot be told apart.
-    Of more than 20 000 policies it is drawn what lies at each spot, and how many there.
+    Of more than 20 000 policies it is drawn what lies at each spot, and how many there. Four panels
+    stand in one row, or in ``two_rows``, for a page.
     """
     if colour is not None and colour not in COLOURINGS:
         raise UsageError(f"colour must be one of {', '.join(COLOURINGS)}, but is {colour!r}")
     if not rows:
         raise UsageError("a map must have at least one policy, but has none")
     colours = [colour] if colour is not None else _panels(rows)
-    side, gap, key = 4.7, 0.24, 1.12
+    across = 2 if two_rows and len(colours) > 3 else len(colours)
+    side, gap, title, key = 4.7, 0.24, 0.3, 1.12
     top = 0.80 if subtitle else 0.55
-    width = 0.56 + len(colours) * side + (len(colours) - 1) * gap
-    height = top + 0.3 + side + key
+    width = 0.56 + across * side + (across - 1) * gap
+    height = top + -(-len(colours) // across) * (title + side + key)
     figure = new_figure(width, height)
     add_heading(figure, "Map of policies", subtitle)
     for i, name in enumerate(colours):
-        left = 0.28 + i * (side + gap)
-        axes = axes_at(figure, left, key, side, side, facecolor="#FCFCFD")
+        row, column = divmod(i, across)
+        left = 0.28 + column * (side + gap)
+        above = top + row * (title + side + key)
+        bottom = height - above - title - side
+        axes = axes_at(figure, left, bottom, side, side, facecolor="#FCFCFD")
         figure.text(
             left / width,
-            1 - (top + 0.16) / height,
+            1 - (above + 0.16) / height,
             _panel_title(name, is_crowd(rows)),
             va="center",
             fontsize=11,
             fontweight="bold",
             color=INK,
         )
-        draw_panel(axes, axes_at(figure, left, 0.12, side, key - 0.24), rows, name, joins)
+        key_axes = axes_at(figure, left, bottom - key + 0.12, side, key - 0.24)
+        draw_panel(axes, key_axes, rows, name, joins)
     return figure
 
 
