@@ -7,6 +7,7 @@ room for, and no finer than distances need.
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from typing import Any
@@ -43,7 +44,7 @@ class Rounded:
             "low": numbers(self.low, "f4"),
             "kept": numbers(self.kept, "i4"),
             "codes": numbers(self.codes.T, kind),
-            "error": float(f"{np.median(self.error):.2g}") if len(self.error) else 0.0,
+            "error": float(np.median(self.error)) if len(self.error) else 0.0,
         }
 
 
@@ -81,22 +82,19 @@ def rounded_points(points: Array, near: NDArray[np.intp], room: float) -> Rounde
     rng = np.random.default_rng(0)
     pairs = _sampled_pairs(len(points), near, rng)
     exact = _squares(points, pairs)
-    pairs, exact = pairs[exact > 0.0], exact[exact > 0.0]
-    # Far finer than any step, and half as large.
-    columns = (points[:, kept] - low[kept]).astype(np.float32)
-    sample = columns
+    exact, (rows, pairs) = exact[exact > 0.0], np.unique(pairs[exact > 0.0], return_inverse=True)
+    # Parts of the largest range, far finer than any step, and half as large as they were.
+    columns = ((points[:, kept] - low[kept]) / span).astype(np.float32)
+    paired, sample = columns[rows], columns
     if len(points) > _SAMPLE:
         sample = columns[np.sort(rng.choice(len(points), _SAMPLE, replace=False))]
 
-    def step(size: int) -> float:
-        return float(span / (2.0 ** (size / 2.0) - 1.0))
-
     def letters(size: int) -> float:
-        packed = len(deflated(_codes(sample, step(size)).T, "u2"))
-        return packed * _LETTERS * len(points) / len(sample)
+        return len(deflated(_codes(sample, size).T, "u2")) * _LETTERS * len(points) / len(sample)
 
     def error(size: int) -> Array:
-        return np.abs(step(size) ** 2 * _squares(_codes(columns, step(size)), pairs) / exact - 1.0)
+        squares = _squares(_codes(paired, size), pairs.reshape(-1, 2))
+        return np.abs((span / _levels(size)) ** 2 * squares / exact - 1.0)
 
     chosen = len(_SIZES) - 1
     if letters(_SIZES[chosen]) > min(room, SMALL):
@@ -107,13 +105,18 @@ def rounded_points(points: Array, near: NDArray[np.intp], room: float) -> Rounde
         return None
     size = _SIZES[chosen]
     errors = error(size)
-    if len(errors) and np.median(errors) > TOLERANCE:
+    if np.median(errors) > TOLERANCE:
         return None
-    return Rounded(_codes(columns, step(size)), kept, low, step(size), errors)
+    return Rounded(_codes(columns, size), kept, low, span / _levels(size), errors)
 
 
-def _codes(columns: NDArray[np.float32], step: float) -> NDArray[np.uint16]:
-    return np.asarray(np.rint(columns / np.float32(step)), np.uint16)
+def _levels(size: int) -> int:
+    """Count the steps of the largest column."""
+    return math.isqrt(2**size) - 1
+
+
+def _codes(columns: NDArray[np.float32], size: int) -> NDArray[np.uint16]:
+    return np.asarray(np.rint(columns * np.float32(_levels(size))), np.uint16)
 
 
 def _sampled_pairs(n: int, near: NDArray[np.intp], rng: np.random.Generator) -> NDArray[np.intp]:
