@@ -12,7 +12,7 @@ from served_folders import client_of
 
 import pivec
 from pivec.engines.processes import Reply
-from pivec.errors import PivecError
+from pivec.errors import PivecError, UsageError
 from pivec.options import ReplayOptions
 from pivec.server import films as filming
 from pivec.server.current import Current
@@ -101,6 +101,15 @@ def test_what_cannot_be_played_again_says_so(made):
     assert answer["state"] == "failed"
     assert "run/1 was recorded elsewhere" in answer["words"]
     assert (answer["clips"], answer["frames"]) == ([], [])
+
+
+def test_nothing_is_written_through_links_that_lead_elsewhere(out, tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (out / "explain").symlink_to(tmp_path / "elsewhere")
+    film = Film(out, Current(out).snapshot.difference(0, 1), ReplayOptions())
+    with pytest.raises(UsageError, match="leads out of"):
+        make_film(film, lambda _: True)
+    assert not list((tmp_path / "elsewhere").iterdir())
 
 
 def test_the_process_of_a_film_ends_with_the_server(monkeypatch):

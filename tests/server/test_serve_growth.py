@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from served_folders import LABELS, client_of, describe, leave
 
-from pivec.server.current import Current
+from pivec.server.current import Current, signature_of
 
 MORE = (*LABELS, "run/5")
 
@@ -59,6 +59,20 @@ def test_what_does_not_show_is_no_new_version(out):
     current.look()
     assert current.snapshot.version == first.version
     assert current.snapshot.measured is first.measured
+
+
+def test_what_explain_leaves_is_seen(out):
+    current = Current(out)
+    for name in ("regions.json", "explain/explain.json", "explain/a--b/explain.json"):
+        before = signature_of(out)
+        (out / name).parent.mkdir(exist_ok=True, parents=True)
+        (out / name).write_text("{}")
+        assert signature_of(out)[0] == before[0]
+        assert signature_of(out)[1] != before[1]
+    first = current.snapshot
+    current.look()
+    current.look()
+    assert current.snapshot is not first
 
 
 def test_the_folder_is_looked_at_while_the_server_runs(out):

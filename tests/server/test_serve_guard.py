@@ -50,6 +50,7 @@ def test_only_films_are_asked_for_by_post(served):
 def test_requests_are_limited_in_size(served):
     assert served.get("version", params={"a": "a" * LONGEST}).status_code == 414
     assert served.get("a" * LONGEST).status_code == 414
+    assert served.get("version", headers={"X": "x" * 2 * LONGEST}).status_code == 431
     assert served.post("film", content=b"x").status_code == 413
     assert served.post("film", content=iter([b"x"])).status_code == 413
 

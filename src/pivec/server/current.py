@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -10,13 +11,16 @@ import numpy as np
 from pivec.characterizations.space import Space
 from pivec.comparison import SPACE
 from pivec.errors import PivecError
+from pivec.explanations.pairs.pairs import FOLDER
 from pivec.run_log import RUN
 from pivec.server.snapshot import Snapshot
 from pivec.terminal import say
 from pivec.text import n_policies
 
-Signature = tuple[tuple[int, int, int] | None, ...]
-_SPACES = (f"{SPACE}/space.npz", "space.npz")
+Version = tuple[int, int, int] | None
+Signature = tuple[tuple[Version, ...], tuple[Version, ...]]
+_MANY = 1000  # policies, of which measuring takes a while
+_EXPLAINED = 400  # pairs that are looked for
 
 
 class Current:
@@ -30,7 +34,10 @@ class Current:
         self._quiet = quiet
         self._shown = self._seen = signature_of(folder)
         self._said: set[str] = set()
-        self.snapshot = Snapshot(folder, Space.load(folder))
+        space = Space.load(folder)
+        if len(space.descriptions) > _MANY and not quiet:
+            say(f"Measuring the distances of {n_policies(len(space.descriptions))}")
+        self.snapshot = Snapshot(folder, space)
 
     def look(self) -> None:
         """Take another snapshot if the files are others, and have been for a while."""
@@ -50,7 +57,7 @@ class Current:
 
     def _take(self, now: Signature) -> None:
         before = self.snapshot
-        same = now[:-1] == self._shown[:-1]
+        same = now[0] == self._shown[0]
         space = before.space if same else Space.load(self.folder)
         if space.positions is None or np.isnan(space.positions).any():
             return
@@ -61,13 +68,17 @@ class Current:
 
 
 def signature_of(folder: Path) -> Signature:
-    """Tell versions of the files of a comparison apart; None is one that is not there."""
+    """Tell versions of a folder apart: of its space, and of what the page shows beside it."""
+    explained = islice(sorted(folder.glob(f"{FOLDER}/*/explain.json")), _EXPLAINED)
+    beside = (folder / RUN, folder / "regions.json", folder / FOLDER / "explain.json", *explained)
+    spaces = folder / SPACE / "space.npz", folder / "space.npz"
+    return tuple(map(_version, spaces)), tuple(map(_version, beside))
 
-    def signature(file: Path) -> tuple[int, int, int] | None:
-        try:
-            known = os.stat(file)
-        except OSError:
-            return None
-        return known.st_mtime_ns, known.st_size, known.st_ino
 
-    return tuple(signature(folder / name) for name in (*_SPACES, RUN))
+def _version(file: Path) -> Version:
+    """Tell versions of a file apart; None if it is not there."""
+    try:
+        known = os.stat(file)
+    except OSError:
+        return None
+    return known.st_mtime_ns, known.st_size, known.st_ino

@@ -19,6 +19,7 @@ from typing import Any
 from pivec.characterizations.space import Space
 from pivec.engines.child import Tell
 from pivec.engines.processes import map_processes
+from pivec.errors import UsageError
 from pivec.explanations.folder import Findings, kept_states
 from pivec.explanations.pairs.difference import Difference
 from pivec.explanations.pairs.pairs import FOLDER
@@ -31,6 +32,7 @@ Answer = dict[str, Any]
 Key = tuple[str, str]
 _WAITING, _KEPT = 8, 256  # films that wait, and answers that are known
 _CLIPS = 2
+_WAIT, _PLAY = "waiting for another film", "playing episodes again to film them"
 _PATIENCE = 2.0  # seconds for a process that was killed to be gone
 
 
@@ -51,7 +53,7 @@ class Films:
         self._waiting: OrderedDict[Key, Film] = OrderedDict()
         self._changed = threading.Condition()
         self._process = 0
-        self._stopped = False
+        self._busy = self._stopped = False
         self._thread = threading.Thread(target=self._work, daemon=True)
         self._thread.start()
 
@@ -61,7 +63,7 @@ class Films:
             known = self._answers.get(key)
             if known is None or known["state"] == "failed":
                 self._waiting[key] = film
-                self._set(key, _answer("working", "waiting for another film"))
+                self._set(key, _answer("working", _WAIT if self._busy else _PLAY))
                 if len(self._waiting) > _WAITING:
                     oldest, _ = self._waiting.popitem(last=False)
                     self._set(oldest, _answer("failed", "others were asked for since: ask again"))
@@ -100,13 +102,14 @@ class Films:
                 if self._stopped:
                     return
                 key, film = self._waiting.popitem()
-                self._set(key, _answer("working", "playing episodes again to film them"))
+                self._busy = True
+                self._set(key, _answer("working", _PLAY))
             try:
                 answer = self._make(film)
             except Exception as error:  # the next one may be made all the same
                 answer = _answer("failed", f"{type(error).__name__}: {error}")
             with self._changed:
-                self._process = 0
+                self._process, self._busy = 0, False
                 self._set(key, answer)
 
     def _make(self, film: Film) -> Answer:
@@ -134,6 +137,8 @@ def make_film(film: Film, tell: Tell) -> Answer:
     findings = Findings(film.folder, Space.load(film.folder), kept)
     replayer = Replayer(findings, chosen.env, list(chosen.policies) or None, chosen.collecting)
     media = film.folder / FOLDER / "media"
+    if not media.resolve().is_relative_to(film.folder.resolve()):
+        raise UsageError(f"{media} is a link that leads out of {film.folder}: remove it")
     # What could not be explained is told beside the numbers, not here.
     difference = replace(film.difference, notes=())
     made = with_films(difference, findings, replayer, media, n_clips=_CLIPS)

@@ -93,6 +93,8 @@ class Guard:
             return 404, ""
         if len(scope.get("raw_path") or b"") + len(scope["query_string"]) > LONGEST:
             return 414, ""
+        if sum(len(name) + len(value) for name, value in scope["headers"]) > 2 * LONGEST:
+            return 431, ""
         # Nothing that is asked here needs more than an address.
         if headers.get(b"content-length", [b"0"]) != [b"0"] or b"transfer-encoding" in headers:
             return 413, ""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _HOST = "127.0.0.1"
 _PATIENCE = 1  # seconds that requests have to end after Ctrl-C
 _LARGEST_HEAD = 1 << 14  # bytes of a request line with its headers
-_MOST = 64  # requests at a time
+_MOST = 256  # connections at a time
 
 
 @checked
