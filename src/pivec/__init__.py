@@ -16,6 +16,7 @@ engines            where the work runs: threads, processes
 collection, comparison   the drivers: `collect`, and all of it in one go: `compare`
 equivalence, pilot       `same`: do two behave alike; `plan`: how many episodes does it take
 sides                    what stands on either side of such a question
+watching                 `watch`: a comparison that grows while training runs
 sb3, gymnasium, ribs   for people's own code: a callback, wrappers that record, archives
 
 Everything below is imported when it is first used, so that ``import pivec`` is instant.
@@ -51,6 +52,7 @@ _EXPORTS = {
     "regions": "pivec.explanations.regions.regions",
     "same": "pivec.equivalence",
     "unusual": "pivec.explanations.unusual.unusual",
+    "watch": "pivec.watching.watch",
 }
 
 if TYPE_CHECKING:
@@ -75,6 +77,7 @@ if TYPE_CHECKING:
     from pivec.states import Store as Store
     from pivec.states import VisitedStates as VisitedStates
     from pivec.states import load as load
+    from pivec.watching.watch import watch as watch
 
 __all__ = sorted([*_EXPORTS, "__version__"])  # noqa: PLE0605
 

@@ -225,7 +225,8 @@ def _beside(earlier: Space, described: Descriptions) -> Space:
         unplaced = np.full((len(described), 2), np.nan)
         positions = np.concatenate([unplaced, earlier.positions[known]])
     both = described + earlier.descriptions.select(known)
-    return Space(earlier.method, both, positions, earlier.collected, len(known), earlier.reach)
+    context = earlier.collected, len(known), earlier.reach, len(described)
+    return Space(earlier.method, both, positions, *context)
 
 
 def measure(space: Space, log: RunLog, data: VisitedStates | None = None) -> Measured:
@@ -263,7 +264,7 @@ def draw(space: Space, log: RunLog, seed: int = 0, measured: Measured | None = N
     folder = make_folder(log.folder)
     with log.stage("map"):
         measured = measured or distances_in(space, log.folder)
-        positions, log.settings["map"] = _positions(space, seed, measured)
+        positions, log.settings["map"] = positions_of(space, seed, measured)
         result = replace(space, positions=positions)
         result.save(folder / SPACE)
         rows = policy_rows(result, measured)
@@ -305,13 +306,16 @@ def _subtitle(space: Space) -> str:
     return f"{policies} in {environment}" if environment else policies
 
 
-def _positions(space: Space, seed: int, measured: Measured) -> tuple[NDArray[np.float64], str]:
+def positions_of(
+    space: Space, seed: int, measured: Measured | None
+) -> tuple[NDArray[np.float64], str]:
+    """Lay out the policies that have no place, or all of them; without points they are measured."""
     described = space.descriptions
     points = described.points
     order = canonical_order(described.policies)
     back = np.argsort(order)
     if points is None:
-        matrix = measured.matrix
+        matrix = None if measured is None else measured.matrix
         if matrix is None:
             raise UsageError(
                 f"a map of {len(described)} policies needs vectors, which {space.method.name} "
@@ -320,13 +324,14 @@ def _positions(space: Space, seed: int, measured: Measured) -> tuple[NDArray[np.
         distances = matrix[np.ix_(order, order)]
         made = tsne_map(distances, metric="precomputed", random_state=seed)
         return made.positions[back], made.method
-    if space.positions is None or not space.n_reference:
+    placed = np.array(space.is_placed)
+    if space.positions is None or not placed.any() or placed.all():
         made = tsne_map(points[order], random_state=seed)
         return made.positions[back], made.method
     # The map of the earlier space stays as it is; only the new policies are placed.
-    old = np.array(space.is_reference)
+    new = np.isnan(space.positions[:, 0])
     positions = space.positions.copy()
-    positions[~old] = place(points[old], positions[old], points[~old])
+    positions[new] = place(points[~placed], positions[~placed], points[new])
     return positions, "placed in an earlier map"
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any
 
-from pivec.arguments import Count, Positive, Range, Seed, check_arguments
+from pivec.arguments import Count, NotNegative, Positive, Range, Seed, check_arguments
 from pivec.errors import UsageError
 
 Features = Callable[[Any], Any]
@@ -205,6 +205,34 @@ class PrecisionOptions:
         check_arguments(self)
         if self.until_pairs not in ("all", "nearest"):
             raise UsageError(f"until_pairs must be all or nearest, but is {self.until_pairs!r}")
+
+
+@dataclass(frozen=True)
+class WatchOptions:
+    """When checkpoints are looked for, and when a space is fitted.
+
+    Attributes
+    ----------
+    every : float
+        Seconds between looks. A checkpoint is read when it has not changed for as long.
+    at_least : int
+        Checkpoints to wait for before the space is fitted.
+    refit : bool
+        Fit the space anew whenever there are twice as many policies as it was fitted on. Without
+        it a space that is fitted stays: distances and places on the map that are known never
+        change.
+    until_idle : float, optional
+        End when no checkpoint has come or changed for so many seconds; with 0 when all that are
+        there are in.
+    """
+
+    every: Positive = 5.0
+    at_least: Count = 10
+    refit: bool = False
+    until_idle: NotNegative | None = None
+
+    def __post_init__(self) -> None:
+        check_arguments(self)
 
 
 def split_options(options: Mapping[str, Any], *bundles: Any) -> list[Any]:

@@ -7,6 +7,7 @@ import platform
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -49,13 +50,18 @@ class RunLog:
         }
 
     @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        """Time one stage, keep the warnings that are raised in it, and write run.json after it."""
+    def stage(self, name: str, *, goes_on: bool = False) -> Iterator[None]:
+        """Time one stage, keep the warnings that are raised in it, and write run.json after it.
+
+        One that ``goes_on`` adds to what it was before: its time, and its warnings, each once.
+        """
         start = time.perf_counter()
         with Notices() as notices:
             yield
-        self.timings[name] = round(time.perf_counter() - start, 3)
-        self._warnings[name] = notices.rows
+        before = self.timings.get(name, 0.0) if goes_on else 0.0
+        known = {row.text: row for row in self._warnings.get(name, []) if goes_on}
+        self.timings[name] = round(before + time.perf_counter() - start, 3)
+        self._warnings[name] = list(({row.text: row for row in notices.rows} | known).values())
         record = {
             "command": self.command,
             "settings": self.settings,
@@ -90,6 +96,11 @@ def _read(file: Path) -> dict[str, Any]:
 
 def versions() -> dict[str, str]:
     """Versions of everything that the numbers depend on."""
+    return dict(_versions())
+
+
+@cache  # a watch asks every few seconds
+def _versions() -> dict[str, str]:
     known = {"python": platform.python_version()}
     for package in _PACKAGES:
         try:

@@ -109,7 +109,7 @@ def test_map_has_the_promised_columns(tmp_path, report):
         lines = list(csv.DictReader(file))
     assert list(lines[0]) == [
         "label", "group", "step", "x", "y", "mean_return", "episodes", "states", "source",
-        "reference", "behaviour",
+        "reference", "placed", "behaviour",
     ]  # fmt: skip
     assert lines[8]["step"] == ""
     assert [line["reference"] for line in lines] == ["false"] * 10 + ["true"]

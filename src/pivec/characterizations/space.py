@@ -45,6 +45,8 @@ class Space:
         How the states were collected, so that new policies are collected alike.
     n_reference : int
         How many policies, the last ones, come from an earlier space and are there for reference.
+    n_placed : int
+        How many policies, those before the ones for reference, came after the space was fitted.
     reach : float
         Within this distance of a region each policy that made the space has 99 % of its states, see
         `pivec.explanations.unusual.reach`; NaN where that is not known.
@@ -56,12 +58,19 @@ class Space:
     collected: Mapping[str, Any] = field(default_factory=dict)
     n_reference: int = 0
     reach: float = math.nan
+    n_placed: int = 0
 
     @property
     def is_reference(self) -> list[bool]:
         """Tell for each policy whether it comes from an earlier space."""
         n = len(self.descriptions)
         return [i >= n - self.n_reference for i in range(n)]
+
+    @property
+    def is_placed(self) -> list[bool]:
+        """Tell for each policy whether it was described in a space that was fitted without it."""
+        last = len(self.descriptions) - self.n_reference
+        return [last - self.n_placed <= i < last for i in range(len(self.descriptions))]
 
     def save(self, folder: str | Path) -> None:
         """Write the space to a folder; an older one there is replaced when the new one is whole."""
@@ -84,6 +93,7 @@ class Space:
             "policies": [asdict(info) for info in described.policies],
             "collected": dict(self.collected),
             "n_reference": self.n_reference,
+            "n_placed": self.n_placed,
             "reach": self.reach if math.isfinite(self.reach) else None,
             "sha256": _checksum(arrays),
         }
@@ -138,13 +148,16 @@ class Space:
             *(summary[name] for name in SUMMARY),
         )
         reach = index.get("reach")  # earlier versions have none
+        n_reference = int(index["n_reference"])
+        later = len(described) - n_reference if n_reference else 0
         return cls(
             method,
             described,
             arrays.get("positions"),
             index["collected"],
-            index["n_reference"],
+            n_reference,
             math.nan if reach is None else float(reach),
+            int(index.get("n_placed", later)),
         )
 
 

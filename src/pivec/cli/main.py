@@ -17,6 +17,7 @@ from pivec.cli.reproduce import reproduce
 from pivec.cli.serve import serve
 from pivec.cli.train import train
 from pivec.cli.unusual import unusual
+from pivec.cli.watch import watch
 from pivec.errors import PivecError
 from pivec.notices import Notice, Notices
 from pivec.terminal import say, shortened
@@ -43,6 +44,7 @@ COMMANDS = (
     serve,
     train,
     reproduce,
+    watch,
 )
 for command in COMMANDS + comparing.COMMANDS + answers.COMMANDS:
     app.command(name=command.__name__.rstrip("_"))(command)

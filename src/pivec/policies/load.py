@@ -77,7 +77,8 @@ def load_policies(
     """
     if isinstance(specs, str | os.PathLike):
         specs = [specs]
-    return _load([item for spec in specs for item in _find(spec)], trust, without_normaliser)
+    candidates = [item for spec in specs for item in find_policies(spec)]
+    return _load(candidates, trust, without_normaliser)
 
 
 def name_policies(
@@ -123,9 +124,9 @@ def name_policies(
 
 
 def _find_any(thing: Any, fallback: str) -> list[_Candidate]:
-    """As `_find`, and Python objects too, which are called ``fallback`` if they have no name."""
+    """As `find_policies`, and objects too, which are called ``fallback`` if they have no name."""
     if isinstance(thing, str | os.PathLike):
-        return _find(thing)
+        return find_policies(thing)
     if isinstance(thing, NamedPolicy):
         info = thing.info
         own = info.fingerprint or str(getattr(thing.policy, "fingerprint", ""))
@@ -136,7 +137,7 @@ def _find_any(thing: Any, fallback: str) -> list[_Candidate]:
     return [_Candidate(_named(as_policy(thing, label), label, label, f"{module}:{label}"))]
 
 
-def _find(spec: Spec) -> list[_Candidate]:
+def find_policies(spec: Spec) -> list[_Candidate]:
     """Find what one spec stands for, files not yet read."""
     text = os.path.expanduser(os.fspath(spec))
     if not isinstance(text, str) or not text or "\0" in text:
@@ -245,7 +246,7 @@ def _load(candidates: list[_Candidate], trust: bool, without_normaliser: bool) -
     policies = []
     for source, given, alone in unique.values():
         named = (
-            _read(source, next(names), trust, without_normaliser)
+            read_named(source, next(names), trust, without_normaliser)
             if isinstance(source, Path)
             else source
         )
@@ -257,11 +258,11 @@ def _load(candidates: list[_Candidate], trust: bool, without_normaliser: bool) -
             f"called {label}" if given else _free_label(info.source, objects, False)
         )
         policies.append(replace(named, info=replace(info, label=label, fingerprint=fingerprint)))
-    _say_assumptions(policies)
+    say_assumptions(policies)
     return policies
 
 
-def _say_assumptions(policies: Sequence[NamedPolicy]) -> None:
+def say_assumptions(policies: Sequence[NamedPolicy]) -> None:
     """Warn of what was assumed, once for all files that share it."""
     sources: dict[str, list[str]] = {}
     for named in policies:
@@ -272,7 +273,10 @@ def _say_assumptions(policies: Sequence[NamedPolicy]) -> None:
         warnings.warn(f"{first}: {what}", PivecWarning, stacklevel=4)
 
 
-def _read(path: Path, names: PolicyInfo, trust: bool, without_normaliser: bool) -> NamedPolicy:
+def read_named(
+    path: Path, names: PolicyInfo, trust: bool = False, without_normaliser: bool = False
+) -> NamedPolicy:
+    """Read a file; label, run and step are those of ``names``."""
     policy, metadata, fingerprint = read_file(path, trust, without_normaliser)
     step = metadata.get("step") if names.step is None else names.step
     step = step if type(step) is int else None
@@ -304,7 +308,7 @@ def _without_copies(policies: Sequence[NamedPolicy]) -> list[NamedPolicy]:
     kept: dict[str, PolicyInfo] = {}
     names = []
     for infos in same.values():
-        info, *others = sorted(infos, key=_precedence)
+        info, *others = sorted(infos, key=precedence)
         if others:
             also = {ALSO: [other.label for other in others]}
             info = replace(info, metadata={**info.metadata, **also})
@@ -325,6 +329,7 @@ def _without_copies(policies: Sequence[NamedPolicy]) -> list[NamedPolicy]:
     ]
 
 
-def _precedence(info: PolicyInfo) -> tuple[Any, ...]:
+def precedence(info: PolicyInfo) -> tuple[Any, ...]:
+    """Give the key by which the first of several copies is the one that stays."""
     name = info.label.rpartition("/")[2]
     return read_step(name) is None, info.step is None, natural_key(info.label)

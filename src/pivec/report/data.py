@@ -34,6 +34,7 @@ class PolicyRow:
     states: int
     source: str
     reference: bool = False  # a policy of an earlier space, shown as context
+    placed: bool = False  # the space was fitted without it
     return_std: float = field(default=math.nan, metadata={"csv": False})
     behaviour: int | None = None  # its class of policies that cannot be told apart, 1 the largest
 
@@ -72,7 +73,7 @@ def policy_rows(space: Space, measured: Measured | None = None) -> list[PolicyRo
     described = space.descriptions
     classes = behaviours_in(measured, described.labels)
     positions = np.zeros((len(described), 2)) if space.positions is None else space.positions
-    reference = space.is_reference
+    reference, placed = space.is_reference, space.is_placed
     rows = []
     for i, info in enumerate(described.policies):
         also = also_called(info)
@@ -88,6 +89,7 @@ def policy_rows(space: Space, measured: Measured | None = None) -> list[PolicyRo
                 states=int(described.n_states[i]),
                 source=f"{info.source} ({also})" if also else info.source,
                 reference=reference[i],
+                placed=placed[i],
                 return_std=float(described.return_stds[i]),
                 behaviour=classes.numbers[i] if classes else None,
             )

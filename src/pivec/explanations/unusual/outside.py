@@ -170,7 +170,7 @@ def known_reach(findings: Findings) -> tuple[float, bool]:
     Spaces of earlier versions do not hold it: it is then found from the states, if those that the
     space was fitted on are beside it.
     """
-    placed = findings.space.n_reference > 0
+    placed = findings.space.n_reference > 0 or findings.space.n_placed > 0
     reach = findings.space.reach
     if math.isfinite(reach):
         return reach, placed

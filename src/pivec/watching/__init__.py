@@ -1,0 +1,1 @@
+"""A comparison that grows while training runs: `watch.watch`."""
