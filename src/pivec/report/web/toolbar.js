@@ -22,7 +22,7 @@ const searchTool = () => {
   field.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => {
     if (event.key !== "Enter") return;
     set({ query: field.value });
-    const first = app.data.order.find((i) => state.shown[i]);
+    const first = app.data.order.find((i) => state.shown[i] === 1);
     if (first === undefined) return;
     set(event.shiftKey ? { b: first, hovered: first } : { a: first, hovered: first });
     lookAt(first);
