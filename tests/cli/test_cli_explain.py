@@ -124,6 +124,10 @@ def test_pictures_and_clips_are_made_and_kept(run, cartpole, undrawn):
     assert page.count("data:image/webp;base64,") == 4
     assert "two different episodes" in page
     assert "both from seed" in page
+    assert f"To see pictures in report.html too: pivec report {cartpole}" in done.out
+    run("report", cartpole)
+    page = (cartpole / "report.html").read_text()
+    assert all(f'"explain/left--random/{file}"' in page for file in files)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import typer
 
 from pivec.cli.answers import Json
 from pivec.cli.comparing import SpaceArgument
-from pivec.cli.explained import PAGE, Films, Showing
+from pivec.cli.explained import PAGE, Films, Showing, say_report
 from pivec.cli.groups import patterns
 from pivec.cli.options import Out, Quiet, with_options
 from pivec.errors import UsageError
@@ -23,6 +23,7 @@ from pivec.terminal import say
 if TYPE_CHECKING:
     from pivec.distances import Measured
     from pivec.explanations.folder import Findings
+    from pivec.explanations.pairs.difference import Difference
 
 
 Pair = Annotated[
@@ -149,6 +150,7 @@ def _explain_pair(
     )
     if not showing.as_json:
         say_written(folder, difference)
+        _say_report(findings, showing, difference)
 
 
 def _explain_space(
@@ -184,6 +186,14 @@ def _explain_space(
     showing.leave(folder, overview, lambda path: write_overview(path, overview, showing.command))
     if not showing.as_json:
         say_written(folder, *(pair for _, pair in pairs), clips=watched)
+        _say_report(findings, showing, *(pair for _, pair in pairs))
+
+
+def _say_report(findings: Findings, showing: Showing, *differences: Difference) -> None:
+    if showing.out is None:  # elsewhere the page does not look
+        made = [clip.picture for pair in differences for clip in pair.clips]
+        made += [still.picture for pair in differences for still in pair.stills.values()]
+        say_report(findings.folder, made)
 
 
 def _notable_pairs(measured: Measured, labels: Sequence[str]) -> dict[str, tuple[str, str]]:

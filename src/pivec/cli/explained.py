@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pivec.errors import PivecError
 from pivec.options import ReplayOptions
+from pivec.terminal import say
 
 if TYPE_CHECKING:
     from pivec.distances import Behaviours
@@ -100,3 +102,9 @@ class Showing:
         save_png(result.figure(), folder / "explain.png")
         if self.as_json:
             say_json(content)
+
+
+def say_report(folder: Path, made: Sequence[Path | None]) -> None:
+    """Say how pictures that were made come to the page of the comparison, if it has one."""
+    if (folder / "report.html").is_file() and any(made):
+        say(f"To see pictures in report.html too: pivec report {shlex.quote(str(folder))}")

@@ -9,6 +9,7 @@ import typer
 
 from pivec.cli.answers import Json
 from pivec.cli.comparing import SpaceArgument
+from pivec.cli.explained import say_report
 from pivec.cli.options import Out, Quiet, with_options
 from pivec.options import ReplayOptions
 from pivec.terminal import literal, say, shortened
@@ -74,6 +75,8 @@ def regions(
     for note in result.notes:
         say(f"Note: {note}")
     say(f"Page: {folder / 'regions.html'}")
+    if folder == findings.folder:  # elsewhere the page does not look
+        say_report(folder, [region.frame.path for region in result if region.frame])
 
 
 def _print(result: Regions, top: int) -> None:

@@ -11,6 +11,7 @@ from pivec.canvas import colour_scale, group_colours
 from pivec.report.anatomy import features_blob, regions_blob
 from pivec.report.certainty import near_blob, pairs_blob, spread_blob
 from pivec.report.data import PolicyRow, ReportData, colours_of_groups, in_order
+from pivec.report.media import panel_media
 from pivec.report.packed import Column, numbers, size_of, text
 from pivec.report.points import rounded_points
 from pivec.report.sections.distances import heatmap_order
@@ -40,6 +41,7 @@ def page_data(report: ReportData) -> dict[str, Any]:
         "heatmapOrder": numbers(heatmap_order(report.measured.estimates, rows), "i4"),
         "features": features_blob(report.space),
         "regions": regions_blob(report.space),
+        "media": panel_media(report),
     }
     blob |= _distances(report, size_of(blob))
     return blob | {"words": _words(blob)}

@@ -1,0 +1,40 @@
+// The distance of A and B: a small picture, and words that say how sure it is.
+import { make, number, percent } from "./format.js";
+import { app } from "./state.js";
+import { nest } from "./panel_nodes.js";
+
+/** @typedef {{distance: number, low: number, high: number, bound: boolean, alike: boolean | null, overlap: number}} PairNumbers */
+
+/** @param {PairNumbers} pair @returns {[string, string]} the distance, and how sure it is */
+const wordsOf = ({ distance, low, high, bound }) => [number(distance),
+  !Number.isFinite(distance) ? "this page does not know the distance of these two"
+    : Number.isFinite(low + high) ? `95 % ${bound ? "at most " : ""}between ${number(Math.max(low, 0))} and ${number(high)}` : "how sure that is, this page does not know"];
+
+/** @param {PairNumbers} pair */
+const chanceWords = ({ alike }) => (alike === null ? "" : alike ? "Cannot be told apart: chance explains it." : "Told apart: more than chance explains.");
+
+/** @param {PairNumbers} pair @returns {string} */
+export const spokenDistance = (pair) => `${wordsOf(pair).join(", ")}. ${chanceWords(pair)}`;
+
+/** @param {PairNumbers} pair @param {number} longest distance of all @param {string} assumed @returns {any} */
+export const distanceSection = (pair, longest, assumed) => {
+  const { distance, low, high, bound, alike, overlap } = pair, [value, sure] = wordsOf(pair);
+  const section = nest("div.distance", make("h3", "Distance"), nest("p.figure", make("strong", value), " " + sure));
+  const say = (/** @type {string} */ words, className = "hint") => { if (words) section.append(make("p", words, className)); };
+  if (Number.isFinite(distance)) section.append(ruler(distance, low, high, Math.max(longest || 0, distance, high || 0) || 1));
+  say(chanceWords(pair), alike ? "verdict tag" : "verdict");
+  if (Number.isFinite(overlap)) say(`In different places: ${percent(1 - overlap)} of the time.`, "");
+  if (bound && Number.isFinite(low)) say(`The interval is at most that wide; pivec serve ${app.data.blob.media.folder} has the exact one.`);
+  say(assumed);
+  return section;
+};
+
+/** @param {number} distance @param {number} low @param {number} high @param {number} end @returns {any} a line from 0 to the largest distance */
+const ruler = (distance, low, high, end) => {
+  const place = (/** @type {number} */ value) => 100 * Math.min(Math.max(value / end, 0), 1), band = nest("i.band"), point = nest("i.point");
+  point.style.left = place(distance) + "%";
+  band.style.left = place(low) + "%"; band.style.width = place(high) - place(low) + "%";
+  const node = nest("div.ruler", nest("div.line", ...(Number.isFinite(low + high) ? [band] : []), point), nest("div.ends", make("span", "0"), make("span", number(end) + ", the largest here")));
+  node.ariaHidden = "true";
+  return node;
+};

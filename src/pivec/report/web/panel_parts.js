@@ -1,0 +1,86 @@
+// What differs between A and B: regions by their part of the distance, and means of features.
+import { make, number, percent } from "./format.js";
+import { app } from "./state.js";
+import { whyNoParts } from "./parts.js";
+import { framesOf } from "./panel_media.js";
+import { badge, shareBar, commandLine, listed, nest } from "./panel_nodes.js";
+
+/**
+ * @typedef {{name: string, unit: string, a: number, b: number, part?: number, noise?: boolean}} Means
+ * @typedef {{region: number, words: string, part: number, shareA: number, shareB: number, features: Means[], noise?: boolean, spans?: number[][]}} Part
+ * @typedef {{measured: number, parts: Part[], averages: Means[], words: string, sure?: boolean}} Differences `sure`: noise is marked
+ */
+
+const REGIONS = 6, SHIFTS = 3, AVERAGES = 5, LEAST = 0.1;  // shown at first; least share of a region's part
+
+/** @param {any} difference of a server, as explain.json has it @returns {Differences} */
+export const exactDifferences = (difference) => {
+  const { explanation: e, features, notes } = difference;
+  const means = (/** @type {number} */ f, /** @type {any} */ values) => ({ ...features[f], a: values[0][f], b: values[1][f] });
+  return {
+    measured: e.distance, words: notes.join(". "), sure: e.p_value !== null,
+    parts: e.order.map((/** @type {number} */ r) => ({
+      region: r, words: e.words[r], part: e.regions.measured[r], noise: e.regions.noise[r],
+      shareA: e.share[0][r], shareB: e.share[1][r], spans: [0, 1].map((side) => [e.share_low[side][r], e.share_high[side][r]]),
+      features: e.columns.flatMap((/** @type {[string, number]} */ [kind, f], /** @type {number} */ c) => (kind === "where" && f >= 0
+        ? [{ ...means(f, [e.means[0][r], e.means[1][r]]), part: e.finest.measured[r][c], noise: e.finest.noise[r][c] }] : [])),
+    })),
+    averages: features.map((/** @type {any} */ _, /** @type {number} */ f) => ({ ...means(f, e.averages), noise: !(e.average_shift_low[f] > 0 || e.average_shift_high[f] < 0) })),
+  };
+};
+
+const chanceTag = () => make("span", "may be chance", "tag");
+
+/** @param {Part} part @param {Differences} found @param {number} longest share of time @param {any[]} frames @param {number[]} rows */
+const partRow = (part, found, longest, frames, rows) => {
+  const times = [part.shareA, part.shareB].map((share, side) => {
+    const [low, high] = part.spans?.[side] || [];
+    return nest("div.time", badge(side), shareBar(share / longest, "ab"[side]), percent(share) + (Number.isFinite(low) ? ` (${percent(low).replace(" %", "")} to ${percent(high)})` : ""));
+  });
+  const size = (/** @type {Means} */ f) => (Number.isFinite(f.a) && Number.isFinite(f.b) && !f.noise && f.part) || 0;
+  const shifts = part.features.filter((f) => size(f) >= LEAST * part.part).sort((f, g) => size(g) - size(f)).slice(0, found.parts.length > 1 ? SHIFTS : 3 * SHIFTS);
+  return nest("li.part",
+    nest("p", make("strong", percent(part.part / found.measured)), " ", part.words, " ", part.noise ? chanceTag() : ""),
+    shareBar(part.part / found.parts[0].part, "share"), ...(found.parts.length > 1 ? times : []),
+    nest("ul.shifts", ...shifts.map((f) => nest("li", f.name + ": ", badge(0), ` ${number(f.a)} `, badge(1), ` ${number(f.b)} ${f.unit}`))),
+    ...framesOf(frames, part.region, rows));
+};
+
+/** @param {Differences | null} found @param {any[]} frames @param {number[]} rows of A and B @param {string} reason why nothing is found @returns {any} */
+export const differsSection = (found, frames, rows, reason) => {
+  const { blob, label } = app.data, names = rows.map((row) => label[row]), section = nest("div.differs", make("h3", "What differs"));
+  const say = (/** @type {string} */ words) => { if (words) section.append(make("p", words, "hint")); };
+  const command = commandLine("pivec", "explain", blob.media.folder, ...(names.some((name) => name[0] === "-") ? ["--"] : []), ...names);
+  const parts = found ? found.parts.filter((part) => part.part > 0) : [];
+  if (!found) say((reason ? reason + "." : whyNoParts()));
+  else if (!parts.length) say("Nothing: the two were measured as equal.");
+  else {
+    const longest = Math.max(...parts.slice(0, REGIONS).flatMap((part) => [part.shareA || 0, part.shareB || 0]), 1e-9);
+    say(`Regions of states, by their share of the distance as measured (${number(found.measured)}); the time that A and B spend there; means of features meanwhile.`);
+    section.append(...listed(make("ol"), parts, REGIONS, (part) => partRow(part, found, longest, frames, rows)));
+    if (found.sure) say(found.words);
+    else say("Chance is in these numbers too. Which are more than chance, this command tells:");
+  }
+  if (found && parts.length && !found.sure) section.append(command);
+  return section;
+};
+
+/** @param {Differences | null} found @returns {any[]} means of features over all of the time, those first that differ most among all policies */
+export const averagesSection = (found) => {
+  if (!found || !found.averages.length) return [];
+  const spreads = new Map(app.data.features.map(({ name, values }) => [name, deviationOf(values)]));
+  const size = (/** @type {Means} */ f) => (f.noise ? -1 : Math.abs(f.a - f.b) / (spreads.get(f.name) || Infinity) || 0);
+  const averages = [...found.averages].sort((f, g) => size(g) - size(f)), body = make("tbody");
+  const column = (/** @type {any} */ content) => Object.assign(nest("th.n", content), { scope: "col" });
+  const [, ...more] = listed(body, averages, AVERAGES, (f) => nest("tr",
+    Object.assign(nest("th", f.name, f.unit ? ` (${f.unit}) ` : " ", f.noise ? chanceTag() : ""), { scope: "row" }), make("td", number(f.a), "n"), make("td", number(f.b), "n")));
+  return [nest("div.averages", make("h3", "Means over all of their time"),
+    nest("table", nest("thead", nest("tr", Object.assign(make("th", "Feature"), { scope: "col" }), column(badge(0)), column(badge(1)))), body), ...more)];
+};
+
+/** @param {Float32Array} values */
+const deviationOf = (values) => {
+  let n = 0, sum = 0, squares = 0;
+  for (const value of values) if (!Number.isNaN(value)) { n++; sum += value; squares += value * value; }
+  return Math.sqrt(Math.max(squares / n - (sum / n) ** 2, 0));
+};

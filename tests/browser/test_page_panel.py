@@ -1,0 +1,158 @@
+"""The panel of two policies: its numbers are Python's, its parts add up, its pictures load."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from pivec.report.media import explained_pairs, notable_pairs
+from pivec.run_log import RunLog
+
+NUMBER = re.compile(r"[−-]?\d+(?:\.\d+)?(?:e[−-]?\d+)?")
+# A picture of 2 × 2 white dots, as WebP.
+PICTURE = bytes.fromhex(
+    "524946461e000000574542505650384c110000002f0140000007d0fffef7bfff8188e87f0000"
+)
+
+
+def numbers(text):
+    return [float(x.replace("−", "-")) for x in NUMBER.findall(text.replace("\u202f", ""))]
+
+
+def begin(page, title):
+    """Choose a pair that the panel offers, and give their rows."""
+    if page.locator("#panel .begin").count() == 0:
+        page.get_by_role("button", name="Clear", exact=True).click()
+    page.locator("#panel .begin button", has_text=title).click()
+    page.locator("#panel.two").wait_for()
+    return page.locator("#panel .who").all_inner_texts()
+
+
+def rows_of(made, names):
+    labels = [row.label for row in made.report.rows]
+    return [labels.index(name.split("\n")[-1].strip()) for name in names]
+
+
+def shown(page, selector):
+    return page.locator(f"#panel {selector}").all_inner_texts()
+
+
+@pytest.fixture(scope="module")
+def page(walked, pages):
+    return pages.open(walked.path)
+
+
+def test_the_distance_and_its_interval_are_those_of_python(walked, page):
+    known = walked.report.measured.intervals
+    for title, verdict in (
+        ("nearest", "Told apart: more than chance explains."),
+        ("farthest", "Told apart: more than chance explains."),
+        ("cannot be told apart", "Cannot be told apart: chance explains it."),
+    ):
+        i, j = rows_of(walked, begin(page, title))
+        (text,) = shown(page, ".figure")
+        expected = max(known.distance[i, j], 0), 95, max(known.low[i, j], 0), known.high[i, j]
+        np.testing.assert_allclose(numbers(text), expected, rtol=0.006, atol=1e-6)
+        assert shown(page, ".verdict") == [verdict]
+        (apart,) = [x for x in shown(page, ".distance p") if x.startswith("In different")]
+        overlap = walked.space.method.overlap(walked.space.descriptions)[i, j]
+        np.testing.assert_allclose(numbers(apart), [100 * (1 - overlap)], atol=0.6)
+        assert page.locator("#said").inner_text().endswith(f"{numbers(text)[-1]:g}. {verdict}")
+
+
+def test_what_differs_is_sorted_adds_up_and_is_what_python_tells(walked, page):
+    labels = [name.split("\n")[-1].strip() for name in begin(page, "farthest")]
+    page.locator("#panel .differs").get_by_role("button", name="Show").click()
+    assert page.evaluate("document.activeElement.className") == "part"  # the first that came
+    shares = [numbers(x)[0] for x in shown(page, ".part p strong")]
+    assert shares == sorted(shares, reverse=True)
+    np.testing.assert_allclose(sum(shares), 100, atol=0.5 * len(shares))
+    explained = walked.space.method.explain(*(walked.data[label] for label in labels))
+    largest = explained.order[0]
+    part = explained.regions.measured[largest] / explained.distance
+    np.testing.assert_allclose(shares[0], 100 * part, atol=0.6)
+    times = [numbers(x)[0] for x in shown(page, ".part:first-child .time")]
+    np.testing.assert_allclose(times, 100 * explained.share[:, largest], atol=0.6)
+    name, *_ = shown(page, ".averages tbody tr")
+    values = np.array([numbers(x)[0] for x in shown(page, ".averages tbody tr:first-child td")])
+    feature = explained.feature_names.index(name.split("\t")[0].strip())
+    np.testing.assert_allclose(values, explained.averages[:, feature], rtol=0.01, atol=1e-3)
+
+
+def test_the_nearest_are_those_of_brute_force_and_can_be_chosen(walked, page):
+    (i, j) = rows_of(walked, begin(page, "farthest"))
+    distances = np.maximum(walked.report.measured.intervals.distance, 0.0)
+    for side, row in enumerate((i, j)):
+        near = page.locator("#panel .near").nth(side)
+        values = [numbers(x)[0] for x in near.locator(".value").all_inner_texts()]
+        expected = np.sort(np.delete(distances[row], row))[:10]
+        np.testing.assert_allclose(values, expected, rtol=0.006, atol=1e-3)
+    second = page.locator("#panel .near").nth(0).locator("button").nth(1)
+    name = second.locator(".name").inner_text()
+    second.click()
+    page.locator("#panel .who", has_text=name).wait_for()
+    labels = [walked.report.rows[i].label, name]
+    assert [x.split("\n")[-1].strip() for x in shown(page, ".who")] == labels
+    assert page.evaluate("document.activeElement.textContent") == "A and B"
+
+
+def test_swapped_and_let_go_the_focus_stays(walked, page):
+    before = begin(page, "farthest")
+    page.get_by_role("button", name="Swap").click()
+    first = page.locator("#panel .who").first
+    first.filter(has_text=before[1].split("\n")[-1]).wait_for()
+    assert page.evaluate("document.activeElement.textContent") == "Swap"
+    page.get_by_role("button", name="Clear", exact=True).click()
+    page.locator("#panel .begin").wait_for()
+    assert page.evaluate("document.activeElement.textContent") == "Compare two policies"
+
+
+def test_names_that_are_not_meant_well_stay_text(hostile, pages):
+    page = pages.open(hostile.path, width=400)
+    for pair in notable_pairs(hostile.report):
+        begin(page, pair["words"])
+        panel = page.locator("#panel")
+        assert panel.evaluate("x => x.scrollWidth <= x.clientWidth")
+        assert panel.locator("img, script, b:text-is('bold')").count() == 0
+    assert page.title() == "Behaviour in Walk-v0"
+
+
+def test_clips_and_frames_beside_the_page_are_shown(walked, pages, tmp_path):
+    report = replace(walked.report, log=RunLog(tmp_path))
+    i, j = notable_pairs(report)[1]["rows"]
+    labels = [report.rows[k].label for k in (i, j)]
+    explained = walked.space.method.explain(*(walked.data[label] for label in labels))
+    folder = tmp_path / "explain" / "a pair"
+    folder.mkdir(parents=True)
+    (folder / "c.webp").write_bytes(PICTURE)
+    region = int(explained.order[0])
+    content = {
+        "explanation": {"labels": labels, "distance": explained.distance},
+        "clips": [{"title": "Both", "words": "from the start", "picture": "c.webp"}],
+        "stills": [{"region": region, "visit": {"policy": labels[0]}, "picture": "c.webp"}],
+    }
+    (folder / "explain.json").write_text(json.dumps(content))
+    # The page of the same report, without drawing its figures again.
+    media = json.dumps(explained_pairs(report, tmp_path))
+    text = walked.path.read_text().replace(
+        '"pairs":[],"regions":[]', f'"pairs":{media},"regions":[]'
+    )
+    path = tmp_path / "report.html"
+    path.write_text(text)
+    page = pages.open(path, color_scheme="dark", reduced_motion="reduce")
+    begin(page, "farthest")
+    clips = page.locator("#panel .clips")
+    assert not clips.get_by_role("img").is_visible()  # who wants no motion opens them
+    clips.locator("summary").click()
+    for picture in (clips.locator("img"), page.locator("#panel .frames img")):
+        picture.scroll_into_view_if_needed()
+        assert picture.evaluate("async x => { await x.decode(); return x.naturalWidth }") == 2
+    clips.get_by_role("button", name="Both: from the start").click()
+    assert page.locator("dialog img").is_visible()
+    page.keyboard.press("Escape")
+    assert page.locator("dialog").count() == 0
+    assert page.evaluate("document.activeElement.className") == "picture"

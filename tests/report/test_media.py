@@ -1,0 +1,272 @@
+"""Pictures beside the page: those of this comparison, within its folder, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pivec import Space, VisitedStates, characterization
+from pivec.distances import Measured, Pairs
+from pivec.errors import PivecWarning
+from pivec.explanations.regions.names import features_of
+from pivec.explanations.regions.words import region_words
+from pivec.report import media
+from pivec.report.columns import page_data
+from pivec.report.media import explained_pairs, notable_pairs, panel_media, region_pictures
+
+
+def put(file, content=b"RIFF"):
+    file.parent.mkdir(parents=True, exist_ok=True)
+    if isinstance(content, bytes):
+        file.write_bytes(content)
+    else:
+        file.write_text(content if isinstance(content, str) else json.dumps(content))
+    return file
+
+
+@pytest.fixture
+def out(make_report, tmp_path):
+    """Give a folder, whose report knows where it is, and what explains a pair in it."""
+    folder = tmp_path / "out"
+    report = make_report()
+    report.log.folder = folder
+    for name in ("frames/f.webp", "frames/g h#.png", "clips/c.webp", "explain.html"):
+        put(folder / "explain" / "a--b" / name)
+    return folder, report
+
+
+def told(report, i=0, j=1, **changes):
+    labels = [report.rows[k].label for k in (i, j)]
+    visit = {"policy": labels[0], "episode": 4, "step": 21}
+    return {
+        "explanation": {"labels": labels, "distance": float(report.measured.matrix[i, j])},
+        "stills": [{"region": 3, "visit": visit, "picture": "frames/f.webp"}],
+        "clips": [{"title": "Clip", "words": "both", "picture": "clips/c.webp"}],
+    } | changes
+
+
+def leave(folder, content, name="a--b"):
+    return put(folder / "explain" / name / "explain.json", content)
+
+
+def test_pictures_of_a_pair_that_was_explained(out):
+    folder, report = out
+    leave(folder, told(report))
+    assert explained_pairs(report, folder) == [
+        {
+            "a": 0,
+            "b": 1,
+            "page": "explain/a--b/explain.html",
+            "clips": [{"src": "explain/a--b/clips/c.webp", "title": "Clip", "words": "both"}],
+            "frames": [
+                {
+                    "src": "explain/a--b/frames/f.webp",
+                    "region": 3,
+                    "policy": "policy 0",
+                    "words": "policy 0, episode 4, step 21",
+                }
+            ],
+        }
+    ]
+    assert page_data(report)["media"]["pairs"] == explained_pairs(report, folder)
+    json.dumps(panel_media(report), allow_nan=False)
+
+
+def test_the_overview_counts_where_a_pair_has_no_folder_of_its_own(out):
+    folder, report = out
+    put(folder / "explain" / "clips" / "c.webp")
+    leave(folder, told(report, 0, 1))
+    pairs = [told(report, 1, 0), told(report, 2, 5), "no pair"]
+    put(folder / "explain" / "explain.json", {"pairs": pairs})
+    found = explained_pairs(report, folder)
+    assert [(pair["a"], pair["b"]) for pair in found] == [(0, 1), (2, 5)]
+    assert found[1]["clips"][0]["src"] == "explain/clips/c.webp"
+
+
+def test_what_is_of_another_comparison_is_left_out(out):
+    folder, report = out
+    content = told(report)
+    content["explanation"]["distance"] *= 1.01
+    leave(folder, content)
+    assert explained_pairs(report, folder) == []
+    content["explanation"] |= {"labels": ["policy 0", "gone"]}
+    leave(folder, content)
+    assert explained_pairs(report, folder) == []
+
+
+def test_names_are_quoted(out):
+    folder, report = out
+    still = {"region": 0, "visit": {}, "picture": "frames/g h#.png"}
+    leave(folder, told(report, stills=[still]))
+    (pair,) = explained_pairs(report, folder)
+    assert pair["frames"][0]["src"] == "explain/a--b/frames/g%20h%23.png"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../../../secret.webp",
+        "/etc/passwd",
+        "{root}/secret.webp",
+        "link.webp",
+        "loop.webp",
+        "frames",
+        "frames/missing.webp",
+        "explain.json",
+        "page.svg",
+        "zero\0.webp",
+        "x" * 5000 + ".webp",
+        "http://example.org/x.webp",
+        "",
+        7,
+        None,
+        ["frames/f.webp"],
+    ],
+)
+def test_nothing_outside_and_nothing_but_pictures(out, name):
+    folder, report = out
+    put(folder.parent / "secret.webp")
+    put(folder / "explain" / "a--b" / "page.svg")
+    (folder / "explain" / "a--b" / "link.webp").symlink_to(folder.parent / "secret.webp")
+    (folder / "explain" / "a--b" / "loop.webp").symlink_to("loop.webp")
+    if isinstance(name, str):
+        name = name.replace("{root}", str(folder.parent))
+    still = {"region": 0, "visit": {"policy": "p"}, "picture": name}
+    leave(folder, told(report, stills=[still], clips=[{"picture": name}]))
+    (pair,) = explained_pairs(report, folder)
+    assert pair["clips"] == pair["frames"] == []
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "no JSON",
+        "[" * 100_000,
+        "[]",
+        "7",
+        "{}",
+        '{"pairs": {"explanation": 3}}',
+        b"\xff\xfe{",
+        {"explanation": []},
+        {"explanation": {"labels": "policy 0", "distance": 1}},
+        {"explanation": {"labels": [["policy 0"], {}], "distance": 1}},
+        {"explanation": {"labels": ["policy 0", "policy 1"], "distance": True}},
+        {"explanation": {"labels": ["policy 0", "policy 1"], "distance": 10**400}},
+        {"explanation": {"labels": ["policy 0", "policy 1"], "distance": "nan"}},
+        {"explanation": {"labels": ["policy 0", "policy 0"], "distance": 0.0}},
+    ],
+)
+def test_other_content_is_as_good_as_none(out, content):
+    folder, report = out
+    leave(folder, content)
+    put(folder / "explain" / "explain.json", content)
+    put(folder / "regions.json", content)
+    found = panel_media(report)
+    assert found["pairs"] == found["regions"] == []
+
+
+def test_wrong_kinds_within_leave_the_rest(out):
+    folder, report = out
+    good = told(report)["clips"][0]
+    stills = [{"region": "3", "picture": "frames/f.webp", "visit": 5}, 7, None]
+    leave(folder, told(report, clips=[7, {}, good | {"title": 5}], stills=stills))
+    (pair,) = explained_pairs(report, folder)
+    assert pair["clips"] == [{"src": "explain/a--b/clips/c.webp", "title": "", "words": "both"}]
+    assert pair["frames"] == []
+
+
+def test_folders_that_lead_away_are_not_followed(out):
+    folder, report = out
+    elsewhere = folder.parent / "elsewhere"
+    put(elsewhere / "clips" / "c.webp")
+    put(elsewhere / "explain.json", told(report))
+    (folder / "explain" / "away").symlink_to(elsewhere)
+    assert explained_pairs(report, folder) == []
+
+
+def test_a_pipe_is_no_file_and_much_is_said(out, monkeypatch):
+    folder, report = out
+    os.mkfifo(folder / "explain" / "a--b" / "explain.json")
+    assert explained_pairs(report, folder) == []
+    leave(folder, told(report), "large")
+    monkeypatch.setattr(media, "_BYTES", 100)
+    with pytest.warns(PivecWarning, match="no pictures on the page: .* more than 100"):
+        assert explained_pairs(report, folder) == []
+
+
+def test_so_many_and_no_more(out, monkeypatch):
+    folder, report = out
+    for j in range(1, 6):
+        put(leave(folder, told(report, 0, j), f"p{j}").with_name("explain.html"))
+    monkeypatch.setattr(media, "_PAIRS", 3)
+    assert len(explained_pairs(report, folder)) == 3
+    monkeypatch.setattr(media, "_ALL_BYTES", 1)
+    assert len(explained_pairs(report, folder)) == 1
+
+
+@pytest.fixture(scope="module")
+def space():
+    rng = np.random.default_rng(0)
+    data = VisitedStates.from_arrays(
+        [[rng.normal(k, 1, (30, 2))] for k in range(3)], feature_names=("height", "speed")
+    )
+    method = characterization("visitation", n_components=3).fit(data)
+    return Space(method, method.describe(data), np.zeros((3, 2)), {})
+
+
+def test_pictures_of_regions_that_are_still_the_same(space, make_report, rows_of, tmp_path):
+    none = np.zeros((3, 0))
+    report = make_report(
+        rows=rows_of(3), measured=Measured(None, none.astype(int), none), space=space
+    )
+    words = region_words(space.method, features_of({}, space.method.feature_names_))
+    put(tmp_path / "frames" / "f.webp")
+    visit = {"policy": "p0", "episode": 0, "step": 5}
+    frame = {"visit": visit, "path": "frames/f.webp"}
+    regions = [{"number": k, "words": words[k], "frame": frame} for k in range(3)]
+    regions[1]["words"], regions[2]["frame"] = "of another fit", None
+    put(tmp_path / "regions.json", {"regions": regions})
+    assert region_pictures(report, tmp_path) == [
+        {"region": 0, "src": "frames/f.webp", "words": "p0, episode 0, step 5"}
+    ]
+    assert region_pictures(make_report(), tmp_path) == []  # no space tells
+
+
+def test_without_a_matrix_the_space_tells_the_distance(space, make_report, rows_of, tmp_path):
+    none = np.zeros((3, 0))
+    report = make_report(
+        rows=rows_of(3), measured=Measured(None, none.astype(int), none), space=space
+    )
+    d = space.method.distances(space.descriptions)[0, 1]
+    put(tmp_path / "explain" / "x" / "explain.html")
+    content = {"explanation": {"labels": ["p0", "p1"], "distance": float(d)}}
+    leave(tmp_path, content, "x")
+    assert [(pair["a"], pair["b"]) for pair in explained_pairs(report, tmp_path)] == [(0, 1)]
+
+
+def test_pairs_to_begin_with(make_report):
+    pairs = Pairs.of(
+        [0, 0, 4, 2], [1, 4, 5, 9], [0.0, 0.1, 0.2, 3.0], low=[0, 0, 0.1, 2], q=[0.5, 0.4, 0, 0]
+    )
+    report = make_report()
+    none = np.zeros((11, 0))
+    measured = Measured(None, none.astype(int), none, farthest=pairs.take([3]), pairs=pairs)
+    assert notable_pairs(make_report(measured=measured)) == [
+        {"words": "The nearest pair that can be told apart", "rows": [4, 5]},
+        {"words": "The farthest pair", "rows": [2, 9]},
+        {"words": "A pair that cannot be told apart", "rows": [0, 4]},  # of two runs
+    ]
+    report = make_report(measured=Measured(None, none.astype(int), none))
+    assert notable_pairs(report) == []
+
+
+def test_where_it_was_made_is_not_told(make_report, tmp_path):
+    report = make_report()
+    assert panel_media(report)["folder"] == "nowhere"
+    report.log.folder = Path(tmp_path / "out")
+    assert panel_media(report)["folder"] == "out"
