@@ -49,7 +49,7 @@ def report_html(report: ReportData, live: str = "") -> str:
             "title": shown_text(title),
             "heading": shown_text(title),
             "skip": '<a class="skip" href="#policies">Skip to the table of policies</a>',
-            "environment": shown_text(report.environment),
+            "environment": "",  # the heading names it
             "summary": _summary(report),
             "figures": _key_figures(report),
             "sections": "\n".join(section for section in sections if section),

@@ -12,7 +12,13 @@ from pivec.report.markup import resource
 ENTRY = "main.js"
 STYLES = ("page.css", "explore.css", "map.css", "panel.css", "tables.css", "live.css", "print.css")
 _IMPORT = re.compile(r'^import\s*\{[^}]*\}\s*from\s*"\./([\w.-]+)";\n', re.MULTILINE)
-_COMMENT = re.compile(r"/\*.*?\*/|^\s*//[^\n]*|(?<=[;{}])\s+//[^\n]*", re.MULTILINE | re.DOTALL)
+# What a comment or a blank is not looked for in: texts, and patterns, which follow a sign.
+_WHOLE = (
+    r"""("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|`(?:\\.|[^`\\])*`"""
+    r"|(?:(?<=[=(,])|(?<=[=(,] ))/(?![*/])(?:\\.|[^/\\\n])+/)"
+)
+_COMMENT = re.compile(_WHOLE + r"|/\*.*?\*/|//[^\n]*", re.DOTALL)
+_BLANKS = re.compile(_WHOLE + r"|(?<![\w$+-])[ \t]+|[ \t]+(?![\w$+-])|\n\s*(?=\n|$)")
 _EXPORT = re.compile(r"^export\s+", re.MULTILINE)
 
 
@@ -29,11 +35,24 @@ def script() -> str:
         for other in _IMPORT.findall(source):
             add(other)
         del parts[name]  # after what it needs
-        plain = _EXPORT.sub("", _COMMENT.sub("", _IMPORT.sub("", source)))
-        parts[name] = "\n".join(filter(None, (line.strip() for line in plain.splitlines())))
+        parts[name] = smaller(_EXPORT.sub("", _IMPORT.sub("", source))).strip()
 
     add(ENTRY)
     return '"use strict";\n(() => {\n' + "\n".join(parts.values()) + "\n})();\n"
+
+
+def smaller(code: str) -> str:
+    r"""Take comments and needless blanks off a script; lines stay.
+
+    Examples
+    --------
+    >>> print(smaller('const a = [1, 2];  // two\nb = "x // y", c = /  z/;'))
+    const a=[1,2];
+    b="x // y",c=/  z/;
+    """
+    for pattern in (_COMMENT, _BLANKS):
+        code = pattern.sub(lambda match: match[1] or "", code)
+    return code
 
 
 def styles() -> str:

@@ -2,6 +2,8 @@
 import { byId } from "./format.js";
 import { unpack } from "./data.js";
 import { adopt } from "./state.js";
+import { linkPart } from "./link.js";
+import { toolbarPart } from "./toolbar.js";
 import { mapPart } from "./map.js";
 import { liveUpdates } from "./live.js";
 import { panelPart } from "./panel.js";
@@ -9,9 +11,10 @@ import { panelPart } from "./panel.js";
 /**
  * Each part is a function without arguments that is called once, when `app.data` is there, and listens by `on`.
  * It always reads `app.data` anew: a served page gets new data while it is open ("data" is told then).
+ * The link comes first: it says what the others show.
  * @type {(() => void)[]}
  */
-const PARTS = [mapPart, panelPart, liveUpdates];
+const PARTS = [linkPart, toolbarPart, mapPart, panelPart, liveUpdates];
 
 const start = async () => {
   adopt(await unpack(JSON.parse(byId("data").textContent)));

@@ -1,0 +1,18 @@
+// Policies as a table for other programs (RFC 4180), the columns of map.csv.
+import { app } from "./state.js";
+
+/** @param {string} text */
+const quoted = (text) => (/[",\n\r]/.test(text) ? '"' + text.replaceAll('"', '""') + '"' : text);
+
+/** @param {number} value of single precision, in the digits that it has */
+const single = (value) => (Number.isNaN(value) ? "" : String(Number(value.toPrecision(7))));
+
+/** @param {Int32Array} rows @returns {string} a line each */
+export const tableText = (rows) => {
+  const { data } = app;
+  const line = (/** @type {number} */ i) => [
+    quoted(data.label[i]), quoted(data.groups[data.group[i]] || ""), Number.isNaN(data.step[i]) ? "" : data.step[i], single(data.x[i]), single(data.y[i]),
+    single(data.returns[i]), data.episodes[i], data.states[i], quoted(data.source[i]), Boolean(data.reference[i]), data.behaviour[i] || "",
+  ].join(",");
+  return ["label,group,step,x,y,mean_return,episodes,states,source,reference,behaviour", ...Array.from(rows, line)].join("\r\n") + "\r\n";
+};
