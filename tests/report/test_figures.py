@@ -332,13 +332,13 @@ def test_heatmap_must_fit_its_rows(tmp_path, rows_of):
         draw_distances(tmp_path / "d.png", np.zeros((2, 2)), rows_of(3))
 
 
-@pytest.mark.parametrize("n_runs", [1, 12, 60])
-def test_travel_has_a_line_a_run_and_names_while_there_is_room(n_runs):
+@pytest.mark.parametrize("n_runs", [1, 24])
+def test_travel_has_a_line_and_a_name_a_run(n_runs):
     rng = np.random.default_rng(0)
     travels = [run(f"run {i}", list(range(50)), rng.random(49)) for i in range(n_runs)]
     svg = travel_svg(travels, ["#000"] * n_runs)
     assert svg.count("<polyline") == n_runs
-    assert svg.count('class="name"') == (n_runs if n_runs <= 24 else 0)
+    assert svg.count('class="name"') == n_runs
 
 
 def test_travel_drawing_escapes_names_and_has_a_line_a_run():

@@ -185,17 +185,35 @@ def test_colours_of_a_group_are_the_same_everywhere(report):
 
 def test_large_tables_are_cut_with_a_note(make_report, rows_of, measured_of):
     n = 1200
-    travels = [Travel(f"run {i}", (0, 1), (0, 1), np.zeros(1)) for i in range(n)]
+    travels = [Travel(f"run {i}", (0, 1), (0, 1), np.array([i])) for i in range(n)]
     report = make_report(
         rows=rows_of(n, group=["x"] * n, step=list(range(n))),
         measured=measured_of(n, travels=travels),
     )
     page = report_html(report)
-    assert page.count("<tr data-i=") == 500
     text = " ".join(Elements(page).text)
-    assert "of 1\u202f200 policies" in text
-    assert "of 1\u202f200 runs" in text
+    for words in ("shows 100 of 1 200 policies", "Printed are 25 of 1 200 policies",
+                  "shows 500 of 1 200 runs", "Printed are 25 of 1 200 runs",
+                  "the 24 runs that travelled farthest"):  # fmt: skip
+        assert words in text.replace("\u202f", " ")
+    assert page.count('<th scope="row">p') == 100
+    listed = re.findall(r"</span>run (\d+)</th>", page)
+    assert listed == [str(i) for i in range(n - 1, n - 501, -1)]  # those that went far first
+    assert re.findall(r"<title>run (\d+)</title>", page) == listed[:24]
     assert "Nearest pairs" not in text
+
+
+def test_a_row_of_a_pair_names_both_by_number(report):
+    page = report_html(report)
+    assert re.findall(r"<tr data-a=(\d+) data-b=(\d+)", page) == [("0", "1"), ("2", "9")]
+
+
+def test_without_a_matrix_the_page_says_where_distances_are(make_report, report):
+    assert report_html(report).count('id="heat-static"') == 1
+    page = report_html(make_report(distances={"matrix": None}))
+    assert 'id="heat-static"' not in page
+    assert "distances.png shows some of them" in page
+    assert 'id="heatmap"' in page
 
 
 def test_page_of_one_policy(make_report, log_of, rows_of, measured_of):
@@ -216,7 +234,8 @@ def test_page_works_for_all_readers(report):
             assert attributes["alt"]
         if tag == "canvas":
             assert attributes.get("aria-hidden") or attributes["aria-label"]
-            assert attributes.get("aria-hidden") or attributes["tabindex"] == "0"
+            if attributes.get("role") != "img":
+                assert attributes.get("aria-hidden") or attributes["tabindex"] == "0"
     assert any(tag == "noscript" for tag, _ in elements.tags)
 
 

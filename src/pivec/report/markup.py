@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 # Rows of a table of policies or runs; the files beside the page hold all.
 MAX_ROWS = 500
+ON_PAPER = 25  # rows of a tall table that are printed, as tables.css says
 SHARPEST = 125  # dpi: twice what the page is wide
 
 
@@ -73,11 +74,18 @@ def dot(colour: str) -> str:
     return f'<span class="dot" style="background:{colour}"></span>'
 
 
-def cut_note(n: int, what: str) -> str:
+def cut_note(n: int, what: str, most: int = MAX_ROWS) -> str:
     """Say where a table does not show all there is."""
-    if n <= MAX_ROWS:
+    if n <= most:
         return ""
-    return f'<p class="note">The table shows {thousands(MAX_ROWS)} of {thousands(n)} {what}.</p>'
+    return f'<p class="note">The table shows {thousands(most)} of {thousands(n)} {what}.</p>'
+
+
+def paper_note(n: int, what: str) -> str:
+    """Say on paper alone that a table has more rows; tables.css leaves them out."""
+    if n <= ON_PAPER:
+        return ""
+    return f'<p class="note print-only">Printed are {ON_PAPER} of {thousands(n)} {what}.</p>'
 
 
 def picture(figure: Figure) -> str:

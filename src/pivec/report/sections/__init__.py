@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 from pivec.report.data import ReportData
 from pivec.report.sections.behaviours import behaviours_section
-from pivec.report.sections.distances import distances_section
 from pivec.report.sections.explore import explore_section
 from pivec.report.sections.groups import groups_section
+from pivec.report.sections.heatmap import distances_section
 from pivec.report.sections.made import made_section
 from pivec.report.sections.notices import notices_section
 from pivec.report.sections.policies import policies_section

@@ -18,12 +18,11 @@ from pivec.canvas import (
     quiet_axes,
 )
 from pivec.characterizations.space import Space
-from pivec.distances import LEVEL, Measured
+from pivec.distances import Measured
 from pivec.distances.discoveries import RATE
 from pivec.errors import UsageError
 from pivec.maps import leaf_order
-from pivec.report.data import PolicyRow, ReportData, in_order, policy_rows
-from pivec.report.markup import picture, section
+from pivec.report.data import PolicyRow, in_order, policy_rows
 from pivec.report.sections.distances_marks import (
     MAX_GROUP_LABELS,
     Block,
@@ -33,8 +32,8 @@ from pivec.report.sections.distances_marks import (
     write_notes,
 )
 from pivec.report.sections.map_classes import class_colours, classes_differ
-from pivec.report.sections.pairs import UNSURE, count_alike, pairs_tables
-from pivec.text import percent, rounded, without_shared_folder
+from pivec.report.sections.pairs import UNSURE
+from pivec.text import rounded, without_shared_folder
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -53,52 +52,6 @@ MAX_ROW_LABELS = 40
 # In smaller cells a hatch would not be seen.
 MAX_HATCHED = 100
 ALT = "Heatmap of the distances between all policies"
-
-
-def distances_section(report: ReportData) -> str:
-    """Show the matrix where there is one, the nearest and the farthest pairs."""
-    measured = report.measured
-    images = ""
-    about = []
-    if measured.estimates is not None:
-        about.append("Light is near, dark is far.")
-        about.append(
-            "Policies of one group stand together, in order of training; groups that are alike are "
-            "neighbours."
-            if has_groups(report.rows)
-            else "Policies that are alike are neighbours."
-        )
-        images = _pictures(report, measured.estimates)
-    elif not len(measured.nearest):
-        return ""
-    if measured.n_known:
-        about.append(
-            f"Under each distance in the tables is its {percent(LEVEL)} interval, see "
-            '<a href="#sure">how sure a distance is</a>. '
-            f"{count_alike(report)} pairs {UNSURE} with these episodes."
-        )
-    return section(
-        "distances",
-        "Distances",
-        f'<p class="about">{" ".join(about)}</p>',
-        f'<div class="pair"><div>{images}</div><div>{pairs_tables(report)}</div></div>',
-    )
-
-
-def _pictures(report: ReportData, distances: Array) -> str:
-    """Show the matrix, and where not all of it is certain, at choice what is."""
-    figure = distances_figure(distances, report.rows)
-    image = f'<img class="paper all" src="{picture(figure)}" alt="{ALT}">'
-    certain = report.measured.certain
-    if certain is None or certain.all():
-        return image
-    figure = distances_figure(distances, report.rows, certain=certain)
-    return (
-        '<input type="checkbox" id="certain" class="switch"><label class="tick" for="certain">'
-        f"Only what is certain</label>{image}"
-        f'<img class="paper sure" src="{picture(figure)}" alt="{ALT}; those that are not certain '
-        'are hatched">'
-    )
 
 
 def matrix_figure(space: Space, measured: Measured, subtitle: str = "") -> Figure:

@@ -16,7 +16,9 @@ from pivec.report.markup import (
     count_cell,
     cut_note,
     dot,
+    filled,
     number_cell,
+    paper_note,
     section,
     shown_text,
     table,
@@ -33,8 +35,9 @@ ABOUT = (
 HEADS = (
     "Run", "Checkpoints", "First step", "Last step", "Distance travelled", "Mean a checkpoint",
 )  # fmt: skip
-# With more runs than this, names at the ends of the lines would cover each other.
-MAX_NAMES = 24
+# With more lines than this, names at their ends would cover each other.
+MAX_LINES = 24
+FARTHEST = f"Drawn are the {MAX_LINES} runs that travelled farthest."
 BAND = (
     " What chance adds to each step has been taken off, and a run that only looks as if it moved "
     f"stays near 0. ± and the bands are {percent(LEVEL)} intervals."
@@ -43,21 +46,24 @@ SVG_NAME = 'aria-label="Distance travelled along each run by training step"'
 
 
 def travel_section(report: ReportData) -> str:
-    """Show how far each run has come, by training step."""
-    travels = report.measured.travels
+    """Show how far each run has come, by training step; without its script, of some runs."""
+    travels = sorted(report.measured.travels, key=lambda run: -run.total)
     if not travels:
         return ""
     known = colours_of_groups(report.rows)
     colours = [known.get(run.group, "var(--lone)") for run in travels]
     lines = (_line(run, colour) for run, colour in zip(travels[:MAX_ROWS], colours, strict=False))
     runs = table(HEADS, range(1, 6), lines, ' class="sortable"')
+    drawn = travel_svg(travels[:MAX_LINES], colours[:MAX_LINES])
+    drawn += f'<p class="note">{FARTHEST}</p>' if len(travels) > MAX_LINES else ""
     return section(
         "travel",
         "Distance travelled",
         ABOUT.format(BAND if any(run.half_widths is not None for run in travels) else ""),
-        travel_svg(travels, colours),
+        filled("travel.html", {"picture": drawn}),
         f'<div class="scroll tall">{runs}</div>',
         cut_note(len(travels), "runs"),
+        paper_note(len(travels), "runs"),
     )
 
 
@@ -76,10 +82,9 @@ def _line(run: Travel, colour: str) -> str:
 
 def travel_svg(travels: Sequence[Travel], colours: Sequence[str]) -> str:
     """Draw a line a run as an SVG element whose text follows the page's colours."""
-    named = len(travels) <= MAX_NAMES
     names = without_shared_folder([run.group for run in travels])
     width, height, left, top, bottom = 1060.0, 360.0, 58.0, 14.0, 44.0
-    right = 24.0 + (12.0 + 7.0 * max(min(len(name), 26) for name in names) if named else 0.0)
+    right = 36.0 + 7.0 * max(min(len(name), 26) for name in names)
     steps = [float(step) for run in travels for step in run.steps]
     first, last = min(steps), max(steps)
     ticks = round_ticks(0.0, max(_band(run)[1].max() for run in travels) or 1.0)
@@ -104,28 +109,26 @@ def travel_svg(travels: Sequence[Travel], colours: Sequence[str]) -> str:
     parts.append(text((left + width - right) / 2, height - 6, "training step"))
     for run, colour in zip(travels, colours, strict=True):
         points = [(x(s), y(d)) for s, d in zip(run.steps, run.cumulative.tolist(), strict=True)]
-        dots = (f'<circle cx="{a:.1f}" cy="{b:.1f}" r="3"/>' for a, b in points if named)
+        dots = (f'<circle cx="{a:.1f}" cy="{b:.1f}" r="3"/>' for a, b in points)
         line = " ".join(f"{a:.1f},{b:.1f}" for a, b in points)
         band = ""
-        if named and run.half_widths is not None:
+        if run.half_widths is not None:
             low, high = (
                 [f"{x(s):.1f},{y(d):.1f}" for s, d in zip(run.steps, end.tolist(), strict=True)]
                 for end in _band(run)
             )
             band = f'<polygon class="band" points="{" ".join(low + high[::-1])}"/>'
         parts.append(
-            f'<g class="{"run" if named else "run faint"}" style="--run:{colour}">'
-            f"<title>{shown_text(run.group)}</title>"
+            f'<g class="run" style="--run:{colour}"><title>{shown_text(run.group)}</title>'
             f'{band}<polyline points="{line}"/>{"".join(dots)}</g>'
         )
-    if named:
-        spots = spread_out([y(run.total) for run in travels], 16, top, height - bottom)
-        for name, colour, spot in zip(names, colours, spots, strict=True):
-            parts.append(
-                f'<circle style="--run:{colour}" cx="{width - right + 14:.1f}" cy="{spot:.1f}" '
-                f'r="4"/><text class="name" x="{width - right + 23:.1f}" y="{spot + 4:.1f}">'
-                f"{html.escape(shortened(printable(name), 26))}</text>"
-            )
+    spots = spread_out([y(run.total) for run in travels], 16, top, height - bottom)
+    for name, colour, spot in zip(names, colours, spots, strict=True):
+        parts.append(
+            f'<circle style="--run:{colour}" cx="{width - right + 14:.1f}" cy="{spot:.1f}" '
+            f'r="4"/><text class="name" x="{width - right + 23:.1f}" y="{spot + 4:.1f}">'
+            f"{html.escape(shortened(printable(name), 26))}</text>"
+        )
     return "".join([*parts, "</svg>"])
 
 

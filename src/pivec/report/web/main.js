@@ -7,6 +7,10 @@ import { toolbarPart } from "./toolbar.js";
 import { mapPart } from "./map.js";
 import { liveUpdates } from "./live.js";
 import { panelPart } from "./panel.js";
+import { tablePart } from "./table.js";
+import { sortingPart } from "./sorting.js";
+import { heatmapPart } from "./heatmap.js";
+import { travelPart } from "./travel.js";
 
 /**
  * Each part is a function without arguments that is called once, when `app.data` is there, and listens by `on`.
@@ -14,7 +18,7 @@ import { panelPart } from "./panel.js";
  * The link comes first: it says what the others show.
  * @type {(() => void)[]}
  */
-const PARTS = [linkPart, toolbarPart, mapPart, panelPart, liveUpdates];
+const PARTS = [linkPart, toolbarPart, mapPart, panelPart, liveUpdates, tablePart, sortingPart, heatmapPart, travelPart];
 
 const start = async () => {
   adopt(await unpack(JSON.parse(byId("data").textContent)));
