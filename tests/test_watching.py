@@ -356,4 +356,4 @@ def test_the_command_says_a_line_a_round(run):
     assert said.out.startswith("1 new, 5 policies in all, ")
     assert said.out.count("\n") == 1
     said = run("watch", "CartPole-v1", "nowhere", "--out", "o", "--until-idle", 0, code=2)
-    assert "waiting: 0 of 10 checkpoints so far (no policy is called 'nowhere'" in said.err
+    assert "waiting: 0 of 10 checkpoints so far, none in 'nowhere'" in said.err

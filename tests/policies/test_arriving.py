@@ -62,13 +62,13 @@ def test_a_file_that_is_being_written_is_left_alone(tmp_path, monkeypatch):
 
 
 def test_what_is_not_there_yet_is_waited_for_and_a_mistake_is_not(tmp_path):
-    arrivals = Arrivals([tmp_path / "runs", str(tmp_path / "more" / "*.zip")], settle=5.0)
+    folder, pattern = str(tmp_path / "runs"), str(tmp_path / "more" / "*.zip")
+    arrivals = Arrivals([folder, pattern], settle=5.0)
     assert arrivals.look() == []
-    assert len(arrivals.missing) == 2
-    assert "runs" in arrivals.missing[0]
+    assert arrivals.missing == [folder, pattern]
     put(tmp_path / "runs" / "m.safetensors")
     assert labels(arrivals.look()) == ["runs/m"]
-    assert len(arrivals.missing) == 1
+    assert arrivals.missing == [pattern]
     for spec in ("no.such:policy", "random:0", ""):
         with pytest.raises(UsageError):
             Arrivals(spec, settle=5.0).look()

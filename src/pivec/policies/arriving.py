@@ -27,7 +27,7 @@ class Arrivals:
     Attributes
     ----------
     missing : list of str
-        What the last look found no file for, as sentences.
+        What the last look found no file for, as it was given.
     n_growing : int
         Files that were not still at the last look.
 
@@ -62,10 +62,10 @@ class Arrivals:
         for spec in list(self._specs):
             try:
                 sources = [candidate.source for candidate in find_policies(spec)]
-            except UsageError as error:
+            except UsageError:
                 if not _may_come(os.fspath(spec)):
                     raise
-                self.missing.append(str(error))
+                self.missing.append(os.fspath(spec))
                 continue
             files |= {os.path.abspath(path): path for path in sources if isinstance(path, Path)}
             arrived += [source for source in sources if isinstance(source, NamedPolicy)]

@@ -166,6 +166,8 @@ class _Watcher:
         """Look, add what is new, wait, and again."""
         busy = f"another `pivec watch` writes to {self._log.folder}: choose another folder"
         idle, last = self._watching.until_idle, time.monotonic()
+        if self._space is not None:
+            self._say(f"going on with {n_policies(len(own_policies(self._space)))}")
         with locked(make_folder(self._log.folder) / _LOCK, busy):
             try:
                 while True:
@@ -179,6 +181,8 @@ class _Watcher:
                     if result is None or idle != 0:
                         time.sleep(self._watching.every)
             except (GeneratorExit, KeyboardInterrupt):
+                if self._is_behind:
+                    self._say("writing the files of the last round (Ctrl-C again leaves that out)")
                 self._write(always=True)
                 raise
             self._write(always=True)
@@ -218,13 +222,17 @@ class _Watcher:
     def _wait(self, what: str) -> None:
         """Say what there is before there is enough, when it changes."""
         words = f"waiting: {what} so far{self._missing()}"
-        if self._progress and words != self._said:
-            say(words, error=True)
+        if words != self._said:
+            self._say(words)
         self._said = words
+
+    def _say(self, words: str) -> None:
+        if self._progress:
+            say(words, error=True)
 
     def _missing(self) -> str:
         missing = self._arrivals.missing
-        return f" ({'; '.join(missing)})" if missing else ""
+        return f", none in {', '.join(map(repr, missing))}" if missing else ""
 
     def _add(self, infos: Sequence[PolicyInfo]) -> Round | None:
         """Describe those of the store that are not in the space, or fit it anew."""
