@@ -103,7 +103,7 @@ def main() -> None:
 
 def measured(address: str, painter: str, rounds: int) -> dict[str, float]:
     """Measure a page several times, and keep the least of each figure."""
-    painted = f"{address}{painter and '#painter=' + painter}"
+    painted = f"{address}{painter and '?painter=' + painter}"
     runs = [measure_page(painted) for _ in range(rounds)]
     return {name: min(run[name] for run in runs) for name in runs[0]}
 

@@ -28,7 +28,7 @@ RECORDER = """(() => {
   channel.port1.onmessage = (event) => { if (works) works.push(performance.now() - event.data); };
   const note = () => { begin = begin || performance.now(); };
   for (const kind of ["pointermove", "wheel"]) addEventListener(kind, note, { capture: true });
-  const painted = () => performance.getEntriesByName("pivec-ready").length > 0
+  const painted = () => performance.getEntriesByName("pivec-painted").length > 0
     || (document.readyState === "complete" && document.getElementById("map-canvas"));
   const tick = (now) => {
     if (frames) frames.push(now);
