@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 import pytest
-from sight import Sight, chosen
+from sight import Sight, chosen, pixels_of
 
 THEMES = ("light", "dark")
 
@@ -54,9 +54,7 @@ def test_axe_finds_nothing(pages, walked, theme):
 
 @pytest.mark.parametrize("theme", THEMES)
 def test_marks_stand_out_from_the_paper(pages, walked, theme):
-    """Every run and the ends of every scale have a contrast of 3 to what they are painted on."""
-    from sight import pixels_of
-
+    """Points have a contrast of 3 to what they are painted on, whatever they are coloured by."""
     for colour in ("return", "group", "step"):
         sight = Sight(
             pages,
@@ -68,6 +66,9 @@ def test_marks_stand_out_from_the_paper(pages, walked, theme):
         box = sight.page.locator("#map").bounding_box()
         picture = pixels_of(sight.page.locator("#map").screenshot())
         at = np.rint(sight.pixels() - (box["x"], box["y"])).astype(int)
+        apart = np.hypot(*(at[:, None] - at[None]).T) + 1e9 * np.eye(len(at))
+        at = at[apart.min(axis=0) > 16]  # others may cover the rest, or have their rims there
+        assert len(at) > 20
         paper, inks = luminance(picture[8, 8]), luminance(picture[at[:, 1], at[:, 0]])
         low, high = np.minimum(paper, inks), np.maximum(paper, inks)
         assert ((high + 0.05) / (low + 0.05)).min() >= 3, colour
