@@ -1,4 +1,4 @@
-"""Two policies chosen: distance, what differs and who is near are those that Python computes."""
+"""Two policies chosen by keys, of few and of many: the numbers are those that Python computes."""
 
 from __future__ import annotations
 
@@ -37,37 +37,6 @@ def test_the_distance_of_a_and_b_is_pythons_and_says_how_sure_it_is(page, walked
     certain = walked.report.measured.certain[a, b]
     verdict = panel.locator(".distance .verdict").text_content()
     assert verdict.startswith("Told apart" if certain else "Cannot be told apart")
-
-
-def test_what_differs_is_sorted_and_adds_up(page, walked):
-    a, b = 4, 30
-    panel = chosen(page, walked.data.labels[a], walked.data.labels[b])
-    more = panel.locator(".differs button", has_text="more")
-    if more.count():
-        more.click()
-    shares = [
-        figure(text) for text in panel.locator(".differs li.part > p strong").all_text_contents()
-    ]
-    assert shares == sorted(shares, reverse=True)
-    assert sum(shares) == pytest.approx(100, abs=0.5 * len(shares))
-    told = walked.space.method.explain(walked.data[a], walked.data[b])
-    parts = np.sort(told.regions.measured)[::-1]
-    assert shares == pytest.approx(100 * parts[: len(shares)] / parts.sum(), abs=1.1)
-    order = np.argsort(told.regions.measured)[::-1]
-    times = panel.locator(".differs li.part").first.locator(".time").all_text_contents()
-    for side, text in enumerate(times):
-        assert figure(text.lstrip("AB ")) == pytest.approx(100 * told.share[side, order[0]], abs=1)
-
-
-def test_the_nearest_are_those_of_brute_force(page, walked, sure):
-    a, b = 12, 40
-    panel = chosen(page, walked.data.labels[a], walked.data.labels[b])
-    for row, near in zip((a, b), panel.locator(".near").all(), strict=True):
-        names = [name.strip() for name in near.locator(".name").all_text_contents()]
-        others = [i for i in np.argsort(sure.distance[row], kind="stable") if i != row]
-        assert names == [walked.data.labels[i] for i in others[:10]]
-        shown = [figure(text) for text in near.locator(".value").all_text_contents()]
-        assert shown == [three_digits(max(sure.distance[row, i], 0)) for i in others[:10]]
 
 
 def test_search_finds_the_last_of_many_and_distances_are_right_there(pages, crowd):
