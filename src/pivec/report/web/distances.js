@@ -94,11 +94,9 @@ export const gaussiansOf = perData(async (data) => {
 export const measurer = perData(async (data) => {
   const [points, gaussians] = await Promise.all([pointsOf(), gaussiansOf()]);
   const [pairs, spread, near] = await Promise.all(["pairs", "spread", "near"].map((name) => unpackAll(data.blob[name])));
-  const { n } = data;
-  const place = (/** @type {number} */ i, /** @type {number} */ j) => {
-    const [a, b] = i < j ? [i, j] : [j, i];
-    return (a * (2 * n - a - 1)) / 2 + b - a - 1;
-  };
+  const { n } = data, complete = Boolean(points || pairs || gaussians);
+  /** Where a pair is in the upper triangle. @param {number} i @param {number} j */
+  const place = (i, j) => (i < j ? (i * (2 * n - i - 1)) / 2 + j - i - 1 : (j * (2 * n - j - 1)) / 2 + i - j - 1);
   /** The distance with the noise of sampling. @param {number} i @param {number} j @returns {number} */
   const raw = (i, j) => {
     if (i === j) return 0;
@@ -106,32 +104,32 @@ export const measurer = perData(async (data) => {
     if (pairs) return (pairs.measured || pairs.distance)[place(i, j)];
     if (gaussians) return divergence(gaussians, i, j);
     for (const [a, b] of near ? [[i, j], [j, i]] : []) {
-      for (let m = a * near.k; m < (a + 1) * near.k; m++) if (near.rows[m] === b) return near.distances[m];
+      const at = near.rows.subarray(a * near.k, (a + 1) * near.k).indexOf(b);
+      if (at >= 0) return near.distances[a * near.k + at];
     }
     return NaN;
   };
-  const noise = (/** @type {number} */ i, /** @type {number} */ j) => (spread && i !== j && spread.trace[i] + spread.trace[j]) || 0;
-  // Below 0 by chance, where noise is larger than a distance: that is the order of the nearest.
-  const estimate = (/** @type {number} */ i, /** @type {number} */ j) => (pairs && i !== j ? pairs.distance[place(i, j)] : raw(i, j) - noise(i, j));
-  const between = (/** @type {number} */ i, /** @type {number} */ j) => Math.max(estimate(i, j), 0);
+  /** Below 0 by chance, where noise is larger than a distance: that is the order of the nearest. @param {number} i @param {number} j @returns {number} */
+  const estimate = (i, j) => (i === j ? 0 : pairs ? pairs.distance[place(i, j)] : raw(i, j) - ((spread && spread.trace[i] + spread.trace[j]) || 0));
+  /** @param {number} i @param {number} j */
+  const between = (i, j) => Math.max(estimate(i, j), 0);
   /** @param {number} i @param {number} j @returns {Pair} */
   const pair = (i, j) => {
-    const measured = raw(i, j), distance = between(i, j);
-    const result = { distance, low: NaN, high: NaN, bound: false, alike: /** @type {boolean | null} */ (null), overlap: NaN, measured };
+    const measured = raw(i, j), at = place(i, j);
+    /** @type {Pair} */
+    const result = { distance: between(i, j), low: NaN, high: NaN, bound: false, alike: null, overlap: NaN, measured };
     if (i === j) return { ...result, low: 0, high: 0, alike: true, overlap: 1 };
     if (pairs) {
-      const at = place(i, j);
       if (pairs.low) Object.assign(result, { low: pairs.low[at], high: pairs.high[at] });
       if (pairs.alike && pairs.alike[at] < 2) result.alike = pairs.alike[at] === 1;
       if (pairs.overlap && pairs.overlap[at] < 65535) result.overlap = pairs.overlap[at] / 65534;
     } else if (spread) {
-      const p = chance(measured, spread.trace[i] + spread.trace[j], spread.norm[i] + spread.norm[j]);
+      const both = (/** @type {string} */ name) => spread[name][i] + spread[name][j];
+      const p = chance(measured, both("trace"), both("norm"));
       if (!Number.isNaN(p)) result.alike = p > spread.threshold;
       if (spread.largest) {
-        const least = 2 * (spread.unbiased[i] + spread.unbiased[j]) ** 2, most = 4 * measured * (spread.largest[i] + spread.largest[j]);
-        const reach = Math.max(spread.reach[i], spread.reach[j]) * Math.sqrt(Math.max(least, most));
-        const middle = estimate(i, j);
-        Object.assign(result, { low: Math.max(middle - reach, 0), high: Math.max(middle + reach, 0), bound: reach > 0 });
+        const reach = Math.max(spread.reach[i], spread.reach[j]) * Math.sqrt(Math.max(2 * both("unbiased") ** 2, 4 * measured * both("largest")));
+        Object.assign(result, { low: Math.max(estimate(i, j) - reach, 0), high: Math.max(estimate(i, j) + reach, 0), bound: reach > 0 });
       }
     }
     return result;
@@ -142,55 +140,38 @@ export const measurer = perData(async (data) => {
     const best = [];
     const offer = (/** @type {number} */ row) => {
       const distance = estimate(i, row);
-      if (!(best.length < k || distance < best[k - 1].distance) || Number.isNaN(distance)) return;
-      let at = best.length < k ? best.length : k - 1;
-      while (at && best[at - 1].distance > distance) { best[at] = best[at - 1]; at--; }
+      if (row === i || Number.isNaN(distance) || (best.length === k && distance >= best[k - 1].distance)) return;
+      let at = Math.min(best.length, k - 1);
+      for (; at && best[at - 1].distance > distance; at--) best[at] = best[at - 1];
       best[at] = { row, distance };
     };
-    if (points || pairs || gaussians) for (let row = 0; row < n; row++) { if (row !== i) offer(row); }
-    else if (near) for (let m = i * near.k; m < (i + 1) * near.k; m++) offer(near.rows[m]);
-    return best.slice(0, k).map(({ row, distance }) => ({ row, distance: Math.max(distance, 0) }));
+    if (complete) for (let row = 0; row < n; row++) offer(row);
+    else if (near) near.rows.subarray(i * near.k, (i + 1) * near.k).forEach(offer);
+    return best.map(({ row, distance }) => ({ row, distance: Math.max(distance, 0) }));
   };
   const block = (/** @type {Int32Array | number[]} */ rows) => {
     const m = rows.length, values = new Float32Array(m * m);
     for (let a = 0; a < m; a++) for (let b = a + 1; b < m; b++) values[a * m + b] = values[b * m + a] = between(rows[a], rows[b]);
     return values;
   };
-  return { between, pair, nearest, block, complete: Boolean(points || pairs || gaussians), words: data.blob.words };
+  return { between, pair, nearest, block, complete, words: data.blob.words };
 });
 
 /** How often chance gives a distance as large: a χ² of the noise's mean and variance. @param {number} square @param {number} noise @param {number} norm */
-const chance = (square, noise, norm) => (noise === 0 ? (square > 0 ? 0 : 1) : upperGamma(noise ** 2 / norm ** 2 / 2, (square * noise) / norm ** 2 / 2));
+const chance = (square, noise, norm) => (noise === 0 ? +(square === 0) : upperGamma(noise ** 2 / norm ** 2 / 2, (square * noise) / norm ** 2 / 2));
 
-/** The upper incomplete gamma function over Γ(a). @param {number} a @param {number} x @returns {number} */
+/** The upper incomplete gamma function over Γ(a), to ten decimals. @param {number} a @param {number} x @returns {number} */
 export const upperGamma = (a, x) => {
-  if (!(a > 0 && x >= 0)) return NaN;
-  if (x === 0) return 1;
-  const front = Math.exp(a * Math.log(x) - x - logGamma(a));
-  if (x < a + 1) {
-    let term = 1 / a, sum = term;
-    for (let k = a + 1; Math.abs(term) > 1e-15 * sum; k++) sum += term *= x / k;
-    return 1 - front * sum;
-  }
-  // Lentz's way through the continued fraction.
-  let b = x + 1 - a, c = 1e300, d = 1 / b, value = d;
-  for (let k = 1; k < 1e5; k++) {
-    const step = k * (a - k);
-    b += 2;
-    d = 1 / (step * d + b);
-    c = b + step / c;
-    value *= c * d;
-    if (Math.abs(c * d - 1) < 1e-14) break;
-  }
-  return front * value;
+  if (!(a > 0 && x > 0)) return a > 0 && x === 0 ? 1 : NaN;
+  if (x > a + 60 + 12 * Math.sqrt(a)) return 0;
+  let term = Math.exp(a * Math.log(x) - x - logGamma(a + 1)), sum = term;
+  for (let k = a + 1; term > 1e-16 * sum; k++) sum += term *= x / k;
+  return Math.max(1 - sum, 0);
 };
 
-const LANCZOS = [676.5203681218851, -1259.1392167224028, 771.3234287776531, -176.6150291621406, 12.507343278686905, -0.13857109526572012, 9.984369578019572e-6, 1.5056327351493116e-7];
-
-/** @param {number} a above 0 @returns {number} logarithm of Γ(a) */
+/** @param {number} a above 0 @returns {number} logarithm of Γ(a), by Stirling's series from 20 on */
 const logGamma = (a) => {
-  if (a < 0.5) return Math.log(Math.PI / Math.sin(Math.PI * a)) - logGamma(1 - a);
-  const t = a + 6.5;
-  const sum = LANCZOS.reduce((total, value, k) => total + value / (a + k), 0.9999999999998099);
-  return 0.5 * Math.log(2 * Math.PI) + (a - 0.5) * Math.log(t) - t + Math.log(sum);
+  let below = 1;
+  for (; a < 20; a++) below *= a;
+  return (a - 0.5) * Math.log(a) - a + Math.log(2 * Math.PI) / 2 + (1 - (1 / 30 - 1 / (105 * a * a)) / (a * a)) / (12 * a) - Math.log(below);
 };
