@@ -12,6 +12,7 @@ from pivec import Space, VisitedStates, characterization
 from pivec.characterizations.registry import names
 from pivec.distances import Measured
 from pivec.distances.measured import measure
+from pivec.errors import UsageError
 from pivec.report import ReportData, certainty, policy_rows
 from pivec.report.columns import page_data
 from pivec.report.data import in_order
@@ -204,6 +205,13 @@ def test_one_policy_and_no_space(log_of, data):
     blob = page_data(report)
     assert [blob[name] for name in ("points", "pairs", "spread", "near", "regions")] == [None] * 5
     assert "no distances" in blob["words"]
+
+
+def test_the_space_must_be_that_of_the_report(space, log_of, measured):
+    report = report_of(space, log_of, measured=measured)
+    turned = replace(space, descriptions=space.descriptions.select(range(6, -1, -1)))
+    with pytest.raises(UsageError, match="in their order"):
+        replace(report, space=turned)
 
 
 def test_what_there_is_no_room_for_is_said(space, log_of, monkeypatch):

@@ -156,6 +156,12 @@ class ReportData:
                 f"distances must be those of the {n} policies of the report, but are of "
                 f"{len(self.measured.neighbours)}"
             )
+        labels = self.space.descriptions.labels if self.space is not None else None
+        if labels is not None and labels != tuple(row.label for row in self.rows):
+            raise UsageError(
+                f"the space must be that of the {n} policies of the report, in their order, but "
+                f"describes {len(labels)} that are not the same"
+            )
 
     @cached_property
     def behaviours(self) -> Behaviours | None:
