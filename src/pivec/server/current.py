@@ -10,7 +10,7 @@ import numpy as np
 
 from pivec.characterizations.space import Space
 from pivec.comparison import SPACE
-from pivec.errors import PivecError
+from pivec.errors import PivecError, UsageError
 from pivec.explanations.pairs.pairs import FOLDER
 from pivec.run_log import RUN
 from pivec.server.snapshot import Snapshot
@@ -35,6 +35,11 @@ class Current:
         self._shown = self._seen = signature_of(folder)
         self._said: set[str] = set()
         space = Space.load(folder)
+        if not _is_whole(space):
+            raise UsageError(
+                f"the policies of {folder} have no places on a map yet: run `pivec map {folder}`, "
+                "or wait for the command that writes there"
+            )
         if len(space.descriptions) > _MANY and not quiet:
             say(f"Measuring the distances of {n_policies(len(space.descriptions))}")
         self.snapshot = Snapshot(folder, space)
@@ -59,12 +64,17 @@ class Current:
         before = self.snapshot
         same = now[0] == self._shown[0]
         space = before.space if same else Space.load(self.folder)
-        if space.positions is None or np.isnan(space.positions).any():
+        if not _is_whole(space):
             return
         self.snapshot = Snapshot(self.folder, space, before.measured if same else None)
         n, n_before = len(space.descriptions), len(before.space.descriptions)
         if n != n_before and not self._quiet:
             say(f"{n_policies(n)} now, {n_before} before")
+
+
+def _is_whole(space: Space) -> bool:
+    """Tell whether all policies have their places: that is written last."""
+    return space.positions is not None and not np.isnan(space.positions).any()
 
 
 def signature_of(folder: Path) -> Signature:

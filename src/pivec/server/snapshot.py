@@ -25,7 +25,7 @@ from pivec.terminal import encodable, printable
 
 T = TypeVar("T")
 Pair = tuple[int, int]
-_KEPT = 128  # pairs, each about 0.2 MB
+_KEPT = 32  # pairs; each has some MB where states have hundreds of features
 
 
 class NotFound(PivecError):
