@@ -53,4 +53,6 @@ def test_new_policies_appear_without_a_reload(served, hostile, pages):
     assert status.inner_text() == "Live: new policies appear by themselves"
     leave(hostile.space, 48, served.out)
     page.locator(".live:has-text('48 policies, 2 joined')").wait_for()
+    assert page.locator("header .figures dd").first.inner_text() == "48"
+    assert page.locator("header .lead").inner_text().startswith("48 policies from 6 training runs")
     assert page.title() == "Behaviour in Walk-v0"  # names stay text

@@ -50,8 +50,11 @@ def report_html(report: ReportData, live: str = "") -> str:
             "heading": shown_text(title),
             "skip": '<a class="skip" href="#policies">Skip to the table of policies</a>',
             "environment": "",  # the heading names it
-            "summary": _summary(report),
-            "figures": _key_figures(report),
+            "summary": escape(summary(report)),
+            "figures": "".join(
+                f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>"
+                for name, value in key_figures(report).items()
+            ),
             "sections": "\n".join(section for section in sections if section),
             "version": shown_text(versions().get("pivec", "")),
             "policy": content_policy(code, *(["connect-src 'self'"] if live else [])),
@@ -61,15 +64,17 @@ def report_html(report: ReportData, live: str = "") -> str:
     )
 
 
-def _summary(report: ReportData) -> str:
+def summary(report: ReportData) -> str:
+    """Say in a sentence what was compared."""
     n_own, n_runs = len(compared(report.rows)), len(training_runs(report.rows))
     runs = f" from {thousands(n_runs)} training run{'s' * (n_runs != 1)}" if n_runs else ""
     rest = len(report.rows) - n_own
     context = f" {thousands(rest)} policies of an earlier map are shown in grey." if rest else ""
-    return escape(f"{n_policies(n_own)}{runs}, compared by the states they visit.{context}")
+    return f"{n_policies(n_own)}{runs}, compared by the states they visit.{context}"
 
 
-def _key_figures(report: ReportData) -> str:
+def key_figures(report: ReportData) -> dict[str, str]:
+    """Give what a reader wants to know first, as text."""
     own, n_runs = compared(report.rows), len(training_runs(report.rows))
     states = sum(row.states for row in own)
     figures = {"policies": thousands(len(own))}
@@ -87,7 +92,4 @@ def _key_figures(report: ReportData) -> str:
         figures["behaviours"] = thousands(len(report.behaviours))
     if alike := count_alike(report):
         figures["pairs cannot be told apart"] = alike
-    return "".join(
-        f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>"
-        for name, value in figures.items()
-    )
+    return figures

@@ -18,7 +18,7 @@ from pivec.explanations.folder import Findings, kept_states
 from pivec.explanations.pairs.difference import Difference
 from pivec.explanations.pairs.pairs import measure_difference
 from pivec.report.columns import page_data
-from pivec.report.page import report_html
+from pivec.report.page import key_figures, report_html, summary
 from pivec.run_log import RunLog
 from pivec.server.pairs import pair_answer
 from pivec.terminal import encodable, printable
@@ -53,7 +53,8 @@ class Snapshot:
         self._report = report_of(space, RunLog(folder), self.measured)
         data = page_data(self._report)
         self.version = hashlib.sha256(_json(data)).hexdigest()[:16]
-        self.data = _json(data | {"live": self.version})
+        head = {"summary": summary(self._report), "figures": key_figures(self._report)}
+        self.data = _json(data | {"live": self.version} | head)
         names = [printable(label) for label in space.descriptions.labels]  # as the page has them
         counts = Counter(names)
         self._rows = {name: row for row, name in enumerate(names) if counts[name] == 1}

@@ -70,6 +70,17 @@ const filmed = async (address, report) => {
   return answer;
 };
 
+/** Write what stands above the map anew. */
+const renewHead = () => {
+  const { summary, figures } = app.data.blob, select = (/** @type {string} */ name) => /** @type {HTMLElement} */ (document.querySelector("header " + name));
+  select(".lead").textContent = summary;
+  select(".figures").replaceChildren(...Object.entries(figures).map(([name, value]) => {
+    const box = make("div");
+    box.append(make("dt", name), make("dd", value));
+    return box;
+  }));
+};
+
 /** Look for new data while the page is open and seen; what is chosen stays. */
 export const liveUpdates = () => {
   if (!isLive()) return;
@@ -85,7 +96,7 @@ export const liveUpdates = () => {
     const more = app.data.n - first;
     if (!more) return "Live: new policies appear by themselves";
     const change = more > 0 ? `${whole(more)} joined` : `${whole(-more)} left`;
-    return `Live: ${whole(app.data.n)} policies, ${change} since the page was opened; reload it for the figures above`;
+    return `Live: ${whole(app.data.n)} policies, ${change} since the page was opened. Behaviours and groups below are new after a reload.`;
   };
   const look = async () => {
     try {
@@ -93,6 +104,7 @@ export const liveUpdates = () => {
         const { version } = await ask("version");
         if (version !== app.data.blob.live) {
           adopt(await unpack(await ask("data")));
+          renewHead();
           announce(shown());
         }
         say(shown());
