@@ -125,5 +125,6 @@ def _features(space: Space) -> tuple[Feature, ...]:
     return features_of(space.collected, space.method.feature_names_)
 
 
-def _named(feature: Feature) -> dict[str, str]:
-    return {"name": printable(feature.name), "unit": printable(feature.unit)}
+def _named(feature: Feature) -> dict[str, Any]:
+    named = {"name": printable(feature.name), "unit": printable(feature.unit)}
+    return named | ({"flag": True} if feature.is_flag else {})  # a mean is a share of time

@@ -4,7 +4,7 @@
  * @typedef {{type: string, data: string}} Packed
  * @typedef {Uint8Array | Uint16Array | Int32Array | Float32Array | Float64Array} Numbers
  * @typedef {{group: number, rows: number[], cumulative: number[], half: number[] | null}} Travel the distance along a run
- * @typedef {{name: string, unit: string, values: Float32Array}} Feature mean of a feature of the states, a number a policy
+ * @typedef {{name: string, unit: string, flag?: boolean, values: Float32Array}} Feature mean of a feature of the states, a number a policy
  * @typedef {object} Data a row a policy; NaN where something is not known
  * @property {any} blob as it came; what is needed later is unpacked from it by `numbersOf`
  * @property {number} n
@@ -63,7 +63,7 @@ export const unpack = async (blob) => {
   }));
   data.joins = await numbersOf(blob.joins);
   data.heatmapOrder = await numbersOf(blob.heatmapOrder);
-  data.features = await Promise.all((blob.features || []).map(async (/** @type {any} */ f) => ({ name: f.name, unit: f.unit, values: await numbersOf(f.values) })));
+  data.features = await Promise.all((blob.features || []).map(async (/** @type {any} */ f) => ({ ...f, values: await numbersOf(f.values) })));
   data.runs = runsOf(data);
   return data;
 };

@@ -27,7 +27,7 @@ export const number = (value, digits = 3) => {
 export const whole = (value) => (Number.isFinite(value) ? grouped(String(value)) : "–");
 
 /** @param {number} share from 0 to 1 */
-export const percent = (share) => (Number.isFinite(share) ? (share > 0 && share < 0.1 ? Number((100 * share).toPrecision(2)) : Math.round(100 * share)) + " %" : "–");
+export const percent = (share) => (Number.isFinite(share) ? (100 * share).toFixed(share >= 0.0005 && share < 0.0995 ? 1 : 0) + " %" : "–");
 
 /** @param {() => void} work @returns {() => void} asks for it once a frame, however often it is called */
 export const framed = (work) => {

@@ -79,7 +79,7 @@ const together = (m, found, a, b) => {
   }, (error) => { numbers.append(make("p", error.message + ": these are the numbers of the page.", "hint")); });
   return [
     nest("div.top", make("h3", "A and B"), pushButton("Swap", () => set({ a: b, b: a })), clearButton()),
-    ...rows.flatMap((row, side) => [nest("div.who", badge(side), nameOf(row)), make("p", factsOf(row).map((fact) => fact.join("\u00a0")).join(", "), "brief")]),
+    ...rows.flatMap((row, side) => [nest("div.who", badge(side), nameOf(row)), make("p", factsOf(row).map((fact) => fact.join(" ").replace(/ /g, "\u00a0")).join(", "), "brief")]),
     numbers, ...clipsOf(a, b, (made) => { frames = made; fill(); }), details, bothNearest(m, a, b),
   ];
 };

@@ -29,7 +29,7 @@ export const shareBar = (share, className) => {
 
 /** @param {string[]} words of a command @returns {any} the command, as a shell takes it, and a button that copies it */
 export const commandLine = (...words) => {
-  const text = words.map((word) => (/^[\w./:@%+=,-]+$/.test(word) ? word : `'${word.replace(/'/g, "'\\''")}'`)).join(" ");
+  const text = words.map((word) => (/^[\w.\x2f:@%+=,-]+$/.test(word) ? word : `'${word.replace(/'/g, "'\\''")}'`)).join(" ");
   const code = make("code", text), copy = pushButton("Copy", async () => {
     getSelection()?.selectAllChildren(code);  // to copy by hand, where a page may not
     copy.textContent = await navigator.clipboard.writeText(text).then(() => "Copied", () => "Now copy it");

@@ -21,7 +21,7 @@ export const distanceSection = (pair, longest, assumed) => {
   const { distance, low, high, bound, alike, overlap } = pair, [value, sure] = wordsOf(pair);
   const section = nest("div.distance", make("h3", "Distance"), nest("p.figure", make("strong", value), " " + sure));
   const say = (/** @type {string} */ words, className = "hint") => { if (words) section.append(make("p", words, className)); };
-  if (Number.isFinite(distance)) section.append(ruler(distance, low, high, Math.max(longest || 0, distance, high || 0) || 1));
+  if (Number.isFinite(distance)) section.append(ruler(distance, low, high, longest));
   say(chanceWords(pair), alike ? "verdict tag" : "verdict");
   if (Number.isFinite(overlap)) say(`In different places: ${percent(1 - overlap)} of the time.`, "");
   if (bound && Number.isFinite(low)) say(`The interval is at most that wide; pivec serve ${app.data.blob.media.folder} has the exact one.`);
@@ -29,12 +29,13 @@ export const distanceSection = (pair, longest, assumed) => {
   return section;
 };
 
-/** @param {number} distance @param {number} low @param {number} high @param {number} end @returns {any} a line from 0 to the largest distance */
-const ruler = (distance, low, high, end) => {
+/** @param {number} distance @param {number} low @param {number} high @param {number} longest @returns {any} a line from 0 to the largest distance */
+const ruler = (distance, low, high, longest) => {
+  const end = Math.max(longest, distance, high || 0) || 1;
   const place = (/** @type {number} */ value) => 100 * Math.min(Math.max(value / end, 0), 1), band = nest("i.band"), point = nest("i.point");
   point.style.left = place(distance) + "%";
   band.style.left = place(low) + "%"; band.style.width = place(high) - place(low) + "%";
-  const node = nest("div.ruler", nest("div.line", ...(Number.isFinite(low + high) ? [band] : []), point), nest("div.ends", make("span", "0"), make("span", number(end) + ", the largest here")));
+  const node = nest("div.ruler", nest("div.line", ...(Number.isFinite(low + high) ? [band] : []), point), nest("div.ends", make("span", "0"), make("span", number(end) + (end === longest ? ", the largest here" : ""))));
   node.ariaHidden = "true";
   return node;
 };

@@ -6,7 +6,7 @@ import { framesOf } from "./panel_media.js";
 import { badge, shareBar, commandLine, listed, nest } from "./panel_nodes.js";
 
 /**
- * @typedef {{name: string, unit: string, a: number, b: number, part?: number, noise?: boolean}} Means
+ * @typedef {{name: string, unit: string, flag?: boolean, a: number, b: number, part?: number, noise?: boolean}} Means `flag`: it is so or not
  * @typedef {{region: number, words: string, part: number, shareA: number, shareB: number, features: Means[], noise?: boolean, spans?: number[][]}} Part
  * @typedef {{measured: number, parts: Part[], averages: Means[], words: string, sure?: boolean}} Differences `sure`: noise is marked
  */
@@ -16,7 +16,7 @@ const REGIONS = 6, SHIFTS = 3, AVERAGES = 5, LEAST = 0.1;  // shown at first; le
 /** @param {any} difference of a server, as explain.json has it @returns {Differences} */
 export const exactDifferences = (difference) => {
   const { explanation: e, features, notes } = difference;
-  const means = (/** @type {number} */ f, /** @type {any} */ values) => ({ ...features[f], a: values[0][f], b: values[1][f] });
+  const means = (/** @type {number} */ f, /** @type {any} */ values) => ({ ...features[f], flag: features[f].absent !== null, a: values[0][f], b: values[1][f] });
   return {
     measured: e.distance, words: notes.join(". "), sure: e.p_value !== null,
     parts: e.order.map((/** @type {number} */ r) => ({
@@ -29,20 +29,23 @@ export const exactDifferences = (difference) => {
   };
 };
 
+/** @param {Means} feature @param {"a" | "b"} side */
+const meanOf = (feature, side) => (feature.flag ? percent : number)(feature[side]);
+
 const chanceTag = () => make("span", "may be chance", "tag");
 
 /** @param {Part} part @param {Differences} found @param {number} longest share of time @param {any[]} frames @param {number[]} rows */
 const partRow = (part, found, longest, frames, rows) => {
   const times = [part.shareA, part.shareB].map((share, side) => {
     const [low, high] = part.spans?.[side] || [];
-    return nest("div.time", badge(side), shareBar(share / longest, "ab"[side]), percent(share) + (Number.isFinite(low) ? ` (${percent(low).replace(" %", "")} to ${percent(high)})` : ""));
+    return nest("div.time", badge(side), shareBar(share / longest, "ab"[side]), percent(share) + (Number.isFinite(low) ? ` (${percent(low)} to ${percent(high)})`.replace(/ %/g, "") : ""));
   });
   const size = (/** @type {Means} */ f) => (Number.isFinite(f.a) && Number.isFinite(f.b) && !f.noise && f.part) || 0;
   const shifts = part.features.filter((f) => size(f) >= LEAST * part.part).sort((f, g) => size(g) - size(f)).slice(0, found.parts.length > 1 ? SHIFTS : 3 * SHIFTS);
   return nest("li.part",
     nest("p", make("strong", percent(part.part / found.measured)), " ", part.words, " ", part.noise ? chanceTag() : ""),
     shareBar(part.part / found.parts[0].part, "share"), ...(found.parts.length > 1 ? times : []),
-    nest("ul.shifts", ...shifts.map((f) => nest("li", f.name + ": ", badge(0), ` ${number(f.a)} `, badge(1), ` ${number(f.b)} ${f.unit}`))),
+    nest("ul.shifts", ...shifts.map((f) => nest("li", f.name + ": ", badge(0), ` ${meanOf(f, "a")} `, badge(1), ` ${meanOf(f, "b")} ${f.unit}`))),
     ...framesOf(frames, part.region, rows));
 };
 
@@ -73,7 +76,7 @@ export const averagesSection = (found) => {
   const averages = [...found.averages].sort((f, g) => size(g) - size(f)), body = make("tbody");
   const column = (/** @type {any} */ content) => Object.assign(nest("th.n", content), { scope: "col" });
   const [, ...more] = listed(body, averages, AVERAGES, (f) => nest("tr",
-    Object.assign(nest("th", f.name, f.unit ? ` (${f.unit}) ` : " ", f.noise ? chanceTag() : ""), { scope: "row" }), make("td", number(f.a), "n"), make("td", number(f.b), "n")));
+    Object.assign(nest("th", f.name, f.unit ? ` (${f.unit}) ` : " ", f.noise ? chanceTag() : ""), { scope: "row" }), make("td", meanOf(f, "a"), "n"), make("td", meanOf(f, "b"), "n")));
   return [nest("div.averages", make("h3", "Means over all of their time"),
     nest("table", nest("thead", nest("tr", Object.assign(make("th", "Feature"), { scope: "col" }), column(badge(0)), column(badge(1)))), body), ...more)];
 };

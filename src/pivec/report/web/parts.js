@@ -4,7 +4,7 @@ import { gaussiansOf, perData, pointsOf, transposed, unpackAll } from "./distanc
 import { app } from "./state.js";
 
 /**
- * @typedef {{name: string, unit: string, a: number, b: number}} Means of a feature, of both policies; NaN where not known
+ * @typedef {{name: string, unit: string, flag?: boolean, a: number, b: number}} Means of a feature, of both policies; NaN where not known
  * @typedef {Means & {part: number}} FeaturePart what the feature adds to the distance
  *
  * @typedef {object} Part a region of states
@@ -66,7 +66,7 @@ export const differences = async (i, j) => {
   return {
     measured: parts.reduce((sum, { part }) => sum + part, 0),
     parts,
-    averages: features.map(({ name, unit, values }) => ({ name, unit, a: values[i], b: values[j] })),
+    averages: features.map(({ values, ...named }) => ({ ...named, a: values[i], b: values[j] })),
     words: "Parts are of the distance as it was measured, with the noise of sampling in it.",
   };
 };
