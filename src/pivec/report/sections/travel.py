@@ -69,14 +69,14 @@ def travel_section(report: ReportData) -> str:
 
 def _line(run: Travel, colour: str) -> str:
     n, mean = len(run.steps), run.total / (len(run.steps) - 1)
-    total = rounded(run.total)
+    total = rounded(run.total, 3)
     if run.half_widths is not None:
         total += f' <span class="pm">± {rounded(float(run.half_widths[-1]), 2)}</span>'
     return (
         f'<tr><th scope="row">{dot(colour)}{shown_text(run.group)}</th>'
         f"{number_cell(str(n), n)}"
         f"{count_cell(run.steps[0])}{count_cell(run.steps[-1])}"
-        f"{number_cell(total, run.total)}{number_cell(rounded(mean), mean)}</tr>"
+        f"{number_cell(total, run.total)}{number_cell(rounded(mean, 3), mean)}</tr>"
     )
 
 

@@ -3,6 +3,7 @@
 /** @typedef {import("./distances.js").Measurer} Measurer */
 
 /**
+ * @typedef {{x: number, y: number, size: number}} Sight a square part of all pairs: its first column and line among the rows, and how many
  * @typedef {object} Tile distances of some rows (from top to bottom) to some (from left to right)
  * @property {number} x first of the columns among all rows
  * @property {number} y
@@ -16,47 +17,40 @@
 
 const MOST_CELLS = 300, SLICE = 10;  // cells of a side; ms of work at a time
 // magma of matplotlib, as in distances.png.
-const MAGMA = ["#000004", "#120d31", "#331067", "#59157e", "#7e2482", "#a3307e", "#c83e73", "#e95462", "#f97b5d", "#fea973", "#fed395", "#fcfdbf"];
+const MAGMA = "000004 120d31 331067 59157e 7e2482 a3307e c83e73 e95462 f97b5d fea973 fed395 fcfdbf".split(" ").map((hex) => "#" + hex);
 
-const breath = () => new Promise((done) => setTimeout(done));
-
-/** @param {number} size of a part of the rows @returns {number} one in so many rows is shown */
-export const everyOf = (size) => Math.max(1, Math.ceil(size / MOST_CELLS - 1e-9));
+/** @param {number} size @returns {number} one in so many rows is shown */
+export const everyOf = (size) => Math.max(1, Math.ceil(size / MOST_CELLS));
 
 /**
- * @param {Measurer} measuring @param {Int32Array} rows in their order @param {{x: number, y: number, size: number}} sight
+ * @param {Measurer} measuring @param {Int32Array} rows in their order @param {Sight} sight
  * @param {boolean} asksCertain @param {() => boolean} dropped whether nobody waits any more @returns {Promise<Tile | null>} null then
  */
 export const measureTile = async (measuring, rows, sight, asksCertain, dropped) => {
-  const every = everyOf(sight.size), from = (/** @type {number} */ at) => Math.floor(at / every) * every;  // the same rows while it is dragged
-  const picked = (/** @type {number} */ at) => rows.slice(from(at), Math.ceil(at + sight.size - 1e-9)).filter((_, k) => k % every === 0);
-  const columns = picked(sight.x), lines = picked(sight.y), wide = columns.length, mirrored = sight.x === sight.y;
-  const values = new Float32Array(wide * lines.length), certain = new Uint8Array(asksCertain ? values.length : 0);
+  const every = everyOf(sight.size), [x, y] = [sight.x, sight.y].map((at) => Math.floor(at / every) * every);  // the same rows while it is dragged
+  const [columns, lines] = [x, y].map((from) => rows.slice(from, from + sight.size + 2 * every).filter((_, k) => k % every === 0)), wide = columns.length;
+  const values = new Float32Array(wide * lines.length), certain = new Uint8Array(asksCertain ? values.length : 0), image = document.createElement("canvas");
   let began = performance.now();
   for (let r = 0; r < lines.length; r++) {
     for (let c = 0; c < wide; c++) {
-      const at = r * wide + c, i = lines[r], j = columns[c], back = c * wide + r;
-      if (mirrored && c < r) { values[at] = values[back]; if (asksCertain) certain[at] = certain[back]; continue; }
-      values[at] = i === j ? 0 : measuring.between(i, j);
-      if (asksCertain) certain[at] = Number(i === j || measuring.pair(i, j).alike === false);
+      const at = r * wide + c, back = x === y && c < r ? c * wide + r : -1, i = lines[r], j = columns[c];
+      values[at] = back < 0 ? measuring.between(i, j) : values[back];
+      if (asksCertain) certain[at] = back < 0 ? Number(i === j || measuring.pair(i, j).alike === false) : certain[back];
     }
     if (performance.now() - began < SLICE) continue;
-    await breath();
+    await new Promise((done) => { setTimeout(done); });
     if (dropped()) return null;
     began = performance.now();
   }
-  const image = document.createElement("canvas");
   image.width = wide; image.height = lines.length;
-  return { x: from(sight.x), y: from(sight.y), every, columns, lines, values, certain, image };
+  return { x, y, every, columns, lines, values, certain, image };
 };
 
-/** @param {Tile} tile @returns {{limit: number, most: number}} the end of the scale: the 99th percentile where few are far beyond; and the largest */
+/** @param {Tile} tile @returns {{limit: number, most: number}} the end of the scale: the 99th percentile where few are far beyond; and the largest. NaN where nothing is known */
 export const limitOf = ({ values, lines, columns }) => {
-  const known = values.filter((value, at) => !Number.isNaN(value) && lines[Math.floor(at / columns.length)] !== columns[at % columns.length]).sort();
-  if (!known.length || known[known.length - 1] === 0) return { limit: known.length ? 1 : NaN, most: 0 };
-  const most = known[known.length - 1], place = 0.99 * (known.length - 1), low = Math.floor(place);
-  const high = known[low] + (place - low) * (known[Math.min(low + 1, known.length - 1)] - known[low]);
-  return { limit: high > 0 && high < 0.5 * most ? high : most, most };
+  const known = values.filter((value, at) => value >= 0 && lines[Math.floor(at / columns.length)] !== columns[at % columns.length]).sort(), n = known.length;
+  const place = 0.99 * (n - 1), low = Math.floor(place), most = known[n - 1], high = known[low] + (place - low) * ((known[low + 1] ?? most) - known[low]);
+  return { limit: most === 0 ? 1 : high > 0 && high < 0.5 * most ? high : most ?? NaN, most };
 };
 
 /** @param {boolean} dark @returns {string[]} colours from near to far: far stands out from the paper */
@@ -65,11 +59,11 @@ export const distanceScale = (dark) => (dark ? MAGMA : [...MAGMA].reverse());
 /** @param {Tile} tile gets its colours @param {number} limit @param {boolean} dark @param {string} unknown colour */
 export const colourTile = ({ image, values, certain }, limit, dark, unknown) => {
   const rgb = [...distanceScale(dark), unknown].map((hex) => [1, 3, 5].map((k) => parseInt(hex.slice(k, k + 2), 16)));
-  const last = rgb.length - 2, pen = /** @type {CanvasRenderingContext2D} */ (image.getContext("2d")), pixels = pen.createImageData(image.width, image.height);
-  for (let at = 0; at < values.length; at++) {
-    const t = Math.min(1, values[at] / limit) * last, low = Math.min(last - 1, Math.floor(t)), known = !Number.isNaN(t);
-    for (let k = 0; k < 3; k++) pixels.data[4 * at + k] = known ? rgb[low][k] + (t - low) * (rgb[low + 1][k] - rgb[low][k]) : rgb[last + 1][k];
+  const last = MAGMA.length - 1, pen = /** @type {CanvasRenderingContext2D} */ (image.getContext("2d")), pixels = pen.createImageData(image.width, image.height);
+  values.forEach((value, at) => {
+    const t = Math.min(1, value / limit) * last, low = Math.min(last - 1, Math.floor(t));
+    for (let k = 0; k < 3; k++) pixels.data[4 * at + k] = t >= 0 ? rgb[low][k] + (t - low) * (rgb[low + 1][k] - rgb[low][k]) : rgb[last + 1][k];
     pixels.data[4 * at + 3] = certain.length && !certain[at] ? 0 : 255;  // the hatch below shows through
-  }
+  });
   pen.putImageData(pixels, 0, 0);
 };

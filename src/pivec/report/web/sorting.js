@@ -2,35 +2,31 @@
 import { make } from "./format.js";
 import { app, set } from "./state.js";
 
+/** @param {any} head of a small table @param {number} column @param {any} table */
+const sortTable = (head, column, table) => {
+  const sign = head.ariaSort === "ascending" ? -1 : 1, numeric = head.className === "n", body = table.tBodies[0];
+  const rows = [...body.rows].map((row) => ({ row, key: numeric ? Number(row.cells[column].dataset.v ?? NaN) : row.cells[column].textContent }));
+  rows.sort(({ key: a }, { key: b }) => (numeric ? Number(isNaN(a)) - Number(isNaN(b)) || sign * (a - b) || 0 : sign * a.localeCompare(b, "en", { numeric: true })));
+  for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
+  head.ariaSort = sign < 0 ? "descending" : "ascending";
+  body.append(...rows.map(({ row }) => row));
+};
+
+/** @param {any} cell @param {string} [className] @returns {any} what it holds as a button */
+export const asButton = (cell, className) => {
+  const button = make("button", cell.textContent, className);
+  button.type = "button"; cell.replaceChildren(button);
+  return button;
+};
+
 export const sortingPart = () => {
   for (const table of /** @type {any} */ (document.querySelectorAll("table.sortable"))) {
-    const body = table.tBodies[0];
-    /** @type {any[]} */
-    const heads = [...table.tHead.rows[0].cells];
-    heads.forEach((head, column) => {
-      const button = make("button", head.textContent);
-      button.type = "button"; head.replaceChildren(button);
-      button.addEventListener("click", () => {
-        const sign = head.getAttribute("aria-sort") === "ascending" ? -1 : 1, numeric = head.classList.contains("n");
-        heads.forEach((other) => other.removeAttribute("aria-sort"));
-        head.setAttribute("aria-sort", sign < 0 ? "descending" : "ascending");
-        const value = (/** @type {any} */ row) => (numeric ? Number(row.cells[column].dataset.v ?? NaN) : row.cells[column].textContent);
-        const rows = [...body.rows].map((row) => ({ row, key: value(row) }));
-        rows.sort((one, two) => {
-          const a = one.key, b = two.key;
-          if (!numeric) return sign * a.localeCompare(b, "en", { numeric: true });
-          return Number.isNaN(a) || Number.isNaN(b) ? Number(Number.isNaN(a)) - Number(Number.isNaN(b)) : sign * (a - b);
-        });
-        body.append(...rows.map(({ row }) => row));
-      });
-    });
+    [...table.tHead.rows[0].cells].forEach((head, column) => asButton(head).addEventListener("click", () => sortTable(head, column, table)));
   }
-  const { label } = app.data;  // rows are named by their numbers at first; a served page may number anew
+  const { label } = app.data;  // a served page may number its rows anew
   for (const row of /** @type {any} */ (document.querySelectorAll("tr[data-a]"))) {
-    const cell = row.cells[0], button = make("button", cell.textContent, "bare");
-    button.type = "button"; button.title = "Choose this pair"; cell.replaceChildren(button);
-    row.addEventListener("click", () => {
-      if (!String(getSelection())) set({ a: app.data.label.indexOf(label[row.dataset.a]), b: app.data.label.indexOf(label[row.dataset.b]) });
-    });
+    const now = (/** @type {number} */ i) => app.data.label.indexOf(label[i]);
+    asButton(row.cells[0], "bare").title = "Choose this pair";
+    row.addEventListener("click", () => { if (!String(getSelection())) set({ a: now(row.dataset.a), b: now(row.dataset.b) }); });
   }
 };
