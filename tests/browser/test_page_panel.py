@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from sight import chosen, figure
 
 from pivec.report.media import explained_pairs, notable_pairs
 from pivec.run_log import RunLog
 
-NUMBER = re.compile(r"[−-]?\d+(?:\.\d+)?(?:e[−-]?\d+)?")
 # A picture of 2 × 2 white dots, as WebP.
 PICTURE = bytes.fromhex(
     "524946461e000000574542505650384c110000002f0140000007d0fffef7bfff8188e87f0000"
 )
-
-
-def numbers(text):
-    return [float(x.replace("−", "-")) for x in NUMBER.findall(text.replace("\u202f", ""))]
 
 
 def begin(page, title):
@@ -46,57 +41,55 @@ def page(walked, pages):
     return pages.open(walked.path)
 
 
-def test_the_distance_and_its_interval_are_those_of_python(walked, page):
-    known = walked.report.measured.intervals
+def test_pairs_to_begin_with_say_whether_chance_explains_them(walked, page):
+    overlap = walked.space.method.overlap(walked.space.descriptions)
     for title, verdict in (
         ("nearest", "Told apart: more than chance explains."),
         ("farthest", "Told apart: more than chance explains."),
         ("cannot be told apart", "Cannot be told apart: chance explains it."),
     ):
         i, j = rows_of(walked, begin(page, title))
-        (text,) = shown(page, ".figure")
-        expected = max(known.distance[i, j], 0), 95, max(known.low[i, j], 0), known.high[i, j]
-        np.testing.assert_allclose(numbers(text), expected, rtol=0.006, atol=1e-6)
         assert shown(page, ".verdict") == [verdict]
         (apart,) = [x for x in shown(page, ".distance p") if x.startswith("In different")]
-        overlap = walked.space.method.overlap(walked.space.descriptions)[i, j]
-        np.testing.assert_allclose(numbers(apart), [100 * (1 - overlap)], atol=0.6)
-        assert page.locator("#said").inner_text().endswith(f"{numbers(text)[-1]:g}. {verdict}")
+        assert figure(apart) == pytest.approx(100 * (1 - overlap[i, j]), abs=0.6)
+        distance = page.locator("#panel .figure").inner_text().replace("\n", ", ")
+        assert page.locator("#said").inner_text().endswith(f"{distance}. {verdict}")
 
 
 def test_what_differs_is_sorted_adds_up_and_is_what_python_tells(walked, page):
     labels = [name.split("\n")[-1].strip() for name in begin(page, "farthest")]
     page.locator("#panel .differs").get_by_role("button", name="Show").click()
     assert page.evaluate("document.activeElement.className") == "part"  # the first that came
-    shares = [numbers(x)[0] for x in shown(page, ".part p strong")]
+    shares = [figure(x) for x in shown(page, ".part p strong")]
     assert shares == sorted(shares, reverse=True)
     np.testing.assert_allclose(sum(shares), 100, atol=0.5 * len(shares))
     explained = walked.space.method.explain(*(walked.data[label] for label in labels))
     largest = explained.order[0]
     part = explained.regions.measured[largest] / explained.distance
     np.testing.assert_allclose(shares[0], 100 * part, atol=0.6)
-    times = [numbers(x)[0] for x in shown(page, ".part:first-child .time")]
+    times = [figure(x) for x in shown(page, ".part:first-child .time")]
     np.testing.assert_allclose(times, 100 * explained.share[:, largest], atol=0.6)
     name, *_ = shown(page, ".averages tbody tr")
-    values = np.array([numbers(x)[0] for x in shown(page, ".averages tbody tr:first-child td")])
+    values = np.array([figure(x) for x in shown(page, ".averages tbody tr:first-child td")])
     feature = explained.feature_names.index(name.split("\t")[0].strip())
     np.testing.assert_allclose(values, explained.averages[:, feature], rtol=0.01, atol=1e-3)
 
 
-def test_the_nearest_are_those_of_brute_force_and_can_be_chosen(walked, page):
-    (i, j) = rows_of(walked, begin(page, "farthest"))
-    distances = np.maximum(walked.report.measured.intervals.distance, 0.0)
-    for side, row in enumerate((i, j)):
-        near = page.locator("#panel .near").nth(side)
-        values = [numbers(x)[0] for x in near.locator(".value").all_inner_texts()]
-        expected = np.sort(np.delete(distances[row], row))[:10]
-        np.testing.assert_allclose(values, expected, rtol=0.006, atol=1e-3)
-    second = page.locator("#panel .near").nth(0).locator("button").nth(1)
+def test_a_policy_alone_has_its_facts_and_its_nearest_can_be_chosen(walked, page):
+    row = walked.report.rows[9]
+    panel = chosen(page, row.label)
+    if panel.locator(".who").count() > 1:
+        page.get_by_role("button", name="Clear", exact=True).click()
+        panel = chosen(page, row.label)
+    facts = dict(zip(shown(page, ".facts dt"), shown(page, ".facts dd"), strict=True))
+    assert facts["Run"] == row.group
+    assert int(facts["Episodes"]) == row.episodes
+    assert figure(facts["Return"]) == pytest.approx(row.mean_return, rel=0.006)
+    second = panel.locator(".near button").nth(1)
     name = second.locator(".name").inner_text()
     second.click()
-    page.locator("#panel .who", has_text=name).wait_for()
-    labels = [walked.report.rows[i].label, name]
-    assert [x.split("\n")[-1].strip() for x in shown(page, ".who")] == labels
+    page.locator("#panel.two").wait_for()
+    assert [x.split("\n")[-1].strip() for x in shown(page, ".who")] == [row.label, name]
     assert page.evaluate("document.activeElement.textContent") == "A and B"
 
 

@@ -51,8 +51,15 @@ def test_new_policies_appear_without_a_reload(served, hostile, pages):
     page = pages.open(served.address)
     status = page.locator(".live")
     assert status.inner_text() == "Live: new policies appear by themselves"
+    panel = page.locator("#panel")
+    panel.locator(".begin button", has_text="farthest").click()
+    panel.locator(".differs").wait_for()
+    panel.locator(".command").wait_for(state="detached")  # exact numbers came, chance is marked
+    panel.locator(".differs").get_by_role("button", name="Show").click()
+    parts = panel.locator(".part").count()
     leave(hostile.space, 48, served.out)
     page.locator(".live:has-text('48 policies, 2 joined')").wait_for()
     assert page.locator("header .figures dd").first.inner_text() == "48"
     assert page.locator("header .lead").inner_text().startswith("48 policies from 6 training runs")
+    assert panel.locator(".part").count() == parts > 6  # what was opened stays
     assert page.title() == "Behaviour in Walk-v0"  # names stay text
