@@ -52,8 +52,10 @@ def group_order(groups: Sequence[str], steps: Sequence[int | None]) -> NDArray[n
             f"{len(steps)}"
         )
 
-    def key(i: int) -> tuple[bool, tuple[tuple[int, int, str], ...], bool, int]:
+    ranks = {name: k for k, name in enumerate(sorted(set(groups) - {""}, key=natural_key))}
+
+    def key(i: int) -> tuple[int, bool, int]:
         step = steps[i]
-        return groups[i] == "", natural_key(groups[i]), step is None, step or 0
+        return ranks.get(groups[i], len(ranks)), step is None, step or 0
 
     return np.array(sorted(range(len(groups)), key=key), dtype=np.intp)
