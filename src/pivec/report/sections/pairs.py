@@ -38,7 +38,7 @@ def _table(labels: Sequence[str], pairs: Pairs) -> str:
 
 
 def _line(row: PairRow, i: int, j: int, sure: bool, shared: bool) -> str:
-    distance = rounded(row.distance, 3 if sure else 4)
+    distance = rounded(row.distance, 3)
     if sure:
         distance += f'<br><span class="pm">{interval(row.low, row.high)}</span>'
     apart = 1 - row.overlap
