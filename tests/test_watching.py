@@ -193,11 +193,14 @@ def test_who_cannot_be_read_or_act_is_named_and_the_others_go_on():
 @pytest.mark.usefixtures("going")
 def test_it_fits_anew_at_twice_the_number_if_asked():
     put(*LATER)
-    assert [part.fitted for part in watch(refit=True)] == [False]
+    assert [part.fitted for part in watch(runs=".", refit=True)] == [False]  # not what OUT holds
     put(2520)
+    watch()
+    shutil.rmtree(RUNS)
     [again] = watch(refit=True)
     assert again.fitted
     assert again.space.n_placed == 0
+    assert again.space.collected["environment"] == "CartPole-v1"
     assert {line["placed"] for line in rows()} == {"false"}
     assert len(rows()) == 8
 

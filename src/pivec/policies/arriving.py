@@ -22,7 +22,8 @@ class Arrivals:
     """Looks for policies again and again, and reads those that are new, or were written over.
 
     A file is left alone until size and time have been the same for ``settle`` seconds. One that
-    cannot be read is named in a warning, and tried again when it or its folder changes.
+    cannot be read is named in a warning, and tried again when it or its folder changes. What lies
+    in the folder ``but`` is none.
 
     Attributes
     ----------
@@ -44,9 +45,11 @@ class Arrivals:
         settle: float,
         trust: bool = False,
         without_normaliser: bool = False,
+        but: Path | None = None,
     ) -> None:
         self._specs = [specs] if isinstance(specs, str | os.PathLike) else list(specs)
         self._settle, self._allowed = settle, (trust, without_normaliser)
+        self._but = but and Path(os.path.abspath(but))
         self._seen: dict[Path, tuple[Stamp, float]] = {}  # and since when it is the same
         self._read: dict[Path, Stamp] = {}
         self._refused: dict[Path, tuple[Stamp, int]] = {}  # and the time of the folder
@@ -91,6 +94,8 @@ class Arrivals:
             stamp = _stamp(path)
             if stamp is None or self._read.get(path) == stamp:  # gone since it was found, or known
                 continue
+            if self._but in Path(os.path.abspath(path)).parents:
+                continue
             before, beside = self._refused.get(path, (None, 0))
             if before == stamp and beside == _folder_time(path):
                 continue
@@ -103,7 +108,7 @@ class Arrivals:
                 self._read[path] = stamp
             except PivecError as error:
                 self._refused[path] = stamp, _folder_time(path)
-                if before != stamp:
+                if before != stamp and _stamp(path) == stamp:  # not changed while it was read
                     _say_refused(error)
         return arrived
 

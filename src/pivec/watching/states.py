@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,24 +29,28 @@ class GrowingStates:
     ----------
     arrivals : Arrivals
         Those that act; recorded states beside them are read once.
-    settings : mapping
-        How the states of this watch are collected; empty before the first were.
     """
 
     def __init__(
         self, env: Any, policies: Any, options: CollectOptions, folder: Path, every: float
     ) -> None:
-        specs = [policies] if isinstance(policies, str | Path) else list(policies)
+        specs = [policies] if isinstance(policies, str | os.PathLike) else list(policies)
         self._recorded: list[Any] = [spec for spec in specs if is_recorded(spec)]
         acting = [spec for spec in specs if not is_recorded(spec)]
-        self.arrivals = Arrivals(acting, every, options.trust, options.without_normaliser)
+        allowed = options.trust, options.without_normaliser
+        self.arrivals = Arrivals(acting, every, *allowed, but=folder.parent)
         self._env, self._options, self._folder = env, options, folder
-        self.settings: dict[str, Any] = {}
+        self._has_played = False
 
     @property
     def exist(self) -> bool:
         """Whether there are any yet."""
         return Store.exists(self._folder)
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """How they are collected, as the store keeps it."""
+        return Store(self._folder).settings
 
     def collect(self, arrived: Sequence[NamedPolicy], progress: bool = False) -> list[PolicyInfo]:
         """Let those play whose states are not kept; give all whose are, by the names of all."""
@@ -79,7 +84,7 @@ class GrowingStates:
             return
         except _OF_POLICIES as error:
             if len(policies) < 2:
-                if not self.settings:
+                if not self._has_played:
                     raise
                 failed = [(policy, error) for policy in policies]
         for policy in policies if len(policies) > 1 else ():
@@ -87,12 +92,11 @@ class GrowingStates:
                 self._run([policy], progress=False)
             except _OF_POLICIES as error:
                 failed.append((policy, error))
-        if not self.settings:
+        if not self._has_played:
             raise failed[0][1]
         for policy, reason in failed:
             self.arrivals.refuse(policy, reason)
 
     def _run(self, policies: Sequence[Any], progress: bool) -> None:
-        collector = Collector(self._env, policies, self._options, self._folder, progress)
-        collector.run()
-        self.settings, self._recorded = dict(collector.settings), []
+        Collector(self._env, policies, self._options, self._folder, progress).run()
+        self._has_played, self._recorded = True, []

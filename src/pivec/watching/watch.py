@@ -207,7 +207,7 @@ class _Watcher:
             self._waiting, self._goes_on = [], False
             with self._log.stage("collect", goes_on=True):
                 infos = self._states.collect(arrived, self._progress and self._space is None)
-                if self._space is not None and self._states.settings:
+                if self._space is not None:
                     comparison.check_same_world(self._space, self._states.settings)
                 self._log.settings |= self._states.settings
                 self._log.settings["episodes"] = self._collecting.episodes
@@ -241,8 +241,7 @@ class _Watcher:
             self._watching.refit and len(infos) >= 2 * (len(space.descriptions) - space.n_placed)
         ):
             method, _ = comparison.start(self._describing, seed, self._progress)
-            data = self._states.load(infos)
-            settings = self._states.settings
+            data, settings = self._states.load(infos), self._states.settings
             self._space = comparison.describe(data, self._log, method, None, settings)
             self._is_behind, self._has_warned = True, False
             return Round(data.labels, self._space, True, (), 0.0)
@@ -300,7 +299,10 @@ class _Watcher:
         start, space, log = time.monotonic(), self._space, self._log
         n_fitted = len(space.descriptions) - space.n_placed
         log.settings["space"] = f"fitted on {n_policies(n_fitted)}, {space.n_placed} placed in it"
-        measured = comparison.measure(space, log)
+        method, data = space.method, None
+        if not (method.has_influences or method.exact or method.no_intervals):
+            data = self._states.load(own_policies(space))
+        measured = comparison.measure(space, log, data)
         self._space = comparison.draw(space, log, self._collecting.seed, measured)
         comparison.write_page(self._space, log, measured)
         self._is_behind, self._written = False, time.monotonic()
