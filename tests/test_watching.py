@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from unittest.mock import Mock
@@ -143,6 +144,27 @@ def test_no_number_depends_on_when_or_in_which_order_checkpoints_came(grown):
         shutil.rmtree(RUNS)
     assert [part.new for part in rounds] == [(f"a2c-0/step_{step}",) for step in LATER[::-1]]
     assert numbers() == numbers(grown)
+
+
+@pytest.mark.usefixtures("going")
+def test_a_space_without_a_map_gets_that_of_those_it_was_fitted_on(grown):
+    replace(pivec.Space.load(OUT), positions=None).save(OUT / "space")
+    put(*LATER)
+    watch()
+    assert numbers() == numbers(grown)
+
+
+def test_the_map_of_a_method_without_vectors_stays_too(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    put(*EARLY)
+    watch(method="gaussian", components=None)
+    before = pivec.Space.load(OUT)
+    put(*LATER)
+    watch(method="gaussian", components=None)
+    after = pivec.Space.load(OUT)
+    assert after.descriptions.points is None
+    assert np.array_equal(after.positions[:4], before.positions)
+    assert np.isfinite(after.positions).all()
 
 
 @pytest.mark.usefixtures("going")

@@ -26,7 +26,7 @@ from pivec.distances import Measured
 from pivec.distances import measure as measure_all
 from pivec.errors import UsageError
 from pivec.explanations.unusual.outside import space_reach, warn_of_outside
-from pivec.maps import groups_in, place, tsne_map
+from pivec.maps import groups_in, place, place_by_distances, tsne_map
 from pivec.options import CollectOptions, DescribeOptions, PrecisionOptions, split_options
 from pivec.policies.policy import canonical_order
 from pivec.precision import check_precision, play_until
@@ -310,29 +310,31 @@ def positions_of(
     space: Space, seed: int, measured: Measured | None
 ) -> tuple[NDArray[np.float64], str]:
     """Lay out the policies that have no place, or all of them; without points they are measured."""
-    described = space.descriptions
+    described, placed = space.descriptions, np.array(space.is_placed)
     points = described.points
+    if space.positions is not None and placed.any() and not placed.all():
+        # The map of the earlier space stays as it is; only the new policies are placed.
+        new, positions = np.isnan(space.positions[:, 0]), space.positions.copy()
+        if points is not None:
+            positions[new] = place(points[~placed], positions[~placed], points[new])
+        elif new.any():
+            rows, columns = (described.select(np.flatnonzero(part)) for part in (new, ~placed))
+            apart = space.method.distances(rows, columns)
+            positions[new] = place_by_distances(apart, positions[~placed])
+        return positions, "placed in an earlier map"
     order = canonical_order(described.policies)
     back = np.argsort(order)
-    if points is None:
-        matrix = None if measured is None else measured.matrix
-        if matrix is None:
-            raise UsageError(
-                f"a map of {len(described)} policies needs vectors, which {space.method.name} "
-                "does not give: use visitation, or fewer policies"
-            )
-        distances = matrix[np.ix_(order, order)]
-        made = tsne_map(distances, metric="precomputed", random_state=seed)
-        return made.positions[back], made.method
-    placed = np.array(space.is_placed)
-    if space.positions is None or not placed.any() or placed.all():
+    if points is not None:
         made = tsne_map(points[order], random_state=seed)
         return made.positions[back], made.method
-    # The map of the earlier space stays as it is; only the new policies are placed.
-    new = np.isnan(space.positions[:, 0])
-    positions = space.positions.copy()
-    positions[new] = place(points[~placed], positions[~placed], points[new])
-    return positions, "placed in an earlier map"
+    matrix = None if measured is None else measured.matrix
+    if matrix is None:
+        raise UsageError(
+            f"a map of {len(described)} policies needs vectors, which {space.method.name} "
+            "does not give: use visitation, or fewer policies"
+        )
+    made = tsne_map(matrix[np.ix_(order, order)], metric="precomputed", random_state=seed)
+    return made.positions[back], made.method
 
 
 def check_same_world(earlier: Space, collected: Mapping[str, Any]) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pivec.errors import BadData
-from pivec.maps import place, tsne_map
+from pivec.maps import place, place_by_distances, tsne_map
 
 
 @pytest.fixture(scope="module")
@@ -106,3 +106,13 @@ def test_nobody_to_place():
 def test_arrays_that_do_not_fit(positions, new, word):
     with pytest.raises(BadData, match=word):
         place([[1.0]], positions, new)
+
+
+@pytest.mark.parametrize("n", [1, 10, 80])
+def test_distances_alone_give_the_same_places_as_vectors(reference, n):
+    vectors, positions, centers = reference
+    new = np.concatenate([centers + 0.1, vectors[:1]])
+    distances = np.linalg.norm(new[:, None] - vectors[:n], axis=2)
+    expected = place(vectors[:n], positions[:n], new)
+    assert np.allclose(place_by_distances(distances, positions[:n]), expected, atol=1e-6)
+    assert place_by_distances(np.zeros((0, n)), positions[:n]).shape == (0, 2)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from pivec.maps.groups import GroupComparison, compare_groups, groups_in
 from pivec.maps.landmarks import LandmarkMap
 from pivec.maps.order import group_order, leaf_order
-from pivec.maps.place import place
+from pivec.maps.place import place, place_by_distances
 from pivec.maps.tsne import PolicyMap, tsne_map
 
 __all__ = [
@@ -24,5 +24,6 @@ __all__ = [
     "groups_in",
     "leaf_order",
     "place",
+    "place_by_distances",
     "tsne_map",
 ]

@@ -60,14 +60,48 @@ def place(
         return np.zeros((0, 2))
     new = checked_vectors(new, "new_vectors").astype(np.float64)
     threads = threads_for(max(n, len(new)), n_jobs)
-    k = min(n, N_NEAREST if n < FEW_REFERENCES else int(3 * PERPLEXITY))
     center = reference.mean(axis=0)
+    k = _n_nearest(n)
     indices, distances = nearest(reference - center, k, new - center, n_threads=threads)
     equal = distances <= 1e-12 * np.sqrt(np.mean((reference - center) ** 2) * n_values)
+    return _place_among(indices, distances, equal, positions, threads)
+
+
+def place_by_distances(distances: ArrayLike, reference_positions: ArrayLike) -> Array:
+    """As `place`, where there are no vectors: ``distances``, (m, n), are to the reference.
+
+    Examples
+    --------
+    >>> place_by_distances([[0.5, 0.5], [1.0, 0.0]], [[0.0, 0.0], [10.0, 0.0]])
+    array([[ 5., 0.], [10., 0.]])
+    """
+    positions = checked_vectors(reference_positions, "reference_positions").astype(np.float64)
+    n = len(positions)
+    table = np.asarray(distances, dtype=np.float64).reshape(-1, n)
+    if not len(table):
+        return np.zeros((0, 2))
+    indices = np.argsort(table, axis=1, kind="stable")[:, : _n_nearest(n)]
+    near = np.take_along_axis(table, indices, axis=1)
+    equal = near <= 1e-12 * table.max()
+    return _place_among(indices, near, equal, positions, threads_for(max(table.shape), None))
+
+
+def _n_nearest(n: int) -> int:
+    return min(n, N_NEAREST if n < FEW_REFERENCES else int(3 * PERPLEXITY))
+
+
+def _place_among(
+    indices: NDArray[np.intp],
+    distances: Array,
+    equal: NDArray[np.bool_],
+    positions: Array,
+    threads: int,
+) -> Array:
+    """Place by the nearest of the reference, (m, k) each; ``equal`` are those at no distance."""
     start: Array = _weighted_mean(
         positions[indices[:, :N_NEAREST]], distances[:, :N_NEAREST], equal[:, :N_NEAREST]
     )
-    if n < FEW_REFERENCES:
+    if len(positions) < FEW_REFERENCES:
         return start
     placed = embed_new(
         indices, distances, positions, start, perplexity=PERPLEXITY, n_threads=threads

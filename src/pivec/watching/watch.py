@@ -245,6 +245,8 @@ class _Watcher:
             self._space = comparison.describe(data, self._log, method, None, settings)
             self._is_behind, self._has_warned = True, False
             return Round(data.labels, self._space, True, (), 0.0)
+        if space.positions is None:  # those it was fitted on make the map
+            space = comparison.draw(space, self._log, seed)
         known = {info.identity for info in own_policies(space)}
         new = [info for info in infos if info.identity not in known]
         outside: list[str] = []
@@ -258,10 +260,7 @@ class _Watcher:
                 for row in range(len(new)):
                     described += space.method.describe(data.select([row]), influences=influences)
             grown = grown_space(space, described, infos)
-            measured = None
-            if grown.descriptions.points is None:
-                measured = comparison.distances_in(grown, self._log.folder)
-            positions, _ = comparison.positions_of(grown, seed, measured)
+            positions, _ = comparison.positions_of(grown, seed, None)
             self._space = replace(grown, positions=positions)
             if new or grown.descriptions.policies != space.descriptions.policies:
                 self._space.save(self._log.folder / SPACE)
