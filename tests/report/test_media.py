@@ -213,7 +213,9 @@ def test_so_many_and_no_more(out, monkeypatch):
 def space():
     rng = np.random.default_rng(0)
     data = VisitedStates.from_arrays(
-        [[rng.normal(k, 1, (30, 2))] for k in range(3)], feature_names=("height", "speed")
+        [[rng.normal(k, 1, (30, 2))] for k in range(3)],
+        feature_names=("height", "speed"),
+        labels=["p0", "p1", "p2"],
     )
     method = characterization("visitation", n_components=3).fit(data)
     return Space(method, method.describe(data), np.zeros((3, 2)), {})

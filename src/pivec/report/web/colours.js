@@ -7,7 +7,7 @@ const SHADES = 128, CONTRAST = 3.1;  // somewhat above 3, as colours are rounded
 const scheme = matchMedia("(prefers-color-scheme: dark)");
 
 /** Colours of the page now: packed ones to paint with (0xAABBGGRR), names of CSS for the overlay. */
-export const theme = { paper: 0, lone: 0, reference: 0, soft: 0, band: 0, ink: "", raised: "", accent: "" };
+export const theme = { paper: 0, lone: 0, reference: 0, soft: 0, band: 0, ink: "", raised: "", accent: "", second: "" };
 
 /** @param {string} hex @returns {number[]} red, green and blue as amounts of light */
 const light = (hex) => [1, 3, 5].map((k) => { const c = parseInt(hex.slice(k, k + 2), 16) / 255; return c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4; });
@@ -52,7 +52,7 @@ const prepare = () => {
   const raised = read("raised"), paper = luminance(light(raised));
   if (paper > 0.18) { least = 0; most = (paper + 0.05) / CONTRAST - 0.05; } else { least = (paper + 0.05) * CONTRAST - 0.05; most = 1; }
   const { blob, groupColours } = app.data, mid = light(raised).map((c, k) => 0.3 * c + 0.7 * light(read("reference"))[k]);
-  Object.assign(theme, { ink: read("ink"), accent: read("accent"), raised, paper: packed(light(raised)), lone: visible(read("lone")), reference: visible(read("reference")), soft: packed(light(read("soft"))), band: packed(mid) });
+  Object.assign(theme, { ink: read("ink"), accent: read("accent"), second: read("b"), raised, paper: packed(light(raised)), lone: visible(read("lone")), reference: visible(read("reference")), soft: packed(light(read("soft"))), band: packed(mid) });
   ready.groups = Uint32Array.from(groupColours, visible);
   ready.palette = Uint32Array.from(blob.palette || groupColours, visible);
   ready.scales = { return: shadesOf(blob.scales.return), step: shadesOf(blob.scales.step) };

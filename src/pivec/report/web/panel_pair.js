@@ -1,6 +1,5 @@
 // The distance of A and B: a small picture, and words that say how sure it is.
 import { make, number, percent } from "./format.js";
-import { app } from "./state.js";
 import { nest } from "./panel_nodes.js";
 
 /** @typedef {{distance: number, low: number, high: number, bound: boolean, alike: boolean | null, overlap: number}} PairNumbers */
@@ -18,13 +17,12 @@ export const spokenDistance = (pair) => `${wordsOf(pair).join(", ")}. ${chanceWo
 
 /** @param {PairNumbers} pair @param {number} longest distance of all @param {string} assumed @returns {any} */
 export const distanceSection = (pair, longest, assumed) => {
-  const { distance, low, high, bound, alike, overlap } = pair, [value, sure] = wordsOf(pair);
+  const { distance, low, high, alike, overlap } = pair, [value, sure] = wordsOf(pair);
   const section = nest("div.distance", make("h3", "Distance"), nest("p.figure", make("strong", value), " " + sure));
   const say = (/** @type {string} */ words, className = "hint") => { if (words) section.append(make("p", words, className)); };
-  if (Number.isFinite(distance)) section.append(ruler(distance, low, high, longest));
+  if (Number.isFinite(distance) && longest) section.append(ruler(distance, low, high, longest));
   say(chanceWords(pair), alike ? "verdict tag" : "verdict");
   if (Number.isFinite(overlap)) say(`In different places: ${percent(1 - overlap)} of the time.`, "");
-  if (bound && Number.isFinite(low)) say(`The interval is at most that wide; pivec serve ${app.data.blob.media.folder} has the exact one.`);
   say(assumed);
   return section;
 };

@@ -53,37 +53,36 @@ const partRow = (part, found, longest, frames, rows) => {
 export const differsSection = (found, frames, rows, reason) => {
   const { blob, label } = app.data, names = rows.map((row) => label[row]), section = nest("div.differs", make("h3", "What differs"));
   const say = (/** @type {string} */ words) => { if (words) section.append(make("p", words, "hint")); };
-  const command = commandLine("pivec", "explain", blob.media.folder, ...(names.some((name) => name[0] === "-") ? ["--"] : []), ...names);
   const parts = found ? found.parts.filter((part) => part.part > 0) : [];
-  if (!found) say((reason ? reason + "." : whyNoParts()));
+  if (!found) say(reason ? reason + "." : whyNoParts());
   else if (!parts.length) say("Nothing: the two were measured as equal.");
   else {
     const longest = Math.max(...parts.slice(0, REGIONS).flatMap((part) => [part.shareA || 0, part.shareB || 0]), 1e-9);
     say(`Regions of states, by their share of the distance as measured (${number(found.measured)}); the time that A and B spend there; means of features meanwhile.`);
     section.append(...listed(make("ol"), parts, REGIONS, (part) => partRow(part, found, longest, frames, rows)));
     if (found.sure) say(found.words);
-    else say("Chance is in these numbers too. Which are more than chance, this command tells:");
+    else {
+      say("Chance is in these numbers too. Which are more than chance, this command tells:");
+      section.append(commandLine("pivec", "explain", blob.media.folder, ...(names.some((name) => name[0] === "-") ? ["--"] : []), ...names));
+    }
   }
-  if (found && parts.length && !found.sure) section.append(command);
   return section;
 };
 
 /** @param {Differences | null} found @returns {any[]} means of features over all of the time, those first that differ most among all policies */
 export const averagesSection = (found) => {
   if (!found || !found.averages.length) return [];
-  const spreads = new Map(app.data.features.map(({ name, values }) => [name, deviationOf(values)]));
-  const size = (/** @type {Means} */ f) => (f.noise ? -1 : Math.abs(f.a - f.b) / (spreads.get(f.name) || Infinity) || 0);
+  const spans = new Map(app.data.features.map(({ name, values }) => [name, spanOf(values)]));
+  const size = (/** @type {Means} */ f) => (f.noise ? -1 : Math.abs(f.a - f.b) / (spans.get(f.name) || Infinity) || 0);
   const averages = [...found.averages].sort((f, g) => size(g) - size(f)), body = make("tbody");
-  const column = (/** @type {any} */ content) => Object.assign(nest("th.n", content), { scope: "col" });
   const [, ...more] = listed(body, averages, AVERAGES, (f) => nest("tr",
-    Object.assign(nest("th", f.name, f.unit ? ` (${f.unit}) ` : " ", f.noise ? chanceTag() : ""), { scope: "row" }), make("td", meanOf(f, "a"), "n"), make("td", meanOf(f, "b"), "n")));
-  return [nest("div.averages", make("h3", "Means over all of their time"),
-    nest("table", nest("thead", nest("tr", Object.assign(make("th", "Feature"), { scope: "col" }), column(badge(0)), column(badge(1)))), body), ...more)];
+    nest("th", f.name, f.unit ? ` (${f.unit}) ` : " ", f.noise ? chanceTag() : ""), make("td", meanOf(f, "a"), "n"), make("td", meanOf(f, "b"), "n")));
+  return [nest("div.averages", make("h3", "Means over all of their time"), nest("table", nest("thead", nest("tr", make("th", "Feature"), nest("th.n", badge(0)), nest("th.n", badge(1)))), body), ...more)];
 };
 
-/** @param {Float32Array} values */
-const deviationOf = (values) => {
-  let n = 0, sum = 0, squares = 0;
-  for (const value of values) if (!Number.isNaN(value)) { n++; sum += value; squares += value * value; }
-  return Math.sqrt(Math.max(squares / n - (sum / n) ** 2, 0));
+/** @param {Float32Array} values @returns {number} */
+const spanOf = (values) => {
+  let low = Infinity, high = -Infinity;
+  for (const value of values) { if (value < low) low = value; if (value > high) high = value; }
+  return high - low;
 };
