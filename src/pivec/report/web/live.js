@@ -110,7 +110,7 @@ export const liveUpdates = () => {
         say(shown());
       }
       wait = EVERY;
-    } catch (error) {
+    } catch {
       say(`${STOPPED}, or cannot be reached; all that is shown stays`, true);
       wait = Math.min(2 * wait, SLOWEST);
     }
