@@ -6,12 +6,10 @@ import base64
 import hashlib
 import re
 from functools import cache
-from importlib.resources import files
 
 from pivec.report.markup import resource
 
 ENTRY = "main.js"
-SHORT = "page.min.js"
 STYLES = ("page.css", "explore.css", "map.css", "panel.css", "tables.css", "live.css", "print.css")
 _IMPORT = re.compile(r'^import\s*\{[^}]*\}\s*from\s*"\./([\w.-]+)";\n', re.MULTILINE)
 # What a comment or a blank is not looked for in: texts, and patterns, which follow a sign.
@@ -26,19 +24,6 @@ _EXPORT = re.compile(r"^export\s+", re.MULTILINE)
 
 @cache
 def script() -> str:
-    """Give the modules as one script, with short names if those were made of the modules as now."""
-    code = joined()
-    head, _, short = _kept().partition("\n")
-    return short if head == f"// {fingerprint(code)}" else code
-
-
-def _kept() -> str:
-    """Read what `make page-script` left: the script with short names, made of which modules."""
-    file = files("pivec.report").joinpath(SHORT)
-    return file.read_text(encoding="utf-8") if file.is_file() else ""
-
-
-def joined() -> str:
     """Join the modules, each after those it imports; names at the top level are shared by all."""
     parts: dict[str, str] = {}
 
