@@ -26,7 +26,7 @@ export const travelPart = () => {
   let lines = [];
   /** @type {{line: Line, k: number} | null} */
   let near = null;
-  let width = 0, right = 0, top = 1;
+  let width = 0, right = 0, top = 1, drawAxes = (/** @type {Pen} */ _) => {};
 
   const yOf = (/** @type {number} */ far) => FLOOR - (far / top) * (FLOOR - CEILING);
   const nameOf = (/** @type {Line} */ { group }) => app.data.groups[group] || "no run";
@@ -46,7 +46,7 @@ export const travelPart = () => {
     pen.globalAlpha = 0.16; pen.fill(); pen.globalAlpha = 1;
   };
 
-  /** Axes, and all lines behind those in front. */
+  /** Places of everything, and all lines behind those in front. */
   const layOut = () => {
     const { travels, step, groups } = app.data, few = (/** @type {any[]} */ all) => all.length <= NAMED;
     const shown = travels.filter(({ rows, group }) => !state.hidden.has(group) && rows.some((i) => state.shown[i]));
@@ -58,14 +58,13 @@ export const travelPart = () => {
     const ticks = roundTicks(0, most || 1), pen = sharpPen(back, width, TALL), xOf = (/** @type {number} */ at) => LEFT + ((at - first) / (last - first || 1)) * (width - LEFT - right);
     top = ticks[ticks.length - 1];
     lines = shown.map((run) => ({ ...run, x: Float32Array.from(run.rows, (i) => xOf(step[i])), y: Float32Array.from(run.cumulative, yOf), n: run.rows.filter((i) => step[i] <= state.upTo).length }));
-    pen.fillStyle = pageColour("soft"); pen.strokeStyle = pageColour("line"); pen.textAlign = "right";
-    for (const tick of ticks) {
-      pen.beginPath(); pen.moveTo(LEFT, yOf(tick)); pen.lineTo(width - right, yOf(tick)); pen.stroke();
-      pen.fillText(number(tick), LEFT - 8, yOf(tick));
-    }
-    pen.textAlign = "center";
-    for (const tick of roundTicks(first, last)) if (tick >= first && tick <= last) pen.fillText(tick >= 1e6 ? tick / 1e6 + " M" : tick >= 1e3 ? tick / 1e3 + " k" : String(tick), xOf(tick), FLOOR + 16);
-    pen.fillText("training step", (LEFT + width - right) / 2, TALL - 10);
+    drawAxes = (pen) => {
+      pen.fillStyle = pageColour("soft"); pen.strokeStyle = pageColour("line"); pen.textAlign = "right";
+      for (const tick of ticks) { pen.fillText(number(tick), LEFT - 8, yOf(tick)); pen.moveTo(LEFT, yOf(tick)); pen.lineTo(width - right, yOf(tick)); }
+      pen.stroke(); pen.textAlign = "center";
+      for (const tick of roundTicks(first, last)) if (tick >= first && tick <= last) pen.fillText(tick >= 1e6 ? tick / 1e6 + " M" : tick >= 1e3 ? tick / 1e3 + " k" : String(tick), xOf(tick), FLOOR + 16);
+      pen.fillText("training step", (LEFT + width - right) / 2, TALL - 10);
+    };
     const every = Math.ceil(lines.length / MOST_LINES);
     pen.lineJoin = "round"; pen.globalAlpha = few(lines) ? 1 : Math.max(0.15, 20 / lines.length);
     lines.forEach((line, k) => { if (k % every === 0) drawLine(pen, line, few(lines) ? 2 : 1); });
@@ -76,6 +75,7 @@ export const travelPart = () => {
   const draw = framed(() => {
     if (!width) return;
     const pen = sharpPen(canvas, width, TALL), front = lines.filter((line) => near?.line === line || sidesOf(line).includes(true));
+    drawAxes(pen);
     pen.globalAlpha = front.length ? 0.4 : 1; pen.drawImage(back, 0, 0, width, TALL); pen.globalAlpha = 1;
     const named = (front.length || lines.length > NAMED ? front : lines).filter(({ n }) => n).map((line) => ({ line, y: line.y[line.n - 1] })).sort((p, q) => p.y - q.y);
     named.forEach((name, k) => { name.y = Math.max(name.y, k ? named[k - 1].y + 16 : CEILING); });
