@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import replace
 
 import numpy as np
@@ -111,6 +112,9 @@ def test_names_that_are_not_meant_well_stay_text(hostile, pages):
         panel = page.locator("#panel")
         assert panel.evaluate("x => x.scrollWidth <= x.clientWidth")
         assert panel.locator("img, script, b:text-is('bold')").count() == 0
+    labels = [row.label for row in hostile.report.rows[2:4]]
+    command = chosen(page, *labels).locator(".command code").inner_text()
+    assert shlex.split(command) == ["pivec", "explain", "nowhere", *labels]  # as a shell takes it
     assert page.title() == "Behaviour in Walk-v0"
 
 

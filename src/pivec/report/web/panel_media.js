@@ -40,7 +40,7 @@ export const framesOf = (frames, region, rows) => {
   const known = app.data.blob.media.regions.find((/** @type {Frame} */ frame) => frame.region === region);
   if (!own[0] && !own[1]) return known ? [nest("div.frames", pictureOf(beside(known).src, "In this region: " + known.words))] : [];
   return [nest("div.frames", ...own.map((frame, side) => nest("figure",
-    frame ? pictureOf(frame.src, `${"AB"[side]} in this region: ${frame.words || frame.policy}`) : "", nest("figcaption", badge(side), frame ? "" : " is hardly ever here"))))];
+    frame ? pictureOf(frame.src, `${"AB"[side]} in this region: ${frame.words || frame.policy}`) : "", nest("figcaption", badge(side), frame ? "" : " no picture"))))];
 };
 
 /** @param {FilmClip[]} clips */
