@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import base64
 import threading
 import urllib.error
 import urllib.request
 from dataclasses import replace
+from itertools import chain, repeat
 from types import SimpleNamespace
 
 import pytest
+from made_pages import HOSTILE
 
 from pivec.options import ReplayOptions
 from pivec.server.current import Current
 from pivec.server.desk import Desk
-from pivec.server.films import Films
 from pivec.server.routes import Answers
 from pivec.server.serving import listening, server_of
+
+# A picture of one dot.
+PICTURE = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJg"
+    "gg=="
+)
 
 
 def leave(space, n, out):
@@ -24,13 +32,32 @@ def leave(space, n, out):
     replace(space, descriptions=described, positions=space.positions[:n]).save(out / "space")
 
 
+class Filmed:
+    """Stands for `Films`: at first a film is being made, asked again it is there."""
+
+    states = iter(())
+
+    def ask(self, key, film):
+        (film.folder / "clip.png").write_bytes(PICTURE)
+        self.states = chain(("working", "working"), repeat("done"))
+        return self.answer(key)
+
+    def answer(self, _):
+        clip = {"src": "media/clip.png", "title": HOSTILE[0], "words": "both <b>play</b>"}
+        state = next(self.states, None)
+        return state and {"state": state, "words": "playing", "clips": [clip], "frames": []}
+
+    def stop(self):
+        pass
+
+
 @pytest.fixture(scope="module")
 def served(hostile, tmp_path_factory):
     """Serve 46 of 48 policies, with names that are not meant well."""
     out = tmp_path_factory.mktemp("served") / "out"
     leave(hostile.space, 46, out)
     with listening(0) as listener:
-        answers = Answers(Current(out, quiet=True), ReplayOptions(), Desk(), Films(), every=0.05)
+        answers = Answers(Current(out, quiet=True), ReplayOptions(), Desk(), Filmed(), every=0.05)
         server, address = server_of(answers, listener)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
@@ -49,17 +76,39 @@ def test_the_token_is_needed_and_paths_lead_nowhere_else(served, path):
 
 def test_new_policies_appear_without_a_reload(served, hostile, pages):
     page = pages.open(served.address)
-    status = page.locator(".live")
-    assert status.inner_text() == "Live: new policies appear by themselves"
+    assert page.locator(".live").inner_text() == "Live: new policies appear by themselves"
     panel = page.locator("#panel")
-    panel.locator(".begin button", has_text="farthest").click()
+    with page.expect_response("**/pair?*") as response:
+        panel.locator(".begin button", has_text="farthest").click()
+    exact = response.value.json()
     panel.locator(".differs").wait_for()
     panel.locator(".command").wait_for(state="detached")  # exact numbers came, chance is marked
+    assert f"{exact['distance']:.3g}" in panel.locator(".figure").inner_text()
+    names = panel.locator(".who").all_inner_texts()
+    assert exact["a"].strip() in names[0]
+    assert exact["b"].strip() in names[1]
+    film(page)
     panel.locator(".differs").get_by_role("button", name="Show").click()
     parts = panel.locator(".part").count()
     leave(hostile.space, 48, served.out)
     page.locator(".live:has-text('48 policies, 2 joined')").wait_for()
     assert page.locator("header .figures dd").first.inner_text() == "48"
     assert page.locator("header .lead").inner_text().startswith("48 policies from 6 training runs")
-    assert panel.locator(".part").count() == parts > 6  # what was opened stays
+    # What was chosen, opened and filmed stays.
+    assert panel.locator(".who").all_inner_texts() == names
+    assert panel.locator(".part").count() == parts > 6
+    assert panel.locator(".clips img").count() == 1
+    swap = panel.get_by_role("button", name="Swap")
+    swap.click()
+    panel.get_by_role("button", name="Make clips of both").wait_for()
+    swap.click()
+    panel.locator(".clips img").wait_for()  # who was filmed need not be asked for again
     assert page.title() == "Behaviour in Walk-v0"  # names stay text
+
+
+def film(page):
+    """Have both filmed, and see that the picture is there and its words are text."""
+    page.get_by_role("button", name="Make clips of both").click()
+    page.locator("#panel .clips img").wait_for()
+    page.wait_for_function("document.querySelector('#panel .clips img').naturalWidth === 1")
+    assert HOSTILE[0] in page.locator("#panel .clips").inner_text()

@@ -50,6 +50,12 @@ export const isLive = () => Boolean(app.data.blob.live);
  */
 export const exactPair = (a, b) => (isLive() ? ask(addressOf("pair", a, b)) : null);
 
+/** Addresses of films that the reader asked for; new data show them again. @type {Set<string>} */
+const filming = new Set();
+
+/** @param {number} a @param {number} b @returns {boolean} whether the reader has asked for their film */
+export const isAskedFor = (a, b) => filming.has(addressOf("film", a, b));
+
 /**
  * Have both filmed, which takes seconds; what was filmed before is there at once.
  * @param {number} a row of a policy @param {number} b row of another
@@ -60,14 +66,16 @@ export const film = (a, b, report) => (isLive() ? filmed(addressOf("film", a, b)
 
 /** @param {string} address @param {(words: string) => void} [report] @returns {Promise<Film>} */
 const filmed = async (address, report) => {
+  filming.add(address);
   let answer = await ask(address, "POST");
   while (answer.state === "working") {
     if (report) report(answer.words);
     await pause(700);
     answer = await ask(address);
   }
-  if (answer.state === "failed") throw new Error(answer.words);
-  return answer;
+  if (answer.state === "done") return answer;
+  filming.delete(address);
+  throw new Error(answer.words);
 };
 
 /** Write what stands above the map anew. */

@@ -1,7 +1,7 @@
 // Pictures and clips in the panel: those that lie beside the page, and those that a server makes.
 import { make } from "./format.js";
 import { app } from "./state.js";
-import { film, isLive } from "./live.js";
+import { film, isAskedFor, isLive } from "./live.js";
 import { badge, nest, pushButton } from "./panel_nodes.js";
 
 /**
@@ -70,6 +70,7 @@ export const clipsOf = (a, b, use) => {
       }
     });
     box.append(start, said);
+    if (isAskedFor(a, b)) start.click();
   }
   return clips.length || page || isLive() ? [box] : [];
 };
