@@ -221,6 +221,7 @@ def test_it_fits_anew_at_twice_the_number_if_asked():
     shutil.rmtree(RUNS)
     [again] = watch(refit=True)
     assert again.fitted
+    assert again.new == ()
     assert again.space.n_placed == 0
     assert again.space.collected["environment"] == "CartPole-v1"
     assert {line["placed"] for line in rows()} == {"false"}

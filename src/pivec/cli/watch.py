@@ -48,7 +48,7 @@ def watch(
         n_all = len(part.space.descriptions) - part.space.n_reference
         words = f"{len(part.new)} new, {n_policies(n_all)} in all"
         if part.fitted:
-            words = f"space fitted on {n_policies(n_all)}"
+            words = f"{len(part.new)} new, space fitted on {n_policies(n_all)}"
         if part.outside:
             words += f", {len(part.outside)} where the space knows nothing"
         say(f"{words}, {part.seconds:.2g} s")

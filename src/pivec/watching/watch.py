@@ -237,6 +237,9 @@ class _Watcher:
     def _add(self, infos: Sequence[PolicyInfo]) -> Round | None:
         """Describe those of the store that are not in the space, or fit it anew."""
         space, seed = self._space, self._collecting.seed
+        known = set() if space is None else {info.identity for info in own_policies(space)}
+        new = [info for info in infos if info.identity not in known]
+        labels = tuple(info.label for info in new)
         if space is None or (
             self._watching.refit and len(infos) >= 2 * (len(space.descriptions) - space.n_placed)
         ):
@@ -244,11 +247,9 @@ class _Watcher:
             data, settings = self._states.load(infos), self._states.settings
             self._space = comparison.describe(data, self._log, method, None, settings)
             self._is_behind, self._has_warned = True, False
-            return Round(data.labels, self._space, True, (), 0.0)
+            return Round(labels, self._space, True, (), 0.0)
         if space.positions is None:  # those it was fitted on make the map
             space = comparison.draw(space, self._log, seed)
-        known = {info.identity for info in own_policies(space)}
-        new = [info for info in infos if info.identity not in known]
         outside: list[str] = []
         with self._log.stage("describe", goes_on=True):
             described = space.descriptions.select([])
@@ -265,7 +266,7 @@ class _Watcher:
             if new or grown.descriptions.policies != space.descriptions.policies:
                 self._space.save(self._log.folder / SPACE)
         self._is_behind = True
-        return Round(tuple(info.label for info in new), grown, False, tuple(outside), 0.0)
+        return Round(labels, self._space, False, tuple(outside), 0.0)
 
     def _outside(self, space: Space, data: VisitedStates) -> list[str]:
         """Find policies that go where the space knows nothing; warn of the first."""
