@@ -42,23 +42,25 @@ export const pixelPainter = (canvas) => {
   /**
    * Goes along the longer direction, a column of pixels across at a time. Bands cover each other without adding up.
    * @param {number} x0 @param {number} y0 @param {number} x1 @param {number} y1
-   * @param {number} colour @param {number} half @param {number} alpha @param {boolean} band
+   * @param {number} colour @param {number} half @param {number} alpha @param {boolean} band @param {number} hidden of both ends, by points
    */
-  const line = (x0, y0, x1, y1, colour, half, alpha, band) => {
+  const line = (x0, y0, x1, y1, colour, half, alpha, band, hidden) => {
     if ((x0 < 0 && x1 < 0) || (y0 < 0 && y1 < 0) || (x0 > wide && x1 > wide) || (y0 > tall && y1 > tall)) return;
-    const steep = Math.abs(y1 - y0) > Math.abs(x1 - x0), back = steep ? y0 > y1 : x0 > x1;
-    const ux = back ? x1 : x0, uy = back ? y1 : y0, vx = back ? x0 : x1, vy = back ? y0 : y1;
-    const u0 = steep ? uy : ux, u1 = steep ? vy : vx, v0 = steep ? ux : uy, slope = u1 > u0 ? ((steep ? vx : vy) - v0) / (u1 - u0) : 0;
-    const narrow = 1 / Math.sqrt(1 + slope * slope), reach = (half + 0.5) / narrow;
-    const alongStep = steep ? wide : 1, acrossStep = steep ? 1 : wide, most = steep ? wide : tall;
-    const last = Math.min(steep ? tall : wide, Math.ceil(u1 - 0.5)), { paper } = scene, darker = (colour & 0xff00) < (paper & 0xff00);
-    for (let u = Math.max(0, Math.ceil(u0 - 0.5)); u < last; u++) {
-      const v = v0 + slope * (u + 0.5 - u0), end = Math.min(most - 1, Math.floor(v + reach - 0.5));
-      for (let w = Math.max(0, Math.ceil(v - reach - 0.5)); w <= end; w++) {
-        let cover = half + 0.5 - Math.abs(w + 0.5 - v) * narrow;
+    const dx = x1 - x0, dy = y1 - y0, long = Math.sqrt(dx * dx + dy * dy), steep = Math.abs(dy) > Math.abs(dx);
+    if (long <= 2 * hidden) return;
+    const cut = hidden / long, slope = steep ? dx / dy : dy / dx, reach = half * Math.sqrt(1 + slope * slope) + 0.5;
+    const a0 = steep ? y0 + cut * dy : x0 + cut * dx, a1 = steep ? y1 - cut * dy : x1 - cut * dx, b0 = steep ? x0 + cut * dx : y0 + cut * dy;
+    const most = (steep ? wide : tall) - reach, one = a0 + (reach - b0) / slope, two = a0 + (most - b0) / slope;  // where it leaves the buffer
+    const first = Math.ceil(Math.max(0, Math.min(a0, a1) - 0.5, Math.min(one, two))) | 0, last = Math.ceil(Math.min(steep ? tall : wide, Math.max(a0, a1) - 0.5, Math.max(one, two))) | 0;
+    if (!slope && !(b0 > reach && b0 < most)) return;
+    const along = steep ? wide : 1, across = steep ? 1 : wide, { paper } = scene, darker = (colour & 0xff00) < (paper & 0xff00), pixels = buffer, ink = colour | 0;
+    for (let u = first, v = b0 + slope * (first + 0.5 - a0); u < last; u++, v += slope) {
+      const end = (v + reach - 0.5) | 0;
+      for (let w = (v - reach + 0.5) | 0; w <= end; w++) {
+        let cover = reach - Math.abs(w + 0.5 - v);
         if (cover > 1) cover = 1;
-        const at = u * alongStep + w * acrossStep;
-        if (!band) buffer[at] = mixed(buffer[at], colour, (cover * alpha) | 0);
+        const at = u * along + w * across;
+        if (!band) pixels[at] = mixed(pixels[at] | 0, ink, (cover * alpha) | 0);
         else {
           const over = mixed(paper, colour, (cover * 256) | 0);
           if (darker === (over & 0xff00) < (buffer[at] & 0xff00)) buffer[at] = over;
@@ -68,12 +70,12 @@ export const pixelPainter = (canvas) => {
   };
   /** @param {Look} look @param {number} n @param {Float32Array} ends @param {Uint32Array | number} colours @param {number} half @param {number} alpha */
   const drawLines = (look, n, ends, colours, half, alpha) => {
-    const x = look.x + pad, y = look.y + pad, s = look.scale, band = typeof colours === "number";
-    for (let k = 0; k < n; k++) line(x + ends[4 * k] * s, y - ends[4 * k + 1] * s, x + ends[4 * k + 2] * s, y - ends[4 * k + 3] * s, band ? colours : colours[k], half, alpha, band);
+    const x = look.x + pad, y = look.y + pad, s = look.scale, band = typeof colours === "number", hidden = band ? 0 : Math.max(0, look.radius - 0.5);
+    for (let k = 0; k < n; k++) line(x + ends[4 * k] * s, y - ends[4 * k + 1] * s, x + ends[4 * k + 2] * s, y - ends[4 * k + 3] * s, band ? colours : colours[k], half, alpha, band, hidden);
   };
   /** @param {Look} look */
   const drawPoints = (look) => {
-    const { n, x, y, colour, shape, paper, rim: rimColour } = scene, s = look.scale;
+    const { n, x, y, colour, shape, paper, rim: rimColour } = scene, s = look.scale, pixels = buffer;
     const offX = look.x + pad, offY = look.y + pad, far = pad / 2, right = wide - far, low = tall - far;
     for (let k = 0; k < n; k++) {
       const px = Math.floor((offX + x[k] * s) * PHASES + 0.5), py = Math.floor((offY - y[k] * s) * PHASES + 0.5);
@@ -81,10 +83,10 @@ export const pixelPainter = (canvas) => {
       if (!(left > far && left < right && top > far && top < low)) continue;
       const kind = shape[k] * PHASES * PHASES + (py & 3) * PHASES + (px & 3);
       const { inner, rim, cover, fill } = stamps[kind] || (stamps[kind] = stamped(shape[k], kind & 15, look, wide));
-      const at = top * wide + left, hollow = shape[k] & 4, body = hollow ? paper : colour[k], edge = hollow ? rimColour : paper;
-      for (let j = 0; j < inner.length; j++) buffer[at + inner[j]] = body;
-      if (hollow || look.edge) for (let j = 0; j < rim.length; j++) buffer[at + rim[j]] = mixed(buffer[at + rim[j]], mixed(edge, body, fill[j]), cover[j]);
-      else for (let j = 0; j < rim.length; j++) buffer[at + rim[j]] = mixed(buffer[at + rim[j]], body, cover[j]);
+      const at = top * wide + left, hollow = shape[k] & 4, body = (hollow ? paper : colour[k]) | 0, edge = (hollow ? rimColour : paper) | 0;
+      for (let j = 0; j < inner.length; j++) pixels[at + inner[j]] = body;
+      if (hollow || look.edge) for (let j = 0; j < rim.length; j++) pixels[at + rim[j]] = mixed(pixels[at + rim[j]] | 0, mixed(edge, body, fill[j]), cover[j]);
+      else for (let j = 0; j < rim.length; j++) pixels[at + rim[j]] = mixed(pixels[at + rim[j]] | 0, body, cover[j]);
     }
   };
   /** @param {Look} look */

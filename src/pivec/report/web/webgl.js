@@ -19,11 +19,11 @@ const POINT_COLOUR = HEAD + "in vec2 off;flat in vec4 body,edge;flat in vec3 rad
   "void main(){float d=radii.z==1.?(abs(off.x)+abs(off.y))/1.41421356:length(off);" +
   "seen=vec4(mix(edge.rgb,body.rgb,clamp(radii.y-d,0.,1.)),clamp(radii.x-d,0.,1.));}";
 // form: half the width, alpha, 1 for bands
-const LINE = HEAD + "layout(location=0)in vec4 ends;layout(location=1)in vec4 colour;out float off;flat out vec4 body;" + PLACED +
+const LINE = HEAD + "layout(location=0)in vec4 ends;layout(location=1)in vec4 colour;out float off;flat out vec4 body;flat out float narrow;" + PLACED +
   "void main(){vec2 a=placed(ends.xy),b=placed(ends.zw),d=b-a,c=corner();float l=length(d);d=l>0.?d/l:vec2(1,0);" +
-  "off=c.y*(form.x+1.);body=colour;gl_Position=clip((c.x<0.?a:b)+vec2(-d.y,d.x)*off);}";
-const LINE_COLOUR = HEAD + "uniform vec4 paper,rim;in float off;flat in vec4 body;out vec4 seen;" +
-  "void main(){float c=clamp(form.x+.5-abs(off),0.,1.);seen=form.z>0.?vec4(mix(paper.rgb,rim.rgb,c),1):vec4(body.rgb,c*form.y);}";
+  "off=c.y*(form.x+1.);body=colour;narrow=max(abs(d.x),abs(d.y));gl_Position=clip((c.x<0.?a:b)+vec2(-d.y,d.x)*off);}";
+const LINE_COLOUR = HEAD + "uniform vec4 paper,rim;in float off;flat in vec4 body;flat in float narrow;out vec4 seen;" +
+  "void main(){float c=clamp((form.x-abs(off))/narrow+.5,0.,1.);seen=form.z>0.?vec4(mix(paper.rgb,rim.rgb,c),1):vec4(body.rgb,c*form.y);}";
 
 /** @param {number} colour */
 const parted = (colour) => [(colour & 255) / 255, ((colour >> 8) & 255) / 255, ((colour >> 16) & 255) / 255, 1];
