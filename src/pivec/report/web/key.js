@@ -1,90 +1,59 @@
 // The key below the map: what its colours and signs mean.
 import { byId, make, number, whole } from "./format.js";
-import { app, on, set, state } from "./state.js";
-import { behaviourColour, css, densityShades, groupColour, scaleOf, theme } from "./colours.js";
+import { app, on, state } from "./state.js";
+import { behaviourColour, css, groupColour, scaleOf, theme, tints } from "./colours.js";
 import { counted } from "./painter.js";
-import { MANY_RUNS } from "./map.js";
+import { fewRuns } from "./map.js";
 
-const NAMES = 24;  // of runs or behaviours
+const NAMED = 24;  // runs or behaviours
 
 /** @param {Uint32Array} shades @param {string[]} ends */
 const bar = (shades, ends) => {
   const box = make("div", undefined, "ramp"), line = make("div", undefined, "scale"), words = make("div", undefined, "ends");
-  line.style.background = `linear-gradient(to right, ${Array.from(shades.filter((_, k) => k % 8 === 0 || k === shades.length - 1), css).join(",")})`;
+  line.style.background = `linear-gradient(to right, ${Array.from(shades, css).join(",")})`;
   words.append(...ends.map((end) => make("span", end)));
   box.append(line, words);
   return box;
 };
 
-/** @param {string} paint @param {string} name @param {number} many @param {string} shape @param {number} [id] of a run that can be hidden */
-const entry = (paint, name, many, shape, id) => {
-  const item = make("li"), body = make(id === undefined ? "span" : "button", undefined, "entry"), dot = make("i", undefined, shape);
-  dot.style.background = paint;
-  body.append(dot, make("span", name), make("small", whole(many)));
-  if (id !== undefined) {
-    body.type = "button"; body.setAttribute("aria-pressed", String(!state.hidden.has(id)));
-    body.addEventListener("click", () => { const hidden = new Set(state.hidden); if (!hidden.delete(id)) hidden.add(id); set({ hidden }); });
-  }
-  item.append(body);
+/** @param {string} shape of the sign @param {string} name @param {string} [paint] */
+const entry = (shape, name, paint = "") => {
+  const item = make("li"), sign = make("i", undefined, shape);
+  sign.style.background = paint;
+  item.append(sign, make("span", name));
   return item;
 };
 
-/** @param {ArrayLike<number>} values @param {number} size @returns {Uint32Array} how often each number occurs, from −1 on, without references */
-const tally = (values, size) => {
-  const many = new Uint32Array(size + 1);
-  for (let i = 0; i < app.data.n; i++) if (!app.data.reference[i]) many[values[i] + 1]++;
-  return many;
+/** @param {ArrayLike<number>} values @param {(k: number) => any} show makes an entry of a number with its count @returns {any[]} from the least number on */
+const tallied = (values, show, many = new Map()) => {
+  for (let i = 0; i < app.data.n; i++) if (!app.data.reference[i]) many.set(values[i], (many.get(values[i]) || 0) + 1);
+  const numbers = [...many.keys()].sort((a, b) => a - b), rest = numbers.length - NAMED;
+  return [...numbers.slice(0, NAMED).map((k) => { const item = show(k); item.append(make("small", whole(many.get(k)))); return item; }), rest > 0 ? entry("none", `and ${whole(rest)} more`) : ""];
 };
 
-/** @param {Node} key */
-const drawRuns = (key) => {
-  const { groups, group, reference, runs } = app.data, list = make("ul"), many = tally(group, groups.length);
-  groups.slice(0, NAMES).forEach((name, g) => list.append(entry(groupColour(g), name, many[g + 1], "", g)));
-  if (many[0]) list.append(entry(groupColour(-1), "no run", many[0], runs.length ? "lone" : "", -1));
-  const old = reference.reduce((sum, r) => sum + r, 0);
-  if (old) list.append(entry(css(theme.reference), "reference", old, "small", -2));
-  key.appendChild(list);
-  if (groups.length > NAMES) key.appendChild(make("p", `and ${whole(groups.length - NAMES)} more runs; colours come again after 36`, "hint"));
-};
-
-/** @param {Node} key */
-const drawBehaviours = (key) => {
-  const { behaviour } = app.data, list = make("ul"), many = tally(behaviour, behaviour.reduce((a, b) => Math.max(a, b), 0) + 1);
-  const named = Math.min(NAMES, many.length - 2);
-  for (let b = 1; b <= named; b++) list.append(entry(css(behaviourColour(b)), "behaviour " + b, many[b + 1], ""));
-  if (many[1]) list.append(entry("", "none known", many[1], "hollow"));
-  key.appendChild(list);
-  if (many.length - 2 > NAMES) key.appendChild(make("p", `and ${whole(many.length - 2 - NAMES)} smaller ones`, "hint"));
-};
-
-const drawKey = () => {
-  const key = byId("map-key"), { data } = app, scale = scaleOf(state.colour), few = data.runs.length <= MANY_RUNS;
-  const title = (/** @type {string} */ words) => key.append(make("h3", words));
-  key.replaceChildren();
-  if (state.density) {
-    title("Policies in a square of 4 pixels" + (state.selection ? ", of those selected" : ""));
-    key.append(bar(densityShades(), ["1", whole(Math.round(Math.sqrt(counted.most))), whole(counted.most)]));
-    key.append(make("p", "Points would cover each other, so they are counted. “Show” in the tools has points again.", "hint"));
+export const drawKey = () => {
+  const { data } = app, { colour, density } = state, scale = scaleOf(colour), own = (/** @type {number} */ i) => !data.reference[i], signs = make("ul", undefined, "signs");
+  const fill = (/** @type {string} */ title, /** @type {any[]} */ ...nodes) => byId("map-key").replaceChildren(make("h3", title), ...nodes, signs);
+  const lists = (/** @type {any[]} */ items) => { const list = make("ul"); list.append(...items); return list; };
+  if (density) {
+    fill("Policies in a square of 4 pixels" + (state.selection ? ", of those selected" : ""), bar(tints.return, [1, Math.round(Math.sqrt(counted.most)), counted.most].map(whole)),
+      make("p", "Points would cover each other, so they are counted. Zoom in, or choose points under “Show”.", "hint"));
     return;
   }
   if (scale) {
-    title(scale.name);
-    const words = state.colour === "step" ? (/** @type {number} */ v) => whole(Math.round(v)) : number;
-    const fine = (scale.high - scale.low) / 500 || 1, mid = Math.round((scale.low + scale.high) / 2 / fine) * fine;
-    key.append(bar(scale.shades, [scale.low, mid, scale.high].map((v) => words(v))));
-  } else if (state.colour === "group") { title("Runs"); drawRuns(key); }
-  else if (state.colour === "behaviour") { title("Behaviours: policies that cannot be told apart"); drawBehaviours(key); }
-  const signs = make("ul", undefined, "signs"), sign = (/** @type {string} */ shape, /** @type {string} */ words) => { const item = make("li"); item.append(make("i", undefined, shape), make("span", words)); signs.append(item); };
-  if (scale && Array.prototype.some.call(scale.values, (v, i) => v !== v && !data.reference[i])) sign("hollow", "not known");
-  if (state.lines && few && data.runs.length) { sign("ring", "first checkpoint of a run"); sign("arrow", "last checkpoint"); }
-  if (data.runs.length && data.step.some((s, i) => s !== s && !data.reference[i]) && state.colour !== "group") sign("lone", "no training step");
-  if (data.reference.includes(1) && state.colour !== "group") sign("small", "reference");
-  if (state.joins && data.joins.length) sign("band", "cannot be told apart");
-  if (signs.children.length) key.append(signs);
+    const { low, high, values } = scale, fine = (high - low) / 500 || 1, words = colour === "step" ? (/** @type {number} */ v) => whole(Math.round(v)) : number;
+    fill(scale.name, bar(scale.shades, [low, Math.round((low + high) / 2 / fine) * fine, high].map((v) => words(v))));
+    if (data.group.some((_, i) => values[i] !== values[i] && own(i))) signs.append(entry("hollow", "not known"));
+  } else if (colour === "behaviour") fill("Behaviours: policies that cannot be told apart", lists(tallied(data.behaviour, (b) => (b ? entry("", "behaviour " + b, css(behaviourColour(b))) : entry("hollow", "none known")))));
+  else fill("Runs", lists(tallied(data.group, (g) => entry(g < 0 && data.runs.length ? "lone" : "", g < 0 ? "no run" : data.groups[g], groupColour(g)))));
+  if (state.lines && fewRuns() && data.runs.length) signs.append(entry("ring", "first checkpoint of a run"), entry("arrow", "last checkpoint"));
+  if (data.runs.length && data.step.some((s, i) => s !== s && own(i))) signs.append(entry("lone", "no training step"));
+  if (data.reference.includes(1)) signs.append(entry("small", "earlier map", css(theme.reference)));
+  if (state.joins && data.joins.length) signs.append(entry("band", "cannot be told apart", css(theme.band)));
 };
 
 export const startKey = () => {
-  on("data colour density hidden lines joins selection", drawKey);
+  on("data colour lines joins selection", drawKey);
   on("view", () => { if (state.density) drawKey(); });
   drawKey();
 };

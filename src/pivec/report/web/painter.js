@@ -6,8 +6,7 @@ import { webglPainter } from "./webgl.js";
  * @typedef {object} Scene what is painted, from the back to the front; packed colours are 0xAABBGGRR
  * @property {number} n points
  * @property {number} chosen where the points in front of the others begin: those selected
- * @property {Float32Array} x from the middle of the map
- * @property {Float32Array} y
+ * @property {Float32Array} points x, y a point, from the middle of the map
  * @property {Uint32Array} colour
  * @property {Uint8Array} shape 0 disc, 1 diamond, 2 small disc, 3 square; + 4 hollow
  * @property {number} nLines
@@ -29,71 +28,54 @@ import { webglPainter } from "./webgl.js";
  * @property {number} radius
  * @property {number} edge width of the paper's colour around points
  * @property {number} hollow width of the rim of hollow points
- * @property {number} lineHalf half the width of lines, 0 for none
- * @property {number} lineAlpha
- * @property {number} bandHalf half the width of bands, 0 for none
+ * @property {number} line half the width of lines, 0 for none
+ * @property {number} alpha of lines
+ * @property {number} band half the width of bands, 0 for none
  * @property {number} cell side of the squares in which points are counted, 0 to paint points
  *
  * @typedef {{name: string, load: (scene: Scene) => void, paint: (look: Look) => void}} Painter
  */
 
-/** @param {HTMLCanvasElement} canvas @returns {HTMLCanvasElement} another in its place, for another kind of context */
-const renewed = (canvas) => {
-  const other = /** @type {HTMLCanvasElement} */ (canvas.cloneNode());
-  canvas.replaceWith(other);
-  return other;
-};
-
-/** @param {WebGL2RenderingContext} gl */
-const emulated = (gl) => {
-  const info = gl.getExtension("WEBGL_debug_renderer_info");
-  return /swiftshader|llvmpipe|softpipe|software|basic render/i.test(String(gl.getParameter(info ? info.UNMASKED_RENDERER_WEBGL : gl.RENDERER)));
-};
+const SOFTWARE = /swiftshader|llvmpipe|softpipe|software|basic render/i;
 
 /** @param {HTMLCanvasElement} canvas @param {(painter: Painter) => void} use is called with a painter, and again if that one fails */
 export const findPainter = (canvas, use) => {
-  const wish = new URLSearchParams(location.search).get("painter");
-  let place = canvas;
-  const settle = (/** @type {Painter} */ painter) => { place.dataset.painter = painter.name; use(painter); };
-  const byProcessor = () => { place = renewed(place); settle(pixelPainter(place)); };
-  if (wish === "pixels") return byProcessor();
-  const gl = place.getContext("webgl2", { alpha: false, antialias: false, depth: false, failIfMajorPerformanceCaveat: wish !== "webgl" });
-  if (!gl || (wish !== "webgl" && emulated(gl))) return byProcessor();
-  place.addEventListener("webglcontextlost", byProcessor, { once: true });
-  const painter = webglPainter(gl);
-  if (painter) settle(painter); else byProcessor();
+  const wish = new URLSearchParams(location.search).get("painter"), forced = wish === "webgl";
+  const settle = (/** @type {Painter} */ painter) => { canvas.dataset.painter = painter.name; use(painter); };
+  const byProcessor = () => {
+    const other = /** @type {HTMLCanvasElement} */ (canvas.cloneNode());  // a canvas has one kind of context for ever
+    canvas.replaceWith(other);
+    canvas = other;
+    settle(pixelPainter(canvas));
+  };
+  const gl = wish === "pixels" ? null : canvas.getContext("webgl2", { alpha: false, antialias: false, depth: false, failIfMajorPerformanceCaveat: !forced });
+  const info = gl && gl.getExtension("WEBGL_debug_renderer_info");
+  const painter = gl && (forced || !SOFTWARE.test(gl.getParameter(info ? info.UNMASKED_RENDERER_WEBGL : gl.RENDERER))) ? webglPainter(gl) : null;
+  if (!painter) return byProcessor();
+  canvas.addEventListener("webglcontextlost", byProcessor, { once: true });
+  return settle(painter);
 };
 
-/** Counts of the points in squares, as squares to paint: middles in pixels, colours by the logarithm of the count. */
-export const counted = {
-  n: 0, most: 0, x: new Float32Array(0), y: new Float32Array(0), colour: new Uint32Array(0), shape: new Uint8Array(0),
-  counts: new Uint32Array(0),
-};
+/** The points counted in squares, as points to paint: middles in pixels, upwards as on the map; colours by the logarithm of the count. */
+export const counted = { n: 0, most: 0, points: new Float32Array(0), colour: new Uint32Array(0), shape: new Uint8Array(0), counts: new Uint32Array(0) };
 
 /** @param {Scene} scene @param {Look} look counts what is in view; squares stay where they are on the map */
 export const count = (scene, look) => {
-  const { cell } = look, startX = (((look.x % cell) + cell) % cell) - cell, startY = (((look.y % cell) + cell) % cell) - cell;
+  const { cell, scale } = look, start = (/** @type {number} */ at) => (((at % cell) + cell) % cell) - cell, startX = start(look.x), startY = start(look.y);
   const across = Math.ceil((look.width - startX) / cell), down = Math.ceil((look.height - startY) / cell), size = across * down;
-  if (counted.counts.length < size) {
-    Object.assign(counted, {
-      x: new Float32Array(size), y: new Float32Array(size), colour: new Uint32Array(size), shape: new Uint8Array(size).fill(3), counts: new Uint32Array(size),
-    });
-  }
-  const { counts } = counted, offX = look.x - startX, offY = look.y - startY;
+  if (counted.colour.length < size) Object.assign(counted, { points: new Float32Array(2 * size), colour: new Uint32Array(size), shape: new Uint8Array(size).fill(3), counts: new Uint32Array(size) });
+  const { counts, points, colour } = counted;
+  let most = 0, n = 0;
   counts.fill(0);
-  let most = 0;
   for (let k = scene.chosen; k < scene.n; k++) {
-    const a = Math.floor((offX + scene.x[k] * look.scale) / cell), b = Math.floor((offY - scene.y[k] * look.scale) / cell);
-    if (a >= 0 && a < across && b >= 0 && b < down && ++counts[b * across + a] > most) most = counts[b * across + a];
+    const a = Math.floor((look.x - startX + scene.points[2 * k] * scale) / cell), b = Math.floor((look.y - startY - scene.points[2 * k + 1] * scale) / cell);
+    if (a >= 0 && a < across && b >= 0 && b < down) most = Math.max(most, ++counts[b * across + a]);
   }
   const steps = (scene.scale.length - 1) / Math.log(Math.max(2, most));
-  let n = 0;
-  for (let b = 0; b < down; b++) for (let a = 0; a < across; a++) {
-    const many = counts[b * across + a];
-    if (!many) continue;
-    counted.x[n] = startX + (a + 0.5) * cell;
-    counted.y[n] = startY + (b + 0.5) * cell;
-    counted.colour[n++] = scene.scale[Math.round(Math.log(many) * steps)];
+  for (let k = 0; k < size; k++) if (counts[k]) {
+    points[2 * n] = startX + ((k % across) + 0.5) * cell;
+    points[2 * n + 1] = -startY - (Math.floor(k / across) + 0.5) * cell;
+    colour[n++] = scene.scale[Math.round(Math.log(counts[k]) * steps)];
   }
   counted.n = n; counted.most = most;
 };

@@ -2,9 +2,7 @@
 import { count, counted } from "./painter.js";
 
 /** @typedef {import("./painter.js").Scene} Scene @typedef {import("./painter.js").Look} Look */
-/** @typedef {{inner: Int32Array, rim: Int32Array, cover: Uint16Array, fill: Uint16Array}} Stamp offsets of pixels covered wholly, and of others with their shares of 256 */
-
-const PHASES = 4;  // places a pixel and direction that a point's middle can have
+/** @typedef {{inner: Int32Array, rim: Int32Array, cover: Int32Array, fill: Int32Array}} Stamp offsets of pixels covered wholly, and of others with their shares of 256 */
 
 /** @param {number} under @param {number} over packed colours @param {number} share of 256 */
 export const mixed = (under, over, share) => {
@@ -12,23 +10,20 @@ export const mixed = (under, over, share) => {
   return ((rb + (Math.imul((over & 0xff00ff) - rb, share) >> 8)) & 0xff00ff) | ((g + (Math.imul((over & 0xff00) - g, share) >> 8)) & 0xff00) | 0xff000000;
 };
 
-/** @param {number} value */
-const share256 = (value) => Math.round(256 * Math.min(1, Math.max(0, value)));
-
-/** @param {number} shape @param {number} phase @param {Look} look @param {number} stride @returns {Stamp} */
+/** @param {number} shape @param {number} phase of the middle, in quarters of a pixel @param {Look} look @param {number} stride @returns {Stamp} */
 const stamped = (shape, phase, look, stride) => {
   const diamond = (shape & 3) === 1, r = look.radius * ((shape & 3) === 2 ? 0.62 : diamond ? 1.15 / Math.SQRT2 : 1);
-  const half = (shape & 4 ? look.hollow : look.edge) / 2, reach = Math.ceil((r + half + 1) * (diamond ? Math.SQRT2 : 1)) + 1;
-  const midX = (phase % PHASES) / PHASES, midY = Math.floor(phase / PHASES) / PHASES;
-  const inner = [], rim = [], cover = [], fill = [];
+  const half = (shape & 4 ? look.hollow : look.edge) / 2, reach = Math.ceil(1.5 * (r + half)) + 2;
+  const share = (/** @type {number} */ value) => Math.round(256 * Math.min(1, Math.max(0, value + 0.5)));
+  /** @type {number[][]} */
+  const [inner, rim, cover, fill] = [[], [], [], []];
   for (let v = -reach; v <= reach; v++) for (let u = -reach; u <= reach; u++) {
-    const dx = u + 0.5 - midX, dy = v + 0.5 - midY;
-    const far = diamond ? (Math.abs(dx) + Math.abs(dy)) / Math.SQRT2 : Math.hypot(dx, dy);
-    const outside = share256(r + half + 0.5 - far), inside = half ? share256(r - half + 0.5 - far) : 256;
-    if (outside === 256 && inside === 256) inner.push(v * stride + u);
+    const dx = Math.abs(u + 0.5 - (phase & 3) / 4), dy = Math.abs(v + 0.5 - (phase >> 2) / 4), far = diamond ? (dx + dy) / Math.SQRT2 : Math.hypot(dx, dy);
+    const outside = share(r + half - far), inside = half ? share(r - half - far) : 256;
+    if (outside + inside === 512) inner.push(v * stride + u);
     else if (outside) { rim.push(v * stride + u); cover.push(outside); fill.push(inside); }
   }
-  return { inner: Int32Array.from(inner), rim: Int32Array.from(rim), cover: Uint16Array.from(cover), fill: Uint16Array.from(fill) };
+  return { inner: Int32Array.from(inner), rim: Int32Array.from(rim), cover: Int32Array.from(cover), fill: Int32Array.from(fill) };
 };
 
 /** @param {HTMLCanvasElement} canvas @returns {import("./painter.js").Painter} */
@@ -36,23 +31,23 @@ export const pixelPainter = (canvas) => {
   const pen = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d", { alpha: false }));
   /** @type {Scene} */ let scene;
   /** @type {ImageData} */ let image;
-  let buffer = new Uint32Array(0), wide = 0, tall = 0, pad = 0, madeFor = "";
-  /** @type {(Stamp | undefined)[]} */ const stamps = [];
+  let buffer = new Uint32Array(0), wide = 0, tall = 0, pad = -1, form = "";
+  /** @type {Stamp[]} */ let stamps = [];
 
   /**
    * Goes along the longer direction, a column of pixels across at a time. Bands cover each other without adding up.
-   * @param {number} x0 @param {number} y0 @param {number} x1 @param {number} y1
-   * @param {number} colour @param {number} half @param {number} alpha @param {boolean} band @param {number} hidden of both ends, by points
+   * @param {number} x0 @param {number} y0 @param {number} x1 @param {number} y1 @param {number} colour
+   * @param {number} half @param {number} alpha of 256, 0 for bands @param {number} hidden of both ends, by points
    */
-  const line = (x0, y0, x1, y1, colour, half, alpha, band, hidden) => {
+  const line = (x0, y0, x1, y1, colour, half, alpha, hidden) => {
     if ((x0 < 0 && x1 < 0) || (y0 < 0 && y1 < 0) || (x0 > wide && x1 > wide) || (y0 > tall && y1 > tall)) return;
     const dx = x1 - x0, dy = y1 - y0, long = Math.sqrt(dx * dx + dy * dy), steep = Math.abs(dy) > Math.abs(dx);
     if (long <= 2 * hidden) return;
     const cut = hidden / long, slope = steep ? dx / dy : dy / dx, reach = half * Math.sqrt(1 + slope * slope) + 0.5;
     const a0 = steep ? y0 + cut * dy : x0 + cut * dx, a1 = steep ? y1 - cut * dy : x1 - cut * dx, b0 = steep ? x0 + cut * dx : y0 + cut * dy;
-    const most = (steep ? wide : tall) - reach, one = a0 + (reach - b0) / slope, two = a0 + (most - b0) / slope;  // where it leaves the buffer
-    const first = Math.ceil(Math.max(0, Math.min(a0, a1) - 0.5, Math.min(one, two))) | 0, last = Math.ceil(Math.min(steep ? tall : wide, Math.max(a0, a1) - 0.5, Math.max(one, two))) | 0;
+    const most = (steep ? wide : tall) - reach, enter = a0 + (reach - b0) / slope, leave = a0 + (most - b0) / slope;  // where it crosses the border
     if (!slope && !(b0 > reach && b0 < most)) return;
+    const first = Math.ceil(Math.max(0, Math.min(a0, a1) - 0.5, Math.min(enter, leave))) | 0, last = Math.ceil(Math.min(steep ? tall : wide, Math.max(a0, a1) - 0.5, Math.max(enter, leave))) | 0;
     const along = steep ? wide : 1, across = steep ? 1 : wide, { paper } = scene, darker = (colour & 0xff00) < (paper & 0xff00), pixels = buffer, ink = colour | 0;
     for (let u = first, v = b0 + slope * (first + 0.5 - a0); u < last; u++, v += slope) {
       const end = (v + reach - 0.5) | 0;
@@ -60,30 +55,32 @@ export const pixelPainter = (canvas) => {
         let cover = reach - Math.abs(w + 0.5 - v);
         if (cover > 1) cover = 1;
         const at = u * along + w * across;
-        if (!band) pixels[at] = mixed(pixels[at] | 0, ink, (cover * alpha) | 0);
+        if (alpha) pixels[at] = mixed(pixels[at] | 0, ink, (cover * alpha) | 0);
         else {
-          const over = mixed(paper, colour, (cover * 256) | 0);
-          if (darker === (over & 0xff00) < (buffer[at] & 0xff00)) buffer[at] = over;
+          const over = mixed(paper, ink, (cover * 256) | 0);
+          if (darker === (over & 0xff00) < (pixels[at] & 0xff00)) pixels[at] = over;
         }
       }
     }
   };
-  /** @param {Look} look @param {number} n @param {Float32Array} ends @param {Uint32Array | number} colours @param {number} half @param {number} alpha */
-  const drawLines = (look, n, ends, colours, half, alpha) => {
-    const x = look.x + pad, y = look.y + pad, s = look.scale, band = typeof colours === "number", hidden = band ? 0 : Math.max(0, look.radius - 0.5);
-    for (let k = 0; k < n; k++) line(x + ends[4 * k] * s, y - ends[4 * k + 1] * s, x + ends[4 * k + 2] * s, y - ends[4 * k + 3] * s, band ? colours : colours[k], half, alpha, band, hidden);
+  /** @param {Look} look @param {number} n @param {Float32Array} ends @param {Uint32Array | null} colours of lines, null for bands */
+  const drawLines = (look, n, ends, colours) => {
+    const x = look.x + pad, y = look.y + pad, s = look.scale, half = colours ? look.line : look.band, hidden = colours ? Math.max(0, look.radius - 0.5) : 0;
+    for (let k = 0; k < n && half; k++) {
+      const e = 4 * k;
+      line(x + ends[e] * s, y - ends[e + 1] * s, x + ends[e + 2] * s, y - ends[e + 3] * s, colours ? colours[k] : scene.band, half, colours ? 256 * look.alpha : 0, hidden);
+    }
   };
   /** @param {Look} look */
   const drawPoints = (look) => {
-    const { n, x, y, colour, shape, paper, rim: rimColour } = scene, s = look.scale, pixels = buffer;
+    const { n, points, colour, shape, paper } = scene, s = look.scale, pixels = buffer;
     const offX = look.x + pad, offY = look.y + pad, far = pad / 2, right = wide - far, low = tall - far;
     for (let k = 0; k < n; k++) {
-      const px = Math.floor((offX + x[k] * s) * PHASES + 0.5), py = Math.floor((offY - y[k] * s) * PHASES + 0.5);
-      const left = px >> 2, top = py >> 2;  // as PHASES is 4
+      const px = Math.floor((offX + points[2 * k] * s) * 4 + 0.5), py = Math.floor((offY - points[2 * k + 1] * s) * 4 + 0.5), left = px >> 2, top = py >> 2;
       if (!(left > far && left < right && top > far && top < low)) continue;
-      const kind = shape[k] * PHASES * PHASES + (py & 3) * PHASES + (px & 3);
-      const { inner, rim, cover, fill } = stamps[kind] || (stamps[kind] = stamped(shape[k], kind & 15, look, wide));
-      const at = top * wide + left, hollow = shape[k] & 4, body = (hollow ? paper : colour[k]) | 0, edge = (hollow ? rimColour : paper) | 0;
+      const phase = ((py & 3) << 2) | (px & 3), kind = (shape[k] << 4) | phase;
+      const { inner, rim, cover, fill } = stamps[kind] || (stamps[kind] = stamped(shape[k], phase, look, wide));
+      const at = top * wide + left, hollow = shape[k] & 4, body = (hollow ? paper : colour[k]) | 0, edge = (hollow ? scene.rim : paper) | 0;
       for (let j = 0; j < inner.length; j++) pixels[at + inner[j]] = body;
       if (hollow || look.edge) for (let j = 0; j < rim.length; j++) pixels[at + rim[j]] = mixed(pixels[at + rim[j]] | 0, mixed(edge, body, fill[j]), cover[j]);
       else for (let j = 0; j < rim.length; j++) pixels[at + rim[j]] = mixed(pixels[at + rim[j]] | 0, body, cover[j]);
@@ -92,30 +89,30 @@ export const pixelPainter = (canvas) => {
   /** @param {Look} look */
   const drawCounts = (look) => {
     count(scene, look);
-    const { n, x, y, colour } = counted, half = look.cell / 2;
+    const { n, points, colour } = counted, half = look.cell / 2;
     for (let k = 0; k < n; k++) {
-      const left = Math.round(x[k] - half) + pad, right = Math.round(x[k] + half) + pad, low = Math.round(y[k] + half) + pad;
-      for (let v = Math.round(y[k] - half) + pad; v < low; v++) buffer.fill(colour[k], v * wide + left, v * wide + right);
+      const x = points[2 * k] + pad, y = pad - points[2 * k + 1], low = Math.round(y + half);
+      for (let v = Math.round(y - half); v < low; v++) buffer.fill(colour[k], v * wide + Math.round(x - half), v * wide + Math.round(x + half));
     }
   };
   return {
     name: "pixels",
     load: (given) => { scene = given; },
     paint: (look) => {
-      const around = 16 * Math.ceil((2.4 * look.radius + 6) / 16);  // twice what a point reaches, so that none has to be clipped
+      const around = 16 * Math.ceil((3 * look.radius + 9) / 16);  // twice what a point reaches, so that none has to be clipped
+      const renewed = [look.width, look.height, around, look.radius, look.edge, look.hollow].join();
+      if (renewed !== form) { stamps = []; form = renewed; }
       if (canvas.width !== look.width || canvas.height !== look.height || pad !== around) {
-        if (canvas.width !== look.width || canvas.height !== look.height) { canvas.width = look.width; canvas.height = look.height; }
+        Object.assign(canvas, { width: look.width, height: look.height });
         pad = around; wide = look.width + 2 * pad; tall = look.height + 2 * pad;
         image = new ImageData(wide, tall);
         buffer = new Uint32Array(image.data.buffer);
       }
-      const form = [look.radius, look.edge, look.hollow, wide].join();
-      if (form !== madeFor) { stamps.length = 0; madeFor = form; }
       buffer.fill(scene.paper);
       if (look.cell) drawCounts(look);
       else {
-        if (look.bandHalf) drawLines(look, scene.nBands, scene.bands, scene.band, look.bandHalf, 0);
-        if (look.lineHalf) drawLines(look, scene.nLines, scene.lines, scene.lineColour, look.lineHalf, 256 * look.lineAlpha);
+        drawLines(look, scene.nBands, scene.bands, null);
+        drawLines(look, scene.nLines, scene.lines, scene.lineColour);
         drawPoints(look);
       }
       pen.putImageData(image, -pad, -pad);

@@ -2,35 +2,36 @@
 import { byId, framed } from "./format.js";
 import { app, choose, set, state } from "./state.js";
 import { extent, mapX, mapY, moveBy, screenX, screenY, view, zoomAt } from "./map.js";
-import { beginLasso, dropLasso, endLasso, extendLasso, isLasso } from "./lasso.js";
+import { dropLasso, endLasso, extendLasso, lassoPressed, outline } from "./lasso.js";
 
 /** Cells of the plane with the rows in each, so that few policies have to be looked at. */
 const grid = { side: 1, start: new Uint32Array(2), rows: new Uint32Array(0) };
-/** @param {number} value @param {number} middle @param {number} half */
-const cellOf = (value, middle, half) => Math.min(grid.side - 1, Math.max(0, Math.floor(((value - middle) / half + 1) * 0.5 * grid.side)));
+/** @param {number} share of the half of what policies span, from the middle */
+const cellOf = (share) => Math.min(grid.side - 1, Math.max(0, Math.floor((share + 1) * 0.5 * grid.side))) || 0;
+const columnOf = (/** @type {number} */ x) => cellOf((x - extent.x) / extent.halfX) * grid.side;
+const lineOf = (/** @type {number} */ y) => cellOf((y - extent.y) / extent.halfY);
 
 export const makeGrid = () => {
-  const { x, y, n } = app.data, side = (grid.side = Math.min(512, Math.max(1, Math.ceil(Math.sqrt(n / 4)))));
-  const cells = new Uint32Array(n), start = new Uint32Array(side * side + 1);
-  for (let i = 0; i < n; i++) start[(cells[i] = cellOf(x[i], extent.x, extent.halfX) * side + cellOf(y[i], extent.y, extent.halfY)) + 1]++;
+  const { x, y, n } = app.data, side = (grid.side = Math.min(512, Math.ceil(Math.sqrt(n / 4))));
+  const cells = Uint32Array.from(x, (v, i) => columnOf(v) + lineOf(y[i])), start = new Uint32Array(side * side + 1), rows = new Uint32Array(n);
+  for (const c of cells) start[c + 1]++;
   for (let c = 0; c < side * side; c++) start[c + 1] += start[c];
-  const next = start.slice(), rows = new Uint32Array(n);
-  for (let i = 0; i < n; i++) rows[next[cells[i]]++] = i;
-  grid.start = start; grid.rows = rows;
+  const next = start.slice();
+  cells.forEach((c, i) => { rows[next[c]++] = i; });
+  Object.assign(grid, { start, rows });
 };
 
 /** @param {number} px @param {number} py pixels @param {number} reach @param {(i: number, far: number) => void} visit gets rows that are shown and no farther, and their squared distance */
 const around = (px, py, reach, visit) => {
-  const { x, y } = app.data, { shown } = state, { start, rows, side } = grid, d = reach / view.scale, mx = mapX(px), my = mapY(py);
-  const b0 = cellOf(my - d, extent.y, extent.halfY), b1 = cellOf(my + d, extent.y, extent.halfY), last = cellOf(mx + d, extent.x, extent.halfX);
-  for (let a = cellOf(mx - d, extent.x, extent.halfX); a <= last; a++) for (let k = start[a * side + b0]; k < start[a * side + b1 + 1]; k++) {
+  const { x, y } = app.data, { start, rows, side } = grid, d = reach / view.scale, mx = mapX(px), my = mapY(py), low = lineOf(my - d), high = lineOf(my + d) + 1;
+  for (let c = columnOf(mx - d), last = columnOf(mx + d); c <= last; c += side) for (let k = start[c + low]; k < start[c + high]; k++) {
     const i = rows[k], far = (screenX(x[i]) - px) ** 2 + (screenY(y[i]) - py) ** 2;
-    if (shown[i] && far <= reach * reach) visit(i, far);
+    if (state.shown[i] && far <= reach * reach) visit(i, far);
   }
 };
 
 /** @param {number} px @param {number} py @param {number} reach @returns {number} the nearest policy that is shown, −1 without */
-export const nearestAt = (px, py, reach) => {
+const nearestAt = (px, py, reach) => {
   let best = -1, least = Infinity;
   around(px, py, reach, (i, far) => {
     const weight = far + (app.data.reference[i] ? 30 : 0);
@@ -41,84 +42,66 @@ export const nearestAt = (px, py, reach) => {
 
 /** @param {number} i @returns {{n: number, nearest: number[]}} how many others lie about where it is, and the nearest of them */
 export const crowdAt = (i) => {
-  /** @type {number[]} */
-  const nearest = [], fars = /** @type {number[]} */ ([]);
+  /** @type {number[][]} */
+  let others = [];
   let n = 0;
   around(screenX(app.data.x[i]), screenY(app.data.y[i]), Math.max(4, view.radius), (j, far) => {
     if (j === i) return;
-    n++;
-    let k = nearest.length;
-    if (k === 8 && far >= fars[7]) return;
-    while (k > 0 && fars[k - 1] > far) k--;
-    nearest.splice(k, 0, j); fars.splice(k, 0, far);
-    if (nearest.length > 8) { nearest.pop(); fars.pop(); }
+    n++; others.push([far, j]);
+    if (others.length > 99) others = others.sort((a, b) => a[0] - b[0]).slice(0, 8);
   });
-  return { n, nearest };
+  return { n, nearest: others.sort((a, b) => a[0] - b[0]).slice(0, 8).map(([, j]) => j) };
 };
 
 export const startPointer = () => {
-  const plane = byId("map-overlay");
+  const plane = byId("map-overlay"), pointed = { x: 0, y: 0 };
   /** @type {Map<number, {x: number, y: number}>} */
   const held = new Map();
-  let startX = 0, startY = 0, dragged = false, clicked = -1e9, before = { a: -1, b: -1 };
-  const pointed = { x: 0, y: 0 };
+  let start = pointed, dragged = false, clicked = -1e9, before = { a: -1, b: -1 };
   const place = (/** @type {MouseEvent} */ event) => { const box = plane.getBoundingClientRect(); return { x: event.clientX - box.left, y: event.clientY - box.top }; };
-  const reach = () => Math.max(12, view.radius + 4);
-  const hover = framed(() => set({ hovered: nearestAt(pointed.x, pointed.y, reach()) }));
-
-  plane.addEventListener("wheel", (/** @type {WheelEvent} */ event) => {
-    event.preventDefault();
-    const { x, y } = place(event), steps = event.deltaY * (event.deltaMode === 1 ? 16 : 1);
-    zoomAt(Math.exp(-Math.max(-200, Math.min(200, steps)) * 0.0022), x, y);
-    Object.assign(pointed, { x, y }); hover();
-  }, { passive: false });
-  plane.addEventListener("pointerdown", (/** @type {PointerEvent} */ event) => {
-    if (event.button) return;
-    const { x, y } = place(event);
-    plane.setPointerCapture(event.pointerId); held.set(event.pointerId, { x, y });
-    if (held.size > 1) { dragged = true; dropLasso(); return; }
-    startX = x; startY = y; dragged = false;
-    if (byId("lasso").getAttribute("aria-pressed") === "true" || event.shiftKey) beginLasso(mapX(x), mapY(y));
-  });
-  plane.addEventListener("pointermove", (/** @type {PointerEvent} */ event) => {
-    const now = place(event), was = held.get(event.pointerId), touch = event.pointerType === "touch";
-    if (!was) { if (!touch) { Object.assign(pointed, now); hover(); } return; }
-    if (!dragged) {
-      if (Math.hypot(now.x - startX, now.y - startY) < (touch ? 8 : 3)) return;
-      dragged = true; plane.classList.add("dragging");
-      if (!touch) set({ hovered: -1 });
-    }
-    if (isLasso()) extendLasso(mapX(now.x), mapY(now.y));
-    else if (held.size === 2) {
-      const [other] = [...held].filter(([id]) => id !== event.pointerId).map(([, p]) => p);
-      const far = Math.hypot(was.x - other.x, was.y - other.y), after = Math.hypot(now.x - other.x, now.y - other.y);
-      moveBy((now.x - was.x) / 2, (now.y - was.y) / 2);
-      if (far > 0 && after > 0) zoomAt(after / far, (now.x + other.x) / 2, (now.y + other.y) / 2);
-    } else moveBy(now.x - was.x, now.y - was.y);
-    held.set(event.pointerId, now);
-  });
-  const release = (/** @type {PointerEvent} */ event) => {
-    const was = held.delete(event.pointerId);
-    if (!held.size) plane.classList.remove("dragging");
-    return was && !held.size;
+  const under = (/** @type {{x: number, y: number}} */ at, least = 12) => nearestAt(at.x, at.y, Math.max(least, view.radius + 4));
+  const lookUp = framed(() => set({ hovered: under(pointed) }));
+  const hover = (/** @type {{x: number, y: number}} */ at) => { Object.assign(pointed, at); lookUp(); };
+  const listen = (/** @type {string} */ kinds, /** @type {(event: any, at: {x: number, y: number}, touch: boolean) => void} */ tell) => {
+    for (const kind of kinds.split(" ")) plane.addEventListener(kind, (/** @type {any} */ event) => tell(event, place(event), event.pointerType === "touch"), { passive: false });
   };
-  plane.addEventListener("pointerup", (/** @type {PointerEvent} */ event) => {
-    if (!release(event)) return;
-    const { x, y } = place(event), touch = event.pointerType === "touch";
-    if (isLasso() && dragged) { endLasso(); return; }
-    dropLasso();
-    if (dragged) { if (!touch) { Object.assign(pointed, { x, y }); hover(); } return; }
-    const i = nearestAt(x, y, touch ? 24 : reach());
-    // A touch shows the name and keeps it; a second one at the same place chooses.
-    if (touch && i !== state.hovered) set({ hovered: i });
-    else if (touch && i >= 0) choose(i);
-    else if (!touch && performance.now() - clicked > 400) {
-      clicked = performance.now(); before = { a: state.a, b: state.b };
-      if (i >= 0 && event.shiftKey) set({ b: i });
-      else if (i >= 0) choose(i);
-    }
+
+  listen("wheel", (event, at) => {
+    event.preventDefault();
+    zoomAt(Math.exp(-0.0022 * Math.max(-200, Math.min(200, event.deltaY * (event.deltaMode === 1 ? 16 : 1)))), at.x, at.y);
+    hover(at);
   });
-  plane.addEventListener("pointercancel", (/** @type {PointerEvent} */ event) => { release(event); dropLasso(); });
-  plane.addEventListener("pointerleave", (/** @type {PointerEvent} */ event) => { if (event.pointerType !== "touch" && !held.size) set({ hovered: -1 }); });
-  plane.addEventListener("dblclick", (/** @type {MouseEvent} */ event) => { const { x, y } = place(event); set(before); zoomAt(2, x, y); });
+  listen("pointerdown", (event, at) => {
+    if (event.button) return;
+    plane.setPointerCapture(event.pointerId); held.set(event.pointerId, at);
+    dragged = held.size > 1; start = at;
+    if (dragged) dropLasso(); else if (lassoPressed() || event.shiftKey) extendLasso(mapX(at.x), mapY(at.y));
+  });
+  listen("pointermove", (event, at, touch) => {
+    const was = held.get(event.pointerId);
+    if (!was) { if (!touch) hover(at); return; }
+    if (!dragged && Math.hypot(at.x - start.x, at.y - start.y) < (touch ? 8 : 3)) return;
+    if (!dragged && !touch) set({ hovered: -1 });
+    dragged = true; plane.classList.add("dragging"); held.set(event.pointerId, at);
+    if (outline.length) extendLasso(mapX(at.x), mapY(at.y));
+    else if (held.size === 2) {
+      const [other] = [...held.entries()].filter(([id]) => id !== event.pointerId).map(([, p]) => p);
+      moveBy((at.x - was.x) / 2, (at.y - was.y) / 2);
+      zoomAt(Math.max(1, Math.hypot(at.x - other.x, at.y - other.y)) / Math.max(1, Math.hypot(was.x - other.x, was.y - other.y)), (at.x + other.x) / 2, (at.y + other.y) / 2);
+    } else moveBy(at.x - was.x, at.y - was.y);
+  });
+  listen("pointerup pointercancel", (event, at, touch) => {
+    if (!held.delete(event.pointerId) || held.size) return;
+    plane.classList.remove("dragging");
+    if (outline.length) { if (dragged && event.type === "pointerup") endLasso(); else dropLasso(); }
+    if (dragged || event.type === "pointercancel") { if (!touch) hover(at); return; }
+    const i = under(at, touch ? 24 : 12);
+    // A touch shows the name and keeps it; a second one at the same place chooses.
+    if (touch && i !== state.hovered) return set({ hovered: i });
+    if (!touch && event.timeStamp - clicked < 400) return undefined;  // the second click of two
+    clicked = event.timeStamp; before = { a: state.a, b: state.b };
+    return i < 0 ? undefined : event.shiftKey ? set({ b: i }) : choose(i);
+  });
+  listen("pointerleave", (_, at, touch) => { if (!touch && !held.size) set({ hovered: -1 }); });
+  listen("dblclick", (_, at) => { set(before); zoomAt(2, at.x, at.y); });
 };
