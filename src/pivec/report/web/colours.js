@@ -10,8 +10,8 @@ export const theme = { paper: 0, lone: 0, reference: 0, soft: 0, band: 0, ink: "
 /** Packed colours of runs and behaviours, and the shades of scales. */
 export const tints = { groups: new Uint32Array(0), palette: new Uint32Array(0), return: new Uint32Array(0), step: new Uint32Array(0) };
 /** @type {Uint32Array | null} */
-let rows = null;
-let least = 0, most = 1;  // luminance of what can be seen on the paper
+let rowTints = null;
+let dimmest = 0, brightest = 1;  // luminance of what can be seen on the paper
 
 /** @param {string} hex @returns {number[]} red, green and blue as amounts of light */
 const light = (hex) => [1, 3, 5].map((k) => { const c = parseInt(hex.slice(k, k + 2), 16) / 255; return c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4; });
@@ -29,29 +29,29 @@ const packed = (rgb) => rgb.reduce((sum, c, k) => sum + Math.round(255 * (c <= 0
 /** @param {number} colour packed */
 export const css = (colour) => "#" + [0, 8, 16].map((k) => ((colour >>> k) & 255).toString(16).padStart(2, "0")).join("");
 /** @param {string} hex @returns {number} packed, darker or lighter where it would not be seen */
-const visible = (hex) => { const rgb = light(hex); return packed(relit(rgb, Math.min(most, Math.max(least, luminance(rgb))))); };
+const visible = (hex) => { const rgb = light(hex); return packed(relit(rgb, Math.min(brightest, Math.max(dimmest, luminance(rgb))))); };
 
 /** @param {string[]} stops @returns {Uint32Array} the scale with its lightness pressed between what can be seen */
 const shadesOf = (stops) => {
   const rgb = stops.map(light), first = lightness(luminance(rgb[0])), last = lightness(luminance(rgb[rgb.length - 1]));
-  const low = Math.max(first, lightness(least)), high = Math.min(last, lightness(most));
+  const low = Math.max(first, lightness(dimmest)), high = Math.min(last, lightness(brightest));
   return Uint32Array.from({ length: SHADES }, (_, k) => {
     const at = (k / (SHADES - 1)) * (rgb.length - 1), a = Math.min(rgb.length - 2, Math.floor(at)), colour = rgb[a].map((c, j) => c + (rgb[a + 1][j] - c) * (at - a));
     const l = low + ((high - low) * (lightness(luminance(colour)) - first)) / (last - first);
-    return packed(relit(colour, Math.min(most, Math.max(least, ((l + 0.16) / 1.16) ** 3))));
+    return packed(relit(colour, Math.min(brightest, Math.max(dimmest, ((l + 0.16) / 1.16) ** 3))));
   });
 };
 
 const prepare = () => {
   const style = getComputedStyle(document.documentElement), read = (/** @type {string} */ name) => style.getPropertyValue("--" + name).trim();
   const raised = read("raised"), reference = light(read("reference")), back = luminance(light(raised)) + 0.05, { blob, groupColours } = app.data;
-  [least, most] = back > 0.23 ? [0, back / CONTRAST - 0.05] : [back * CONTRAST - 0.05, 1];
+  [dimmest, brightest] = back > 0.23 ? [0, back / CONTRAST - 0.05] : [back * CONTRAST - 0.05, 1];
   Object.assign(theme, {
     raised, ink: read("ink"), accent: read("accent"), paper: packed(light(raised)), lone: visible(read("lone")), reference: visible(read("reference")),
     soft: visible(read("soft")), band: packed(light(raised).map((c, k) => 0.3 * c + 0.7 * reference[k])),
   });
   Object.assign(tints, { groups: Uint32Array.from(groupColours, visible), palette: Uint32Array.from(blob.palette, visible), return: shadesOf(blob.scales.return), step: shadesOf(blob.scales.step) });
-  rows = null;
+  rowTints = null;
 };
 
 /** @param {string} id @returns {Scale | null} from the least to the largest of the policies compared; null where they are not coloured by a number */
@@ -82,15 +82,15 @@ export const behaviourColour = (b) => (b < 1 ? 0 : tints.palette[b - 1] || theme
 
 /** @returns {Uint32Array} packed colours of all policies; 0 where the value is not known */
 export const rowColours = () => {
-  if (rows) return rows;
+  if (rowTints) return rowTints;
   const { data } = app, { colour } = state, scale = scaleOf(colour), span = scale ? scale.high - scale.low : 0;
-  rows = Uint32Array.from(data.group, (g, i) => {
+  rowTints = Uint32Array.from(data.group, (g, i) => {
     if (data.reference[i]) return theme.reference;
     if (colour === "group") return g < 0 ? theme.lone : tints.groups[g];
     if (colour === "behaviour") return behaviourColour(data.behaviour[i]);
     return scale && scale.values[i] === scale.values[i] ? scale.shades[Math.round((span > 0 ? (scale.values[i] - scale.low) / span : 0.5) * (SHADES - 1))] : 0;
   });
-  return rows;
+  return rowTints;
 };
 
 /** @param {number} i @returns {string} its colour under the colouring chosen */
@@ -105,6 +105,6 @@ export const startColours = () => {
   };
   renew();
   on("data", renew);
-  on("colour", () => { rows = null; });
+  on("colour", () => { rowTints = null; });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { prepare(); tellAll(new Set(["colour"])); });
 };

@@ -5,10 +5,10 @@ import { behaviourColour, css, groupColour, scaleOf, theme, tints } from "./colo
 import { counted } from "./painter.js";
 import { fewRuns } from "./map.js";
 
-const NAMED = 24;  // runs or behaviours
+const MOST_NAMES = 24;  // runs or behaviours
 
 /** @param {Uint32Array} shades @param {string[]} ends */
-const bar = (shades, ends) => {
+const colourBar = (shades, ends) => {
   const box = make("div", undefined, "ramp"), line = make("div", undefined, "scale"), words = make("div", undefined, "ends");
   line.style.background = `linear-gradient(to right, ${Array.from(shades, css).join(",")})`;
   words.append(...ends.map((end) => make("span", end)));
@@ -17,7 +17,7 @@ const bar = (shades, ends) => {
 };
 
 /** @param {string} shape of the sign @param {string} name @param {string} [paint] */
-const entry = (shape, name, paint = "") => {
+const signOf = (shape, name, paint = "") => {
   const item = make("li"), sign = make("i", undefined, shape);
   sign.style.background = paint;
   item.append(sign, make("span", name));
@@ -27,8 +27,8 @@ const entry = (shape, name, paint = "") => {
 /** @param {ArrayLike<number>} values @param {(k: number) => any} show makes an entry of a number with its count @returns {any[]} from the least number on */
 const tallied = (values, show, many = new Map()) => {
   for (let i = 0; i < app.data.n; i++) if (!app.data.reference[i]) many.set(values[i], (many.get(values[i]) || 0) + 1);
-  const numbers = [...many.keys()].sort((a, b) => a - b), rest = numbers.length - NAMED;
-  return [...numbers.slice(0, NAMED).map((k) => { const item = show(k); item.append(make("small", whole(many.get(k)))); return item; }), rest > 0 ? entry("none", `and ${whole(rest)} more`) : ""];
+  const numbers = [...many.keys()].sort((a, b) => a - b), rest = numbers.length - MOST_NAMES;
+  return [...numbers.slice(0, MOST_NAMES).map((k) => { const item = show(k); item.append(make("small", whole(many.get(k)))); return item; }), rest > 0 ? signOf("none", `and ${whole(rest)} more`) : ""];
 };
 
 export const drawKey = () => {
@@ -36,20 +36,20 @@ export const drawKey = () => {
   const fill = (/** @type {string} */ title, /** @type {any[]} */ ...nodes) => byId("map-key").replaceChildren(make("h3", title), ...nodes, signs);
   const lists = (/** @type {any[]} */ items) => { const list = make("ul"); list.append(...items); return list; };
   if (density) {
-    fill("Policies in a square of 4 pixels" + (state.selection ? ", of those selected" : ""), bar(tints.return, [1, Math.round(Math.sqrt(counted.most)), counted.most].map(whole)),
+    fill("Policies in a square of 4 pixels" + (state.selection ? ", of those selected" : ""), colourBar(tints.return, [1, Math.round(Math.sqrt(counted.most)), counted.most].map(whole)),
       make("p", "Points would cover each other, so they are counted. Zoom in, or choose points under “Show”.", "hint"));
     return;
   }
   if (scale) {
     const { low, high, values } = scale, fine = (high - low) / 500 || 1, words = colour === "step" ? (/** @type {number} */ v) => whole(Math.round(v)) : number;
-    fill(scale.name, bar(scale.shades, [low, Math.round((low + high) / 2 / fine) * fine, high].map((v) => words(v))));
-    if (data.group.some((_, i) => values[i] !== values[i] && own(i))) signs.append(entry("hollow", "not known"));
-  } else if (colour === "behaviour") fill("Behaviours: policies that cannot be told apart", lists(tallied(data.behaviour, (b) => (b ? entry("", "behaviour " + b, css(behaviourColour(b))) : entry("hollow", "none known")))));
-  else fill("Runs", lists(tallied(data.group, (g) => entry(g < 0 && data.runs.length ? "lone" : "", g < 0 ? "no run" : data.groups[g], groupColour(g)))));
-  if (state.lines && fewRuns() && data.runs.length) signs.append(entry("ring", "first checkpoint of a run"), entry("arrow", "last checkpoint"));
-  if (data.runs.length && data.step.some((s, i) => s !== s && own(i))) signs.append(entry("lone", "no training step"));
-  if (data.reference.includes(1)) signs.append(entry("small", "earlier map", css(theme.reference)));
-  if (state.joins && data.joins.length) signs.append(entry("band", "cannot be told apart", css(theme.band)));
+    fill(scale.name, colourBar(scale.shades, [low, Math.round((low + high) / 2 / fine) * fine, high].map((v) => words(v))));
+    if (data.group.some((_, i) => values[i] !== values[i] && own(i))) signs.append(signOf("hollow", "not known"));
+  } else if (colour === "behaviour") fill("Behaviours: policies that cannot be told apart", lists(tallied(data.behaviour, (b) => (b ? signOf("", "behaviour " + b, css(behaviourColour(b))) : signOf("hollow", "none known")))));
+  else fill("Runs", lists(tallied(data.group, (g) => signOf(g < 0 && data.runs.length ? "lone" : "", g < 0 ? "no run" : data.groups[g], groupColour(g)))));
+  if (state.lines && fewRuns() && data.runs.length) signs.append(signOf("ring", "first checkpoint of a run"), signOf("arrow", "last checkpoint"));
+  if (data.runs.length && data.step.some((s, i) => s !== s && own(i))) signs.append(signOf("lone", "no training step"));
+  if (data.reference.includes(1)) signs.append(signOf("small", "earlier map", css(theme.reference)));
+  if (state.joins && data.joins.length) signs.append(signOf("band", "cannot be told apart", css(theme.band)));
 };
 
 export const startKey = () => {

@@ -38,14 +38,14 @@ const look = /** @type {any} */ ({ cell: 0 });
 let front = new Uint32Array(0), stale = true, painted = false;
 
 /** @param {ArrayLike<number>} values @returns {[number, number]} */
-const ends = (values) => {
+const endsOf = (values) => {
   let low = Infinity, high = -Infinity;
   for (let i = 0; i < values.length; i++) if (Number.isFinite(values[i])) { if (values[i] < low) low = values[i]; if (values[i] > high) high = values[i]; }
   return low <= high ? [low, high] : [0, 0];
 };
 
 const survey = () => {
-  const { x, y, n, returns, reference, joins } = app.data, [x0, x1] = ends(x), [y0, y1] = ends(y), [low, high] = ends(returns);
+  const { x, y, n, returns, reference, joins } = app.data, [x0, x1] = endsOf(x), [y0, y1] = endsOf(y), [low, high] = endsOf(returns);
   Object.assign(extent, { x: (x0 + x1) / 2, y: (y0 + y1) / 2, halfX: Math.max((x1 - x0) / 2, 1e-9), halfY: Math.max((y1 - y0) / 2, 1e-9) });
   // Numbers are sorted much faster than by a function: the rank above, the row below.
   const keys = Float64Array.from(returns, (r, i) => (reference[i] ? 0 : r === r ? 2 + Math.floor(((r - low) / (high - low || 1)) * 1e6) : 1) * 2 ** 31 + i);
@@ -80,7 +80,7 @@ const fillScene = () => {
   painter.load(scene);
 };
 
-const paint = () => {
+const paintMap = () => {
   if (!view.width) return;
   const { ratio } = view, base = Math.min(6.5, Math.max(1.5, 150 / Math.sqrt(app.data.n))), few = fewRuns(), cell = state.density ? 4 * ratio : 0;
   const counts = (stale && cell) || cell !== look.cell;
@@ -96,16 +96,16 @@ const paint = () => {
   if (counts) drawKey();
   if (!painted) { painted = true; performance.mark("pivec-painted"); }
 };
-const repaint = framed(paint);
+const repaint = framed(paintMap);
 const refill = () => { stale = true; repaint(); };
 
 /** @type {any} */
-let own = null;
-let timer = 0, itself = true, mine = false;  // whether density is switched by the page, and whether just now
+let ownView = null;
+let viewTimer = 0, itself = true, mine = false;  // whether density is switched by the page, and whether just now
 const moved = () => {
   repaint();
-  clearTimeout(timer);
-  timer = setTimeout(() => { own = { x: view.x, y: view.y, scale: view.scale }; set({ view: own }); }, 150);  // others need not follow each frame
+  clearTimeout(viewTimer);
+  viewTimer = setTimeout(() => { ownView = { x: view.x, y: view.y, scale: view.scale }; set({ view: ownView }); }, 150);  // others need not follow each frame
 };
 /** Switch to density where points would cover each other, until the reader decides. */
 const checkDensity = () => {
@@ -145,12 +145,12 @@ export const lookAt = (i) => {
 };
 
 /** Show what the state says: all, or what others have set, as a link does. */
-const adoptView = () => { own = state.view; Object.assign(view, own || { x: extent.x, y: extent.y, scale: view.home }); repaint(); };
+const adoptView = () => { ownView = state.view; Object.assign(view, ownView || { x: extent.x, y: extent.y, scale: view.home }); repaint(); };
 /** Show all policies. */
-export const fitAll = () => { clearTimeout(timer); set({ view: null }); adoptView(); checkDensity(); };
+export const fitAll = () => { clearTimeout(viewTimer); set({ view: null }); adoptView(); checkDensity(); };
 
 /** Follow the size of the page, and keep the middle. */
-const resize = () => {
+const resizeMap = () => {
   const { clientWidth: width, clientHeight: height } = byId("map"), before = view.home;
   if (!width) return;
   Object.assign(view, { width, height, ratio: Math.min(2, window.devicePixelRatio || 1), home: 0.91 * Math.min(width / (2 * extent.halfX), height / (2 * extent.halfY)) });
@@ -160,19 +160,19 @@ const resize = () => {
 
 export const mapPart = () => {
   startColours(); survey(); startOverlay();
-  resize(); adoptView();
+  resizeMap(); adoptView();
   findPainter(byId("map-points"), (other) => { painter = other; refill(); });
   on("data", () => {
     const { scale } = view;
-    survey(); resize(); refill();
+    survey(); resizeMap(); refill();
     if (state.view) view.scale = scale;
   });
   on("shown colour selection", refill);
   on("lines joins density", repaint);
   on("density", () => { itself = itself && mine; });
-  on("view", () => { if (state.view !== own) adoptView(); });
+  on("view", () => { if (state.view !== ownView) adoptView(); });
   on("view shown", checkDensity);
   startPointer(); startLasso(); startKeys(); startKey();
-  new ResizeObserver(() => { resize(); paint(); }).observe(byId("map"));
-  paint(); checkDensity();
+  new ResizeObserver(() => { resizeMap(); paintMap(); }).observe(byId("map"));
+  paintMap(); checkDensity();
 };

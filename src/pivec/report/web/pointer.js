@@ -5,25 +5,25 @@ import { extent, mapX, mapY, moveBy, screenX, screenY, view, zoomAt } from "./ma
 import { dropLasso, endLasso, extendLasso, lassoPressed, outline } from "./lasso.js";
 
 /** Cells of the plane with the rows in each, so that few policies have to be looked at. */
-const grid = { side: 1, start: new Uint32Array(2), rows: new Uint32Array(0) };
+const mapGrid = { side: 1, start: new Uint32Array(2), rows: new Uint32Array(0) };
 /** @param {number} share of the half of what policies span, from the middle */
-const cellOf = (share) => Math.min(grid.side - 1, Math.max(0, Math.floor((share + 1) * 0.5 * grid.side))) || 0;
-const columnOf = (/** @type {number} */ x) => cellOf((x - extent.x) / extent.halfX) * grid.side;
+const cellOf = (share) => Math.min(mapGrid.side - 1, Math.max(0, Math.floor((share + 1) * 0.5 * mapGrid.side))) || 0;
+const columnOf = (/** @type {number} */ x) => cellOf((x - extent.x) / extent.halfX) * mapGrid.side;
 const lineOf = (/** @type {number} */ y) => cellOf((y - extent.y) / extent.halfY);
 
 export const makeGrid = () => {
-  const { x, y, n } = app.data, side = (grid.side = Math.min(512, Math.ceil(Math.sqrt(n / 4))));
+  const { x, y, n } = app.data, side = (mapGrid.side = Math.min(512, Math.ceil(Math.sqrt(n / 4))));
   const cells = Uint32Array.from(x, (v, i) => columnOf(v) + lineOf(y[i])), start = new Uint32Array(side * side + 1), rows = new Uint32Array(n);
   for (const c of cells) start[c + 1]++;
   for (let c = 0; c < side * side; c++) start[c + 1] += start[c];
   const next = start.slice();
   cells.forEach((c, i) => { rows[next[c]++] = i; });
-  Object.assign(grid, { start, rows });
+  Object.assign(mapGrid, { start, rows });
 };
 
 /** @param {number} px @param {number} py pixels @param {number} reach @param {(i: number, far: number) => void} visit gets rows that are shown and no farther, and their squared distance */
-const around = (px, py, reach, visit) => {
-  const { x, y } = app.data, { start, rows, side } = grid, d = reach / view.scale, mx = mapX(px), my = mapY(py), low = lineOf(my - d), high = lineOf(my + d) + 1;
+const visitNear = (px, py, reach, visit) => {
+  const { x, y } = app.data, { start, rows, side } = mapGrid, d = reach / view.scale, mx = mapX(px), my = mapY(py), low = lineOf(my - d), high = lineOf(my + d) + 1;
   for (let c = columnOf(mx - d), last = columnOf(mx + d); c <= last; c += side) for (let k = start[c + low]; k < start[c + high]; k++) {
     const i = rows[k], far = (screenX(x[i]) - px) ** 2 + (screenY(y[i]) - py) ** 2;
     if (state.shown[i] && far <= reach * reach) visit(i, far);
@@ -33,7 +33,7 @@ const around = (px, py, reach, visit) => {
 /** @param {number} px @param {number} py @param {number} reach @returns {number} the nearest policy that is shown, −1 without */
 const nearestAt = (px, py, reach) => {
   let best = -1, least = Infinity;
-  around(px, py, reach, (i, far) => {
+  visitNear(px, py, reach, (i, far) => {
     const weight = far + (app.data.reference[i] ? 30 : 0);
     if (weight < least) { least = weight; best = i; }
   });
@@ -45,7 +45,7 @@ export const crowdAt = (i) => {
   /** @type {number[][]} */
   let others = [];
   let n = 0;
-  around(screenX(app.data.x[i]), screenY(app.data.y[i]), Math.max(4, view.radius), (j, far) => {
+  visitNear(screenX(app.data.x[i]), screenY(app.data.y[i]), Math.max(4, view.radius), (j, far) => {
     if (j === i) return;
     n++; others.push([far, j]);
     if (others.length > 99) others = others.sort((a, b) => a[0] - b[0]).slice(0, 8);
