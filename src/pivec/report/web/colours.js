@@ -6,7 +6,7 @@ import { app, on, state, tellAll } from "./state.js";
 const SHADES = 128, CONTRAST = 3.1;  // somewhat above 3, as colours are rounded
 
 /** Colours of the page now: packed ones to paint with (0xAABBGGRR), names of CSS for the overlay. */
-export const theme = { paper: 0, lone: 0, reference: 0, soft: 0, band: 0, ink: "", raised: "", accent: "" };
+export const theme = { paper: 0, lone: 0, reference: 0, soft: 0, band: 0, ink: "", raised: "", accent: "", second: "" };
 /** Packed colours of runs and behaviours, and the shades of scales. */
 export const tints = { groups: new Uint32Array(0), palette: new Uint32Array(0), return: new Uint32Array(0), step: new Uint32Array(0) };
 /** @type {Uint32Array | null} */
@@ -47,7 +47,7 @@ const prepare = () => {
   const raised = read("raised"), reference = light(read("reference")), back = luminance(light(raised)) + 0.05, { blob, groupColours } = app.data;
   [dimmest, brightest] = back > 0.23 ? [0, back / CONTRAST - 0.05] : [back * CONTRAST - 0.05, 1];
   Object.assign(theme, {
-    raised, ink: read("ink"), accent: read("accent"), paper: packed(light(raised)), lone: visible(read("lone")), reference: visible(read("reference")),
+    raised, ink: read("ink"), accent: read("accent"), second: read("b"), paper: packed(light(raised)), lone: visible(read("lone")), reference: visible(read("reference")),
     soft: visible(read("soft")), band: packed(light(raised).map((c, k) => 0.3 * c + 0.7 * reference[k])),
   });
   Object.assign(tints, { groups: Uint32Array.from(groupColours, visible), palette: Uint32Array.from(blob.palette, visible), return: shadesOf(blob.scales.return), step: shadesOf(blob.scales.step) });

@@ -39,9 +39,9 @@ const drawEnds = () => {
 
 /** @param {number} i @param {string} letter */
 const drawChosen = (i, letter) => {
-  const px = screenX(app.data.x[i]), py = screenY(app.data.y[i]), r = view.radius + 4, x = px - 0.7 * r - 7, y = py - 0.7 * r - 7;
-  ring(px, py, r, theme.accent, 2.5);
-  pen.beginPath(); pen.arc(x, y, 9, 0, 7); pen.fillStyle = theme.accent; pen.fill();
+  const px = screenX(app.data.x[i]), py = screenY(app.data.y[i]), r = view.radius + 4, x = px - 0.7 * r - 7, y = py - 0.7 * r - 7, colour = letter === "A" ? theme.accent : theme.second;
+  ring(px, py, r, colour, 2.5);
+  pen.beginPath(); pen.arc(x, y, 9, 0, 7); pen.fillStyle = colour; pen.fill();
   Object.assign(pen, { fillStyle: theme.raised, font: "bold 12px system-ui, sans-serif", textAlign: "center", textBaseline: "middle" });
   pen.fillText(letter, x, y + 0.5);
 };
