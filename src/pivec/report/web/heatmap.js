@@ -47,8 +47,7 @@ export const heatmapPart = () => {
   const explain = () => {
     const n = rows.length, where = "policies " + (state.selection ? "in the lasso" : "in view on the map"), known = n > 1 && limit >= 0, k = every();
     const some = k > 1 ? `every ${ordinal(k)} of ` : "", all = `${whole(n)} ${where}`, part = sight.size < n ? `${whole(Math.round(sight.size))} of ${all}` + (some && `, ${some}them`) : some + all;
-    canvas.parentElement?.toggleAttribute("hidden", !known);
-    byId("heat-key").hidden = !known;
+    box.classList.toggle("nothing", !known);
     byId("heat-note").textContent = n < 2 ? `Fewer than two ${where}: there is no distance to show.` : !known ? measuring.words || NO_DISTANCES
       : part + (k > 1 ? "; zoom in for all." : ".") + (measuring.complete ? "" : " Grey cells are not known. " + measuring.words);
     byId("heat-far").textContent = number(limit);

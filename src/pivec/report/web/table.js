@@ -79,7 +79,7 @@ export const tablePart = () => {
 
   const space = (/** @type {number} */ n) => {
     const row = make("tr", undefined, "space"), cell = make("td");
-    cell.style.height = n * ROW_HEIGHT + "px"; cell.colSpan = heads.length;
+    cell.style.height = n * ROW_HEIGHT + "px"; cell.colSpan = heads.filter((head) => !head.hidden).length;
     row.setAttribute("aria-hidden", "true"); row.hidden = !n; row.append(cell);
     return row;
   };
@@ -101,7 +101,7 @@ export const tablePart = () => {
   const inSight = () => (scroller.clientHeight - table.tHead.offsetHeight) / ROW_HEIGHT;
   const fill = () => {
     const top = Math.min(scroller.scrollTop / ROW_HEIGHT, rows.length), first = Math.max(0, Math.floor(top) - ROWS_BEYOND), last = Math.min(rows.length, Math.ceil(top + inSight()) + ROWS_BEYOND);
-    for (const head of heads) head.room = Math.max(8, (head.clientWidth - (head === heads[8] ? 18 : 42)) / 6.5);  // letters of a usual width
+    for (const head of heads) head.room = Math.max(8, (head.clientWidth - (head.dataset.column === "source" ? 18 : 42)) / 7);  // letters of a usual width
     body.replaceChildren(space(first), ...Array.from({ length: last - first }, (_, k) => line(first + k)), space(rows.length - last));
     if (at >= first && at < last) table.setAttribute("aria-activedescendant", "policy-" + rows[at]);
     else table.removeAttribute("aria-activedescendant");
