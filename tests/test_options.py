@@ -12,13 +12,14 @@ from pivec.cli import app
 from pivec.cli.options import flag
 from pivec.collection import Collector
 from pivec.errors import UsageError
-from pivec.options import CollectOptions, DescribeOptions, PrecisionOptions
+from pivec.options import CollectOptions, DescribeOptions, PrecisionOptions, WatchOptions
 
 COMMANDS = {
     "collect": [CollectOptions],
     "compare": [CollectOptions, DescribeOptions, PrecisionOptions],
     "describe": [DescribeOptions],
     "same": [CollectOptions, DescribeOptions],
+    "watch": [CollectOptions, DescribeOptions, WatchOptions],
 }
 
 

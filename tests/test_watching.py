@@ -262,6 +262,7 @@ def test_it_is_placed_in_an_earlier_space(begun, tmp_path, monkeypatch):
         ({"env": "Pendulum-v1"}, "Pendulum-v1"),
         ({"refit": True, "space": "elsewhere"}, "refit cannot go with space"),
         ({"every": 0}, "every must be"),
+        ({"runs": [np.sin]}, "policies must be paths"),
     ],
 )
 @pytest.mark.usefixtures("going")
@@ -279,6 +280,20 @@ def test_mistakes_are_said(begun, tmp_path, monkeypatch):
     shutil.copytree(begun / OUT / "space", OUT / "space")
     with pytest.raises(UsageError, match="not the states of all its policies"):
         watch()
+
+
+def test_one_that_is_written_over_before_there_is_a_space_counts_once(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    put(0, 2520)
+    arriving = iter([(7520, "step_0"), (20000, "step_9")])
+
+    def sleep(_):
+        step, name = next(arriving)
+        put(step, name=name)
+
+    monkeypatch.setattr(watching.time, "sleep", sleep)
+    first = next(pivec.watch("CartPole-v1", RUNS, OUT, **SMALL | {"at_least": 3}))
+    assert first.new == ("a2c-0/step_0", "a2c-0/step_9", "a2c-0/step_2520")
 
 
 def test_nobody_who_can_act_is_an_error(tmp_path, monkeypatch):

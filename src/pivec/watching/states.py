@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,13 @@ class GrowingStates:
     def __init__(
         self, env: Any, policies: Any, options: CollectOptions, folder: Path, every: float
     ) -> None:
-        specs = [policies] if isinstance(policies, str | os.PathLike) else list(policies)
+        single = isinstance(policies, str | os.PathLike) or not isinstance(policies, Iterable)
+        specs = [policies] if single else list(policies)
+        if not all(isinstance(spec, str | os.PathLike) for spec in specs):
+            raise UsageError(
+                "policies must be paths, folders, globs and the like, which may come and change: "
+                "for objects there is `pivec.compare`"
+            )
         self._recorded: list[Any] = [spec for spec in specs if is_recorded(spec)]
         acting = [spec for spec in specs if not is_recorded(spec)]
         allowed = options.trust, options.without_normaliser
@@ -62,7 +68,9 @@ class GrowingStates:
             with store.writing():
                 store.claim(named)
         acting = {policy.info.identity: policy for policy in arrived}
-        self._play([replace(acting[key], info=names[key]) for key in acting], progress)
+        self._play(
+            [replace(acting[key], info=names[key]) for key in acting if key in names], progress
+        )
         store = Store(self._folder)
         with store.writing():
             store.reorder(sorted(store.rows, key=natural_key))

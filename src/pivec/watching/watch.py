@@ -28,6 +28,7 @@ from pivec.errors import PivecWarning, UsageError
 from pivec.explanations.regions.names import features_of
 from pivec.explanations.unusual.outside import outside_of
 from pivec.options import CollectOptions, DescribeOptions, WatchOptions, split_options
+from pivec.policies.arriving import named_together
 from pivec.policies.policy import NamedPolicy, PolicyInfo
 from pivec.rollouts.environment import close, environment_of
 from pivec.run_log import RunLog
@@ -197,7 +198,7 @@ class _Watcher:
         """Add what is new, and write the files that are due."""
         start = time.perf_counter()
         arrived = self._waiting + self._arrivals.look()
-        n_there = len({named.info.identity for named in arrived})
+        n_there = len(named_together([named.info for named in arrived]))
         if self._space is None and n_there < self._watching.at_least:
             self._waiting = arrived
             self._wait(f"{n_there} of {self._watching.at_least} checkpoints")
