@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 # Rows of a table of policies or runs; the files beside the page hold all.
 MAX_ROWS = 500
-ON_PAPER = 25  # rows of a tall table that are printed, as tables.css says
+ON_PAPER = 25  # rows of a tall table that are printed, as print.css says
 SHARPEST = 125  # dpi: twice what the page is wide
 
 
@@ -82,7 +82,7 @@ def cut_note(n: int, what: str, most: int = MAX_ROWS) -> str:
 
 
 def paper_note(n: int, what: str) -> str:
-    """Say on paper alone that a table has more rows; tables.css leaves them out."""
+    """Say on paper alone that a table has more rows; print.css leaves them out."""
     if n <= ON_PAPER:
         return ""
     return f'<p class="note print-only">Printed are {ON_PAPER} of {thousands(n)} {what}.</p>'

@@ -30,18 +30,18 @@ export const heatmapPart = () => {
   let tile = null;
   /** The cell pointed at. @type {Place | null} */
   let at = null;
-  let sight = { x: 0, y: 0, size: 1 }, limit = NaN, most = NaN, turn = 0, timer = 0;
+  let sight = { x: 0, y: 0, size: 1 }, limit = NaN, most = NaN, turn = 0, timer = 0, scaled = false;
 
   const every = () => everyOf(sight.size), square = () => squareOf(canvas.clientWidth);
   const draw = framed(() => {
-    if (!tile || !canvas.clientWidth) return;
+    if (!tile || !rows.length || !canvas.clientWidth) return;
     paintHeatmap(canvas, rows, sight, tile, every(), at);
     canvas.style.height = canvas.height * canvas.clientWidth / canvas.width + "px";
   });
   const colour = () => {
     const scale = distanceScale(darkScheme.matches);
     byId("heat-scale").style.background = `linear-gradient(to right, ${scale})`;
-    if (tile) colourTile(tile, limit, darkScheme.matches, pageColour("reference"));
+    if (tile && rows.length) colourTile(tile, limit, darkScheme.matches, pageColour("reference"));
     draw();
   };
   const explain = () => {
@@ -54,12 +54,13 @@ export const heatmapPart = () => {
     byId("heat-beyond").textContent = most > limit ? `The scale ends where 99 % of these distances do; the largest is ${number(most)}.` : "";
   };
 
-  /** Measure what is seen. @param {boolean} [all] the scale is for all rows, and stays while a part is looked at */
-  const measure = async (all) => {
+  /** Measure what is seen, at first all: the scale stays while a part is looked at. */
+  const measure = async () => {
     const mine = ++turn, made = await measureTile(measuring, rows, sight, state.certain, () => mine !== turn);
     if (!made) return;
     tile = made;
-    if (all) ({ limit, most } = limitOf(tile));
+    if (!scaled) ({ limit, most } = limitOf(tile));
+    scaled = true;
     explain(); colour();
   };
   /** Begin anew: other policies, or other data. */
@@ -70,12 +71,13 @@ export const heatmapPart = () => {
     if (!selection) for (const i of rowsInView()) chosen[i] = 1;
     rows = (data.heatmapOrder || data.order).filter((i) => chosen[i]);
     measuring = made; sight = { x: 0, y: 0, size: Math.max(1, rows.length) };
-    point(null); measure(true);
+    scaled = false; point(null); measure();
   };
   const renewInSight = whenInSight(box, renew);
   const renewSoon = () => { turn++; clearTimeout(timer); timer = setTimeout(renewInSight, 120); };
 
   const look = (/** @type {number} */ x, /** @type {number} */ y, /** @type {number} */ size) => {
+    if (!scaled) return;
     const n = rows.length, inside = (/** @type {number} */ k) => Math.max(0, Math.min(n - size, k));
     sight = { x: inside(x), y: inside(y), size };
     canvas.classList.toggle("zoomed", size < n);
@@ -129,7 +131,7 @@ export const heatmapPart = () => {
   for (const kind of ["pointerleave", "blur"]) canvas.addEventListener(kind, () => { if (!held) point(null); });
   canvas.addEventListener("dblclick", reset);
   canvas.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || !tile) return;
+    if (event.ctrlKey || event.metaKey || event.altKey || !scaled) return;
     /** @type {Record<string, [number, number]>} */
     const moves = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
     const move = moves[event.key], k = every(), from = at || { x: cellOf(sight.x), y: cellOf(sight.y) };

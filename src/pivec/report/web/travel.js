@@ -54,7 +54,7 @@ export const travelPart = () => {
     for (const { rows, cumulative, half } of travels) rows.forEach((i, k) => {
       first = Math.min(first, step[i]); last = Math.max(last, step[i]); most = Math.max(most, cumulative[k] + (half ? half[k] : 0));
     });
-    width = canvas.clientWidth; right = width < 600 ? 16 : 40 + Math.min(160, 7 * Math.max(...shown.map(({ group }) => (groups[group] || "no run").length)));
+    width = canvas.clientWidth; right = width < 600 ? 16 : 40 + Math.min(160, 7 * Math.max(6, ...shown.map(({ group }) => (groups[group] || "").length)));
     const ticks = roundTicks(0, most || 1), pen = sharpPen(back, width, TALL), xOf = (/** @type {number} */ at) => LEFT + ((at - first) / (last - first || 1)) * (width - LEFT - right);
     top = ticks[ticks.length - 1];
     lines = shown.map((run) => ({ ...run, x: Float32Array.from(run.rows, (i) => xOf(step[i])), y: Float32Array.from(run.cumulative, yOf), n: run.rows.filter((i) => step[i] <= state.upTo).length }));
