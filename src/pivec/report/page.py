@@ -81,7 +81,10 @@ def key_figures(report: ReportData) -> dict[str, str]:
     if n_runs:
         figures["training runs" if n_runs > 1 else "training run"] = thousands(n_runs)
     figures["episodes"] = thousands(sum(row.episodes for row in own))
-    figures["states visited"] = f"{states / 1e6:.3g} M" if states >= 1e7 else thousands(states)
+    figures["states visited"] = (
+        f"{states / 1e9:.3g} billion" if states >= 1e9
+        else f"{states / 1e6:.3g} M" if states >= 1e7 else thousands(states)
+    )  # fmt: skip
     returns = [row.mean_return for row in own if np.isfinite(row.mean_return)]
     if returns:
         figures["best mean return"] = f"{max(returns):.4g}"
