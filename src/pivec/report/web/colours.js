@@ -7,8 +7,8 @@ const SHADES = 128, CONTRAST = 3.1;  // somewhat above 3, as colours are rounded
 
 /** Colours of the page now: packed ones to paint with (0xAABBGGRR), names of CSS for the overlay. */
 export const theme = { paper: 0, lone: 0, reference: 0, soft: 0, band: 0, ink: "", raised: "", accent: "", second: "" };
-/** Packed colours of runs and behaviours, and the shades of scales. */
-export const tints = { groups: new Uint32Array(0), palette: new Uint32Array(0), return: new Uint32Array(0), step: new Uint32Array(0) };
+/** Packed colours of runs and behaviours, the shades of scales, and how many behaviours are of more than one policy: the first ones. */
+export const tints = { shared: 0, groups: new Uint32Array(0), palette: new Uint32Array(0), return: new Uint32Array(0), step: new Uint32Array(0) };
 /** @type {Uint32Array | null} */
 let rowTints = null;
 let dimmest = 0, brightest = 1;  // luminance of what can be seen on the paper
@@ -51,6 +51,9 @@ const prepare = () => {
     soft: visible(read("soft")), band: packed(light(raised).map((c, k) => 0.3 * c + 0.7 * reference[k])),
   });
   Object.assign(tints, { groups: Uint32Array.from(groupColours, visible), palette: Uint32Array.from(blob.palette, visible), return: shadesOf(blob.scales.return), step: shadesOf(blob.scales.step) });
+  const sizes = new Uint32Array(app.data.n + 1);
+  for (const b of app.data.behaviour) sizes[b]++;
+  tints.shared = sizes.reduce((last, size, b) => (size > 1 ? b : last), 0);
   rowTints = null;
 };
 
@@ -77,8 +80,8 @@ export const colourings = () => {
 
 /** @param {number} g number of a run, −1 for none @returns {string} */
 export const groupColour = (g) => css(g < 0 ? theme.lone : tints.groups[g]);
-/** @param {number} b class of behaviour @returns {number} packed; 0 without */
-export const behaviourColour = (b) => (b < 1 ? 0 : tints.palette[b - 1] || theme.lone);
+/** @param {number} b class of behaviour @returns {number} packed; 0 without, grey where it is of one policy */
+export const behaviourColour = (b) => (b < 1 ? 0 : b > tints.shared ? theme.lone : tints.palette[(b - 1) % tints.palette.length]);
 
 /** @returns {Uint32Array} packed colours of all policies; 0 where the value is not known */
 export const rowColours = () => {

@@ -66,8 +66,10 @@ const showTip = (i, px, py) => {
     names.append(...nearest.map((k) => make("li", label[k])), n > nearest.length ? "…" : "");
     if (n) tip.append(make("p", `and ${whole(n)} more here`), names);
   }
-  const { offsetWidth: wide, offsetHeight: tall } = tip, left = px + 18 + wide > view.width ? px - 18 - wide : px + 18;
-  tip.style.transform = `translate(${Math.round(Math.max(4, left))}px, ${Math.round(Math.max(4, Math.min(view.height - tall - 4, py - tall / 2)))}px)`;
+  // Beside the policy; above or below it where there is no room.
+  const { offsetWidth: wide, offsetHeight: tall } = tip, side = px + 18 + wide > view.width ? px - 18 - wide : px + 18, narrow = side < 4;
+  const left = narrow ? Math.max(4, Math.min(view.width - wide - 4, px - wide / 2)) : side, top = narrow ? (py > view.height / 2 ? py - tall - 18 : py + 18) : py - tall / 2;
+  tip.style.transform = `translate(${Math.round(left)}px, ${Math.round(Math.max(4, Math.min(view.height - tall - 4, top)))}px)`;
 };
 
 /** @param {number} i @returns {[string, string][]} what is known of a policy, beside its name */

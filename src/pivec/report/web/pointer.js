@@ -98,10 +98,10 @@ export const startPointer = () => {
     const i = under(at, touch ? 24 : 12);
     // A touch shows the name and keeps it; a second one at the same place chooses.
     if (touch && i !== state.hovered) return set({ hovered: i });
-    if (!touch && event.timeStamp - clicked < 400) return undefined;  // the second click of two
-    clicked = event.timeStamp; before = { a: state.a, b: state.b };
+    if (event.timeStamp - clicked < 400) return undefined;  // the second click of two
+    clicked = touch ? -1e9 : event.timeStamp; before = { a: state.a, b: state.b };
     return i < 0 ? undefined : event.shiftKey ? set({ b: i }) : choose(i);
   });
   listen("pointerleave", (_, at, touch) => { if (!touch && !held.size) set({ hovered: -1 }); });
-  listen("dblclick", (_, at) => { set(before); zoomAt(2, at.x, at.y); });
+  listen("dblclick", (_, at) => { if (clicked > 0) { set(before); zoomAt(2, at.x, at.y); } });
 };
