@@ -29,6 +29,8 @@ class GrowingStates:
     ----------
     arrivals : Arrivals
         Those that act; recorded states beside them are read once.
+    settings : mapping
+        How states are collected, as the store keeps it; empty before `collect`.
     """
 
     def __init__(
@@ -47,16 +49,12 @@ class GrowingStates:
         self.arrivals = Arrivals(acting, every, *allowed, but=folder.parent)
         self._env, self._options, self._folder = env, options, folder
         self._has_played = False
+        self.settings: Mapping[str, Any] = {}
 
     @property
     def exist(self) -> bool:
         """Whether there are any yet."""
         return Store.exists(self._folder)
-
-    @property
-    def settings(self) -> Mapping[str, Any]:
-        """How they are collected, as the store keeps it."""
-        return Store(self._folder).settings
 
     def collect(self, arrived: Sequence[NamedPolicy], progress: bool = False) -> list[PolicyInfo]:
         """Let those play whose states are not kept; give all whose are, by the names of all."""
@@ -74,6 +72,7 @@ class GrowingStates:
         store = Store(self._folder)
         with store.writing():
             store.reorder(sorted(store.rows, key=natural_key))
+        self.settings = store.settings
         return [info_of(row) for row in store.rows.values()]
 
     def load(self, infos: Sequence[PolicyInfo]) -> VisitedStates:
