@@ -26,7 +26,9 @@ export const travelPart = () => {
   let lines = [];
   /** @type {{line: Line, k: number} | null} */
   let near = null;
-  let width = 0, right = 0, top = 1, drawAxes = (/** @type {Pen} */ _) => {};
+  /** @type {(pen: Pen) => void} */
+  let drawAxes;
+  let width = 0, right = 0, top = 1;
 
   const yOf = (/** @type {number} */ far) => FLOOR - (far / top) * (FLOOR - CEILING);
   const nameOf = (/** @type {Line} */ { group }) => app.data.groups[group] || "no run";
