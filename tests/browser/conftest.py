@@ -6,7 +6,6 @@ import asyncio
 import os
 import shutil
 from contextlib import contextmanager
-from importlib.resources import files
 from pathlib import Path
 from types import SimpleNamespace
 from urllib.parse import urlsplit
@@ -14,7 +13,6 @@ from urllib.parse import urlsplit
 import pytest
 from made_pages import drawn, report_of, walking
 
-import pivec
 from pivec.report.page import write_report
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -143,7 +141,15 @@ def folder(tmp_path_factory):
 @pytest.fixture
 def page_of(pages, tmp_path):
     """Open the page of a report: ``page_of(report, width=400, color_scheme="dark")``."""
-    return lambda report, **looks: pages.open(written(tmp_path, "report", report), **looks)
+    opened = []
+
+    def opener(report, **looks):
+        opened.append(pages.open(written(tmp_path, "report", report), **looks))
+        return opened[-1]
+
+    yield opener
+    for page in opened:
+        page.close()
 
 
 def written(folder, name, report):
@@ -173,14 +179,3 @@ def crowd(folder):
     """Give a space of 30 000 policies, and the path of its page."""
     space = drawn(30_000, regions=16)
     return SimpleNamespace(space=space, path=written(folder, "crowd", report_of(space)))
-
-
-@pytest.fixture(scope="session")
-def comparison(tmp_path_factory):
-    """Give the folder of a real comparison: six checkpoints of two runs, six episodes each."""
-    shelf = files("pivec") / "demo_policies" / "CartPole-v1"
-    paths = [sorted((shelf / run).iterdir(), key=str)[:3] for run in ("a2c-0", "ppo-0")]
-    out = tmp_path_factory.mktemp("comparison") / "out"
-    pivec.compare("CartPole-v1", [str(p) for run in paths for p in run], out, episodes=6,
-                  components=8)  # fmt: skip
-    return out
