@@ -65,12 +65,14 @@ export const count = (scene, look) => {
   const across = Math.ceil((look.width - startX) / cell), down = Math.ceil((look.height - startY) / cell), size = across * down;
   if (counted.colour.length < size) Object.assign(counted, { points: new Float32Array(2 * size), colour: new Uint32Array(size), shape: new Uint8Array(size).fill(3), counts: new Uint32Array(size) });
   const { counts, points, colour } = counted;
+  const places = scene.points, f = scale / cell, offX = (look.x - startX) / cell, offY = (look.y - startY) / cell;
   let most = 0, n = 0;
   counts.fill(0);
-  for (let k = scene.chosen; k < scene.n; k++) {
-    const a = Math.floor((look.x - startX + scene.points[2 * k] * scale) / cell), b = Math.floor((look.y - startY - scene.points[2 * k + 1] * scale) / cell);
-    if (a >= 0 && a < across && b >= 0 && b < down) most = Math.max(most, ++counts[b * across + a]);
+  for (let k = 2 * scene.chosen, end = 2 * scene.n; k < end; k += 2) {
+    const a = offX + places[k] * f, b = offY - places[k + 1] * f;
+    if (a >= 0 && a < across && b >= 0 && b < down) counts[(b | 0) * across + (a | 0)]++;
   }
+  for (let k = 0; k < size; k++) if (counts[k] > most) most = counts[k];
   const steps = (scene.scale.length - 1) / Math.log(Math.max(2, most));
   for (let k = 0; k < size; k++) if (counts[k]) {
     points[2 * n] = startX + ((k % across) + 0.5) * cell;
