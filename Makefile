@@ -8,7 +8,7 @@ PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q \
 	--numprocesses auto --maxprocesses 8 --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow check format bench docs demo-policies clean
+.PHONY: help demo test test-slow check format page bench docs demo-policies clean
 
 help:  ## List the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -45,6 +45,10 @@ check: $(VENV)/.dev  ## Format, lint, types, order of the layers, the page's scr
 format: $(VENV)/.dev  ## Format the code, mend what the linter can mend
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+page: $(VENV)/.dev  ## Make the page's script anew, after a change of its modules (needs node)
+	@scripts/page/tools $(VENV)/node
+	$(BIN)/python scripts/page/build.py $(VENV)/node
 
 bench: $(VENV)/.dev  ## Measure; writes benchmarks/RESULTS.md
 	$(BIN)/python benchmarks/run.py

@@ -3,6 +3,7 @@ const js = require("@eslint/js");
 
 const markup = ["innerHTML", "outerHTML", "insertAdjacentHTML", "srcdoc"];
 module.exports = [
+  { ignores: ["**/built/**"] },
   {
     ...js.configs.recommended,
     // no-implied-eval looks for these

@@ -1,29 +1,25 @@
-"""The page's script and styles: the modules of web/ as one text each."""
+"""The page's script and styles: the files of web/ as one text each."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import re
-from functools import cache
 
 from pivec.report.markup import resource
 
-ENTRY = "main.js"
+ENTRY, BUILT = "main.js", "built/script.js"
 STYLES = ("page.css", "explore.css", "map.css", "panel.css", "tables.css", "live.css", "print.css")
 _IMPORT = re.compile(r'^import\s*\{[^}]*\}\s*from\s*"\./([\w.-]+)";\n', re.MULTILINE)
-# What a comment or a blank is not looked for in: texts, and patterns, which follow a sign.
-_WHOLE = (
-    r"""("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|`(?:\\.|[^`\\])*`"""
-    r"|(?:(?<=[=(,])|(?<=[=(,] ))/(?![*/])(?:\\.|[^/\\\n])+/)"
-)
-_COMMENT = re.compile(_WHOLE + r"|/\*.*?\*/|//[^\n]*", re.DOTALL)
-_BLANKS = re.compile(_WHOLE + r"|(?<![\w$+-])[ \t]+|[ \t]+(?![\w$+-])|\n\s*(?=\n|$)")
 _EXPORT = re.compile(r"^export\s+", re.MULTILINE)
 
 
-@cache
 def script() -> str:
+    """Give the script of the page: the modules of web/, joined and made small by `make page`."""
+    return resource(BUILT).partition("\n")[2]
+
+
+def joined() -> str:
     """Join the modules, each after those it imports; names at the top level are shared by all."""
     parts: dict[str, str] = {}
 
@@ -35,24 +31,10 @@ def script() -> str:
         for other in _IMPORT.findall(source):
             add(other)
         del parts[name]  # after what it needs
-        parts[name] = smaller(_EXPORT.sub("", _IMPORT.sub("", source))).strip()
+        parts[name] = _EXPORT.sub("", _IMPORT.sub("", source))
 
     add(ENTRY)
-    return '"use strict";\n(() => {\n' + "\n".join(parts.values()) + "\n})();\n"
-
-
-def smaller(code: str) -> str:
-    r"""Take comments and needless blanks off a script; lines stay.
-
-    Examples
-    --------
-    >>> print(smaller('const a = [1, 2];  // two\nb = "x // y", c = /  z/;'))
-    const a=[1,2];
-    b="x // y",c=/  z/;
-    """
-    for pattern in (_COMMENT, _BLANKS):
-        code = pattern.sub(lambda match: match[1] or "", code)
-    return code
+    return '"use strict";\n(() => {\n' + "".join(parts.values()) + "})();\n"
 
 
 def styles() -> str:
