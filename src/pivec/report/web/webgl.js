@@ -6,7 +6,7 @@ import { count, counted } from "./painter.js";
 // u: size of the canvas; middle and scale; form of points or lines; colours of the paper and of hollow rims
 const HEAD = "#version 300 es\nprecision highp float;uniform vec4 u[5];";
 const PLACES = "layout(location=1)in vec4 colour;flat out vec4 body;vec2 placed(vec2 p){return u[1].xy+vec2(p.x,-p.y)*u[1].z;}" +
-  "void put(vec2 p){gl_Position=vec4(p.x/u[0].x*2.-1.,1.-p.y/u[0].y*2.,0,1);}vec2 corner(){return vec2(gl_VertexID&1,gl_VertexID>>1)*2.-1.;}";
+  "void put(vec2 p){gl_Position=vec4(p.x/u[0].x*2.-1.,1.-p.y/u[0].y*2.,0,1);}vec2 corner(){return vec2(gl_VertexID&1,gl_VertexID>>1&1)*2.-1.;}";
 // form: radius, width of edges, width of hollow rims, side of squares
 const POINT = HEAD + PLACES + "layout(location=0)in vec2 at;layout(location=2)in float shape;out vec2 off;flat out vec4 edge;flat out vec3 radii;" +
   "void main(){int s=int(shape),k=s&3;bool hollow=s>3;vec2 m=placed(at);float r=u[2].x*(k==2?.62:k==1?.81317:1.),h=(hollow?u[2].z:u[2].y)/2.;" +
@@ -35,25 +35,43 @@ export const webglPainter = (gl) => {
     gl.linkProgram(program);
     return program;
   };
+  // Each thing is two triangles, its numbers written for all four corners: instances of so few corners are slow on many cards.
+  const corners = gl.createBuffer();
+  let most = 0;
+  /** @param {number} n things whose corners are joined to triangles */
+  const join = (n) => {
+    gl.bindBuffer(gl.ELEMENT_ARRAY_BUFFER, corners);
+    if (n <= most) return;
+    most = n;
+    const order = new Uint32Array(6 * n);
+    for (let k = 0; k < order.length; k++) order[k] = 4 * Math.floor(k / 6) + [0, 1, 2, 2, 1, 3][k % 6];
+    gl.bufferData(gl.ELEMENT_ARRAY_BUFFER, order, gl.STATIC_DRAW);
+  };
   /** @param {number} size numbers a place: places, colours and shapes of things to draw */
   const things = (size) => {
-    const array = gl.createVertexArray(), buffers = [0, 1, 2].map((k) => {
+    const array = gl.createVertexArray(), widths = [size, 1, 1], buffers = [0, 1, 2].map((k) => {
       const buffer = gl.createBuffer();
-      gl.bindVertexArray(array); gl.bindBuffer(gl.ARRAY_BUFFER, buffer); gl.enableVertexAttribArray(k); gl.vertexAttribDivisor(k, 1);
+      gl.bindVertexArray(array); gl.bindBuffer(gl.ARRAY_BUFFER, buffer); gl.enableVertexAttribArray(k);
       gl.vertexAttribPointer(k, [size, 4, 1][k], k ? gl.UNSIGNED_BYTE : gl.FLOAT, k === 1, 0, 0);
       return buffer;
     });
     let n = 0;
     return {
-      load: (/** @type {number} */ many, /** @type {ArrayBufferView[]} */ ...columns) => {
+      load: (/** @type {number} */ many, /** @type {any[]} */ ...columns) => {
         n = many;
-        columns.forEach((column, k) => { gl.bindBuffer(gl.ARRAY_BUFFER, buffers[k]); gl.bufferData(gl.ARRAY_BUFFER, column, gl.DYNAMIC_DRAW); });
+        gl.bindVertexArray(array);
+        join(n);
+        columns.forEach((column, k) => {
+          const width = widths[k], all = new column.constructor(4 * width * n);
+          for (let i = 0, at = 0; i < n; i++) for (let c = 0; c < 4; c++) for (let j = 0; j < width; j++) all[at++] = column[i * width + j];
+          gl.bindBuffer(gl.ARRAY_BUFFER, buffers[k]); gl.bufferData(gl.ARRAY_BUFFER, all, gl.DYNAMIC_DRAW);
+        });
       },
       draw: (/** @type {WebGLProgram} */ program, /** @type {Look} */ look, /** @type {number[]} */ form, x = look.x, y = look.y, scale = look.scale) => {
         gl.useProgram(program);
         gl.uniform4fv(gl.getUniformLocation(program, "u"), [look.width, look.height, 0, 0, x, y, scale, 0, ...form, ...parted(scene.paper), ...parted(scene.rim)]);
         gl.bindVertexArray(array);
-        gl.drawArraysInstanced(gl.TRIANGLE_STRIP, 0, 4, n);
+        gl.drawElements(gl.TRIANGLES, 6 * n, gl.UNSIGNED_INT, 0);
       },
     };
   };
