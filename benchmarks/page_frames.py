@@ -2,8 +2,8 @@
 
 A frame is the time between two callbacks of requestAnimationFrame while real mouse events come 60
 times a second: what the eye sees, whoever is slow, script, painting or putting on the screen. With
-60 frames a second none is below 16.7 ms, so beside it stands the work of a frame: from the first
-mouse event until the main thread has handed the picture over.
+60 frames a second none is below 16.7 ms, so beside it stands the work of a frame: the time of the
+page's script in it, for the mouse events and for painting.
 """
 
 from __future__ import annotations
@@ -21,19 +21,25 @@ import numpy as np
 
 EVENTS, RATE = 240, 60.0
 PATIENCE = 300_000  # ms
-# Runs before the page's own script; its callback comes first in a frame, its message last.
+# Runs before the page's own script: `tick` comes first in a frame, `end` after what events want.
 RECORDER = """(() => {
-  let frames = null, works = null, begin = 0, ready = 0;
-  const channel = new MessageChannel();
-  channel.port1.onmessage = (event) => { if (works) works.push(performance.now() - event.data); };
-  const note = () => { begin = begin || performance.now(); };
-  for (const kind of ["pointermove", "wheel"]) addEventListener(kind, note, { capture: true });
+  let frames = null, works = null, begin = 0, spent = 0, events = 0, first = 0, ready = 0;
+  const end = () => {
+    if (works) works.push(performance.now() - first + spent);
+    spent = events = 0;
+  };
+  for (const kind of ["pointermove", "wheel"]) {
+    addEventListener(kind, () => { begin = performance.now(); }, { capture: true });
+    addEventListener(kind, () => {
+      spent += performance.now() - begin;
+      if (!events++) requestAnimationFrame(end);
+    });
+  }
   const painted = () => performance.getEntriesByName("pivec-painted").length > 0
     || (document.readyState === "complete" && document.getElementById("map-canvas"));
   const tick = (now) => {
     if (frames) frames.push(now);
-    if (frames && begin) channel.port2.postMessage(begin);
-    begin = 0;
+    first = performance.now();
     if (ready < 3 && painted()) { ready++; if (ready === 3) window.pageOpened = performance.now(); }
     requestAnimationFrame(tick);
   };
