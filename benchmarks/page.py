@@ -131,12 +131,12 @@ def report(rows: list[tuple[int, str, str, dict[str, float]]], sizes: dict[str, 
         " ".join(page_frames.__doc__.split("\n\n", 1)[1].split()),
         f"Median frame (95th percentile; work). The page before is that of commit {BEFORE}.",
         table(heads, lines),
-        table(["to reach", "now, best painter", "goal", "before", "times as good"], held),
+        held and table(["to reach", "now, best painter", "goal", "before", "times as good"], held),
         "Script: " + ", ".join(f"{tree} {size:.3g} kB" for tree, size in sizes.items()) + ".",
     ]
     if "before" not in sizes:
         parts.append(f"The page before is missing: this clone has no commit {BEFORE}.")
-    return "\n\n".join(parts)
+    return "\n\n".join(filter(None, parts))
 
 
 if __name__ == "__main__" and not serve({"make": make}):
