@@ -82,7 +82,7 @@ const fillScene = () => {
 
 const paintMap = () => {
   if (!view.width) return;
-  const { ratio } = view, base = Math.min(6.5, Math.max(1.5, 150 / Math.sqrt(app.data.n))), few = fewRuns(), cell = state.density ? 4 * ratio : 0;
+  const { ratio } = view, base = Math.min(6.5, Math.max(1.5, 150 / Math.sqrt(Math.max(1, state.nShown)))), few = fewRuns(), cell = state.density ? 4 * ratio : 0;
   const counts = (stale && cell) || cell !== look.cell;
   if (stale) { stale = false; fillScene(); }
   const radius = view.radius = Math.round(8 * base * Math.min(2.2, Math.max(0.85, (view.scale / view.home) ** 0.3))) / 8;
