@@ -374,9 +374,9 @@ def test_matplotlib_settings_and_pyplot_are_left_alone(tmp_path, report):
 
 
 def test_resolution_falls_until_the_file_fits():
-    figure = new_figure(6, 6)
+    figure = new_figure(4, 4)
     axes = figure.add_axes((0, 0, 1, 1))
-    axes.imshow(np.random.default_rng(0).random((1500, 1500, 3)), aspect="auto")
+    axes.imshow(np.random.default_rng(0).random((1000, 1000, 3)), aspect="auto")
     data = to_png(figure)
     assert len(data) < LIMIT
-    assert pixels(data).shape[0] < 6 * 200
+    assert pixels(data).shape[0] < 4 * 200

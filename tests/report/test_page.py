@@ -31,6 +31,12 @@ PAYLOADS = [
 ]
 
 
+@pytest.fixture(autouse=True)
+def without_drawing(monkeypatch):
+    """Figures are made, but not drawn: test_figures.py looks at them."""
+    monkeypatch.setattr("pivec.report.markup.to_png", lambda figure, dpi: b"drawn")
+
+
 class Elements(HTMLParser):
     """Tags with their attributes, and the text outside scripts and styles."""
 
