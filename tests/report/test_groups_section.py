@@ -7,7 +7,6 @@ import math
 import numpy as np
 import pytest
 
-from conftest import intervals_of
 from pivec.distances.groups import Estimate, Permanova
 from pivec.maps.groups import GroupComparison, GroupPair, RunGroup
 from pivec.report.console import print_groups
@@ -36,7 +35,7 @@ def compared(*groups, test=TEST):
     return GroupComparison(groups, pairs, test, "as given", (), None, "1 - distance", 0.95, runs, d)
 
 
-def test_policies_that_cannot_be_told_apart_are_one_behaviour(make_report):
+def test_policies_that_cannot_be_told_apart_are_one_behaviour(make_report, intervals_of):
     x = np.array([0, 0, 0, 5, 5, 9, 9, 9, 9, 2, 7.0])
     d = (x[:, None] - x) ** 2
     labels = [f"<b>{i}" for i in range(11)]
