@@ -98,6 +98,7 @@ def policy_columns(rows: Sequence[PolicyRow], groups: Sequence[str]) -> dict[str
         "states": numbers([row.states for row in rows], "f8"),
         "behaviour": numbers([row.behaviour or 0 for row in rows], "i4"),
         "reference": numbers([row.reference for row in rows], "u1"),
+        "placed": numbers([row.placed for row in rows], "u1"),
         "order": numbers(in_order(rows), "i4"),
     }
 

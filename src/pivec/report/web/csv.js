@@ -12,7 +12,7 @@ export const tableText = (rows) => {
   const { data } = app;
   const line = (/** @type {number} */ i) => [
     quoted(data.label[i]), quoted(data.groups[data.group[i]] || ""), Number.isNaN(data.step[i]) ? "" : data.step[i], single(data.x[i]), single(data.y[i]),
-    single(data.returns[i]), data.episodes[i], data.states[i], quoted(data.source[i]), Boolean(data.reference[i]), data.behaviour[i] || "",
+    single(data.returns[i]), data.episodes[i], data.states[i], quoted(data.source[i]), Boolean(data.reference[i]), Boolean(data.placed[i]), data.behaviour[i] || "",
   ].join(",");
-  return ["label,group,step,x,y,mean_return,episodes,states,source,reference,behaviour", ...Array.from(rows, line)].join("\r\n") + "\r\n";
+  return ["label,group,step,x,y,mean_return,episodes,states,source,reference,placed,behaviour", ...Array.from(rows, line)].join("\r\n") + "\r\n";
 };

@@ -20,6 +20,7 @@
  * @property {Float64Array} states
  * @property {Int32Array} behaviour class of policies that cannot be told apart, from 1; 0 without
  * @property {Uint8Array} reference 1 for policies of an earlier space
+ * @property {Uint8Array} placed 1 for policies that came after the space was fitted
  * @property {Int32Array} order rows by run and step
  * @property {string[]} groups names of runs
  * @property {string[]} groupColours
