@@ -122,11 +122,7 @@ def measured(
         return _leaving_out(method, states)
     rows = [side.values("points" if method.squared else "vectors")[0] for side in described]
     moved = [side.values("influences", "influences.starts") for side in described]
-    spreads = []
-    for influences, points, side in zip(moved, rows, described, strict=True):
-        spread = spread_of(*influences, *side.values("effective_episodes"))
-        spread.trace[spread.trace <= _ROUNDING * np.einsum("ij,ij->i", points, points)] = 0.0
-        spreads.append(spread)
+    spreads = [described_spread(*pair) for pair in zip(described, rows, strict=True)]
     (own, starts), (others, other_starts) = moved[0], moved[-1]
     variance = directional_variances(own, starts, rows[0], rows[-1])
     back = variance  # of a set with itself
@@ -134,6 +130,14 @@ def measured(
         back = directional_variances(others, other_starts, rows[-1], rows[0])
     variance = variance + back.T
     return squared_euclidean(rows[0], rows[-1]), 4.0 * variance, spreads, None
+
+
+def described_spread(described: Descriptions, rows: Array) -> Spread:
+    """How far sampling moves the rows of policies, from the influences of their episodes."""
+    influences = described.values("influences", "influences.starts", "effective_episodes")
+    spread = spread_of(*influences)
+    spread.trace[spread.trace <= _ROUNDING * np.einsum("ij,ij->i", rows, rows)] = 0.0
+    return spread
 
 
 def _without_episodes(

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.characterizations.descriptions import Descriptions
+from pivec.characterizations.resampling import described_spread
 from pivec.characterizations.space import Space
 from pivec.distances import LEVEL, Measured
 from pivec.distances.discoveries import RATE, benjamini_hochberg
-from pivec.distances.intervals import spread_of
 from pivec.engines.workers import single_threaded_blas
 from pivec.report.packed import numbers
 
@@ -20,7 +20,6 @@ Array = NDArray[np.float64]
 PAIRS_BYTES = 6_000_000  # of all pairs, before they are packed
 NEAREST = 10  # of each policy, where there is room for nothing else
 _UNKNOWN = 65535  # an overlap; others are parts of 65534
-_ROUNDING = 1e-15  # of squared points, as `resampling.measured` has it
 
 
 def pairs_blob(measured: Measured, space: Space | None) -> dict[str, Any] | None:
@@ -84,9 +83,7 @@ def _spread(described: Descriptions) -> dict[str, Array]:
     from scipy.stats import t
 
     influences, starts, points = described.values("influences", "influences.starts", "points")
-    effective = described.values("effective_episodes")[0]
-    spread = spread_of(influences, starts, effective)
-    spread.trace[spread.trace <= _ROUNDING * np.einsum("ij,ij->i", points, points)] = 0.0
+    spread = described_spread(described, points)
     largest = np.full(len(described), np.nan)
     with single_threaded_blas():  # the products are small
         for p, (i, j) in enumerate(pairwise(starts.tolist())):
