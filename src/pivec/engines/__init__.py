@@ -1,8 +1,12 @@
-"""Where the work runs: the threads of this process, and processes beside it.
+"""Where the work runs: this process and its threads, processes beside it, a Ray cluster.
 
-workers.py     one thread a core for numbered tasks, and one BLAS thread in each
-processes.py   a function of many items in processes that end with their parent
+engine.py      `using` and `current`: pieces that do not need each other, parts in their order
+pieces.py      what the engines share: items that wait, messages, failures
+serial.py      one item after another in this process
+processes.py   items in processes that end with their parent
 child.py       what happens in such a process
+ray_engine.py  items on a cluster
+workers.py     one thread a core for numbered tasks, and one BLAS thread in each
 compiled.py    Numba's compiler, with a cache where there can be one
 devices.py     torch and its devices
 """

@@ -1,71 +1,85 @@
-"""What happens in a process that `pivec.engines.processes` started for an item."""
+"""What happens in a process that `pivec.engines.processes` started: item after item."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import pickle
+import queue
 import runpy
 import sys
 import threading
-import time
-import traceback
 import types
-from collections.abc import Callable
 from typing import IO, Any
 
+from pivec.engines.pieces import Failure, Teller, in_words
 from pivec.errors import PivecError
 from pivec.notices import Notice, Notices
 
-Tell = Callable[..., bool]
-Work = Callable[[Any, Tell], Any]
-
-_SELDOM = 0.3  # seconds between messages that need not all be sent
 reading_script = threading.Event()  # while what the parent's script defines is read
+_script_read: list[tuple[str, str]] = []
+
+Request = tuple[tuple[str, str] | None, bytes]  # the script that is needed; function and item
 
 
 def work(requests: IO[bytes], replies: IO[bytes]) -> None:
-    """Call the function that the parent sends with its item, and reply what comes of it."""
-    with contextlib.suppress(BrokenPipeError):
-        script, logged = pickle.load(requests)  # noqa: S301  (our parent's)
-        with Notices(_log if logged else lambda _: None) as notices:
-            parent = _Parent(replies, notices, logged)
-            try:
-                if script is not None:
-                    _read_script(*script)
-                function, item = pickle.load(requests)  # noqa: S301  (our parent's)
-                threading.Thread(target=_end_with_parent, daemon=True).start()
-                parent.send(function(item, parent.tell), finished=True)
-            except BrokenPipeError:
-                return  # it is gone
-            except Exception as error:
-                if logged and not isinstance(error, PivecError):
-                    traceback.print_exc()
-                failure = type(error).__name__, str(error), traceback.format_exc()
-                parent.send(None, finished=True, failure=failure)
+    """Call functions that the parent sends with their items, and reply what comes of it."""
+    logged = pickle.load(requests)  # noqa: S301  (our parent's)
+    waiting = _Waiting(requests)
+    with (
+        contextlib.suppress(BrokenPipeError),
+        Notices(_log if logged else lambda _: None) as notices,
+    ):
+        parent = _Parent(replies, notices, logged)
+        while (request := waiting.requests.get()) is not None:
+            _answer(parent, *request)
+            waiting.answered += 1
+
+
+def _answer(parent: _Parent, script: tuple[str, str] | None, content: bytes) -> None:
+    try:
+        if script is not None and script not in _script_read:
+            _read_script(*script)
+        function, item = pickle.loads(content)  # noqa: S301  (our parent's)
+        parent.send(function(item, Teller(parent.send)), finished=True)
+    except BrokenPipeError:
+        raise  # it is gone
+    except Exception as error:
+        failure = in_words(error)
+        if parent.logged and not isinstance(error, PivecError):
+            print(failure[-1], file=sys.stderr)  # noqa: T201
+        parent.send(None, finished=True, failure=failure)
 
 
 class _Parent:
     """Takes replies: content, whether it is the last, a failure, and what was warned of."""
 
     def __init__(self, replies: IO[bytes], notices: Notices, logged: bool) -> None:
-        self._replies, self._notices, self._logged = replies, notices, logged
-        self._last = -_SELDOM
+        self._replies, self._notices, self.logged = replies, notices, logged
 
-    def tell(self, message: Any, seldom: bool = False) -> bool:
-        """Send a message, a ``seldom`` one only if the last is some time ago; say whether."""
-        if seldom and time.monotonic() - self._last < _SELDOM:
-            return False
-        self._last = time.monotonic()
-        self.send(message)
-        return True
-
-    def send(
-        self, content: Any, finished: bool = False, failure: tuple[str, ...] | None = None
-    ) -> None:
-        notices = [row for row in self._notices.take() if row.own or not self._logged]
+    def send(self, content: Any, finished: bool = False, failure: Failure | None = None) -> None:
+        notices = [row for row in self._notices.take() if row.own or not self.logged]
         pickle.dump((content, finished, failure, notices), self._replies)
         self._replies.flush()
+
+
+class _Waiting:
+    """Requests, read by a thread: when the parent, which holds the pipe open, is gone, all ends."""
+
+    def __init__(self, pipe: IO[bytes]) -> None:
+        self.requests: queue.SimpleQueue[Request | None] = queue.SimpleQueue()
+        self.answered = 0
+        threading.Thread(target=self._read, args=(pipe,), daemon=True).start()
+
+    def _read(self, pipe: IO[bytes]) -> None:
+        received = 0
+        with contextlib.suppress(EOFError, OSError, pickle.UnpicklingError):
+            while True:
+                self.requests.put(pickle.load(pipe))  # noqa: S301  (our parent's)
+                received += 1
+        if received != self.answered:
+            os._exit(1)
+        self.requests.put(None)
 
 
 def _read_script(module: str, file: str) -> None:
@@ -79,14 +93,8 @@ def _read_script(module: str, file: str) -> None:
         else runpy.run_path(file, run_name=name)
     )
     sys.modules["__main__"] = sys.modules[name] = script
+    _script_read.append((module, file))
     reading_script.clear()
-
-
-def _end_with_parent() -> None:
-    """Wait for the end of standard input, which the parent holds open, and end as well."""
-    while os.read(0, 1):
-        pass
-    os._exit(1)
 
 
 def _log(notice: Notice) -> None:

@@ -1,4 +1,4 @@
-"""Work in processes of its own: a function is called there with an item, and tells how it goes.
+"""The engine of processes: work on these cores, in processes that end with this one.
 
 A process leaves Ctrl-C to its parent, and ends with it: its standard input, which the parent holds
 open, is closed then. What is printed in it goes to its standard error.
@@ -17,13 +17,12 @@ import tempfile
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import IO, Any
 
-import pivec.errors
 from pivec.engines import child
-from pivec.engines.child import Work
+from pivec.engines.engine import Engine, Reply, Task, Work, WorkFailed
+from pivec.engines.pieces import Piece, Pieces, failure_of, refuse_parts
 from pivec.errors import PivecError, UsageError
 from pivec.notices import Notice, warn_again
 
@@ -45,78 +44,53 @@ getattr(importlib.import_module(module), function)(sys.stdin.buffer, replies)
 """
 
 
-class ProcessFailed(PivecError):
-    """A process died, with ``code``, or its function raised something else than a `PivecError`."""
+class Processes(Engine):
+    """Works on so many items at a time, in processes on these cores.
 
-    code: int | None = None
-
-
-@dataclass(frozen=True)
-class Reply:
-    """What came of an item: a message on the way, in the end what was returned, or a failure."""
-
-    number: int
-    content: Any = None
-    finished: bool = False
-    failure: PivecError | None = None
-
-
-def map_processes(
-    function: Work,
-    items: Iterable[Any],
-    *,
-    jobs: int = 1,
-    parts: Callable[[Any], Iterable[tuple[str, Any]]] = lambda _: (),
-    remedy: str = "",
-    pinned: bool = False,
-    threads: int | None = None,
-    quiet: bool = True,
-    log: Callable[[Any], Path] | None = None,
-) -> Iterator[Reply]:
-    """Call ``function(item, tell)`` in a process of its own for each item; replies as they come.
-
-    Items are taken when a process may start. A failure is the reply of its item and does not stop
-    the others; what is warned of there is warned of here. Closing the iterator ends the processes.
-
-    ``parts`` names what an item holds, for the error about one that cannot be pickled, and
-    ``remedy`` what that error advises. ``pinned`` keeps each job on its share of the cores,
-    ``threads`` bounds those of numerical libraries. Standard error is kept for its last line,
-    unless it is not ``quiet`` or goes to a file by ``log(item)``, as other packages' warnings do.
+    A process takes item after item, unless each needs one of its own.
     """
-    replies: queue.SimpleQueue[tuple[_Child, Reply, list[Notice]]] = queue.SimpleQueue()
-    waiting, running = enumerate(items), set[_Child]()
-    free = deque(shares_of_cores(jobs) if pinned else [[]] * jobs)
-    try:
-        while True:
-            for number, item in waiting if free else ():
-                try:
-                    request = _pickled(function, item, parts, remedy, log is not None)
-                except UsageError as error:
-                    yield Reply(number, finished=True, failure=error)
+
+    def __init__(self, jobs: int) -> None:
+        self.n_workers = jobs
+
+    def _map(self, task: Task, items: Iterable[Any]) -> Iterator[Reply]:
+        pieces, replies = Pieces(task, items), Replies()
+        free = deque(shares_of_cores(self.n_workers) if task.pinned else [[]] * self.n_workers)
+        idle, busy = list[_Worker](), set[_Worker]()
+        try:
+            while True:
+                while (idle or free) and (piece := pieces.take()) is not None:
+                    try:
+                        request = _pickled(task, piece.item)
+                    except UsageError as error:
+                        yield Reply(piece.item, failure=error)
+                        continue
+                    worker = idle.pop() if idle else _Worker(task, piece, free.popleft(), replies)
+                    busy.add(worker)
+                    worker.give(piece, request)
+                if not busy:
+                    return
+                worker, answer = replies.get()
+                warn_again(answer.notices)
+                if not answer.finished:
+                    task.on_message(worker.piece.item, answer.content)
+                    worker.go_on.release()
                     continue
-                errors: IO[bytes] | None = None
-                if log is not None:
-                    errors = log(item).open("ab")
-                elif quiet:
-                    errors = tempfile.TemporaryFile()  # noqa: SIM115  (its thread closes it)
-                cores = free.popleft()
-                process = start(child.work, cores=cores, threads=threads, errors=errors)
-                running.add(_Child(number, process, cores, errors, request, replies))
-                if not free:
-                    break
-            if not running:
-                return
-            source, reply, notices = replies.get()
-            warn_again(notices)
-            if reply.finished:
-                source.end(kill=False)
-                running.discard(source)
-                free.append(source.cores)
-            yield reply
-            source.go_on.release()
-    finally:
-        for source in running:
-            source.end()
+                busy.discard(worker)
+                if answer.died or task.apart:
+                    worker.end(kill=answer.died)
+                    free.append(worker.cores)
+                else:
+                    worker.go_on.release()
+                    idle.append(worker)
+                reply: Reply | None = Reply(worker.piece.item, answer.content, answer.failure)
+                if isinstance(answer.failure, WorkFailed) and answer.died:
+                    reply = pieces.lost(worker.piece, answer.failure)
+                if reply is not None:
+                    yield reply
+        finally:
+            for worker in (*busy, *idle):
+                worker.end()
 
 
 def ask(function: Work, item: Any, *, failed: str, threads: int | None = None) -> Any:
@@ -124,7 +98,7 @@ def ask(function: Work, item: Any, *, failed: str, threads: int | None = None) -
 
     Where it gives nothing, an error says ``failed``, and why.
     """
-    *_, reply = map_processes(function, [item], threads=threads)
+    [reply] = Processes(1).map(function, [item], threads=threads)
     if reply.failure is not None:
         raise PivecError(f"{failed}: {reply.failure}") from reply.failure
     return reply.content
@@ -170,44 +144,75 @@ def shares_of_cores(jobs: int) -> list[list[int]]:
     return [[cores[i % len(cores)], *cores[i + jobs :: jobs]] for i in range(jobs)]
 
 
-@dataclass(eq=False)
-class _Child:
-    """A process at work on an item, and the thread that listens to it, a message at a time."""
+@dataclass(frozen=True)
+class Answer:
+    """What came from a process: a message, or the end of its item, or its own end."""
 
-    number: int
-    process: subprocess.Popen[bytes]
-    cores: list[int]
-    errors: IO[bytes] | None
-    request: bytes
-    replies: queue.SimpleQueue[tuple[_Child, Reply, list[Notice]]]
+    content: Any = None
+    finished: bool = True
+    failure: PivecError | None = None
+    notices: list[Notice] = field(default_factory=list)
+    died: bool = False
 
-    def __post_init__(self) -> None:
+
+Replies = queue.SimpleQueue["tuple[_Worker, Answer]"]
+
+
+class _Worker:
+    """A process at work on items, and the thread that listens to it, a message at a time."""
+
+    def __init__(self, task: Task, piece: Piece, cores: list[int], replies: Replies) -> None:
+        self.piece, self.cores, self._replies = piece, cores, replies
+        self.errors: IO[bytes] | None = None
+        if task.log is not None:
+            self.errors = task.log(piece.item).open("ab")
+        elif task.quiet:
+            self.errors = tempfile.TemporaryFile()  # noqa: SIM115  (its thread closes it)
+        self.process = start(child.work, cores=cores, threads=task.threads, errors=self.errors)
+        self._requests: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._first = pickle.dumps(task.log is not None)
         self.go_on = threading.Semaphore(0)
         self._thread = threading.Thread(target=self._listen, daemon=True)
         self._thread.start()
+
+    def give(self, piece: Piece, request: bytes) -> None:
+        """Let it work on a piece."""
+        self.piece = piece
+        self._requests.put(request)
 
     def end(self, kill: bool = True) -> None:
         """Wait for the end of the process, and of its thread."""
         if kill:
             self.process.kill()
+        self._requests.put(None)
         self.go_on.release()
         self._thread.join(2 * _PATIENCE)
 
     def _listen(self) -> None:
-        _write(self.process, self.request)
-        finished = False
-        while not finished:
-            try:
-                content, finished, failure, notices = pickle.load(self.process.stdout)  # type: ignore[arg-type]  # noqa: S301
-                error = None if failure is None else _failure(*failure)
-            except Exception:  # its end, or half a message
-                content, finished, notices = None, True, []
-                error = self._died(self._wait())
-            self.replies.put((self, Reply(self.number, content, finished, error), notices))
-            self.go_on.acquire()
+        _write(self.process, self._first)
+        alive = True
+        while alive and (request := self._requests.get()) is not None:
+            _write(self.process, request)
+            finished = False
+            while not finished:
+                answer = self._answer()
+                alive, finished = not answer.died, answer.finished
+                self._replies.put((self, answer))
+                self.go_on.acquire()
+        with contextlib.suppress(OSError), self.errors or contextlib.nullcontext():
+            if self.process.stdin is not None:
+                self.process.stdin.close()
         self._wait()
-        with contextlib.suppress(OSError), self.errors or contextlib.nullcontext(), self.process:
+        with contextlib.suppress(OSError), self.process:
             pass  # all files are closed
+
+    def _answer(self) -> Answer:
+        try:
+            content, finished, failure, notices = pickle.load(self.process.stdout)  # type: ignore[arg-type]  # noqa: S301
+            error = None if failure is None else failure_of(*failure)
+            return Answer(content, finished, error, notices)
+        except Exception:  # its end, or half a message
+            return Answer(failure=self._died(self._wait()), died=True)
 
     def _wait(self) -> int:
         try:
@@ -216,7 +221,7 @@ class _Child:
             self.process.kill()
             return self.process.wait()
 
-    def _died(self, code: int) -> ProcessFailed:
+    def _died(self, code: int) -> WorkFailed:
         log = getattr(self.errors, "name", None)
         how = f"ended with code {code}"
         if code == -getattr(signal, "SIGKILL", 9):
@@ -229,7 +234,7 @@ class _Child:
             self.errors.seek(0)
             last = self.errors.read().decode(errors="replace").strip().splitlines()[-1:]
             how += f" ({last[0]})" if last else ""
-        failure = ProcessFailed(f"its process {how}")
+        failure = WorkFailed(f"its process {how}")
         failure.code = code
         return failure
 
@@ -242,39 +247,15 @@ def _write(process: subprocess.Popen[bytes], request: bytes) -> None:
             process.stdin.flush()
 
 
-def _failure(kind: str, message: str, trace: str) -> PivecError:
-    """Make the error of a process again, of the same kind."""
-    known = getattr(pivec.errors, kind, None)
-    if isinstance(known, type) and issubclass(known, PivecError):
-        failure: PivecError = known.__new__(known, message)  # the message is whole already
-    else:
-        failure = ProcessFailed(f"{kind}: {' '.join(message.split())}" if message else kind)
-    failure.__cause__ = RuntimeError(f"in another process:\n{trace}")
-    return failure
-
-
-def _pickled(
-    function: Work,
-    item: Any,
-    parts: Callable[[Any], Iterable[tuple[str, Any]]],
-    remedy: str,
-    logged: bool,
-) -> bytes:
+def _pickled(task: Task, item: Any) -> bytes:
     """Pack what a process needs; whatever cannot travel is named."""
     try:
-        request = pickle.dumps((function, item))
+        content = pickle.dumps((task.work, item))
     except Exception:
-        for name, part in parts(item):
-            try:
-                pickle.dumps(part)
-            except Exception as error:
-                raise UsageError(
-                    f"{name} cannot be sent to another process ({error}): define it at the top "
-                    f"level of a module{remedy}"
-                ) from error
+        refuse_parts(task, item)
         raise
-    script = _script(remedy) if b"__main__" in request else None
-    return pickle.dumps((script, logged)) + request
+    script = _script(task.remedy) if b"__main__" in content else None
+    return pickle.dumps((script, content))
 
 
 def _script(remedy: str) -> tuple[str, str]:

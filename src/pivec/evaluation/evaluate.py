@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from pivec.arguments import Count, Seed, checked
 from pivec.atomic import atomic_write, make_folder
-from pivec.engines.processes import ProcessFailed, map_processes
+from pivec.engines.old_processes import ProcessFailed, map_processes
 from pivec.errors import PivecError, UsageError
 from pivec.evaluation.methods import Method, candidates
 from pivec.evaluation.metrics import distance_error, distance_variance, return_correlation

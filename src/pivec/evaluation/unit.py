@@ -23,7 +23,7 @@ from sklearn.base import clone
 
 from pivec.atomic import atomic_write
 from pivec.characterizations.base import Characterization
-from pivec.engines.child import Tell
+from pivec.engines.engine import Tell
 from pivec.evaluation.methods import Candidate
 from pivec.evaluation.metrics import checked_distances
 from pivec.evaluation.sets import PolicySet

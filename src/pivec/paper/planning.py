@@ -15,7 +15,7 @@ from typing import Any
 import gymnasium
 
 from pivec.collection import collect
-from pivec.engines.child import Tell
+from pivec.engines.engine import Tell
 from pivec.engines.processes import ask
 from pivec.errors import PivecError
 from pivec.paper.recipes import Calculation, Need

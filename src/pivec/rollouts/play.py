@@ -10,8 +10,8 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pivec.engines.child import Tell
-from pivec.engines.processes import ProcessFailed, map_processes
+from pivec.engines.engine import Tell
+from pivec.engines.old_processes import ProcessFailed, map_processes
 from pivec.engines.workers import usable_cores
 from pivec.errors import PivecError
 from pivec.options import CollectOptions

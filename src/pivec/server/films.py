@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from pivec.characterizations.space import Space
-from pivec.engines.child import Tell
-from pivec.engines.processes import map_processes
+from pivec.engines.engine import Tell
+from pivec.engines.old_processes import map_processes
 from pivec.errors import UsageError
 from pivec.explanations.folder import Findings, kept_states
 from pivec.explanations.pairs.difference import Difference

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from pivec.arguments import Count, Seed, checked
-from pivec.engines.child import Tell
-from pivec.engines.processes import ProcessFailed, map_processes
+from pivec.engines.engine import Tell
+from pivec.engines.old_processes import ProcessFailed, map_processes
 from pivec.errors import MissingExtra, PivecError, UsageError
 from pivec.progress import Progress
 from pivec.rollouts.backends import choose_backend

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.atomic import atomic_write, make_folder
-from pivec.engines.child import Tell
+from pivec.engines.engine import Tell
 from pivec.errors import EnvironmentFailure, PivecError, PivecWarning, UsageError
 from pivec.explanations.film.takes import CannotReplay, Take
 from pivec.options import Features

@@ -11,7 +11,7 @@ from typing import Any
 
 import gymnasium
 
-from pivec.engines.processes import map_processes
+from pivec.engines.old_processes import map_processes
 from pivec.engines.workers import usable_cores
 from pivec.errors import UsageError
 from pivec.explanations.film.drawing import WIDTH, Job, Share, attempt, draw_stills, work

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from pivec.characterizations.registry import characterization, names
 from pivec.collection import collect
-from pivec.engines.child import Tell
+from pivec.engines.engine import Tell
 from pivec.engines.processes import ask
 from pivec.evaluation.unit import peak_mb
 from pivec.paper.cost.figure import cost_figure

@@ -1,4 +1,4 @@
-"""Processes of our own: what they answer, tell, warn of, and how they fail."""
+"""The engines of this machine: what they answer, tell and warn of, and how work fails there."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 import pivec
-from pivec.engines.processes import ProcessFailed, ask, map_processes
+from pivec.engines.engine import WorkFailed, current, make_engine, using
+from pivec.engines.processes import Processes, ask
 from pivec.errors import BadData, MissingExtra, PivecError, PivecWarning, UsageError
 
 
@@ -60,8 +61,34 @@ def sleeps(item, tell):
     time.sleep(60)
 
 
+def sleeps_once(seconds, tell):
+    tell(os.getpid())
+    time.sleep(seconds)
+
+
 def cores_and_threads(item, tell):
     return sorted(os.sched_getaffinity(0)), os.environ["OMP_NUM_THREADS"]
+
+
+def process(item, tell):
+    return os.getpid()
+
+
+def dies_twice(folder, tell):
+    marks = len(list(folder.iterdir()))
+    (folder / str(marks)).touch()
+    if marks < 2:
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(10)
+    return "at last"
+
+
+def fails_at_7(numbers, tell):
+    for number in numbers:
+        if number == 7:
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(10)
+        tell(number)
 
 
 def test_the_answer_is_what_the_function_returns():
@@ -73,30 +100,105 @@ def test_a_failure_is_told_in_one_line():
         ask(breaks, 0, failed="it did not work")
 
 
-def test_messages_come_in_order_and_the_result_last():
-    replies = {}
-    for reply in map_processes(counts, [3, 2], jobs=2):
-        replies.setdefault(reply.number, []).append((reply.content, reply.finished))
-    assert replies[0] == [(0, False), (1, False), (2, False), (3, True)]
-    assert replies[1] == [(0, False), (1, False), (2, True)]
+@pytest.fixture(params=["serial", "processes"])
+def engine(request):
+    return make_engine(request.param)
 
 
-def test_messages_that_need_not_all_come_are_few():
-    *told, last = map_processes(hurries, [0])
-    assert 1 <= len(told) == last.content < 100
+def test_messages_come_in_order_and_the_result_last(engine):
+    seen = {3: [], 2: []}
+
+    def on_message(item, message):
+        seen[item].append(message)
+
+    for reply in engine.map(counts, [3, 2], on_message=on_message):
+        seen[reply.item].append(f"result {reply.content}")
+    assert seen == {3: [0, 1, 2, "result 3"], 2: [0, 1, "result 2"]}
+
+
+def test_messages_that_need_not_all_come_are_few(engine):
+    messages = []
+    [last] = engine.map(hurries, [0], on_message=lambda _, message: messages.append(message))
+    assert 1 <= len(messages) == last.content < 100
+
+
+def test_what_goes_wrong_with_a_message_is_no_failure_of_the_work(engine):
+    def on_message(item, message):
+        raise PivecError("the disk is full")
+
+    with pytest.raises(PivecError, match="the disk is full"):
+        list(engine.map(counts, [3], on_message=on_message))
+
+
+def test_parts_are_added_in_their_order():
+    with using("processes", 2) as engine:
+        assert current() is engine
+        shared = engine.share("-")
+        assert engine.sum(str.__add__, ["a", "b", "c"], shared) == "a-b-c-"
+        with using() as same, using("auto", 1) as other:
+            assert (same is engine, other is engine) == (True, False)
+    assert current() is not engine
+
+
+@pytest.mark.parametrize(
+    ("name", "jobs", "words"),
+    [
+        (
+            "procesess",
+            None,
+            r"must be auto, serial, processes or ray\[:ADDRESS\], .* \(did you mean",
+        ),
+        ("serial:there", None, "but is 'serial:there'"),
+        ("serial", 2, "the engine serial is one job, but 2 are asked for"),
+        ("processes", 0, "at least 1, but is 0"),
+    ],
+)
+def test_engines_that_are_not_there(name, jobs, words):
+    with pytest.raises(UsageError, match=words), using(name, jobs):
+        pass
+
+
+def test_a_process_takes_item_after_item_unless_each_needs_its_own():
+    pids = {reply.content for reply in Processes(1).map(process, [0, 1, 2])}
+    assert len(pids) == 1
+    assert len({reply.content for reply in Processes(1).map(process, [0, 1], apart=True)}) == 2
+    [reply] = make_engine("serial").map(process, [0])
+    [other] = make_engine("serial").map(process, [0], apart=True)
+    assert reply.content == os.getpid() != other.content
+
+
+def test_an_item_whose_process_dies_is_worked_on_again(tmp_path):
+    [reply] = Processes(1).map(dies_twice, [tmp_path])
+    assert reply.content == "at last"
+
+
+def test_what_is_left_of_an_item_goes_on_without_the_culprit():
+    done = []
+    replies = Processes(2).map(
+        fails_at_7,
+        [[1, 7, 2], [3]],
+        on_message=lambda _, message: done.append(message),
+        split=lambda item: [[number] for number in item if number not in done],
+        name=lambda item: f"number {item}",
+    )
+    [failure] = [reply.failure for reply in replies if reply.failure is not None]
+    assert str(failure).startswith("number [7] lost its worker 3 times: its process was ended by")
+    assert sorted(done) == [1, 2, 3]
 
 
 def test_failures_keep_their_kind_and_do_not_stop_the_others():
     items = ["bad", "missing", "exit", signal.SIGKILL, 6]
-    failures = {items[reply.number]: reply.failure for reply in map_processes(fails, items, jobs=2)}
+    failures = {reply.item: reply.failure for reply in Processes(2).map(fails, items)}
     assert (type(failures["bad"]), str(failures["bad"])) == (BadData, "bad")
     assert type(failures["missing"]) is MissingExtra
     assert "pivec[fast]" in str(failures["missing"])
     assert "raise BadData" in str(failures["bad"].__cause__)
-    assert isinstance(failures["exit"], ProcessFailed)
-    assert str(failures["exit"]) == "its process ended with code 7 (last words)"
+    assert isinstance(failures["exit"], WorkFailed)
+    lost = "lost its worker 3 times: its process"
+    assert str(failures["exit"]) == f"exit {lost} ended with code 7 (last words)"
+    assert failures["exit"].code == 7
     assert "killed, most likely because memory ran out" in str(failures[signal.SIGKILL])
-    assert str(failures[6]) == "its process was ended by signal 6"
+    assert str(failures[6]) == f"6 {lost} was ended by signal 6"
 
 
 def test_warnings_come_here_and_with_a_log_those_of_others_stay_in_it(tmp_path):
@@ -108,20 +210,20 @@ def test_warnings_come_here_and_with_a_log_those_of_others_stay_in_it(tmp_path):
     log = tmp_path / "log"
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
-        list(map_processes(warns, [0], log=lambda _: log))
+        list(Processes(1).map(warns, [0], log=lambda _: log, apart=True))
     assert [str(warning.message) for warning in seen] == ["careful"]
     assert set(log.read_text().splitlines()) >= {
         "PivecWarning: careful",
         "UserWarning: old",
         "written",
     }
-    [reply] = map_processes(fails, ["exit"], log=lambda _: log)
-    assert str(reply.failure) == f"its process ended with code 7, see {log}"
+    [reply] = Processes(1).map(fails, ["exit"], log=lambda _: log, apart=True)
+    assert str(reply.failure).endswith(f"its process ended with code 7, see {log}")
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="needs a choice of cores")
 def test_cores_and_threads_of_a_job():
-    replies = map_processes(cores_and_threads, [0, 1], jobs=2, pinned=True, threads=1)
+    replies = Processes(2).map(cores_and_threads, [0, 1], pinned=True, threads=1)
     cores, threads = zip(*(reply.content for reply in replies), strict=True)
     assert threads == ("1", "1")
     if len(os.sched_getaffinity(0)) > 1:
@@ -131,7 +233,9 @@ def test_cores_and_threads_of_a_job():
 def test_what_cannot_be_sent_is_named_and_the_others_go_on():
     items = [1, lambda: 0, 2]
     replies = list(
-        map_processes(doubles, items, parts=lambda item: [("the item", item)], remedy=", or else")
+        Processes(1).map(
+            doubles, items, parts=lambda item: [("the item", item)], remedy=", or else"
+        )
     )
     assert sorted(reply.content for reply in replies if reply.failure is None) == [2, 4]
     [failure] = [reply.failure for reply in replies if reply.failure is not None]
@@ -148,46 +252,48 @@ def test_items_are_taken_when_a_process_may_start():
             taken.append(item)
             yield item
 
-    replies = map_processes(doubles, items())
+    replies = Processes(1).map(doubles, items())
     assert next(replies).content == 2
     assert taken == [1]
     replies.close()
     assert taken == [1]
 
 
-def test_closing_ends_the_processes():
-    replies = map_processes(sleeps, [0, 1], jobs=2)
-    pids = {next(replies).content, next(replies).content}
-    replies.close()
-    for pid in pids:
-        with pytest.raises(ProcessLookupError):
-            os.kill(pid, 0)
-
-
 def test_an_exception_between_replies_ends_the_processes():
     pids = []
 
-    def listen():
-        for reply in map_processes(sleeps, [0, 1], jobs=2):
-            pids.append(reply.content)
-            if len(pids) == 2:
-                raise KeyboardInterrupt
+    def on_message(_, pid):
+        pids.append(pid)
+        if len(pids) == 2:
+            raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        listen()
+        list(Processes(2).map(sleeps, [0, 1], on_message=on_message))
+    assert_ended(pids)
+
+
+def test_closing_ends_the_processes():
+    pids = []
+    replies = Processes(2).map(sleeps_once, [0, 60], on_message=lambda _, pid: pids.append(pid))
+    assert next(replies).item == 0
+    replies.close()
+    assert_ended(pids)
+
+
+def assert_ended(pids):
     for pid in pids:
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
 
 
 SCRIPT = """
-from pivec.engines.processes import map_processes
+from pivec.engines.processes import Processes
 
 def triples(item, tell):
     return 3 * item
 
 GUARD
-    for reply in map_processes(triples, [14]):
+    for reply in Processes(1).map(triples, [14]):
         print(reply.content, reply.failure)
 """
 
