@@ -3,6 +3,8 @@
 states/        the store
 space/         the fitted characterization and what it described
 distances.csv  distances.png  pairs.csv  map.csv  map.png  report.html  run.json
+
+Of more than 1000 policies distances.npz takes the place of distances.csv.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from numpy.typing import NDArray
 
 from pivec.atomic import check_folder, make_folder
 from pivec.characterizations.base import Characterization
-from pivec.characterizations.descriptions import Descriptions
+from pivec.characterizations.growth import space_beside
 from pivec.characterizations.refits import background_share, background_words
 from pivec.characterizations.registry import characterization
 from pivec.characterizations.space import Space
@@ -26,9 +28,8 @@ from pivec.distances import Measured
 from pivec.distances import measure as measure_all
 from pivec.errors import UsageError
 from pivec.explanations.unusual.outside import space_reach, warn_of_outside
-from pivec.maps import groups_in, place, place_by_distances, tsne_map
+from pivec.maps import groups_in, positions_of
 from pivec.options import CollectOptions, DescribeOptions, PrecisionOptions, split_options
-from pivec.policies.policy import canonical_order
 from pivec.precision import check_precision, play_until
 from pivec.report import (
     ReportData,
@@ -38,7 +39,7 @@ from pivec.report import (
     pair_rows,
     policy_rows,
     save_png,
-    write_distances_csv,
+    write_distances,
     write_map_csv,
     write_pairs_csv,
     write_report,
@@ -196,7 +197,7 @@ def describe(
             result = Space(method, described, collected=collected, reach=space_reach(method, data))
         else:
             warn_of_outside(earlier, data)
-            result = _beside(earlier, described)
+            result = space_beside(earlier, described)
         result.save(log.folder / SPACE)
         log.settings |= {"method": method.name, "parameters": method.get_params()}
         log.settings["precision"] = stopped
@@ -212,25 +213,8 @@ def _keeps_influences(method: Characterization, data: VisitedStates) -> bool:
     return data.n_episodes * width * 4 <= _INFLUENCES
 
 
-def _beside(earlier: Space, described: Descriptions) -> Space:
-    """Put new policies before those of an earlier space; of a policy in both the new one stays."""
-    new = {*described.labels, *(info.identity for info in described.policies)}
-    known = [
-        i
-        for i, info in enumerate(earlier.descriptions.policies)
-        if info.label not in new and info.identity not in new
-    ]
-    positions = None
-    if earlier.positions is not None:
-        unplaced = np.full((len(described), 2), np.nan)
-        positions = np.concatenate([unplaced, earlier.positions[known]])
-    both = described + earlier.descriptions.select(known)
-    context = earlier.collected, len(known), earlier.reach, len(described)
-    return Space(earlier.method, both, positions, *context)
-
-
 def measure(space: Space, log: RunLog, data: VisitedStates | None = None) -> Measured:
-    """Measure all distances; write distances.csv, pairs.csv and distances.png.
+    """Measure all distances; write them (see `write_distances`), pairs.csv and distances.png.
 
     ``data`` are the states, for intervals of a method that needs them; those that a comparison
     left in the folder are found.
@@ -238,7 +222,7 @@ def measure(space: Space, log: RunLog, data: VisitedStates | None = None) -> Mea
     described, folder = space.descriptions, make_folder(log.folder)
     with log.stage("distances"):
         measured = distances_in(space, log.folder, data)
-        write_distances_csv(folder / "distances.csv", described.labels, measured)
+        write_distances(folder, described.labels, measured)
         write_pairs_csv(folder / "pairs.csv", pair_rows(described.labels, measured.pairs))
         figure = matrix_figure(space, measured, _subtitle(space))
         save_png(figure, folder / "distances.png")
@@ -304,37 +288,6 @@ def _subtitle(space: Space) -> str:
     environment = space.collected.get("environment", "")
     policies = n_policies(len(space.descriptions) - space.n_reference)
     return f"{policies} in {environment}" if environment else policies
-
-
-def positions_of(
-    space: Space, seed: int, measured: Measured | None
-) -> tuple[NDArray[np.float64], str]:
-    """Lay out the policies that have no place, or all of them; without points they are measured."""
-    described, placed = space.descriptions, np.array(space.is_placed)
-    points = described.points
-    if space.positions is not None and placed.any() and not placed.all():
-        # The map of the earlier space stays as it is; only the new policies are placed.
-        new, positions = np.isnan(space.positions[:, 0]), space.positions.copy()
-        if points is not None:
-            positions[new] = place(points[~placed], positions[~placed], points[new])
-        elif new.any():
-            rows, columns = (described.select(np.flatnonzero(part)) for part in (new, ~placed))
-            apart = space.method.distances(rows, columns)
-            positions[new] = place_by_distances(apart, positions[~placed])
-        return positions, "placed in an earlier map"
-    order = canonical_order(described.policies)
-    back = np.argsort(order)
-    if points is not None:
-        made = tsne_map(points[order], random_state=seed)
-        return made.positions[back], made.method
-    matrix = None if measured is None else measured.matrix
-    if matrix is None:
-        raise UsageError(
-            f"a map of {len(described)} policies needs vectors, which {space.method.name} "
-            "does not give: use visitation, or fewer policies"
-        )
-    made = tsne_map(matrix[np.ix_(order, order)], metric="precomputed", random_state=seed)
-    return made.positions[back], made.method
 
 
 def check_same_world(earlier: Space, collected: Mapping[str, Any]) -> None:

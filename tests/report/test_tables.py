@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from pivec.distances import Measured
+from pivec.distances.intervals import Intervals
 from pivec.errors import UsageError
-from pivec.report import write_distances_csv as write_csv_of
-from pivec.report import write_map_csv
+from pivec.report import tables, write_distances, write_map_csv
+from pivec.report.tables import write_distances_csv as write_csv_of
 
 ODD_LABELS = [
     "a,b",
@@ -46,17 +47,61 @@ def test_distances_round_trip_to_the_last_bit(tmp_path):
     assert np.array_equal([[float(cell) for cell in line[1:]] for line in lines], d)
 
 
-def test_neighbours_round_trip_to_the_last_bit(tmp_path):
-    neighbours = np.array([[1, 2], [0, 2], [1, 0]])
-    distances = np.array([[0.1 + 0.2, 1e-300], [5e-324, 1e300], [1.0, np.pi]])
-    measured = Measured(None, neighbours, distances)
-    write_csv_of(tmp_path / "d.csv", ODD_LABELS[:3], measured)
-    head, *lines = read(tmp_path / "d.csv")
-    assert head == ["label", "neighbour", "distance"]
-    places = [(i, k) for i in range(3) for k in range(2)]
-    for line, (i, k) in zip(lines, places, strict=True):
-        assert line[:2] == [ODD_LABELS[i], ODD_LABELS[neighbours[i, k]]]
-        assert float(line[2]) == distances[i, k]
+@pytest.fixture
+def few(monkeypatch):
+    """Make three policies too many for text."""
+    monkeypatch.setattr(tables, "MAX_CSV", 2)
+
+
+NEAR = np.array([[1, 2], [0, 2], [1, 0]]), np.array([[0.1, 0.5], [1e-30, 2.0], [1.0, np.pi]])
+
+
+def test_many_policies_have_arrays_instead_of_text(tmp_path, few):
+    d, near = np.array([[0.0, 0.1, 0.5], [0.1, 0.0, 1e-30], [0.5, 1e-30, 0.0]]), NEAR
+    write_distances(tmp_path, ODD_LABELS[:3], Measured(d, *near))
+    assert [path.name for path in tmp_path.iterdir()] == ["distances.npz"]
+    with np.load(tmp_path / "distances.npz") as kept:
+        assert sorted(kept) == ["distances", "labels", "neighbour_distances", "neighbours"]
+        assert kept["labels"].tolist() == ODD_LABELS[:3]
+        assert np.array_equal(kept["neighbours"], near[0])
+        assert np.array_equal(kept["neighbour_distances"], near[1].astype(np.float32))
+        assert np.array_equal(kept["distances"], d.astype(np.float32))
+
+
+def test_all_intervals_stand_beside_the_distances(tmp_path, few):
+    matrices = [k + np.eye(3) for k in range(8)]
+    sure = Intervals(*matrices, level=0.95)
+    sure.low[0, 1] = np.nan
+    write_distances(tmp_path, ["a", "b", "c"], Measured(np.eye(3), *NEAR, intervals=sure))
+    with np.load(tmp_path / "distances.npz") as kept:
+        for name, matrix in zip(("estimates", "low", "high", "p"), (0, 1, 2, 5), strict=True):
+            assert np.array_equal(kept[name], matrices[matrix], equal_nan=True)
+            assert kept[name].dtype == np.float32
+
+
+def test_distances_beyond_float32_are_float64(tmp_path, few):
+    write_distances(tmp_path, ["a", "b", "c"], Measured(1e300 * np.eye(3), *NEAR))
+    with np.load(tmp_path / "distances.npz") as kept:
+        assert kept["distances"][0, 0] == 1e300
+
+
+def test_distances_of_fewer_or_more_policies_do_not_stay_beside(tmp_path, monkeypatch, few):
+    write_distances(tmp_path, ["a", "b", "c"], Measured(None, *NEAR))
+    monkeypatch.setattr(tables, "MAX_CSV", 3)
+    for matrix in (np.eye(3), None):
+        if matrix is None:
+            monkeypatch.setattr(tables, "MAX_CSV", 2)
+        write_distances(tmp_path, ["a", "b", "c"], Measured(matrix, *NEAR))
+        kind = "npz" if matrix is None else "csv"
+        assert [path.name for path in tmp_path.iterdir()] == [f"distances.{kind}"]
+
+
+def test_the_page_says_what_the_arrays_hold(few):
+    assert tables.words_of_file(Measured(None, *NEAR)) == (
+        "distances.npz holds the 2 nearest others of each policy"
+    )
+    assert "all distances" in tables.words_of_file(Measured(np.eye(3), *NEAR))
+    assert tables.words_of_file(Measured(np.eye(2), NEAR[0][:2], NEAR[1][:2])) == ""
 
 
 def test_labels_are_kept_literally(tmp_path):

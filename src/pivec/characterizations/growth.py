@@ -50,3 +50,20 @@ def grown_space(space: Space, new: Descriptions, infos: Sequence[PolicyInfo]) ->
         n_reference=len(rest),
         n_placed=len(added),
     )
+
+
+def space_beside(earlier: Space, described: Descriptions) -> Space:
+    """Put new policies before those of an earlier space; of a policy in both the new one stays."""
+    new = {*described.labels, *(info.identity for info in described.policies)}
+    known = [
+        i
+        for i, info in enumerate(earlier.descriptions.policies)
+        if info.label not in new and info.identity not in new
+    ]
+    positions = None
+    if earlier.positions is not None:
+        unplaced = np.full((len(described), 2), np.nan)
+        positions = np.concatenate([unplaced, earlier.positions[known]])
+    both = described + earlier.descriptions.select(known)
+    context = earlier.collected, len(known), earlier.reach, len(described)
+    return Space(earlier.method, both, positions, *context)

@@ -90,8 +90,8 @@ def compare(
 
     Run the same command again to go on after a stop: policies whose states are kept in DIR/states
     do not act again; asked for more --episodes they play the missing ones. With --until they play
-    until distances are that sure. Leaves in DIR: states/, space/, distances.csv, pairs.csv,
-    map.csv, map.png, distances.png, report.html and run.json.
+    until distances are that sure. Leaves in DIR: states/, space/, distances.csv (of more than 1000
+    policies distances.npz), pairs.csv, map.csv, map.png, distances.png, report.html and run.json.
 
     pairs.csv tells how sure each distance is: [bold]low[/bold] and [bold]high[/bold] are its 95 %
     interval; with a [bold]q[/bold] above 0.05 the two policies cannot be told apart.
@@ -153,16 +153,19 @@ def describe(
 def distances(space: SpaceArgument, out: Out = None) -> None:
     """Measure all distances in a space: distances.csv, pairs.csv and distances.png.
 
-    distances.csv is the matrix as measured. pairs.csv has a line a pair, nearest first (of more
-    than 100 000 pairs each policy's nearest others and the farthest pairs): the distance without
-    what chance adds to it, its 95 % interval (low, high), the share of time in the same places
-    (overlap), and the p-value of "the same behaviour", by itself (p) and among all pairs (q).
+    distances.csv is the matrix as measured; of more than 1000 policies distances.npz has it, and of
+    more than 4000 the 20 nearest others of each policy instead. pairs.csv has a line a pair,
+    nearest first (of more than 100 000 pairs each policy's nearest others and the farthest
+    pairs): the distance without what chance adds to it, its 95 % interval (low, high), the
+    share of time in the same places (overlap), and the p-value of "the same behaviour", by
+    itself (p) and among all pairs (q).
     """
     from pivec import comparison
+    from pivec.report import distances_file
 
     described, log = _space(space, out)
     comparison.measure(described, log)
-    say(f"Distances: {log.folder / 'distances.csv'}")
+    say(f"Distances: {log.folder / distances_file(len(described.descriptions))}")
 
 
 def map_(space: SpaceArgument, out: Out = None, seed: Seed = 0) -> None:

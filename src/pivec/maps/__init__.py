@@ -1,6 +1,7 @@
 """Policies in the plane, and in order.
 
 - `tsne_map`: a `PolicyMap` from vectors or from distances alone.
+- `positions_of`: where the policies of a space lie.
 - `place`: new policies in an existing map, which does not move.
 - `LandmarkMap`: a map of main directions that never moves, from distances alone.
 - `compare_groups`: whether groups of runs differ, and how diverse each is.
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 from pivec.maps.groups import GroupComparison, compare_groups, groups_in
 from pivec.maps.landmarks import LandmarkMap
+from pivec.maps.layout import positions_of
 from pivec.maps.order import group_order, leaf_order
 from pivec.maps.place import place, place_by_distances
 from pivec.maps.tsne import PolicyMap, tsne_map
@@ -25,5 +27,6 @@ __all__ = [
     "leaf_order",
     "place",
     "place_by_distances",
+    "positions_of",
     "tsne_map",
 ]

@@ -1,7 +1,7 @@
 """What a comparison leaves behind: tables, figures and one page.
 
 - `PolicyRow`, `PairRow`, `ReportData`: what is known about the policies compared.
-- `write_distances_csv`, `write_pairs_csv`, `write_map_csv`: tables.
+- `write_distances`, `write_pairs_csv`, `write_map_csv`: tables.
 - `map_figure`, `distances_figure`, and `save_png`: pictures.
 - `write_report`: one HTML file that opens without a network; sections/ holds its parts.
 - explained/: what explanations look like, on the terminal and as pages.
@@ -15,7 +15,7 @@ from pivec.report.page import write_report
 from pivec.report.sections.distances import distances_figure, matrix_figure
 from pivec.report.sections.groups import groups_figure
 from pivec.report.sections.map import alike_pairs, map_figure
-from pivec.report.tables import write_distances_csv, write_map_csv, write_pairs_csv
+from pivec.report.tables import distances_file, write_distances, write_map_csv, write_pairs_csv
 
 __all__ = [
     "PairRow",
@@ -23,13 +23,14 @@ __all__ = [
     "ReportData",
     "alike_pairs",
     "distances_figure",
+    "distances_file",
     "groups_figure",
     "map_figure",
     "matrix_figure",
     "pair_rows",
     "policy_rows",
     "save_png",
-    "write_distances_csv",
+    "write_distances",
     "write_map_csv",
     "write_pairs_csv",
     "write_report",

@@ -17,6 +17,7 @@ from pivec.report.data import behaviours_in, pair_rows
 from pivec.report.sections.behaviours import words_of_behaviours
 from pivec.report.sections.groups import figures_of_test, with_interval, words_of_test
 from pivec.report.sections.pairs import UNSURE
+from pivec.report.tables import words_of_file
 from pivec.states import Store
 from pivec.terminal import literal, say, shortened
 from pivec.text import interval, n_policies, percent
@@ -51,6 +52,8 @@ def print_summary(labels: Sequence[str], measured: Measured) -> None:
         say(f"{words_of_behaviours(classes)} (no two policies of one are told apart; map.csv)")
     if shared:
         say("apart: share of their time that two policies spend in different places")
+    if words := words_of_file(measured):
+        say(words)
     if not measured.travels:
         return
     table = Table("run", "checkpoints", "distance travelled", box=None)

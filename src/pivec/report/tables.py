@@ -1,17 +1,60 @@
-"""The tables beside the page: distances.csv, pairs.csv and map.csv."""
+"""The tables beside the page: distances.csv or distances.npz, pairs.csv and map.csv."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from pivec.atomic import atomic_write
 from pivec.csv_file import cell, write_csv
 from pivec.distances import Measured
 from pivec.errors import UsageError
 from pivec.report.data import PairRow, PolicyRow
 from pivec.terminal import encodable
+
+# Text of more distances is large and slow to read: of 3 000 policies it was 181 MB.
+MAX_CSV = 1000
+_CSV, _NPZ = "distances.csv", "distances.npz"
+
+
+def distances_file(n: int) -> str:
+    """Name the file that has the distances of so many policies.
+
+    Examples
+    --------
+    >>> distances_file(1000), distances_file(1001)
+    ('distances.csv', 'distances.npz')
+    """
+    return _CSV if n <= MAX_CSV else _NPZ
+
+
+def words_of_file(measured: Measured) -> str:
+    """Say what distances.npz holds; empty of policies that have distances.csv, as ever."""
+    if distances_file(len(measured.neighbours)) == _CSV:
+        return ""
+    near = f"the {measured.neighbours.shape[1]} nearest others of each policy"
+    return f"{_NPZ} holds {near if measured.matrix is None else 'all distances'}"
+
+
+def write_distances(
+    folder: str | os.PathLike[str], labels: Sequence[str], measured: Measured
+) -> None:
+    """Write distances.csv, or of many policies distances.npz.
+
+    The other one, which a run with fewer or more policies left there, goes: it is not of these.
+    """
+    if distances_file(len(labels)) == _CSV:
+        write_distances_csv(Path(folder, _CSV), labels, measured)
+        Path(folder, _NPZ).unlink(missing_ok=True)
+    else:
+        write_distances_npz(Path(folder, _NPZ), labels, measured)
+        Path(folder, _CSV).unlink(missing_ok=True)
 
 
 def write_distances_csv(
@@ -19,12 +62,9 @@ def write_distances_csv(
 ) -> None:
     """Write all distances, labels in the first row and the first column.
 
-    Where there are too many for a matrix, write the nearest others of each policy, a row a pair.
-
     Examples
     --------
     >>> import tempfile, pathlib
-    >>> import numpy as np
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "distances.csv"
     >>> d = np.array([[0.0, 0.1], [0.1, 0.0]])
     >>> near = np.array([[1], [0]]), np.array([[0.1], [0.1]])
@@ -33,30 +73,61 @@ def write_distances_csv(
     label,a,b
     a,0.0,0.1
     b,0.1,0.0
-    >>> write_distances_csv(path, ["a", "b"], Measured(None, *near))
-    >>> print(path.read_text())
-    label,neighbour,distance
-    a,b,0.1
-    b,a,0.1
     """
+    names = _names(labels, measured)
+    if measured.matrix is None:
+        raise UsageError("expected all distances, but only those to nearest others are known")
+    rows = ([names[i], *row.tolist()] for i, row in enumerate(measured.matrix))
+    write_csv(path, ["label", *names], rows)
+
+
+def write_distances_npz(
+    path: str | os.PathLike[str], labels: Sequence[str], measured: Measured
+) -> None:
+    """Write what is known of distances as arrays, which `numpy.load` reads.
+
+    ``labels``; ``neighbours``, the numbers of the nearest others of each policy, and
+    ``neighbour_distances``; ``distances``, all of them as measured, where the matrix is kept; and
+    where all intervals are, ``estimates`` (without what chance adds; may be below 0), ``low``,
+    ``high`` and ``p``. Numbers are float32: seven digits, where sampling leaves three (float64
+    where some are too large for that).
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "distances.npz"
+    >>> near = np.array([[1], [0]]), np.array([[0.1], [0.1]])
+    >>> write_distances_npz(path, ["a", "b"], Measured(None, *near))
+    >>> with np.load(path) as kept:
+    ...     sorted(kept), kept["labels"][kept["neighbours"][0]]
+    (['labels', 'neighbour_distances', 'neighbours'], array(['b'], dtype='<U1'))
+    """
+    arrays = {
+        "labels": np.array(_names(labels, measured)),
+        "neighbours": measured.neighbours.astype(np.int32),
+        "neighbour_distances": _compact(measured.neighbour_distances),
+    }
+    if measured.matrix is not None:
+        arrays["distances"] = _compact(measured.matrix)
+    if (sure := measured.intervals) is not None:
+        known = {"estimates": sure.distance, "low": sure.low, "high": sure.high, "p": sure.p_value}
+        arrays |= {name: _compact(matrix) for name, matrix in known.items()}
+    with atomic_write(path) as file:
+        np.savez(file, **arrays)  # type: ignore[arg-type]
+
+
+def _compact(values: NDArray[np.float64]) -> NDArray[np.floating]:
+    most = np.abs(values, where=np.isfinite(values), out=np.zeros_like(values)).max(initial=0.0)
+    return values.astype(np.float32) if most <= np.finfo(np.float32).max else values
+
+
+def _names(labels: Sequence[str], measured: Measured) -> list[str]:
     if len(labels) != len(measured.neighbours):
         raise UsageError(
             f"distances must be those of the {len(labels)} labels, but are of "
             f"{len(measured.neighbours)} policies"
         )
-    names = [encodable(label) for label in labels]
-    rows: Iterable[list[Any]]
-    if measured.matrix is not None:
-        columns = ["label", *names]
-        rows = ([names[i], *row.tolist()] for i, row in enumerate(measured.matrix))
-    else:
-        columns = ["label", "neighbour", "distance"]
-        rows = (
-            [names[i], names[j], distance]
-            for i, others in enumerate(measured.neighbours.tolist())
-            for j, distance in zip(others, measured.neighbour_distances[i].tolist(), strict=True)
-        )
-    write_csv(path, columns, rows)
+    return [encodable(label) for label in labels]
 
 
 def write_map_csv(path: str | os.PathLike[str], rows: Sequence[PolicyRow]) -> None:

@@ -27,6 +27,7 @@ from pivec.comparison import SPACE, STATES
 from pivec.errors import PivecWarning, UsageError
 from pivec.explanations.regions.names import features_of
 from pivec.explanations.unusual.outside import outside_of
+from pivec.maps import positions_of
 from pivec.options import CollectOptions, DescribeOptions, WatchOptions, split_options
 from pivec.policies.arriving import named_together
 from pivec.policies.policy import NamedPolicy, PolicyInfo
@@ -262,7 +263,7 @@ class _Watcher:
                 for row in range(len(new)):
                     described += space.method.describe(data.select([row]), influences=influences)
             grown = grown_space(space, described, infos)
-            positions, _ = comparison.positions_of(grown, seed, None)
+            positions, _ = positions_of(grown, seed, None)
             self._space = replace(grown, positions=positions)
             if new or grown.descriptions.policies != space.descriptions.policies:
                 self._space.save(self._log.folder / SPACE)

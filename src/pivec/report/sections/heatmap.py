@@ -7,6 +7,7 @@ from pivec.report.data import ReportData
 from pivec.report.markup import filled, picture, section
 from pivec.report.sections.distances import ALT, distances_figure, has_groups
 from pivec.report.sections.pairs import UNSURE, count_alike, pairs_tables
+from pivec.report.tables import words_of_file
 from pivec.text import percent
 
 SWITCH = '<label class="tick"><input type="checkbox" id="certain"> Only what is certain</label>'
@@ -38,6 +39,8 @@ def distances_section(report: ReportData) -> str:
             '<a href="#sure">how sure a distance is</a>. '
             f"{count_alike(report)} pairs {UNSURE} with these episodes."
         )
+    if words := words_of_file(measured):
+        about.append(f"The file {words}.")
     parts = {"switch": SWITCH if measured.n_known else "", "picture": _picture(report)}
     tables = pairs_tables(report)
     return section(
