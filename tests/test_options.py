@@ -53,7 +53,7 @@ def test_the_help_of_the_method_names_them_all():
     [
         ({"episodes": 0}, "episodes must be a whole number of at least 1 and at most"),
         ({"seed": -1}, "seed must be a whole number of at least 0, but is -1"),
-        ({"jobs": 1.5}, "jobs must be a whole number of at least 1, but is 1.5"),
+        ({"jobs": 1.5}, "jobs must be a whole number of at least 1 or None, but is 1.5"),
         ({"n_envs": 0}, "n_envs must be a whole number of at least 1 or None, but is 0"),
         ({"episodes": 5, "max_states_per_policy": 9}, "ask for 10 or more"),
     ],

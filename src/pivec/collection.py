@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 from pivec.atomic import check_folder
+from pivec.engines.engine import using
 from pivec.errors import PivecError, PivecWarning, UsageError
 from pivec.options import CollectOptions, Features
 from pivec.policies.load import name_policies
@@ -17,7 +18,7 @@ from pivec.progress import Progress
 from pivec.rollouts import spaces
 from pivec.rollouts.backends import BACKENDS, choose_backend
 from pivec.rollouts.environment import Environment, close, environment_of
-from pivec.rollouts.episodes import Quota
+from pivec.rollouts.episodes import PlayedPolicy, Quota
 from pivec.rollouts.features import feature_rows, load_features, name_of
 from pivec.rollouts.lanes import first_batch
 from pivec.rollouts.play import play
@@ -141,7 +142,8 @@ class Collector:
                 _warn_of_more(data.records, records, self._store)
             return VisitedStates(records, self._names, self.environment.name)
         quotas = [Quota(wanted[named.info.label]) for named in self._named]
-        played: dict[int, PolicyRecord] = dict(self._play(self._named, quotas))
+        played: dict[int, PolicyRecord] = {}
+        self._play(self._named, quotas, played.__setitem__)
         records = [*(played[i] for i in range(len(self._named))), *map(self._read, self._recorded)]
         return VisitedStates(records, self._names, self.environment.name)
 
@@ -177,21 +179,31 @@ class Collector:
                     [kept[i]] = store[named.info.label].records  # which verifies the file
                     lengths = kept[i].episodes["length"]
                     quotas[i] = replace(quotas[i], lengths=lengths, every=kept[i].every)
-        for i, record in self._play(missing, quotas):
+
+        def keep(i: int, record: PolicyRecord) -> None:
             store.add(kept[i].extended(record) if i in kept else record)
 
+        self._play(missing, quotas, keep)
+
     def _play(
-        self, policies: Sequence[NamedPolicy], quotas: Sequence[Quota]
-    ) -> Iterator[tuple[int, PolicyRecord]]:
-        """Let policies act; yield their records, with their places in the list, as they finish."""
-        with Progress("collecting", len(policies), unit="policies", show=self._progress) as bar:
-            for played in play(self.environment, policies, self.options, bar, quotas):
-                named = played.named
-                yield (
-                    played.index,
-                    record_of(named.info, played.episodes, played.every, named.policy),
-                )
-                bar.advance()
+        self,
+        policies: Sequence[NamedPolicy],
+        quotas: Sequence[Quota],
+        keep: Callable[[int, PolicyRecord], None],
+    ) -> None:
+        """Let policies act; ``keep`` gets places in the list and records, as they finish."""
+
+        def take(played: PlayedPolicy) -> None:
+            named = played.named
+            record = record_of(named.info, played.episodes, played.every, named.policy)
+            keep(played.index, record)
+            bar.advance()
+
+        with (
+            using(self.options.engine, self.options.jobs),
+            Progress("collecting", len(policies), unit="policies", show=self._progress) as bar,
+        ):
+            play(self.environment, policies, self.options, take, bar, quotas)
 
     def _read(self, recorded: Recorded) -> PolicyRecord:
         options = self.options
@@ -230,8 +242,8 @@ def _settings(environment: Environment, options: CollectOptions) -> dict[str, An
 
 # Every other option is one that the states depend on, a new one too until it stands here.
 _NAMED_ABOVE = {"env_kwargs", "wrappers", "imports", "features", "keep_policies"}
-_NO_PART = {"episodes", "feature_names", "jobs", "n_envs", "threads", "trust"}
-_NO_PART |= {"without_normaliser"}
+_NO_PART = {"episodes", "feature_names", "n_envs", "threads", "trust"}
+_NO_PART |= {"engine", "jobs", "without_normaliser"}
 
 _ALL = 10**9  # episodes of a policy that has what it has
 

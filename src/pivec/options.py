@@ -20,8 +20,26 @@ Wrapper = str | Callable[[Any], Any]
 _IN_PYTHON = {"command_line": False}  # metadata of fields that only Python has
 
 
+@dataclass(frozen=True, kw_only=True)
+class EngineOptions:
+    """Where long work runs: speed, never the result.
+
+    Attributes
+    ----------
+    engine : str
+        Where long work runs: ``serial`` (this process), ``processes`` (on these cores), ``ray`` or
+        ``ray:HOST:PORT`` (a Ray cluster), or ``auto``: processes if there are several jobs.
+    jobs : int, optional
+        How much runs side by side: speed, never the result. With ``--engine`` as much as there
+        are cores, if not given.
+    """
+
+    engine: str | Any = "auto"  # or a `pivec.engines.engine.Engine`
+    jobs: Count | None = None
+
+
 @dataclass(frozen=True)
-class CollectOptions:
+class CollectOptions(EngineOptions):
     """How policies act, and what is kept of it.
 
     Attributes
@@ -57,8 +75,6 @@ class CollectOptions:
     backend : str
         What steps the environments: ``gymnasium``, ``envpool``, or ``auto``: EnvPool where it is
         installed and known to visit the same states. A store goes on as it was begun.
-    jobs : int
-        Processes to play in: speed, never the result.
     n_envs : int, optional
         Environments side by side: speed and memory, never the result.
     threads : int, optional
@@ -82,7 +98,6 @@ class CollectOptions:
     max_steps: Count | None = None
     max_states_per_policy: Annotated[int, Range(2)] | None = None
     backend: str = "auto"
-    jobs: Count = 1
     n_envs: Count | None = None
     threads: Count | None = field(default=None, metadata=_IN_PYTHON)
     trust: bool = False

@@ -142,8 +142,8 @@ def _kind(bundle: Any, name: str) -> tuple[Any, float | None]:
 
 def _help(bundle: Any, name: str) -> str:
     """Find the words for a field in the docstring of its class."""
-    _, _, attributes = inspect.cleandoc(bundle.__doc__ or "").partition("----------\n")
-    words = re.search(rf"^{name} : .*\n((?: .*\n?)+)", attributes, re.MULTILINE)
+    docs = "\n".join(inspect.cleandoc(kind.__doc__ or "") for kind in bundle.__mro__)
+    words = re.search(rf"^{name} : .*\n((?: .*\n?)+)", docs, re.MULTILINE)
     text = " ".join(words.group(1).split()) if words else ""
     return re.sub(r"``(.+?)``", r"[bold]\1[/bold]", text.replace("[", "\\["))
 

@@ -34,8 +34,9 @@ Work = Callable[[Any, Tell], Any]  # of an item; what it returns is the reply
 
 
 class WorkFailed(PivecError):
-    """A worker died, with ``code``, or its work raised something else than a `PivecError`."""
+    """A worker ``died``, with ``code``, or its work raised something else than a `PivecError`."""
 
+    died: bool = False
     code: int | None = None
 
 
@@ -105,6 +106,7 @@ class Engine(ABC):
     """Runs pieces and parts of work; made by `using`."""
 
     n_workers: int = 1
+    asked: tuple[str, int | None] = ("", None)  # what it was made for: name, and jobs
 
     def map(self, work: Work, items: Iterable[Any], **manner: Any) -> Iterator[Reply]:
         """Call ``work(item, tell)`` for each item; give replies as they come.
@@ -174,10 +176,11 @@ def using(engine: str | Engine = "auto", jobs: int | None = None) -> Iterator[En
     """
     if isinstance(engine, Engine):
         made, own = engine, False
-    elif engine == "auto" and jobs is None:
+    elif (engine == "auto" and jobs is None) or current().asked == (engine, jobs):
         made, own = current(), False
     else:
         made, own = make_engine(engine, jobs), True
+        made.asked = engine, jobs
     token = _current.set(made)
     try:
         yield made

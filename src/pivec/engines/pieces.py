@@ -59,7 +59,7 @@ class Pieces:
         if piece.deaths >= DEATHS or piece.removals >= REMOVALS:
             times = f"{piece.deaths} times" if piece.deaths >= DEATHS else "again and again"
             failure = WorkFailed(f"{self._task.name(piece.item)} lost its worker {times}: {why}")
-            failure.code = why.code
+            failure.died, failure.code = True, why.code
             return Reply(piece.item, failure=failure)
         split = self._task.split
         items = [piece.item] if split is None else split(piece.item)

@@ -1,24 +1,25 @@
 """Playing: every policy plays exactly its episodes, many policies in lock-step.
 
-An episode follows from (seed, policy, number) alone, so how policies are dealt out to processes
-does not change the result.
+An episode follows from (seed, policy, number) alone, so how policies are dealt out to workers does
+not change the result.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pivec.engines.engine import Tell
-from pivec.engines.old_processes import ProcessFailed, map_processes
+import numpy as np
+
+from pivec.engines.engine import Tell, WorkFailed, current
 from pivec.engines.workers import usable_cores
 from pivec.errors import PivecError
 from pivec.options import CollectOptions
 from pivec.policies.policy import NamedPolicy
 from pivec.progress import Progress
 from pivec.rollouts.answers import group_key
-from pivec.rollouts.backends import layout, make_lanes
+from pivec.rollouts.backends import Layout, layout, make_lanes
 from pivec.rollouts.environment import Environment, close
 from pivec.rollouts.episodes import PlayedPolicy, Quota
 from pivec.rollouts.table import Player, Table
@@ -28,23 +29,69 @@ def play(
     environment: Environment,
     policies: Sequence[NamedPolicy],
     options: CollectOptions,
+    keep: Callable[[PlayedPolicy], None],
     progress: Progress | None = None,
     quotas: Sequence[Quota] | None = None,
-) -> Iterator[PlayedPolicy]:
-    """Play ``options.episodes`` episodes of every policy; yield each policy when it is done.
+) -> None:
+    """Play ``options.episodes`` episodes of every policy; ``keep`` gets it when it is done.
 
     Policies come in the order in which they finish; `PlayedPolicy.index` is the place in
     ``policies``. An episode depends only on (seed, what the policy is, number of the episode) and
-    the backend. With ``quotas`` each policy plays other episodes, see `Quota`.
+    the backend. With ``quotas`` each policy plays other episodes, see `Quota`. Those that end the
+    process they play in are named after all others have played.
     """
-    if not policies:
-        return
-    bound = bind(environment, policies)
+    bound = bind(environment, policies) if policies else []
     quotas = quotas or [Quota(options.episodes)] * len(bound)
-    if options.jobs > 1 and len(bound) > 1:
-        yield from _play_in_processes(environment, bound, options, progress, quotas)
-    else:
-        yield from play_here(environment, bound, options, progress, quotas)
+    engine, done, failures = current(), set[int](), list[WorkFailed]()
+    if engine.n_workers > 1 and options.threads is None:
+        options = replace(options, threads=max(1, usable_cores() // engine.n_workers))
+    world = environment, options
+
+    def share(numbers: Sequence[int]) -> _Share:
+        return _Share(*world, [(i, bound[i], quotas[i]) for i in numbers])
+
+    def take(_: _Share, message: Any) -> None:
+        if isinstance(message, int):
+            if progress is not None:
+                progress.count(message)
+        elif message[0] not in done:  # which a second try plays again
+            number, episodes, every = message
+            done.add(number)
+            keep(PlayedPolicy(number, bound[number], episodes, every))
+
+    for reply in engine.map(
+        _play_share,
+        map(share, _pieces(len(bound), layout(*world, len(bound), options.episodes))),
+        on_message=take,
+        split=lambda item: [share([i]) for i, _, _ in item.players if i not in done],
+        name=lambda item: ", ".join(named.info.label for _, named, _ in item.players),
+        parts=_Share.parts,
+        remedy=", or use one job",
+        quiet=False,
+    ):
+        if isinstance(reply.failure, WorkFailed) and reply.failure.died:
+            failures.append(reply.failure)
+        elif reply.failure is not None:
+            raise reply.failure
+    if failures:
+        raise failures[0]
+
+
+def _pieces(n: int, shape: Layout) -> Iterator[Sequence[int]]:
+    """Deal policies out: large pieces first, small ones in the end, so that nobody waits long.
+
+    A piece fills the lanes if it can. Policies that lie together, as checkpoints of a run do, play
+    equally long: they are spread over the pieces.
+    """
+    order = np.random.default_rng(0).permutation(n).tolist()
+    if current().n_workers == 1:
+        order.sort()
+    while order:
+        workers = current().n_workers
+        least = min(shape.slots, -(-len(order) // workers))
+        size = len(order) if workers == 1 else max(least, len(order) // (2 * workers))
+        yield order[:size]
+        del order[:size]
 
 
 def play_here(
@@ -93,56 +140,27 @@ def _bound(named: NamedPolicy, observation_space: Any, action_space: Any) -> Nam
 
 @dataclass(frozen=True)
 class _Share:
-    """The policies that one process plays."""
+    """Policies that play together, with their numbers and quotas."""
 
     environment: Environment
-    policies: Sequence[NamedPolicy]
     options: CollectOptions
-    quotas: Sequence[Quota]
+    players: Sequence[tuple[int, NamedPolicy, Quota]]
 
     def parts(self) -> Iterator[tuple[str, Any]]:
         """Name what may be a user's own."""
         yield "the environment", self.environment
         yield "features=", self.options.features
-        for named in self.policies:
+        for _, named, _ in self.players:
             yield f"the policy {named.info.label!r}", named.policy
 
 
-def _play_in_processes(
-    environment: Environment,
-    policies: Sequence[NamedPolicy],
-    options: CollectOptions,
-    progress: Progress | None,
-    quotas: Sequence[Quota],
-) -> Iterator[PlayedPolicy]:
-    """Play shares of the policies in processes; yield each policy when it is done."""
-    jobs = min(options.jobs, len(policies))
-    if options.threads is None:
-        options = replace(options, threads=max(1, usable_cores() // jobs))
-    # Dealt like cards: policies that lie together, as checkpoints of a run do, play equally long.
-    shares = [_Share(environment, policies[i::jobs], options, quotas[i::jobs]) for i in range(jobs)]
-    for reply in map_processes(
-        _play_share, shares, jobs=jobs, parts=_Share.parts, remedy=", or use one job", quiet=False
-    ):
-        if isinstance(reply.failure, ProcessFailed):
-            raise PivecError(f"playing failed: {reply.failure}") from reply.failure
-        if reply.failure is not None:
-            raise reply.failure
-        if isinstance(reply.content, tuple):
-            number, episodes, every = reply.content
-            index = reply.number + number * jobs
-            yield PlayedPolicy(index, policies[index], episodes, every)
-        elif progress is not None:
-            progress.count(reply.content)
-
-
-def _play_share(share: _Share, tell: Tell) -> int:
-    """Play a share of the policies; tell of each, and of the steps that are taken."""
+def _play_share(share: _Share, tell: Tell) -> None:
+    """Play some policies; tell of each, and of the steps that are taken."""
+    numbers, policies, quotas = zip(*share.players, strict=True)
     steps = _Steps(tell)
-    playing = play_here(share.environment, share.policies, share.options, steps, share.quotas)
-    for played in playing:
-        tell((played.index, played.episodes, played.every))
-    return steps.untold
+    for played in play_here(share.environment, policies, share.options, steps, quotas):
+        tell((numbers[played.index], played.episodes, played.every))
+    tell(steps.untold)
 
 
 class _Steps(Progress):
