@@ -12,7 +12,7 @@ evaluation         how good a characterization is
 maps               policies in the plane
 report             tables, figures, the page
 training           making policies
-engines            where the work runs: threads, processes
+engines            where the work runs: this process, these cores, a Ray cluster
 collection, comparison   the drivers: `collect`, and all of it in one go: `compare`
 equivalence, pilot       `same`: do two behave alike; `plan`: how many episodes does it take
 sides                    what stands on either side of such a question
@@ -52,6 +52,7 @@ _EXPORTS = {
     "regions": "pivec.explanations.regions.regions",
     "same": "pivec.equivalence",
     "unusual": "pivec.explanations.unusual.unusual",
+    "using": "pivec.engines.engine",
     "watch": "pivec.watching.watch",
 }
 
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
     from pivec.characterizations import characterization as characterization
     from pivec.collection import collect as collect
     from pivec.comparison import compare as compare
+    from pivec.engines.engine import using as using
     from pivec.equivalence import same as same
     from pivec.errors import PivecError as PivecError
     from pivec.errors import UsageError as UsageError

@@ -26,6 +26,7 @@ from pivec.characterizations.space import Space
 from pivec.collection import Collector
 from pivec.distances import Measured
 from pivec.distances import measure as measure_all
+from pivec.engines.engine import on_engine
 from pivec.errors import UsageError
 from pivec.explanations.unusual.outside import space_reach, warn_of_outside
 from pivec.maps import groups_in, positions_of
@@ -118,6 +119,7 @@ def compare(
     return compare_with(env, policies, log, collecting, describing, progress, precision)
 
 
+@on_engine
 def compare_with(
     env: str | Callable[[], Any] | None,
     policies: Any,

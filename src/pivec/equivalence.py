@@ -20,6 +20,7 @@ from pivec.characterizations.space import Space
 from pivec.characterizations.visitation import Visitation
 from pivec.comparison import check_same_world, start, with_needs
 from pivec.distances.sameness import LEVEL, MARGIN, Sameness, decide, episodes_for_verdict
+from pivec.engines.engine import on_engine
 from pivec.errors import UsageError
 from pivec.options import CollectOptions, DescribeOptions, split_options
 from pivec.sides import (
@@ -97,6 +98,7 @@ def same(
     )
 
 
+@on_engine
 @checked
 def same_with(
     a: Any,

@@ -16,6 +16,7 @@ from pivec.comparison import check_same_world, start, with_needs
 from pivec.distances.intervals import spread_of
 from pivec.distances.planning import Plan, episodes_for_precision, episodes_to_decide
 from pivec.distances.sameness import LEVEL, MARGIN
+from pivec.engines.engine import on_engine
 from pivec.errors import UsageError
 from pivec.options import CollectOptions, DescribeOptions, split_options
 from pivec.sides import Level, Side, describe_side, squares
@@ -70,6 +71,7 @@ def plan(
     return plan_with(env, policies, precision, margin, level, collecting, describing, progress)
 
 
+@on_engine
 @checked
 def plan_with(
     env: Any,

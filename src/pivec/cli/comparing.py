@@ -23,8 +23,9 @@ from pivec.cli.options import (
     whole_numbers,
     with_options,
 )
+from pivec.engines.engine import using
 from pivec.errors import UsageError
-from pivec.options import CollectOptions, DescribeOptions, PrecisionOptions
+from pivec.options import CollectOptions, DescribeOptions, EngineOptions, PrecisionOptions
 from pivec.terminal import say
 
 SpaceArgument = Annotated[
@@ -134,6 +135,7 @@ def describe(
     out: Out = None,
     *,
     describing: DescribeOptions,
+    running: EngineOptions,
     seed: Seed = 0,
     quiet: Quiet = False,
 ) -> None:
@@ -145,12 +147,14 @@ def describe(
     log = _log(out or kept.path.parent)
     log.settings |= kept.settings
     method, earlier = comparison.start(describing, seed, progress=not quiet)
-    space = comparison.describe(kept.load(), log, method, earlier, kept.settings)
+    with using(running.engine, running.jobs):
+        space = comparison.describe(kept.load(), log, method, earlier, kept.settings)
     say(f"{len(space.descriptions)} policies described by {method.name}")
     say(f"Space: {log.folder / comparison.SPACE}")
 
 
-def distances(space: SpaceArgument, out: Out = None) -> None:
+@with_options
+def distances(space: SpaceArgument, out: Out = None, *, running: EngineOptions) -> None:
     """Measure all distances in a space: distances.csv, pairs.csv and distances.png.
 
     distances.csv is the matrix as measured; of more than 1000 policies distances.npz has it, and of
@@ -164,7 +168,8 @@ def distances(space: SpaceArgument, out: Out = None) -> None:
     from pivec.report import distances_file
 
     described, log = _space(space, out)
-    comparison.measure(described, log)
+    with using(running.engine, running.jobs):
+        comparison.measure(described, log)
     say(f"Distances: {log.folder / distances_file(len(described.descriptions))}")
 
 

@@ -92,7 +92,8 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _shown(bundle: Any) -> list[Field[Any]]:
-    return [field for field in fields(bundle) if field.metadata.get("command_line", True)]
+    shown = [field for field in fields(bundle) if field.metadata.get("command_line", True)]
+    return sorted(shown, key=lambda field: bool(field.kw_only))  # where it runs comes last
 
 
 def _option(bundle: Any, field: Field[Any]) -> inspect.Parameter:

@@ -9,6 +9,7 @@ the work runs, and nobody above knows where it does.
 from __future__ import annotations
 
 import functools
+import inspect
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,10 +17,13 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from pivec.engines.workers import usable_cores
 from pivec.errors import PivecError, UsageError, did_you_mean
+from pivec.options import EngineOptions
+
+Called = TypeVar("Called", bound=Callable[..., Any])
 
 NAMES = ("auto", "serial", "processes", "ray")
 
@@ -188,6 +192,27 @@ def using(engine: str | Engine = "auto", jobs: int | None = None) -> Iterator[En
         _current.reset(token)
         if own:
             made.close()
+
+
+def on_engine(function: Called) -> Called:
+    """Decorate a function whose call is inside `using` of its ``engine`` and ``jobs``.
+
+    These are arguments of its own, or of options among its arguments.
+    """
+    signature = inspect.signature(function)
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        given = bound.arguments.values()
+        options = [value for value in given if isinstance(value, EngineOptions)]
+        own = {name: bound.arguments[name] for name in ("engine", "jobs") if not options}
+        chosen = options[0] if options else EngineOptions(**own)
+        with using(chosen.engine, chosen.jobs):
+            return function(*args, **kwargs)
+
+    return call  # type: ignore[return-value]
 
 
 def make_engine(name: str, jobs: int | None = None) -> Engine:

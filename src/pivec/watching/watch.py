@@ -24,6 +24,7 @@ from pivec.characterizations.background import BackgroundModel
 from pivec.characterizations.growth import grown_space
 from pivec.characterizations.space import Space
 from pivec.comparison import SPACE, STATES
+from pivec.engines.engine import on_engine
 from pivec.errors import PivecWarning, UsageError
 from pivec.explanations.regions.names import features_of
 from pivec.explanations.unusual.outside import outside_of
@@ -111,6 +112,7 @@ def watch(
     return watch_with(env, policies, log, collecting, describing, watching, progress)
 
 
+@on_engine
 def watch_with(
     env: str | Callable[[], Any] | None,
     policies: Any,
