@@ -9,7 +9,7 @@ import io
 import os
 import stat
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -21,6 +21,9 @@ PLAIN = 4  # times its size that a file may always take: packed, unpacked, and a
 MOST = 1 << 30
 MAX_MEMBERS = 20_000  # of an archive
 CHUNK = 1 << 20
+
+# Where a file is, in a worker that may not see the driver's: set by `pivec.engines.files`.
+finder: Callable[[str | os.PathLike[str]], Path] | None = None
 
 
 class Budget:
@@ -120,7 +123,7 @@ def open_regular(path: str | os.PathLike[str]) -> io.BufferedReader:
     OSError: [Errno 22] is no regular file: '/dev/zero'
     """
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-    handle = os.open(path, flags)
+    handle = os.open(path if finder is None else finder(path), flags)
     kind = os.fstat(handle).st_mode
     if not stat.S_ISREG(kind):
         os.close(handle)

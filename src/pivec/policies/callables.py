@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.errors import BadPolicyFile, PivecError, PivecWarning, UsageError
-from pivec.policies.policy import BatchPolicy, Policy
+from pivec.policies.policy import BatchPolicy, Origin, Policy, remember
 from pivec.policies.sb3 import convert_sb3
+from pivec.reading import digest_of
 
 IMPORTABLE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 _OBSERVATIONS = ("observation", "observations", "obs")
@@ -183,7 +184,16 @@ def import_policy(spec: str) -> Policy:
     finally:
         if here in sys.path:
             sys.path.remove(here)
-    return as_policy(thing, spec)
+    policy = as_policy(thing, spec)
+    fingerprint = str(getattr(policy, "fingerprint", ""))
+    remember(policy, Origin(spec, module_digest(module_name), fingerprint))
+    return policy
+
+
+def module_digest(name: str) -> str:
+    """Return the SHA-256 of an imported module's source; empty if it has none."""
+    file = getattr(sys.modules.get(name), "__file__", None) or ""
+    return digest_of(file) if file.endswith(".py") else ""
 
 
 def _is_factory(thing: Any) -> bool:

@@ -14,19 +14,19 @@ import inspect
 import json
 import os
 import re
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from pivec.engines.files import names_in, stamp_of, time_of
+from pivec.engines.offered import is_settled
 from pivec.errors import BadPolicyFile, UsageError
-from pivec.policies.policy import Policy
+from pivec.policies.policy import Origin, Policy, remember
 from pivec.reading import Budget, naming, read_regular
 
 MAX_BYTES, MAX_BYTES_BESIDE = 1 << 30, 1 << 26
 JSON_ITEM = 72  # bytes of an empty list and its place in another one
-SETTLED_NS = 2_000_000_000
 FOLDER_DESCRIPTION = "policies.json"
 ASSUMED = "assumed"  # what had to be assumed of a policy, in its metadata
 AMBIGUOUS = frozenset({".npy", ".npz", ".pkl"})
@@ -88,12 +88,12 @@ def is_policy_file(path: Path, *, named: bool = True) -> bool:
 
 
 def read_file(
-    path: Path, trust: bool = False, without_normaliser: bool = False
+    path: Path, trust: bool = False, without_normaliser: bool = False, digest: str = ""
 ) -> tuple[Policy, dict[str, Any], str]:
     """Read a policy file of any registered format; see `Beside` for what may be allowed.
 
     Gives the policy, what the file tells about it, and the policy's fingerprint: that of the
-    file's bytes if it has none of its own.
+    file's bytes if it has none of its own. A file of another SHA-256 than ``digest`` is refused.
     """
     reader = FORMATS.get(path.suffix.lower())
     if reader is None:
@@ -102,19 +102,29 @@ def read_file(
             f"expected one of {', '.join(sorted(FORMATS))}"
         )
     with readable(path):
+        stamp = stamp_of(path)
         data = read_regular(path, MAX_BYTES)
     if not data:
         raise BadPolicyFile(f"{path} is empty")
+    content = hashlib.sha256(data).hexdigest()
+    if digest not in ("", content):
+        raise BadPolicyFile(
+            f"{path} has other content than when it was read first (SHA-256 {content[:12]} instead "
+            f"of {digest[:12]}): it was changed meanwhile, or differs between machines, where all "
+            "must see the same file or none"
+        )
     module, _, function = reader.partition(":")
     # The function itself, not the one that `reader` decorated: the file is named here.
     read = inspect.unwrap(getattr(importlib.import_module(module), function))
     beside = Beside(path, trust, without_normaliser, str(path))
     with about(str(path)):
         policy, metadata = read(data, beside)
-        fingerprint = getattr(policy, "fingerprint", "") or hashlib.sha256(data).hexdigest()
+        fingerprint = str(getattr(policy, "fingerprint", "") or content)
     if beside.assumed:
         metadata = {**metadata, ASSUMED: list(beside.assumed)}
-    return policy, metadata, str(fingerprint)
+    allowed = trust, without_normaliser
+    remember(policy, Origin(os.path.abspath(path), content, fingerprint, stamp, reader, *allowed))
+    return policy, metadata, fingerprint
 
 
 @contextlib.contextmanager
@@ -171,10 +181,10 @@ class Beside:
             return []
         folder = str(self.path.parent)
         with readable(folder):
-            changed = os.stat(folder).st_mtime_ns
+            changed = time_of(folder)
             # A folder of thousands of checkpoints is not listed for each of them again. One that
             # changed just now may change once more without another time.
-            settled = time.time_ns() - changed > SETTLED_NS
+            settled = is_settled(changed)
             names = (_kept_listing if settled else _listing)(folder, changed, pattern)
         return [name for name in names if name != self.path.name]
 
@@ -230,9 +240,7 @@ def readable(path: str | Path) -> Iterator[None]:
 
 
 def _listing(folder: str, changed: int, pattern: str) -> tuple[str, ...]:  # noqa: ARG001
-    with os.scandir(folder) as entries:
-        names = sorted(entry.name + "/" * entry.is_dir() for entry in entries)
-    return tuple(name for name in names if re.fullmatch(pattern, name))
+    return tuple(name for name in names_in(folder) if re.fullmatch(pattern, name))
 
 
 _kept_listing = functools.lru_cache(maxsize=16)(_listing)

@@ -1,0 +1,299 @@
+"""Files of the driver, the process that gives out the work, in workers that may not see them.
+
+A worker on another machine asks for what it does not have; see `pivec.engines.offered`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import secrets
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, Any, NamedTuple, Self
+
+from pivec import reading
+from pivec.atomic import atomic_write, make_folder
+from pivec.engines.offered import PIECE, Answer, Stamp, list_folder, offer
+from pivec.engines.shelf import shelf
+from pivec.errors import PivecError
+
+_CLOCK = 2_000_000_000  # ns in which times of one file may differ between file systems
+
+Ask = Callable[[str, int | None, Stamp | None], Answer]
+
+
+class Source:
+    """The driver's files, as a worker finds them: here, or by asking.
+
+    ``folder`` is the driver's working folder, ``token`` names the run.
+    """
+
+    def __init__(self, ask: Ask, folder: str, token: str) -> None:
+        self._ask, self._folder, self._token = ask, folder, token
+        self._shelf: Path | None = None
+        self._copies: dict[str, tuple[Stamp, Path]] = {}
+        self._listings: dict[str, tuple[Stamp, tuple[str, ...]]] = {}
+        self._shared: set[str] = set()  # folders that are the driver's own
+
+    def find(self, path: str | os.PathLike[str]) -> Path:
+        """Give where the driver's file is here, which is brought if it is not."""
+        whole = os.path.join(self._folder, path)
+        if self._shelf is not None and self._shelf in Path(whole).parents:
+            return Path(whole)
+        real = os.path.realpath(whole)
+        place, here = os.path.dirname(real), stamp_of(real)
+        if place in self._shared and here is not None:
+            return Path(whole)
+        known, copy = self._copies.get(whole, (None, Path()))
+        said = self._ask(whole, None, known)
+        if said.kind == "refused" and here is None:
+            raise OSError(errno.EACCES, f"{said.content} (on the machine of the driver)", whole)
+        if said.kind != "file":
+            return Path(path if here is None else whole)
+        if here is not None and said.folder == _identity(place):
+            self._shared.add(place)
+            return Path(whole)
+        if here is not None and here[0] == said.stamp[0] and _close(here, said.stamp):
+            return Path(whole)
+        if known != said.stamp:
+            copy = self._bring(whole, said)
+            self._copies[whole] = said.stamp, copy
+        return copy
+
+    def entries(self, folder: str) -> tuple[int, tuple[str, ...]] | None:
+        """Give time and names of a folder of the driver's; None if it is this machine's."""
+        whole = os.path.join(self._folder, folder)
+        if (real := os.path.realpath(whole)) in self._shared:
+            return None
+        known, names = self._listings.get(whole, (None, ()))
+        said = self._ask(whole, None, known)
+        if said.kind == "refused":
+            raise OSError(errno.EACCES, f"{said.content} (on the machine of the driver)", whole)
+        if said.kind != "folder" or said.folder == _identity(real):
+            return None
+        if said.content is not None:
+            self._listings[whole] = said.stamp, (names := said.content)
+        return said.stamp[1], names
+
+    def _bring(self, path: str, said: Answer) -> Path:
+        """Copy a file, unless a process of this machine has it already."""
+        if self._shelf is None:
+            self._shelf = shelf(self._token)
+        name = hashlib.sha256(repr((path, said.stamp)).encode("utf-8", "surrogateescape"))
+        copy = self._shelf / f"{name.hexdigest()[:32]}{os.path.splitext(path)[1]}"
+        if copy.exists():
+            return copy
+        part = copy.with_name(f"{copy.name}.{secrets.token_hex(8)}")
+        with part.open("wb") as file:
+            piece = said if said.content is not None else self._ask(path, 0, None)
+            while piece.stamp == said.stamp and piece.content:
+                file.write(piece.content)
+                if file.tell() == said.stamp[0]:
+                    break
+                piece = self._ask(path, file.tell(), None)
+            size = file.tell()
+        if piece.stamp != said.stamp or size != said.stamp[0]:
+            part.unlink()
+            raise PivecError(f"{path} changed while it was brought from the machine of the driver")
+        part.replace(copy)
+        return copy
+
+
+_source: Source | None = None
+
+
+def use(source: Source | None) -> None:
+    """Find files by this source from now on; None finds those of this machine alone."""
+    global _source  # noqa: PLW0603  (a process has one driver)
+    _source = source
+    reading.finder = None if source is None else source.find
+
+
+def present(path: str | os.PathLike[str]) -> Path:
+    """Give the path if this machine sees it, or a copy of the driver's file.
+
+    What neither has is given back as it is. Without a driver elsewhere nothing is looked at.
+
+    Examples
+    --------
+    >>> present("runs/best.zip").as_posix()
+    'runs/best.zip'
+    """
+    return Path(path) if _source is None else _source.find(path)
+
+
+def time_of(folder: str) -> int:
+    """Give the time in ns at which a folder changed, this machine's or the driver's."""
+    there = None if _source is None else _source.entries(folder)
+    return os.stat(folder).st_mtime_ns if there is None else there[0]
+
+
+def names_in(folder: str) -> tuple[str, ...]:
+    """List a folder of this machine or of the driver, sorted; names of folders end in a slash."""
+    there = None if _source is None else _source.entries(folder)
+    return list_folder(folder) if there is None else there[1]
+
+
+def stamp_of(path: str | os.PathLike[str]) -> Stamp | None:
+    """Give size and time of a file of this machine; None if there is none."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_size, status.st_mtime_ns
+
+
+def _identity(folder: str) -> Stamp | None:
+    with contextlib.suppress(OSError):
+        status = os.stat(folder)
+        return status.st_ino, status.st_mtime_ns
+    return None
+
+
+def _close(here: Stamp, there: Stamp) -> bool:
+    return abs(here[1] - there[1]) < _CLOCK
+
+
+class SentBytes(NamedTuple):
+    """A message of a `Mirror`: bytes of a file; None says that the file is gone."""
+
+    sender: str
+    name: str  # below the folder, with slashes
+    start: int
+    content: bytes | None
+    last: bool
+
+
+class Mirror:
+    """A folder of the driver's as a worker has it: itself, or another whose files are sent.
+
+    Made by the driver in a ``with`` block, it travels with an item of work::
+
+        with Mirror(folder) as mirror:
+            for reply in engine.map(work, [(mirror, ...)], on_message=receive): ...
+
+    where ``receive`` calls `receive`, and the work is done in ``with mirror.here(tell) as path:``.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = Path(os.path.abspath(folder))
+        self.token = f".pivec-{secrets.token_hex(8)}"  # a file that shows which folder it is
+        self._writing: dict[tuple[str, str], tuple[Any, IO[bytes]]] = {}
+        self._sent: tuple[Path, Callable[[SentBytes], Any], dict[str, Stamp]] | None = None
+
+    def __enter__(self) -> Self:
+        make_folder(self.folder)
+        (self.folder / self.token).touch()
+        offer(self.folder)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for sender, name in list(self._writing):
+            self._abandon(sender, name)
+        (self.folder / self.token).unlink(missing_ok=True)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"folder": self.folder, "token": self.token, "_writing": {}, "_sent": None}
+
+    @contextlib.contextmanager
+    def here(self, tell: Callable[[Any], Any], bring: bool = False) -> Iterator[Path]:
+        """Give the folder for work on this machine; what is new in it at the end is sent.
+
+        A folder that this machine does not see is empty at first; with ``bring`` it has all that
+        the driver's has.
+        """
+        if (self.folder / self.token).exists():
+            yield self.folder
+            return
+        with tempfile.TemporaryDirectory(prefix="pivec-") as name:
+            place = Path(name)
+            if bring:
+                self._bring(place, "")
+            self._sent = place, tell, _stamps(place)
+            try:
+                yield place
+            finally:
+                self.send()
+                self._sent = None
+
+    def send(self) -> None:
+        """Send what is new in the folder, or was changed or removed, if the driver needs that."""
+        if self._sent is None:
+            return
+        place, tell, before = self._sent
+        sender, now = secrets.token_hex(8), _stamps(place)
+        for name in sorted(before.keys() - now.keys()):
+            tell(SentBytes(sender, name, 0, None, last=True))
+        for name in sorted(now):
+            if before.get(name) == now[name]:
+                continue
+            with open(place / name, "rb") as file:
+                start, content = 0, file.read(PIECE)
+                while True:
+                    more = file.read(PIECE)
+                    tell(SentBytes(sender, name, start, content, last=not more))
+                    if not more:
+                        break
+                    start, content = start + len(content), more
+        self._sent = place, tell, now
+
+    def receive(self, message: Any) -> bool:
+        """Write what a worker sent, if the message is of that kind, and say whether it is."""
+        if not isinstance(message, SentBytes):
+            return False
+        sender, name, start, content, last = message
+        path, root = self.folder / name, os.path.realpath(self.folder)
+        inside = os.path.commonpath([root, os.path.realpath(path)]) == root
+        if not inside or not name or ".." in Path(name).parts or os.path.isabs(name):
+            raise PivecError(f"a worker sent the file {name!r}, which is not below {self.folder}")
+        if content is None:
+            path.unlink(missing_ok=True)
+            return True
+        if start == 0:
+            self._abandon(sender, name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            writer = atomic_write(path)
+            self._writing[sender, name] = writer, writer.__enter__()
+        writer, file = self._writing[sender, name]
+        file.write(content)
+        if last:
+            del self._writing[sender, name]
+            writer.__exit__(None, None, None)
+        return True
+
+    def _abandon(self, sender: str, name: str) -> None:
+        """Forget a file of which not all pieces came."""
+        if (sender, name) in self._writing:
+            writer, _ = self._writing.pop((sender, name))
+            with contextlib.suppress(EOFError):
+                writer.__exit__(EOFError, EOFError(), None)
+
+    def _bring(self, place: Path, below: str) -> None:
+        """Copy the driver's folder, but what is hidden."""
+        if _source is None:
+            raise PivecError(f"{self.folder} cannot be seen from this machine")
+        listing = _source.entries(os.path.join(self.folder, below))
+        for name in listing[1] if listing else ():
+            if name.startswith("."):
+                continue
+            if name.endswith("/"):
+                (place / below / name).mkdir()
+                self._bring(place, below + name)
+            else:
+                shutil.copyfile(_source.find(self.folder / below / name), place / below / name)
+
+
+def _stamps(folder: Path) -> dict[str, Stamp]:
+    """Stamps of the files below a folder that are not hidden, by their names."""
+    stamps = {}
+    for where, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        for path in (Path(where, name) for name in names if not name.startswith(".")):
+            if (stamp := stamp_of(path)) is not None:
+                stamps[path.relative_to(folder).as_posix()] = stamp
+    return stamps

@@ -1,0 +1,94 @@
+"""The driver's files on a Ray cluster: an actor beside the driver reads what workers ask for."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pivec.engines import files, offered
+from pivec.engines.offered import Answer, Stamp
+
+_THREADS = 4  # that read side by side
+
+
+class _Reader:
+    """Runs on the driver's machine, in another process."""
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        offered.offer(*paths)
+
+    def offer(self, paths: Sequence[str]) -> None:
+        offered.offer(*paths)
+
+    def answer(self, path: str, start: int | None, known: Stamp | None) -> Answer:
+        return offered.answer(path, start, known)
+
+
+@dataclass(frozen=True)
+class Handle:
+    """What workers need to ask; it travels with every task."""
+
+    actor: Any
+    folder: str  # in which the driver works
+    token: str
+
+    def ask(self, path: str, start: int | None, known: Stamp | None) -> Answer:
+        """Ask for a file or folder; see `pivec.engines.offered.answer`."""
+        import ray
+
+        try:
+            said: Answer = ray.get(self.actor.answer.remote(path, start, known))
+        except ray.exceptions.RayError as error:
+            reason = f"cannot be asked for on the machine of the driver ({type(error).__name__})"
+            raise OSError(errno.EIO, reason, path) from error
+        return said
+
+    def offer(self, paths: Sequence[str]) -> None:
+        """Send what is offered; it is known there before any later work is."""
+        import ray
+
+        with contextlib.suppress(ray.exceptions.RayActorError):  # which whoever asks is told
+            ray.get(self.actor.offer.remote(list(paths)))
+
+
+def start() -> Handle:
+    """Let the cluster's workers ask for what this process offers; see `stop`."""
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    node = ray.get_runtime_context().get_node_id()
+    actor = (
+        ray.remote(_Reader)
+        .options(
+            num_cpus=0,
+            max_concurrency=_THREADS,
+            scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False),
+        )
+        .remote(offered.offered())
+    )
+    handle = Handle(actor, os.getcwd(), secrets.token_hex(16))
+    offered.followers.append(handle.offer)
+    return handle
+
+
+def stop(handle: Handle) -> None:
+    """End what `start` began."""
+    import ray
+
+    offered.followers.remove(handle.offer)
+    ray.kill(handle.actor)
+
+
+def use(handle: Handle) -> None:
+    """In a worker: find the driver's files by asking, where they cannot be seen."""
+    if _used[-1:] != [handle.token]:
+        files.use(files.Source(handle.ask, handle.folder, handle.token))
+        _used[:] = [handle.token]
+
+
+_used: list[str] = []  # the token of what is in use
