@@ -16,6 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pivec.atomic import atomic_write
+from pivec.engines.files import present
 from pivec.errors import BadStore
 from pivec.policies.described import read_policy as read_network
 from pivec.policies.policy import Policy, PolicyInfo
@@ -33,7 +34,7 @@ def read_arrays(path: Path) -> Arrays:
 def read_kept_policy(path: Path) -> Policy | None:
     """Read the network beside the file of a policy, if it is kept."""
     file = path.with_suffix(".safetensors")
-    return read_network(read_regular(file), file.name)[0] if file.exists() else None
+    return read_network(read_regular(file), file.name)[0] if present(file).exists() else None
 
 
 def write_policy(path: Path, record: PolicyRecord, store: str = "") -> None:
@@ -64,7 +65,7 @@ def read_policy(path: Path, store: str | None = None) -> PolicyRecord:
 def _open(path: Path, store: str | None = None) -> tuple[PolicyRecord, Arrays]:
     """Map a file into memory: what is known of the episodes, and states and actions."""
     try:
-        with pa.memory_map(str(path)) as source:
+        with pa.memory_map(str(present(path))) as source:
             reader = pa.ipc.open_file(source)
             batch = reader.get_batch(0)
         # Lengths in the file are as good as the file: beyond its end lies no memory.
