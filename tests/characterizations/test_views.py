@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from pivec.characterizations.mmd import MMD
-from pivec.characterizations.views import View, draw_rows
+from pivec.characterizations.views import View, center_and_scale, draw_rows
 from pivec.errors import BadData, UsageError
 from pivec.states import VisitedStates
-from pivec.states.moments import center_and_scale
 
 
 @pytest.fixture
@@ -70,7 +69,7 @@ def test_center_and_scale_are_those_of_all_rows(rng):
         [rng.normal(i, 1 + i, (30 + 10 * i, 3)) * [1, 1e-3, 10] + [0, 5, 1e4]] for i in range(4)
     ]
     data = VisitedStates.from_arrays(walks)
-    center, scale = center_and_scale(View("states").all_rows(data))
+    center, scale = center_and_scale(View("states"), data)
     states = data.states.astype(np.float64)
     assert np.allclose(center, states.mean(axis=0), rtol=1e-12)
     assert np.allclose(scale, states.std(axis=0), rtol=1e-10)
@@ -78,7 +77,7 @@ def test_center_and_scale_are_those_of_all_rows(rng):
 
 def test_a_constant_column_has_scale_one():
     data = VisitedStates.from_arrays([[np.full((7, 1), 0.1)], [np.full((9, 1), 0.1)]])
-    assert center_and_scale(View("states").all_rows(data))[1].tolist() == [1.0]
+    assert center_and_scale(View("states"), data)[1].tolist() == [1.0]
 
 
 def test_rows_are_drawn_evenly(rng):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -27,22 +29,14 @@ def states(rng):
     return rng.normal([1, -5], [2, 0.1], (90, 2))
 
 
-class Small:
-    """A source whose blocks cut the policies."""
-
-    def __init__(self, states):
-        self._states = states
-        self.n_states, self.n_features = states.shape
-
-    def blocks(self, rows):
-        yield from np.array_split(self._states, 7)
-
-
 @pytest.mark.parametrize("device", ["numpy", "auto"])
-def test_statistics_are_those_of_each_policy(mixture, states, device):
+def test_statistics_are_those_of_each_policy(mixture, states, device, monkeypatch):
     starts = np.array([0, 40, 40, 90])  # the second has no states
-    for source in (states, Small(states)):
-        result = policy_statistics(source, starts, mixture, squares=True, device=device)
+    for rows in (100, 13):  # small blocks cut the policies
+        monkeypatch.setattr(
+            sys.modules["pivec.mixtures.source"], "block_rows", lambda _, rows=rows: rows
+        )
+        result = policy_statistics(states, starts, mixture, squares=True, device=device)
         for p, part in enumerate((states[:40], states[40:40], states[40:])):
             if len(part):
                 alone = accumulate(part, mixture, device="numpy")

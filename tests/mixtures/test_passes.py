@@ -9,13 +9,13 @@ import pytest
 from mixture_reference import ENGINES, clusters
 
 from pivec.errors import BadData
-from pivec.mixtures.accumulate import Passes, kernel
+from pivec.mixtures.accumulate import Passes
 from pivec.mixtures.source import ArraySource
 from pivec.mixtures.start import overview
 
 
 def look(states, engine="numpy", subsample=500, seed=0):
-    passes = Passes(ArraySource(states), kernel(engine))
+    passes = Passes(ArraySource(states), engine)
     return overview(passes, subsample, np.random.default_rng(seed))
 
 

@@ -1,42 +1,41 @@
-"""Sources give all rows in order, from memory or from a file."""
+"""Sources give the rows that are asked for, from memory or from a file."""
 
 from __future__ import annotations
-
-from itertools import pairwise
 
 import numpy as np
 import pytest
 
-from pivec.errors import BadData, UsageError
+from pivec.errors import BadData
 from pivec.mixtures import ArraySource, StateSource
-from pivec.mixtures.source import as_source, block_rows, numbered_blocks, release_pages
+from pivec.mixtures.source import as_source, block_at, block_rows, release_pages, spans_of
 
 
 def states(n=1000, d=3):
     return np.arange(n * d, dtype=np.float32).reshape(n, d)
 
 
-class Pieces:
-    """A source whose blocks are as small as given."""
+class Claiming:
+    """A source that claims to have more rows than it has."""
 
-    def __init__(self, sizes, claimed=None):
-        self.sizes, self.n_features = sizes, 3
-        self.n_states = sum(sizes) if claimed is None else claimed
+    n_states, n_features = 12, 3
 
-    def blocks(self, rows):
-        everything = states(sum(self.sizes))
-        cuts = np.concatenate([[0], np.cumsum(self.sizes)])
-        for first, last in pairwise(cuts):
-            yield everything[first:last]
+    def rows(self, first, last):
+        return states(10)[first:last]
 
 
-def test_blocks_of_an_array_are_views_and_cover_it():
+def test_rows_of_an_array_are_views():
     source = ArraySource(states())
-    blocks = list(source.blocks(300))
-    assert [len(block) for block in blocks] == [300, 300, 300, 100]
-    assert all(np.shares_memory(block, source.states) for block in blocks)
-    np.testing.assert_array_equal(np.concatenate(blocks), states())
+    assert np.shares_memory(source.rows(300, 600), source.states)
+    np.testing.assert_array_equal(source.rows(300, 600), states()[300:600])
     assert isinstance(source, StateSource)
+
+
+def test_spans_cover_a_source():
+    source = ArraySource(np.zeros((2 * block_rows(3) + 5, 3), np.float32))
+    rows = [range(*span) for span in spans_of(source)]
+    assert [row for span in rows for row in span] == list(range(source.n_states))
+    assert list(map(len, rows)) == [block_rows(3)] * 2 + [5]
+    assert spans_of(ArraySource(np.zeros((0, 3)))) == []
 
 
 def test_blocks_of_a_file_are_right_after_their_pages_were_released(tmp_path):
@@ -44,8 +43,9 @@ def test_blocks_of_a_file_are_right_after_their_pages_were_released(tmp_path):
     mapped = np.load(tmp_path / "states.npy", mmap_mode="r")
     source = ArraySource(mapped)
     for _ in range(2):
-        for first, block in zip(range(0, 100_000, 7_001), source.blocks(7_001), strict=True):
-            np.testing.assert_array_equal(block, states(100_000)[first : first + 7_001])
+        for first in range(0, 98_000, 7_000):
+            with block_at(source, (first, first + 7_000)) as block:
+                np.testing.assert_array_equal(block, states(100_000)[first : first + 7_000])
 
 
 def test_releasing_pages_leaves_ordinary_and_writeable_arrays_alone(tmp_path):
@@ -59,18 +59,13 @@ def test_releasing_pages_leaves_ordinary_and_writeable_arrays_alone(tmp_path):
     assert (private == 7).all()
 
 
-def test_numbered_blocks_tell_their_first_row():
-    for first, block in numbered_blocks(Pieces([30_000] * 30)):
-        np.testing.assert_array_equal(block[0], states(900_000)[first])
-
-
-def test_a_source_that_yields_another_number_of_rows_is_refused():
-    with pytest.raises(BadData, match="12 states must yield as many rows, but yielded 10"):
-        list(numbered_blocks(Pieces([5, 5], claimed=12)))
+def test_a_source_that_has_another_number_of_rows_is_refused():
+    with pytest.raises(BadData, match="as it says, 12, but of rows 0 to 11 it gave 10"):
+        block_at(Claiming(), (0, 12)).__enter__()
 
 
 def test_arrays_are_wrapped_and_sources_kept():
-    source = Pieces([5])
+    source = Claiming()
     assert as_source(source) is source
     assert as_source(states()).n_states == 1000
     assert as_source([[1.0, 2.0]]).n_features == 2
@@ -88,6 +83,4 @@ def test_what_is_no_table_of_numbers_is_refused(wrong):
 
 
 def test_a_block_has_at_least_one_row():
-    with pytest.raises(UsageError, match="rows must be a whole number of at least 1, but is 0"):
-        list(ArraySource(states()).blocks(0))
     assert block_rows(10**9) > 0

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pivec.mixtures import Mixture
-from pivec.mixtures.accumulate import Passes, kernel
+from pivec.mixtures.accumulate import Passes
 from pivec.mixtures.source import ArraySource
 from pivec.mixtures.start import Overview, first_mixture, lloyd, plus_plus
 
@@ -41,7 +41,7 @@ def test_lloyd_steps_are_those_of_k_means(device):
     points = groups(100)
     rng = np.random.default_rng(1)
     centers = points[rng.choice(len(points), 6, replace=False)]
-    passes = Passes(ArraySource(points), kernel(device))
+    passes = Passes(ArraySource(points), device)
     start = Mixture(np.full(6, 1 / 6), centers, np.ones((6, 2)), np.zeros(2), np.ones(2))
     got = lloyd(passes, start, max_iter=7, tol=0.0).means
     for _ in range(7):
@@ -54,7 +54,7 @@ def test_first_mixture_has_the_moments_of_the_clusters():
     points = groups()
     center, scale = points.mean(axis=0), points.std(axis=0)
     mixture = first_mixture(
-        Passes(ArraySource(points), kernel("numpy")), Overview(center, scale, points), 5,
+        Passes(ArraySource(points), "numpy"), Overview(center, scale, points), 5,
         np.random.default_rng(0), lloyd_steps=20, variance_floor=1e-6,
     )  # fmt: skip
     order = np.lexsort(np.round(mixture.means * scale + center).T[::-1])

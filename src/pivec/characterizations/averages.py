@@ -12,6 +12,7 @@ from pivec.characterizations.base import Characterization
 from pivec.characterizations.descriptions import Description
 from pivec.characterizations.resampling import policy_sums
 from pivec.characterizations.views import View
+from pivec.states.parts import over_policies
 from pivec.states.visited import VisitedStates
 
 Array = NDArray[np.float64]
@@ -67,14 +68,16 @@ class RowMeans(Averaged):
         )
 
     def _describe(self, data: VisitedStates) -> Description:
-        # Whole policies at once: episodes may be short.
-        rows = self.view_.all_rows(data)
-        return self._from_statistics(
-            np.concatenate([self._counted(own, np.array([0, len(own)])) for own in rows])
-        )
+        return self._from_statistics(np.concatenate(list(over_policies(_policy_sums, data, self))))
 
     def _counted(self, rows: NDArray[np.float32], cuts: NDArray[np.int64]) -> Array:
         return np.column_stack([np.diff(cuts), self._sums(rows, cuts)])
+
+
+def _policy_sums(run: VisitedStates, method: RowMeans) -> Array:
+    """Statistics of whole policies at once: episodes may be short."""
+    rows = method.view_.all_rows(run)
+    return np.concatenate([method._counted(own, np.array([0, len(own)])) for own in rows])
 
 
 def segment_sums(values: NDArray[np.floating], cuts: NDArray[np.int64]) -> Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
+from itertools import chain
 from typing import Annotated, ClassVar
 
 import numpy as np
@@ -24,6 +25,7 @@ from pivec.characterizations.explaining import Anatomy, Faces
 from pivec.characterizations.explanation import OFTEN
 from pivec.characterizations.views import Of, View
 from pivec.errors import UsageError
+from pivec.states.parts import over_policies
 from pivec.states.record import starts_of
 from pivec.states.visited import VisitedStates
 
@@ -77,16 +79,13 @@ class Discretization(Characterization):
     margin: Positive = 1e-4
 
     def _fit(self, data: VisitedStates) -> None:
-        low = np.full(data.n_features, np.inf)
-        high = -low
-        for policy in range(len(data)):
-            states = data.policy_states(policy)
-            low = np.minimum(low, states.min(axis=0))
-            high = np.maximum(high, states.max(axis=0))
-        self.low_, self.high_ = low - self.margin, high + self.margin
+        ends = np.array(list(over_policies(_ends, data)), dtype=np.float64)
+        self.low_ = ends[:, 0].min(axis=0) - self.margin
+        self.high_ = ends[:, 1].max(axis=0) + self.margin
 
     def _describe(self, data: VisitedStates) -> Description:
-        cells, shares = zip(*map(count_cells, self._words(data)), strict=True)
+        counted = chain.from_iterable(over_policies(_counts, data, self))
+        cells, shares = zip(*counted, strict=True)
         return None, None, pack("cells", cells) | pack("shares", shares)
 
     def _statistics(self, data: VisitedStates) -> CellCounts:
@@ -142,3 +141,15 @@ class Discretization(Characterization):
     def _distances(self, a: Descriptions, b: Descriptions) -> NDArray[np.float64]:
         left = a.rows("cells"), a.rows("shares")
         return half_l1(*left) if b is a else half_l1(*left, b.rows("cells"), b.rows("shares"))
+
+
+def _ends(run: VisitedStates) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Smallest and largest value of each feature."""
+    ends = [(own.min(axis=0), own.max(axis=0)) for own in View("states").all_rows(run)]
+    low, high = zip(*ends, strict=True)
+    return np.min(low, axis=0), np.max(high, axis=0)
+
+
+def _counts(run: VisitedStates, method: Discretization) -> list[tuple[Words, NDArray[np.float64]]]:
+    """Cells of each policy, and their shares."""
+    return list(map(count_cells, method._words(run)))

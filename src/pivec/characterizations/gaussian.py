@@ -14,9 +14,9 @@ from pivec.characterizations.averages import RowMeans, segment_sums
 from pivec.characterizations.descriptions import Description, Descriptions
 from pivec.characterizations.explaining import USUAL, Anatomy, Faces
 from pivec.characterizations.explanation import WHERE, WIDE
+from pivec.characterizations.views import center_and_scale
 from pivec.distances.pairwise import symmetric_kl_diagonal, symmetric_kl_full
 from pivec.errors import UsageError
-from pivec.states.moments import center_and_scale
 from pivec.states.visited import VisitedStates
 
 
@@ -65,7 +65,7 @@ class Gaussian(RowMeans):
     floor: Positive = 1e-7
 
     def _fit(self, data: VisitedStates) -> None:
-        self.center_, self.scale_ = center_and_scale(self.view_.all_rows(data))
+        self.center_, self.scale_ = center_and_scale(self.view_, data)
 
     def _sums(self, rows: NDArray[np.float32], cuts: NDArray[np.int64]) -> NDArray[np.float64]:
         # About the centre of all states and in units of their deviation, squares lose no digits

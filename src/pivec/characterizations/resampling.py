@@ -7,7 +7,7 @@ episodes is then its sums less those of the episode, and no state is looked at a
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -20,13 +20,14 @@ from pivec.distances.pairwise import squared_euclidean
 from pivec.distances.permutation import mean_differences, share_as_large, sides
 from pivec.errors import PivecWarning
 from pivec.states.derived import regrouped
+from pivec.states.parts import Span, over_policies, runs_of
 from pivec.states.visited import VisitedStates
 
 if TYPE_CHECKING:
     from pivec.characterizations.base import Characterization
 
 Array = NDArray[np.float64]
-_BLOCK_BYTES = 4 << 20
+_RUN_BYTES = 4 << 20
 GROUPS = 20  # of episodes to leave out, where describing has to be done again for each
 _ROUNDING = 1e-15  # of squared points: that is how far equal episodes may seem to differ
 _SINGLE = "a single episode, which does not tell how sure a distance is: play more for intervals"
@@ -65,14 +66,11 @@ def left_out(method: Characterization, statistics: Array, starts: NDArray[Any]) 
 
 
 def describe_with_influences(method: Characterization, data: VisitedStates) -> Description:
-    """Describe policies, with the influence of each of their episodes, in blocks of policies."""
+    """Describe policies, with the influence of each of their episodes, in runs of policies."""
     sums: list[Array] = []
     influences, first = np.empty((0, 0), np.float32), 0
-    for block in _blocks(data):
-        statistics = method._statistics(block)
-        starts = block.policy_starts
-        sums.append(np.add.reduceat(statistics, starts[:-1], axis=0))
-        moved = left_out(method, statistics, starts)
+    for own, moved in over_policies(_sums_and_influences, data, method, runs=_runs(data)):
+        sums.append(own)
         if not first:
             influences = np.empty((data.n_episodes, moved.shape[1]), np.float32)
         influences[first : first + len(moved)] = moved
@@ -87,24 +85,25 @@ def describe_with_influences(method: Characterization, data: VisitedStates) -> D
 
 
 def policy_sums(method: Characterization, data: VisitedStates) -> Array:
-    """Statistics of each policy, the sums over its episodes', in blocks of policies."""
-    return np.concatenate(
-        [
-            np.add.reduceat(method._statistics(block), block.policy_starts[:-1], axis=0)
-            for block in _blocks(data)
-        ]
-    )
+    """Statistics of each policy, the sums over its episodes', in runs of policies."""
+    return np.concatenate(list(over_policies(_sums, data, method, runs=_runs(data))))
 
 
-def _blocks(data: VisitedStates) -> Iterator[VisitedStates]:
+def _sums(run: VisitedStates, method: Characterization) -> Array:
+    return np.add.reduceat(method._statistics(run), run.policy_starts[:-1], axis=0)
+
+
+def _sums_and_influences(
+    run: VisitedStates, method: Characterization
+) -> tuple[Array, NDArray[np.float32]]:
+    statistics, starts = method._statistics(run), run.policy_starts
+    sums = np.add.reduceat(statistics, starts[:-1], axis=0)
+    return sums, left_out(method, statistics, starts).astype(np.float32)
+
+
+def _runs(data: VisitedStates) -> list[Span]:
     """Cut policies into runs whose episodes' statistics are small beside the states."""
-    most = max(1, _BLOCK_BYTES // (8 * 64 * (data.n_features + 1)))
-    first = 0
-    starts = data.policy_starts
-    for last in range(1, len(data) + 1):
-        if last == len(data) or starts[last + 1] - starts[first] > most:
-            yield data.select(range(first, last))
-            first = last
+    return runs_of(data.policy_starts, max(1, _RUN_BYTES // (8 * 64 * (data.n_features + 1))))
 
 
 def measured(

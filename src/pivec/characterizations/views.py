@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 
 from pivec.characterizations.base import Characterization
 from pivec.errors import BadData, UsageError
-from pivec.states.moments import center_and_scale
+from pivec.states.moments import Moments, moments_of
+from pivec.states.parts import over_policies
 from pivec.states.visited import VisitedStates
 
+Array = NDArray[np.float64]
 Of = Literal["states", "state-actions", "transitions"]
 
 
@@ -110,6 +112,19 @@ def local_starts(data: VisitedStates, policy: int) -> NDArray[np.int64]:
     return np.asarray(starts - starts[0])
 
 
+def center_and_scale(view: View, data: VisitedStates) -> tuple[Array, Array]:
+    """Pooled mean and deviation of each column of the rows of all policies; see `Moments`."""
+    pooled = Moments()
+    for policies in over_policies(_moments, data, view):
+        for moments in policies:
+            pooled.add(*moments)
+    return pooled.mean, pooled.scale
+
+
+def _moments(run: VisitedStates, view: View) -> list[tuple[int, Array, Array]]:
+    return list(map(moments_of, view.all_rows(run)))
+
+
 def draw_rows(
     view: View, data: VisitedStates, n: int, rng: np.random.Generator
 ) -> NDArray[np.float64]:
@@ -160,7 +175,7 @@ class Scaled(Characterization):
     def _fit(self, data: VisitedStates) -> None:
         self.scale_ = np.ones(data.n_features)
         if self.standardise:
-            _, self.scale_ = center_and_scale(View("states").all_rows(data))
+            _, self.scale_ = center_and_scale(View("states"), data)
 
 
 class Standardised(Characterization):
@@ -186,7 +201,7 @@ class Standardised(Characterization):
     def _fit(self, data: VisitedStates) -> None:
         view = View.of_data(data, self.of)
         self.n_actions_ = view.n_actions
-        self.center_, self.scale_ = center_and_scale(view.all_rows(data))
+        self.center_, self.scale_ = center_and_scale(view, data)
 
     def _standardise(self, rows: NDArray[Any]) -> NDArray[np.float32]:
         # The centre goes in float64: float32 would lose the digits beside a large one.

@@ -1,6 +1,6 @@
 """The background model: additive statistics, EM, MAP adaptation, and one kernel for each device.
 
-source.py        `StateSource` gives blocks of states, again and again
+source.py        `StateSource` gives rows of states, again and again
 mixture.py       `Mixture`, the model itself
 statistics.py    `Statistics` of states about a mixture, which add up
 accumulate.py    from a block and a mixture to statistics, by the kernel of a device

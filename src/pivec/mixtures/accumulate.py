@@ -6,7 +6,7 @@ with its functions, chosen by `kernel`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Protocol, cast
@@ -14,12 +14,15 @@ from typing import Any, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from pivec.engines.engine import make_engine
 from pivec.errors import MissingExtra, UsageError
 from pivec.mixtures.mixture import Mixture
-from pivec.mixtures.source import Starts, StateSource, check_shape, numbered_blocks
+from pivec.mixtures.source import Starts, StateSource, block_at, check_shape, spans_of
 from pivec.mixtures.statistics import SegmentSums, Statistics
+from pivec.states.parts import Sent, Span, engine_for
 
 Array = NDArray[np.float64]
+BlockWork = Callable[..., Any]
 
 _MODULES = {
     "auto": "numba_kernel",
@@ -98,22 +101,49 @@ def accumulate(block: NDArray[Any], mixture: Mixture, *, device: str = "auto") -
 
 
 class Passes:
-    """Statistics of all states of a source about one mixture after another.
+    """Passes over all states of a source, block by block, wherever the engine has them worked on.
 
-    Where the kernel has a memory of its own, the states stay there between passes if they fit.
+    Where the kernel has a memory of its own, the states stay there between passes if they fit and
+    are to be held. A graphics card is that of this process.
+
+    Attributes
+    ----------
+    spans : list of (first, last + 1)
+        The rows of each block.
     """
 
-    def __init__(self, source: StateSource, kernel: Kernel) -> None:
-        self.source, self.kernel = source, kernel
-        self._held = kernel.hold(source)
+    def __init__(self, source: StateSource, device: str = "auto", *, hold: bool = True) -> None:
+        self.source, self._device = source, device
+        self._held = kernel(device).hold(source) if hold else None
+        self.spans = spans_of(source) if self._held is None else [(0, source.n_states)]
+        self._engine = make_engine("serial") if device == "cuda" else engine_for(self.spans)
+        self._sent = self._engine.share(Sent(source))
 
-    def blocks(self) -> Iterator[tuple[int, Any]]:
-        """Yield (number of the first row, block for the kernel)."""
-        return numbered_blocks(self.source) if self._held is None else iter([(0, self._held)])
+    def in_order(self, function: BlockWork, parts: Sequence[Any], *arguments: Any) -> Iterator[Any]:
+        """Give ``function(kernel, block, part, *arguments)`` for one part after another.
+
+        A part begins with a span. The function is at the top level of a module.
+        """
+        if self._held is not None:
+            own = kernel(self._device)
+            return (function(own, self._held, part, *arguments) for part in parts)
+        return self._engine.in_order(
+            _over_block, parts, function, self._sent, self._device, *arguments
+        )
 
     def __call__(self, mixture: Mixture, hard: bool = False) -> Statistics:
         """One pass: statistics of all states, or of hard assignments."""
         total = Statistics.zero(mixture.n_components, mixture.n_features)
-        for first, block in self.blocks():
-            total = total + self.kernel.accumulate(block, mixture, hard, first)
+        for statistics in self.in_order(_accumulate, self.spans, mixture, hard):
+            total = total + statistics
         return total
+
+
+def _over_block(part: Any, function: BlockWork, sent: Sent, device: str, *arguments: Any) -> Any:
+    first, last = part[:2]
+    with block_at(sent.source, (first, last)) as block:
+        return function(kernel(device), block, part, *arguments)
+
+
+def _accumulate(kernel: Kernel, block: Any, span: Span, mixture: Mixture, hard: bool) -> Statistics:
+    return kernel.accumulate(block, mixture, hard, span[0])

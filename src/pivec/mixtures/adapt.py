@@ -7,6 +7,7 @@ by a count that may be zero.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,10 @@ from numpy.typing import NDArray
 
 from pivec.arguments import Positive, checked
 from pivec.errors import BadData, UsageError
-from pivec.mixtures.accumulate import kernel as kernel_of
+from pivec.mixtures.accumulate import Kernel, Passes
 from pivec.mixtures.mixture import Mixture
-from pivec.mixtures.source import Starts, StateSource, as_source, numbered_blocks, overlapping
+from pivec.mixtures.source import Starts, StateSource, as_source
+from pivec.states.record import overlapping
 
 Array = NDArray[np.float64]
 Relevance = float | NDArray[Any]
@@ -30,6 +32,21 @@ class PolicyStatistics:
     counts: Array
     sums: Array
     squares: Array | None = None
+
+    @staticmethod
+    def zero(n: int, mixture: Mixture, squares: bool = False) -> PolicyStatistics:
+        """Statistics of so many policies without states."""
+        shape = (n, *mixture.means.shape)
+        return PolicyStatistics(
+            np.zeros(shape[:2]), np.zeros(shape), np.zeros(shape) if squares else None
+        )
+
+    def add(self, where: int | slice, other: PolicyStatistics) -> None:
+        """Add statistics to those of some policies."""
+        self.counts[where] += other.counts
+        self.sums[where] += other.sums
+        if self.squares is not None and other.squares is not None:
+            self.squares[where] += other.squares
 
 
 def policy_statistics(
@@ -60,26 +77,33 @@ def policy_statistics(
             f"but have {source.n_features}"
         )
     starts = _checked_starts(starts, source.n_states)
-    shape = (len(starts) - 1, *mixture.means.shape)
-    total = PolicyStatistics(
-        np.zeros(shape[:2]), np.zeros(shape), np.zeros(shape) if squares else None
-    )
-    kernel = kernel_of(device)
-    for first, block in numbered_blocks(source):
-        s0, s1 = overlapping(starts, first, first + len(block))
-        inside = starts[s0 : s1 + 1] - first
-        if total.squares is None:
-            into = total.counts[s0:s1], total.sums[s0:s1]
-            kernel.add_segments(block, inside, mixture, into, first)
-            continue
-        # Statistics of the parts of a policy that is cut add up.
-        for p, (low, high) in enumerate(zip(np.maximum(inside, 0), inside[1:], strict=False), s0):
-            if high > low:
-                part = kernel.accumulate(block[low:high], mixture, False, first + int(low))
-                total.counts[p] += part.counts
-                total.sums[p] += part.sums
-                total.squares[p] += part.squares
+    passes = Passes(source, device, hold=False)
+    cuts = [overlapping(starts, *span) for span in passes.spans]
+    parts = [
+        (*span, starts[s0 : s1 + 1] - span[0])
+        for span, (s0, s1) in zip(passes.spans, cuts, strict=True)
+    ]
+    total = PolicyStatistics.zero(len(starts) - 1, mixture, squares)
+    blocks = passes.in_order(_of_segments, parts, mixture, squares)
+    for (s0, s1), block in zip(cuts, blocks, strict=True):
+        total.add(slice(s0, s1), block)
     return total
+
+
+def _of_segments(
+    kernel: Kernel, block: Any, part: tuple[int, int, Starts], mixture: Mixture, squares: bool
+) -> PolicyStatistics:
+    """Statistics of the policies of a block; those of a policy that is cut add up."""
+    first, last, starts = part
+    result = PolicyStatistics.zero(len(starts) - 1, mixture, squares)
+    if not squares:
+        kernel.add_segments(block, starts, mixture, (result.counts, result.sums), first)
+        return result
+    for p, (low, high) in enumerate(pairwise(np.clip(starts, 0, last - first).tolist())):
+        if high > low:
+            own = kernel.accumulate(block[low:high], mixture, False, first + low)
+            result.add(p, PolicyStatistics(own.counts, own.sums, own.squares))
+    return result
 
 
 def _checked_starts(starts: Any, end: int) -> Starts:

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from pivec.arguments import Count, Positive, checked
 from pivec.errors import BadData
 from pivec.mixtures.accumulate import Passes
-from pivec.mixtures.accumulate import kernel as kernel_of
 from pivec.mixtures.em import EMRun, Reseeder, run_em
 from pivec.mixtures.mixture import Mixture
 from pivec.mixtures.source import ArraySource, StateSource, as_source
@@ -78,7 +77,7 @@ def fit_mixture(
     >>> fit_mixture(states, 2, device="numpy").mixture.weights.round(2)
     array([0.5, 0.5])
     """
-    passes = Passes(_large_enough(as_source(states), n_components), kernel_of(device))
+    passes = Passes(_large_enough(as_source(states), n_components), device)
     rng = np.random.default_rng(random_state)
     look = overview(passes, max(subsample, n_components), rng)
     start = partial(
@@ -93,7 +92,7 @@ def fit_mixture(
         )  # fmt: skip
         if not warm_start:
             return _best([improve_all(EMRun(start(passes))) for _ in range(n_init or 1)])
-        few = Passes(ArraySource(look.subsample), passes.kernel)
+        few = Passes(ArraySource(look.subsample), device)
         return improve_all(_warm_start(few, start, improve, n_init or 4, bar))
 
 

@@ -18,8 +18,9 @@ from pivec.mixtures.mixture import FAR, Mixture
 from pivec.mixtures.numba_loops import STRIDE, TILE
 from pivec.mixtures.numba_sums import sum_chunk, sum_segments
 from pivec.mixtures.numpy_kernel import hold, moments, take
-from pivec.mixtures.source import Starts, overlapping, refuse_not_finite
+from pivec.mixtures.source import Starts, refuse_not_finite
 from pivec.mixtures.statistics import SegmentSums, Statistics
+from pivec.states.record import overlapping
 
 __all__ = ["accumulate", "add_segments", "hold", "moments", "take"]
 

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from pivec.engines.workers import run_tasks, single_threaded_blas
 from pivec.mixtures.mixture import FAR, Mixture
-from pivec.mixtures.source import Starts, StateSource, check_finite, overlapping
+from pivec.mixtures.source import Starts, StateSource, check_finite
 from pivec.mixtures.statistics import SegmentSums, Statistics
+from pivec.states.record import overlapping
 
 _TILE = 4096
 """States a task: [components, states] of 64 components is then 2 MB, the size of a cache."""

@@ -1,16 +1,17 @@
-"""Where states come from: blocks of rows in order, from memory or from a memory map, checked."""
+"""Where states come from: rows by their numbers, from memory or from a memory map, checked."""
 
 from __future__ import annotations
 
 import mmap
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NoReturn, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.arguments import Count, checked
 from pivec.errors import BadData
+from pivec.states.parts import Span
 
 Floats = NDArray[np.floating[Any]]
 Starts = NDArray[np.int64]
@@ -18,7 +19,7 @@ Starts = NDArray[np.int64]
 
 @runtime_checkable
 class StateSource(Protocol):
-    """Anything that gives its states in blocks, again and again, always in the same order."""
+    """Anything that has numbered states, and gives those that are asked for, again and again."""
 
     @property
     def n_states(self) -> int:
@@ -30,20 +31,13 @@ class StateSource(Protocol):
         """Number of columns, D."""
         ...
 
-    def blocks(self, rows: int) -> Iterator[Floats]:
-        """Yield all rows in order, in blocks of any size from 1 to ``rows``, shape (n, D).
-
-        A call of a kernel has a cost of its own, so blocks are better large.
-        """
+    def rows(self, first: int, last: int) -> Floats:
+        """States ``first`` to ``last - 1``, shape (last - first, D)."""
         ...
 
 
 class ArraySource:
-    """The rows of one array, which may be memory-mapped.
-
-    Blocks are views. Pages of a memory map that was opened for reading are handed back to the
-    system once their block is done, so that a pass over a large file stays small in memory.
-    """
+    """The rows of one array, which may be memory-mapped."""
 
     def __init__(self, states: NDArray[Any]) -> None:
         if states.ndim != 2 or states.shape[1] == 0:
@@ -57,13 +51,9 @@ class ArraySource:
         self.states = states
         self.n_states, self.n_features = map(int, states.shape)
 
-    @checked
-    def blocks(self, rows: Count) -> Iterator[Floats]:
-        """Yield views of ``rows`` rows, the last one maybe shorter."""
-        for first in range(0, self.n_states, rows):
-            block = self.states[first : first + rows]
-            yield block
-            release_pages(block)
+    def rows(self, first: int, last: int) -> Floats:
+        """A view of these rows."""
+        return self.states[first:last]
 
 
 def as_source(states: StateSource | NDArray[Any]) -> StateSource:
@@ -78,23 +68,28 @@ def block_rows(n_features: int) -> int:
     return max(1, (1 << 23) // n_features // 16_384) * 16_384
 
 
-def numbered_blocks(source: StateSource) -> Iterator[tuple[int, Floats]]:
-    """Yield (number of the first row, block) over the whole source, in blocks of good size."""
-    first = 0
-    for block in source.blocks(block_rows(source.n_features)):
-        check_shape(block, source.n_features)
-        yield first, block
-        first += len(block)
-    if first != source.n_states:
+def spans_of(source: StateSource) -> list[Span]:
+    """Cut the rows of a source into spans of good size, (first, last + 1)."""
+    n, rows = source.n_states, block_rows(source.n_features)
+    return [(first, min(first + rows, n)) for first in range(0, n, rows)]
+
+
+@contextmanager
+def block_at(source: StateSource, span: Span) -> Iterator[Floats]:
+    """Read a span of rows, checked.
+
+    Pages of a memory map that was opened for reading are handed back to the system afterwards, so
+    that a pass over a large file stays small in memory.
+    """
+    block = source.rows(*span)
+    check_shape(block, source.n_features)
+    if len(block) != span[1] - span[0]:
         raise BadData(
-            f"a source of {source.n_states} states must yield as many rows, but yielded {first}"
+            f"a source must have as many rows as it says, {source.n_states}, but of rows {span[0]} "
+            f"to {span[1] - 1} it gave {len(block)}"
         )
-
-
-def overlapping(starts: Starts, first: int, last: int) -> tuple[int, int]:
-    """Numbers (s0, s1) of the segments that have rows from first to last: s0, ..., s1 − 1."""
-    s0 = int(np.searchsorted(starts, first, side="right")) - 1
-    return s0, int(np.searchsorted(starts, last, side="left"))
+    yield block
+    release_pages(block)
 
 
 def check_shape(states: NDArray[Any], n_features: int) -> None:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pivec.engines.workers import single_threaded_blas
-from pivec.mixtures.accumulate import Passes
+from pivec.mixtures.accumulate import Kernel, Passes
 from pivec.mixtures.em import maximise
 from pivec.mixtures.mixture import Mixture
 from pivec.mixtures.source import Floats
@@ -90,13 +91,21 @@ def overview(passes: Passes, subsample: int, rng: np.random.Generator) -> Overvi
     """One pass that checks every state, pools moments and draws the subsample."""
     n = passes.source.n_states
     chosen = np.sort(rng.choice(n, size=min(subsample, n), replace=False, shuffle=False))
+    parts = [(*span, chosen[slice(*np.searchsorted(chosen, span))]) for span in passes.spans]
     drawn: list[Floats] = []
     pooled = Moments()
-    for first, block in passes.blocks():
-        pooled.add(len(block), *passes.kernel.moments(block, first))
-        inside = chosen[slice(*np.searchsorted(chosen, (first, first + len(block))))]
-        drawn.append(passes.kernel.take(block, inside - first))
+    for (first, last, _), (moments, rows) in zip(parts, passes.in_order(_look, parts), strict=True):
+        pooled.add(last - first, *moments)
+        drawn.append(rows)
     return Overview(pooled.mean, pooled.scale, np.concatenate(drawn))
+
+
+def _look(
+    kernel: Kernel, block: Any, part: tuple[int, int, NDArray[np.int64]]
+) -> tuple[tuple[Array, Array], Floats]:
+    """Moments of a block, and the rows of it that were drawn."""
+    first, _, drawn = part
+    return kernel.moments(block, first), kernel.take(block, drawn - first)
 
 
 def first_mixture(

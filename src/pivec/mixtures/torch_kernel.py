@@ -23,11 +23,12 @@ from pivec.mixtures.numpy_kernel import centred, coefficients
 from pivec.mixtures.source import (
     Starts,
     StateSource,
-    numbered_blocks,
-    overlapping,
+    block_at,
     refuse_not_finite,
+    spans_of,
 )
 from pivec.mixtures.statistics import SegmentSums, Statistics
+from pivec.states.record import overlapping
 
 _ROOM = 1 << 28
 """Bytes that one temporary of a tile may take."""
@@ -54,8 +55,9 @@ class TorchKernel:
         free, _ = torch.cuda.mem_get_info(self.device)
         held: torch.Tensor | None = None
         staging: list[tuple[torch.Tensor, torch.cuda.Event]] = []
-        for i, (first, block) in enumerate(numbered_blocks(source)):
-            states = torch.from_numpy(_writeable(block))
+        for i, (first, last) in enumerate(spans_of(source)):
+            with block_at(source, (first, last)) as block:
+                states = torch.from_numpy(_writeable(block))
             if held is None:
                 n_bytes = source.n_states * source.n_features * states.element_size()
                 if n_bytes > 0.7 * free:

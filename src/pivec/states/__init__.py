@@ -4,6 +4,7 @@ visited.py      `VisitedStates`, three levels (policies, episodes, states), flat
 record.py       what is kept of one policy; episodes that somebody recorded
 arrays.py       building VisitedStates from plain arrays, with every mistake named
 derived.py      data made of data: joined, regrouped, thinned
+parts.py        going through states in parts, by the engine
 moments.py      pooled mean and deviation, and features that are constant
 arrow.py        one policy as one Arrow file: a row an episode
 index.py        the index of a store, `store.json`

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -60,7 +60,7 @@ def regrouped(parts: Sequence[VisitedStates], groups: Sequence[NDArray[Any]]) ->
 class ThinnedStates:
     """Some states of each policy, gathered from the data when they are needed.
 
-    Has what a fit needs of `VisitedStates`: ``n_states``, ``n_features``, ``blocks``, ``take``.
+    Has what a fit needs of `VisitedStates`: ``n_states``, ``n_features``, ``rows``, ``take``.
     """
 
     def __init__(self, data: VisitedStates, rows: NDArray[np.int64]) -> None:
@@ -68,10 +68,9 @@ class ThinnedStates:
         self.n_states = len(rows)
         self.n_features = data.n_features
 
-    def blocks(self, rows: int) -> Iterator[NDArray[np.float32]]:
-        """Go through all states in blocks of at most ``rows``, in order."""
-        for begin in range(0, self.n_states, rows):
-            yield self._data.take(self._rows[begin : begin + rows])
+    def rows(self, first: int, last: int) -> NDArray[np.float32]:
+        """States ``first`` to ``last - 1``, or to the end."""
+        return self._data.take(self._rows[first:last])
 
     def take(self, rows: ArrayLike) -> NDArray[np.float32]:
         """Take single states by their sorted numbers."""
@@ -90,13 +89,13 @@ def thin(
     """Draw at most so many policies, episodes of each, and states in all.
 
     States are drawn evenly: every policy gives the same number of them, or all it has if that is
-    fewer. Nothing is copied until blocks are asked for.
+    fewer. Nothing is copied until rows are asked for.
 
     Examples
     --------
     >>> data = VisitedStates.from_arrays([[np.zeros((100, 1))], [np.ones((10, 1))]])
     >>> thinned = thin(data, np.random.default_rng(0), max_states=30)
-    >>> np.concatenate(list(thinned.blocks(1000))).sum(), thinned.n_states
+    >>> thinned.rows(0, 30).sum(), thinned.n_states
     (np.float32(10.0), 30)
     """
     if max_policies is not None and max_policies < len(data):

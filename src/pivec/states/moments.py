@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pivec.errors import PivecWarning
+from pivec.states.parts import Sent, Span, engine_for
 from pivec.states.visited import VisitedStates
 
 Array = NDArray[np.float64]
@@ -23,8 +23,8 @@ class Moments:
     Examples
     --------
     >>> pooled = Moments()
-    >>> pooled.add_rows(np.array([[0.0, 7.0], [2.0, 7.0]]))
-    >>> pooled.add_rows(np.array([[4.0, 7.0]]))
+    >>> pooled.add(*moments_of(np.array([[0.0, 7.0], [2.0, 7.0]])))
+    >>> pooled.add(*moments_of(np.array([[4.0, 7.0]])))
     >>> pooled.mean, pooled.scale.round(2)
     (array([2., 7.]), array([1.63, 1.  ]))
     """
@@ -44,11 +44,6 @@ class Moments:
         self._squares = self._squares + squares + shift**2 * (self.count * count / total)
         self.count = total
 
-    def add_rows(self, rows: NDArray[Any]) -> None:
-        """Add rows, (n, n_columns)."""
-        mean = rows.mean(axis=0, dtype=np.float64)
-        self.add(len(rows), mean, ((rows - mean) ** 2).sum(axis=0))
-
     @property
     def scale(self) -> Array:
         """The deviation of each column; 1 where it is constant.
@@ -59,12 +54,10 @@ class Moments:
         return np.where(deviation <= 1e-7 * np.abs(self.mean), 1.0, deviation)
 
 
-def center_and_scale(blocks: Iterable[NDArray[Any]]) -> tuple[Array, Array]:
-    """Pooled mean and deviation of each column of all blocks of rows; see `Moments`."""
-    pooled = Moments()
-    for rows in blocks:
-        pooled.add_rows(rows)
-    return pooled.mean, pooled.scale
+def moments_of(rows: NDArray[Any]) -> tuple[int, Array, Array]:
+    """Number of rows, their mean, and the sums of squared deviations from it."""
+    mean = rows.mean(axis=0, dtype=np.float64)
+    return len(rows), mean, ((rows - mean) ** 2).sum(axis=0)
 
 
 def constant_features(data: VisitedStates) -> list[str]:
@@ -76,15 +69,19 @@ def constant_features(data: VisitedStates) -> list[str]:
     >>> constant_features(data)
     ['x[0]']
     """
-    blocks = data.blocks(_ROWS)
-    first = next(blocks)
-    value = first[0].copy()
-    varies = (first != value).any(axis=0)
-    for block in blocks:
+    value = data.rows(0, 1)[0].copy()
+    parts = [(first, first + _ROWS) for first in range(0, data.n_states, _ROWS)]
+    engine = engine_for(parts)
+    varies = np.zeros(data.n_features, dtype=bool)
+    for varies_there in engine.in_order(_varies, parts, engine.share(Sent(data)), value):
+        varies |= varies_there
         if varies.all():
             break
-        varies |= (block != value).any(axis=0)
     return [data.feature_names[i] for i in np.flatnonzero(~varies)]
+
+
+def _varies(span: Span, sent: Sent, value: NDArray[np.float32]) -> NDArray[np.bool_]:
+    return np.asarray((sent.source.rows(*span) != value).any(axis=0))
 
 
 def warn_of_constants(data: VisitedStates) -> None:

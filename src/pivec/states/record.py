@@ -66,7 +66,7 @@ class PolicyRecord:
         """Keep the first episodes; their states are not copied."""
         if episodes >= len(self.episodes):
             return self
-        read = partial(_beginning, self, episodes)
+        read = partial(_beginning, self.without_policy(), episodes)
         return replace(self, episodes=self.episodes[:episodes], read_arrays=read)
 
     def extended(self, more: PolicyRecord) -> PolicyRecord:
@@ -80,8 +80,12 @@ class PolicyRecord:
 
     def only(self, rows: NDArray[Any]) -> PolicyRecord:
         """Keep these of the episodes; their states are copied when they are asked for."""
-        read = partial(_excerpt, self, rows.tolist())
+        read = partial(_excerpt, self.without_policy(), rows.tolist())
         return replace(self, episodes=self.episodes[rows], read_arrays=read)
+
+    def without_policy(self) -> PolicyRecord:
+        """Keep all but the policy itself, which may be large, or nothing that can be sent."""
+        return replace(self, read_policy=partial(_same, None))
 
 
 def _same(value: Any) -> Any:
@@ -118,6 +122,12 @@ def _concatenated(episodes: Sequence[Episode]) -> Arrays:
 def starts_of(lengths: Any) -> NDArray[np.int64]:
     """Where pieces of these lengths begin, one after another; the last number is their sum."""
     return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+
+
+def overlapping(starts: NDArray[np.int64], first: int, last: int) -> tuple[int, int]:
+    """Numbers (s0, s1) of the pieces that have rows from first to last: s0, ..., s1 − 1."""
+    s0 = int(np.searchsorted(starts, first, side="right")) - 1
+    return s0, int(np.searchsorted(starts, last, side="left"))
 
 
 def names_of(given: Sequence[str] | None, width: int, letter: str = "x") -> tuple[str, ...]:

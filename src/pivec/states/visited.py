@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from pivec.errors import UsageError
 from pivec.policies.policy import Policy, other_names
-from pivec.states.record import PolicyRecord, check_unique, starts_of
+from pivec.states.record import PolicyRecord, check_unique, overlapping, starts_of
 
 
 class VisitedStates:
@@ -189,26 +189,23 @@ class VisitedStates:
                 yield states[begin:end]
 
     def blocks(self, rows: int) -> Iterator[NDArray[np.float32]]:
-        """Go through all states in blocks of at most ``rows``, in order.
+        """Go through all states in blocks of ``rows``, in order; the last may be smaller."""
+        return (self.rows(first, first + rows) for first in range(0, self.n_states, rows))
 
-        Small policies are put together, so that a block is small only at the end; a block inside
-        one policy is a view of its states.
+    def rows(self, first: int, last: int) -> NDArray[np.float32]:
+        """States ``first`` to ``last - 1``, or to the end, touching none of the others.
+
+        States inside one policy are a view; of small policies they are put together.
         """
-        policies = map(self.policy_states, range(self.n_policies))
-        waiting: list[NDArray[np.float32]] = []
-        count = 0
-        for states in policies if self._flat is None else [self._flat]:
-            at = 0
-            while len(states) - at >= rows - count:
-                waiting.append(states[at : at + rows - count])
-                at += len(waiting[-1])
-                yield _one_array(waiting)
-                waiting, count = [], 0
-            if at < len(states):
-                waiting.append(states[at:])
-                count += len(states) - at
-        if waiting:
-            yield _one_array(waiting)
+        if self._flat is not None:
+            return self._flat[first:last]
+        starts = self.state_starts
+        return _one_array(
+            [
+                self.policy_states(policy)[max(first - starts[policy], 0) : last - starts[policy]]
+                for policy in range(*overlapping(starts, first, min(last, self.n_states)))
+            ]
+        )
 
     def take(self, rows: ArrayLike) -> NDArray[np.float32]:
         """Take single states by their sorted numbers, (n, n_features)."""
@@ -234,6 +231,15 @@ class VisitedStates:
         return to_pandas(self, level)
 
     # ---- smaller ones ----
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Without the array of all states: the records have them, or read them from their files.
+        return VisitedStates, (self.records, self.feature_names, self.environment)
+
+    def without_policies(self) -> VisitedStates:
+        """Give the same data without the policies themselves: what other processes can be sent."""
+        records = [record.without_policy() for record in self.records]
+        return VisitedStates(records, self.feature_names, self.environment, states=self._flat)
 
     def __getitem__(self, key: int | str | slice) -> VisitedStates:
         """One policy by number or label (or another name it has), or several by a slice."""
