@@ -13,7 +13,7 @@ import pytest
 from pivec.engines import files, offered
 from pivec.engines.files import Source
 from pivec.engines.offered import answer
-from pivec.errors import BadPolicyFile
+from pivec.errors import BadPolicyFile, UsageError
 from pivec.policies import NetworkPolicy, load_policies, save_policy
 from pivec.policies.load import name_policies
 from pivec.policies.policy import NamedPolicy
@@ -25,6 +25,7 @@ LAYERS = ((np.eye(4, 2, dtype=np.float32), np.zeros(2, np.float32)),)
 @pytest.fixture(autouse=True)
 def nothing_offered(monkeypatch):
     monkeypatch.setattr(offered, "_offered", set())
+    monkeypatch.setattr(offered, "followers", [lambda _: None])  # as on a cluster
     yield
     files.use(None)
 
@@ -114,6 +115,13 @@ def test_of_a_file_that_changed_since_the_policy_itself_travels(saved):
     assert unpacked(sent(named)).policy.fingerprint == named.policy.fingerprint
 
 
+def test_on_this_machine_the_policy_itself_travels(saved, monkeypatch):
+    monkeypatch.setattr(offered, "followers", [])
+    [named] = load_policies(saved)
+    assert sent(named).origin is None
+    assert unpacked(sent(named)).policy.fingerprint == named.policy.fingerprint
+
+
 def test_what_was_made_of_a_policy_is_not_taken_for_it(saved):
     [named] = load_policies(saved)
     other = replace(named.policy, activation="relu")
@@ -165,3 +173,29 @@ def test_what_has_no_name_travels_itself():
     with pytest.raises((pickle.PicklingError, AttributeError)):
         sent(odd)
     assert unpacked(packed(odd)).policy is odd.policy
+
+
+def test_environments_travel_with_what_a_script_registered():
+    import gymnasium
+
+    from pivec.rollouts.environment import Environment
+
+    entry = "gymnasium.envs.classic_control:CartPoleEnv"
+    gymnasium.register("Travelling-v0", entry_point=entry, max_episode_steps=7)
+    gymnasium.register("Staying-v0", entry_point=lambda: gymnasium.make("CartPole-v1"))
+    try:
+        message, staying = (
+            pickle.dumps(
+                Environment.of(f"{name}-v0", wrappers=["gymnasium.wrappers:FlattenObservation"])
+            )
+            for name in ("Travelling", "Staying")
+        )
+    finally:
+        del gymnasium.registry["Travelling-v0"], gymnasium.registry["Staying-v0"]
+    arrived = pickle.loads(message)
+    assert arrived == Environment.of("Travelling-v0", wrappers=arrived.wrappers)
+    with arrived.make() as env:
+        assert env.spec.max_episode_steps == 7
+    del gymnasium.registry["Travelling-v0"]
+    with pytest.raises(UsageError, match="no environment is called"):
+        pickle.loads(staying).make()

@@ -129,13 +129,16 @@ def test_encoders_from_files(tmp_path, rng):
     encoder = load_features(str(path), trust=True)
     # 2304 terms of about 0.5, in float32: √2304 × 6e-8 × 1000 is 3e-3.
     assert np.allclose(encoder(images), expected, rtol=0, atol=3e-3)
-    again = pickle.loads(pickle.dumps(encoder))
+    again, other = (pickle.loads(pickle.dumps(encoder)) for _ in range(2))
     assert np.array_equal(again(images), encoder(images))
+    assert again == encoder
     data = pivec.collect(Pixels, {"coin": coin}, episodes=2, features=str(path), trust=True)
     assert data.n_features == 5
     with pytest.raises(BadData, match="does not take observations of shape"):
         encoder(images[:, :3])
     path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(BadPolicyFile, match=r"encoder\.pt has changed since it was named"):
+        other(images)
     with pytest.raises(BadPolicyFile, match=r"encoder\.pt"):
         load_features(str(path), trust=True)(images)
 

@@ -184,7 +184,9 @@ class Mirror:
         self.folder = Path(os.path.abspath(folder))
         self.token = f".pivec-{secrets.token_hex(8)}"  # a file that shows which folder it is
         self._writing: dict[tuple[str, str], tuple[Any, IO[bytes]]] = {}
-        self._sent: tuple[Path, Callable[[SentBytes], Any], dict[str, Stamp]] | None = None
+        self._sent: tuple[Path, Callable[[SentBytes], Any], dict[str, tuple[int, ...]]] | None = (
+            None
+        )
 
     def __enter__(self) -> Self:
         make_folder(self.folder)
@@ -288,12 +290,14 @@ class Mirror:
                 shutil.copyfile(_source.find(self.folder / below / name), place / below / name)
 
 
-def _stamps(folder: Path) -> dict[str, Stamp]:
-    """Stamps of the files below a folder that are not hidden, by their names."""
-    stamps = {}
+def _stamps(folder: Path) -> dict[str, tuple[int, ...]]:
+    """Number, size and time of the files below a folder that are not hidden, by their names."""
+    stamps: dict[str, tuple[int, ...]] = {}
     for where, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith(".")]
         for path in (Path(where, name) for name in names if not name.startswith(".")):
-            if (stamp := stamp_of(path)) is not None:
+            with contextlib.suppress(FileNotFoundError):
+                status = path.stat()
+                stamp = status.st_ino, status.st_size, status.st_mtime_ns
                 stamps[path.relative_to(folder).as_posix()] = stamp
     return stamps

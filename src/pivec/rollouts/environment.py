@@ -6,6 +6,7 @@ Files of policies may tell what they were trained in; what a user says comes fir
 from __future__ import annotations
 
 import importlib.util
+import pickle
 import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -13,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import gymnasium
+from gymnasium.envs.registration import EnvSpec
 
 from pivec.errors import EnvironmentFailure, PivecError, PivecWarning, UsageError, did_you_mean
 from pivec.options import CollectOptions, Wrapper
@@ -44,6 +46,12 @@ class Environment:
     factory: Callable[[], gymnasium.Env[Any, Any]] | None = None
     wrappers: tuple[Wrapper, ...] = ()
     imports: tuple[str, ...] = ()  # modules that register environments
+    registered: EnvSpec | None = field(default=None, repr=False, compare=False)  # as it travels
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Take along what this process knows of the id, which a script may have registered."""
+        known = gymnasium.registry.get(self.name, self.registered)
+        return {**self.__dict__, "registered": known if _can_travel(known) else None}
 
     @classmethod
     def of(
@@ -89,7 +97,7 @@ class Environment:
         return env
 
     @property
-    def spec(self) -> gymnasium.envs.registration.EnvSpec | None:
+    def spec(self) -> EnvSpec | None:
         """What Gymnasium knows of it; None for a factory, and for ids that nobody registered."""
         self._register()
         return None if self.factory is not None else gymnasium.registry.get(self.name)
@@ -112,6 +120,8 @@ class Environment:
                 raise UsageError(
                     f"the module {module!r} cannot be imported: {type(error).__name__}: {error}"
                 ) from error
+        if self.registered is not None:
+            gymnasium.registry[self.name] = self.registered
 
     def _registered(self, more: Mapping[str, Any]) -> gymnasium.Env[Any, Any]:
         arguments = {**self.arguments, **more}
@@ -137,6 +147,15 @@ class Environment:
             f"no environment is called {self.name!r}{hint}: expected the id of a registered "
             f"Gymnasium environment such as CartPole-v1, or module:Name-v0 ({reason.strip()})"
         )
+
+
+def _can_travel(spec: EnvSpec | None) -> bool:
+    """Whether what made an environment known can be sent; modules may register it there too."""
+    try:
+        pickle.dumps(spec)
+    except Exception:  # whatever pickling the user's classes raises
+        return False
+    return True
 
 
 def failure(name: str, what: str, error: BaseException) -> EnvironmentFailure:

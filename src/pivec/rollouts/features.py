@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import math
+import os
 import re
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,14 +22,17 @@ from numpy.typing import NDArray
 
 from pivec.arguments import Count, Range, check_arguments
 from pivec.engines.devices import require_torch
+from pivec.engines.files import present
+from pivec.engines.offered import offer
 from pivec.errors import BadData, BadPolicyFile, PivecError, UsageError
 from pivec.options import Features
 from pivec.policies.outputs import row_by_row
-from pivec.reading import read_regular
+from pivec.reading import digest_of, read_regular
 from pivec.rollouts.named_objects import named_object, split_arguments
 from pivec.rollouts.spaces import batch_length
 
 Run = Callable[[NDArray[np.float32]], Any]
+_DIGITS = 16  # of an encoder's SHA-256
 _LUMA = np.array([0.299, 0.587, 0.114], dtype=np.float32)  # ITU-R BT.601, as most tools
 
 
@@ -67,7 +71,7 @@ def load_features(spec: str, *, trust: bool = False) -> Features:
         content = read_regular(Path(name).expanduser())
     except OSError as error:
         raise UsageError(f"the encoder {name} cannot be read: {error.strerror or error}") from error
-    return FileEncoder(name, hashlib.sha256(content).hexdigest()[:16])
+    return FileEncoder(name, hashlib.sha256(content).hexdigest()[:_DIGITS])
 
 
 def name_of(features: Features | None) -> str | None:
@@ -255,11 +259,19 @@ class FileEncoder:
 
     path: str
     digest: str
+    place: str = field(default="", repr=False, compare=False)  # the whole path, where it travels
 
     @cached_property
     def _run(self) -> Run:
+        load = _load_onnx if self.path.endswith(".onnx") else _load_torch
         try:
-            return _load_onnx(self.path) if self.path.endswith(".onnx") else _load_torch(self.path)
+            file = present(self.place or Path(self.path).expanduser())
+            if (now := digest_of(file)[:_DIGITS]) != self.digest:
+                raise BadPolicyFile(
+                    f"the encoder {self.path} has changed since it was named, or differs between "
+                    f"machines (SHA-256 {now} instead of {self.digest})"
+                )
+            return load(file, self.path)
         except PivecError:
             raise
         except Exception as error:
@@ -286,28 +298,30 @@ class FileEncoder:
         return rows.reshape(len(batch), -1)
 
     def __getstate__(self) -> dict[str, str]:
-        return {"path": self.path, "digest": self.digest}  # what is loaded does not travel
+        place = self.place or os.path.abspath(Path(self.path).expanduser())
+        offer(place)
+        # What is loaded does not travel.
+        return {"path": self.path, "digest": self.digest, "place": place}
 
 
-def _load_onnx(path: str) -> Run:
+def _load_onnx(path: Path, name: str) -> Run:
     """Load an ``.onnx`` file, whose first input and output count."""
     from pivec.policies.onnx_models import first_output
 
-    return first_output(read_regular(Path(path).expanduser()), path).outputs
+    return first_output(read_regular(path), name).outputs
 
 
-def _load_torch(path: str) -> Run:
+def _load_torch(path: Path, name: str) -> Run:
     """Load a TorchScript file, or with ``.pt2`` one of torch.export; it may run code."""
     require_torch("a torch encoder")
     import torch
 
-    file = str(Path(path).expanduser())
-    if file.endswith(".pt2"):
-        module = torch.export.load(file).module()
+    if name.endswith(".pt2"):
+        module = torch.export.load(path).module()
     else:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # files made earlier stay
-            module = torch.jit.load(file, map_location="cpu").eval()
+            module = torch.jit.load(str(path), map_location="cpu").eval()
 
     def run(batch: NDArray[np.float32]) -> Any:
         with torch.inference_mode():
