@@ -61,6 +61,7 @@ def policies(name: str, n: int = POLICIES):
 def ours(name: str, backend: str, jobs: int, n: int, episodes: int) -> dict[str, float]:
     from dataclasses import replace
 
+    from pivec.engines.engine import using
     from pivec.options import CollectOptions
     from pivec.rollouts.environment import Environment
     from pivec.rollouts.play import bind, play, play_here
@@ -71,14 +72,11 @@ def ours(name: str, backend: str, jobs: int, n: int, episodes: int) -> dict[str,
     for _ in play_here(environment, bind(environment, chosen[:1]), replace(settings, max_steps=1)):
         pass
     answering = timed_answers() if jobs == 1 else []
-    steps, start = 0, time.perf_counter()
-    played = (
-        play_here(environment, bind(environment, chosen), settings)
-        if jobs == 1
-        else play(environment, chosen, replace(settings, jobs=jobs))
-    )
-    for one in played:
-        steps += sum(len(episode.states) - 1 for episode in one.episodes)
+    start = time.perf_counter()
+    played = []
+    with using("auto", jobs):
+        play(environment, chosen, settings, played.append)
+    steps = sum(len(episode.states) - 1 for one in played for episode in one.episodes)
     result = {"seconds": time.perf_counter() - start, "steps": steps}
     if jobs == 1:
         result["answers"] = sum(answering) / result["seconds"]
