@@ -17,6 +17,7 @@ from pivec.engines.workers import usable_cores
 from pivec.errors import PivecError
 from pivec.options import CollectOptions
 from pivec.policies.policy import NamedPolicy
+from pivec.policies.travelling import packed, unpacked
 from pivec.progress import Progress
 from pivec.rollouts.answers import group_key
 from pivec.rollouts.backends import Layout, layout, make_lanes
@@ -48,7 +49,8 @@ def play(
     world = environment, options
 
     def share(numbers: Sequence[int]) -> _Share:
-        return _Share(*world, [(i, bound[i], quotas[i]) for i in numbers])
+        mine = [policies[i] for i in numbers], [quotas[i] for i in numbers]
+        return _Share(*world, numbers, *mine, [bound[i] for i in numbers])
 
     def take(_: _Share, message: Any) -> None:
         if isinstance(message, int):
@@ -63,8 +65,8 @@ def play(
         _play_share,
         map(share, _pieces(len(bound), layout(*world, len(bound), options.episodes))),
         on_message=take,
-        split=lambda item: [share([i]) for i, _, _ in item.players if i not in done],
-        name=lambda item: ", ".join(named.info.label for _, named, _ in item.players),
+        split=lambda item: [share([i]) for i in item.numbers if i not in done],
+        name=lambda item: ", ".join(named.info.label for named in item.policies),
         parts=_Share.parts,
         remedy=", or use one job",
         quiet=False,
@@ -140,26 +142,35 @@ def _bound(named: NamedPolicy, observation_space: Any, action_space: Any) -> Nam
 
 @dataclass(frozen=True)
 class _Share:
-    """Policies that play together, with their numbers and quotas."""
+    """Policies that play together; sent elsewhere they travel as what tells where to read them."""
 
     environment: Environment
     options: CollectOptions
-    players: Sequence[tuple[int, NamedPolicy, Quota]]
+    numbers: Sequence[int]  # of the policies among all
+    policies: Sequence[Any]  # named ones, or elsewhere packed ones
+    quotas: Sequence[Quota]
+    bound: Sequence[NamedPolicy] = ()  # those that know the spaces, in this process
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"policies": [packed(named) for named in self.policies], "bound": ()}
+
+    def players(self) -> Sequence[NamedPolicy]:
+        """Give the policies, told the spaces; elsewhere they are read first."""
+        return self.bound or bind(self.environment, [unpacked(p) for p in self.policies])
 
     def parts(self) -> Iterator[tuple[str, Any]]:
         """Name what may be a user's own."""
         yield "the environment", self.environment
         yield "features=", self.options.features
-        for _, named, _ in self.players:
-            yield f"the policy {named.info.label!r}", named.policy
+        for named in self.policies:
+            yield f"the policy {named.info.label!r}", packed(named)
 
 
 def _play_share(share: _Share, tell: Tell) -> None:
     """Play some policies; tell of each, and of the steps that are taken."""
-    numbers, policies, quotas = zip(*share.players, strict=True)
-    steps = _Steps(tell)
-    for played in play_here(share.environment, policies, share.options, steps, quotas):
-        tell((numbers[played.index], played.episodes, played.every))
+    steps, where = _Steps(tell), share.environment
+    for played in play_here(where, share.players(), share.options, steps, share.quotas):
+        tell((share.numbers[played.index], played.episodes, played.every))
     tell(steps.untold)
 
 
