@@ -36,13 +36,6 @@ def test_states_are_shared_out_evenly(data, rng):
     assert np.array_equal(rows_of(some, 7), rows)
 
 
-def test_take_agrees_with_blocks(data, rng):
-    some = thin(data, rng, max_states=300)
-    wanted = np.sort(rng.choice(300, 50, replace=False))
-    assert np.array_equal(some.take(wanted), rows_of(some)[wanted])
-    assert some.take([]).shape == (0, 2)
-
-
 def test_policies_and_episodes_are_capped(data, rng):
     some = thin(data, rng, max_policies=3, max_episodes=2)
     assert len(some) == 3

@@ -16,6 +16,7 @@ from pivec.characterizations.explaining import USUAL, Anatomy, Faces
 from pivec.characterizations.explanation import WHERE, WIDE
 from pivec.characterizations.views import center_and_scale
 from pivec.distances.pairwise import symmetric_kl_diagonal, symmetric_kl_full
+from pivec.engines.workers import single_threaded_blas
 from pivec.errors import UsageError
 from pivec.states.visited import VisitedStates
 
@@ -75,7 +76,8 @@ class Gaussian(RowMeans):
             return np.concatenate([segment_sums(z, cuts), segment_sums(z**2, cuts)], axis=1)
         upper = np.triu_indices(z.shape[1])
         # A copy: x.T @ x takes BLAS's SYRK path, which crashes in some builds.
-        products = [(z[i:j].T @ z[i:j].copy())[upper] for i, j in pairwise(cuts)]
+        with single_threaded_blas():  # the same bits wherever it runs
+            products = [(z[i:j].T @ z[i:j].copy())[upper] for i, j in pairwise(cuts)]
         return np.concatenate([segment_sums(z, cuts), products], axis=1)
 
     def _of_means(self, means: NDArray[np.float64]) -> Description:

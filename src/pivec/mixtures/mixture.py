@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -65,6 +66,10 @@ class Mixture:
                     f"{name} of a mixture must be positive, "
                     f"but the smallest is {getattr(self, name).min():g}"
                 )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Made anew elsewhere: arrays that are read-only again need no other compiled code.
+        return Mixture, (self.weights, self.means, self.variances, self.center, self.scale)
 
     @property
     def n_components(self) -> int:

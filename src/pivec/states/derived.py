@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from pivec.arguments import Count, checked
 from pivec.errors import BadData
@@ -60,7 +60,7 @@ def regrouped(parts: Sequence[VisitedStates], groups: Sequence[NDArray[Any]]) ->
 class ThinnedStates:
     """Some states of each policy, gathered from the data when they are needed.
 
-    Has what a fit needs of `VisitedStates`: ``n_states``, ``n_features``, ``rows``, ``take``.
+    Has what a fit needs of `VisitedStates`: ``n_states``, ``n_features``, ``rows``.
     """
 
     def __init__(self, data: VisitedStates, rows: NDArray[np.int64]) -> None:
@@ -72,9 +72,9 @@ class ThinnedStates:
         """States ``first`` to ``last - 1``, or to the end."""
         return self._data.take(self._rows[first:last])
 
-    def take(self, rows: ArrayLike) -> NDArray[np.float32]:
-        """Take single states by their sorted numbers."""
-        return self._data.take(self._rows[np.asarray(rows, dtype=np.int64)])
+    def without_policies(self) -> ThinnedStates:
+        """Give the same states without the policies themselves."""
+        return ThinnedStates(self._data.without_policies(), self._rows)
 
 
 @checked

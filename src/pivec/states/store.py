@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from pivec.atomic import file_name, locked
+from pivec.engines.offered import offer
 from pivec.errors import BadStore, PivecError, PivecWarning, UsageError
 from pivec.policies.network import NetworkPolicy
 from pivec.policies.saved import save_policy
@@ -200,6 +201,7 @@ class Store(Index):
                 raise BadStore(problem)
             # The index knows what policies are called now.
             records.append(replace(read_policy(self.path / row["file"]), info=info_of(row)))
+        offer(self.path)  # to workers that do not see it
         environment = str(self.settings.get("environment", ""))
         return VisitedStates(records, self.feature_names, environment)
 

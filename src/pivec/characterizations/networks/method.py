@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 
 from pivec.arguments import Count, Positive, Seed
+from pivec.characterizations.descriptions import Descriptions
 from pivec.characterizations.views import Standardised
 from pivec.engines.devices import require_torch
+from pivec.engines.engine import using
 from pivec.states.visited import VisitedStates
 
 
@@ -43,6 +45,11 @@ class NetworkCharacterization(Standardised):
     def _check_has(self, data: VisitedStates) -> None:
         self._require_torch()
         super()._check_has(data)
+
+    def _described(self, data: VisitedStates, influences: bool = False) -> Descriptions:
+        # Last digits of a network's outputs follow the number of threads, which workers differ in.
+        with using("serial"):
+            return super()._described(data, influences)
 
     def _require_torch(self) -> None:
         require_torch(f"the {self.name} characterization")
