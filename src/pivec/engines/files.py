@@ -12,6 +12,7 @@ import os
 import secrets
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any, NamedTuple, Self
@@ -22,6 +23,7 @@ from pivec.engines.offered import PIECE, Answer, Stamp, list_folder, offer
 from pivec.engines.shelf import shelf
 from pivec.errors import PivecError
 
+_FRESH = 1.0  # seconds in which a folder of the driver's is not listed again
 _CLOCK = 2_000_000_000  # ns in which times of one file may differ between file systems
 
 Ask = Callable[[str, int | None, Stamp | None], Answer]
@@ -38,6 +40,7 @@ class Source:
         self._shelf: Path | None = None
         self._copies: dict[str, tuple[Stamp, Path]] = {}
         self._listings: dict[str, tuple[Stamp, tuple[str, ...]]] = {}
+        self._listed: dict[str, float] = {}  # when
         self._shared: set[str] = set()  # folders that are the driver's own
 
     def find(self, path: str | os.PathLike[str]) -> Path:
@@ -71,6 +74,9 @@ class Source:
         if (real := os.path.realpath(whole)) in self._shared:
             return None
         known, names = self._listings.get(whole, (None, ()))
+        # A reader of one file looks several times; that it saw all is told by the fingerprint.
+        if known and time.monotonic() - self._listed[whole] < _FRESH:
+            return known[1], names
         said = self._ask(whole, None, known)
         if said.kind == "refused":
             raise OSError(errno.EACCES, f"{said.content} (on the machine of the driver)", whole)
@@ -78,6 +84,7 @@ class Source:
             return None
         if said.content is not None:
             self._listings[whole] = said.stamp, (names := said.content)
+        self._listed[whole] = time.monotonic()
         return said.stamp[1], names
 
     def _bring(self, path: str, said: Answer) -> Path:

@@ -86,9 +86,9 @@ def stop(handle: Handle) -> None:
 
 def use(handle: Handle) -> None:
     """In a worker: find the driver's files by asking, where they cannot be seen."""
-    if _used[-1:] != [handle.token]:
+    if _used != [handle.folder, handle.token]:
         files.use(files.Source(handle.ask, handle.folder, handle.token))
-        _used[:] = [handle.token]
+        _used[:] = [handle.folder, handle.token]
 
 
-_used: list[str] = []  # the token of what is in use
+_used: list[str] = []  # what is in use

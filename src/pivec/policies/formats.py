@@ -122,8 +122,10 @@ def read_file(
         fingerprint = str(getattr(policy, "fingerprint", "") or content)
     if beside.assumed:
         metadata = {**metadata, ASSUMED: list(beside.assumed)}
+    # Where its folder is in truth: one that does not see it cannot follow links.
+    whole = os.path.join(os.path.realpath(path.parent), path.name)
     allowed = trust, without_normaliser
-    remember(policy, Origin(os.path.abspath(path), content, fingerprint, stamp, reader, *allowed))
+    remember(policy, Origin(whole, content, fingerprint, stamp, reader, *allowed))
     return policy, metadata, fingerprint
 
 
