@@ -34,7 +34,9 @@ def test_travel_follows_the_steps_of_each_run(rng):
     assert runs[0].rows == (2, 0)
     assert runs[0].steps == (10, 20)
     assert runs[0].total == d[2, 0]
-    assert travels(["a", "a"], [1, 2], lambda i, j: 7.0)[0].cumulative.tolist() == [0.0, 7.0]
+    assert travels(["a", "a"], [1, 2], lambda rows: np.full(len(rows) - 1, 7.0))[
+        0
+    ].cumulative.tolist() == [0.0, 7.0]
 
 
 @pytest.mark.parametrize("name", ["supervector", "gaussian"])
@@ -132,6 +134,41 @@ def test_intervals_of_listed_pairs_are_those_of_all(sampled, limits, monkeypatch
     assert np.array_equal(part.pairs.q, benjamini_hochberg(part.pairs.p))
     assert np.allclose(part.farthest.distance, whole.farthest.distance[:2])
     assert len(part.alike) == part.pairs.alike.sum()
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        ("visitation", {"n_components": 4, "backgrounds": 2}),
+        ("supervector", {"n_components": 4}),
+        ("returns", {}),
+    ],
+)
+def test_intervals_of_pairs_are_those_of_all(sampled, name, parameters):
+    _, _, data = sampled
+    lengths = [3, 10, 10, 2, 10, 1]
+    data = VisitedStates.from_arrays(
+        [[*data[p].episodes()][:m] for p, m in enumerate(lengths)],
+        returns=[np.arange(m) + p for p, m in enumerate(lengths)],
+    )
+    method = characterization(name, **parameters).fit(data)
+    described = method.describe(data, influences=True)
+    i, j = np.array([0, 4, 1, 0, 2, 3]), np.array([1, 5, 2, 3, 4, 4])
+    with pytest.warns(PivecWarning, match="'policy-5' has a single episode"):
+        every = method.intervals(described)
+    with pytest.warns(PivecWarning, match="'policy-5' has a single episode"):
+        some = method.pair_intervals(described, i, j, method.distances(described)[i, j])
+    for column in ("distance", "low", "high", "standard_error", "noise", "p_value"):
+        expected = getattr(every, column)[i, j]
+        assert np.allclose(getattr(some, column), expected, rtol=1e-4, atol=1e-9, equal_nan=True)
+
+
+def test_copies_among_listed_pairs_are_told(sampled):
+    method, _, data = sampled
+    described = method.describe(data, influences=True)
+    described = described.select([0, 3, 0])
+    with pytest.warns(PivecWarning, match="the very same episodes"):
+        method.pair_intervals(described, np.array([0]), np.array([2]), np.zeros(1))
 
 
 def test_a_policy_with_one_episode_has_a_distance_without_an_interval(sampled):

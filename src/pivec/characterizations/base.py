@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
@@ -16,8 +16,9 @@ from pivec.characterizations import resampling
 from pivec.characterizations.descriptions import Description, Descriptions, part_of, summarise
 from pivec.characterizations.explaining import Anatomy, explain
 from pivec.characterizations.explanation import Explanation
+from pivec.characterizations.listed import Array, Rows, pair_intervals
 from pivec.distances.intervals import Intervals, intervals_of
-from pivec.distances.pairwise import squared_euclidean
+from pivec.distances.pairwise import arranged, squared_euclidean
 from pivec.distances.permutation import PermutationTest
 from pivec.errors import BadData, UsageError
 from pivec.policies.policy import canonical_order
@@ -97,7 +98,7 @@ class Characterization(BaseEstimator):
 
     def distances(
         self, a: VisitedStates | Descriptions, b: VisitedStates | Descriptions | None = None
-    ) -> NDArray[np.float64]:
+    ) -> Array:
         """Distances of all policies of ``a`` to each other, or to those of ``b``.
 
         Symmetric with a zero diagonal without ``b``.
@@ -106,10 +107,10 @@ class Characterization(BaseEstimator):
         rows, left = self._ordered(a)
         if b is not None:
             columns, right = self._ordered(b)
-            return self._distances(left, right)[np.ix_(rows, columns)]
+            return arranged(self._distances(left, right), rows, columns)
         matrix = self._distances(left, left)
         np.fill_diagonal(matrix, 0.0)
-        return matrix[np.ix_(rows, rows)]
+        return arranged(matrix, rows, rows)
 
     @checked
     def intervals(
@@ -146,6 +147,13 @@ class Characterization(BaseEstimator):
         back = np.ix_(*(np.argsort(orders[side]) for side in (0, -1)))
         return result.select(back, own=b is None)
 
+    def pair_intervals(
+        self, described: Descriptions, i: Rows, j: Rows, distances: Array, level: float = 0.95
+    ) -> Intervals:
+        """As `intervals`, of pairs of policies by their numbers, whose distances are known."""
+        self._sampled(described)
+        return pair_intervals(self, described, i, j, distances, level)
+
     @checked
     def test(
         self, a: VisitedStates, b: VisitedStates, permutations: Count = 999, seed: Seed = 0
@@ -165,14 +173,7 @@ class Characterization(BaseEstimator):
         >>> method.test(data[0], data[1]).p_value < 0.01
         True
         """
-        if len(a) != 1 or len(b) != 1:
-            raise UsageError(f"expected one policy on each side, but got {len(a)} and {len(b)}")
-        if self.no_test:
-            raise UsageError(f"{self.name} has no test of the same behaviour: {self.no_test}")
-        distance = float(self.distances(a, b)[0, 0])
-        rng = np.random.default_rng(seed)
-        p_value = resampling.exchanged(self, a, b, permutations, rng)
-        return PermutationTest(p_value, distance, permutations)
+        return resampling.exchanged(self, a, b, permutations, seed)
 
     @checked
     def explain(
@@ -242,7 +243,7 @@ class Characterization(BaseEstimator):
     def _describe(self, data: VisitedStates) -> Description:
         """Vectors, points and arrays of `Descriptions`."""
 
-    def _distances(self, a: Descriptions, b: Descriptions) -> NDArray[np.float64]:
+    def _distances(self, a: Descriptions, b: Descriptions) -> Array:
         """Squared Euclidean distances of points, where nothing else is meant.
 
         ``b`` is ``a`` itself where a set is compared with itself; the result is then symmetric.
@@ -256,7 +257,7 @@ class Characterization(BaseEstimator):
         """
         raise NotImplementedError
 
-    def _policy_sums(self, data: VisitedStates) -> NDArray[np.float64]:
+    def _policy_sums(self, data: VisitedStates) -> Array:
         """Statistics of each policy, to the last digit as `_describe` has them."""
         return resampling.policy_sums(self, data)
 
@@ -264,7 +265,7 @@ class Characterization(BaseEstimator):
         """As `_describe`, of policies whose statistics sum up to these rows."""
         raise NotImplementedError
 
-    def _rows_of(self, sums: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _rows_of(self, sums: Array) -> Array:
         """Points of policies with these sums (where not ``squared``: vectors)."""
         raise NotImplementedError
 
@@ -275,14 +276,15 @@ class Characterization(BaseEstimator):
             "discretization"
         )
 
-    def _sums_at(self, points: NDArray[np.float64]) -> NDArray[np.float64]:  # noqa: ARG002
+    def _sums_at(self, points: Array) -> Array:  # noqa: ARG002
         """Sums of policies with these points, where these tell them."""
         raise UsageError(f"{self.name} tells what differs from states: give these of both policies")
 
     def _scatter(
         self,
         sides: Sequence[VisitedStates | Descriptions],  # noqa: ARG002
-    ) -> NDArray[np.float64] | float:
+        squares: Callable[[Array, Array], Array] = squared_euclidean,  # noqa: ARG002
+    ) -> Array | float:
         """Variance of distances from what was fitted, where it was fitted several times."""
         return 0.0
 
@@ -332,7 +334,7 @@ class Characterization(BaseEstimator):
             )
         return side
 
-    def _ordered(self, what: VisitedStates | Descriptions) -> tuple[NDArray[np.intp], Descriptions]:
+    def _ordered(self, what: VisitedStates | Descriptions) -> tuple[Rows, Descriptions]:
         """Descriptions in the canonical order, and where each policy is among them."""
         described = self.describe(what) if isinstance(what, VisitedStates) else what
         self._check_described(described)
@@ -344,7 +346,5 @@ class Characterization(BaseEstimator):
             raise UsageError(
                 f"expected VisitedStates or Descriptions, but got {type(described).__name__}"
             )
-        if described.method != self.name:
-            raise UsageError(
-                f"these are descriptions by {described.method}, which a {self.name} cannot compare"
-            )
+        if (name := described.method) != self.name:
+            raise UsageError(f"these are descriptions by {name}, which {self.name} cannot compare")

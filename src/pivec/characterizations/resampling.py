@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from pivec.characterizations.descriptions import Description, Descriptions, summarise
 from pivec.distances.intervals import Spread, directional_variances, gram_spread, spread_of
 from pivec.distances.pairwise import squared_euclidean
-from pivec.distances.permutation import mean_differences, share_as_large, sides
-from pivec.errors import PivecWarning
+from pivec.distances.permutation import PermutationTest, mean_differences, share_as_large, sides
+from pivec.errors import PivecWarning, UsageError
 from pivec.states.derived import regrouped
 from pivec.states.parts import Span, over_policies, runs_of
 from pivec.states.visited import VisitedStates
@@ -216,13 +216,25 @@ def _squares(method: Characterization, a: Descriptions, b: Descriptions) -> Arra
 
 
 def exchanged(
+    method: Characterization, a: VisitedStates, b: VisitedStates, permutations: int, seed: int
+) -> PermutationTest:
+    """Test by exchanging the episodes of two policies."""
+    if len(a) != 1 or len(b) != 1:
+        raise UsageError(f"expected one policy on each side, but got {len(a)} and {len(b)}")
+    if method.no_test:
+        raise UsageError(f"{method.name} has no test of the same behaviour: {method.no_test}")
+    distance = float(method.distances(a, b)[0, 0])
+    p_value = _exchanged(method, a, b, permutations, np.random.default_rng(seed))
+    return PermutationTest(p_value, distance, permutations)
+
+
+def _exchanged(
     method: Characterization,
     a: VisitedStates,
     b: VisitedStates,
     permutations: int,
     rng: np.random.Generator,
 ) -> float:
-    """P-value of the permutation test over the episodes of two policies."""
     divisions = sides(a.n_episodes, b.n_episodes, permutations, rng)
     if not method.has_statistics:
         return share_as_large(_regrouped_distances(method, [a, b], divisions))
@@ -266,8 +278,12 @@ def warn_of_spread(
     sides: Sequence[VisitedStates | Descriptions],
     spreads: Sequence[Spread],
     squares: Array,
+    pairs: tuple[NDArray[np.intp], NDArray[np.intp]] | None = None,
 ) -> None:
-    """Say where there is no interval, or one that is 0 wide, and why."""
+    """Say where there is no interval, or one that is 0 wide, and why.
+
+    ``squares`` are those of all pairs, or of these ``pairs`` of one side.
+    """
     if method.exact:
         _warn(
             f"{method.name} looks at the policies and not at their episodes: its distances have no "
@@ -283,16 +299,17 @@ def warn_of_spread(
         if chosen.any():
             others = f" and {chosen.sum() - 1} more have" if chosen.sum() > 1 else " has"
             _warn(f"{labels[int(chosen.argmax())]!r}{others} {words}")
-    copies = (np.add.outer(spreads[0].trace, spreads[-1].trace) > 0.0) & (squares == 0.0)
+    i, j = np.nonzero(squares == 0.0) if pairs is None else (p[squares == 0.0] for p in pairs)
+    copies = spreads[0].trace[i] + spreads[-1].trace[j] > 0.0
     if len(sides) == 1:
-        copies = np.triu(copies, 1)
+        copies &= i < j
     vectors = sides[0].vectors if isinstance(sides[0], Descriptions) else None
     single = vectors is not None and vectors.shape[1] == 1  # numbers are equal now and then
     if copies.any() and not single:
-        i, j = np.argwhere(copies)[0]
+        k = int(copies.argmax())
         _warn(
-            f"{sides[0].labels[i]!r} and {sides[-1].labels[j]!r} have the very same episodes: "
-            "copies are not samples, and their distance says nothing"
+            f"{sides[0].labels[i[k]]!r} and {sides[-1].labels[j[k]]!r} have the very same "
+            "episodes: copies are not samples, and their distance says nothing"
         )
 
 

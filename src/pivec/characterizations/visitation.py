@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pivec.arguments import Count, Positive
 from pivec.characterizations.background import Array, BackgroundModel
@@ -16,6 +17,8 @@ from pivec.characterizations.resampling import policy_sums
 from pivec.distances.pairwise import squared_euclidean
 from pivec.errors import UsageError
 from pivec.states.visited import VisitedStates
+
+_PAIRS = 4096  # looked at together
 
 
 @dataclass(eq=False, repr=False)
@@ -151,13 +154,17 @@ class Visitation(BackgroundModel):
         columns = ((OFTEN, -1), *((WHERE, j) for j in range(d)))
         return Anatomy(self._faces(*self._parts(sums)), columns, differences, self._words())
 
-    def _scatter(self, sides: Sequence[VisitedStates | Descriptions]) -> Array | float:
+    def _scatter(
+        self,
+        sides: Sequence[VisitedStates | Descriptions],
+        squares: Callable[[Array, Array], Array] = squared_euclidean,
+    ) -> Array | float:
         if self.backgrounds == 1:
             return 0.0
         points = [side.values("points")[0] for side in sides if isinstance(side, Descriptions)]
         fits = [np.split(rows, self.backgrounds, axis=1) for rows in points]
         # Of N fits, each has 1/N of the squared distance, which is their mean.
-        distances = [squared_euclidean(*pair) for pair in zip(fits[0], fits[-1], strict=True)]
+        distances = [squares(*pair) for pair in zip(fits[0], fits[-1], strict=True)]
         return np.asarray(self.backgrounds * np.var(distances, axis=0, ddof=1))
 
     def overlap(self, a: Descriptions, b: Descriptions | None = None) -> Array:
@@ -170,24 +177,36 @@ class Visitation(BackgroundModel):
         for side in sides:
             if side.method != self.name:
                 raise UsageError(f"expected descriptions by {self.name}, but got {side.method}")
-        counts = [side.values("counts")[0] for side in sides]
-        shares = [n / n.sum(axis=1, keepdims=True) for n in counts]
-        errors = [self._share_variances(side, n) for side, n in zip(sides, shares, strict=True)]
-        result = np.empty((len(sides[0]), len(sides[-1])))
-        for i, (mine, variances) in enumerate(zip(shares[0], errors[0], strict=True)):
-            differing = np.abs(mine - shares[-1]).sum(axis=1) / 2.0
-            # Half the mean of |x| over normal numbers of these variances.
-            noise = np.sqrt(variances + errors[-1]).sum(axis=1) / np.sqrt(2.0 * np.pi)
-            result[i] = 1.0 - np.sqrt(np.maximum(differing**2 - noise**2, 0.0))
+        (mine, variances), (others, errors) = (
+            self._sampled_shares(side) for side in (a, sides[-1])
+        )
+        result = np.empty((len(a), len(others)))
+        for i in range(len(a)):
+            result[i] = _common(mine[i], variances[i], others, errors)
         if b is None:
             np.fill_diagonal(result, 1.0)
         return result
 
-    def _share_variances(self, described: Descriptions, shares: Array) -> Array:
-        """Variances of the shares of time, (n, K), from the influences on the points."""
+    def pair_overlap(
+        self, described: Descriptions, i: NDArray[np.intp], j: NDArray[np.intp]
+    ) -> Array:
+        """As `overlap`, of some pairs of policies, a value a pair."""
+        shares, variances = self._sampled_shares(described)
+        result = np.empty(len(i))
+        for first in range(0, len(i), _PAIRS):
+            p, q = i[first : first + _PAIRS], j[first : first + _PAIRS]
+            result[first : first + _PAIRS] = _common(
+                shares[p], variances[p], shares[q], variances[q]
+            )
+        return result
+
+    def _sampled_shares(self, described: Descriptions) -> tuple[Array, Array]:
+        """Shares of time, (n, K), and their variances, from the influences on the points."""
+        [counts] = described.values("counts")
+        shares = counts / counts.sum(axis=1, keepdims=True)
         variances = np.zeros_like(shares)
         if "influences" not in described.arrays:
-            return variances
+            return shares, variances
         k, d = self.means_.shape
         points = described.values("points")[0].reshape(-1, k, 1 + d)
         for i, rows in enumerate(described.rows("influences")):
@@ -197,4 +216,12 @@ class Visitation(BackgroundModel):
                 moved = np.einsum("ekd,kd->ek", rows.reshape(m, k, 1 + d), points[i])
                 moved *= 4.0 * (1.0 + self.prior)
                 variances[i] = (moved**2).sum(axis=0) / (m * (m - 1))
-        return variances
+        return shares, variances
+
+
+def _common(mine: Array, variances: Array, others: Array, errors: Array) -> Array:
+    """Shares of time in common, of shares (n, K) and their variances."""
+    differing = np.abs(mine - others).sum(axis=1) / 2.0
+    # Half the mean of |x| over normal numbers of these variances.
+    noise = np.sqrt(variances + errors).sum(axis=1) / np.sqrt(2.0 * np.pi)
+    return np.asarray(1.0 - np.sqrt(np.maximum(differing**2 - noise**2, 0.0)))

@@ -68,6 +68,10 @@ class Spread:
         """The same as a column, to be set against a row."""
         return Spread(*(value[:, None] for value in vars(self).values()))
 
+    def take(self, policies: NDArray[np.intp]) -> Spread:
+        """Pick policies by number."""
+        return Spread(*(value[policies] for value in vars(self).values()))
+
 
 def spread_of(
     influences: NDArray[np.floating], starts: NDArray[np.int64], effective: Array
@@ -136,6 +140,33 @@ def directional_variances(
     return result
 
 
+def paired_variances(
+    influences: NDArray[np.floating],
+    starts: NDArray[np.int64],
+    rows: Array,
+    i: NDArray[np.intp],
+    j: NDArray[np.intp],
+) -> Array:
+    """Δᵀ C_i Δ for Δ = rows[i] − rows[j], a value a pair, in float32 as `directional_variances`."""
+    result = np.full(len(i), np.nan)
+    blocks = []
+    counts = np.diff(starts)[i]
+    for m in np.unique(counts[counts > 1]).tolist():
+        same = np.flatnonzero(counts == m)
+        parts = 1 + 4 * len(same) * m * rows.shape[1] // _BLOCK_BYTES
+        blocks += [(m, block) for block in np.array_split(same, parts)]
+
+    def work(task: int) -> None:
+        m, block = blocks[task]
+        moved = influences[starts[i[block], None] + np.arange(m)].astype(np.float32, copy=False)
+        gaps = (rows[i[block]] - rows[j[block]]).astype(np.float32)
+        along = np.einsum("bmv,bv->bm", moved, gaps).astype(np.float64)
+        result[block] = np.einsum("bm,bm->b", along, along) / (m * (m - 1))
+
+    run_tasks(work, len(blocks))
+    return result
+
+
 def _policy_blocks(starts: NDArray[np.int64], row_bytes: int) -> Iterator[tuple[int, int]]:
     """Cut policies into runs whose episodes fit a block, one policy at least."""
     most = max(1, _BLOCK_BYTES // row_bytes)
@@ -175,7 +206,9 @@ def intervals_of(
     first = np.maximum(variance - second, 0.0)
     error = np.sqrt(first + second + scatter)
     freedom = np.minimum(a.freedom, b.freedom)
-    reach = t.ppf((1.0 + level) / 2.0, freedom) * error
+    # Of each policy once: of all pairs it would take most of the time.
+    quantiles = [t.ppf((1.0 + level) / 2.0, side.freedom) for side in (a, b)]
+    reach = np.where(a.freedom <= b.freedom, *quantiles) * error
     known = ~np.isnan(noise)
     distance = np.where(known, squares - np.where(known, noise, 0.0), squares)
     low, high = np.maximum(distance - reach, 0.0), np.maximum(distance + reach, 0.0)

@@ -8,6 +8,7 @@ notable pairs.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,7 +20,8 @@ from pivec.distances.intervals import Intervals
 from pivec.distances.method import Described, Method
 from pivec.distances.pairs import LEVEL, Pair, Pairs, farthest_pairs, nearest_pairs
 from pivec.distances.travel import Travel, sampled_travel, travels
-from pivec.engines.workers import single_threaded_blas
+from pivec.engines.engine import current
+from pivec.engines.workers import run_tasks, single_threaded_blas
 from pivec.errors import PivecWarning
 from pivec.policies.policy import canonical_order
 from pivec.states.visited import VisitedStates
@@ -35,6 +37,8 @@ MAX_LEFT_OUT = 300
 # Of more pairs only the notable ones are listed: each policy's nearest others, and the farthest.
 MAX_PAIRS = 100_000
 _ROWS_BYTES = 128 << 20
+_SEARCHED_BYTES = 2 << 20  # of distances that a core looks through at a time
+_LEGS = 64  # of a run, measured together
 _NO_DISTANCE = 1e-9  # a distance that is rounding
 
 
@@ -143,25 +147,36 @@ def _by_rows(
 ) -> tuple[NDArray[np.intp], Array, list[Pair]]:
     """Find each policy's k nearest others with their distances, and the most notable pairs."""
     n = len(described)
-    order = np.arange(n) if matrix is not None else canonical_order(described.policies)
-    ordered = described.select(order)
-    rows = n if matrix is not None else max(1, _ROWS_BYTES // (8 * n))
-    neighbours: list[tuple[NDArray[np.intp], Array]] = []
-    near: list[Pair] = []
-    far: list[Pair] = []
-    for start in range(0, n, rows):
-        block = matrix
-        if block is None:
-            block = method.distances(ordered.select(range(start, min(start + rows, n))), ordered)
-        neighbours.append(nearest_of_rows(block, start, k))
-        near += nearest_pairs(block, pairs, first=start)
-        far += farthest_pairs(block, pairs, first=start)
-    near = sorted(near, key=lambda pair: pair[2])[:pairs]
-    far = sorted(far, key=lambda pair: -pair[2])[:pairs]
+    order, parts = np.arange(n), []
+    if matrix is not None:
+        parts = [_notable(matrix, 0, k, pairs)]
+    else:
+        order = canonical_order(described.policies)
+        rows = max(1, _ROWS_BYTES // (8 * n))
+        ordered = described.without_influences().select(order)
+        engine = current()
+        blocks = [range(start, min(start + rows, n)) for start in range(0, n, rows)]
+        parts = [*engine.in_order(_of_rows, blocks, engine.share((method, ordered)), k, pairs)]
+    near = sorted((pair for part in parts for pair in part[2]), key=lambda pair: pair[2])[:pairs]
+    far = sorted((pair for part in parts for pair in part[3]), key=lambda pair: -pair[2])[:pairs]
     back = np.argsort(order)
-    indices, distances = (np.concatenate(part)[back] for part in zip(*neighbours, strict=True))
+    indices, distances = (np.concatenate([part[which] for part in parts])[back] for which in (0, 1))
     given = [(int(order[i]), int(order[j]), distance) for i, j, distance in near + far]
     return order[indices], distances, given
+
+
+_Notable = tuple[NDArray[np.intp], Array, list[Pair], list[Pair]]
+
+
+def _of_rows(rows: range, measured: tuple[Method, Described], k: int, pairs: int) -> _Notable:
+    method, described = measured
+    return _notable(method.distances(described.select(rows), described), rows.start, k, pairs)
+
+
+def _notable(block: Array, first: int, k: int, pairs: int) -> _Notable:
+    """Nearest others in these rows of all distances, and the nearest and farthest pairs."""
+    near = nearest_pairs(block, pairs, first=first), farthest_pairs(block, pairs, first=first)
+    return *nearest_of_rows(block, first, k), *near
 
 
 def _joined(neighbours: NDArray[np.intp], distances: Array, notable: list[Pair]) -> Pairs:
@@ -206,28 +221,21 @@ def _sureness(
     source: Described | VisitedStates | None,
     intervals: Intervals | None,
 ) -> dict[str, Array]:
-    """Columns of pairs that say how sure they are; the pairs are sorted by i."""
-    overlap = getattr(method, "overlap", None)  # of what has regions
-
-    def columns(of: Intervals | None, shared: Array | None, at: Any) -> dict[str, Array]:
-        known = {} if shared is None else {"overlap": shared[at]}
-        if of is not None:
-            known |= {"distance": of.distance[at], "low": of.low[at], "high": of.high[at]}
-            known["p"] = of.p_value[at]
-        return known
-
-    if intervals is not None:
-        shared = None if overlap is None else overlap(described)
-        return columns(intervals, shared, (pairs.i, pairs.j))
-    if not len(pairs) or (source is None and overlap is None):
+    """Columns of pairs that say how sure they are."""
+    if not len(pairs):
         return {}
-    parts = []
-    for rows in np.split(np.arange(len(pairs)), 1 + np.flatnonzero(np.diff(pairs.i))):
-        i, j = pairs.i[rows[:1]], pairs.j[rows]
-        of = None if source is None else method.intervals(source.select(i), source.select(j), LEVEL)
-        shared = None if overlap is None else overlap(described.select(i), described.select(j))
-        parts.append(columns(of, shared, 0))
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    pair_overlap = getattr(method, "pair_overlap", None)  # of what has regions
+    known = {} if pair_overlap is None else {"overlap": pair_overlap(described, pairs.i, pairs.j)}
+    at: Any = pairs.i, pairs.j
+    if intervals is None and isinstance(source, VisitedStates):
+        intervals = method.intervals(source, level=LEVEL)
+    elif intervals is None and source is not None:
+        intervals = method.pair_intervals(source, pairs.i, pairs.j, pairs.distance, LEVEL)
+        at = ...
+    if intervals is not None:
+        known |= {name: getattr(intervals, name)[at] for name in ("distance", "low", "high")}
+        known["p"] = intervals.p_value[at]
+    return known
 
 
 def _listed(pairs: Pairs, known: dict[str, Array], intervals: Intervals | None) -> Pairs:
@@ -253,12 +261,16 @@ def _travels(
     """Follow each run, without the noise of sampling where that is known."""
     from scipy.stats import t
 
-    def distance(i: int, j: int) -> float:
-        return float(method.distances(described.select([i]), described.select([j]))[0, 0])
+    plain = described.without_influences()
+
+    def distances(rows: Sequence[int]) -> Array:
+        """Measure from each row to the next, some at a time."""
+        parts = (plain.select(rows[i : i + _LEGS + 1]) for i in range(0, len(rows) - 1, _LEGS))
+        return np.concatenate([np.diag(method.distances(part), 1) for part in parts])
 
     if intervals is not None:
         matrix = intervals.distance
-    runs = travels(described.groups, described.steps, distance if matrix is None else matrix)
+    runs = travels(described.groups, described.steps, distances if matrix is None else matrix)
     if not method.squared or described.points is None or "influences" not in described.arrays:
         return runs
     influences = described.rows("influences")
@@ -277,10 +289,20 @@ def _travels(
 
 def nearest_of_rows(block: Array, first: int, k: int) -> tuple[NDArray[np.intp], Array]:
     """Find the k nearest others in rows ``first``, ``first + 1``, ... of a matrix of distances."""
-    others = block.copy()
-    own = np.arange(len(block))
-    others[own, own + first] = np.inf
-    indices = np.argpartition(others, max(k - 1, 0), axis=1)[:, :k]
-    distances = np.take_along_axis(others, indices, axis=1)
-    order = np.lexsort((indices, distances), axis=1)
-    return np.take_along_axis(indices, order, axis=1), np.take_along_axis(distances, order, axis=1)
+    indices = np.empty((len(block), k), np.intp)
+    distances = np.empty((len(block), k))
+    rows = max(1, _SEARCHED_BYTES // (8 * max(1, block.shape[1])))
+
+    def work(task: int) -> None:
+        part = slice(task * rows, (task + 1) * rows)
+        others = block[part].copy()
+        own = np.arange(len(others))
+        others[own, own + first + part.start] = np.inf
+        near = np.argpartition(others, max(k - 1, 0), axis=1)[:, :k]
+        apart = np.take_along_axis(others, near, axis=1)
+        order = np.lexsort((near, apart), axis=1)
+        indices[part] = np.take_along_axis(near, order, axis=1)
+        distances[part] = np.take_along_axis(apart, order, axis=1)
+
+    run_tasks(work, -(-len(block) // rows))
+    return indices, distances

@@ -44,6 +44,9 @@ class Described(Protocol):
     def select(self, rows: Sequence[int] | NDArray[Any]) -> Self:
         """Pick policies by number."""
 
+    def without_influences(self) -> Self:
+        """Leave out how each episode moves a policy."""
+
 
 class Method(Protocol):
     """A fitted way to describe policies, as `pivec.characterizations.Characterization`."""
@@ -72,3 +75,13 @@ class Method(Protocol):
 
     def intervals(self, a: Any, b: Any = None, level: float = 0.95) -> Intervals:
         """Distances without the noise of sampling, and how sure they are."""
+
+    def pair_intervals(
+        self,
+        described: Any,
+        i: NDArray[np.intp],
+        j: NDArray[np.intp],
+        distances: NDArray[np.float64],
+        level: float = 0.95,
+    ) -> Intervals:
+        """As `intervals`, of some pairs of policies whose distances are known, a value a pair."""

@@ -101,6 +101,8 @@ def _pairs(distances: Array, count: int, first: int, sign: float) -> list[Pair]:
     best: list[tuple[float, int, int]] = []
     for i, row in enumerate(distances, start=first):
         others = sign * row[i + 1 :]
+        if len(best) == count and not (others < best[-1][0]).any():
+            continue  # as nearly all rows of many
         chosen = np.argpartition(others, count)[:count] if len(others) > count else others.argsort()
         best = heapq.nsmallest(
             count, best + [(float(others[j]), i, i + 1 + j) for j in chosen.tolist()]

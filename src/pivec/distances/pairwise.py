@@ -81,6 +81,30 @@ def squared_euclidean(
     return result
 
 
+def paired_squares(a: Array, b: Array, i: NDArray[np.intp], j: NDArray[np.intp]) -> Array:
+    """Squared Euclidean distances of rows a[i] to rows b[j], a value a pair.
+
+    Examples
+    --------
+    >>> x = np.array([[0.0, 0.0], [3.0, 4.0]])
+    >>> paired_squares(x, x, np.array([0, 1]), np.array([1, 1]))
+    array([25.,  0.])
+    """
+    result = np.empty(len(i))
+    for start in range(0, len(i), _TILE):
+        part = slice(start, start + _TILE)
+        gap = a[i[part]] - b[j[part]]
+        result[part] = np.einsum("ij,ij->i", gap, gap)
+    return result
+
+
+def arranged(matrix: Array, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> Array:
+    """Put rows and columns in this order; a matrix that is in it already is not copied."""
+    both = zip(matrix.shape, (rows, columns), strict=True)
+    in_order = all(np.array_equal(order, np.arange(n)) for n, order in both)
+    return matrix if in_order else matrix[np.ix_(rows, columns)]
+
+
 def _tile(left: Array, right: Array, norms_left: Array, norms_right: Array) -> Array:
     # A copy where both are the same rows: x @ x.T takes BLAS's SYRK path, which crashes in some
     # builds.

@@ -39,11 +39,12 @@ class Travel:
 def travels(
     groups: Sequence[str],
     steps: Sequence[int | None],
-    distance: Array | Callable[[int, int], float],
+    distance: Array | Callable[[Sequence[int]], Array],
 ) -> list[Travel]:
     """Follow every group that has at least two checkpoints with a training step.
 
-    ``distance`` is the matrix, or a function of two policies' numbers.
+    ``distance`` is the matrix, or a function that gives the distance from each of some policies,
+    by their numbers, to the next.
 
     Examples
     --------
@@ -52,7 +53,6 @@ def travels(
     >>> run.total, run.cumulative
     (4.0, array([0., 1., 4.]))
     """
-    measure = distance if callable(distance) else lambda i, j: float(distance[i, j])
     runs: dict[str, list[tuple[int, int]]] = {}
     for row, (group, step) in enumerate(zip(groups, steps, strict=True)):
         if step is not None:
@@ -63,7 +63,7 @@ def travels(
             continue
         stops.sort()
         rows = tuple(row for _, row in stops)
-        legs = np.array([measure(i, j) for i, j in pairwise(rows)])
+        legs = distance(rows) if callable(distance) else distance[rows[:-1], rows[1:]]
         result.append(Travel(group, rows, tuple(step for step, _ in stops), legs))
     return result
 
