@@ -73,10 +73,10 @@ def ours(name: str, backend: str, jobs: int, n: int, episodes: int) -> dict[str,
         pass
     answering = timed_answers() if jobs == 1 else []
     start = time.perf_counter()
-    played = []
+    played = {}
     with using("auto", jobs):
-        play(environment, chosen, settings, played.append)
-    steps = sum(len(episode.states) - 1 for one in played for episode in one.episodes)
+        play(environment, chosen, settings, played.__setitem__)
+    steps = sum(len(episode.states) - 1 for one in played.values() for episode in one.episodes)
     result = {"seconds": time.perf_counter() - start, "steps": steps}
     if jobs == 1:
         result["answers"] = sum(answering) / result["seconds"]

@@ -193,10 +193,9 @@ class Collector:
     ) -> None:
         """Let policies act; ``keep`` gets places in the list and records, as they finish."""
 
-        def take(played: PlayedPolicy) -> None:
+        def take(number: int, played: PlayedPolicy) -> None:
             named = played.named
-            record = record_of(named.info, played.episodes, played.every, named.policy)
-            keep(played.index, record)
+            keep(number, record_of(named.info, played.episodes, played.every, named.policy))
             bar.advance()
 
         with (

@@ -30,14 +30,15 @@ def play(
     environment: Environment,
     policies: Sequence[NamedPolicy],
     options: CollectOptions,
-    keep: Callable[[PlayedPolicy], None],
+    keep: Callable[[int, Any], None],
     progress: Progress | None = None,
     quotas: Sequence[Quota] | None = None,
+    pack: Callable[[PlayedPolicy], Any] | None = None,
 ) -> None:
     """Play ``options.episodes`` episodes of every policy; ``keep`` gets it when it is done.
 
-    Policies come in the order in which they finish; `PlayedPolicy.index` is the place in
-    ``policies``. An episode depends only on (seed, what the policy is, number of the episode) and
+    It gets the place in ``policies`` and the `PlayedPolicy`, or what ``pack`` made of that where
+    it was played. An episode depends only on (seed, what the policy is, number of the episode) and
     the backend. With ``quotas`` each policy plays other episodes, see `Quota`. Those that end the
     process they play in are named after all others have played.
     """
@@ -46,7 +47,7 @@ def play(
     engine, done, failures = current(), set[int](), list[WorkFailed]()
     if engine.n_workers > 1 and options.threads is None:
         options = replace(options, threads=max(1, usable_cores() // engine.n_workers))
-    world = environment, options
+    world = environment, options, pack
 
     def share(numbers: Sequence[int]) -> _Share:
         mine = [policies[i] for i in numbers], [quotas[i] for i in numbers]
@@ -57,13 +58,15 @@ def play(
             if progress is not None:
                 progress.count(message)
         elif message[0] not in done:  # which a second try plays again
-            number, episodes, every = message
+            number, content = message
             done.add(number)
-            keep(PlayedPolicy(number, bound[number], episodes, every))
+            if pack is None:
+                content = PlayedPolicy(number, bound[number], *content)
+            keep(number, content)
 
     for reply in engine.map(
         _play_share,
-        map(share, _pieces(len(bound), layout(*world, len(bound), options.episodes))),
+        map(share, _pieces(len(bound), layout(environment, options, len(bound), options.episodes))),
         on_message=take,
         split=lambda item: [share([i]) for i in item.numbers if i not in done],
         name=lambda item: ", ".join(named.info.label for named in item.policies),
@@ -146,6 +149,7 @@ class _Share:
 
     environment: Environment
     options: CollectOptions
+    pack: Callable[[PlayedPolicy], Any] | None
     numbers: Sequence[int]  # of the policies among all
     policies: Sequence[Any]  # named ones, or elsewhere packed ones
     quotas: Sequence[Quota]
@@ -170,7 +174,8 @@ def _play_share(share: _Share, tell: Tell) -> None:
     """Play some policies; tell of each, and of the steps that are taken."""
     steps, where = _Steps(tell), share.environment
     for played in play_here(where, share.players(), share.options, steps, share.quotas):
-        tell((share.numbers[played.index], played.episodes, played.every))
+        content = (played.episodes, played.every) if share.pack is None else share.pack(played)
+        tell((share.numbers[played.index], content))
     tell(steps.untold)
 
 
