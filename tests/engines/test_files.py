@@ -260,6 +260,18 @@ def test_what_a_mirror_is_sent_stays_in_its_folder(tmp_path):
     assert os.listdir(tmp_path / "out") == ["link"]
 
 
+def test_tokens_of_killed_processes_go(tmp_path):
+    kill = (
+        "import os; from pivec.engines.files import Mirror;"
+        f"mirror = Mirror({str(tmp_path)!r}).__enter__(); os._exit(0)"
+    )
+    subprocess.run([sys.executable, "-c", kill], check=True)
+    assert len(os.listdir(tmp_path)) == 1
+    with Mirror(tmp_path) as first, Mirror(tmp_path) as second:
+        assert sorted(os.listdir(tmp_path)) == sorted([first.token, second.token])
+    assert os.listdir(tmp_path) == []
+
+
 def test_a_mirror_that_can_bring_nothing_says_so(tmp_path, driver):
     with Mirror(tmp_path / "runs") as mirror:
         driver()

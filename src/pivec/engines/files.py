@@ -9,6 +9,7 @@ import contextlib
 import errno
 import hashlib
 import os
+import platform
 import secrets
 import shutil
 import tempfile
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple, Self
 
 from pivec import reading
-from pivec.atomic import atomic_write, make_folder
+from pivec.atomic import atomic_write, file_name, make_folder
 from pivec.engines.offered import PIECE, Answer, Stamp, list_folder, offer
 from pivec.engines.shelf import shelf
 from pivec.errors import PivecError
@@ -189,7 +190,8 @@ class Mirror:
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(os.path.abspath(folder))
-        self.token = f".pivec-{secrets.token_hex(8)}"  # a file that shows which folder it is
+        # A file that shows which folder it is.
+        self.token = f"{_token_of(os.getpid())}{secrets.token_hex(8)}"
         self._writing: dict[tuple[str, str], tuple[Any, IO[bytes]]] = {}
         self._sent: tuple[Path, Callable[[SentBytes], Any], dict[str, tuple[int, ...]]] | None = (
             None
@@ -197,6 +199,7 @@ class Mirror:
 
     def __enter__(self) -> Self:
         make_folder(self.folder)
+        _sweep(self.folder)
         (self.folder / self.token).touch()
         offer(self.folder)
         return self
@@ -295,6 +298,22 @@ class Mirror:
                 self._bring(place, below + name)
             else:
                 shutil.copyfile(_source.find(self.folder / below / name), place / below / name)
+
+
+def _token_of(process: int | str) -> str:
+    """Begin the names of a process's tokens."""
+    return f".pivec-{file_name(platform.node())}-{process}-"
+
+
+def _sweep(folder: Path) -> None:
+    """Remove tokens of processes of this machine that were killed."""
+    for path in folder.glob(f"{_token_of('*')}*") if os.name == "posix" else ():
+        try:
+            os.kill(int(path.name.split("-")[-2]), 0)
+        except ProcessLookupError:
+            path.unlink(missing_ok=True)
+        except (OSError, ValueError):  # another user's, or none of ours
+            continue
 
 
 def _stamps(folder: Path) -> dict[str, tuple[int, ...]]:
