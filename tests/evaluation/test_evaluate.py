@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
-import sys
+import os
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +15,13 @@ from pivec.characterizations import characterization, names
 from pivec.collection import collect
 from pivec.engines.processes import shares_of_cores
 from pivec.errors import PivecError, UsageError
-from pivec.evaluation import distance_error, distance_variance, evaluate, return_correlation
+from pivec.evaluation import (
+    distance_error,
+    distance_variance,
+    evaluate,
+    return_correlation,
+    unit,
+)
 from pivec.evaluation.methods import candidates
 from pivec.evaluation.sets import write_set
 from pivec.evaluation.unit import draw, peak_mb, read_outcome
@@ -196,9 +202,7 @@ def test_only_what_is_new_is_computed(tmp_path, here):
 
 
 def test_a_stopped_evaluation_goes_on(tmp_path, here, monkeypatch):
-    from pivec.evaluation.unit import compute
-
-    calls = []
+    compute, calls = unit.compute, []
 
     def stopping(method, drawn):
         calls.append(1)
@@ -206,8 +210,7 @@ def test_a_stopped_evaluation_goes_on(tmp_path, here, monkeypatch):
             raise KeyboardInterrupt
         return compute(method, drawn)
 
-    # By its name: the package has the function under that of the module.
-    monkeypatch.setattr(sys.modules["pivec.evaluation.evaluate"], "compute", stopping)
+    monkeypatch.setattr(unit, "compute", stopping)
     with pytest.raises(KeyboardInterrupt):
         evaluate(walks(), ["gaussian"], out=tmp_path, **here)
     assert len(list((tmp_path / "units").iterdir())) == 3
@@ -279,17 +282,26 @@ def test_a_process_of_its_own_gives_the_same_numbers_and_its_memory(tmp_path):
     assert processes[2] not in processes[:2]
 
 
+def test_units_that_share_a_process_give_the_same_numbers(tmp_path, here):
+    log = tmp_path / "log"
+    shared = evaluate(walks(), [Mean(log=str(log))], engine="processes", jobs=1, **here)
+    alone = evaluate(walks(), [Mean()], **here)
+    assert [row.correlation for row in shared.rows] == [row.correlation for row in alone.rows]
+    assert all(math.isnan(row.peak_mb) for row in shared.rows)
+    (process,) = {line[2] for line in seen(log)}
+    assert process != str(os.getpid())
+
+
 def test_a_process_that_dies_is_a_failure_with_a_reason():
     methods = {
         "good": Mean(),
         "killed": Mean(fails="kill"),
-        "gone": Mean(fails="exit"),
         "bad": Mean(fails="refuse"),
     }
     found = evaluate(walks(), methods, sizes=[3], repetitions=1)
     why = {method: reason for method, _, reason in found.problems}
+    assert "killed, 3 of set 1 lost its worker 3 times" in why["killed"]
     assert "memory" in why["killed"]
-    assert "code 7" in why["gone"]
     assert why["bad"] == "mean needs what is not there"
     assert found.summary()[0].done == 1
 
@@ -360,7 +372,7 @@ def test_labels_tell_methods_apart():
         ({"sizes": ()}, "sizes"),
         ({"sizes": (0, 3)}, "sizes"),
         ({"repetitions": 0}, "repetitions"),
-        ({"jobs": 2}, "isolate"),
+        ({"jobs": 2, "engine": "serial"}, "serial"),
         ({"sizes": (13,)}, "12 trajectories .* --episodes 26"),
         ({"stores": []}, "at least one store"),
         ({"stores": [walks(), walks()]}, "are the same"),

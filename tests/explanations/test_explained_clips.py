@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,10 +12,11 @@ import pytest
 from PIL import Image, ImageSequence
 
 import pivec
+from pivec.engines.engine import Engine, using
 from pivec.errors import PivecWarning, UsageError
-from pivec.explanations.film import frames, montage
+from pivec.explanations.film import montage
 from pivec.explanations.film.clips import Scene, clip, clips, film_episodes
-from pivec.explanations.film.drawing import attempt
+from pivec.explanations.film.drawing import Job, attempt
 from pivec.explanations.film.montage import Reel, draw_clip
 from pivec.explanations.film.replay import CannotReplay, Replayer
 from pivec.explanations.film.takes import Take
@@ -37,8 +39,8 @@ def shown(file):
 
 def drawn(replayer, scenes, file, seconds=10.0):
     reel = Reel(tuple(scenes), tuple(scene.ends for scene in scenes), file, seconds)
-    assert attempt(replayer.studio, draw_clip, reel) is None
-    return shown(file)
+    made = attempt(Job(replayer.studio, draw_clip, reel))
+    return shown(io.BytesIO(made[file]))
 
 
 def place_in(picture, left):
@@ -100,14 +102,14 @@ def test_text_of_any_kind_is_drawn_and_fits(replayer, tmp_path):
 def test_clips_are_made_once_in_processes_and_known_by_what_they_show(
     replayer, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(frames, "usable_cores", lambda: 1)  # fewer processes to start
     a, b = (replayer.stored("random", number) for number in (0, 1))
     first = [Scene(a, 0, 6), Scene(b, 0, 6)]
     broken = replace(b, states=b.states + np.float32(1))
-    made, failed = clips(replayer, [first, [Scene(broken, 0, 3)]], tmp_path / "c")
+    with using("processes", 1):  # fewer processes to start
+        made, failed = clips(replayer, [first, [Scene(broken, 0, 3)]], tmp_path / "c")
     assert made.suffix == ".webp"
     assert "another state" in failed
-    monkeypatch.setattr(frames, "map_processes", None)
+    monkeypatch.setattr(Engine, "map", None)
     assert clip(replayer, first, tmp_path / "c") == made
     others = [
         [Scene(a, 0, 6)],

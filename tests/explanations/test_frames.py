@@ -15,8 +15,9 @@ from PIL import Image
 
 import pivec
 import pivec.paper.worlds
+from pivec.engines.engine import Engine, using
 from pivec.explanations.film import frames
-from pivec.explanations.film.drawing import Studio, attempt, draw_stills, pictures, sized, work
+from pivec.explanations.film.drawing import Job, Studio, attempt, draw_stills, pictures, sized, work
 from pivec.explanations.film.frames import film
 from pivec.explanations.film.replay import CannotReplay, Replayer
 from pivec.rollouts.environment import Environment
@@ -85,23 +86,22 @@ def test_a_doctored_store_shows_no_frame(tmp_path):
     takes = [replayer.stored("random", number) for number in (0, 1)]
     early, late = tmp_path / "early.webp", tmp_path / "late.webp"
     studio = replayer.studio
-    assert attempt(studio, draw_stills, (takes[0], {12: early})) is None
-    assert early.exists()
-    assert "another state" in attempt(studio, draw_stills, (takes[1], {12: late}))
-    assert not late.exists()
+    assert list(attempt(Job(studio, draw_stills, (takes[0], {12: early})))) == [early]
+    assert "another state" in attempt(Job(studio, draw_stills, (takes[1], {12: late})))
 
 
-def test_pictures_are_made_once_in_processes(tmp_path, monkeypatch):
-    monkeypatch.setattr(frames, "usable_cores", lambda: 1)  # fewer processes to start
+@pytest.mark.parametrize("engine", ["serial", "processes"])
+def test_pictures_are_made_once_by_every_engine(tmp_path, monkeypatch, engine):
     replayer = replayed(worlds.make_walk, tmp_path / "s")
     takes = [replayer.stored("random", number) for number in (0, 1)]
     wanted = [(takes[0], [0, 12]), (takes[1], [3])]
-    first, second = film(replayer, wanted, tmp_path / "f")
+    with using(engine, 1):  # fewer processes to start
+        first, second = film(replayer, wanted, tmp_path / "f")
     assert (list(first), list(second)) == ([0, 12], [3])
     with Image.open(first[12]) as picture:
         assert (picture.format, picture.size) == ("WEBP", (192, 48))
     assert len(list((tmp_path / "f").iterdir())) == 3
-    monkeypatch.setattr(frames, "map_processes", None)  # nobody draws again
+    monkeypatch.setattr(Engine, "map", None)  # nobody draws again
     assert film(replayer, wanted, tmp_path / "f") == [first, second]
     # Another past is another picture.
     other = replace(takes[0], actions=1 - takes[0].actions)
@@ -111,18 +111,19 @@ def test_pictures_are_made_once_in_processes(tmp_path, monkeypatch):
     assert names[0][12] != names[1][12]
 
 
-def test_an_environment_that_ends_its_process_costs_its_own_frames_only(tmp_path, monkeypatch):
-    monkeypatch.setattr(frames, "usable_cores", lambda: 1)
+def test_an_environment_that_ends_its_process_costs_its_own_frames_only(tmp_path):
     pivec.collect(worlds.make_dying, "random", 4, seed=5, store=tmp_path / "s")
     replayer = Replayer(Store(tmp_path / "s"), worlds.make_dying)
     takes = [replayer.stored("random", number) for number in range(4)]
     dying = [bool(take.states[0, 0] < 4) for take in takes]
     assert sum(dying) == 1
     assert not dying[-1]
-    results = film(replayer, [(take, [2, 3]) for take in takes], tmp_path / "f")
+    with using("processes", 1):
+        results = film(replayer, [(take, [2, 3]) for take in takes], tmp_path / "f")
     for result, dies in zip(results, dying, strict=True):
         assert isinstance(result, str) == dies
-        assert not dies or "make_dying cannot be filmed: its process ended with code 3" in result
+        assert not dies or "make_dying cannot be filmed: an episode lost its worker" in result
+        assert not dies or "its process ended with code 3" in result
 
 
 @pytest.mark.parametrize(
@@ -136,7 +137,7 @@ def test_an_environment_that_ends_its_process_costs_its_own_frames_only(tmp_path
 def test_what_cannot_be_drawn_is_a_sentence(tmp_path, make, words):
     replayer = replayed(make, tmp_path / "s")
     take = replayer.stored("random", 0)
-    assert words in attempt(replayer.studio, draw_stills, (take, {3: tmp_path / "x.webp"}))
+    assert words in attempt(Job(replayer.studio, draw_stills, (take, {3: tmp_path / "x.webp"})))
 
 
 def test_what_cannot_travel_is_drawn_here(tmp_path):
@@ -151,8 +152,7 @@ def test_what_cannot_travel_is_drawn_here(tmp_path):
 def test_a_process_has_no_screen(monkeypatch):
     monkeypatch.setenv("SDL_VIDEODRIVER", "offscreen")
     monkeypatch.delenv("SDL_AUDIODRIVER", raising=False)
-    share = frames.Share(Studio(Environment("x"), None), {0: (lambda *_: None, None)})
-    work(share, lambda reply: reply)
+    assert work(Job(Studio(Environment("x"), None), lambda *_: {}, None), None) == {}
     assert (os.environ["SDL_VIDEODRIVER"], os.environ.pop("SDL_AUDIODRIVER")) == (
         "offscreen",
         "dummy",

@@ -11,7 +11,7 @@ from endless import hang
 from served_folders import client_of
 
 import pivec
-from pivec.engines.processes import Reply
+from pivec.engines.engine import Reply
 from pivec.errors import PivecError, UsageError
 from pivec.options import ReplayOptions
 from pivec.server import films as filming
@@ -36,17 +36,17 @@ def gate(monkeypatch):
         order = []  # noqa: RUF012
         fails = False
 
-        def made(self, _, jobs):
-            self.order.append(jobs[0])
+        def map(self, _, films, **_manner):
+            self.order.append(films[0])
             self.wait(30)
             if self.fails:
-                yield Reply(0, finished=True, failure=PivecError("the screen\x1b fell off"))
+                yield Reply(films[0], failure=PivecError("the screen\x1b fell off"))
             else:
-                yield Reply(0, content=DONE, finished=True)
+                yield Reply(films[0], DONE)
 
     gate = Gate()
     gate.order = []
-    monkeypatch.setattr(filming, "map_processes", gate.made)
+    monkeypatch.setattr(filming, "current", lambda: gate)
     yield gate
     gate.set()
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -16,20 +14,19 @@ from numpy.typing import NDArray
 
 from pivec.arguments import Count, Seed, checked
 from pivec.atomic import atomic_write, make_folder
-from pivec.engines.old_processes import ProcessFailed, map_processes
+from pivec.engines.engine import Engine, WorkFailed, using
 from pivec.errors import PivecError, UsageError
 from pivec.evaluation.methods import Method, candidates
 from pivec.evaluation.metrics import distance_error, distance_variance, return_correlation
 from pivec.evaluation.result import Evaluation, Row
-from pivec.evaluation.sets import Given, PolicySet, policy_sets, write_set
-from pivec.evaluation.unit import Unit, compute, draw, make_unit, read_outcome, run_unit
+from pivec.evaluation.sets import Given, PolicySet, policy_sets
+from pivec.evaluation.unit import Request, Unit, make_unit, read_outcome, run_alone, run_unit
 from pivec.progress import Progress
 
 SIZES = (100, 50, 25, 10)
 UNITS, CSV, MARKDOWN = "units", "evaluation.csv", "evaluation.md"
 
 Problems = dict[Unit, str]  # why it has no outcome
-Ended = Iterator[tuple[Unit, Exception | None]]  # and what went wrong
 
 
 @checked
@@ -44,7 +41,8 @@ def evaluate(
     progress: bool = False,
     parameters: Mapping[str, Mapping[str, Any]] | None = None,
     isolate: bool = True,
-    jobs: Count = 1,
+    engine: str | Engine = "auto",
+    jobs: Count | None = None,
 ) -> Evaluation:
     """Compare characterizations by the paper's three metrics (Section 6.2).
 
@@ -73,8 +71,10 @@ def evaluate(
         For each name, arguments of the methods given by name.
     isolate : bool
         Run each unit in a process of its own, so that its peak of memory can be told. Otherwise
-        units run here, and their memory is NaN.
-    jobs : int
+        units run here, or in processes that they share, and their memory is NaN.
+    engine : str or Engine
+        Where units run, as `pivec.engines.engine.using` takes it.
+    jobs : int, optional
         Units side by side, each in its share of the cores, which makes each of them slower.
 
     Examples
@@ -88,18 +88,17 @@ def evaluate(
     [True, True]
     """
     wanted = _checked_sizes(sizes)
-    if jobs > 1 and not isolate:
-        raise UsageError(f"jobs must be 1 without isolate=True, but is {jobs}")
     chosen, sets = candidates(methods, parameters), policy_sets(stores, wanted[0])
     draws = list(product(wanted, range(1, repetitions + 1)))
-    with tempfile.TemporaryDirectory() as temporary:
+    with tempfile.TemporaryDirectory(prefix="pivec-") as temporary, using(engine, jobs) as runner:
         folder = make_folder(Path(temporary if out is None else out) / UNITS)
         groups = [
             (policies, [make_unit(policies, method, *d, seed, folder, isolate) for d in draws])
             for policies, method in product(sets, chosen)
         ]
         waiting = [u for _, units in groups for u in units if read_outcome(u.file) is None]
-        problems = _run(waiting, sets, jobs if isolate else None, progress)
+        sent = {policies.label: policies.sent(Path(temporary)) for policies in sets}
+        problems = _run([(unit, sent[unit.store]) for unit in waiting], runner, isolate, progress)
         rows = [row for policies, units in groups for row in _rows(policies, units, problems)]
     notes = _notes(sets, wanted[0])
     return _finished(Evaluation(tuple(rows), notes, len(waiting) - len(problems)), out)
@@ -113,81 +112,40 @@ def _checked_sizes(sizes: Iterable[int]) -> list[int]:
     return wanted
 
 
-def _run(
-    units: Sequence[Unit], sets: Sequence[PolicySet], jobs: int | None, progress: bool
-) -> Problems:
-    """Run units in so many processes, or here; what goes wrong with one stops no other."""
+def _run(requests: Sequence[Request], engine: Engine, isolate: bool, progress: bool) -> Problems:
+    """Run units and keep what comes of them; what goes wrong with one stops no other."""
     problems: Problems = {}
     refused: dict[tuple[str, str], str] = {}  # by store and method
 
-    def tried() -> Iterator[Unit]:
+    def tried() -> Iterator[Request]:
         """Leave out other units of a method that refused a store."""
-        for unit in units:
+        for unit, data in requests:
             if why := refused.get((unit.store, unit.label)):
                 problems[unit] = why
                 bar.advance(1, str(unit))
             else:
                 bar.note(str(unit))
-                yield unit
+                yield unit, data
 
-    with Progress("evaluate", len(units), unit="units", show=progress) as bar:
-        ended = _here(tried(), sets) if jobs is None else _in_processes(tried(), sets, jobs)
-        for unit, error in ended:
-            if error is not None:
-                problems[unit] = _explained(error)
-                if isinstance(error, PivecError) and not isinstance(error, ProcessFailed):
-                    refused.setdefault((unit.store, unit.label), str(error))
-            bar.advance(1, str(unit))
-    return problems
-
-
-def _here(units: Iterable[Unit], sets: Sequence[PolicySet]) -> Ended:
-    data = {policies.label: policies.data for policies in sets}
-    for unit in units:
-        try:
-            unit.write(compute(unit.method, draw(data[unit.store], unit.size, unit.entropy)))
-        except Exception as error:  # one method's failure is not the others'
-            yield unit, error
-        else:
-            yield unit, None
-
-
-def _in_processes(units: Iterable[Unit], sets: Sequence[PolicySet], jobs: int) -> Ended:
-    """Run each unit in a process of its own; sets in memory are written for the time being."""
-    by_label = {policies.label: policies for policies in sets}
-    asked: list[Unit] = []
-
-    @functools.cache
-    def path_of(store: str) -> Path:
-        path = by_label[store].path
-        if path is not None:
-            return path.resolve()
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="pivec-"))
-        return write_set(by_label[store].data, Path(folder))
-
-    def requests() -> Iterator[tuple[Unit, Path]]:
-        for unit in units:
-            asked.append(unit)
-            yield unit, path_of(unit.store)
-
-    with ExitStack() as stack:
-        for reply in map_processes(
-            run_unit,
-            requests(),
-            jobs=jobs,
+    with Progress("evaluate", len(requests), unit="units", show=progress) as bar:
+        for reply in engine.map(
+            run_alone if isolate else run_unit,
+            tried(),
+            name=lambda request: str(request[0]),
+            apart=isolate,
             parts=lambda request: [(type(request[0].method).__qualname__, request[0].method)],
-            remedy=", or evaluate with isolate=False",
+            remedy=", or evaluate with isolate=False" if isolate else ", or use one job",
             pinned=True,
         ):
-            yield asked[reply.number], reply.failure
-
-
-def _explained(error: Exception) -> str:
-    """Say in one line what went wrong."""
-    if isinstance(error, PivecError):
-        return str(error)
-    text = " ".join(str(error).split())
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+            unit, failure = reply.item[0], reply.failure
+            if failure is None:
+                unit.write(reply.content)
+            else:
+                problems[unit] = str(failure)
+                if not isinstance(failure, WorkFailed):
+                    refused.setdefault((unit.store, unit.label), str(failure))
+            bar.advance(1, str(unit))
+    return problems
 
 
 def _rows(policies: PolicySet, units: Sequence[Unit], problems: Problems) -> list[Row]:

@@ -6,13 +6,14 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from pivec.errors import UsageError
 from pivec.evaluation.metrics import FEWEST_POLICIES
 from pivec.policies.policy import canonical_order
-from pivec.states.store import Store
+from pivec.states.store import Store, load
 from pivec.states.visited import VisitedStates
 
 Given = VisitedStates | str | Path
@@ -32,12 +33,30 @@ class PolicySet:
     visited: str
     identity: str
     data: VisitedStates  # in the canonical order of the policies
-    path: Path | None = None  # of the store, where there is one on disk
+    on_disk: bool = False  # whether the states are mapped from a store
 
     @property
     def fewest(self) -> int:
         """Trajectories of the policy that has the fewest."""
         return int(np.diff(self.data.policy_starts).min())
+
+    def sent(self, folder: Path) -> Sent:
+        """Make what units are computed on; those in memory go to a new store in ``folder``."""
+        return Sent(self.data, None if self.on_disk else folder / self.identity)
+
+
+@dataclass
+class Sent:
+    """States that come to another process as files, from which it maps them."""
+
+    data: VisitedStates
+    folder: Path | None  # for a store, unless they have one
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self.folder is not None:
+            self.data = load(write_set(self.data, self.folder), verify=False)
+            self.folder = None
+        return Sent, (self.data, None)
 
 
 def policy_sets(
@@ -78,17 +97,17 @@ def write_set(data: VisitedStates, folder: Path) -> Path:
 
 def _opened(label: str, given: Given) -> PolicySet:
     if isinstance(given, VisitedStates):
-        data, path = given, None
+        data = given
     elif isinstance(given, str | Path):
-        store = Store.find(given)
-        data, path = store.load(), store.path
+        data = Store.find(given).load()
     else:
         raise UsageError(
             f"a store is a path or VisitedStates, but got {type(given).__name__}: use "
             "`pivec.collect` or `pivec.load`"
         )
-    data = data.select(canonical_order(data.policies))
-    return PolicySet(label, data.environment or label, *_digests_of(data), data, path)
+    ordered = data.select(canonical_order(data.policies))
+    digests, on_disk = _digests_of(ordered), data is not given
+    return PolicySet(label, data.environment or label, *digests, ordered, on_disk)
 
 
 def _digests_of(data: VisitedStates) -> tuple[str, str]:

@@ -1,7 +1,7 @@
 """One unit of an evaluation: one method on one draw of one store, with what it cost.
 
-A unit may run in a process of its own, so that the peak of memory is its own; `run_unit` is what
-that process does. A finished unit is one .npz file, named by a digest of all it depends on.
+A unit may run in a process of its own, so that the peak of memory is its own (`run_alone`). A
+finished unit is one .npz file, named by a digest of all it depends on.
 """
 
 from __future__ import annotations
@@ -26,9 +26,8 @@ from pivec.characterizations.base import Characterization
 from pivec.engines.engine import Tell
 from pivec.evaluation.methods import Candidate
 from pivec.evaluation.metrics import checked_distances
-from pivec.evaluation.sets import PolicySet
+from pivec.evaluation.sets import PolicySet, Sent
 from pivec.policies.policy import canonical_order
-from pivec.states.store import load
 from pivec.states.visited import VisitedStates
 
 
@@ -62,6 +61,9 @@ class Unit:
         """Keep the outcome; the file appears when it is whole."""
         with atomic_write(self.file) as file:
             np.savez_compressed(file, **outcome._asdict())
+
+
+Request = tuple[Unit, Sent]
 
 
 def make_unit(
@@ -115,11 +117,15 @@ def compute(method: Characterization, drawn: VisitedStates) -> Outcome:
     return Outcome(checked_distances(distances), seconds)
 
 
-def run_unit(request: tuple[Unit, Path], _tell: Tell) -> None:
-    """Run a unit on a store in this process, which is its own; it leaves its file."""
-    unit, store = request
-    drawn = draw(load(store, verify=False), unit.size, unit.entropy)
-    unit.write(compute(unit.method, drawn)._replace(peak_mb=peak_mb()))
+def run_unit(request: Request, _tell: Tell) -> Outcome:
+    """Run a unit in this process."""
+    unit, sent = request
+    return compute(unit.method, draw(sent.data, unit.size, unit.entropy))
+
+
+def run_alone(request: Request, tell: Tell) -> Outcome:
+    """Run a unit in this process, which is its own."""
+    return run_unit(request, tell)._replace(peak_mb=peak_mb())
 
 
 def read_outcome(path: Path) -> Outcome | None:

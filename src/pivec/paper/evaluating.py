@@ -83,8 +83,7 @@ def evaluated(shop: Workshop, counts: SetCounts, methods: Mapping[str, Method]) 
         shop.seed,
         shop.cache / "evaluation",
         progress=shop.progress,
-        # In this process: all methods use the cores there are, and a process each takes seconds.
-        isolate=False,
+        isolate=False,  # a process each takes seconds
     )
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from pivec.atomic import atomic_write, check_folder, make_folder
 from pivec.canvas import save_png
+from pivec.engines.engine import Engine, using
 from pivec.errors import UsageError
 from pivec.paper.recipes import NAMES, Recipe, Result, recipe
 from pivec.paper.rows import markdown
@@ -32,7 +33,8 @@ def reproduce(
     *,
     environments: Sequence[str] | None = None,
     cache: str | Path | None = None,
-    jobs: int = 1,
+    engine: str | Engine = "auto",
+    jobs: int | None = None,
     seed: int = 0,
     backend: str = "auto",
     progress: bool = False,
@@ -55,8 +57,10 @@ def reproduce(
         Only these, in recipes that go through several.
     cache : path, optional
         Where policies, states and results are kept (``out/cache``); recipes share them.
-    jobs : int
-        Processes side by side: speed, never the result.
+    engine : str or Engine
+        Where the work runs, as `pivec.engines.engine.using` takes it.
+    jobs : int, optional
+        Workers side by side: speed, never the result.
     seed : int
         Everything random follows from it.
     backend : str
@@ -82,11 +86,12 @@ def reproduce(
     recipes = chosen_recipes(names)
     out = check_folder(out)
     cache = check_folder(cache or out / "cache")
-    shop = Workshop(cache, scale, jobs=jobs, seed=seed, backend=backend, progress=progress)
+    shop = Workshop(cache, scale, seed=seed, backend=backend, progress=progress)
     plans = [(chosen, counts_of(chosen, scale, environments)) for chosen in recipes]
     folders = {chosen.name: out / scale / chosen.name for chosen in recipes}
-    for chosen, counts in plans:
-        _make(chosen, counts, shop, folders[chosen.name], RunLog(folders[chosen.name], command))
+    with using(engine, jobs):
+        for chosen, counts in plans:
+            _make(chosen, counts, shop, folders[chosen.name], RunLog(folders[chosen.name], command))
     return folders
 
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -24,6 +23,7 @@ from numpy.typing import NDArray
 
 from pivec.atomic import atomic_write
 from pivec.collection import collect
+from pivec.engines.engine import Work, current
 from pivec.errors import PivecError, UsageError
 from pivec.paper.published import toml
 from pivec.policies import load_policies
@@ -32,8 +32,9 @@ from pivec.progress import Progress
 from pivec.rollouts.backends import choose_backend
 from pivec.rollouts.environment import Environment
 from pivec.states import Store, VisitedStates
-from pivec.training import settings_for, train
+from pivec.training import settings_for
 from pivec.training.settings import POPULATIONS
+from pivec.training.train import finish_runs, plan_runs
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -97,7 +98,6 @@ class Workshop:
     cache: Path
     scale: str
     _: KW_ONLY
-    jobs: int = 1  # processes side by side: speed, never the result
     seed: int = 0  # everything random follows from it
     backend: str = "auto"  # what steps the environments, as `pivec.collect` takes it
     progress: bool = False  # draw progress bars
@@ -138,33 +138,26 @@ class Workshop:
         return Training(name or algorithm, environment, algorithm, runs, kept, seed, chosen)
 
     def train(self, trainings: Sequence[Training]) -> None:
-        """Train what is not trained yet, several runs side by side."""
-        missing = [training for training in trainings if not self.is_trained(training)]
-        runs = [(training, number) for training in missing for number in range(training.runs)]
-        if not runs:
-            return
-        with (
-            ThreadPoolExecutor(self.jobs) as pool,
-            Progress("train", len(runs), unit="runs", show=self.progress) as bar,
-        ):
-            futures = {pool.submit(self._train_run, *run): run[0] for run in runs}
-            try:
-                for future in as_completed(futures):
-                    future.result()
-                    bar.advance(1, f"{futures[future].environment} {futures[future].name}")
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
-
-    def _train_run(self, training: Training, number: int) -> None:
-        train(
-            training.environment,
-            training.algorithm,
-            self.run_folder(training, number).parent,
-            checkpoints=training.checkpoints,
-            seed=training.seed + number,
-            settings=dict(training.settings),
-        )
+        """Train what is not trained yet, on the engine that was chosen."""
+        todo = {}
+        for training in trainings:
+            if self.is_trained(training):
+                continue
+            folders = [self.run_folder(training, number) for number in range(training.runs)]
+            for run in plan_runs(
+                training.environment,
+                training.algorithm,
+                [folder.absolute() for folder in folders],
+                checkpoints=training.checkpoints,
+                seed=training.seed,
+                settings=training.settings,
+            ):
+                if run.finished() is None:
+                    todo[run.path] = run, f"{training.environment} {training.name}"
+        runs = [run for run, _ in todo.values()]
+        with Progress("train", len(runs), unit="runs", show=self.progress) as bar:
+            for run, _ in finish_runs(runs):
+                bar.advance(1, todo[run.path][1])
 
     def is_trained(self, training: Training) -> bool:
         """Tell whether all runs are finished."""
@@ -224,7 +217,7 @@ class Workshop:
 
     def play(self, *arguments: Any, **options: Any) -> VisitedStates:
         """Let policies act, with the arguments of `pivec.collect`."""
-        return collect(*arguments, backend=self.backend, jobs=self.jobs, **options)
+        return collect(*arguments, backend=self.backend, **options)
 
     def store_folder(self, collection: Collection) -> Path:
         """Name the folder of the states."""
@@ -242,20 +235,47 @@ class Workshop:
         ``inputs`` must name everything that decides the result, as JSON holds it: keys of
         collections, counts, parameters, seeds.
         """
-        file = self.cache / "results" / f"{name}-{digest_of(dict(inputs))}.npz"
-        if file.exists():
-            try:
-                with np.load(file, allow_pickle=False) as stored:
-                    return dict(stored)
-            except (OSError, ValueError, KeyError) as error:
-                raise PivecError(
-                    f"{file} cannot be read ({error}): remove it to compute it anew"
-                ) from error
-        result = {key: np.asarray(value) for key, value in make().items()}
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_write(file) as stream:
-            np.savez_compressed(stream, **result)  # type: ignore[arg-type]
-        return result
+        file = self._result_file(name, inputs)
+        return _read_result(file) if file.exists() else _write_result(file, make())
+
+    def computed_all(
+        self, name: str, inputs: Sequence[Mapping[str, Any]], work: Work, title: str
+    ) -> list[Arrays]:
+        """Return what ``work`` gives for each of the inputs; what is missing side by side.
+
+        As for `computed`, inputs decide the result: they are all that ``work`` gets.
+        """
+        files = [self._result_file(name, given) for given in inputs]
+        missing = {file: given for file, given in zip(files, inputs, strict=True)}
+        todo = [given for file, given in missing.items() if not file.exists()]
+        with Progress(title, len(todo), unit="runs", show=self.progress) as bar:
+            for reply in current().map(work, todo, name=lambda _: title):
+                if reply.failure is not None:
+                    raise reply.failure
+                _write_result(self._result_file(name, reply.item), reply.content)
+                bar.advance(1)
+        return [_read_result(file) for file in files]
+
+    def _result_file(self, name: str, inputs: Mapping[str, Any]) -> Path:
+        return self.cache / "results" / f"{name}-{digest_of(dict(inputs))}.npz"
+
+
+def _read_result(file: Path) -> Arrays:
+    try:
+        with np.load(file, allow_pickle=False) as stored:
+            return dict(stored)
+    except (OSError, ValueError, KeyError) as error:
+        raise PivecError(
+            f"{file} cannot be read ({error}): remove it to compute it anew"
+        ) from error
+
+
+def _write_result(file: Path, made: Mapping[str, Any]) -> Arrays:
+    result = {key: np.asarray(value) for key, value in made.items()}
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_write(file) as stream:
+        np.savez_compressed(stream, **result)  # type: ignore[arg-type]
+    return result
 
 
 def _is_finished(run: Path) -> bool:

@@ -17,9 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from pivec.characterizations.space import Space
-from pivec.engines.engine import Tell
-from pivec.engines.old_processes import map_processes
-from pivec.errors import UsageError
+from pivec.engines.engine import Tell, current
+from pivec.errors import PivecError, UsageError
 from pivec.explanations.folder import Findings, kept_states
 from pivec.explanations.pairs.difference import Difference
 from pivec.explanations.pairs.pairs import FOLDER
@@ -81,13 +80,10 @@ class Films:
             self._stopped = True
             self._waiting.clear()
             self._changed.notify()
-            self._end()
+            if self._process:
+                with contextlib.suppress(OSError):
+                    os.kill(self._process, getattr(signal, "SIGKILL", signal.SIGTERM))
         self._thread.join(_PATIENCE)
-
-    def _end(self) -> None:
-        if self._stopped and self._process:
-            with contextlib.suppress(OSError):
-                os.kill(self._process, getattr(signal, "SIGKILL", signal.SIGTERM))
 
     def _set(self, key: Key, answer: Answer) -> None:
         self._answers[key] = answer
@@ -113,17 +109,17 @@ class Films:
                 self._set(key, answer)
 
     def _make(self, film: Film) -> Answer:
-        answer = _answer("failed", "nothing came of it")
-        for reply in map_processes(make_film, [film]):
-            if isinstance(reply.content, int):
-                with self._changed:
-                    self._process = reply.content
-                    self._end()
-            elif reply.content is not None:
-                answer = reply.content
-            if reply.failure is not None:
-                answer = _answer("failed", str(reply.failure))
-        return answer
+        (reply,) = current().map(
+            make_film, [film], on_message=self._begun, name=lambda _: "the film", apart=True
+        )
+        failed = reply.failure is not None
+        return _answer("failed", str(reply.failure)) if failed else reply.content
+
+    def _begun(self, _film: Film, process: int) -> None:
+        with self._changed:
+            if self._stopped:
+                raise PivecError("the server has stopped")
+            self._process = process
 
 
 def make_film(film: Film, tell: Tell) -> Answer:

@@ -112,14 +112,16 @@ class Run:
         return None if result is None else TrainedRun(self.path, self.seed, **result, reused=True)
 
     def begin(self) -> None:
-        """Make the folder."""
+        """Make the folder, in which no other process may be at work."""
         make_folder(self.state)
-        if not (self.path / RUN).exists():
-            self._write(None)
+        with self.claimed():
+            if not (self.path / RUN).exists():
+                self._write(None)
 
-    def claimed(self) -> AbstractContextManager[None]:
-        """Keep other processes out, as long as this one lives."""
-        return locked(self.state / "lock", f"{self.path} is being trained in by another process")
+    def claimed(self, wait: float = 0.0) -> AbstractContextManager[None]:
+        """Keep other processes out, as long as this one lives; wait so long for another."""
+        busy = f"{self.path} is being trained in by another process"
+        return locked(self.state / "lock", busy, wait)
 
     def finish(self, steps: int, mean_return: float | None, reason: str) -> TrainedRun:
         """Mark the run as finished."""

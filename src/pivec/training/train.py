@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from pivec.arguments import Count, Seed, checked
-from pivec.engines.engine import Tell
-from pivec.engines.old_processes import ProcessFailed, map_processes
+from pivec.engines.engine import Engine, Tell, WorkFailed, current, using
 from pivec.errors import MissingExtra, PivecError, UsageError
 from pivec.progress import Progress
 from pivec.rollouts.backends import choose_backend
@@ -23,6 +22,7 @@ from pivec.training.settings import POPULATIONS, behaviour_defaults, is_publishe
 
 CHECKPOINTS = 100  # of a run of PPO or A2C, as in the paper's evaluation
 _PACKAGES = {"ppo": "stable_baselines3", "a2c": "stable_baselines3", "cmaes": "cma", "neat": "neat"}
+_PATIENCE = 60.0  # seconds for a worker that was lost to be gone, before its run goes on
 LOG = "log.txt"  # what the process of a run prints, in its state
 
 
@@ -33,7 +33,8 @@ def train(
     out: str | Path,
     *,
     runs: Count = 1,
-    jobs: Count = 1,
+    engine: str | Engine = "auto",
+    jobs: Count | None = None,
     checkpoints: Count | Sequence[int] | None = None,
     seed: Seed = 0,
     steps: int | None = None,
@@ -53,8 +54,12 @@ def train(
     algo : {"ppo", "a2c", "cmaes", "neat", "es", "nsr-es"}
     out : path
         Gets a folder for each run: ``ppo-0``, ``ppo-1``, ...
-    runs, jobs : int
-        Runs, of which number i has the seed ``seed`` + i, and how many go side by side.
+    runs : int
+        Runs, of which number i has the seed ``seed`` + i.
+    engine : str or Engine
+        Where they go on, as `pivec.engines.engine.using` takes it.
+    jobs : int, optional
+        How many go side by side.
     checkpoints : int or sequence of int, optional
         Policies kept of a run of PPO or A2C, from the untrained to the last (100); generations of
         CMA-ES or NEAT of which a quarter is kept (every tenth), or of ES and NSR-ES whose updated
@@ -79,48 +84,84 @@ def train(
     >>> sorted(path.name for path in run.folder.iterdir())
     ['run.json', 'state', 'step_0.safetensors', 'step_512.safetensors']
     """
+    folders = [Path(out).absolute() / f"{algo}-{number}" for number in range(runs)]
+    planned = plan_runs(
+        env,
+        algo,
+        folders,
+        checkpoints=checkpoints,
+        seed=seed,
+        steps=steps,
+        settings=settings,
+        env_kwargs=env_kwargs,
+    )
+    results = {run.path: run.finished() for run in planned}
+    todo = [run for run in planned if results[run.path] is None]
+    population = algo in POPULATIONS
+    total = planned[0].settings["generations" if population else "steps"]
+    # Short, since a line of 80 characters must hold it all.
+    scale, unit = (1, "gens") if population else (1_000, "k steps")
+    with (
+        Progress(algo, total * len(todo) // scale, unit=unit, show=progress) as bar,
+        using(engine, jobs),
+    ):
+        watch = _Watch(bar, total, scale, len(todo))
+        for run, result in finish_runs(todo, watch.take):
+            results[run.path] = result
+            watch.take(run, {"finished": True})
+    return [result for result in results.values() if result is not None]
+
+
+def plan_runs(
+    env: str | Environment | Callable[[], Any],
+    algo: str,
+    folders: Sequence[Path],
+    *,
+    checkpoints: int | Sequence[int] | None = None,
+    seed: int = 0,
+    steps: int | None = None,
+    settings: Mapping[str, Any] | None = None,
+    env_kwargs: Mapping[str, Any] | None = None,
+) -> list[Run]:
+    """Describe runs, one a folder; takes the arguments of `train`, and refuses what cannot work."""
     environment = Environment.of(env, env_kwargs)
     values = _settings(algo, environment, settings, steps, seed)
     kept = _kept(algo, checkpoints)
     _check_environment(algo, environment)
     published = is_published(algo, environment.name)
     origin = "settings of the paper" if published else "general settings"
-    folders = [Path(out).absolute() / f"{algo}-{number}" for number in range(runs)]
-    planned = [
+    return [
         Run(folder, algo, environment, seed + number, values, kept, origin)
         for number, folder in enumerate(folders)
     ]
-    return _results(planned, jobs, progress)
 
 
-def _results(runs: Sequence[Run], jobs: int, progress: bool) -> list[TrainedRun]:
-    """Run what is not finished, ``jobs`` at a time; one that fails does not stop the others."""
-    results = {run.path: run.finished() for run in runs}
-    todo = [run for run in runs if results[run.path] is None]
-    for run in todo:
+def finish_runs(
+    runs: Sequence[Run], on_message: Callable[[Run, Any], None] = lambda _run, _message: None
+) -> Iterator[tuple[Run, TrainedRun]]:
+    """Train runs to their ends, from where they stand; give those that have ended as they do.
+
+    One that fails does not stop the others; what went wrong is raised in the end.
+    """
+    for run in runs:
         run.begin()
-    algo, population = runs[0].algorithm, runs[0].algorithm in POPULATIONS
-    total = runs[0].settings["generations" if population else "steps"]
-    # Short, since a line of 80 characters must hold it all.
-    scale, unit = (1, "gens") if population else (1_000, "k steps")
-    options: dict[str, Any] = {
-        "parts": lambda run: [(f"the environment {run.environment.name}", run.environment)],
-        "log": lambda run: run.state / LOG,
-    }
     failures: list[PivecError] = []
-    with Progress(algo, total * len(todo) // scale, unit=unit, show=progress) as bar:
-        watch = _Watch(bar, total, scale, len(todo))
-        for reply in map_processes(carry_out, todo, jobs=jobs, threads=1, **options):
-            path = todo[reply.number].path
-            if reply.failure is not None:
-                failures.append(_named(path.name, reply.failure))
-                continue
-            if reply.finished:
-                results[path] = reply.content
-            watch.take(path.name, {"finished": True} if reply.finished else reply.content)
+    for reply in current().map(
+        carry_out,
+        runs,
+        on_message=on_message,
+        name=lambda run: run.path.name,
+        apart=True,
+        parts=lambda run: [(f"the environment {run.environment.name}", run.environment)],
+        threads=1,
+        log=lambda run: run.state / LOG,
+    ):
+        if reply.failure is None:
+            yield reply.item, replace(reply.content, folder=reply.item.path)
+        else:
+            failures.append(_named(reply.item.path.name, reply.failure))
     if failures:
         raise failures[0]
-    return [result for result in results.values() if result is not None]
 
 
 def _kept(algo: str, checkpoints: int | Sequence[int] | None) -> int | list[int] | None:
@@ -182,8 +223,9 @@ class _Watch:
     first: dict[str, int] = field(default_factory=dict)
     start: float = field(default_factory=time.monotonic)
 
-    def take(self, name: str, message: Mapping[str, Any]) -> None:
+    def take(self, run: Run, message: Mapping[str, Any]) -> None:
         """Take in a message of a run."""
+        name = run.path.name
         if "finished" in message:
             self.done[name] = self.total
             self.bar.advance(self._more())
@@ -206,10 +248,10 @@ class _Watch:
 def _named(name: str, failure: PivecError) -> PivecError:
     """Name the run that failed in what went wrong."""
     kind, text = type(failure), f"{name}: {failure}"
-    if isinstance(failure, ProcessFailed):
+    if isinstance(failure, WorkFailed):
         kind = PivecError
-        if failure.code is not None:  # it died
-            text += "; the same command goes on from its last checkpoint"
+        if failure.code is not None:  # it died, and is named already
+            text = f"{failure}; the same command goes on from its last checkpoint"
     named = kind.__new__(kind, text)
     named.__cause__ = failure
     return named
@@ -225,7 +267,7 @@ def carry_out(run: Run, tell: Tell) -> TrainedRun:
     def report(done: int, steps: int, mean_return: float | None) -> None:
         tell({"done": done, "steps": steps, "mean_return": mean_return}, seldom=True)
 
-    with run.claimed():
+    with run.claimed(_PATIENCE):
         if run.algorithm in ("ppo", "a2c"):
             from pivec.training.reinforcement import learn
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from pivec.atomic import file_name
 from pivec.errors import PivecWarning
+from pivec.explanations.film.drawing import Job
 from pivec.explanations.film.frames import Order, digests, fulfil
 from pivec.explanations.film.montage import Reel, draw_clip
 from pivec.explanations.film.replay import Replayer
@@ -68,7 +69,7 @@ def clips(
     list of Path or str
         For each clip its file, or a sentence that says why there is none.
     """
-    return fulfil(replayer, clip_orders(replayer, wanted, folder, seconds, names), progress)
+    return fulfil(clip_orders(replayer, wanted, folder, seconds, names), progress)
 
 
 def clip_orders(
@@ -88,7 +89,7 @@ def clip_orders(
         cut = tuple(replace(scene, take=scene.take.until(scene.last)) for scene in scenes)
         reel = Reel(cut, tuple(scene.ends for scene in scenes), file, seconds)
         is_there = names is None and file.exists()
-        orders.append(Order(file, None if is_there else (draw_clip, reel)))
+        orders.append(Order(file, None if is_there else Job(replayer.studio, draw_clip, reel)))
     return orders
 
 

@@ -5,6 +5,7 @@ This runs in processes of its own, which import nothing heavy.
 
 from __future__ import annotations
 
+import io
 import os
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -15,7 +16,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.atomic import atomic_write, make_folder
 from pivec.engines.engine import Tell
 from pivec.errors import EnvironmentFailure, PivecError, PivecWarning, UsageError
 from pivec.explanations.film.takes import CannotReplay, Take
@@ -41,15 +41,17 @@ class Studio:
     rate: float = 30.0  # pictures a second, as the environment would be shown
 
 
-Job = tuple[Callable[[Studio, Any], None], Any]  # a function that draws, and what
+Files = dict[Path, bytes]  # what was drawn, by where it belongs
+Draw = Callable[[Studio, Any], Files]
 
 
-@dataclass(frozen=True)
-class Share:
-    """What a process is to draw, by number."""
+@dataclass(frozen=True, eq=False)
+class Job:
+    """An episode or several to be drawn: a function that does it, and what of."""
 
     studio: Studio
-    jobs: Mapping[int, Job]
+    draw: Draw
+    what: Any
 
     def parts(self) -> Iterator[tuple[str, Any]]:
         """Name what may be a user's own."""
@@ -57,27 +59,25 @@ class Share:
         yield "features=", self.studio.view
 
 
-def work(share: Share, tell: Tell) -> None:
-    """Draw a share; tell of each job what `attempt` gives."""
+def work(job: Job, _tell: Tell) -> Files | str:
+    """Draw, or say why not; in a process that was started for this."""
     # With no screen attached; what the user chose stays.
     os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
     os.environ.setdefault("SDL_AUDIODRIVER", "dummy")
-    for number, job in share.jobs.items():
-        tell((number, attempt(share.studio, *job)))
+    return attempt(job)
 
 
-def attempt(studio: Studio, function: Callable[[Studio, Any], None], job: Any) -> str | None:
+def attempt(job: Job) -> Files | str:
     """Draw, or say why not."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of packages that draw
             warnings.simplefilter("default", PivecWarning)
-            function(studio, job)
+            return job.draw(job.studio, job.what)
     except PivecError as error:
         return str(error)
     except (Exception, SystemExit) as error:
-        return f"{studio.world.name} cannot be filmed: {type(error).__name__}: {error}"
-    return None
+        return f"{job.studio.world.name} cannot be filmed: {type(error).__name__}: {error}"
 
 
 def pictures(
@@ -151,11 +151,12 @@ def sized(frame: Frame, width: int = WIDTH) -> Any:
     return picture if times == 1 else picture.resize(size, Image.Resampling.NEAREST)
 
 
-def draw_stills(studio: Studio, job: tuple[Take, Mapping[int, Path]]) -> None:
-    """Draw steps of an episode into files."""
+def draw_stills(studio: Studio, job: tuple[Take, Mapping[int, Path]]) -> Files:
+    """Draw steps of an episode."""
     take, files = job
-    for folder in {path.parent for path in files.values()}:
-        make_folder(folder)
+    drawn = {}
     for step, frame in pictures(studio.world, studio.view, take, files):
-        with atomic_write(files[step]) as file:
-            sized(frame).save(file, format="WEBP", quality=_QUALITY, method=4)
+        content = io.BytesIO()
+        sized(frame).save(content, format="WEBP", quality=_QUALITY, method=4)
+        drawn[files[step]] = content.getvalue()
+    return drawn

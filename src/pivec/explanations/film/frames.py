@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import gymnasium
 
-from pivec.engines.old_processes import map_processes
-from pivec.engines.workers import usable_cores
+from pivec.atomic import atomic_write, make_folder
+from pivec.engines.engine import using
 from pivec.errors import UsageError
-from pivec.explanations.film.drawing import WIDTH, Job, Share, attempt, draw_stills, work
+from pivec.explanations.film.drawing import WIDTH, Files, Job, attempt, draw_stills, work
 from pivec.explanations.film.replay import Replayer, Take
 from pivec.progress import Progress
 from pivec.rollouts.environment import Environment
 
-_DEATHS = 3  # of processes, before what is left is given up
+_DEADLY = 3  # jobs that ended their processes, before what is left is given up
 
 
 def film(
@@ -49,7 +49,7 @@ def film(
     list of dict or str
         For each take the files by their steps, or a sentence that says why there are none.
     """
-    return fulfil(replayer, still_orders(replayer, wanted, folder), progress)
+    return fulfil(still_orders(replayer, wanted, folder), progress)
 
 
 @dataclass(frozen=True)
@@ -71,8 +71,10 @@ def still_orders(
         sums = digests(replayer.environment, take, steps)
         files = {step: Path(folder) / f"{sums[step]}.webp" for step in steps}
         absent = {step: file for step, file in files.items() if not file.exists()}
-        shot = (take.until(max(absent)), absent) if absent else None
-        orders.append(Order(files, shot and (draw_stills, shot)))
+        job = None
+        if absent:
+            job = Job(replayer.studio, draw_stills, (take.until(max(absent)), absent))
+        orders.append(Order(files, job))
     return orders
 
 
@@ -97,37 +99,48 @@ def digests(world: Environment, take: Take, steps: Sequence[int]) -> dict[int, s
     return names
 
 
-def fulfil(replayer: Replayer, orders: Sequence[Order], progress: bool = False) -> list[Any]:
+def fulfil(orders: Sequence[Order], progress: bool = False) -> list[Any]:
     """Draw all orders in processes; give their files, or where it failed a sentence why.
 
-    A job that ends its process is the first that has not been heard of; those after it go on in
-    another. An environment that cannot be sent there draws in this process.
+    A job that ends its process costs itself alone; after a few of them the rest is not tried. An
+    environment that cannot be sent there draws in this process.
     """
-    left = {k: order.job for k, order in enumerate(orders) if order.job is not None}
+    left = {order.job: number for number, order in enumerate(orders) if order.job is not None}
+    results = [order.files for order in orders]
     if not left:
-        return [order.files for order in orders]
-    studio, reasons, deaths = replayer.studio, dict[int, str](), 0
-    with Progress("filming", len(left), unit="episodes", show=progress) as bar:
+        return results
+    deadly: list[str] = []
 
-        def note(number: int, reason: str | None) -> None:
-            del left[number]
+    def jobs() -> Iterator[Job]:
+        for job, number in left.items():
+            if len(deadly) < _DEADLY:
+                yield job
+            else:
+                results[number] = deadly[-1]
+
+    with (
+        Progress("filming", len(left), unit="episodes", show=progress) as bar,
+        using(default="processes") as engine,
+    ):
+        for reply in engine.map(
+            work, jobs(), name=lambda _: "an episode", parts=Job.parts, threads=1
+        ):
+            made = reply.content
+            if isinstance(reply.failure, UsageError):  # it cannot travel
+                made = attempt(reply.item)
+            elif reply.failure is not None:
+                made = f"{reply.item.studio.world.name} cannot be filmed: {reply.failure}"
+                deadly.append(made)
+            if isinstance(made, str):
+                results[left[reply.item]] = made
+            else:
+                _write(made)
             bar.advance()
-            if reason is not None:
-                reasons[number] = reason
+    return results
 
-        while left:
-            n, numbers = min(usable_cores(), len(left)), list(left)
-            shares = [Share(studio, {k: left[k] for k in numbers[i::n]}) for i in range(n)]
-            for reply in map_processes(work, shares, jobs=n, parts=Share.parts, threads=1):
-                share = shares[reply.number]
-                if reply.content is not None:
-                    note(*reply.content)
-                elif isinstance(reply.failure, UsageError):  # it cannot travel
-                    for number, job in share.jobs.items():
-                        note(number, attempt(studio, *job))
-                elif reply.failure is not None:
-                    deaths += 1
-                    culprit = [number for number in share.jobs if number in left]
-                    for number in culprit if deaths >= _DEATHS else culprit[:1]:
-                        note(number, f"{studio.world.name} cannot be filmed: {reply.failure}")
-    return [reasons.get(number, order.files) for number, order in enumerate(orders)]
+
+def _write(drawn: Files) -> None:
+    for path, content in drawn.items():
+        make_folder(path.parent)
+        with atomic_write(path) as file:
+            file.write(content)

@@ -6,6 +6,7 @@ As `drawing`, this runs in processes of its own, which import nothing heavy.
 from __future__ import annotations
 
 import importlib.util
+import io
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,8 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from pivec.atomic import atomic_write, make_folder
-from pivec.explanations.film.drawing import Studio, pictures, sized
+from pivec.explanations.film.drawing import Files, Studio, pictures, sized
 from pivec.explanations.film.takes import Scene
 from pivec.terminal import printable, shortened
 
@@ -65,7 +65,7 @@ class Reel:
         return every, 1000 * lasts * every / steps
 
 
-def draw_clip(studio: Studio, reel: Reel) -> None:
+def draw_clip(studio: Studio, reel: Reel) -> Files:
     """Make a clip."""
     every, duration = reel.pace(studio.rate)
     panels = [list(_panels(studio, reel, side, every)) for side in range(len(reel.scenes))]
@@ -76,10 +76,9 @@ def draw_clip(studio: Studio, reel: Reel) -> None:
         shown = [picture.quantize(64) for picture in shown]
     # The last picture stays for a while, before it begins again.
     times = [max(20, round(duration))] * (n - 1) + [1000]
-    make_folder(reel.file.parent)
-    with atomic_write(reel.file) as file:
-        first, *rest = shown
-        first.save(file, save_all=True, append_images=rest, duration=times, loop=0, **style)
+    (first, *rest), content = shown, io.BytesIO()
+    first.save(content, save_all=True, append_images=rest, duration=times, loop=0, **style)
+    return {reel.file: content.getvalue()}
 
 
 def _panels(studio: Studio, reel: Reel, side: int, every: int) -> Iterator[Any]:

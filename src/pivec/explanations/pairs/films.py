@@ -40,7 +40,7 @@ def with_films(
     wanted = wanted_clips(difference, findings, replayer, n_clips) if n_clips else []
     orders = still_orders(replayer, stills, folder / "frames")
     orders += orders_of(wanted, replayer, folder / "clips")
-    made = fulfil(replayer, orders, progress)
+    made = fulfil(orders, progress)
     drawn = {place: str(take) for place, take in takes.items()} | dict(
         zip(played, made, strict=False)
     )
@@ -78,7 +78,7 @@ def shot(
     wanted: Sequence[Wanted], replayer: Replayer, folder: Path, progress: bool
 ) -> tuple[Clip, ...]:
     """Film what can be filmed."""
-    return _filmed(wanted, fulfil(replayer, orders_of(wanted, replayer, folder), progress))
+    return _filmed(wanted, fulfil(orders_of(wanted, replayer, folder), progress))
 
 
 def orders_of(wanted: Sequence[Wanted], replayer: Replayer, folder: Path) -> list[Order]:

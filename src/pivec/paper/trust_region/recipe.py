@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -12,12 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pivec.engines.engine import Tell
 from pivec.paper.recipes import Calculation, Need, Recipe, Result
 from pivec.paper.trust_region.figure import trust_region_figure
 from pivec.paper.trust_region.findings import NOTES, findings, interval, tables
 from pivec.paper.trust_region.path import PathRun, PathSettings, learn_path
 from pivec.paper.workshop import Workshop
-from pivec.progress import Progress
 
 Array = NDArray[np.float64]
 
@@ -120,32 +119,23 @@ def make(shop: Workshop, counts: Counts) -> Result:
 def _runs(
     shop: Workshop, what: Mapping[Any, PathSettings], repetitions: Sequence[int], title: str
 ) -> dict[Any, list[PathRun]]:
-    """Run everything that is not there yet, several side by side; in the order of ``what``."""
-    todo = [(settings, i) for settings in what.values() for i in repetitions]
-    with (
-        ThreadPoolExecutor(shop.jobs) as pool,
-        Progress(title, len(todo), unit="runs", show=shop.progress) as bar,
-    ):
-        futures = [pool.submit(_run, shop, settings, i) for settings, i in todo]
-        try:
-            for future in as_completed(futures):
-                future.result()
-                bar.advance(1)
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-    done = iter([future.result() for future in futures])
-    return {name: [next(done) for _ in repetitions] for name in what}
+    """Run everything that is not there yet; in the order of ``what``.
+
+    Equal repetitions have the same path.
+    """
+    inputs = [
+        {"settings": settings._asdict(), "path_seed": _path_seed(shop, i), "seed": [shop.seed, i]}
+        for settings in what.values()
+        for i in repetitions
+    ]
+    done = iter(shop.computed_all("trust-region", inputs, run_path, title))
+    return {name: [PathRun(**next(done)) for _ in repetitions] for name in what}
 
 
-def _run(shop: Workshop, settings: PathSettings, repetition: int) -> PathRun:
-    """One run, or what it gave before; equal repetitions have the same path."""
-    path_seed, seed = _path_seed(shop, repetition), [shop.seed, repetition]
-    inputs = {"settings": settings._asdict(), "path_seed": path_seed, "seed": seed}
-    arrays = shop.computed(
-        "trust-region", inputs, lambda: learn_path(settings, path_seed, seed)._asdict()
-    )
-    return PathRun(**arrays)
+def run_path(inputs: Mapping[str, Any], _tell: Tell) -> dict[str, Any]:
+    """One run, from all that decides it."""
+    settings = PathSettings(**inputs["settings"])
+    return learn_path(settings, inputs["path_seed"], inputs["seed"])._asdict()
 
 
 def _path_seed(shop: Workshop, repetition: int) -> int:
