@@ -121,7 +121,7 @@ class CollectOptions(EngineOptions):
 
 
 @dataclass(frozen=True)
-class ReplayOptions:
+class ReplayOptions(EngineOptions):
     """How episodes are played again to be filmed, where what was left does not tell.
 
     Attributes

@@ -26,6 +26,7 @@ from pivec.options import EngineOptions
 Called = TypeVar("Called", bound=Callable[..., Any])
 
 NAMES = ("auto", "serial", "processes", "ray")
+_NOTHING = "auto", None  # what is asked for where nobody chose
 
 
 class Tell(Protocol):
@@ -159,7 +160,9 @@ def current() -> Engine:
 
 
 @contextmanager
-def using(engine: str | Engine = "auto", jobs: int | None = None) -> Iterator[Engine]:
+def using(
+    engine: str | Engine = "auto", jobs: int | None = None, *, default: str = "serial"
+) -> Iterator[Engine]:
     """Choose where long work runs inside a ``with`` block.
 
     Parameters
@@ -171,6 +174,8 @@ def using(engine: str | Engine = "auto", jobs: int | None = None) -> Iterator[En
         block chose, or processes for several jobs.
     jobs : int, optional
         Workers side by side: speed, never the result. On a cluster all there are.
+    default : str
+        What ``auto`` is where nobody chose anything.
 
     Examples
     --------
@@ -178,12 +183,17 @@ def using(engine: str | Engine = "auto", jobs: int | None = None) -> Iterator[En
     ...     engine.sum(pow, [1, 2, 3], 2)
     14
     """
+    outer = _current.get()
     if isinstance(engine, Engine):
         made, own = engine, False
-    elif (engine == "auto" and jobs is None) or current().asked == (engine, jobs):
-        made, own = current(), False
+    elif (
+        outer is not None
+        and outer.asked != _NOTHING
+        and (engine, jobs) in (_NOTHING, outer.asked)
+    ):
+        made, own = outer, False
     else:
-        made, own = make_engine(engine, jobs), True
+        made, own = make_engine(default if (engine, jobs) == _NOTHING else engine, jobs), True
         made.asked = engine, jobs
     token = _current.set(made)
     try:

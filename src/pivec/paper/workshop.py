@@ -246,8 +246,8 @@ class Workshop:
         As for `computed`, inputs decide the result: they are all that ``work`` gets.
         """
         files = [self._result_file(name, given) for given in inputs]
-        missing = {file: given for file, given in zip(files, inputs, strict=True)}
-        todo = [given for file, given in missing.items() if not file.exists()]
+        by_file = dict(zip(files, inputs, strict=True))
+        todo = [given for file, given in by_file.items() if not file.exists()]
         with Progress(title, len(todo), unit="runs", show=self.progress) as bar:
             for reply in current().map(work, todo, name=lambda _: title):
                 if reply.failure is not None:

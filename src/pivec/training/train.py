@@ -95,20 +95,25 @@ def train(
         settings=settings,
         env_kwargs=env_kwargs,
     )
-    results = {run.path: run.finished() for run in planned}
-    todo = [run for run in planned if results[run.path] is None]
-    population = algo in POPULATIONS
-    total = planned[0].settings["generations" if population else "steps"]
+    with using(engine, jobs):
+        return _results(planned, progress)
+
+
+def _results(runs: Sequence[Run], progress: bool) -> list[TrainedRun]:
+    """Train what is not finished, with a line that shows how all of it goes."""
+    results = {run.path: run.finished() for run in runs}
+    todo = [run for run in runs if results[run.path] is None]
+    algo, population = runs[0].algorithm, runs[0].algorithm in POPULATIONS
+    total = runs[0].settings["generations" if population else "steps"]
     # Short, since a line of 80 characters must hold it all.
     scale, unit = (1, "gens") if population else (1_000, "k steps")
-    with (
-        Progress(algo, total * len(todo) // scale, unit=unit, show=progress) as bar,
-        using(engine, jobs),
-    ):
+    with Progress(algo, total * len(todo) // scale, unit=unit, show=progress) as bar:
         watch = _Watch(bar, total, scale, len(todo))
-        for run, result in finish_runs(todo, watch.take):
+        for run, result in finish_runs(
+            todo, lambda run, message: watch.take(run.path.name, message)
+        ):
             results[run.path] = result
-            watch.take(run, {"finished": True})
+            watch.take(run.path.name, {"finished": True})
     return [result for result in results.values() if result is not None]
 
 
@@ -223,9 +228,8 @@ class _Watch:
     first: dict[str, int] = field(default_factory=dict)
     start: float = field(default_factory=time.monotonic)
 
-    def take(self, run: Run, message: Mapping[str, Any]) -> None:
+    def take(self, name: str, message: Mapping[str, Any]) -> None:
         """Take in a message of a run."""
-        name = run.path.name
         if "finished" in message:
             self.done[name] = self.total
             self.bar.advance(self._more())
