@@ -49,7 +49,7 @@ def test_stages_are_planned_once_and_not_when_they_are_there(tmp_path):
     assert steps[3].seconds == 5.0
     # 2 runs of 5 policies, 5 of NEAT's 6; 4 episodes of at most 501 states of 4 numbers of 4 bytes.
     assert steps[2].bytes == 15 * 4 * 501 * 4 * 4
-    shop = Workshop(tmp_path / "cache", "smoke", jobs=2)
+    shop = Workshop(tmp_path / "cache", "smoke")
     collection = needs(shop, Counts(2))[2]
     shop.collect(collection)
     later = planning.plan("one", "smoke", tmp_path)

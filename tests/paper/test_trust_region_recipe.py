@@ -23,7 +23,7 @@ def run_of(returns):
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     out = tmp_path_factory.mktemp("trust-region")
-    return out, reproduce("trust-region", "smoke", out, jobs=2)["trust-region"]
+    return out, reproduce("trust-region", "smoke", out)["trust-region"]
 
 
 def test_methods_share_the_paths_of_their_repetitions(made):

@@ -52,10 +52,6 @@ MethodParam = Annotated[
         metavar="METHOD.KEY=VALUE", help="An argument of one characterization; may be repeated."
     ),
 ]
-Jobs = Annotated[
-    int,
-    typer.Option(help="Units side by side, which share the cores: times are longer.", min=1),
-]
 
 
 def demo(
@@ -189,6 +185,7 @@ def report(space: SpaceArgument, out: Out = None) -> None:
     say(f"Report: {comparison.write_page(*_space(space, out))}")
 
 
+@with_options
 def evaluate(
     stores: Stores,
     methods: Methods = "all",
@@ -197,7 +194,8 @@ def evaluate(
     param: MethodParam = None,
     out: Folder = Path("pivec-eval"),
     seed: Seed = 0,
-    jobs: Jobs = 1,
+    *,
+    running: EngineOptions,
     quiet: Quiet = False,
 ) -> None:
     """Find out which characterization to trust: the paper's three metrics, time and memory.
@@ -211,6 +209,8 @@ def evaluate(
     [bold]variance[/bold] over the draws: does it say the same again?
 
     Example: pivec evaluate runs/a runs/b --methods supervector,gaussian --sizes 50,10
+
+    With several --jobs units share the cores: their times are longer.
 
     Run the same command again to go on after a stop. Leaves in DIR: units/ (what was measured),
     evaluation.csv, evaluation.md and evaluation.png. Exits with 1 if a method failed.
@@ -228,7 +228,7 @@ def evaluate(
         out,
         progress=not quiet,
         parameters=by_method(pairs(param, "--param"), "--param"),
-        jobs=jobs,
+        **vars(running),
     )
     draw_evaluation(out / "evaluation.png", result)
     if not quiet:

@@ -16,6 +16,7 @@ from pivec.cli.comparing import SpaceArgument
 from pivec.cli.explained import PAGE, Films, Showing, say_report
 from pivec.cli.groups import patterns
 from pivec.cli.options import Out, Quiet, with_options
+from pivec.engines.engine import on_engine
 from pivec.errors import UsageError
 from pivec.options import ReplayOptions
 from pivec.terminal import say
@@ -66,6 +67,7 @@ Level = Annotated[float, typer.Option(help="Certainty of intervals.", min=0.5, m
 
 
 @with_options
+@on_engine
 def explain(
     space: SpaceArgument,
     pair: Pair = None,

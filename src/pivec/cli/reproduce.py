@@ -9,8 +9,10 @@ from typing import Annotated, Any
 
 import typer
 
-from pivec.cli.options import Quiet, Seed, folder
+from pivec.cli.options import Quiet, Seed, folder, with_options
+from pivec.engines.engine import using
 from pivec.errors import UsageError
+from pivec.options import EngineOptions
 from pivec.terminal import say
 
 Names = Annotated[
@@ -35,14 +37,6 @@ Cache = Annotated[
     Path | None,
     typer.Option(metavar="DIR", parser=folder, help="Policies, states and results (OUT/cache)."),
 ]
-Jobs = Annotated[
-    int | None,
-    typer.Option(
-        help="Processes side by side: speed, never the result.",
-        min=1,
-        show_default="one for each core",
-    ),
-]
 Backend = Annotated[
     str, typer.Option(help="What steps the environments: auto, gymnasium or envpool.")
 ]
@@ -51,17 +45,19 @@ Plan = Annotated[
 ]
 
 
+@with_options
 def reproduce(
     names: Names = None,
     scale: Scale = "small",
     out: Out = Path("reproduced"),
     env: Environments = None,
     cache: Cache = None,
-    jobs: Jobs = None,
     seed: Seed = 0,
     backend: Backend = "auto",
     list_: Annotated[bool, typer.Option("--list", help="Name the recipes.")] = False,
     plan: Plan = False,
+    *,
+    running: EngineOptions,
     quiet: Quiet = False,
 ) -> None:
     """Make the paper's figures and tables: train, collect, describe, measure, draw.
@@ -70,10 +66,10 @@ def reproduce(
 
     First: pivec reproduce --plan clipping --scale paper
 
-    Run the same command again to go on after a stop; recipes share policies and states.
+    Run the same command again to go on after a stop; recipes share policies and states. Uses all
+    cores, unless --jobs or --engine says otherwise.
     """
     from pivec import paper
-    from pivec.engines.workers import usable_cores
     from pivec.paper.console import print_plan, print_recipes
 
     if list_:
@@ -81,14 +77,17 @@ def reproduce(
         return
     if not names:
         raise UsageError(f"expected one or more recipes, or all: {', '.join(paper.NAMES)}")
-    jobs = jobs or usable_cores()
+    if running == EngineOptions():
+        running = EngineOptions(engine="processes")
     given: dict[str, Any] = {"environments": env, "cache": cache, "seed": seed, "backend": backend}
     if plan:
-        print_plan(paper.plan(names, scale, out, **given), jobs)
+        steps = paper.plan(names, scale, out, **given)
+        with using(running.engine, running.jobs) as engine:
+            print_plan(steps, engine.n_workers)
         return
     command = shlex.join(["pivec", *sys.argv[1:]])
     folders = paper.reproduce(
-        names, scale, out, jobs=jobs, progress=not quiet, command=command, **given
+        names, scale, out, progress=not quiet, command=command, **given, **vars(running)
     )
     for name, written in folders.items():
         say(f"{name}: {written / 'README.md'}")

@@ -18,6 +18,7 @@ from pivec.cli.options import (
     whole_numbers,
     with_options,
 )
+from pivec.engines.engine import on_engine
 from pivec.errors import PivecError, UsageError
 from pivec.options import CollectOptions
 from pivec.terminal import say
@@ -31,6 +32,7 @@ StoreFolder = Annotated[
 
 
 @with_options
+@on_engine
 def collect(
     env: Env,
     out: StoreFolder,

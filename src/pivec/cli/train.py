@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from pivec.cli.options import Env, EnvArg, Quiet, Seed, folder, pairs
+from pivec.cli.options import Env, EnvArg, Quiet, Seed, folder, pairs, with_options
+from pivec.options import EngineOptions
 from pivec.terminal import say
 
 Algo = Annotated[
@@ -50,18 +51,20 @@ Set = Annotated[
 ]
 
 
+@with_options
 def train(
     env: Env,
     algo: Algo,
     out: Out,
     runs: Annotated[int, typer.Option(help="Run i has the seed SEED + i.", min=1)] = 1,
-    jobs: Annotated[int, typer.Option(help="Runs side by side, a core each.", min=1)] = 1,
     checkpoints: Checkpoints = None,
     seed: Seed = 0,
     steps: Steps = None,
     behaviour: Behaviour = None,
     set_: Set = None,
     env_arg: EnvArg = None,
+    *,
+    running: EngineOptions,
     quiet: Quiet = False,
 ) -> None:
     """Train policies and keep checkpoints, with the paper's settings where it has some.
@@ -94,13 +97,13 @@ def train(
         algo,
         out,
         runs=runs,
-        jobs=jobs,
         checkpoints=checkpoints,
         seed=seed,
         steps=steps,
         settings=changes,
         env_kwargs=pairs(env_arg, "--env-arg"),
         progress=not quiet,
+        **vars(running),
     )
     for trained in results:
         mean = trained.mean_return

@@ -12,6 +12,7 @@ import typer
 from pivec.cli.answers import Json
 from pivec.cli.comparing import SpaceArgument
 from pivec.cli.options import Out, Quiet, with_options
+from pivec.engines.engine import on_engine
 from pivec.options import ReplayOptions
 from pivec.terminal import say
 
@@ -35,6 +36,7 @@ Clips = Annotated[
 
 
 @with_options
+@on_engine
 def unusual(
     space: SpaceArgument,
     names: Names = None,

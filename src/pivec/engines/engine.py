@@ -13,7 +13,7 @@ import inspect
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
@@ -187,9 +187,7 @@ def using(
     if isinstance(engine, Engine):
         made, own = engine, False
     elif (
-        outer is not None
-        and outer.asked != _NOTHING
-        and (engine, jobs) in (_NOTHING, outer.asked)
+        outer is not None and outer.asked != _NOTHING and (engine, jobs) in (_NOTHING, outer.asked)
     ):
         made, own = outer, False
     else:
@@ -215,11 +213,13 @@ def on_engine(function: Called) -> Called:
     def call(*args: Any, **kwargs: Any) -> Any:
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
-        given = bound.arguments.values()
-        options = [value for value in given if isinstance(value, EngineOptions)]
-        own = {name: bound.arguments[name] for name in ("engine", "jobs") if not options}
-        chosen = options[0] if options else EngineOptions(**own)
-        with using(chosen.engine, chosen.jobs):
+        given = bound.arguments
+        chosen = [value for value in given.values() if isinstance(value, EngineOptions)]
+        if "engine" in given:
+            chosen.append(EngineOptions(engine=given["engine"], jobs=given["jobs"]))
+        with ExitStack() as stack:
+            for options in chosen:
+                stack.enter_context(using(options.engine, options.jobs))
             return function(*args, **kwargs)
 
     return call  # type: ignore[return-value]

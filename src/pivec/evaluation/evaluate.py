@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from pivec.arguments import Count, Seed, checked
 from pivec.atomic import atomic_write, make_folder
-from pivec.engines.engine import Engine, WorkFailed, using
+from pivec.engines.engine import Engine, WorkFailed, current, on_engine
 from pivec.errors import PivecError, UsageError
 from pivec.evaluation.methods import Method, candidates
 from pivec.evaluation.metrics import distance_error, distance_variance, return_correlation
@@ -29,6 +29,7 @@ UNITS, CSV, MARKDOWN = "units", "evaluation.csv", "evaluation.md"
 Problems = dict[Unit, str]  # why it has no outcome
 
 
+@on_engine
 @checked
 def evaluate(
     stores: Given | Sequence[Given] | Mapping[str, Given],
@@ -41,8 +42,8 @@ def evaluate(
     progress: bool = False,
     parameters: Mapping[str, Mapping[str, Any]] | None = None,
     isolate: bool = True,
-    engine: str | Engine = "auto",
-    jobs: Count | None = None,
+    engine: str | Engine = "auto",  # noqa: ARG001  (as the next, of `on_engine`)
+    jobs: Count | None = None,  # noqa: ARG001
 ) -> Evaluation:
     """Compare characterizations by the paper's three metrics (Section 6.2).
 
@@ -72,10 +73,8 @@ def evaluate(
     isolate : bool
         Run each unit in a process of its own, so that its peak of memory can be told. Otherwise
         units run here, or in processes that they share, and their memory is NaN.
-    engine : str or Engine
-        Where units run, as `pivec.engines.engine.using` takes it.
-    jobs : int, optional
-        Units side by side, each in its share of the cores, which makes each of them slower.
+    engine, jobs : optional
+        Where units run, as `pivec.using` takes it. Several share the cores, so each is slower.
 
     Examples
     --------
@@ -90,7 +89,7 @@ def evaluate(
     wanted = _checked_sizes(sizes)
     chosen, sets = candidates(methods, parameters), policy_sets(stores, wanted[0])
     draws = list(product(wanted, range(1, repetitions + 1)))
-    with tempfile.TemporaryDirectory(prefix="pivec-") as temporary, using(engine, jobs) as runner:
+    with tempfile.TemporaryDirectory(prefix="pivec-") as temporary:
         folder = make_folder(Path(temporary if out is None else out) / UNITS)
         groups = [
             (policies, [make_unit(policies, method, *d, seed, folder, isolate) for d in draws])
@@ -98,7 +97,7 @@ def evaluate(
         ]
         waiting = [u for _, units in groups for u in units if read_outcome(u.file) is None]
         sent = {policies.label: policies.sent(Path(temporary)) for policies in sets}
-        problems = _run([(unit, sent[unit.store]) for unit in waiting], runner, isolate, progress)
+        problems = _run([(unit, sent[unit.store]) for unit in waiting], isolate, progress)
         rows = [row for policies, units in groups for row in _rows(policies, units, problems)]
     notes = _notes(sets, wanted[0])
     return _finished(Evaluation(tuple(rows), notes, len(waiting) - len(problems)), out)
@@ -112,7 +111,7 @@ def _checked_sizes(sizes: Iterable[int]) -> list[int]:
     return wanted
 
 
-def _run(requests: Sequence[Request], engine: Engine, isolate: bool, progress: bool) -> Problems:
+def _run(requests: Sequence[Request], isolate: bool, progress: bool) -> Problems:
     """Run units and keep what comes of them; what goes wrong with one stops no other."""
     problems: Problems = {}
     refused: dict[tuple[str, str], str] = {}  # by store and method
@@ -128,7 +127,7 @@ def _run(requests: Sequence[Request], engine: Engine, isolate: bool, progress: b
                 yield unit, data
 
     with Progress("evaluate", len(requests), unit="units", show=progress) as bar:
-        for reply in engine.map(
+        for reply in current().map(
             run_alone if isolate else run_unit,
             tried(),
             name=lambda request: str(request[0]),

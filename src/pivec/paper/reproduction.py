@@ -16,7 +16,7 @@ from typing import Any
 
 from pivec.atomic import atomic_write, check_folder, make_folder
 from pivec.canvas import save_png
-from pivec.engines.engine import Engine, using
+from pivec.engines.engine import Engine, on_engine
 from pivec.errors import UsageError
 from pivec.paper.recipes import NAMES, Recipe, Result, recipe
 from pivec.paper.rows import markdown
@@ -26,6 +26,7 @@ from pivec.run_log import RunLog
 _HOLDS = {True: "yes", False: "**no**", None: "cannot be told"}
 
 
+@on_engine
 def reproduce(
     names: str | Sequence[str],
     scale: str = "small",
@@ -33,8 +34,8 @@ def reproduce(
     *,
     environments: Sequence[str] | None = None,
     cache: str | Path | None = None,
-    engine: str | Engine = "auto",
-    jobs: int | None = None,
+    engine: str | Engine = "auto",  # noqa: ARG001  (as the next, of `on_engine`)
+    jobs: int | None = None,  # noqa: ARG001
     seed: int = 0,
     backend: str = "auto",
     progress: bool = False,
@@ -57,10 +58,8 @@ def reproduce(
         Only these, in recipes that go through several.
     cache : path, optional
         Where policies, states and results are kept (``out/cache``); recipes share them.
-    engine : str or Engine
-        Where the work runs, as `pivec.engines.engine.using` takes it.
-    jobs : int, optional
-        Workers side by side: speed, never the result.
+    engine, jobs : optional
+        Where the work runs, as `pivec.using` takes it: speed, never the result.
     seed : int
         Everything random follows from it.
     backend : str
@@ -89,9 +88,8 @@ def reproduce(
     shop = Workshop(cache, scale, seed=seed, backend=backend, progress=progress)
     plans = [(chosen, counts_of(chosen, scale, environments)) for chosen in recipes]
     folders = {chosen.name: out / scale / chosen.name for chosen in recipes}
-    with using(engine, jobs):
-        for chosen, counts in plans:
-            _make(chosen, counts, shop, folders[chosen.name], RunLog(folders[chosen.name], command))
+    for chosen, counts in plans:
+        _make(chosen, counts, shop, folders[chosen.name], RunLog(folders[chosen.name], command))
     return folders
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from pivec.characterizations.space import Space
-from pivec.engines.engine import Tell, current
+from pivec.engines.engine import Tell, current, using
 from pivec.errors import PivecError, UsageError
 from pivec.explanations.folder import Findings, kept_states
 from pivec.explanations.pairs.difference import Difference
@@ -137,7 +137,8 @@ def make_film(film: Film, tell: Tell) -> Answer:
         raise UsageError(f"{media} is a link that leads out of {film.folder}: remove it")
     # What could not be explained is told beside the numbers, not here.
     difference = replace(film.difference, notes=())
-    made = with_films(difference, findings, replayer, media, n_clips=_CLIPS)
+    with using(chosen.engine, chosen.jobs):
+        made = with_films(difference, findings, replayer, media, n_clips=_CLIPS)
     return film_answer(film.folder, made)
 
 

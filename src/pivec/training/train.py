@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pivec.arguments import Count, Seed, checked
-from pivec.engines.engine import Engine, Tell, WorkFailed, current, using
+from pivec.engines.engine import Engine, Tell, WorkFailed, current, on_engine
 from pivec.errors import MissingExtra, PivecError, UsageError
 from pivec.progress import Progress
 from pivec.rollouts.backends import choose_backend
@@ -26,6 +26,7 @@ _PATIENCE = 60.0  # seconds for a worker that was lost to be gone, before its ru
 LOG = "log.txt"  # what the process of a run prints, in its state
 
 
+@on_engine
 @checked
 def train(
     env: str | Environment | Callable[[], Any],
@@ -33,8 +34,8 @@ def train(
     out: str | Path,
     *,
     runs: Count = 1,
-    engine: str | Engine = "auto",
-    jobs: Count | None = None,
+    engine: str | Engine = "auto",  # noqa: ARG001  (as the next, of `on_engine`)
+    jobs: Count | None = None,  # noqa: ARG001
     checkpoints: Count | Sequence[int] | None = None,
     seed: Seed = 0,
     steps: int | None = None,
@@ -56,10 +57,8 @@ def train(
         Gets a folder for each run: ``ppo-0``, ``ppo-1``, ...
     runs : int
         Runs, of which number i has the seed ``seed`` + i.
-    engine : str or Engine
-        Where they go on, as `pivec.engines.engine.using` takes it.
-    jobs : int, optional
-        How many go side by side.
+    engine, jobs : optional
+        Where they run, as `pivec.using` takes it, and how many go side by side.
     checkpoints : int or sequence of int, optional
         Policies kept of a run of PPO or A2C, from the untrained to the last (100); generations of
         CMA-ES or NEAT of which a quarter is kept (every tenth), or of ES and NSR-ES whose updated
@@ -95,8 +94,7 @@ def train(
         settings=settings,
         env_kwargs=env_kwargs,
     )
-    with using(engine, jobs):
-        return _results(planned, progress)
+    return _results(planned, progress)
 
 
 def _results(runs: Sequence[Run], progress: bool) -> list[TrainedRun]:
@@ -254,7 +252,7 @@ def _named(name: str, failure: PivecError) -> PivecError:
     kind, text = type(failure), f"{name}: {failure}"
     if isinstance(failure, WorkFailed):
         kind = PivecError
-        if failure.code is not None:  # it died, and is named already
+        if failure.died:  # it is named already
             text = f"{failure}; the same command goes on from its last checkpoint"
     named = kind.__new__(kind, text)
     named.__cause__ = failure

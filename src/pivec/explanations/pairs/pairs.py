@@ -11,6 +11,7 @@ from pivec.arguments import Count, Range, checked
 from pivec.atomic import file_name
 from pivec.characterizations.background import BackgroundModel
 from pivec.characterizations.explanation import Explanation
+from pivec.engines.engine import Engine, on_engine
 from pivec.errors import UsageError
 from pivec.explanations.folder import Findings
 from pivec.explanations.pairs.difference import MOST, Difference, Still, leading_regions
@@ -26,6 +27,7 @@ _NAME = 60  # letters of a policy's name in that of a folder
 Level = Annotated[float, Range(0.5, most=0.999)]
 
 
+@on_engine
 @checked
 def explain(
     where: Any,
@@ -40,6 +42,8 @@ def explain(
     policies: Any = None,
     out: str | Path | None = None,
     options: CollectOptions | None = None,
+    engine: str | Engine = "auto",  # noqa: ARG001  (as the next, of `on_engine`)
+    jobs: Count | None = None,  # noqa: ARG001
     progress: bool = False,
 ) -> Difference:
     """Tell what differs between two policies: where one is and the other is not, with pictures.
@@ -67,6 +71,8 @@ def explain(
         The folder for pictures; ``explain/`` in that of the comparison if not given.
     options : CollectOptions, optional
         Arguments of the environment, ``wrappers``, ``imports``, ``features`` and ``trust``.
+    engine, jobs : optional
+        Where pictures are made, as `pivec.using` takes it; in processes if not given.
     progress : bool
         Draw progress bars.
 
@@ -80,9 +86,8 @@ def explain(
     >>> policies = {"still": lambda seen: 0 * seen[:, 0].astype(int), "random": "random"}
     >>> folder = tempfile.mkdtemp()
     >>> done = pivec.compare("CartPole-v1", policies, folder, episodes=5, components=4)
-    >>> difference = explain(done, "still", "random", frames=False, clips=0)
-    >>> difference.labels, difference.told_apart
-    (('still', 'random'), True)
+    >>> explain(done, "still", "random", frames=False, clips=0).told_apart
+    True
     """
     findings = Findings.open(where)
     difference = measure_difference(findings, a, b, top=top, level=level)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from pivec.arguments import Count, checked
 from pivec.characterizations.background import region_ranges
+from pivec.engines.engine import using
 from pivec.explanations.film.replay import Replayer
 from pivec.explanations.folder import Findings
 from pivec.explanations.regions.names import Feature
@@ -200,7 +201,8 @@ def regions(
         Draw a bar.
     **options
         How episodes are played again, where the folder does not tell: the fields of
-        `pivec.options.ReplayOptions`, as ``env`` and ``policies``.
+        `pivec.options.ReplayOptions`, as ``env`` and ``policies``, and ``engine`` and ``jobs`` of
+        what draws.
 
     Returns
     -------
@@ -228,7 +230,8 @@ def regions(
         return result
     replayer = Replayer(findings, replay.env, replay.policies or None, replay.collecting)
     numbers = range(len(result))
-    drawn, reasons = region_frames(replayer, near, findings.states, numbers, frames, progress)
+    with using(replay.engine, replay.jobs):
+        drawn, reasons = region_frames(replayer, near, findings.states, numbers, frames, progress)
     notes = list(result.notes)
     if missing := len(result) - len(drawn):
         first, *others = reasons or ["no state is kept whose step is known"]
