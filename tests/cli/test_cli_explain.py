@@ -134,7 +134,7 @@ def test_pictures_and_clips_are_made_and_kept(run, cartpole, undrawn):
 def blind(monkeypatch):
     """Let nothing be filmed."""
     monkeypatch.setattr(
-        pair_films, "fulfil", lambda _, orders, *rest: ["it does not draw"] * len(orders)
+        pair_films, "fulfil", lambda orders, *rest: ["it does not draw"] * len(orders)
     )
 
 
