@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 import pytest
+from ray_cluster import add_node, ray_address, ray_engine  # noqa: F401  (fixtures)
 
 from pivec.cli import main
 from pivec.states import VisitedStates

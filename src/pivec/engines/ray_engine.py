@@ -1,18 +1,256 @@
-"""The engine of a Ray cluster."""
+"""The engine of a Ray cluster: items and parts are tasks, on whatever nodes it has."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import os
+import pickle
+import sys
+import time
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
-from pivec.engines.engine import Engine, Reply, Task
+import pivec
+from pivec.engines import ray_entry, ray_worker
+from pivec.engines.engine import Engine, Reply, Shared, Task, WorkFailed
+from pivec.engines.pieces import DEATHS, REMOVALS, Piece, Pieces, failure_of, refuse_parts
+from pivec.engines.ray_cluster import import_ray, join
+from pivec.engines.ray_worker import Place, Row
+from pivec.errors import PivecError, UsageError
+from pivec.notices import warn_again
+
+_LOOK = 2.0  # seconds between looks at how many workers there are
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+_MESSAGES = 32  # of a task that wait to be read, before it waits
+
+
+@dataclass(frozen=True, eq=False)
+class _RayShared(Shared):
+    """A value in the cluster's object store, once it was needed."""
+
+    key: str = field(default_factory=lambda: uuid.uuid4().hex)
+    references: list[Any] = field(default_factory=list)
+
+
+@dataclass
+class _Part:
+    """A part on its way: what runs, and how often its worker died or its machine went."""
+
+    content: bytes
+    reference: Any
+    deaths: int = 0
+    removals: int = 0
 
 
 class RayEngine(Engine):
-    """Works on items on the nodes of a Ray cluster."""
+    """Works on items and parts on the nodes of a Ray cluster.
+
+    As many tasks are under way as the cluster has CPUs, and a few more, so that no node waits for
+    this process; nodes that join get work, the work of those that go runs elsewhere.
+    """
 
     def __init__(self, address: str = "", jobs: int | None = None) -> None:
-        raise NotImplementedError
+        self._ray = import_ray()
+        self._leave = join(address, jobs)
+        self._jobs, self._looked = jobs, -_LOOK
+        self._ray.cloudpickle.register_pickle_by_value(ray_entry)
+        streaming = {
+            "num_returns": "streaming",
+            "_generator_backpressure_num_objects": _MESSAGES,
+        }
+        self._piece = self._remote(ray_entry.piece, **streaming)
+        # Workers of another environment than all others have, so that each is new.
+        apart = {"env_vars": {"PIVEC_APART": "1"}}
+        self._apart = self._remote(ray_entry.piece, **streaming, max_calls=1, runtime_env=apart)
+        self._part = self._remote(ray_entry.part)
+        self._versions = {"pivec": pivec.__version__, **ray_worker.versions()}
+        self._look()
+
+    def _remote(self, function: Callable[..., Any], **options: Any) -> Any:
+        return self._ray.remote(num_cpus=1, max_retries=0, **options)(function)
+
+    def close(self) -> None:
+        """Leave the cluster, and end it if it was started for this engine."""
+        if self._leave:
+            self._leave = False
+            self._ray.shutdown()
+
+    def _look(self) -> int:
+        """Give how many tasks to have under way; nodes come and go."""
+        if time.monotonic() - self._looked > _LOOK:
+            self._looked = time.monotonic()
+            there = int(self._ray.cluster_resources().get("CPU", 0))
+            self.n_workers = max(1, min(there, self._jobs or there))
+        if self._jobs is not None and self._jobs <= self.n_workers:
+            return self._jobs
+        return self.n_workers + self.n_workers // 4 + 1
+
+    def _session(self, **manner: Any) -> dict[str, Any]:
+        """Say what a worker needs to find what this process finds."""
+        folder = os.getcwd()
+        return {
+            "path": [os.path.join(folder, place) for place in [*sys.path, folder]],
+            "folder": folder,
+            "versions": self._versions,
+            "thread_variables": _THREADS,
+            "threads": 1,
+            "logged": False,
+            **manner,
+        }
 
     def _map(self, task: Task, items: Iterable[Any]) -> Iterator[Reply]:
-        raise NotImplementedError
+        pieces, running = Pieces(task, items), dict[Any, Piece]()
+        session = self._session(threads=task.threads or 1, logged=task.log is not None)
+        run = self._apart if task.apart else self._piece
+        try:
+            while True:
+                while len(running) < self._look() and (piece := pieces.take()) is not None:
+                    try:
+                        content = self._packed(task, piece.item)
+                    except UsageError as error:
+                        yield Reply(piece.item, failure=error)
+                        continue
+                    running[run.remote(session, content)] = piece
+                if not running:
+                    return
+                for stream in self._ready(list(running)):
+                    reply = self._next(task, stream, running, pieces)
+                    if reply is not None:
+                        yield reply
+        finally:
+            self._cancel(running)
+
+    def _ready(self, streams: list[Any]) -> list[Any]:
+        """Give the streams from which something came; all of them, so that none is kept waiting."""
+        ready, _ = self._ray.wait(streams, num_returns=len(streams), timeout=0)
+        if not ready:
+            ready, _ = self._ray.wait(streams, num_returns=1, timeout=_LOOK)
+        return list(ready)
+
+    def _next(
+        self, task: Task, stream: Any, running: dict[Any, Piece], pieces: Pieces
+    ) -> Reply | None:
+        """Take one row from a stream, and give the reply if it is the last."""
+        piece = running[stream]
+        try:
+            row = self._row(lambda: self._ray.get(next(stream)))
+        except _Gone as gone:
+            del running[stream]
+            return pieces.lost(piece, gone.failure, removed=gone.removed)
+        if row.printed and task.log is not None:
+            with task.log(piece.item).open("ab") as log:
+                log.write(row.printed)
+        warn_again(row.notices)
+        if not row.finished:
+            task.on_message(piece.item, row.content)
+            return None
+        del running[stream]
+        failure = None if row.failure is None else failure_of(*row.failure)
+        return Reply(piece.item, row.content, failure)
+
+    def in_order(
+        self, function: Callable[..., Any], parts: Iterable[Any], *arguments: Any
+    ) -> Iterator[Any]:
+        """Give ``function(part, *arguments)`` for one part after another, worked on side by side.
+
+        At most two parts a worker are ahead of whoever takes them.
+        """
+        shared, plain = list[_RayShared](), list[Any]()
+        for argument in arguments:
+            if isinstance(argument, _RayShared):
+                shared.append(argument)
+                plain.append(Place(len(shared)))
+            else:
+                plain.append(argument.value if isinstance(argument, Shared) else argument)
+        values = [_RayShared((function, plain)), *shared]
+        session, waiting, coming = self._session(), deque[_Part](), iter(parts)
+
+        def run(content: bytes) -> Any:
+            return self._part.remote(session, content, [self._put(value) for value in values])
+
+        try:
+            while True:
+                while len(waiting) < 2 * self._look():
+                    for part in coming:
+                        content = self._ray.cloudpickle.dumps(part)
+                        waiting.append(_Part(content, run(content)))
+                        break
+                    else:
+                        break
+                if not waiting:
+                    return
+                first = waiting[0]
+                try:
+                    row = self._row(lambda reference=first.reference: self._ray.get(reference))
+                    if row.lost:
+                        for value in values:
+                            value.references.clear()
+                        raise _Gone("a value was lost with the machine that had it", removed=True)
+                except _Gone as gone:
+                    first.deaths += not gone.removed
+                    first.removals += gone.removed
+                    if first.deaths >= DEATHS or first.removals >= REMOVALS:
+                        raise gone.failure from None
+                    first.reference = run(first.content)
+                    continue
+                waiting.popleft()
+                warn_again(row.notices)
+                if row.failure is not None:
+                    raise failure_of(*row.failure)
+                yield row.content
+        finally:
+            self._cancel(part.reference for part in waiting)
+
+    def share(self, value: Any) -> Shared:
+        """Prepare an argument of many calls of `in_order`; workers keep the last few of them."""
+        return _RayShared(value)
+
+    def _put(self, shared: _RayShared) -> tuple[str, Any]:
+        if not shared.references:
+            shared.references.append(self._ray.put(shared.value))
+        return shared.key, shared.references[0]
+
+    def _packed(self, task: Task, item: Any) -> bytes:
+        """Pack what a worker needs; whatever cannot travel is named."""
+        try:
+            content: bytes = self._ray.cloudpickle.dumps((task.work, item))
+        except Exception:
+            refuse_parts(task, item)
+            raise
+        return content
+
+    def _row(self, get: Callable[[], Any]) -> Row:
+        """Get what a worker sent; see `_Gone`."""
+        errors = self._ray.exceptions
+        try:
+            content = get()
+        except (errors.NodeDiedError, errors.ObjectLostError) as error:
+            raise _Gone("its machine is gone", removed=True) from error
+        except errors.OutOfMemoryError as error:
+            raise _Gone("its process was ended because memory ran out") from error
+        except errors.WorkerCrashedError as error:
+            raise _Gone("its process died") from error
+        except errors.RayError as error:
+            cause = getattr(error, "cause", None) or error
+            why = " ".join(str(cause).split())
+            raise PivecError(f"Ray cannot run the work: {type(cause).__name__}: {why}") from error
+        if isinstance(content, str):
+            raise PivecError(f"a worker of the Ray cluster {content}")
+        row: Row = pickle.loads(content)  # noqa: S301  (our worker's)
+        return row
+
+    def _cancel(self, references: Iterable[Any]) -> None:
+        """End the workers of what is not needed any more."""
+        for reference in references:
+            if self._ray.is_initialized():
+                self._ray.cancel(reference, force=True)
+
+
+class _Gone(Exception):
+    """A worker died, or its whole machine went."""
+
+    def __init__(self, why: str, removed: bool = False) -> None:
+        super().__init__(why)
+        self.failure, self.removed = WorkFailed(why), removed
