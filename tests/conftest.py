@@ -7,10 +7,10 @@ import sys
 
 import numpy as np
 import pytest
-from ray_cluster import add_node, ray_address, ray_engine  # noqa: F401  (fixtures)
 
 from pivec.cli import main
 from pivec.states import VisitedStates
+from ray_cluster import add_node, ray_address, ray_engine  # noqa: F401  (fixtures)
 
 
 def pytest_configure() -> None:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -85,6 +87,9 @@ def main(place: Path, session: int) -> None:
     from ray.cluster_utils import Cluster
 
     node = {"num_cpus": CORES, "object_store_memory": MEMORY, "include_dashboard": False}
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    # Not where Ray's other commands look for a cluster to join; names of sockets must be short.
+    folder = os.environ["RAY_TMPDIR"] = tempfile.mkdtemp(prefix="ray-")
     cluster = Cluster(initialize_head=True, head_node_args=node)
     try:
         written = place.with_suffix(".part")
@@ -95,8 +100,8 @@ def main(place: Path, session: int) -> None:
             time.sleep(0.5)
     except ProcessLookupError:
         cluster.shutdown()
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     main(Path(sys.argv[1]), int(sys.argv[2]))

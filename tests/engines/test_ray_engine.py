@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import time
 import warnings
 from pathlib import Path
@@ -13,10 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import pivec
-from pivec.engines.engine import WorkFailed, using
+from pivec.engines.engine import WorkFailed
 from pivec.engines.workers import n_threads
-from pivec.errors import BadData, MissingExtra, PivecError, PivecWarning, UsageError
+from pivec.errors import BadData, MissingExtra, PivecWarning, UsageError
 
 pytest.importorskip("ray", reason="Ray is not installed")
 

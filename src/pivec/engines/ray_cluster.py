@@ -7,7 +7,8 @@ import logging
 import os
 import re
 import socket
-import threading
+import subprocess
+import sys
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -16,9 +17,11 @@ from pivec.engines.workers import usable_cores
 from pivec.errors import MissingExtra, PivecError, UsageError
 from pivec.terminal import say
 
-_PATIENCE = 5.0  # seconds for each of two answers
+_PATIENCE = 3.0  # seconds for an answer
+_LONG = 10.0  # seconds for a process that asks Ray itself
 # What every server that speaks HTTP/2, as Ray's do, answers with the settings it wants.
 _GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
+_GREET = "import sys; from ray._raylet import GcsClient; GcsClient(address=sys.argv[1])"
 
 
 def import_ray() -> Any:
@@ -49,7 +52,7 @@ def join(address: str = "", jobs: int | None = None) -> bool:
     named = bool(address)
     address = _address(ray, address)
     if address != "local":
-        _check(ray, address)
+        _check(address)
     if not named:
         cores = f"one for this process, on {jobs or usable_cores()} of its cores"
         say(f"Ray cluster: {cores if address == 'local' else address}", error=True)
@@ -77,7 +80,7 @@ def _address(ray: Any, address: str) -> str:
     return address
 
 
-def _check(ray: Any, address: str) -> None:
+def _check(address: str) -> None:
     """Refuse an address at which no Ray cluster answers: Ray itself would wait for minutes."""
     try:
         known = _speaks_http2(address)
@@ -86,16 +89,13 @@ def _check(ray: Any, address: str) -> None:
             f"no Ray cluster answers at {address} ({error.strerror or error}): start one with "
             "`ray start --head`, or check the address"
         ) from error
-    greeted = threading.Event()
-
-    def greet() -> None:
-        with contextlib.suppress(Exception):
-            ray._raylet.GcsClient(address=address)
-            greeted.set()
-
     if known:
-        threading.Thread(target=greet, daemon=True).start()
-        known = greeted.wait(_PATIENCE)
+        # In a process of its own, which can be ended: Ray waits long, and holds all threads.
+        command = [sys.executable, "-c", _GREET, address]
+        try:
+            subprocess.run(command, timeout=_LONG, capture_output=True, check=False)  # noqa: S603
+        except subprocess.TimeoutExpired:
+            known = False
     if not known:
         raise PivecError(
             f"something answers at {address}, but it is no Ray cluster: give the address of the "

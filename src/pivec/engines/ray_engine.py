@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pivec
-from pivec.engines import ray_entry, ray_worker
+from pivec.engines import ray_entry, ray_files, ray_worker
 from pivec.engines.engine import Engine, Reply, Shared, Task, WorkFailed
 from pivec.engines.pieces import DEATHS, REMOVALS, Piece, Pieces, failure_of, refuse_parts
 from pivec.engines.ray_cluster import import_ray, join
@@ -24,6 +24,8 @@ from pivec.notices import warn_again
 _LOOK = 2.0  # seconds between looks at how many workers there are
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 _MESSAGES = 32  # of a task that wait to be read, before it waits
+
+_services: dict[str, ray_files.Handle] = {}  # of the driver's files, by connection
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +57,7 @@ class RayEngine(Engine):
         self._ray = import_ray()
         self._leave = join(address, jobs)
         self._jobs, self._looked = jobs, -_LOOK
+        self._files: ray_files.Handle | None = None
         self._ray.cloudpickle.register_pickle_by_value(ray_entry)
         streaming = {
             "num_returns": "streaming",
@@ -75,17 +78,35 @@ class RayEngine(Engine):
         """Leave the cluster, and end it if it was started for this engine."""
         if self._leave:
             self._leave = False
+            if _services:
+                ray_files.stop(_services.pop(self._job()))
             self._ray.shutdown()
+
+    def _job(self) -> str:
+        """Name the connection of this process with its cluster."""
+        return str(self._ray.get_runtime_context().get_job_id())
 
     def _look(self) -> int:
         """Give how many tasks to have under way; nodes come and go."""
         if time.monotonic() - self._looked > _LOOK:
             self._looked = time.monotonic()
-            there = int(self._ray.cluster_resources().get("CPU", 0))
+            nodes = [node for node in self._ray.nodes() if node["Alive"]]
+            there = int(sum(node["Resources"].get("CPU", 0) for node in nodes))
             self.n_workers = max(1, min(there, self._jobs or there))
+            if (
+                len({(node["NodeManagerAddress"], node["NodeManagerHostname"]) for node in nodes})
+                > 1
+            ):
+                self.offer_files()
         if self._jobs is not None and self._jobs <= self.n_workers:
             return self._jobs
         return self.n_workers + self.n_workers // 4 + 1
+
+    def offer_files(self) -> None:
+        """Let workers ask for the driver's files, which other machines may not see."""
+        if self._job() not in _services:
+            _services[self._job()] = ray_files.start()
+        self._files = _services[self._job()]
 
     def _session(self, **manner: Any) -> dict[str, Any]:
         """Say what a worker needs to find what this process finds."""
@@ -94,6 +115,7 @@ class RayEngine(Engine):
             "path": [os.path.join(folder, place) for place in [*sys.path, folder]],
             "folder": folder,
             "versions": self._versions,
+            "files": self._files and (self._files.actor, folder, self._files.token),
             "thread_variables": _THREADS,
             "threads": 1,
             "logged": False,
@@ -102,7 +124,7 @@ class RayEngine(Engine):
 
     def _map(self, task: Task, items: Iterable[Any]) -> Iterator[Reply]:
         pieces, running = Pieces(task, items), dict[Any, Piece]()
-        session = self._session(threads=task.threads or 1, logged=task.log is not None)
+        manner = {"threads": task.threads or 1, "logged": task.log is not None}
         run = self._apart if task.apart else self._piece
         try:
             while True:
@@ -112,7 +134,7 @@ class RayEngine(Engine):
                     except UsageError as error:
                         yield Reply(piece.item, failure=error)
                         continue
-                    running[run.remote(session, content)] = piece
+                    running[run.remote(self._session(**manner), content)] = piece
                 if not running:
                     return
                 for stream in self._ready(list(running)):
@@ -165,10 +187,11 @@ class RayEngine(Engine):
             else:
                 plain.append(argument.value if isinstance(argument, Shared) else argument)
         values = [_RayShared((function, plain)), *shared]
-        session, waiting, coming = self._session(), deque[_Part](), iter(parts)
+        waiting, coming = deque[_Part](), iter(parts)
 
         def run(content: bytes) -> Any:
-            return self._part.remote(session, content, [self._put(value) for value in values])
+            shared = [self._put(value) for value in values]
+            return self._part.remote(self._session(), content, shared)
 
         try:
             while True:

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import secrets
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -67,6 +68,7 @@ def start() -> Handle:
         .options(
             num_cpus=0,
             max_concurrency=_THREADS,
+            runtime_env={"env_vars": {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}},
             scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False),
         )
         .remote(offered.offered())

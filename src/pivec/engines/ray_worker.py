@@ -16,6 +16,7 @@ from importlib import metadata
 from queue import SimpleQueue
 from typing import Any, BinaryIO
 
+from pivec.engines import ray_files
 from pivec.engines.pieces import Failure, Teller, in_words
 from pivec.engines.workers import single_threaded_blas, threads
 from pivec.errors import PivecError, PivecWarning
@@ -126,7 +127,9 @@ def _shared(key: str, reference: Any) -> Any:
 
 @contextlib.contextmanager
 def _manner(session: dict[str, Any]) -> Iterator[Notices]:
-    """One core a worker, and warnings travel to the driver."""
+    """One core a worker, the driver's files, and warnings travel to the driver."""
+    if session["files"] is not None:
+        ray_files.use(ray_files.Handle(*session["files"]))
     with Notices(_log if session["logged"] else lambda _: None) as notices:
         _compare(session["versions"])
         n = session["threads"]
