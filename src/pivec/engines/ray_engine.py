@@ -10,9 +10,9 @@ import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
-import pivec
 from pivec.engines import ray_entry, ray_files, ray_worker
 from pivec.engines.engine import Engine, Reply, Shared, Task, WorkFailed
 from pivec.engines.pieces import DEATHS, REMOVALS, Piece, Pieces, failure_of, refuse_parts
@@ -68,7 +68,7 @@ class RayEngine(Engine):
         apart = {"env_vars": {"PIVEC_APART": "1"}}
         self._apart = self._remote(ray_entry.piece, **streaming, max_calls=1, runtime_env=apart)
         self._part = self._remote(ray_entry.part)
-        self._versions = {"pivec": pivec.__version__, **ray_worker.versions()}
+        self._versions = {"pivec": sys.modules["pivec"].__version__, **ray_worker.versions()}
         self._look()
 
     def _remote(self, function: Callable[..., Any], **options: Any) -> Any:
@@ -206,7 +206,7 @@ class RayEngine(Engine):
                     return
                 first = waiting[0]
                 try:
-                    row = self._row(lambda reference=first.reference: self._ray.get(reference))
+                    row = self._row(partial(self._ray.get, first.reference))
                     if row.lost:
                         for value in values:
                             value.references.clear()

@@ -32,6 +32,7 @@ def part(session: dict[str, Any], content: bytes, shared: list[Any]) -> bytes | 
 
 def enter(session: dict[str, Any]) -> str:
     """Make this process find what the driver finds; say why that cannot be, or nothing."""
+    import importlib
     import os
     import sys
 
@@ -43,10 +44,10 @@ def enter(session: dict[str, Any]) -> str:
     if os.path.isdir(session["folder"]):
         os.chdir(session["folder"])
     try:
-        import pivec
+        version = importlib.import_module("pivec").__version__
     except ImportError as error:
         return f"has no pivec: install pivec {session['versions']['pivec']} there ({error})"
     there = session["versions"]["pivec"]
-    if pivec.__version__ != there:
-        return f"has pivec {pivec.__version__}, but here it is {there}: install the same there"
+    if version != there:
+        return f"has pivec {version}, but here it is {there}: install the same there"
     return ""
