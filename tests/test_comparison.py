@@ -76,6 +76,8 @@ def test_run_json_tells_how_it_was_made(done):
     assert run["settings"]["parameters"]["n_components"] == 4
     assert run["versions"]["numpy"] == np.__version__
     assert set(run["timings"]) == {"collect", "describe", "distances", "map", "report"}
+    assert set(run["peak_mb"]) == set(run["timings"])
+    assert 50 < run["peak_mb"]["collect"] <= run["peak_mb"]["report"]
 
 
 def test_the_page_names_every_policy(done):

@@ -70,11 +70,10 @@ def checked(function: Function) -> Function:
     pivec.errors.UsageError: jobs must be a whole number of at least 1, but is 0
     """
     signature = inspect.signature(function)
-    hints = functools.cache(lambda: get_type_hints(function, include_extras=True))
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        _check(signature.bind(*args, **kwargs).arguments, hints())
+        _check(signature.bind(*args, **kwargs).arguments, _hints(function))
         return function(*args, **kwargs)
 
     return call  # type: ignore[return-value]
@@ -91,13 +90,19 @@ def check_arguments(thing: Any) -> None:
     ...
     pivec.errors.UsageError: n_components must be a whole number of at least 1, but is 'abc'
     """
+    kind: Any = type(thing)
     if is_dataclass(thing):  # fields that it inherits are typed where they are declared
         values = {field.name: getattr(thing, field.name) for field in fields(thing)}
-        hints = get_type_hints(type(thing), include_extras=True)
+        hints = _hints(kind)
     else:
         values = thing.get_params(deep=False)
-        hints = get_type_hints(type(thing).__init__, include_extras=True)
+        hints = _hints(kind.__init__)
     _check(values, hints)
+
+
+@functools.cache  # of thousands of policies
+def _hints(thing: Any) -> dict[str, Any]:
+    return get_type_hints(thing, include_extras=True)
 
 
 def _check(values: Mapping[str, Any], hints: Mapping[str, Any]) -> None:

@@ -1,9 +1,12 @@
-"""How a folder of results was made: command, settings, versions, times, warnings, in run.json."""
+"""How a folder of results was made, in run.json: command, settings, versions, times, memory."""
 
 from __future__ import annotations
 
+import contextlib
 import json
+import math
 import platform
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -44,6 +47,7 @@ class RunLog:
         self.command: str = command or earlier.get("command", "")
         self.settings: dict[str, Any] = earlier.get("settings", {})
         self.timings: dict[str, float] = earlier.get("timings", {})
+        self.peaks: dict[str, float] = earlier.get("peak_mb", {})
         self._warnings: dict[str, list[Notice]] = {
             stage: [Notice(**row) for row in rows]
             for stage, rows in earlier.get("warnings", {}).items()
@@ -53,6 +57,9 @@ class RunLog:
     def stage(self, name: str, *, goes_on: bool = False) -> Iterator[None]:
         """Time one stage, keep the warnings that are raised in it, and write run.json after it.
 
+        It also keeps the most memory that this process has held by then: where that rises, the
+        stage needed it.
+
         One that ``goes_on`` adds to what it was before: its time, and its warnings, each once.
         """
         start = time.perf_counter()
@@ -61,12 +68,14 @@ class RunLog:
         before = self.timings.get(name, 0.0) if goes_on else 0.0
         known = {row.text: row for row in self._warnings.get(name, []) if goes_on}
         self.timings[name] = round(before + time.perf_counter() - start, 3)
+        self.peaks[name] = round(peak_mb(), 1)
         self._warnings[name] = list(({row.text: row for row in notices.rows} | known).values())
         record = {
             "command": self.command,
             "settings": self.settings,
             "versions": versions(),
             "timings": self.timings,
+            "peak_mb": {stage: peak for stage, peak in self.peaks.items() if math.isfinite(peak)},
             "warnings": {
                 stage: [row._asdict() for row in rows] for stage, rows in self._warnings.items()
             },
@@ -85,7 +94,7 @@ def _read(file: Path) -> dict[str, Any]:
     """Read run.json; empty if there is none, or something else of that name."""
     try:
         record: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-        parts = [record.get(part, {}) for part in ("settings", "timings", "warnings")]
+        parts = [record.get(part, {}) for part in ("settings", "timings", "peak_mb", "warnings")]
         rows = [row for stage in record.get("warnings", {}).values() for row in stage]
         whole = all(isinstance(part, dict) for part in parts)
         whole = whole and all(set(row) == set(Notice._fields) for row in rows)
@@ -108,3 +117,17 @@ def _versions() -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return known
+
+
+def peak_mb() -> float:
+    """Return the most memory this process has held so far, in millions of bytes; NaN if unknown."""
+    # Not ru_maxrss on Linux: it survives exec, so a child would inherit its parent's peak.
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
+        return float(status.split("VmHWM:")[1].split()[0]) * 1024 / 1e6
+    try:
+        import resource
+    except ImportError:  # Windows has neither
+        return float("nan")
+    used = float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+    return used / 1e6 if sys.platform == "darwin" else used * 1024 / 1e6

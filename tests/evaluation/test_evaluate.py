@@ -24,10 +24,11 @@ from pivec.evaluation import (
 )
 from pivec.evaluation.methods import candidates
 from pivec.evaluation.sets import write_set
-from pivec.evaluation.unit import draw, peak_mb, read_outcome
+from pivec.evaluation.unit import draw, read_outcome
 from pivec.policies import NetworkPolicy
 from pivec.policies.policy import canonical_order
 from pivec.policies.saved import save_policy
+from pivec.run_log import peak_mb
 from pivec.states import VisitedStates, load
 
 PLACES = (0.0, 0.4, 1.0, 1.5, 3.0)

@@ -7,7 +7,7 @@ import json
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from pivec.reading import Budget, open_regular
 
 FORMAT = 2
 _INDEX, _ARRAYS = "space.json", "space.npz"
+_LINES = 1000  # policies up to which the index is written for people to look at
 
 
 @dataclass(frozen=True)
@@ -90,19 +91,20 @@ class Space:
             "method": self.method.name,
             "parameters": json.loads(self.method.parameters_json()),
             "feature_names": self.method.feature_names_,
-            "policies": [asdict(info) for info in described.policies],
+            "policies": [vars(info) for info in described.policies],
             "collected": dict(self.collected),
             "n_reference": self.n_reference,
             "n_placed": self.n_placed,
             "reach": self.reach if math.isfinite(self.reach) else None,
             "sha256": _checksum(arrays),
         }
+        text = json.dumps(index)
         # Index and arrays in one file, so that they can never belong to different spaces.
-        arrays["index"] = np.frombuffer(json.dumps(index).encode(), dtype=np.uint8)
+        arrays["index"] = np.frombuffer(text.encode(), dtype=np.uint8)
         with atomic_write(path / _ARRAYS) as file:
             np.savez(file, **arrays)  # type: ignore[arg-type]
-        with atomic_write(path / _INDEX, "w") as text:
-            json.dump(index, text, indent=1)
+        with atomic_write(path / _INDEX, "w") as copy:
+            copy.write(text if len(described) > _LINES else json.dumps(index, indent=1))
 
     @classmethod
     def load(cls, folder: str | Path) -> Space:
@@ -166,5 +168,5 @@ def _checksum(arrays: Mapping[str, NDArray[Any]]) -> str:
     for name in sorted(arrays):
         array = np.asarray(arrays[name])
         digest.update(f"{name} {array.dtype.str} {array.shape} ".encode())
-        digest.update(np.ascontiguousarray(array).tobytes())
+        digest.update(np.ascontiguousarray(array).data)
     return digest.hexdigest()

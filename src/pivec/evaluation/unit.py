@@ -6,10 +6,8 @@ finished unit is one .npz file, named by a digest of all it depends on.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-import sys
 import time
 import zipfile
 from dataclasses import dataclass
@@ -28,6 +26,7 @@ from pivec.evaluation.methods import Candidate
 from pivec.evaluation.metrics import checked_distances
 from pivec.evaluation.sets import PolicySet, Sent
 from pivec.policies.policy import canonical_order
+from pivec.run_log import peak_mb
 from pivec.states.visited import VisitedStates
 
 
@@ -135,17 +134,3 @@ def read_outcome(path: Path) -> Outcome | None:
             return Outcome(kept["distances"], float(kept["seconds"]), float(kept["peak_mb"]))
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
         return None
-
-
-def peak_mb() -> float:
-    """Return the most memory this process has held so far, in millions of bytes; NaN if unknown."""
-    # Not ru_maxrss on Linux: it survives exec, so a child would inherit its parent's peak.
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
-        return float(status.split("VmHWM:")[1].split()[0]) * 1024 / 1e6
-    try:
-        import resource
-    except ImportError:  # Windows has neither
-        return float("nan")
-    used = float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
-    return used / 1e6 if sys.platform == "darwin" else used * 1024 / 1e6

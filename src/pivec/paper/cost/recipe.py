@@ -21,7 +21,6 @@ from pivec.characterizations.registry import characterization, names
 from pivec.collection import collect
 from pivec.engines.engine import Tell
 from pivec.engines.processes import ask
-from pivec.evaluation.unit import peak_mb
 from pivec.paper.cost.figure import cost_figure
 from pivec.paper.cost.page import findings, table
 from pivec.paper.published import notes, published
@@ -29,6 +28,7 @@ from pivec.paper.recipes import Calculation, Need, Recipe, Result
 from pivec.paper.workshop import Workshop, spread_evenly
 from pivec.policies import load_policies
 from pivec.policies.policy import NamedPolicy
+from pivec.run_log import peak_mb
 from pivec.states.store import load
 
 ENVIRONMENT = "CartPole-v1"  # of the policies that come with the package
