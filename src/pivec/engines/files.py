@@ -15,6 +15,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import IO, Any, NamedTuple, Self
 
@@ -38,16 +39,23 @@ class Source:
 
     def __init__(self, ask: Ask, folder: str, token: str) -> None:
         self._ask, self._folder, self._token = ask, folder, token
-        self._shelf: Path | None = None
         self._copies: dict[str, tuple[Stamp, Path]] = {}
         self._listings: dict[str, tuple[Stamp, tuple[str, ...]]] = {}
         self._listed: dict[str, float] = {}  # when
         self._shared: set[str] = set()  # folders that are the driver's own
+        self._own = "\0"  # with what names of this machine's copies begin
+
+    @cached_property
+    def shelf(self) -> Path:
+        """The folder of this machine's copies."""
+        folder = shelf(self._token)
+        self._own = os.path.join(folder, "")
+        return folder
 
     def find(self, path: str | os.PathLike[str]) -> Path:
         """Give where the driver's file is here, which is brought if it is not."""
         whole = os.path.join(self._folder, path)
-        if self._shelf is not None and self._shelf in Path(whole).parents:
+        if whole.startswith(self._own):
             return Path(whole)
         real = os.path.realpath(whole)
         place, here = os.path.dirname(real), stamp_of(real)
@@ -90,10 +98,8 @@ class Source:
 
     def _bring(self, path: str, said: Answer) -> Path:
         """Copy a file, unless a process of this machine has it already."""
-        if self._shelf is None:
-            self._shelf = shelf(self._token)
         name = hashlib.sha256(repr((path, said.stamp)).encode("utf-8", "surrogateescape"))
-        copy = self._shelf / f"{name.hexdigest()[:32]}{os.path.splitext(path)[1]}"
+        copy = self.shelf / f"{name.hexdigest()[:32]}{os.path.splitext(path)[1]}"
         if copy.exists():
             return copy
         part = copy.with_name(f"{copy.name}.{secrets.token_hex(8)}")
@@ -222,7 +228,8 @@ class Mirror:
         if (self.folder / self.token).exists():
             yield self.folder
             return
-        with tempfile.TemporaryDirectory(prefix="pivec-") as name:
+        near = None if _source is None else _source.shelf
+        with tempfile.TemporaryDirectory(prefix="pivec-", dir=near) as name:
             place = Path(name)
             if bring:
                 self._bring(place, "")
