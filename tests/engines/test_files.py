@@ -9,9 +9,10 @@ import sys
 
 import pytest
 
-from pivec.engines import files, offered
-from pivec.engines.files import Mirror, SentBytes, Source, present
+from pivec.engines import files, offered, source
+from pivec.engines.files import Mirror, SentBytes, present
 from pivec.engines.offered import answer, offer
+from pivec.engines.source import Source
 from pivec.errors import PivecError
 from pivec.reading import open_regular, read_regular
 
@@ -138,7 +139,7 @@ def test_folders_are_listed_where_the_driver_has_them(tmp_path, driver, monkeypa
     hidden, named = tmp_path / "hidden", str(tmp_path / "runs")
     assert files.names_in(named) == ("deep/",)
     assert files.time_of(named) == hidden.stat().st_mtime_ns
-    monkeypatch.setattr(files, "_FRESH", 0)
+    monkeypatch.setattr(source, "_FRESH", 0)
     (hidden / "new").touch()  # maybe within the same tick of the clock
     assert files.names_in(named) == ("deep/", "new")
     os.utime(hidden, (1, 1))

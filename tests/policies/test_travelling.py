@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from pivec.engines import files, offered
-from pivec.engines.files import Source
 from pivec.engines.offered import answer
+from pivec.engines.source import Source
 from pivec.errors import BadPolicyFile, UsageError
 from pivec.policies import NetworkPolicy, load_policies, save_policy
 from pivec.policies.load import name_policies

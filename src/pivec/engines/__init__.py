@@ -8,6 +8,7 @@ child.py       what happens in such a process
 ray_engine.py  items on a cluster
 offered.py     what the driver lets workers on other machines read
 files.py       the driver's files and folders in a worker that may not see them
+source.py      how such a worker finds them, here or by asking
 shelf.py       the folder in which such a worker keeps copies
 ray_files.py   the same on a cluster
 workers.py     one thread a core for numbered tasks, and one BLAS thread in each

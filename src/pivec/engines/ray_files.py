@@ -13,6 +13,7 @@ from typing import Any
 
 from pivec.engines import files, offered
 from pivec.engines.offered import Answer, Stamp
+from pivec.engines.source import Source
 
 _THREADS = 4  # that read side by side
 
@@ -89,7 +90,7 @@ def stop(handle: Handle) -> None:
 def use(handle: Handle) -> None:
     """In a worker: find the driver's files by asking, where they cannot be seen."""
     if _used != [handle.folder, handle.token]:
-        files.use(files.Source(handle.ask, handle.folder, handle.token))
+        files.use(Source(handle.ask, handle.folder, handle.token))
         _used[:] = [handle.folder, handle.token]
 
 

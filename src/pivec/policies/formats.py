@@ -19,8 +19,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pivec.engines.files import names_in, stamp_of, time_of
+from pivec.engines.files import names_in, time_of
 from pivec.engines.offered import is_settled
+from pivec.engines.source import stamp_of
 from pivec.errors import BadPolicyFile, UsageError
 from pivec.policies.policy import Origin, Policy, remember
 from pivec.reading import Budget, naming, read_regular

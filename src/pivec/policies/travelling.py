@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from pivec.engines import offered
-from pivec.engines.files import stamp_of
 from pivec.engines.offered import offer
+from pivec.engines.source import stamp_of
 from pivec.errors import BadPolicyFile
 from pivec.policies.callables import import_policy, module_digest
 from pivec.policies.formats import FORMATS, read_file
