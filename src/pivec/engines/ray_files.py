@@ -54,8 +54,9 @@ class Handle:
         """Send what is offered; it is known there before any later work is."""
         import ray
 
-        with contextlib.suppress(ray.exceptions.RayActorError):  # which whoever asks is told
-            ray.get(self.actor.offer.remote(list(paths)))
+        if ray.is_initialized():  # or it would start a cluster of its own
+            with contextlib.suppress(ray.exceptions.RayError):  # whoever asks is told
+                ray.get(self.actor.offer.remote(list(paths)))
 
 
 def start() -> Handle:
