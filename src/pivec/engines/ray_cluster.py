@@ -93,7 +93,10 @@ def _check(address: str) -> None:
         # In a process of its own, which can be ended: Ray waits long, and holds all threads.
         command = [sys.executable, "-c", _GREET, address]
         try:
-            subprocess.run(command, timeout=_LONG, capture_output=True, check=False)  # noqa: S603
+            done = subprocess.run(  # noqa: S603
+                command, timeout=_LONG, capture_output=True, check=False
+            )
+            known = done.returncode == 0
         except subprocess.TimeoutExpired:
             known = False
     if not known:
