@@ -124,14 +124,16 @@ class Mirror:
                 self._sent = None
 
     def send(self) -> None:
-        """Send what is new in the folder, or was changed or removed, if the driver needs that."""
+        """Send what is new in the folder, or was changed or removed, if the driver needs that.
+
+        What was written first comes first, and what was removed last: wherever this is cut off,
+        the driver has what its files tell of.
+        """
         if self._sent is None:
             return
         place, tell, before = self._sent
         sender, now = secrets.token_hex(8), _stamps(place)
-        for name in sorted(before.keys() - now.keys()):
-            tell(SentBytes(sender, name, 0, None, last=True))
-        for name in sorted(now):
+        for name in sorted(now, key=lambda name: now[name][::-1]):
             if before.get(name) == now[name]:
                 continue
             with open(place / name, "rb") as file:
@@ -142,6 +144,8 @@ class Mirror:
                     if not more:
                         break
                     start, content = start + len(content), more
+        for name in sorted(before.keys() - now.keys()):
+            tell(SentBytes(sender, name, 0, None, last=True))
         self._sent = place, tell, now
 
     def receive(self, message: Any) -> bool:

@@ -96,7 +96,7 @@ def evaluate(
             for policies, method in product(sets, chosen)
         ]
         waiting = [u for _, units in groups for u in units if read_outcome(u.file) is None]
-        sent = {policies.label: policies.sent(Path(temporary)) for policies in sets}
+        sent = {policies.label: policies.travelling(Path(temporary)) for policies in sets}
         problems = _run([(unit, sent[unit.store]) for unit in waiting], isolate, progress)
         rows = [row for policies, units in groups for row in _rows(policies, units, problems)]
     notes = _notes(sets, wanted[0])

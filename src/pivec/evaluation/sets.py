@@ -40,14 +40,14 @@ class PolicySet:
         """Trajectories of the policy that has the fewest."""
         return int(np.diff(self.data.policy_starts).min())
 
-    def sent(self, folder: Path) -> Sent:
+    def travelling(self, folder: Path) -> Travelling:
         """Make what units are computed on; those in memory go to a new store in ``folder``."""
-        return Sent(self.data, None if self.on_disk else folder / self.identity)
+        return Travelling(self.data, None if self.on_disk else folder / self.identity)
 
 
 @dataclass
-class Sent:
-    """States that come to another process as files, from which it maps them."""
+class Travelling:
+    """States that come to another process as files of a store, which it maps."""
 
     data: VisitedStates
     folder: Path | None  # for a store, unless they have one
@@ -56,7 +56,7 @@ class Sent:
         if self.folder is not None:
             self.data = load(write_set(self.data, self.folder), verify=False)
             self.folder = None
-        return Sent, (self.data, None)
+        return Travelling, (self.data, None)
 
 
 def policy_sets(

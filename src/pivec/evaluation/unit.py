@@ -24,7 +24,7 @@ from pivec.characterizations.base import Characterization
 from pivec.engines.engine import Tell
 from pivec.evaluation.methods import Candidate
 from pivec.evaluation.metrics import checked_distances
-from pivec.evaluation.sets import PolicySet, Sent
+from pivec.evaluation.sets import PolicySet, Travelling
 from pivec.policies.policy import canonical_order
 from pivec.run_log import peak_mb
 from pivec.states.visited import VisitedStates
@@ -62,7 +62,7 @@ class Unit:
             np.savez_compressed(file, **outcome._asdict())
 
 
-Request = tuple[Unit, Sent]
+Request = tuple[Unit, Travelling]
 
 
 def make_unit(
@@ -118,8 +118,8 @@ def compute(method: Characterization, drawn: VisitedStates) -> Outcome:
 
 def run_unit(request: Request, _tell: Tell) -> Outcome:
     """Run a unit in this process."""
-    unit, sent = request
-    return compute(unit.method, draw(sent.data, unit.size, unit.entropy))
+    unit, states = request
+    return compute(unit.method, draw(states.data, unit.size, unit.entropy))
 
 
 def run_alone(request: Request, tell: Tell) -> Outcome:

@@ -5,25 +5,30 @@ from __future__ import annotations
 import importlib.util
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from pivec.arguments import Count, Seed, checked
 from pivec.engines.engine import Engine, Tell, WorkFailed, current, on_engine
+from pivec.engines.files import Mirror
 from pivec.errors import MissingExtra, PivecError, UsageError
 from pivec.progress import Progress
 from pivec.rollouts.backends import choose_backend
 from pivec.rollouts.environment import Environment
 from pivec.training.architecture import Architecture, spaces_of
 from pivec.training.novelty_archive import behaviour_named, behaviour_text
-from pivec.training.runs import Run, TrainedRun
+from pivec.training.runs import Report, Run, TrainedRun
 from pivec.training.settings import POPULATIONS, behaviour_defaults, is_published, settings_for
 
 CHECKPOINTS = 100  # of a run of PPO or A2C, as in the paper's evaluation
 _PACKAGES = {"ppo": "stable_baselines3", "a2c": "stable_baselines3", "cmaes": "cma", "neat": "neat"}
+_SENDING = 5.0  # seconds between sending files, where the folder is another machine's
 _PATIENCE = 60.0  # seconds for a worker that was lost to be gone, before its run goes on
 LOG = "log.txt"  # what the process of a run prints, in its state
+
+Item = tuple[Run, Mirror]  # a run, and its folder as workers have it
 
 
 @on_engine
@@ -149,20 +154,29 @@ def finish_runs(
     for run in runs:
         run.begin()
     failures: list[PivecError] = []
-    for reply in current().map(
-        carry_out,
-        runs,
-        on_message=on_message,
-        name=lambda run: run.path.name,
-        apart=True,
-        parts=lambda run: [(f"the environment {run.environment.name}", run.environment)],
-        threads=1,
-        log=lambda run: run.state / LOG,
-    ):
-        if reply.failure is None:
-            yield reply.item, replace(reply.content, folder=reply.item.path)
-        else:
-            failures.append(_named(reply.item.path.name, reply.failure))
+
+    def take(item: Item, message: Any) -> None:
+        if not item[1].receive(message):
+            on_message(item[0], message)
+
+    with ExitStack() as folders:
+        for reply in current().map(
+            carry_out,
+            [(run, folders.enter_context(Mirror(run.path))) for run in runs],
+            on_message=take,
+            name=lambda item: item[0].path.name,
+            apart=True,
+            parts=lambda item: [
+                (f"the environment {item[0].environment.name}", item[0].environment)
+            ],
+            threads=1,
+            log=lambda item: item[0].state / LOG,
+        ):
+            run = reply.item[0]
+            if reply.failure is None:
+                yield run, replace(reply.content, folder=run.path)
+            else:
+                failures.append(_named(run.path.name, reply.failure))
     if failures:
         raise failures[0]
 
@@ -259,16 +273,27 @@ def _named(name: str, failure: PivecError) -> PivecError:
     return named
 
 
-def carry_out(run: Run, tell: Tell) -> TrainedRun:
+def carry_out(item: Item, tell: Tell) -> TrainedRun:
     """Train to the end, from where the run stands, in a process of its own.
 
     Libraries of training seed global generators and start threads. In a process of its own a run
     does neither to its caller, and several go side by side, one core each.
     """
+    run, mirror = item
+    sent = time.monotonic()
 
     def report(done: int, steps: int, mean_return: float | None) -> None:
+        nonlocal sent
         tell({"done": done, "steps": steps, "mean_return": mean_return}, seldom=True)
+        if time.monotonic() - sent > _SENDING:
+            mirror.send()
+            sent = time.monotonic()
 
+    with mirror.here(tell, bring=True) as folder:
+        return _to_the_end(replace(run, path=folder), report)
+
+
+def _to_the_end(run: Run, report: Report) -> TrainedRun:
     with run.claimed(_PATIENCE):
         if run.algorithm in ("ppo", "a2c"):
             from pivec.training.reinforcement import learn
