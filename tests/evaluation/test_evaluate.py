@@ -293,6 +293,15 @@ def test_units_that_share_a_process_give_the_same_numbers(tmp_path, here):
     assert process != str(os.getpid())
 
 
+def test_a_cluster_gives_the_same_numbers(ray_engine, tmp_path):
+    few = {"sizes": [4], "repetitions": 2}
+    there = evaluate(walks(), [Mean()], out=tmp_path, engine=ray_engine, **few)
+    alone = evaluate(walks(), [Mean()], isolate=False, **few)
+    assert [row.correlation for row in there.rows] == [row.correlation for row in alone.rows]
+    assert all(10 < row.peak_mb < 4000 for row in there.rows)
+    assert len(list((tmp_path / "units").iterdir())) == 2
+
+
 def test_a_process_that_dies_is_a_failure_with_a_reason():
     methods = {
         "good": Mean(),

@@ -111,6 +111,17 @@ def test_pictures_are_made_once_by_every_engine(tmp_path, monkeypatch, engine):
     assert names[0][12] != names[1][12]
 
 
+def test_a_cluster_draws_the_same(ray_engine, tmp_path):
+    replayer = replayed(worlds.make_walk, tmp_path / "s")
+    wanted = [(replayer.stored("random", number), [0, 12]) for number in (0, 1)]
+    drawn = {}
+    for engine in ("serial", ray_engine):
+        with using(engine):
+            files = film(replayer, wanted, tmp_path / str(engine))
+        drawn[engine] = [made[step].read_bytes() for made in files for step in (0, 12)]
+    assert drawn["serial"] == drawn[ray_engine]
+
+
 def test_an_environment_that_ends_its_process_costs_its_own_frames_only(tmp_path):
     pivec.collect(worlds.make_dying, "random", 4, seed=5, store=tmp_path / "s")
     replayer = Replayer(Store(tmp_path / "s"), worlds.make_dying)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import random
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,10 +18,14 @@ import pytest
 from training_worlds import Broken, Follow, Switches
 
 import pivec
+from pivec.engines import files, offered
+from pivec.engines.files import Mirror, Source
+from pivec.engines.offered import answer
 from pivec.errors import MissingExtra, PivecError, UsageError
-from pivec.training import train
-from pivec.training.train import _Watch
+from pivec.training import novelty, train
+from pivec.training.train import _Watch, carry_out, plan_runs
 
+_UNKNOWN = {"token": "another folder", "_writing": {}, "_sent": None}
 FEW = {"generations": 4, "population": 8, "episodes": 1, "keep_every": 2, "max_steps": 30}
 
 
@@ -51,6 +57,69 @@ def test_the_command_line_from_training_to_comparison(run, tmp_path):
     assert (tmp_path / "runs" / "ppo-0" / "run.json").stat().st_mtime_ns == before
     other = run(*arguments[:-1], "n_epochs=3", code=2)
     assert "n_epochs is 2 there and 3 here" in other.err
+
+
+def test_a_cluster_trains_the_same(ray_engine, tmp_path, monkeypatch):
+    settings = {"generations": 2, "batch_episodes": 8, "max_steps": 20}
+    made = {}
+    for name, engine in (("here", "serial"), ("there", ray_engine)):
+        if engine is ray_engine:  # whose workers do not know the folder
+            engine.offer_files()
+            monkeypatch.setattr(Mirror, "__getstate__", lambda mirror: vars(mirror) | _UNKNOWN)
+        [result] = train("CartPole-v1", "es", tmp_path / name, settings=settings, engine=engine)
+        assert result.folder == tmp_path / name / "es-0"
+        made[name] = contents(result.folder)
+    assert len(made["here"]) == 6
+    assert made["here"] == made["there"]
+
+
+def contents(folder):
+    """Read all files of a run, but what was printed; headers of policies have no order."""
+    read = {}
+    for file in folder.rglob("*"):
+        if file.is_file() and file.name != "log.txt":
+            content = file.read_bytes()
+            if file.suffix == ".safetensors":
+                end = 8 + int.from_bytes(content[:8], "little")
+                content = json.loads(content[8:end]), content[end:]
+            read[file.relative_to(folder).as_posix()] = content
+    return read
+
+
+def test_a_run_goes_on_elsewhere_from_the_files_that_came(tmp_path, monkeypatch):
+    monkeypatch.setattr(novelty, "_SECONDS", 0.0)  # it saves every generation
+    settings = {"generations": 3, "batch_episodes": 8, "max_steps": 20}
+    [whole, run] = plan_runs(
+        "CartPole-v1", "es", [tmp_path / "a", tmp_path / "b"], settings=settings
+    )
+    run = replace(run, seed=whole.seed)
+    for started in (whole, run):
+        started.begin()
+    with Mirror(whole.path) as mirror:
+        carry_out((whole, mirror), lambda _, seldom=False: True)
+    with Mirror(run.path) as mirror:
+        # The worker does not see the folder; the driver's has moved, so this process does not.
+        there, mirror.folder = pickle.loads(pickle.dumps(mirror)), tmp_path / "driver"
+        run.path.rename(mirror.folder)
+        monkeypatch.setattr(offered, "_offered", {str(mirror.folder)})
+        moved = str(run.path), str(mirror.folder)
+        files.use(Source(lambda path, *more: answer(path.replace(*moved), *more), "/", "test"))
+        reports = []
+
+        def tell(message, seldom=False):
+            if not mirror.receive(message):
+                reports.append(message["done"])
+                if reports == [1, 2]:
+                    raise ZeroDivisionError("the node is gone")
+            return True
+
+        with pytest.raises(ZeroDivisionError):
+            carry_out((run, there), tell)
+        assert (mirror.folder / "state" / "search.npz").exists()
+        assert carry_out((run, there), tell).steps > 0
+    files.use(None)
+    assert reports == [1, 2, 2, 3]
+    assert contents(mirror.folder) == contents(whole.path)
 
 
 def test_mistakes_on_the_command_line(run):

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pivec.arguments import Count, Seed, checked
+from pivec.atomic import make_folder
 from pivec.engines.engine import Engine, Tell, WorkFailed, current, on_engine
 from pivec.engines.files import Mirror
 from pivec.errors import MissingExtra, PivecError, UsageError
@@ -294,6 +295,7 @@ def carry_out(item: Item, tell: Tell) -> TrainedRun:
 
 
 def _to_the_end(run: Run, report: Report) -> TrainedRun:
+    make_folder(run.state)
     with run.claimed(_PATIENCE):
         if run.algorithm in ("ppo", "a2c"):
             from pivec.training.reinforcement import learn
