@@ -13,8 +13,9 @@ import pytest
 from pivec.engines import files, offered
 from pivec.engines.offered import answer
 from pivec.engines.source import Source
-from pivec.errors import BadPolicyFile, UsageError
+from pivec.errors import BadPolicyFile, PivecError, UsageError
 from pivec.policies import NetworkPolicy, load_policies, save_policy
+from pivec.policies.callables import check_module
 from pivec.policies.load import name_policies
 from pivec.policies.policy import NamedPolicy
 from pivec.policies.travelling import packed, unpacked
@@ -138,6 +139,9 @@ class Still:
     def __init__(self): self.moves = 0
     def act(self, observations): return np.full(len(observations), self.moves)
 def left(observations): return np.zeros(len(observations), int)
+def make():
+    import gymnasium
+    return gymnasium.make("CartPole-v1")
 """
 
 
@@ -159,8 +163,9 @@ def test_objects_of_modules_travel_by_name_if_they_are_known_again(module):
     assert unpacked(sent(still)).policy.act(np.zeros((1, 4)), None) == [7]
     messages = [sent(named) for named in (network, left, still)]
     module.write_text(MODULE + "# another\n")
+    check_module.cache_clear()
     for message in messages:
-        with pytest.raises(BadPolicyFile, match="the module travelling_agents is not the same"):
+        with pytest.raises(PivecError, match="the module travelling_agents is not the same"):
             unpacked(message)
 
 
@@ -199,3 +204,16 @@ def test_environments_travel_with_what_a_script_registered():
     del gymnasium.registry["Travelling-v0"]
     with pytest.raises(UsageError, match="no environment is called"):
         pickle.loads(staying).make()
+
+
+def test_an_environment_of_another_module_is_refused(module):
+    from travelling_agents import make
+
+    from pivec.rollouts.environment import Environment
+
+    arrived = pickle.loads(pickle.dumps(Environment.of(make)))
+    arrived.make().close()
+    module.write_text(MODULE + "# another\n")
+    check_module.cache_clear()
+    with pytest.raises(PivecError, match="the module travelling_agents is not the same"):
+        arrived.make()

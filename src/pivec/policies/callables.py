@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
 import os
@@ -194,6 +195,16 @@ def module_digest(name: str) -> str:
     """Return the SHA-256 of an imported module's source; empty if it has none."""
     file = getattr(sys.modules.get(name), "__file__", None) or ""
     return digest_of(file) if file.endswith(".py") else ""
+
+
+@functools.lru_cache(maxsize=256)
+def check_module(name: str, digest: str) -> None:
+    """Refuse a module whose source is another than ``digest`` says, unless either has none."""
+    if digest and module_digest(name) not in ("", digest):
+        raise PivecError(
+            f"the module {name} is not the same in this process as where the work was given out: "
+            "it was changed meanwhile, or differs between machines"
+        )
 
 
 def _is_factory(thing: Any) -> bool:

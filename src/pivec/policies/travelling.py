@@ -11,7 +11,7 @@ from pivec.engines import offered
 from pivec.engines.offered import offer
 from pivec.engines.source import stamp_of
 from pivec.errors import BadPolicyFile
-from pivec.policies.callables import import_policy, module_digest
+from pivec.policies.callables import check_module, import_policy
 from pivec.policies.formats import FORMATS, read_file
 from pivec.policies.policy import NamedPolicy, Origin, PolicyInfo, origin_of
 
@@ -67,8 +67,7 @@ def unpacked(packing: PackedPolicy) -> NamedPolicy:
         _check(fingerprint, origin.fingerprint, f"{path}, with what lies beside it,")
     elif origin is not None:
         policy = policy or import_policy(origin.path)
-        module = origin.path.partition(":")[0]
-        _check(module_digest(module), origin.digest, f"the module {module}")
+        check_module(origin.path.partition(":")[0], origin.digest)
         _check(str(getattr(policy, "fingerprint", "")), origin.fingerprint, origin.path)
     return NamedPolicy(policy, packing.info)
 

@@ -18,6 +18,7 @@ from gymnasium.envs.registration import EnvSpec
 
 from pivec.errors import EnvironmentFailure, PivecError, PivecWarning, UsageError, did_you_mean
 from pivec.options import CollectOptions, Wrapper
+from pivec.policies.callables import check_module, module_digest
 from pivec.policies.policy import PolicyInfo
 from pivec.rollouts.named_objects import named_object, split_arguments
 from pivec.rollouts.quirks import REGISTERED_BY
@@ -46,12 +47,18 @@ class Environment:
     factory: Callable[[], gymnasium.Env[Any, Any]] | None = None
     wrappers: tuple[Wrapper, ...] = ()
     imports: tuple[str, ...] = ()  # modules that register environments
-    registered: EnvSpec | None = field(default=None, repr=False, compare=False)  # as it travels
+    # What another process is sent: how the id is registered, and digests of modules.
+    registered: EnvSpec | None = field(default=None, repr=False, compare=False)
+    digests: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Take along what this process knows of the id, which a script may have registered."""
+        """Take along what a script may have registered, and by what modules are known again."""
         known = gymnasium.registry.get(self.name, self.registered)
-        return {**self.__dict__, "registered": known if _can_travel(known) else None}
+        known = known if _can_travel(known) else None
+        things = [self.factory, *self.wrappers, known and known.entry_point]
+        modules = {_module_of(thing) for thing in things} | {*self.imports, _module_of(self.name)}
+        digests = {name: module_digest(name) for name in sorted(modules - {"", "__main__"})}
+        return {**self.__dict__, "registered": known, "digests": digests}
 
     @classmethod
     def of(
@@ -94,6 +101,8 @@ class Environment:
             raise failure(self.name, "making it", error) from error
         for wrapper in self.wrappers:
             env = _wrapped(env, wrapper)
+        for name, digest in self.digests.items():
+            check_module(name, digest)
         return env
 
     @property
@@ -147,6 +156,13 @@ class Environment:
             f"no environment is called {self.name!r}{hint}: expected the id of a registered "
             f"Gymnasium environment such as CartPole-v1, or module:Name-v0 ({reason.strip()})"
         )
+
+
+def _module_of(thing: Any) -> str:
+    """Name the module of an object, or of ``module:object``; empty if there is none."""
+    if isinstance(thing, str):
+        return split_arguments(thing)[0].rpartition(":")[0]
+    return getattr(thing, "__module__", None) or ""
 
 
 def _can_travel(spec: EnvSpec | None) -> bool:
