@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from pivec.engines import files, offered, source
+from pivec.engines import files, modules, offered, source
 from pivec.engines.files import Mirror, SentBytes, present
 from pivec.engines.offered import answer, offer
 from pivec.engines.source import Source
@@ -280,3 +280,36 @@ def test_a_mirror_that_can_bring_nothing_says_so(tmp_path, driver):
         with pytest.raises(PivecError, match="cannot be seen"), mirror.here(print, bring=True):
             pass
         mirror.folder = tmp_path / "hidden"
+
+
+def test_modules_that_cannot_be_seen_are_imported(tmp_path, driver, monkeypatch):
+    folder = tmp_path / "runs"
+    (folder / "far_package").mkdir()
+    (folder / "far_package" / "__init__.py").write_text("from far_package.part import number")
+    (folder / "far_package" / "part.py").write_text("number = 3")
+    (folder / "far_module.py").write_text("from far_package import number")
+    (folder / "secret.txt").write_text("x")
+    monkeypatch.setattr(offered, "_modules", {str(tmp_path / "hidden")})
+    monkeypatch.setattr(source, "_FRESH", 1e9)
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
+    asked = driver()
+    modules.use(files._source, [str(folder)])
+    import far_module
+
+    assert far_module.number == 3
+    assert not present(folder / "secret.txt").exists()
+    n_asked = len(asked)
+    for _ in range(3):
+        with pytest.raises(ModuleNotFoundError):
+            import far_nothing  # noqa: F401
+    assert len(asked) == n_asked  # names are known
+    for name in ("far_module", "far_package", "far_package.part"):
+        del sys.modules[name]
+
+
+def test_folders_of_modules_are_the_users_own(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path), os.__file__])
+    monkeypatch.chdir(tmp_path)
+    own = modules.own_folders()
+    assert own.count(str(tmp_path)) == 1
+    assert not [place for place in own if place.startswith((sys.prefix, sys.base_prefix))]

@@ -10,6 +10,7 @@ offered.py     what the driver lets workers on other machines read
 files.py       the driver's files and folders in a worker that may not see them
 source.py      how such a worker finds them, here or by asking
 shelf.py       the folder in which such a worker keeps copies
+modules.py     the driver's modules in such a worker
 ray_files.py   the same on a cluster
 workers.py     one thread a core for numbered tasks, and one BLAS thread in each
 compiled.py    Numba's compiler, with a cache where there can be one

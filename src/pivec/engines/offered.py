@@ -30,6 +30,7 @@ class Answer(NamedTuple):
 
 
 _offered: set[str] = set()
+_modules: set[str] = set()  # folders of which only Python files are offered
 followers: list[Callable[[Sequence[str]], None]] = []  # are called with paths that are offered
 
 
@@ -44,6 +45,11 @@ def offer(*paths: str | os.PathLike[str]) -> None:
         follow(new)
 
 
+def offer_modules(*folders: str) -> None:
+    """Let workers ask for the Python files below these folders."""
+    _modules.update(map(os.path.realpath, folders))
+
+
 def offered() -> list[str]:
     """Return all that was offered."""
     return sorted(_offered)
@@ -51,7 +57,11 @@ def offered() -> list[str]:
 
 def _is_offered(path: str) -> bool:
     """Whether a path without links may be asked for."""
-    while path not in _offered:
+    return _is_below(path, _offered) or (path.endswith(".py") and _is_below(path, _modules))
+
+
+def _is_below(path: str, places: set[str]) -> bool:
+    while path not in places:
         folder, name = os.path.split(path)
         if name.startswith(".") or folder == path:
             return False
@@ -66,7 +76,8 @@ def answer(path: str, start: int | None = None, known: Stamp | None = None) -> A
     without content.
     """
     real = os.path.realpath(path)
-    if not _is_offered(real):
+    whole = _is_offered(real)
+    if not whole and not (_is_below(real, _modules) and os.path.isdir(real)):
         link = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
         reason = "is a link out of the folder that may be read"
         return Answer("refused", content=reason) if _is_offered(link) else Answer()
@@ -77,9 +88,10 @@ def answer(path: str, start: int | None = None, known: Stamp | None = None) -> A
         place = above.st_ino, above.st_mtime_ns
         if is_folder:
             stamp = int(is_settled(status.st_mtime_ns)), status.st_mtime_ns
-            return Answer(
-                "folder", stamp, place, None if stamp == known and known[0] else list_folder(real)
-            )
+            names = None if stamp == known and known[0] else list_folder(real)
+            if names is not None and not whole:
+                names = tuple(name for name in names if name.endswith((".py", "/")))
+            return Answer("folder", stamp, place, names)
         if not stat.S_ISREG(status.st_mode):
             return Answer("refused", content="is no regular file")
         with open(real, "rb") as file:

@@ -115,7 +115,8 @@ class RayEngine(Engine):
             "path": [os.path.join(folder, place) for place in [*sys.path, folder]],
             "folder": folder,
             "versions": self._versions,
-            "files": self._files and (self._files.actor, folder, self._files.token),
+            "files": self._files
+            and (self._files.actor, folder, self._files.token, self._files.modules),
             "thread_variables": _THREADS,
             "threads": 1,
             "logged": False,

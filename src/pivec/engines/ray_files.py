@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pivec.engines import files, offered
+from pivec.engines import files, modules, offered
 from pivec.engines.offered import Answer, Stamp
 from pivec.engines.source import Source
 
@@ -21,8 +21,9 @@ _THREADS = 4  # that read side by side
 class _Reader:
     """Runs on the driver's machine, in another process."""
 
-    def __init__(self, paths: Sequence[str]) -> None:
+    def __init__(self, paths: Sequence[str], folders: Sequence[str]) -> None:
         offered.offer(*paths)
+        offered.offer_modules(*folders)
 
     def offer(self, paths: Sequence[str]) -> None:
         offered.offer(*paths)
@@ -38,6 +39,7 @@ class Handle:
     actor: Any
     folder: str  # in which the driver works
     token: str
+    modules: Sequence[str] = ()  # folders that it imports from
 
     def ask(self, path: str, start: int | None, known: Stamp | None) -> Answer:
         """Ask for a file or folder; see `pivec.engines.offered.answer`."""
@@ -64,7 +66,7 @@ def start() -> Handle:
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    node = ray.get_runtime_context().get_node_id()
+    node, folders = ray.get_runtime_context().get_node_id(), modules.own_folders()
     actor = (
         ray.remote(_Reader)
         .options(
@@ -73,9 +75,9 @@ def start() -> Handle:
             runtime_env={"env_vars": {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}},
             scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False),
         )
-        .remote(offered.offered())
+        .remote(offered.offered(), folders)
     )
-    handle = Handle(actor, os.getcwd(), secrets.token_hex(16))
+    handle = Handle(actor, os.getcwd(), secrets.token_hex(16), folders)
     offered.followers.append(handle.offer)
     return handle
 
@@ -91,7 +93,9 @@ def stop(handle: Handle) -> None:
 def use(handle: Handle) -> None:
     """In a worker: find the driver's files by asking, where they cannot be seen."""
     if _used != [handle.folder, handle.token]:
-        files.use(Source(handle.ask, handle.folder, handle.token))
+        source = Source(handle.ask, handle.folder, handle.token)
+        files.use(source)
+        modules.use(source, handle.modules)
         _used[:] = [handle.folder, handle.token]
 
 
