@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pivec import VisitedStates, characterization
-from pivec.characterizations.resampling import left_out
+from pivec.characterizations.resampling import left_out, without_noise
 from pivec.errors import PivecWarning, UsageError
 
 
@@ -113,6 +113,12 @@ def test_descriptions_with_influences_suffice(method, data):
     np.testing.assert_array_equal(method.intervals(described).high, method.intervals(data).high)
     with pytest.raises(UsageError, match="how sure"):
         method.intervals(method.describe(data))
+
+
+def test_distances_without_noise_are_those_of_the_intervals(method, data):
+    described = method.describe(data, influences=True)
+    alone = without_noise(method, described, method.distances(described))
+    assert np.allclose(alone, method.intervals(described).distance, rtol=1e-9, atol=1e-12)
 
 
 def test_a_policy_is_zero_from_itself_on_average(method):

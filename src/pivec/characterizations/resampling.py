@@ -139,6 +139,21 @@ def described_spread(described: Descriptions, rows: Array) -> Spread:
     return spread
 
 
+def without_noise(method: Characterization, described: Descriptions, distances: Array) -> Array:
+    """Take off all distances, as measured, what sampling adds: ``intervals(described).distance``.
+
+    Without the rest of `intervals`, which of thousands of policies takes long and much memory.
+    """
+    [rows] = described.values("points" if method.squared else "vectors")
+    spread = described_spread(described, rows)
+    squares = distances.copy() if method.squared else distances**2
+    warn_of_spread(method, [described], [spread], squares)
+    noise = np.add.outer(spread.trace, spread.trace)
+    np.subtract(squares, noise, out=squares, where=~np.isnan(noise))
+    np.fill_diagonal(squares, 0.0)
+    return squares if method.squared else np.sqrt(np.maximum(squares, 0.0))
+
+
 def _without_episodes(
     method: Characterization, sides: Sequence[VisitedStates | Descriptions]
 ) -> tuple[Array, Array, list[Spread], None]:

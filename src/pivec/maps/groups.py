@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from pivec.arguments import Count, Seed, checked
 from pivec.characterizations.base import Characterization
+from pivec.characterizations.resampling import without_noise
 from pivec.characterizations.space import Space
 from pivec.distances.groups import (
     Estimate,
@@ -190,7 +191,7 @@ class _Runs:
         if intervals is not None:
             distances = intervals.distance[_block(rows, rows)]
         elif "influences" in described.arrays:
-            distances = method.intervals(described).distance
+            distances = without_noise(method, described, raw)
         elif not method.exact:
             warnings.warn(
                 "the noise of sampling is in the distances of these groups: the policies were "
