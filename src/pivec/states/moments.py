@@ -69,10 +69,13 @@ def constant_features(data: VisitedStates) -> list[str]:
     >>> constant_features(data)
     ['x[0]']
     """
-    value = data.rows(0, 1)[0].copy()
-    parts = [(first, first + _ROWS) for first in range(0, data.n_states, _ROWS)]
+    beginning = data.rows(0, _ROWS)
+    value = beginning[0].copy()
+    varies = (beginning != value).any(axis=0)
+    # Most often this is all: nothing is sent for it.
+    firsts = () if varies.all() else range(_ROWS, data.n_states, _ROWS)
+    parts = [(first, first + _ROWS) for first in firsts]
     engine = engine_for(parts)
-    varies = np.zeros(data.n_features, dtype=bool)
     for varies_there in engine.in_order(_varies, parts, engine.share(Sent(data)), value):
         varies |= varies_there
         if varies.all():
