@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 
 from pivec.arguments import Count, Positive, Seed
 from pivec.characterizations.base import Characterization
+from pivec.characterizations.descriptions import Descriptions
 from pivec.characterizations.explaining import USUAL, Faces
+from pivec.engines.engine import using
 from pivec.mixtures.adapt import policy_statistics
 from pivec.mixtures.fit import fit_mixture
 from pivec.mixtures.mixture import Mixture
@@ -116,6 +118,10 @@ class BackgroundModel(Characterization):
     def background_(self) -> Mixture:
         """The background model; of several fits, all of their components."""
         return Mixture(*(getattr(self, f"{name}_") for name in _MIXTURE))
+
+    def _described(self, data: VisitedStates, influences: bool = False) -> Descriptions:
+        with using("serial" if self.device == "cuda" else "auto"):  # the card is this process's
+            return super()._described(data, influences)
 
     def _statistics(self, data: VisitedStates) -> Array:
         return self._sums(data, data.episode_starts)

@@ -20,10 +20,11 @@ from pivec.distances.intervals import Intervals
 from pivec.distances.method import Described, Method
 from pivec.distances.pairs import LEVEL, Pair, Pairs, farthest_pairs, nearest_pairs
 from pivec.distances.travel import Travel, sampled_travel, travels
-from pivec.engines.engine import current
+from pivec.engines.engine import make_engine
 from pivec.engines.workers import run_tasks, single_threaded_blas
 from pivec.errors import PivecWarning
 from pivec.policies.policy import canonical_order
+from pivec.states.parts import engine_for
 from pivec.states.visited import VisitedStates
 
 Array = NDArray[np.float64]
@@ -154,8 +155,9 @@ def _by_rows(
         order = canonical_order(described.policies)
         rows = max(1, _ROWS_BYTES // (8 * n))
         ordered = described.without_influences().select(order)
-        engine = current()
         blocks = [range(start, min(start + rows, n)) for start in range(0, n, rows)]
+        on_card = getattr(method, "device", "") == "cuda"  # which is this process's
+        engine = make_engine("serial") if on_card else engine_for(blocks)
         parts = [*engine.in_order(_of_rows, blocks, engine.share((method, ordered)), k, pairs)]
     near = sorted((pair for part in parts for pair in part[2]), key=lambda pair: pair[2])[:pairs]
     far = sorted((pair for part in parts for pair in part[3]), key=lambda pair: -pair[2])[:pairs]
