@@ -12,6 +12,7 @@ import pivec
 from elsewhere import Elsewhere
 from pivec import VisitedStates, characterization
 from pivec.characterizations import resampling
+from pivec.distances.measured import measure
 from pivec.engines.engine import using
 from pivec.errors import BadData
 from pivec.mixtures import ArraySource, Mixture, fit_mixture, policy_statistics
@@ -128,6 +129,28 @@ def test_a_fit_has_the_same_bits_elsewhere(device, stored):
         there = fitted()
     assert engine.parts > 10
     check_same(fitted(), there)
+
+
+@pytest.mark.bits
+@pytest.mark.parametrize("name", ["visitation", "gaussian"])
+def test_rows_of_distances_have_the_same_bits_elsewhere(name, monkeypatch):
+    monkeypatch.setattr("pivec.distances.measured._ROWS_BYTES", 8 * 9 * 2)  # two rows at a time
+    data = in_memory()
+    method = characterization(name, **METHODS[name]).fit(data)
+    described = method.describe(data, influences=method.has_influences)
+
+    def measured():
+        result = measure(method, described, data, k=3, whole=5)
+        return {
+            "neighbours": result.neighbours,
+            "distances": result.neighbour_distances,
+            "pairs": result.pairs.distance,
+        }
+
+    with using(Elsewhere()) as engine:
+        there = measured()
+    assert engine.parts >= 5  # intervals of some describe policies again
+    check_same(measured(), there)
 
 
 @pytest.mark.parametrize("kind", ["store", "touched", "reordered", "sampled"])
