@@ -44,6 +44,15 @@ def save_policy(
     >>> info, again.fingerprint == policy.fingerprint
     ({'step': 5}, True)
     """
+    content = policy_bytes(policy, info)
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_write(path) as file:
+        file.write(content)
+
+
+def policy_bytes(policy: NetworkPolicy, info: Mapping[str, Any] | None = None) -> bytes:
+    """Give the file of a network as `save_policy` writes it."""
     import safetensors.numpy
 
     if not isinstance(policy, NetworkPolicy):
@@ -67,11 +76,7 @@ def save_policy(
     except (TypeError, ValueError) as error:
         raise UsageError(f"info must be what JSON can hold: {error}") from error
     metadata = {"format": FORMAT, "version": VERSION, "network": json.dumps(network), "info": text}
-    content = safetensors.numpy.save(tensors, metadata)
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_write(path) as file:
-        file.write(content)
+    return bytes(safetensors.numpy.save(tensors, metadata))
 
 
 def read_safetensors(data: bytes) -> tuple[Tensors, dict[str, Any]]:

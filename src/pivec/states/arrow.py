@@ -1,13 +1,19 @@
-"""One policy as one Arrow file: a row an episode, its states a list of fixed-size lists.
+"""Policies in Arrow files: a record batch a policy, a row an episode, its states a list of lists.
 
-The values of the list column lie in one piece, so the states are mapped, not read.
+A file holds one policy, or as a shard many. The values of a list column lie in one piece, so the
+states are mapped, not read.
 """
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import json
-from dataclasses import asdict
-from functools import partial
+import os
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +21,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pivec.atomic import atomic_write
 from pivec.engines.files import present
 from pivec.errors import BadStore
 from pivec.policies.described import read_policy as read_network
@@ -24,21 +29,192 @@ from pivec.reading import read_regular
 from pivec.states.record import EPISODE, Arrays, PolicyRecord, starts_of
 
 _KEY = b"pivec"
+_NETWORK = "network"  # a column of shards whose policies are kept; its first row has the file
+_OPEN = 64  # shards that stay mapped
 
 
-def read_arrays(path: Path) -> Arrays:
-    """Map the states and actions in a file into memory."""
-    return _open(path)[1]
+@dataclass(frozen=True)
+class Piece:
+    """A policy as it goes into a shard, with the checksums of the files it had alone."""
+
+    info: Mapping[str, Any]
+    sums: Mapping[str, str]
+    batch: pa.RecordBatch
+    network: bytes | None = None
+    alone: Any = None  # its file alone, where that is at hand
+
+    @property
+    def kind(self) -> object:
+        """What must be equal for policies in one shard."""
+        return _kind(self.batch.schema)
 
 
-def read_kept_policy(path: Path) -> Policy | None:
-    """Read the network beside the file of a policy, if it is kept."""
-    file = path.with_suffix(".safetensors")
-    return read_network(read_regular(file), file.name)[0] if present(file).exists() else None
+class PolicyFile:
+    """A file of one policy, or a shard of many, mapped into memory.
+
+    The map stays as long as anything made of it; no handle does. ``content`` is the file where it
+    is not on disk yet.
+    """
+
+    def __init__(self, path: Path, content: Any = None) -> None:
+        self.path = path
+        with self._naming():
+            self._content = content
+            if content is None:
+                with pa.memory_map(str(present(path))) as source:
+                    content = source.read_buffer()
+            self._reader = pa.ipc.open_file(pa.BufferReader(content))
+            self.header = json.loads(self._reader.schema.metadata[_KEY])
+            self.is_shard = "info" not in self.header
+            self.n_policies = self._reader.num_record_batches
+            _check(self.n_policies > 0, "it has no policies")
+            _check(self.is_shard or self.n_policies == 1, "it has more than its policy")
+            self._whole: set[int] = set()
+
+    def arrays(self, number: int = 0) -> Arrays:
+        """States and actions of a policy."""
+        with self._naming():
+            batch = self._reader.get_batch(number)
+            # Lengths in the file are as good as the file: beyond its end lies no memory.
+            if number not in self._whole:
+                batch.validate(full=True)
+            states, starts = _unlist(batch, "states")
+            actions = None
+            if "action_shape" in self.header:
+                flat, cuts = _unlist(batch, "actions")
+                actions = flat.reshape(-1, *self.header["action_shape"])
+            if number not in self._whole:
+                flat_rows = states.ndim == 2 and states.dtype == np.float32
+                _check(flat_rows, "states are not rows of float32")
+                counts = np.diff(starts)
+                _check(np.array_equal(self.episodes(number)["length"], counts), "lengths differ")
+                fit = actions is None or np.array_equal(np.diff(cuts) + 1, counts)
+                _check(fit, "actions do not fit states")
+                self._whole.add(number)
+        return states, actions
+
+    def episodes(self, number: int = 0) -> NDArray[Any]:
+        """What is known of the episodes of a policy."""
+        return self._episodes[self._starts[number] : self._starts[number + 1]]
+
+    def about(self, number: int = 0) -> Mapping[str, Any]:
+        """What the file says of a policy: ``info``, and in a shard its checksums."""
+        if not self.is_shard:
+            return dict(self.header)
+        with self._naming():
+            return dict(
+                json.loads(
+                    self._reader.get_batch_with_custom_metadata(number).custom_metadata[_KEY]
+                )
+            )
+
+    def record(self, number: int = 0, info: PolicyInfo | None = None) -> PolicyRecord:
+        """A policy as it is read, by its own name or by that of ``info``."""
+        with self._naming():
+            known = PolicyInfo(**self.about(number)["info"]) if info is None else info
+            has_actions = self.arrays(number)[1] is not None  # raises if it is not whole
+            where = (self.path, number) if self.is_shard else (self.path,)
+            return PolicyRecord(
+                known,
+                self.episodes(number),
+                has_actions,
+                partial(read_arrays, *where),
+                partial(read_kept_policy, *where),
+            )
+
+    def piece(self, number: int, sums: Mapping[str, str], network: bytes | None = None) -> Piece:
+        """A policy as it goes into another file; ``network`` is that of a file not on disk yet."""
+        with self._naming():
+            batch = self._reader.get_batch(number)
+            network = network or self.network(number)
+            if _NETWORK in batch.schema.names:
+                batch = batch.drop_columns([_NETWORK])
+            return Piece(self.about(number)["info"], sums, batch, network, self._content)
+
+    @property
+    def kind(self) -> object:
+        """What must be equal for policies in one shard."""
+        return _kind(self._reader.schema)
+
+    def network(self, number: int = 0) -> bytes | None:
+        """The file of a policy that is kept."""
+        if self.is_shard:
+            if _NETWORK not in self._reader.schema.names:
+                return None
+            value = self._reader.get_batch(number).column(_NETWORK)[0].as_py()
+            return None if value is None else bytes(value)
+        file = self.path.with_suffix(".safetensors")
+        return read_regular(file) if present(file).exists() else None
+
+    @cached_property
+    def _starts(self) -> NDArray[np.int64]:
+        return starts_of([self._reader.get_batch(i).num_rows for i in range(self.n_policies)])
+
+    @cached_property
+    def _episodes(self) -> NDArray[Any]:
+        """Of all policies, one after another."""
+        table = self._reader.read_all().select(list(EPISODE.names or ()))
+        table.validate(full=True)
+        episodes = np.empty(table.num_rows, dtype=EPISODE)
+        for name in EPISODE.names or ():
+            episodes[name] = table.column(name).to_numpy()
+        episodes.flags.writeable = False
+        return episodes
+
+    @contextlib.contextmanager
+    def _naming(self) -> Iterator[None]:
+        """Let errors name the file, and say what to do."""
+        name, wrong = self.path.name, (pa.ArrowException, OSError, KeyError, TypeError)
+        try:
+            yield
+        except FileNotFoundError as error:
+            raise BadStore(
+                f"{name} is gone: the store has grown or changed since it was loaded, so load it "
+                "again"
+            ) from error
+        except (*wrong, ValueError, AttributeError, IndexError, RecursionError) as error:
+            raise BadStore(
+                f"{name} is not the whole file of a policy ({error}): remove it and collect again"
+            ) from error
 
 
-def write_policy(path: Path, record: PolicyRecord, store: str = "") -> None:
-    """Write the file of one policy; it appears when it is whole.
+def open_shard(path: Path) -> PolicyFile:
+    """Map a shard into memory, or give the map that is there; one that changed is mapped anew."""
+    try:
+        known = os.stat(_present(path, int(time.monotonic())))
+    except OSError:
+        return PolicyFile(path)  # which says what is wrong
+    return _mapped(path, (known.st_ino, known.st_size, known.st_mtime_ns))
+
+
+@lru_cache(maxsize=_OPEN)
+def _present(path: Path, _: int) -> Path:
+    """Ask for a file once a second, not for every policy in it."""
+    return present(path)
+
+
+@lru_cache(maxsize=_OPEN)
+def _mapped(path: Path, _: tuple[int, ...]) -> PolicyFile:
+    return PolicyFile(path)
+
+
+def read_arrays(path: Path, number: int | None = None) -> Arrays:
+    """Map the states and actions of a file into memory, or of a policy in a shard."""
+    return PolicyFile(path).arrays() if number is None else open_shard(path).arrays(number)
+
+
+def read_kept_policy(path: Path, number: int | None = None) -> Policy | None:
+    """Read the network of a policy, if it is kept: beside its file, or in the shard."""
+    file = PolicyFile(path) if number is None else open_shard(path)
+    content = file.network(number or 0)
+    if content is None:
+        return None
+    name = path.with_suffix(".safetensors").name if number is None else f"{path.name} {number}"
+    return read_network(content, name)[0]
+
+
+def policy_bytes(record: PolicyRecord, store: str = "") -> Any:
+    """Give the file of one policy, as a buffer.
 
     ``store`` says what store it belongs to, should the index lose it.
     """
@@ -52,55 +228,53 @@ def write_policy(path: Path, record: PolicyRecord, store: str = "") -> None:
     if actions is not None:
         columns["actions"] = _lists(actions, starts - np.arange(len(starts)))
         header["action_shape"] = list(actions.shape[1:])
-    batch = pa.record_batch(columns).replace_schema_metadata({_KEY: json.dumps(header).encode()})
-    with atomic_write(path) as file, pa.ipc.new_file(file, batch.schema) as writer:
+    return _alone(pa.record_batch(columns), header)
+
+
+def piece_bytes(piece: Piece) -> Any:
+    """Give the file of a policy in a shard as it was when it was alone."""
+    if piece.alone is not None:
+        return piece.alone
+    header = json.loads(piece.batch.schema.metadata[_KEY])
+    return _alone(piece.batch, {"info": piece.info} | header)
+
+
+def piece_digest(piece: Piece) -> str:
+    """Return the checksum of `piece_bytes`."""
+    return hashlib.sha256(piece_bytes(piece)).hexdigest()
+
+
+def _alone(batch: pa.RecordBatch, header: Mapping[str, Any]) -> Any:
+    """A batch as a file of its own, in memory."""
+    batch = batch.replace_schema_metadata({_KEY: json.dumps(header).encode()})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, batch.schema) as writer:
         writer.write_batch(batch)
+    return sink.getvalue()
 
 
-def read_policy(path: Path, store: str | None = None) -> PolicyRecord:
-    """Read what is known of the episodes in a file; with ``store`` only if it belongs to it."""
-    return _open(path, store)[0]
+def write_shard(path: Path, pieces: Iterable[Piece], networks: bool) -> None:
+    """Write many policies of one kind into a file, with a column for their networks if asked."""
+    writer: Any = None
+    with open(path, "wb") as file, contextlib.ExitStack() as stack:
+        for piece in pieces:
+            batch = piece.batch
+            header = json.loads(batch.schema.metadata[_KEY])
+            header.pop("info", None)
+            if networks:
+                cells = pa.array([piece.network] + [None] * (len(batch) - 1), pa.large_binary())
+                batch = batch.append_column(_NETWORK, cells)
+            batch = batch.replace_schema_metadata({_KEY: json.dumps(header).encode()})
+            if writer is None:
+                writer = stack.enter_context(pa.ipc.new_file(file, batch.schema))
+            about = {"info": piece.info, **piece.sums}
+            writer.write_batch(batch, custom_metadata={_KEY: json.dumps(about).encode()})
 
 
-def _open(path: Path, store: str | None = None) -> tuple[PolicyRecord, Arrays]:
-    """Map a file into memory: what is known of the episodes, and states and actions."""
-    try:
-        with pa.memory_map(str(present(path))) as source:
-            reader = pa.ipc.open_file(source)
-            batch = reader.get_batch(0)
-        # Lengths in the file are as good as the file: beyond its end lies no memory.
-        batch.validate(full=True)
-        header = json.loads(reader.schema.metadata[_KEY])
-        if store is not None and header.get("store") != store:
-            raise BadStore(f"{path} was collected with other settings")
-        states, starts = _unlist(batch, "states")
-        _check(states.ndim == 2 and states.dtype == np.float32, "states are not rows of float32")
-        actions = None
-        if "action_shape" in header:
-            flat, cuts = _unlist(batch, "actions")
-            _check(np.array_equal(np.diff(cuts) + 1, np.diff(starts)), "actions do not fit states")
-            actions = flat.reshape(-1, *header["action_shape"])
-        episodes = np.empty(batch.num_rows, dtype=EPISODE)
-        for name in EPISODE.names or ():
-            episodes[name] = batch.column(name).to_numpy(zero_copy_only=False)
-        _check(np.array_equal(episodes["length"], np.diff(starts)), "lengths do not fit states")
-        record = PolicyRecord(
-            PolicyInfo(**header["info"]),
-            episodes,
-            actions is not None,
-            partial(read_arrays, path),
-            partial(read_kept_policy, path),
-        )
-        return record, (states, actions)
-    except FileNotFoundError as error:
-        raise BadStore(
-            f"{path.name} is gone: the store has grown or changed since it was loaded, so load it "
-            "again"
-        ) from error
-    except (pa.ArrowException, OSError, KeyError, TypeError, ValueError, AttributeError) as error:
-        raise BadStore(
-            f"{path.name} is not the whole file of a policy ({error}): remove it and collect again"
-        ) from error
+def _kind(schema: pa.Schema) -> object:
+    header = json.loads(schema.metadata[_KEY])
+    types = [str(schema.field(name).type) for name in ("states", "actions") if name in schema.names]
+    return *types, str(header.get("action_shape"))
 
 
 def _check(holds: bool, otherwise: str) -> None:

@@ -15,13 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from pivec.atomic import atomic_write, make_folder
 from pivec.errors import BadStore, UsageError
 from pivec.policies.policy import PolicyInfo
-from pivec.reading import read_regular
+from pivec.states.folder import Folder
 from pivec.states.record import PolicyRecord
 
-FORMAT = 2
+FORMATS = 2, 3  # without and with shards
 INDEX = "store.json"
 
 
@@ -34,10 +33,10 @@ class Index:
         settings: Mapping[str, Any] | None = None,
         feature_names: Sequence[str] = (),
     ) -> None:
-        self.path = Path(path)
-        self._written = 0.0
-        self._own: set[str] = set()  # files that were just written, which need no check
-        self._replaced: list[str] = []  # files that go when the index is written
+        self.folder = Folder(path)
+        self.path = self.folder.path
+        self._written = self._cost = 0.0  # when the index was written, and what that took
+        self._largest = 0  # how many policies are expected
         self._asked: tuple[dict[str, Any], tuple[str, ...]] | None = None
         if settings is not None:
             try:
@@ -48,7 +47,8 @@ class Index:
                 ) from error
             self._asked = plain, tuple(feature_names)
         self.rows: dict[str, dict[str, Any]] = {}
-        if (self.path / INDEX).exists():
+        self.shards: dict[str, dict[str, Any]] = {}  # files of many policies, and their checksums
+        if self.folder.has(INDEX):
             self._read()
         elif self._asked is None:
             raise UsageError(
@@ -57,7 +57,7 @@ class Index:
             )
         else:
             self.settings, self.feature_names = self._asked
-            make_folder(self.path)
+            self.folder.make()
             self.flush()
 
     def __len__(self) -> int:
@@ -81,17 +81,22 @@ class Index:
 
     def flush(self) -> None:
         """Write the index."""
+        begun = time.monotonic()
+        files = {row["file"] for row in self.rows.values()}
+        self.shards = {file: known for file, known in self.shards.items() if file in files}
         index = {
-            "format": FORMAT,
+            "format": FORMATS[bool(self.shards)],
             "environment": self.settings.get("environment", ""),
             "feature_names": self.feature_names,
             "settings": self.settings,
             "policies": list(self.rows.values()),
         }
+        if self.shards:
+            index["shards"] = self.shards
         index["sha256"] = sum_of(index)
-        with atomic_write(self.path / INDEX, "w") as file:
-            json.dump(index, file, indent=1)
+        self.folder.write(INDEX, _text(index).encode())
         self._written = time.monotonic()
+        self._cost = self._written - begun
 
     def enter(self, file: str, record: PolicyRecord, sums: Mapping[str, str]) -> None:
         """Put in a row for a policy whose file is there."""
@@ -129,6 +134,7 @@ class Index:
             rows[free] = row | {"label": free}
             taken[free] = None
         self.rows = rows
+        self._largest = len(self.rows.keys() | {info.label for info in policies})
 
     def reorder(self, labels: Sequence[str]) -> None:
         """Put these policies first, in this order."""
@@ -136,15 +142,15 @@ class Index:
         self.rows = first | self.rows
 
     def _read(self) -> None:
-        path = self.path / INDEX
+        path = f"{self.folder}/{INDEX}"
         try:
-            index = json.loads(read_regular(path))
+            index = json.loads(self.folder.read(INDEX))
             version = int(index["format"])
-            if version != FORMAT:
-                advice = "upgrade pivec" if version > FORMAT else "collect into another folder"
+            if version not in FORMATS:
+                advice = "upgrade pivec" if version > FORMATS[-1] else "collect into another folder"
                 raise BadStore(
                     f"{self.path} is a store of format {version}, but this version of pivec reads "
-                    f"format {FORMAT}: {advice}"
+                    f"format {FORMATS[-1]}: {advice}"
                 )
             if index.pop("sha256") != sum_of(index):
                 raise BadStore(
@@ -154,12 +160,16 @@ class Index:
             self.settings = dict(index["settings"])
             self.settings.pop("episodes", None)  # of stores that could not grow
             self.feature_names = tuple(str(name) for name in index["feature_names"])
+            self.shards = dict(index.get("shards", {}))
             self.rows = {}
             for row in index["policies"]:
-                if Path(row["file"]).name != row["file"]:
-                    raise BadStore(f"{path} names a file outside its folder: {row['file']!r}")
+                file = row["file"]
+                if Path(file).name != file:
+                    raise BadStore(f"{path} names a file outside its folder: {file!r}")
                 info_of(row)  # raises if a field is missing
-                self.rows[str(row["label"])] = dict(row)
+                if file in self.shards and not 0 <= row["batch"] < self.shards[file]["policies"]:
+                    raise BadStore(f"{path} names a policy outside its shard: {row['label']!r}")
+                self.rows[str(row["label"])] = row
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise BadStore(f"{path} is not the index of a store ({error!r})") from error
         if self._asked is not None and self.rows:
@@ -181,7 +191,7 @@ class Index:
             )
 
 
-def numbered(label: str, taken: Mapping[str, str | None], source: str) -> str:
+def numbered(label: str, taken: Mapping[str, Any], source: str) -> str:
     """Give the label, with a number if it is taken for what comes from elsewhere."""
     free, count = label, 1
     while taken.get(free, source) != source:
@@ -198,3 +208,11 @@ def info_of(row: Mapping[str, Any]) -> PolicyInfo:
 def sum_of(content: Any) -> str:
     """Return the checksum of what JSON can hold."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _text(index: Mapping[str, Any]) -> str:
+    """Write JSON with a line a policy."""
+    rows = ",\n".join(map(json.dumps, index["policies"]))
+    parts = {key: json.dumps(value) for key, value in index.items() if key != "policies"}
+    parts["policies"] = f"[\n{rows}\n]"
+    return "{\n" + ",\n".join(f'"{key}": {parts[key]}' for key in index) + "\n}\n"

@@ -23,7 +23,6 @@ from pivec.rollouts import spaces
 from pivec.rollouts.episodes import Episode, PolicyEpisodes
 from pivec.rollouts.features import feature_rows
 from pivec.rollouts.gather import Gatherer
-from pivec.states.arrow import read_policy
 from pivec.states.record import check_finite, names_of, record_of
 from pivec.states.store import Store
 
@@ -238,7 +237,7 @@ def batch_of_one(space: Any, observation: Any) -> Any:
 
 def _reopened(store: Store, label: str, kept: PolicyEpisodes) -> PolicyEpisodes:
     """Take a policy's episodes back from disk."""
-    record = read_policy(store.path / store.rows[label]["file"])
+    [record] = store.load([label], verify=False).records
     kept.every = int(record.info.metadata.get("kept_every", 1))
     for number, episode in enumerate(record.as_episodes()):
         kept.put(number, episode)

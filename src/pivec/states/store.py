@@ -1,38 +1,32 @@
-"""The store: a folder with one Arrow file a policy and an index.
-
-The name of a policy's file ends with a part of its checksum, so that a file which a killed run had
-no time to enter into the index can be told from a damaged one.
-"""
+"""The store: a folder with an index and Arrow files, one a policy or, in a large one, a shard."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
-import os
 import time
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pivec.atomic import file_name, locked
 from pivec.engines.offered import offer
-from pivec.errors import BadStore, PivecError, PivecWarning, UsageError
-from pivec.policies.network import NetworkPolicy
-from pivec.policies.saved import save_policy
+from pivec.errors import BadStore, PivecError, UsageError
 from pivec.reading import digest_of
-from pivec.states.arrow import read_policy, write_policy
-from pivec.states.index import INDEX, Index, info_of, numbered
+from pivec.states.arrow import Piece, PolicyFile, piece_bytes, write_shard
+from pivec.states.folder import Folder
+from pivec.states.index import INDEX, info_of
 from pivec.states.record import PolicyRecord
+from pivec.states.shards import groups_of, is_shard, sums_of
+from pivec.states.shelf import Shelf, beside, checksums, mark_of, name_of, policy_files
 from pivec.states.visited import VisitedStates
 
-# The index is rewritten at most this often while policies come in; files not in it are adopted.
-_SECONDS = 2.0
+# While policies come in, the index is rewritten at most this often, and in at most one part in so
+# many of the time; files not in it are adopted.
+_SECONDS, _SHARE = 2.0, 20
+_MOST = 1 << 25  # bytes of policies that wait to be written together
 
 
-class Store(Index):
+class Store(Shelf):
     """States on disk: ``store[label]``, ``len(store)``, ``store.load()``.
 
     Parameters
@@ -46,6 +40,19 @@ class Store(Index):
         Names of the values of a state, needed to make a store.
     """
 
+    def __init__(
+        self,
+        path: str | Path,
+        settings: Mapping[str, Any] | None = None,
+        feature_names: Sequence[str] = (),
+    ) -> None:
+        self._waiting: dict[str, tuple[PolicyRecord, Piece]] = {}  # to be written together
+        self._waiting_bytes, self._gathered = 0, 0.0  # and when the last were
+        super().__init__(path, settings, feature_names)
+
+    def __contains__(self, label: object) -> bool:
+        return label in self.rows or label in self._waiting
+
     @classmethod
     def find(cls, path: str | Path) -> Store:
         """Open a store, or the ``states`` of a folder that `pivec compare` left."""
@@ -57,7 +64,7 @@ class Store(Index):
     @staticmethod
     def exists(path: str | Path) -> bool:
         """Tell whether there is a store at ``path``."""
-        return (Path(path) / INDEX).exists()
+        return Folder(path).has(INDEX)
 
     # ---- writing ----
 
@@ -65,118 +72,142 @@ class Store(Index):
     def writing(self, wait: float = 0.0) -> Iterator[None]:
         """Hold the store for writing: no other process may; what a killed run left is adopted.
 
-        A store that another process holds is an error after ``wait`` seconds.
+        A store that another process holds is an error after ``wait`` seconds. When all went well,
+        the policies of a large store are put together in shards.
         """
-        busy = f"another process is writing to {self.path}: wait for it, or choose another folder"
-        with locked(self.path / ".lock", busy, wait):
+        with self.folder.lock(wait):
             self._read()  # others may have written since this was opened
             self._adopt()
+            self._gathered = time.monotonic()
             try:
                 yield
+                with self._telling("policies"):
+                    self._settle()
+                    self._pack()
             finally:
-                self.flush()
+                with self._telling("policies"):
+                    self.flush()
 
     def add(self, record: PolicyRecord) -> None:
         """Keep one policy; its file appears when it is whole.
 
         A file of the same label goes when the index names the new one, so a crash leaves either
         of them whole. One that has the same episodes and more need not be named at once: it is
-        known by that.
+        known by that. In a large store policies that come within two seconds get a file together.
         """
-        label = record.info.label
-        old = self.rows.get(label, {}).get("file")
-        has_more = 0 < self.holds(record.info) < len(record.episodes)
-        # Files get their names when their checksums are known.
-        states, network = (self.path / f".{_stem(label)}.{kind}.tmp" for kind in "sp")
+        with self._telling(record.info.label):
+            files = self.bytes_of(record)
+            *_, name = files
+            self._gather(record, PolicyFile(Path(name), files[name]), files)
+
+    def bytes_of(self, record: PolicyRecord) -> dict[str, Any]:
+        """Give the files of a policy, by their names, as `add` would write them; see `take_in`."""
+        return policy_files(record, self.identity, bool(self.settings.get("policies")))
+
+    def take_in(self, name: str, files: Mapping[str, Any] | None = None) -> None:
+        """Keep a policy whose file ``name`` (.arrow) another process has put into the folder.
+
+        Or write its ``files``, which `bytes_of` or `policy_files` gave in another process.
+        """
+        with self._telling(name):
+            opened, sums = self._checked(name, files)
+            if files is None:
+                self._enter_all(name, [(opened.record(), sums)])
+            else:
+                self._gather(opened.record(), opened, files)
+
+    def _gather(self, record: PolicyRecord, file: PolicyFile, files: Mapping[str, Any]) -> None:
+        """Let a policy wait for others of a large store; what waits took two seconds at most."""
+        piece = file.piece(0, checksums(files), files.get(beside(file.path.name)))
+        self._waiting[record.info.label] = record, piece
+        self._waiting_bytes += sum(map(len, files.values()))
+        is_late = time.monotonic() - self._gathered > _SECONDS
+        if is_late or self._waiting_bytes > _MOST or not self._is_large:
+            self._settle()
+
+    def _settle(self) -> None:
+        """Write the policies that wait."""
+        groups: dict[object, list[tuple[PolicyRecord, Piece]]] = {}
+        for record, piece in self._waiting.values():
+            groups.setdefault(piece.kind, []).append((record, piece))
+        self._waiting, self._waiting_bytes, self._gathered = {}, 0, time.monotonic()
+        for group in groups.values():
+            name = self._write([piece for _, piece in group], len(group))
+            self._enter_all(name, [(record, piece.sums) for record, piece in group])
+
+    def flush(self) -> None:
+        """Write what waits, and the index; files that it names no more go."""
+        self._settle()
+        super().flush()
+
+    def _enter_all(
+        self, name: str, policies: Sequence[tuple[PolicyRecord, Mapping[str, str]]]
+    ) -> None:
+        """Enter policies whose file is there."""
+        pause = _SECONDS
+        for number, (record, sums) in enumerate(policies):
+            old = self.rows.get(record.info.label, {}).get("file")
+            has_more = 0 < self.holds(record.info) < len(record.episodes)
+            self.enter(name, record, sums)
+            if name in self.shards:
+                self.rows[record.info.label]["batch"] = number
+            if old not in (None, name):
+                self._replaced.add(old)
+                pause = pause if has_more else 0.0
+        self._trust(name)
+        if time.monotonic() - self._written > max(pause, _SHARE * self._cost):
+            super().flush()
+
+    @contextlib.contextmanager
+    def _telling(self, whose: str) -> Iterator[None]:
         try:
-            write_policy(states, record, self.identity)
-            sums = {"sha256": digest_of(states)}
-            policy = record.read_policy() if self.settings.get("policies") else None
-            if isinstance(policy, NetworkPolicy):
-                save_policy(policy, network)
-                sums["policy_sha256"] = digest_of(network)
-            file = self.path / f"{_stem(label)}{_mark(sums)}.arrow"
-            if "policy_sha256" in sums:
-                os.replace(network, file.with_suffix(".safetensors"))
-            os.replace(states, file)
-            self.enter(file.name, record, sums)
-            self._own.add(file.name)
-            if old not in (None, file.name):
-                self._replaced.append(old)
-            in_time = time.monotonic() - self._written <= _SECONDS
-            if not in_time or (self._replaced and not has_more):
-                self.flush()
+            yield
         except OSError as error:
             reason = "the disk is full" if error.errno == errno.ENOSPC else str(error)
             raise PivecError(
-                f"cannot write the states of {label} to {self.path} ({reason}): make room there, "
+                f"cannot write the states of {whose} to {self.path} ({reason}): make room there, "
                 "or choose another folder"
             ) from error
 
-    def flush(self) -> None:
-        """Write the index; files that it names no more go."""
-        super().flush()
-        while self._replaced:
-            self._remove(self._replaced.pop())
+    def _pack(self) -> None:
+        """Put the policies of a large store together, and take those of a small one apart.
 
-    def _remove(self, file: str) -> None:
-        for _, path in self._files(file):
-            path.unlink(missing_ok=True)
-
-    def _adopt(self) -> None:
-        """Make the index true: files that are gone are left out, whole ones taken in.
-
-        A killed run had no time to enter some; its half ones are swept.
+        Which lie in one file, and its bytes, follow from the policies alone.
         """
-        for label, row in list(self.rows.items()):
-            if any(name in row and not path.exists() for name, path in self._files(row["file"])):
-                warnings.warn(f"the states of {label} are gone", PivecWarning, stacklevel=4)
-                del self.rows[label]
-        known = {row["file"] for row in self.rows.values()}
-        for path in sorted(self.path.glob("*.arrow")):
-            if path.name in known:
+        for group in groups_of(list(self.rows.values()), len(self.feature_names), self._kind):
+            files = {row["file"]: row for row in group}
+            is_alone = len(group) == 1 and not self.shards.keys() & files.keys()
+            # Nothing is built on damaged files, which whoever loads them gets to know.
+            if is_alone or is_shard(group, self.shards) or any(map(self._news, files.values())):
                 continue
-            try:
-                files = self._files(path.name)
-                sums = {name: digest_of(file) for name, file in files if file.exists()}
-                if not path.stem.endswith(_mark(sums)):
-                    raise BadStore(f"{path} does not match the checksum in its name")
-                record = read_policy(path, self.identity)
-            except BadStore as error:
-                warnings.warn(
-                    f"a file that is not in the index is left out, so remove it: {error}",
-                    PivecWarning,
-                    stacklevel=3,
-                )
-                continue
-            self._take_in(path.name, record, sums)
-        for path in self.path.glob(".*.tmp"):
-            path.unlink(missing_ok=True)
+            pieces = (
+                self._open(row["file"]).piece(row.get("batch", 0), sums_of(row)) for row in group
+            )
+            name = self._write(pieces, len(group))
+            for number, row in enumerate(group):
+                row["file"] = name
+                row.pop("batch", None)
+                if name in self.shards:
+                    row["batch"] = number
+            self._trust(name)
+            self._replaced |= files.keys()
 
-    def _take_in(self, file: str, record: PolicyRecord, sums: Mapping[str, str]) -> None:
-        """Enter a whole file that is not in the index, unless it has what `add` replaced.
-
-        Of two files of one policy that with more episodes stays: it has those of the other too.
-        """
-        info, label = record.info, record.info.label
-        same = [row for row in self.rows.values() if row["fingerprint"] == info.fingerprint]
-        if info.fingerprint and same:  # whatever it is called now
-            label = same[0]["label"]
-        elif self.rows.get(label, {}).get("source") != info.source:
-            label = numbered(label, dict.fromkeys(self.rows), info.source)
-        if label in self.rows:
-            row = self.rows[label]
-            has_more = row["fingerprint"] == info.fingerprint
-            has_more &= row["episodes"] < len(record.episodes)
-            self._replaced.append(row["file"] if has_more else file)
-            if not has_more:
-                return
-        self.enter(file, replace(record, info=replace(info, label=label)), sums)
-
-    def _files(self, file: str) -> Iterator[tuple[str, Path]]:
-        """Both files of a policy, by the names of their checksums; the network may not be kept."""
-        yield "sha256", self.path / file
-        yield "policy_sha256", (self.path / file).with_suffix(".safetensors")
+    def _write(self, pieces: Iterable[Piece], count: int) -> str:
+        """Write a shard of so many policies, or of one its own file; give the name."""
+        if count == 1:
+            [piece] = pieces
+            name = name_of(piece.info["label"], piece.sums)
+            if piece.network is not None:
+                self.folder.write(beside(name), piece.network)
+            self.folder.write(name, piece_bytes(piece))
+            return name
+        with self.folder.staging("shard") as staged:
+            write_shard(staged, pieces, bool(self.settings.get("policies")))
+            sums = {"sha256": digest_of(staged)}
+            name = f"shard{mark_of(sums)}.arrow"
+            self.folder.place(staged, name)
+        self.shards[name] = sums | {"policies": count}
+        return name
 
     # ---- reading ----
 
@@ -189,37 +220,28 @@ class Store(Index):
         Checksums are verified, which reads every file once, but for those that were just written;
         ``verify=False`` trusts the disk.
         """
+        self._settle()
         wanted = list(self.rows) if labels is None else list(labels)
         if not wanted:
             raise BadStore(f"{self.path} holds no policies yet: collect some first")
-        records = []
+        records: list[PolicyRecord] = []
+        shards: dict[str, PolicyFile] = {}
         for label in wanted:
             if label not in self.rows:
                 raise UsageError(f"{self.path} has no policy {label!r}: see `pivec store ls`")
             row = self.rows[label]
-            if verify and row["file"] not in self._own and (problem := self._problem(row)):
-                raise BadStore(problem)
+            file = shards.get(row["file"])
+            if file is None:
+                if verify and (problem := self._news(row)):
+                    raise BadStore(problem)
+                file = self._open(row["file"])
+                if file.is_shard:
+                    shards[row["file"]] = file
             # The index knows what policies are called now.
-            records.append(replace(read_policy(self.path / row["file"]), info=info_of(row)))
+            records.append(file.record(row.get("batch", 0), info_of(row)))
         offer(self.path)  # to workers that do not see it
         environment = str(self.settings.get("environment", ""))
         return VisitedStates(records, self.feature_names, environment)
-
-    def verify(self) -> list[str]:
-        """Check every file against its checksum; return one sentence for each problem."""
-        problems = (self._problem(row) for row in self.rows.values())
-        return [problem for problem in problems if problem]
-
-    def _problem(self, row: Mapping[str, Any]) -> str:
-        for name, path in self._files(row["file"]):
-            if name in row and not path.exists():
-                return f"{path} is missing: run the same `pivec collect` again"
-            if path.exists() and digest_of(path) != row.get(name):
-                return (
-                    f"{path} does not match its checksum, so it is damaged: remove it and run the "
-                    "same `pivec collect` again"
-                )
-        return ""
 
 
 def load(path: str | Path, *, verify: bool = True) -> VisitedStates:
@@ -234,13 +256,3 @@ def load(path: str | Path, *, verify: bool = True) -> VisitedStates:
         Check the files against their checksums.
     """
     return Store.find(path).load(verify=verify)
-
-
-def _stem(label: str) -> str:
-    """What the names of a policy's files begin with."""
-    return f"{file_name(label, 60)}-{hashlib.sha256(label.encode()).hexdigest()[:10]}"
-
-
-def _mark(sums: Mapping[str, str]) -> str:
-    """What the names of a policy's files end with, after their checksums."""
-    return "-" + hashlib.sha256("".join(sums.values()).encode()).hexdigest()[:16]
