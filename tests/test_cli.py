@@ -134,21 +134,21 @@ def test_debug_shows_the_traceback(tmp_path):
 
 
 def test_ctrl_c_keeps_what_was_collected(run, tmp_path, monkeypatch):
-    import pivec.states.store as store
+    from pivec.states import shelf
 
     written = []
 
-    def stop_after_two(path, record, *more):
+    def stop_after_two(record, *more):
         if len(written) == 2:
             raise KeyboardInterrupt
         written.append(record.info.label)
-        return store_policy(path, record, *more)
+        return policy_bytes(record, *more)
 
-    store_policy = store.write_policy
-    monkeypatch.setattr(store, "write_policy", stop_after_two)
+    policy_bytes = shelf.policy_bytes
+    monkeypatch.setattr(shelf, "policy_bytes", stop_after_two)
     done = run("collect", "CartPole-v1", "random:4", "--episodes", 2, "--out", "s", code=130)
     assert "the same command goes on" in done.err
-    monkeypatch.setattr(store, "write_policy", store_policy)
+    monkeypatch.setattr(shelf, "policy_bytes", policy_bytes)
     assert set(pivec.Store(tmp_path / "s")) == set(written)
     run("collect", "CartPole-v1", "random:4", "--episodes", 2, "--out", "s")
     assert len(pivec.Store(tmp_path / "s")) == 4

@@ -126,7 +126,7 @@ def test_in_what_a_killed_run_left(compared, tmp_path, kind, count):
 FORGED = """
 import pathlib, struct, sys
 from pivec.errors import BadStore
-from pivec.states.arrow import read_policy
+from pivec.states.arrow import PolicyFile
 
 content = pathlib.Path(sys.argv[1]).read_bytes()
 path = pathlib.Path(sys.argv[2])
@@ -138,7 +138,7 @@ for at in range(0, len(content) - 8, 8):
         struct.pack_into("<q", forged, at, 1000 * value + 64)
         path.write_bytes(forged)
         try:
-            record = read_policy(path)
+            record = PolicyFile(path).record()
             record.read_arrays()[0].sum()
             record.episodes["return"].sum()
         except BadStore:

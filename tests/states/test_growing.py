@@ -15,6 +15,7 @@ from pivec.policies import NetworkPolicy
 from pivec.rollouts import table
 from pivec.states import arrow
 from pivec.states.index import sum_of
+from pivec.states.shelf import Shelf
 
 
 def coin(observations, rng):
@@ -162,23 +163,24 @@ def test_a_kill_while_a_store_grows_loses_only_what_is_in_flight(
 ):
     collect(tmp_path, 3)
     monkeypatch.setattr("pivec.states.store._SECONDS", -1.0)  # the index is written each time
+    monkeypatch.setattr("pivec.states.store._SHARE", 0)
     with monkeypatch.context() as patched:
         done = []
 
         def killed(*_):
             raise KeyboardInterrupt
 
-        def write(path, record, store):
+        def write(record, store):
             if moment == "before the file" and done:
                 killed()
             done.append(record.info.label)
-            arrow.write_policy(path, record, store)
             if moment == "before the index":
-                patched.setattr(pivec.Store, "flush", killed)
+                patched.setattr(Shelf, "flush", killed)
             elif moment == "before the old goes":
-                patched.setattr(pivec.Store, "_remove", killed)
+                patched.setattr(Shelf, "_remove", killed)
+            return arrow.policy_bytes(record, store)
 
-        patched.setattr("pivec.states.store.write_policy", write)
+        patched.setattr("pivec.states.shelf.policy_bytes", write)
         with pytest.raises(KeyboardInterrupt):
             collect(tmp_path, 8)
     kept = pivec.load(tmp_path)

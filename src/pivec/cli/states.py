@@ -160,5 +160,5 @@ def verify(store: StorePath) -> None:
     for problem in problems:
         say(problem, error=True)
     if problems:
-        raise PivecError(f"{len(problems)} of {len(kept)} files are damaged or missing")
+        raise PivecError(f"{len(problems)} of {kept.n_files} files are damaged or missing")
     say(f"{len(kept)} policies, all files are whole")

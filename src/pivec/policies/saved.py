@@ -76,7 +76,14 @@ def policy_bytes(policy: NetworkPolicy, info: Mapping[str, Any] | None = None) -
     except (TypeError, ValueError) as error:
         raise UsageError(f"info must be what JSON can hold: {error}") from error
     metadata = {"format": FORMAT, "version": VERSION, "network": json.dumps(network), "info": text}
-    return bytes(safetensors.numpy.save(tensors, metadata))
+    content = safetensors.numpy.save(tensors, metadata)
+    # The library writes the metadata in any order; equal policies are to have equal files.
+    end = 8 + int.from_bytes(content[:8], "little")
+    header = json.loads(content[8:end])
+    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    ordered = json.dumps(header, separators=(",", ":")).encode()
+    ordered += b" " * (-len(ordered) % 8)
+    return len(ordered).to_bytes(8, "little") + ordered + bytes(content[end:])
 
 
 def read_safetensors(data: bytes) -> tuple[Tensors, dict[str, Any]]:

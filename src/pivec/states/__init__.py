@@ -6,9 +6,12 @@ arrays.py       building VisitedStates from plain arrays, with every mistake nam
 derived.py      data made of data: joined, regrouped, thinned
 parts.py        going through states in parts, by the engine
 moments.py      pooled mean and deviation, and features that are constant
-arrow.py        one policy as one Arrow file: a row an episode
+arrow.py        policies in Arrow files: a record batch a policy, a row an episode
 index.py        the index of a store, `store.json`
-store.py        the folder of such files
+folder.py       the folder of a store: files are put there whole
+shards.py       which policies of a large store lie in one file
+shelf.py        the files behind an index: names, checksums, what a killed run left
+store.py        `Store`: what is written, put together and loaded
 recorder.py     `StateRecorder`: a store that grows while somebody else's loop runs
 recorded.py     states that others recorded, beside policies or alone
 npz.py          recorded episodes in .npz files

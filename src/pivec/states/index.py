@@ -82,8 +82,8 @@ class Index:
     def flush(self) -> None:
         """Write the index."""
         begun = time.monotonic()
-        files = {row["file"] for row in self.rows.values()}
-        self.shards = {file: known for file, known in self.shards.items() if file in files}
+        files = dict.fromkeys(row["file"] for row in self.rows.values())
+        self.shards = {file: self.shards[file] for file in files if file in self.shards}
         index = {
             "format": FORMATS[bool(self.shards)],
             "environment": self.settings.get("environment", ""),

@@ -21,6 +21,11 @@ _MEAN, _MOST = 1 << 24, 1 << 26  # bytes of a shard
 _LEAST = 1 << 10  # bytes that a policy counts beside its states
 
 
+def is_large(policies: int) -> bool:
+    """Tell whether a store of so many policies has shards."""
+    return policies > ALONE
+
+
 def groups_of(
     rows: Sequence[Row], width: int, kind: Callable[[Row], object]
 ) -> Iterator[list[Row]]:
@@ -29,7 +34,7 @@ def groups_of(
     ``width`` is the number of features; only policies of one ``kind`` may lie in one file. A file
     ends where the hash of a policy says so, by chance after 16 MB.
     """
-    if len(rows) <= ALONE:
+    if not is_large(len(rows)):
         yield from ([row] for row in rows)
         return
     group: list[Row] = []

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -23,8 +24,9 @@ from pivec.reading import digest_of
 from pivec.states.arrow import PolicyFile, open_shard, policy_bytes
 from pivec.states.index import Index, numbered
 from pivec.states.record import PolicyRecord
-from pivec.states.shards import ALONE, Row, damaged_in, sums_of
+from pivec.states.shards import Row, damaged_in, is_large, sums_of
 
+_NETWORK = re.compile(r"-[0-9a-f]{16}\.safetensors$")
 _REMEDY = "run the same `pivec collect` again"
 
 
@@ -63,7 +65,7 @@ class Shelf(Index):
     @property
     def _is_large(self) -> bool:
         """Whether there are, or are expected to be, too many policies for a file each."""
-        return max(self._largest, len(self.rows)) > ALONE
+        return is_large(max(self._largest, len(self.rows)))
 
     def _open(self, file: str) -> PolicyFile:
         path = self.folder.local(file)
@@ -163,6 +165,8 @@ class Shelf(Index):
         known = {row["file"] for row in self.rows.values()}
         labels = {row["fingerprint"]: label for label, row in self.rows.items()}  # as they are now
         for name in sorted(names - known):
+            if _NETWORK.search(name) and name.replace(".safetensors", ".arrow") not in names:
+                self.folder.remove(name)  # of states that were removed, or were to come
             if not name.endswith(".arrow"):
                 continue
             try:

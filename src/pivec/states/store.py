@@ -135,6 +135,11 @@ class Store(Shelf):
             name = self._write([piece for _, piece in group], len(group))
             self._enter_all(name, [(record, piece.sums) for record, piece in group])
 
+    def reorder(self, labels: Sequence[str]) -> None:
+        """Put these policies first, in this order."""
+        self._settle()
+        super().reorder(labels)
+
     def flush(self) -> None:
         """Write what waits, and the index; files that it names no more go."""
         self._settle()
