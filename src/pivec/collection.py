@@ -23,7 +23,8 @@ from pivec.rollouts.features import feature_rows, load_features, name_of
 from pivec.rollouts.lanes import first_batch
 from pivec.rollouts.play import play
 from pivec.rollouts.spaces import Centred, centred, moved_names
-from pivec.states.record import PolicyRecord, Recorded, check_unique, record_of
+from pivec.states.keeping import Keeper
+from pivec.states.record import PolicyRecord, Recorded, check_unique, record_of_played
 from pivec.states.recorded import read_recorded, split_recorded
 from pivec.states.store import Store
 from pivec.states.visited import VisitedStates
@@ -142,9 +143,10 @@ class Collector:
                 _warn_of_more(data.records, records, self._store)
             return VisitedStates(records, self._names, self.environment.name)
         quotas = [Quota(wanted[named.info.label]) for named in self._named]
-        played: dict[int, PolicyRecord] = {}
+        played: dict[int, PlayedPolicy] = {}
         self._play(self._named, quotas, played.__setitem__)
-        records = [*(played[i] for i in range(len(self._named))), *map(self._read, self._recorded)]
+        records = [record_of_played(played[i]) for i in range(len(self._named))]
+        records += map(self._read, self._recorded)
         return VisitedStates(records, self._names, self.environment.name)
 
     def _run_into(self, store: Store, wanted: Mapping[str, int]) -> VisitedStates:
@@ -170,39 +172,36 @@ class Collector:
     def _grow(self, store: Store, wanted: Mapping[str, int]) -> None:
         """Play what is missing; a policy's longer file takes the place of the shorter one."""
         missing = [n for n in self._named if store.holds(n.info) < wanted[n.info.label]]
-        kept: dict[int, PolicyRecord] = {}
+        kept: dict[str, PolicyRecord] = {}
         quotas = [Quota(wanted[named.info.label]) for named in missing]
         # An environment of EnvPool draws its episodes one after another: it plays all again.
         if self.options.backend != "envpool":
-            for i, named in enumerate(missing):
-                if store.holds(named.info):
-                    [kept[i]] = store[named.info.label].records  # which verifies the file
-                    lengths = kept[i].episodes["length"]
-                    quotas[i] = replace(quotas[i], lengths=lengths, every=kept[i].every)
-
-        def keep(i: int, record: PolicyRecord) -> None:
-            store.add(kept[i].extended(record) if i in kept else record)
-
-        self._play(missing, quotas, keep)
+            for i, label in enumerate(named.info.label for named in missing):
+                if store.holds(missing[i].info):
+                    [kept[label]] = store[label].records  # which verifies the file
+                    lengths = kept[label].episodes["length"]
+                    quotas[i] = replace(quotas[i], lengths=lengths, every=kept[label].every)
+        with Keeper(store, kept) as keeper:
+            self._play(missing, quotas, lambda _, packing: keeper.take(packing), keeper)
 
     def _play(
         self,
         policies: Sequence[NamedPolicy],
         quotas: Sequence[Quota],
-        keep: Callable[[int, PolicyRecord], None],
+        keep: Callable[[int, Any], None],
+        pack: Callable[[PlayedPolicy], Any] | None = None,
     ) -> None:
-        """Let policies act; ``keep`` gets places in the list and records, as they finish."""
+        """Let policies act; ``keep`` gets places in the list, and what ``pack`` made of them."""
 
-        def take(number: int, played: PlayedPolicy) -> None:
-            named = played.named
-            keep(number, record_of(named.info, played.episodes, played.every, named.policy))
+        def take(number: int, packing: Any) -> None:
+            keep(number, packing)
             bar.advance()
 
         with (
             using(self.options.engine, self.options.jobs),
             Progress("collecting", len(policies), unit="policies", show=self._progress) as bar,
         ):
-            play(self.environment, policies, self.options, take, bar, quotas)
+            play(self.environment, policies, self.options, take, bar, quotas, pack)
 
     def _read(self, recorded: Recorded) -> PolicyRecord:
         options = self.options

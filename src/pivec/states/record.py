@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pivec.errors import BadData, UsageError
 from pivec.policies.policy import Policy, PolicyInfo
 from pivec.reading import naming
-from pivec.rollouts.episodes import Episode
+from pivec.rollouts.episodes import Episode, PlayedPolicy
 
 # What is known of an episode beside its states; -1 stands for an unknown seed.
 EPISODE = np.dtype(
@@ -111,6 +111,12 @@ def record_of(
     known = [(e.total_reward, len(e.states), e.seed, e.terminated, e.truncated) for e in episodes]
     table = np.array(known, dtype=EPISODE)
     return PolicyRecord.in_memory(info, table, _concatenated(episodes), policy)
+
+
+def record_of_played(played: PlayedPolicy) -> PolicyRecord:
+    """Put together what a policy played, with the policy itself."""
+    named = played.named
+    return record_of(named.info, played.episodes, played.every, named.policy)
 
 
 def _concatenated(episodes: Sequence[Episode]) -> Arrays:

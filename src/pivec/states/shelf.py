@@ -63,7 +63,7 @@ class Shelf(Index):
         return len({row["file"] for row in self.rows.values()})
 
     @property
-    def _is_large(self) -> bool:
+    def is_large(self) -> bool:
         """Whether there are, or are expected to be, too many policies for a file each."""
         return is_large(max(self._largest, len(self.rows)))
 

@@ -122,7 +122,7 @@ class Store(Shelf):
         self._waiting[record.info.label] = record, piece
         self._waiting_bytes += sum(map(len, files.values()))
         is_late = time.monotonic() - self._gathered > _SECONDS
-        if is_late or self._waiting_bytes > _MOST or not self._is_large:
+        if is_late or self._waiting_bytes > _MOST or not self.is_large:
             self._settle()
 
     def _settle(self) -> None:
