@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from pivec.engines import ray_cluster, ray_entry
 from pivec.engines.engine import using
 from pivec.errors import MissingExtra, PivecError, UsageError
 
-pytest.importorskip("ray", reason="Ray is not installed")
+pytestmark = pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed")
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import os
 import signal
 import time
 import warnings
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from pivec.engines.engine import WorkFailed
 from pivec.engines.workers import n_threads
 from pivec.errors import BadData, MissingExtra, PivecWarning, UsageError
 
-pytest.importorskip("ray", reason="Ray is not installed")
+pytestmark = pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed")
 
 
 def doubles(item, tell):
