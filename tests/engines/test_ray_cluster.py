@@ -30,12 +30,12 @@ def mute():
 
 @pytest.fixture
 def stranger(ray_address, monkeypatch):
-    """Another server of Ray's: a node's."""
+    """Another server of Ray's: that of the head as a node."""
     import ray
 
     monkeypatch.setattr(ray_cluster, "_LONG", 1.0)
 
-    [node, *_] = ray.nodes()
+    [node] = [node for node in ray.nodes() if "node:__internal_head__" in node["Resources"]]
     return f"{node['NodeManagerAddress']}:{node['NodeManagerPort']}"
 
 

@@ -22,6 +22,10 @@ _LONG = 10.0  # seconds for a process that asks Ray itself
 # What every server that speaks HTTP/2, as Ray's do, answers with the settings it wants.
 _GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
 _GREET = "import sys; from ray._raylet import GcsClient; GcsClient(address=sys.argv[1])"
+_CLIENT = (
+    "messages of work do not come through Ray Client: run pivec on a machine of the cluster with "
+    "--engine ray, or give the head's HOST:PORT"
+)
 
 
 def import_ray() -> Any:
@@ -41,6 +45,8 @@ def join(address: str = "", jobs: int | None = None) -> bool:
     the caller has made already is used, and left to the caller.
     """
     ray = import_ray()
+    if ray.util.client.ray.is_connected():
+        raise UsageError(f"this process uses Ray Client, but {_CLIENT}")
     if ray.is_initialized():
         joined = ray.get_runtime_context().gcs_address
         if address not in ("", "auto", "local", joined):
@@ -62,6 +68,13 @@ def join(address: str = "", jobs: int | None = None) -> bool:
     return True
 
 
+def leave() -> None:
+    """Leave the cluster that `join` joined, and end it if it was started there."""
+    ray = import_ray()
+    ray.shutdown()
+    ray._private.worker._worker_logs_enabled = True
+
+
 def _address(ray: Any, address: str) -> str:
     """Give host and port of the cluster that is meant, or ``local`` for a new one."""
     if address in ("", "auto"):
@@ -71,10 +84,7 @@ def _address(ray: Any, address: str) -> str:
         if address != "local" and not _speaks_http2(address):
             return "local"  # that cluster is gone, and did not tidy up
     if "://" in address:
-        raise UsageError(
-            f"{address} cannot be used, for messages of work do not come through Ray Client: run "
-            "pivec on a machine of the cluster with --engine ray, or give the head's HOST:PORT"
-        )
+        raise UsageError(f"{address} cannot be used: {_CLIENT}")
     if address != "local" and not re.fullmatch(r".+:\d{1,5}", address):
         raise UsageError(f"the address of a Ray cluster must be HOST:PORT, but is {address!r}")
     return address

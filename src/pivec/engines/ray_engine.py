@@ -7,6 +7,7 @@ import pickle
 import sys
 import time
 import uuid
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -16,9 +17,9 @@ from typing import Any
 from pivec.engines import ray_entry, ray_files, ray_worker
 from pivec.engines.engine import Engine, Reply, Shared, Task, WorkFailed
 from pivec.engines.pieces import DEATHS, REMOVALS, Piece, Pieces, failure_of, refuse_parts
-from pivec.engines.ray_cluster import import_ray, join
+from pivec.engines.ray_cluster import import_ray, join, leave
 from pivec.engines.ray_worker import Place, Row
-from pivec.errors import PivecError, UsageError
+from pivec.errors import PivecError, PivecWarning, UsageError
 from pivec.notices import warn_again
 
 _LOOK = 2.0  # seconds between looks at how many workers there are
@@ -56,7 +57,7 @@ class RayEngine(Engine):
     def __init__(self, address: str = "", jobs: int | None = None) -> None:
         self._ray = import_ray()
         self._leave = join(address, jobs)
-        self._jobs, self._looked = jobs, -_LOOK
+        self._jobs, self._looked, self._waits = jobs, -_LOOK, False
         self._files: ray_files.Handle | None = None
         self._ray.cloudpickle.register_pickle_by_value(ray_entry)
         streaming = {
@@ -78,9 +79,9 @@ class RayEngine(Engine):
         """Leave the cluster, and end it if it was started for this engine."""
         if self._leave:
             self._leave = False
-            if _services:
-                ray_files.stop(_services.pop(self._job()))
-            self._ray.shutdown()
+            if (files := _services.pop(self._job(), None)) is not None:
+                ray_files.stop(files)
+            leave()
 
     def _job(self) -> str:
         """Name the connection of this process with its cluster."""
@@ -92,11 +93,12 @@ class RayEngine(Engine):
             self._looked = time.monotonic()
             nodes = [node for node in self._ray.nodes() if node["Alive"]]
             there = int(sum(node["Resources"].get("CPU", 0) for node in nodes))
+            if not there and not self._waits:
+                self._waits = True
+                message = "the Ray cluster has no CPU now: work waits for a node that has"
+                warnings.warn(message, PivecWarning, stacklevel=2)
             self.n_workers = max(1, min(there, self._jobs or there))
-            if (
-                len({(node["NodeManagerAddress"], node["NodeManagerHostname"]) for node in nodes})
-                > 1
-            ):
+            if len({(n["NodeManagerAddress"], n["NodeManagerHostname"]) for n in nodes}) > 1:
                 self.offer_files()
         if self._jobs is not None and self._jobs <= self.n_workers:
             return self._jobs
