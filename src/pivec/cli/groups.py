@@ -8,8 +8,10 @@ from typing import Annotated
 import typer
 
 from pivec.cli.comparing import SpaceArgument
-from pivec.cli.options import Out, Quiet, Seed
+from pivec.cli.options import Out, Quiet, Seed, with_options
+from pivec.engines.engine import on_engine
 from pivec.errors import UsageError
+from pivec.options import EngineOptions
 from pivec.terminal import say
 
 Group = Annotated[
@@ -26,12 +28,16 @@ Last = Annotated[
 ]
 
 
+@with_options
+@on_engine
 def groups(
     space: SpaceArgument,
     group: Group = None,
     last: Last = None,
     out: Out = None,
     seed: Seed = 0,
+    *,
+    running: EngineOptions,  # noqa: ARG001  (of `on_engine`)
     quiet: Quiet = False,
 ) -> None:
     """Find out whether groups of runs behave differently: PPO and A2C, say, of several runs each.

@@ -19,6 +19,8 @@ from pivec.run_log import RUN, versions
 Report = Callable[[int, int, float | None], None]
 """Is called as a run goes on: what is done of its total, environment steps, mean return."""
 
+_LINGERING = 5.0  # seconds for the workers of a command that was killed to be gone
+
 
 @dataclass(frozen=True)
 class TrainedRun:
@@ -114,7 +116,7 @@ class Run:
     def begin(self) -> None:
         """Make the folder, in which no other process may be at work."""
         make_folder(self.state)
-        with self.claimed():
+        with self.claimed(_LINGERING):
             if not (self.path / RUN).exists():
                 self._write(None)
 

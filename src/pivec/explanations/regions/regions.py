@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from pivec.arguments import Count, checked
 from pivec.characterizations.background import region_ranges
-from pivec.engines.engine import using
+from pivec.engines.engine import on_engine
 from pivec.explanations.film.replay import Replayer
 from pivec.explanations.folder import Findings
 from pivec.explanations.regions.names import Feature
@@ -201,8 +201,7 @@ def regions(
         Draw a bar.
     **options
         How episodes are played again, where the folder does not tell: the fields of
-        `pivec.options.ReplayOptions`, as ``env`` and ``policies``, and ``engine`` and ``jobs`` of
-        what draws.
+        `pivec.options.ReplayOptions`, as ``env`` and ``policies``, and ``engine`` and ``jobs``.
 
     Returns
     -------
@@ -222,16 +221,24 @@ def regions(
     >>> faces[0].visits[0].policy
     'random'
     """
-    findings = Findings.open(where)
-    replay = ReplayOptions(**options)
+    return _regions(Findings.open(where), ReplayOptions(**options), visits, frames, progress)
+
+
+@on_engine
+def _regions(
+    findings: Findings,
+    replay: ReplayOptions,
+    visits: int,
+    frames: str | Path | None,
+    progress: bool,
+) -> Regions:
     most = 1 if frames is None else EPISODES
     result, near = _faces(findings, visits, most, progress)
     if frames is None or near is None:
         return result
     replayer = Replayer(findings, replay.env, replay.policies or None, replay.collecting)
     numbers = range(len(result))
-    with using(replay.engine, replay.jobs):
-        drawn, reasons = region_frames(replayer, near, findings.states, numbers, frames, progress)
+    drawn, reasons = region_frames(replayer, near, findings.states, numbers, frames, progress)
     notes = list(result.notes)
     if missing := len(result) - len(drawn):
         first, *others = reasons or ["no state is kept whose step is known"]
