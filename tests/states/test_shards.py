@@ -311,3 +311,13 @@ def test_a_store_that_changed_is_to_be_loaded_again(tmp_path):
     write(tmp_path)
     with pytest.raises(BadStore, match="has grown or changed since it was loaded"):
         data.policy_states(0)
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/maps"), reason="the system does not list maps")
+def test_shards_that_were_replaced_are_not_mapped_any_more(tmp_path):
+    data = write(tmp_path, episodes=2).load()
+    assert len(data.states) == data.n_states
+    del data
+    write(tmp_path)
+    with open("/proc/self/maps", encoding="utf-8") as file:
+        assert not [line for line in file if str(tmp_path) in line and "deleted" in line]

@@ -30,7 +30,9 @@ from pivec.states.record import EPISODE, Arrays, PolicyRecord, starts_of
 
 _KEY = b"pivec"
 _NETWORK = "network"  # a column of shards whose policies are kept; its first row has the file
-_OPEN = 64  # shards that stay mapped
+# Shards that stay mapped. A fit goes through policies in an order that is not that of files, and to
+# open one takes a hundred times as long as to find a policy in it.
+_OPEN = 1024
 
 
 @dataclass(frozen=True)
@@ -196,6 +198,11 @@ def _present(path: Path, _: int) -> Path:
 @lru_cache(maxsize=_OPEN)
 def _mapped(path: Path, _: tuple[int, ...]) -> PolicyFile:
     return PolicyFile(path)
+
+
+def forget_shards() -> None:
+    """Let go of all shards, so that the disk gets back the room of those that were removed."""
+    _mapped.cache_clear()
 
 
 def read_arrays(path: Path, number: int | None = None) -> Arrays:

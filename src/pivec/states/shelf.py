@@ -21,7 +21,7 @@ from pivec.policies.network import NetworkPolicy
 from pivec.policies.policy import first_names
 from pivec.policies.saved import policy_bytes as network_bytes
 from pivec.reading import digest_of
-from pivec.states.arrow import PolicyFile, open_shard, policy_bytes
+from pivec.states.arrow import PolicyFile, forget_shards, open_shard, policy_bytes
 from pivec.states.index import Index, numbered
 from pivec.states.record import PolicyRecord
 from pivec.states.shards import Row, damaged_in, is_large, sums_of
@@ -48,6 +48,8 @@ class Shelf(Index):
         """Write the index; files that it names no more go."""
         super().flush()
         self._replaced -= {row["file"] for row in self.rows.values()}
+        if self._replaced:
+            forget_shards()
         while self._replaced:
             self._remove(self._replaced.pop())
 
