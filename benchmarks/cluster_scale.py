@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from measure import table
 
 WORKERS, POLICIES, DRAWS = 64, 1000, 50
-SLOTS = 8  # of Gymnasium's lanes with 16 episodes or more
+FILLING = 1  # policies of a piece at least, where every environment is stepped by itself
 LENGTHS: dict[str, Callable[[np.random.Generator], NDArray[np.float64]]] = {
     "between 1 and 10, all as likely": lambda rng: rng.uniform(1, 10, POLICIES),
     "1, and of three in ten 10": lambda rng: np.where(rng.random(POLICIES) < 0.3, 10.0, 1.0),
@@ -40,10 +40,9 @@ def pieces(n: int) -> Iterator[list[int]]:
     from unittest import mock
 
     from pivec.rollouts import play
-    from pivec.rollouts.backends import Layout
 
     with mock.patch.object(play, "current", _Workers):
-        yield from (list(piece) for piece in play._pieces(n, Layout(SLOTS, 16)))
+        yield from (list(piece) for piece in play._pieces(n, FILLING))
 
 
 def by_clock(lengths: NDArray[np.float64], dealt: list[list[int]]) -> float:

@@ -20,7 +20,8 @@ from pivec.policies.policy import NamedPolicy
 from pivec.policies.travelling import packed, unpacked
 from pivec.progress import Progress
 from pivec.rollouts.answers import group_key
-from pivec.rollouts.backends import Layout, layout, make_lanes
+from pivec.rollouts.array_lanes import array_lanes
+from pivec.rollouts.backends import layout, make_lanes
 from pivec.rollouts.environment import Environment, close
 from pivec.rollouts.episodes import PlayedPolicy, Quota
 from pivec.rollouts.table import Player, Table
@@ -66,7 +67,7 @@ def play(
 
     for reply in engine.map(
         _play_share,
-        map(share, _pieces(len(bound), layout(environment, options, len(bound), options.episodes))),
+        map(share, _pieces(len(bound), _filling(environment, options, len(bound)))),
         on_message=take,
         split=lambda item: [share([i]) for i in item.numbers if i not in done],
         name=lambda item: ", ".join(named.info.label for named in item.policies),
@@ -82,18 +83,25 @@ def play(
         raise failures[0]
 
 
-def _pieces(n: int, shape: Layout) -> Iterator[Sequence[int]]:
+def _filling(environment: Environment, options: CollectOptions, n: int) -> int:
+    """Say how many policies fill the lanes; one, where every lane is stepped by itself."""
+    if options.backend != "envpool" and array_lanes(environment) is None:
+        return 1
+    return layout(environment, options, n, options.episodes).slots
+
+
+def _pieces(n: int, filling: int) -> Iterator[Sequence[int]]:
     """Deal policies out: large pieces first, small ones in the end, so that nobody waits long.
 
-    A piece fills the lanes if it can. Policies that lie together, as checkpoints of a run do, play
-    equally long: they are spread over the pieces.
+    A piece has ``filling`` policies if it can. Policies that lie together, as checkpoints of a run
+    do, play equally long: they are spread over the pieces.
     """
     order = np.random.default_rng(0).permutation(n).tolist()
     if current().n_workers == 1:
         order.sort()
     while order:
         workers = current().n_workers
-        least = min(shape.slots, -(-len(order) // workers))
+        least = min(filling, -(-len(order) // workers))
         size = len(order) if workers == 1 else max(least, len(order) // (2 * workers))
         yield order[:size]
         del order[:size]
