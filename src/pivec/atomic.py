@@ -63,11 +63,28 @@ def atomic_write(
     _sync_folder(target.parent)
 
 
+def is_uri(path: str | os.PathLike[str]) -> bool:
+    """Tell whether a name is that of a place elsewhere, as ``s3://bucket/runs``.
+
+    Examples
+    --------
+    >>> is_uri("s3://bucket/runs"), is_uri("runs"), is_uri(Path("s3://bucket"))
+    (True, False, True)
+    """
+    slashes = "//" if isinstance(path, str) else "/"  # a path has lost one
+    return bool(re.match(rf"[a-z][a-z0-9+.-]+:{slashes}", os.fspath(path)))
+
+
 def check_folder(path: str | os.PathLike[str]) -> Path:
     """See that a folder can be written to, or could be made; nothing is made.
 
     Otherwise a UsageError says what is in the way.
     """
+    if is_uri(path):
+        raise UsageError(
+            f"cannot write to {os.fspath(path).partition(':')[0]}://...: expected a folder of this "
+            "machine; only stores of states may be elsewhere (`pivec collect --out`)"
+        )
     folder = place = Path(path)
     while place != place.parent:
         try:

@@ -8,7 +8,6 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from pivec.atomic import check_folder
 from pivec.engines.engine import using
 from pivec.errors import PivecError, PivecWarning, UsageError
 from pivec.options import CollectOptions, Features
@@ -23,6 +22,7 @@ from pivec.rollouts.features import feature_rows, load_features, name_of
 from pivec.rollouts.lanes import first_batch
 from pivec.rollouts.play import play
 from pivec.rollouts.spaces import Centred, centred, moved_names
+from pivec.states.folder import check_place, shown_place
 from pivec.states.keeping import Keeper
 from pivec.states.record import PolicyRecord, Recorded, check_unique, record_of_played
 from pivec.states.recorded import read_recorded, split_recorded
@@ -59,10 +59,10 @@ def collect(
         them as ``npz:DIR``, ``minari:NAME`` or ``store:DIR``.
     episodes, seed, **options
         Fields of `pivec.options.CollectOptions`: what is kept, how policies act.
-    store : path, optional
-        A folder to keep the states in. Episodes that are in it already, of policies under any
-        name, are not played again: asked for more, a store grows; asked for fewer, its first ones
-        are returned.
+    store : path or URI, optional
+        A folder to keep the states in, here or elsewhere (``s3://...``). Episodes that are in it
+        already, of policies under any name, are not played again: asked for more, a store grows;
+        asked for fewer, its first ones are returned.
     progress : bool
         Draw a progress bar.
 
@@ -100,7 +100,9 @@ class Collector:
         store: str | Path | None = None,
         progress: bool = False,
     ) -> None:
-        self._store = None if store is None else check_folder(store)
+        self._store = store
+        if store is not None:
+            check_place(store)
         self._progress = progress
         features = options.features
         if isinstance(features, str):
@@ -140,7 +142,7 @@ class Collector:
             data = self._run_into(Store(self._store, self.settings, self._names), wanted)
             records = [record.first(wanted.get(record.info.label, _ALL)) for record in data.records]
             if episodes is None:
-                _warn_of_more(data.records, records, self._store)
+                _warn_of_more(data.records, records, shown_place(self._store))
             return VisitedStates(records, self._names, self.environment.name)
         quotas = [Quota(wanted[named.info.label]) for named in self._named]
         played: dict[int, PlayedPolicy] = {}
@@ -246,7 +248,7 @@ _NO_PART |= {"engine", "jobs", "without_normaliser"}
 _ALL = 10**9  # episodes of a policy that has what it has
 
 
-def _warn_of_more(kept: Sequence[PolicyRecord], used: Sequence[PolicyRecord], store: Path) -> None:
+def _warn_of_more(kept: Sequence[PolicyRecord], used: Sequence[PolicyRecord], store: str) -> None:
     """Say that a store has more than is asked for, as after another command."""
     more = [a for a, b in zip(kept, used, strict=True) if len(b.episodes) < len(a.episodes)]
     if not more:

@@ -140,7 +140,9 @@ def describe(
     from pivec.states import Store
 
     kept = Store.find(store)
-    log = _log(out or kept.path.parent)
+    if out is None and isinstance(kept.path, str):
+        raise UsageError(f"{kept.path} is elsewhere: say with --out which folder to write to")
+    log = _log(out or Path(kept.path).parent)
     log.settings |= kept.settings
     method, earlier = comparison.start(describing, seed, progress=not quiet)
     with using(running.engine, running.jobs):

@@ -123,7 +123,9 @@ def import_(
 
 def _say_collected(data: Any, store: Path) -> None:
     say(f"{data.n_policies} policies, {data.n_episodes} episodes, {data.n_states} states")
-    say(f"Store: {store}")
+    from pivec.states.folder import shown_place
+
+    say(f"Store: {shown_place(store)}")
 
 
 def export(

@@ -13,6 +13,7 @@ import numpy as np
 from pivec.errors import UsageError
 from pivec.evaluation.metrics import FEWEST_POLICIES
 from pivec.policies.policy import canonical_order
+from pivec.states.folder import shown_place
 from pivec.states.store import Store, load
 from pivec.states.visited import VisitedStates
 
@@ -68,7 +69,7 @@ def policy_sets(
     else:
         listed = [stores] if isinstance(stores, VisitedStates | str | Path) else stores
         given = [
-            (f"set {number}" if isinstance(store, VisitedStates) else str(store), store)
+            (f"set {number}" if isinstance(store, VisitedStates) else shown_place(store), store)
             for number, store in enumerate(listed, start=1)
         ]
     if not given:

@@ -9,6 +9,7 @@ moments.py      pooled mean and deviation, and features that are constant
 arrow.py        policies in Arrow files: a record batch a policy, a row an episode
 index.py        the index of a store, `store.json`
 folder.py       the folder of a store: files are put there whole
+remote.py       such a folder on object storage, with copies of its files here
 shards.py       which policies of a large store lie in one file
 shelf.py        the files behind an index: names, checksums, what a killed run left
 store.py        `Store`: what is written, put together and loaded

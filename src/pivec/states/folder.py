@@ -4,19 +4,64 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Union
+from urllib.parse import unquote
 
-from pivec.atomic import atomic_write, locked, make_folder
+from pivec.atomic import atomic_write, check_folder, is_uri, locked, make_folder
 from pivec.reading import read_regular
+
+if TYPE_CHECKING:
+    from pivec.states.remote import RemoteFolder
+
+Place = Union[str, Path, "Folder", "RemoteFolder"]
+
+
+def folder_of(place: Place) -> Folder | RemoteFolder:
+    """Give the folder at a path or a URI, or one that is open.
+
+    Examples
+    --------
+    >>> str(folder_of("file:///data/states"))
+    '/data/states'
+    """
+    if not isinstance(place, str | Path):
+        return place
+    if not is_uri(place):
+        return Folder(place)
+    scheme, _, rest = str(place).partition(":")
+    rest = rest.lstrip("/")  # a path has lost one of the slashes
+    if scheme == "file":
+        return Folder("/" + unquote(rest))
+    from pivec.states.remote import RemoteFolder
+
+    return RemoteFolder(f"{scheme}://{rest}")
+
+
+def check_place(place: str | Path) -> None:
+    """See that a store can be written to a path or URI, or could be made; nothing is made."""
+    folder = folder_of(place)
+    if isinstance(folder, Folder):
+        check_folder(folder.path)
+    else:
+        folder.names()
+
+
+def shown_place(place: str | Path) -> str:
+    """Give a path, or a URI without anything secret."""
+    return str(folder_of(place)) if is_uri(place) else str(place)
 
 
 class Folder:
-    """A folder on disk."""
+    """A folder on disk; ``home`` is where its files can be opened."""
 
     def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
+        self.path = self.home = Path(path)
+
+    def within(self, name: str) -> Folder:
+        """Give a folder in this one."""
+        return Folder(self.path / name)
 
     def __str__(self) -> str:
         return str(self.path)
@@ -32,6 +77,9 @@ class Folder:
     def names(self) -> set[str]:
         """List all files."""
         return set(os.listdir(self.path))
+
+    def look(self, *names: str) -> None:
+        """See whether files have come; here all are seen at any time."""
 
     def read(self, name: str) -> bytes:
         """Give the content of a file."""
@@ -60,6 +108,13 @@ class Folder:
     def local(self, name: str) -> Path:
         """Where a file can be opened."""
         return self.path / name
+
+    def fetch(self, names: Iterable[str], *, anew: bool = False) -> None:
+        """Bring files here, which these are."""
+
+    def renew(self, name: str) -> bool:  # noqa: ARG002
+        """Forget a copy of a file, and tell whether there was one: these are the files."""
+        return False
 
     def remove(self, name: str) -> None:
         """Remove a file, if it is there."""

@@ -17,7 +17,7 @@ import numpy as np
 
 from pivec.errors import BadStore, UsageError
 from pivec.policies.policy import PolicyInfo
-from pivec.states.folder import Folder
+from pivec.states.folder import Place, folder_of
 from pivec.states.record import PolicyRecord
 
 FORMATS = 2, 3  # without and with shards
@@ -29,11 +29,11 @@ class Index:
 
     def __init__(
         self,
-        path: str | Path,
+        path: Place,
         settings: Mapping[str, Any] | None = None,
         feature_names: Sequence[str] = (),
     ) -> None:
-        self.folder = Folder(path)
+        self.folder = folder_of(path)
         self.path = self.folder.path
         self._written = self._cost = 0.0  # when the index was written, and what that took
         self._largest = 0  # how many policies are expected

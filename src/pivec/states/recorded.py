@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from pivec.atomic import is_uri
 from pivec.errors import BadData, PivecError, UsageError
 from pivec.options import Features
 from pivec.policies.formats import is_policy_file
@@ -21,6 +22,7 @@ from pivec.rollouts import spaces
 from pivec.rollouts.episodes import PolicyEpisodes
 from pivec.rollouts.features import feature_rows
 from pivec.states.arrays import lost_offsets
+from pivec.states.folder import shown_place
 from pivec.states.minari_data import datasets_in, find_minari
 from pivec.states.npz import find_npz
 from pivec.states.record import (
@@ -37,7 +39,7 @@ from pivec.states.visited import VisitedStates
 
 def _find_store(where: str) -> list[Recorded]:
     """The policies of another store; a fingerprint is the checksum of the states."""
-    store = Store.find(Path(where).expanduser())
+    store = Store.find(where if is_uri(where) else Path(where).expanduser())
     data = store.load()
     return [
         Recorded(
@@ -109,7 +111,7 @@ def find_recorded(spec: str) -> list[Recorded]:
     kind, colon, where = spec.partition(":")
     if not where:
         raise UsageError(f"{spec!r} names no data: expected npz:DIR, minari:NAME or store:DIR")
-    with naming(spec, "recorded episodes", BadData):
+    with naming(kind + colon + shown_place(where), "recorded episodes", BadData):
         return _FINDERS[kind + colon](where)
 
 

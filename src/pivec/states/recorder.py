@@ -23,6 +23,7 @@ from pivec.rollouts import spaces
 from pivec.rollouts.episodes import Episode, PolicyEpisodes
 from pivec.rollouts.features import feature_rows
 from pivec.rollouts.gather import Gatherer
+from pivec.states.folder import shown_place
 from pivec.states.record import check_finite, names_of, record_of
 from pivec.states.store import Store
 
@@ -102,8 +103,8 @@ class StateRecorder:
         known = Store.exists(self.recording.store) and label in Store(self.recording.store)
         if known and label not in self._mine and self.recording.existing == "error":
             raise UsageError(
-                f"{self.recording.store} holds states of {label!r} from an earlier time: choose "
-                'another label or folder, or say existing="append" or "replace"'
+                f"{shown_place(self.recording.store)} holds states of {label!r} from an earlier "
+                'time: choose another label or folder, or say existing="append" or "replace"'
             )
         info = PolicyInfo(label, group, None if step is None else int(step))
         if label in self._open:

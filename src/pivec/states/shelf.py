@@ -10,7 +10,7 @@ import hashlib
 import os
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from pivec.policies.policy import first_names
 from pivec.policies.saved import policy_bytes as network_bytes
 from pivec.reading import digest_of
 from pivec.states.arrow import PolicyFile, forget_shards, open_shard, policy_bytes
+from pivec.states.folder import Place
 from pivec.states.index import Index, numbered
 from pivec.states.record import PolicyRecord
 from pivec.states.shards import Row, damaged_in, is_large, sums_of
@@ -35,7 +36,7 @@ class Shelf(Index):
 
     def __init__(
         self,
-        path: str | Path,
+        path: Place,
         settings: Mapping[str, Any] | None = None,
         feature_names: Sequence[str] = (),
     ) -> None:
@@ -55,6 +56,7 @@ class Shelf(Index):
 
     def verify(self) -> list[str]:
         """Check every file against its checksum; return one sentence for each problem."""
+        self._fetch(self.rows, anew=True)
         rows = {row["file"]: row for row in self.rows.values()}
         problems = (self._problem(row) for row in rows.values())
         return [problem for problem in problems if problem]
@@ -83,6 +85,11 @@ class Shelf(Index):
         for _, name in _both(file):
             self.folder.remove(name)
 
+    def _fetch(self, labels: Iterable[str], *, anew: bool = False) -> None:
+        """Bring the files of policies here, where they are elsewhere."""
+        files = dict.fromkeys(self.rows[label]["file"] for label in labels if label in self.rows)
+        self.folder.fetch((part for file in files for _, part in _both(file)), anew=anew)
+
     # ---- checksums ----
 
     def _trust(self, file: str) -> None:
@@ -110,23 +117,30 @@ class Shelf(Index):
         for name, part in _both(file):
             if name in row and not self.folder.has(part):
                 return f"{self.folder}/{part} is missing: {_REMEDY}"
-            if self.folder.has(part) and digest_of(self.folder.local(part)) != row.get(name):
+            if self.folder.has(part) and not self._matches(part, row.get(name)):
                 return (
                     f"{self.folder}/{part} does not match its checksum, so it is damaged: remove "
                     f"it and {_REMEDY}"
                 )
         return ""
 
+    def _matches(self, part: str, digest: str | None) -> bool:
+        """Compare a file with its checksum; a copy that does not match is fetched anew."""
+        if digest_of(self.folder.local(part)) == digest:
+            return True
+        return self.folder.renew(part) and digest_of(self.folder.local(part)) == digest
+
     def _problem_of_shard(self, file: str) -> str:
-        if self.folder.has(file):
-            path = self.folder.local(file)
-            if digest_of(path) == self.shards[file]["sha256"]:
-                return ""
+        if self.folder.has(file) and self._matches(file, self.shards[file]["sha256"]):
+            return ""
         rows = [row for row in self.rows.values() if row["file"] == file]
         if not self.folder.has(file):
             names = first_names([row["label"] for row in rows])
             return f"{self.folder}/{file} is missing, with the states of {names}: {_REMEDY}"
-        names = first_names(damaged_in(path, rows)) or "none, but what stands between them"
+        names = (
+            first_names(damaged_in(self.folder.local(file), rows))
+            or "none, but what stands between them"
+        )
         return (
             f"{self.folder}/{file} does not match its checksum, so it is damaged, with the states "
             f"of {names}: remove it and {_REMEDY}"

@@ -13,7 +13,7 @@ from pivec.engines.offered import offer
 from pivec.errors import BadStore, PivecError, UsageError
 from pivec.reading import digest_of
 from pivec.states.arrow import Piece, PolicyFile, piece_bytes, write_shard
-from pivec.states.folder import Folder
+from pivec.states.folder import Folder, Place, folder_of
 from pivec.states.index import INDEX, info_of
 from pivec.states.record import PolicyRecord
 from pivec.states.shards import groups_of, is_shard, sums_of
@@ -31,8 +31,8 @@ class Store(Shelf):
 
     Parameters
     ----------
-    path : path
-        The folder.
+    path : path or URI
+        The folder, here or on object storage (``s3://bucket/runs``).
     settings : mapping, optional
         How the states are collected. Given, the store is made if it is not there, and one that
         was collected otherwise is refused, unless it is empty.
@@ -42,7 +42,7 @@ class Store(Shelf):
 
     def __init__(
         self,
-        path: str | Path,
+        path: Place,
         settings: Mapping[str, Any] | None = None,
         feature_names: Sequence[str] = (),
     ) -> None:
@@ -56,15 +56,15 @@ class Store(Shelf):
     @classmethod
     def find(cls, path: str | Path) -> Store:
         """Open a store, or the ``states`` of a folder that `pivec compare` left."""
-        folder = Path(path)
-        if not cls.exists(folder) and cls.exists(folder / "states"):
-            folder = folder / "states"
+        folder = folder_of(path)
+        if not folder.has(INDEX) and (states := folder.within("states")).has(INDEX):
+            folder = states
         return cls(folder)
 
     @staticmethod
     def exists(path: str | Path) -> bool:
         """Tell whether there is a store at ``path``."""
-        return Folder(path).has(INDEX)
+        return folder_of(path).has(INDEX)
 
     # ---- writing ----
 
@@ -79,6 +79,8 @@ class Store(Shelf):
             self._read()  # others may have written since this was opened
             self._adopt()
             self._gathered = time.monotonic()
+            if not isinstance(self.folder, Folder):
+                self.flush()  # what cannot be written is known before hours of work
             try:
                 yield
                 with self._telling("policies"):
@@ -110,6 +112,8 @@ class Store(Shelf):
         Or write its ``files``, which `bytes_of` or `policy_files` gave in another process.
         """
         with self._telling(name):
+            if files is None:
+                self.folder.look(name, beside(name))
             opened, sums = self._checked(name, files)
             if files is None:
                 self._enter_all(name, [(opened.record(), sums)])
@@ -229,6 +233,7 @@ class Store(Shelf):
         wanted = list(self.rows) if labels is None else list(labels)
         if not wanted:
             raise BadStore(f"{self.path} holds no policies yet: collect some first")
+        self._fetch(wanted)
         records: list[PolicyRecord] = []
         shards: dict[str, PolicyFile] = {}
         for label in wanted:
@@ -244,7 +249,7 @@ class Store(Shelf):
                     shards[row["file"]] = file
             # The index knows what policies are called now.
             records.append(file.record(row.get("batch", 0), info_of(row)))
-        offer(self.path)  # to workers that do not see it
+        offer(self.folder.home)  # to workers that do not see it
         environment = str(self.settings.get("environment", ""))
         return VisitedStates(records, self.feature_names, environment)
 
@@ -254,9 +259,10 @@ def load(path: str | Path, *, verify: bool = True) -> VisitedStates:
 
     Parameters
     ----------
-    path : path
+    path : path or URI
         A folder that `pivec collect` or `pivec.collect(..., store=path)` wrote, or one that
-        `pivec compare` left (its ``states`` are loaded).
+        `pivec compare` left (its ``states`` are loaded). Of a store elsewhere (``s3://...``) the
+        files are copied into the user's cache first.
     verify : bool
         Check the files against their checksums.
     """
