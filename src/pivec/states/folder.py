@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
@@ -48,9 +49,13 @@ def check_place(place: str | Path) -> None:
         folder.names()
 
 
-def shown_place(place: str | Path) -> str:
+def shown_place(place: object) -> str:
     """Give a path, or a URI without anything secret."""
-    return str(folder_of(place)) if is_uri(place) else str(place)
+    if not isinstance(place, str | Path) or not is_uri(place):
+        return str(place)
+    from pivec.states.remote import shown
+
+    return shown(re.sub("^([^:]+):/+", r"\1://", str(place)))
 
 
 class Folder:
