@@ -85,9 +85,10 @@ def content(place):
     return {name: folder.read(name) for name in folder.names() if name != ".lock"}
 
 
-def test_a_store_elsewhere_has_the_files_it_would_have_here(place, tmp_path):
-    for episodes in (2, 4):  # it grows
-        data = collect(place, episodes, keep_policies=True)
+@pytest.mark.parametrize("jobs", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_a_store_elsewhere_has_the_files_it_would_have_here(place, tmp_path, jobs):
+    collect(place, keep_policies=True)
+    data = collect(place, 4, keep_policies=True, jobs=jobs)  # it grows
     collect(tmp_path / "here", 4, keep_policies=True)
     assert content(place) == content(tmp_path / "here")
     forget_copies()

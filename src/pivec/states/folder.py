@@ -58,6 +58,11 @@ def shown_place(place: object) -> str:
     return shown(re.sub("^([^:]+):/+", r"\1://", str(place)))
 
 
+def is_left(name: str) -> bool:
+    """Tell whether a file is of no use but to the process that put it there."""
+    return name.startswith(".pivec-") or (name.startswith(".") and name.endswith(".tmp"))
+
+
 class Folder:
     """A folder on disk; ``home`` is where its files can be opened."""
 
@@ -127,8 +132,8 @@ class Folder:
 
     def sweep(self) -> None:
         """Remove what was being written when a process was killed."""
-        for path in self.path.glob(".*.tmp"):
-            path.unlink(missing_ok=True)
+        for name in filter(is_left, self.names()):
+            self.remove(name)
 
     def lock(self, wait: float) -> contextlib.AbstractContextManager[None]:
         """Keep other processes from writing; one that does is waited for so many seconds."""

@@ -32,7 +32,7 @@ class Keeper:
 
     def __enter__(self) -> Self:
         if self._kept:
-            offer(self._folder.path)  # workers read what is kept
+            offer(self._folder.home)  # workers read what is kept
         if self._store is not None and not self._store.is_large:
             self._token = f".pivec-{secrets.token_hex(8)}"
             self._folder.write(self._token, b"")

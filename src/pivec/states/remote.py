@@ -17,13 +17,14 @@ import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
 from pivec.atomic import make_folder
 from pivec.errors import PivecError, UsageError
+from pivec.states.folder import is_left
 
 _SECONDS = 20.0  # that a request may take
 _ATTEMPTS = 3
@@ -51,8 +52,6 @@ class RemoteFolder:
     def __init__(self, uri: str) -> None:
         self._uri, self.path = uri, shown(uri)
         self._scheme = urlsplit(uri).scheme
-        with self._telling("open"):
-            self._files, self._root = _file_system(uri)
         self.home = _cache() / hashlib.sha256(self.path.encode()).hexdigest()[:20]
         self._there: set[str] | None = None
         self._known: dict[str, bytes | None] = {}  # ends of files that were read or written
@@ -60,6 +59,22 @@ class RemoteFolder:
 
     def __str__(self) -> str:
         return self.path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return RemoteFolder, (self._uri,)  # what another process sees there, it finds itself
+
+    @cached_property
+    def _connection(self) -> tuple[Any, str]:
+        with self._telling("open"):
+            return _file_system(self._uri)
+
+    @property
+    def _files(self) -> Any:
+        return self._connection[0]
+
+    @property
+    def _root(self) -> str:
+        return self._connection[1]
 
     def within(self, name: str) -> RemoteFolder:
         """Give a folder in this one."""
@@ -177,9 +192,8 @@ class RemoteFolder:
 
     def sweep(self) -> None:
         """Remove what was being written when a process was killed."""
-        for name in self.names():
-            if name.startswith(".") and name.endswith(".tmp"):
-                self.remove(name)
+        for name in filter(is_left, self.names()):
+            self.remove(name)
 
     def lock(self, wait: float) -> contextlib.AbstractContextManager[None]:  # noqa: ARG002
         """Nothing is locked; see `write`."""
