@@ -5,8 +5,8 @@
 Policies are small networks for CartPole-v1 in files of pivec's own: runs of 20 checkpoints that go
 from chance to a way of balancing, which each run has for itself. The command that users have runs
 in a process of its own, into an empty folder; episodes are as long as CartPole-v1 lets them be.
-Memory is what that process and those that it started hold, mapped states included, looked at five
-times a second.
+Memory is what that process and those that it started hold, mapped states included, looked at
+twice a second.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def compare(policies: Path, out: Path, jobs: int) -> dict[str, Any]:
             done = seconds_of(out)
             stage = next((name for name in STAGES if name not in done), STAGES[-1])
             peaks[stage] = max(peaks[stage], held_mb(process.pid))
-            time.sleep(0.2)
+            time.sleep(0.5)
     if process.returncode:
         raise SystemExit(f"pivec compare ended with {process.returncode}")
     whole = time.perf_counter() - start
