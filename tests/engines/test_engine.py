@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 
 import pivec
-from pivec.engines.engine import WorkFailed, current, make_engine, using
+from pivec.engines.engine import WorkFailed, current, make_engine, on_engine, using
 from pivec.engines.processes import Processes, ask
 from pivec.errors import BadData, MissingExtra, PivecError, PivecWarning, UsageError
+from pivec.options import EngineOptions
 
 
 def doubles(item, tell):
@@ -156,6 +157,24 @@ def test_parts_are_added_in_their_order():
 def test_engines_that_are_not_there(name, jobs, words):
     with pytest.raises(UsageError, match=words), using(name, jobs):
         pass
+
+
+def test_a_default_is_for_those_who_chose_nothing():
+    with using(), using(default="processes") as engine:
+        assert isinstance(engine, Processes)
+    with using("serial") as chosen, using(default="processes") as engine:
+        assert engine is chosen
+
+
+def test_arguments_of_a_function_choose_its_engine():
+    @on_engine
+    def workers(options, engine="auto", jobs=None):
+        return current().n_workers
+
+    assert workers(EngineOptions()) == 1
+    assert workers(EngineOptions(jobs=3)) == 3
+    assert workers(EngineOptions(jobs=3), jobs=2) == 2
+    assert workers(None, "processes", 4) == 4
 
 
 def test_a_process_takes_item_after_item_unless_each_needs_its_own():

@@ -15,7 +15,7 @@ from PIL import Image
 
 import pivec
 import pivec.paper.worlds
-from pivec.engines.engine import Engine, using
+from pivec.engines.engine import Engine, Reply, WorkFailed, using
 from pivec.explanations.film import frames
 from pivec.explanations.film.drawing import Job, Studio, attempt, draw_stills, pictures, sized, work
 from pivec.explanations.film.frames import film
@@ -109,6 +109,23 @@ def test_pictures_are_made_once_by_every_engine(tmp_path, monkeypatch, engine):
     assert names[0][0] == names[1][0]
     assert frames.digests(replayer.environment, takes[0], [12])[12] == names[0][12]
     assert names[0][12] != names[1][12]
+
+
+def test_what_ends_all_processes_is_given_up(tmp_path):
+    class Deadly(Engine):
+        tried = 0
+
+        def _map(self, task, items):
+            for item in items:
+                self.tried += 1
+                yield Reply(item, failure=WorkFailed("its process died"))
+
+    replayer = replayed(worlds.make_walk, tmp_path / "s")
+    take = replayer.stored("random", 0)
+    with using(Deadly()) as engine:
+        results = film(replayer, [(take, [step]) for step in range(6)], tmp_path / "f")
+    assert engine.tried == 3
+    assert results == ["make_walk cannot be filmed: its process died"] * 6
 
 
 def test_a_cluster_draws_the_same(ray_engine, tmp_path):
