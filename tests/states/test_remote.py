@@ -158,6 +158,10 @@ def test_recorded_states_and_other_processes(place, tmp_path):
     assert np.array_equal(pivec.load(f"{place}2").states, data.policy_states(0))
 
 
+def states_at(place):
+    return {name for name in folder_of(place).names() if name.endswith(".arrow")}
+
+
 SLOW = """
 import sys, time, numpy as np, pivec
 def slow(observations):
@@ -172,11 +176,11 @@ pivec.collect("CartPole-v1", policies, episodes=3, store=sys.argv[1], n_envs=3)
 def test_a_killed_run_loses_at_most_the_policies_in_flight(bucket):
     process = subprocess.Popen([sys.executable, "-c", SLOW, bucket], stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 60
-    while len(folder_of(bucket).names()) < 4 and time.monotonic() < deadline:
+    while len(states_at(bucket)) < 3 and time.monotonic() < deadline:
         time.sleep(0.05)
     process.send_signal(signal.SIGKILL)
     process.wait(timeout=60)
-    files = {name for name in folder_of(bucket).names() if name.endswith(".arrow")}
+    files = states_at(bucket)
     assert 3 <= len(files) < 200
 
     def still(observations):
@@ -184,7 +188,7 @@ def test_a_killed_run_loses_at_most_the_policies_in_flight(bucket):
 
     policies = {f"p{i}": still for i in range(4)}
     data = collect(bucket, 3, policies)
-    assert files <= folder_of(bucket).names()
+    assert files <= states_at(bucket)
     assert equal(data, pivec.collect("CartPole-v1", policies, 3))
 
 

@@ -288,7 +288,7 @@ def _s3(uri: str) -> Any:
     region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
     if "region" not in options and (region or "endpoint_override" not in options):
         options["region"] = region or fs.resolve_s3_region(bucket)
-    options |= {"connect_timeout": _SECONDS / 2, "request_timeout": _SECONDS}
+    options |= {"connect_timeout": _SECONDS / 4, "request_timeout": _SECONDS}
     options["retry_strategy"] = fs.AwsStandardS3RetryStrategy(max_attempts=_ATTEMPTS)
     with contextlib.suppress(TypeError):  # a request a small file; older ones of pyarrow take three
         return fs.S3FileSystem(allow_delayed_open=True, **options)
