@@ -12,7 +12,7 @@ import json
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -231,7 +231,7 @@ def policy_bytes(record: PolicyRecord, store: str = "") -> Any:
         name: pa.array(np.ascontiguousarray(record.episodes[name])) for name in EPISODE.names or ()
     }
     columns["states"] = _lists(states, starts)
-    header: dict[str, Any] = {"info": asdict(record.info), "store": store}
+    header: dict[str, Any] = {"info": vars(record.info), "store": store}
     if actions is not None:
         columns["actions"] = _lists(actions, starts - np.arange(len(starts)))
         header["action_shape"] = list(actions.shape[1:])

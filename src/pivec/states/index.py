@@ -101,7 +101,8 @@ class Index:
     def enter(self, file: str, record: PolicyRecord, sums: Mapping[str, str]) -> None:
         """Put in a row for a policy whose file is there."""
         self.rows[record.info.label] = {
-            **asdict(record.info),
+            **vars(record.info),
+            "metadata": dict(record.info.metadata),
             "file": file,
             **sums,
             "episodes": len(record.episodes),

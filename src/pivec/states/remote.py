@@ -169,11 +169,12 @@ class RemoteFolder:
 
     def fetch(self, names: Iterable[str], *, anew: bool = False) -> None:
         """Bring files here, several at once; with ``anew`` also those of which there are copies."""
-        wanted = [name for name in names if self.has(name)]
-        for name in wanted if anew else ():
+        there = [name for name in names if self.has(name)]
+        for name in there if anew else ():
             (self.home / name).unlink(missing_ok=True)
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
-            list(pool.map(self.local, wanted))
+        if wanted := [name for name in there if not (self.home / name).exists()]:
+            with ThreadPoolExecutor(_AT_ONCE) as pool:
+                list(pool.map(self.local, wanted))
 
     def renew(self, name: str) -> bool:
         """Forget a copy that an earlier process made; tell whether there was one."""
