@@ -86,7 +86,12 @@ def main(place: Path, session: int) -> None:
     """Run a cluster as long as a process is there."""
     from ray.cluster_utils import Cluster
 
-    node = {"num_cpus": CORES, "object_store_memory": MEMORY, "include_dashboard": False}
+    node = {
+        "num_cpus": CORES,
+        "object_store_memory": MEMORY,
+        "include_dashboard": False,
+        "_system_config": {"health_check_period_ms": 500},  # a dead node is noticed sooner
+    }
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     # Not where Ray's other commands look for a cluster to join; names of sockets must be short.
     folder = os.environ["RAY_TMPDIR"] = tempfile.mkdtemp(prefix="ray-")
