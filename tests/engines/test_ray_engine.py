@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 import warnings
 from importlib.util import find_spec
@@ -92,6 +93,18 @@ def node(item, tell):
     tell(ray.get_runtime_context().get_node_id())
     time.sleep(0.3)
     return item
+
+
+def sleeps_at_first(path, tell):
+    if not path.exists():
+        path.touch()
+        tell("asleep")
+        time.sleep(600)
+    return "at last"
+
+
+def part_that_sleeps_at_first(path):
+    return sleeps_at_first(path, print)
 
 
 def slowly(part, values):
@@ -254,3 +267,27 @@ def test_a_node_that_goes_costs_nothing_but_time(ray_engine, add_node):
         if len(results) == 5:
             kill()
     assert results == [[part * 100_000.0] for part in range(20)]
+
+
+def test_a_machine_of_which_nothing_is_heard_is_given_up_as_ray_does(
+    ray_engine, tmp_path, monkeypatch
+):
+    import ray
+
+    nodes, gone = ray.nodes(), []
+
+    def without():
+        rows = [*nodes, *({**row, "Alive": False} for row in gone)]
+        gone.clear()
+        return rows
+
+    monkeypatch.setattr(ray, "nodes", without)
+    [reply] = ray_engine.map(
+        sleeps_at_first, [tmp_path / "piece"], on_message=lambda *_: gone.extend(nodes)
+    )
+    assert reply.content == "at last"
+    later = threading.Timer(3, lambda: gone.append({**nodes[0], "NodeID": "another"}))
+    later.start()
+    parts = ray_engine.in_order(part_that_sleeps_at_first, [tmp_path / "part"])
+    assert list(parts) == ["at last"]
+    later.join()

@@ -24,6 +24,7 @@ from pivec.notices import warn_again
 
 _LOOK = 2.0  # seconds between looks at how many workers there are
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+_GONE = "its machine is gone"
 _MESSAGES = 32  # of a task that wait to be read, before it waits
 
 _services: dict[str, ray_files.Handle] = {}  # of the driver's files, by connection
@@ -43,8 +44,19 @@ class _Part:
 
     content: bytes
     reference: Any
+    n_gone: int  # nodes that were gone when it was given out
     deaths: int = 0
     removals: int = 0
+
+
+@dataclass
+class _Running:
+    """A piece on its way, and the node where it is worked on, once that is known."""
+
+    piece: Piece
+    content: bytes
+    n_gone: int
+    node: str = ""
 
 
 class RayEngine(Engine):
@@ -58,6 +70,7 @@ class RayEngine(Engine):
         self._ray = import_ray()
         self._leave = join(address, jobs)
         self._jobs, self._looked, self._waits = jobs, -_LOOK, False
+        self._gone: set[str] = set()  # nodes
         self._files: ray_files.Handle | None = None
         self._ray.cloudpickle.register_pickle_by_value(ray_entry)
         streaming = {
@@ -91,7 +104,9 @@ class RayEngine(Engine):
         """Give how many tasks to have under way; nodes come and go."""
         if time.monotonic() - self._looked > _LOOK:
             self._looked = time.monotonic()
-            nodes = [node for node in self._ray.nodes() if node["Alive"]]
+            known = self._ray.nodes()
+            self._gone = {node["NodeID"] for node in known if not node["Alive"]}
+            nodes = [node for node in known if node["Alive"]]
             there = int(sum(node["Resources"].get("CPU", 0) for node in nodes))
             if not there and not self._waits:
                 self._waits = True
@@ -126,24 +141,39 @@ class RayEngine(Engine):
         }
 
     def _map(self, task: Task, items: Iterable[Any]) -> Iterator[Reply]:
-        pieces, running = Pieces(task, items), dict[Any, Piece]()
+        pieces, running = Pieces(task, items), dict[Any, _Running]()
         manner = {"threads": task.threads or 1, "logged": task.log is not None}
-        run = self._apart if task.apart else self._piece
+        remote = self._apart if task.apart else self._piece
+
+        def run(piece: Piece, content: bytes) -> None:
+            stream = remote.remote(self._session(**manner), content)
+            running[stream] = _Running(piece, content, len(self._gone))
+
         try:
             while True:
                 while len(running) < self._look() and (piece := pieces.take()) is not None:
                     try:
-                        content = self._packed(task, piece.item)
+                        run(piece, self._packed(task, piece.item))
                     except UsageError as error:
                         yield Reply(piece.item, failure=error)
-                        continue
-                    running[run.remote(self._session(**manner), content)] = piece
                 if not running:
                     return
                 for stream in self._ready(list(running)):
                     reply = self._next(task, stream, running, pieces)
                     if reply is not None:
                         yield reply
+                # Ray itself may hear nothing of a machine that vanished, and wait for minutes.
+                for stream, row in list(running.items()):
+                    if row.node in self._gone:
+                        self._cancel([stream])
+                        del running[stream]
+                        reply = pieces.lost(row.piece, WorkFailed(_GONE), removed=True)
+                        if reply is not None:
+                            yield reply
+                    elif not row.node and len(self._gone) > row.n_gone:
+                        self._cancel([stream])
+                        del running[stream]
+                        run(row.piece, row.content)
         finally:
             self._cancel(running)
 
@@ -155,15 +185,18 @@ class RayEngine(Engine):
         return list(ready)
 
     def _next(
-        self, task: Task, stream: Any, running: dict[Any, Piece], pieces: Pieces
+        self, task: Task, stream: Any, running: dict[Any, _Running], pieces: Pieces
     ) -> Reply | None:
         """Take one row from a stream, and give the reply if it is the last."""
-        piece = running[stream]
+        piece = running[stream].piece
         try:
             row = self._row(lambda: self._ray.get(next(stream)))
         except _Gone as gone:
             del running[stream]
             return pieces.lost(piece, gone.failure, removed=gone.removed)
+        if row.node:
+            running[stream].node = row.node
+            return None
         if row.printed and task.log is not None:
             with task.log(piece.item).open("ab") as log:
                 log.write(row.printed)
@@ -201,7 +234,7 @@ class RayEngine(Engine):
                 while len(waiting) < 2 * self._look():
                     for part in coming:
                         content = self._ray.cloudpickle.dumps(part)
-                        waiting.append(_Part(content, run(content)))
+                        waiting.append(_Part(content, run(content), len(self._gone)))
                         break
                     else:
                         break
@@ -209,6 +242,10 @@ class RayEngine(Engine):
                     return
                 first = waiting[0]
                 try:
+                    if not self._ray.wait([first.reference], timeout=_LOOK)[0]:
+                        if len(self._gone) > first.n_gone:
+                            raise _Gone(_GONE, removed=True)
+                        continue
                     row = self._row(partial(self._ray.get, first.reference))
                     if row.lost:
                         for value in values:
@@ -219,7 +256,7 @@ class RayEngine(Engine):
                     first.removals += gone.removed
                     if first.deaths >= DEATHS or first.removals >= REMOVALS:
                         raise gone.failure from None
-                    first.reference = run(first.content)
+                    first.reference, first.n_gone = run(first.content), len(self._gone)
                     continue
                 waiting.popleft()
                 warn_again(row.notices)
@@ -253,7 +290,7 @@ class RayEngine(Engine):
         try:
             content = get()
         except (errors.NodeDiedError, errors.ObjectLostError) as error:
-            raise _Gone("its machine is gone", removed=True) from error
+            raise _Gone(_GONE, removed=True) from error
         except errors.OutOfMemoryError as error:
             raise _Gone("its process was ended because memory ran out") from error
         except errors.WorkerCrashedError as error:

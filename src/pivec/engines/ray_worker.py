@@ -39,6 +39,7 @@ class Row:
     notices: list[Notice] = field(default_factory=list)
     printed: bytes = b""  # for the item's log
     lost: bool = False  # a shared value could not be had
+    node: str = ""  # where an item is worked on, as the first row tells
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,9 @@ def _thread() -> ThreadPoolExecutor:
 
 def piece(session: dict[str, Any], content: bytes) -> Iterator[bytes]:
     """Work on an item in a thread, and give its messages while it does, then the last row."""
+    import ray
+
+    yield _packed(Row(finished=False, node=ray.get_runtime_context().get_node_id()))
     rows: SimpleQueue[bytes | None] = SimpleQueue()
     _thread().submit(_work, session, content, rows)
     while (row := rows.get()) is not None:
