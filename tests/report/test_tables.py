@@ -96,6 +96,15 @@ def test_distances_of_fewer_or_more_policies_do_not_stay_beside(tmp_path, monkey
         assert [path.name for path in tmp_path.iterdir()] == [f"distances.{kind}"]
 
 
+@pytest.mark.parametrize(("name", "most"), [("distances.npz", 3), ("distances.csv", 2)])
+def test_a_file_of_that_name_that_is_not_of_pivec_stays(tmp_path, monkeypatch, name, most):
+    monkeypatch.setattr(tables, "MAX_CSV", most)
+    (tmp_path / name).write_text("mine")
+    write_distances(tmp_path, ["a", "b", "c"], Measured(np.eye(3), *NEAR))
+    assert (tmp_path / name).read_text() == "mine"
+    assert len(list(tmp_path.iterdir())) == 2
+
+
 def test_the_page_says_what_the_arrays_hold(few):
     assert tables.words_of_file(Measured(None, *NEAR)) == (
         "distances.npz holds the 2 nearest others of each policy"

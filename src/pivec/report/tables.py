@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import zipfile
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -47,14 +49,14 @@ def write_distances(
 ) -> None:
     """Write distances.csv, or of many policies distances.npz.
 
-    The other one, which a run with fewer or more policies left there, goes: it is not of these.
+    The other one, if a run with fewer or more policies left it there, goes: it is not of these.
     """
     if distances_file(len(labels)) == _CSV:
         write_distances_csv(Path(folder, _CSV), labels, measured)
-        Path(folder, _NPZ).unlink(missing_ok=True)
+        _remove_earlier(Path(folder, _NPZ))
     else:
         write_distances_npz(Path(folder, _NPZ), labels, measured)
-        Path(folder, _CSV).unlink(missing_ok=True)
+        _remove_earlier(Path(folder, _CSV))
 
 
 def write_distances_csv(
@@ -114,6 +116,19 @@ def write_distances_npz(
         arrays |= {name: _compact(matrix) for name, matrix in known.items()}
     with atomic_write(path) as file:
         np.savez(file, **arrays)  # type: ignore[arg-type]
+
+
+def _remove_earlier(path: Path) -> None:
+    """Remove a file that pivec wrote; another of that name is a user's own."""
+    ours = False
+    if path.suffix == ".npz" and zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            ours = {"labels.npy", "neighbours.npy"} <= set(archive.namelist())
+    elif path.suffix == ".csv":
+        with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
+            ours = file.readline(6) == b"label,"
+    if ours:
+        path.unlink()
 
 
 def _compact(values: NDArray[np.float64]) -> NDArray[np.floating]:
