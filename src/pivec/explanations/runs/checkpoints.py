@@ -82,7 +82,7 @@ class Checkpoints:
         shares = counts / counts.sum(axis=1, keepdims=True)
         variances = np.full_like(shares, np.nan)
         if isinstance(self.method, Visitation):
-            variances = self.method._share_variances(self.described, shares)
+            _, variances = self.method._sampled_shares(self.described)
             variances[episodes == 1] = np.nan
         reach = t.ppf((1.0 + level) / 2.0, np.maximum(effective - 1.0, 1.0))
         shares, variances = n_fits * shares, n_fits**2 * variances  # each has all of the time
