@@ -142,7 +142,7 @@ def faults(folder: Path, times: int) -> str:
             finish(start(*command(whole)))
             length, expected = finish(start(*command(folder / name / "again"))), files(whole)
             for what in ("a node removed", "the driver killed"):
-                equal_files, seconds = 0, []
+                equal_files, seconds, ended = 0, [], 0
                 for number in range(times):
                     out = folder / name / f"{what} {number}"
                     process = start(*command(out))
@@ -155,11 +155,24 @@ def faults(folder: Path, times: int) -> str:
                         process.send_signal(signal.SIGKILL)
                         process.communicate()
                         process = start(*command(out))
-                    seconds.append(finish(process))
+                    try:
+                        seconds.append(finish(process))
+                    except SystemExit as error:  # of Ray itself, which has ended a driver once
+                        print(error, flush=True)
+                        ended += 1
+                        seconds.append(finish(start(*command(out))))
                     equal_files += files(out) == expected
                     print(name, what, number, equal_files, flush=True)
-                rows.append([f"{name}: {what}", times, equal_files, length, max(seconds)])
-    header = ["fault", "times", "all files equal", "seconds without", "most seconds after"]
+                row = [f"{name}: {what}", times, equal_files, ended, length, max(seconds)]
+                rows.append(row)
+    header = [
+        "fault",
+        "times",
+        "all files equal",
+        "of these run again by hand",
+        "seconds without",
+        "most seconds after",
+    ]
     words = (
         "At random moments of a command, from its start to its end; two nodes of one CPU, and "
         "another takes the place of one that was removed. After a kill the same command runs again."
