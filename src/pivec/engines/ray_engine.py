@@ -229,42 +229,40 @@ class RayEngine(Engine):
             shared = [self._put(value) for value in values]
             return self._part.remote(self._session(), content, shared)
 
-        try:
-            while True:
-                while len(waiting) < 2 * self._look():
-                    for part in coming:
-                        content = self._ray.cloudpickle.dumps(part)
-                        waiting.append(_Part(content, run(content), len(self._gone)))
-                        break
-                    else:
-                        break
-                if not waiting:
-                    return
-                first = waiting[0]
-                try:
-                    if not self._ray.wait([first.reference], timeout=_LOOK)[0]:
-                        if len(self._gone) > first.n_gone:
-                            raise _Gone(_GONE, removed=True)
-                        continue
-                    row = self._row(partial(self._ray.get, first.reference))
-                    if row.lost:
-                        for value in values:
-                            value.references.clear()
-                        raise _Gone("a value was lost with the machine that had it", removed=True)
-                except _Gone as gone:
-                    first.deaths += not gone.removed
-                    first.removals += gone.removed
-                    if first.deaths >= DEATHS or first.removals >= REMOVALS:
-                        raise gone.failure from None
-                    first.reference, first.n_gone = run(first.content), len(self._gone)
+        # What is not wanted in the end runs out: it is short, and to end its worker costs more.
+        while True:
+            while len(waiting) < 2 * self._look():
+                for part in coming:
+                    content = self._ray.cloudpickle.dumps(part)
+                    waiting.append(_Part(content, run(content), len(self._gone)))
+                    break
+                else:
+                    break
+            if not waiting:
+                return
+            first = waiting[0]
+            try:
+                if not self._ray.wait([first.reference], timeout=_LOOK)[0]:
+                    if len(self._gone) > first.n_gone:
+                        raise _Gone(_GONE, removed=True)
                     continue
-                waiting.popleft()
-                warn_again(row.notices)
-                if row.failure is not None:
-                    raise failure_of(*row.failure)
-                yield row.content
-        finally:
-            self._cancel(part.reference for part in waiting)
+                row = self._row(partial(self._ray.get, first.reference))
+                if row.lost:
+                    for value in values:
+                        value.references.clear()
+                    raise _Gone("a value was lost with the machine that had it", removed=True)
+            except _Gone as gone:
+                first.deaths += not gone.removed
+                first.removals += gone.removed
+                if first.deaths >= DEATHS or first.removals >= REMOVALS:
+                    raise gone.failure from None
+                first.reference, first.n_gone = run(first.content), len(self._gone)
+                continue
+            waiting.popleft()
+            warn_again(row.notices)
+            if row.failure is not None:
+                raise failure_of(*row.failure)
+            yield row.content
 
     def share(self, value: Any) -> Shared:
         """Prepare an argument of many calls of `in_order`; workers keep the last few of them."""
