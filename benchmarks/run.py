@@ -23,6 +23,8 @@ SCRIPTS = (
     "groups.py",
     "explaining.py",
     "page.py",
+    "cluster.py",
+    "thirty_thousand.py",
 )
 
 
