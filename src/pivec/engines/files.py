@@ -183,7 +183,7 @@ class Mirror:
         """Copy the driver's folder, but what is hidden."""
         if _source is None:
             raise PivecError(f"{self.folder} cannot be seen from this machine")
-        listing = _source.entries(os.path.join(self.folder, below))
+        listing = _source.entries(os.path.join(self.folder, below), anew=True)
         for name in listing[1] if listing else ():
             if name.startswith("."):
                 continue

@@ -65,7 +65,8 @@ class DriverModules(MetaPathFinder):
         return None
 
 
-def use(source: Source, folders: Sequence[str]) -> None:
-    """Import by this source from now on."""
+def use(source: Source | None, folders: Sequence[str] = ()) -> None:
+    """Import by this source from now on; None imports what this machine has alone."""
     others = [finder for finder in sys.meta_path if not isinstance(finder, DriverModules)]
-    sys.meta_path[:] = [*others, DriverModules(source, folders)]
+    mine = [] if source is None else [DriverModules(source, folders)]
+    sys.meta_path[:] = [*others, *mine]

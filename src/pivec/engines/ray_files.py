@@ -90,9 +90,16 @@ def stop(handle: Handle) -> None:
     ray.kill(handle.actor)
 
 
-def use(handle: Handle) -> None:
-    """In a worker: find the driver's files by asking, where they cannot be seen."""
-    if _used != [handle.folder, handle.token]:
+def use(handle: Handle | None) -> None:
+    """In a worker: find the driver's files by asking, where they cannot be seen.
+
+    None means that all machines see them, or that whoever gave them out has gone.
+    """
+    if handle is None:
+        files.use(None)
+        modules.use(None)
+        _used.clear()
+    elif _used != [handle.folder, handle.token]:
         source = Source(handle.ask, handle.folder, handle.token)
         files.use(source)
         modules.use(source, handle.modules)

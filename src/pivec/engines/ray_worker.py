@@ -132,8 +132,7 @@ def _shared(key: str, reference: Any) -> Any:
 @contextlib.contextmanager
 def _manner(session: dict[str, Any]) -> Iterator[Notices]:
     """One core a worker, the driver's files, and warnings travel to the driver."""
-    if session["files"] is not None:
-        ray_files.use(ray_files.Handle(*session["files"]))
+    ray_files.use(session["files"] and ray_files.Handle(*session["files"]))
     with Notices(_log if session["logged"] else lambda _: None) as notices:
         _compare(session["versions"])
         n = session["threads"]

@@ -68,14 +68,17 @@ class Source:
             self._copies[whole] = said.stamp, copy
         return copy
 
-    def entries(self, folder: str) -> tuple[int, tuple[str, ...]] | None:
-        """Give time and names of a folder of the driver's; None if it is this machine's."""
+    def entries(self, folder: str, anew: bool = False) -> tuple[int, tuple[str, ...]] | None:
+        """Give time and names of a folder of the driver's; None if it is this machine's.
+
+        What was listed a moment ago is not asked for again, unless it is wanted ``anew``.
+        """
         whole = os.path.join(self._folder, folder)
         if (real := os.path.realpath(whole)) in self._shared:
             return None
         known, names = self._listings.get(whole, (None, ()))
         # A reader of one file looks several times; that it saw all is told by the fingerprint.
-        if known and time.monotonic() - self._listed[whole] < _FRESH:
+        if known and not anew and time.monotonic() - self._listed[whole] < _FRESH:
             return known[1], names
         said = self._ask(whole, None, known)
         if said.kind == "refused":
