@@ -23,7 +23,7 @@ from pivec.rollouts.lanes import first_batch
 from pivec.rollouts.play import play
 from pivec.rollouts.spaces import Centred, centred, moved_names
 from pivec.states.folder import check_place, shown_place
-from pivec.states.keeping import Keeper
+from pivec.states.keeping import Keeper, take
 from pivec.states.record import PolicyRecord, Recorded, check_unique, record_of_played
 from pivec.states.recorded import read_recorded, split_recorded
 from pivec.states.store import Store
@@ -184,7 +184,7 @@ class Collector:
                     lengths = kept[label].episodes["length"]
                     quotas[i] = replace(quotas[i], lengths=lengths, every=kept[label].every)
         with Keeper(store, kept) as keeper:
-            self._play(missing, quotas, lambda _, packing: keeper.take(packing), keeper)
+            self._play(missing, quotas, lambda _, packing: take(store, packing), keeper)
 
     def _play(
         self,
@@ -195,7 +195,7 @@ class Collector:
     ) -> None:
         """Let policies act; ``keep`` gets places in the list, and what ``pack`` made of them."""
 
-        def take(number: int, packing: Any) -> None:
+        def keep_and_count(number: int, packing: Any) -> None:
             keep(number, packing)
             bar.advance()
 
@@ -203,7 +203,7 @@ class Collector:
             using(self.options.engine, self.options.jobs),
             Progress("collecting", len(policies), unit="policies", show=self._progress) as bar,
         ):
-            play(self.environment, policies, self.options, take, bar, quotas, pack)
+            play(self.environment, policies, self.options, keep_and_count, bar, quotas, pack)
 
     def _read(self, recorded: Recorded) -> PolicyRecord:
         options = self.options

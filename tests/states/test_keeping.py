@@ -9,7 +9,7 @@ import pytest
 
 from pivec.policies.policy import NamedPolicy, PolicyInfo
 from pivec.rollouts.episodes import Episode, PlayedPolicy
-from pivec.states.keeping import Keeper
+from pivec.states.keeping import Keeper, take
 from pivec.states.store import Store
 
 SETTINGS = {"environment": "Walk-v0"}
@@ -29,7 +29,7 @@ def contents(folder):
 def test_the_same_file_from_a_worker_that_sees_the_store_or_not(tmp_path, sees):
     here = Store(tmp_path / "here", SETTINGS, ("x", "y"))
     with here.writing(), Keeper(here, {}) as keeper:
-        keeper.take(keeper(played(3)))
+        take(here, keeper(played(3)))
     there = Store(tmp_path / "there", SETTINGS, ("x", "y"))
     with there.writing():
         with Keeper(there, {}) as keeper:
@@ -39,13 +39,13 @@ def test_the_same_file_from_a_worker_that_sees_the_store_or_not(tmp_path, sees):
                 token.unlink()
             packing = elsewhere(played(3))
             assert bool(contents(tmp_path / "there")) == sees == isinstance(packing, str)
-            keeper.take(packing)
+            take(there, packing)
         assert not list((tmp_path / "there").glob(".pivec-*"))
     assert contents(tmp_path / "there") == contents(tmp_path / "here")
     assert Store(tmp_path / "there").load().n_states == 3
     # Played on, in a worker again.
     kept = {"a": there["a"].records[0]}
     with there.writing(), Keeper(there, kept) as keeper:
-        keeper.take(pickle.loads(pickle.dumps(keeper))(played(5)))
+        take(there, pickle.loads(pickle.dumps(keeper))(played(5)))
     assert there["a"].lengths.tolist() == [3, 5]
     assert len(contents(tmp_path / "there")) == 1

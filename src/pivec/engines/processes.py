@@ -23,10 +23,10 @@ from typing import IO, Any
 from pivec.engines import child
 from pivec.engines.engine import Engine, Reply, Task, Work, WorkFailed
 from pivec.engines.pieces import Piece, Pieces, failure_of, refuse_parts
+from pivec.engines.workers import THREAD_VARIABLES
 from pivec.errors import PivecError, UsageError
 from pivec.notices import Notice, warn_again
 
-_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 _PATIENCE = 5.0  # seconds for a process to end after its last reply
 
 # The cores to stay on come before all imports: libraries count them when they are loaded. What
@@ -117,7 +117,7 @@ def start(
             "the script starts processes while another process reads what it defines: call pivec "
             'below `if __name__ == "__main__":`'
         )
-    variables = {} if threads is None else dict.fromkeys(_THREADS, str(threads))
+    variables = {} if threads is None else dict.fromkeys(THREAD_VARIABLES, str(threads))
     process = subprocess.Popen(  # noqa: S603  (this Python, and the lines above)
         [sys.executable, "-c", _CODE],
         stdin=subprocess.PIPE,

@@ -19,11 +19,11 @@ from pivec.engines.engine import Engine, Reply, Shared, Task, WorkFailed
 from pivec.engines.pieces import DEATHS, REMOVALS, Piece, Pieces, failure_of, refuse_parts
 from pivec.engines.ray_cluster import import_ray, join, leave
 from pivec.engines.ray_worker import Place, Row
+from pivec.engines.workers import THREAD_VARIABLES
 from pivec.errors import PivecError, PivecWarning, UsageError
 from pivec.notices import warn_again
 
 _LOOK = 2.0  # seconds between looks at how many workers there are
-_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 _GONE = "its machine is gone"
 _MESSAGES = 32  # of a task that wait to be read, before it waits
 
@@ -134,7 +134,7 @@ class RayEngine(Engine):
             "versions": self._versions,
             "files": self._files
             and (self._files.actor, folder, self._files.token, self._files.modules),
-            "thread_variables": _THREADS,
+            "thread_variables": THREAD_VARIABLES,
             "threads": 1,
             "logged": False,
             **manner,

@@ -13,6 +13,11 @@ from typing import Any
 
 from pivec.errors import UsageError
 
+# What numerical libraries read, when they are loaded, to know how many threads they may use.
+THREAD_VARIABLES = tuple(
+    f"{library}_NUM_THREADS" for library in ("OMP", "OPENBLAS", "MKL", "NUMEXPR")
+)
+
 _chosen: ContextVar[int | None] = ContextVar("pivec_mixture_threads", default=None)
 
 

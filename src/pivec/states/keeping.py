@@ -64,12 +64,12 @@ class Keeper:
             return bool(self._token) and self._folder.has(self._token)
         return False
 
-    def take(self, packing: Any) -> None:
-        """Put into the store what a call gave."""
-        assert self._store is not None  # noqa: S101
-        if isinstance(packing, PolicyRecord):
-            self._store.add(packing)
-        elif isinstance(packing, str):
-            self._store.take_in(packing)
-        else:
-            self._store.take_in(list(packing)[-1], packing)
+
+def take(store: Store, packing: Any) -> None:
+    """Put into a store what a call of its `Keeper` gave."""
+    if isinstance(packing, PolicyRecord):
+        store.add(packing)
+    elif isinstance(packing, str):
+        store.take_in(packing)
+    else:
+        store.take_in(list(packing)[-1], packing)
