@@ -42,6 +42,7 @@ def runs_with(correlations, last=0.1, environment="LunarLander-v3", expert=250.0
         {
             "environment": environment,
             "run": i,
+            "expert_steps": 500_000,
             "expert_return": expert,
             "correlation": value,
             "correlation_of_levels": -0.9,
@@ -67,9 +68,6 @@ def test_findings_follow_the_numbers():
 
 def test_poor_experts_are_said_to_be_poor():
     poor = runs_with([-0.5], environment="BipedalWalkerHardcore-v3", expert=-90.0)
-    assert (
-        "for a part of the paper's steps, have returns of at most -90"
-        in all_notes(poor, whole=False)[-1]
-    )
-    assert "for the paper's steps, have returns of at most -90" in all_notes(poor, whole=True)[-1]
-    assert not any("of a learner" in note for note in all_notes(runs_with([-0.5]), whole=True))
+    expected = "for 500,000 steps (the paper: 100,000,000), have returns of at most -90"
+    assert expected in all_notes(poor)[-1]
+    assert not any("of a learner" in note for note in all_notes(runs_with([-0.5])))

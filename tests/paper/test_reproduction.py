@@ -11,7 +11,7 @@ import pytest
 from pivec.canvas import new_figure
 from pivec.errors import UsageError
 from pivec.paper import reproduction
-from pivec.paper.recipes import NAMES, Finding, Recipe, Result, recipe
+from pivec.paper.recipes import NAMES, Finding, Recipe, Result, Told, recipe
 from pivec.paper.reproduction import chosen_recipes, counts_of, reproduce, write
 from pivec.paper.workshop import SCALES
 
@@ -24,7 +24,13 @@ class Counts:
 
 def made(scale="smoke"):
     counts = {name: Counts(1_000, ("CartPole-v1", "Pendulum-v1")) for name in SCALES}
-    return Recipe("made", "Fig. 0: nothing", counts, lambda *_: [], lambda *_: None)
+    return Recipe("made", "Fig. 0: nothing", counts, lambda *_: [], lambda *_: None, tell)
+
+
+def tell(numbers, counts):
+    rows = [{"run": 0, "value": 1.5}, {"run": 1, "value": 2.5}]
+    told = [Finding("", "it grows", "3", "2.5", True), Finding("", "it shrinks", "3", "4", False)]
+    return Told(rows, "| ours |\n| --- |\n| 1 |", told, ["A note."])
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -58,16 +64,9 @@ def test_some_environments_only():
 
 
 def test_everything_is_written(tmp_path):
-    result = Result(
-        numbers={"mean": 0.5},
-        rows=[{"run": 0, "value": 1.5}, {"run": 1, "value": 2.5}],
-        figures={"picture": new_figure(2, 2)},
-        tables="| ours |\n| --- |\n| 1 |",
-        findings=[Finding("it grows", "3", "2.5", True), Finding("it shrinks", "3", "4", False)],
-        notes=["A note."],
-    )
+    result = Result({"mean": 0.5}, {"picture": new_figure(2, 2)})
     one = made()
-    write(one, result, tmp_path / "deep" / "made", "smoke", one.counts["smoke"])
+    write(one, result, tmp_path / "deep" / "made", "small", one.counts["small"])
     folder = tmp_path / "deep" / "made"
     assert json.loads((folder / "numbers.json").read_text())["mean"] == 0.5
     assert json.loads((folder / "numbers.json").read_text())["findings"][1]["holds"] is False
@@ -78,8 +77,8 @@ def test_everything_is_written(tmp_path):
         "# made",
         "runs 1,000",
         "![picture](picture.png)",
-        "| it grows | 3 | 2.5 | yes |",
-        "| it shrinks | 3 | 4 | **no** |",
+        "| it grows | 3 | 2.5 | holds |",
+        "| it shrinks | 3 | 4 | **does not** |",
         "- A note.",
     ):
         assert part in page
@@ -91,9 +90,8 @@ def test_everything_is_written(tmp_path):
     [("smoke", False, None), ("smoke", True, True), ("small", False, True)],
 )
 def test_what_is_too_small_tells_nothing(tmp_path, monkeypatch, scale, tells, expected):
-    result = Result({}, [], {}, "", [Finding("it grows", "3", "2.5", True)])
-    one = replace(made(), make=lambda *_: result, tells_at_smoke=tells)
+    one = replace(made(), make=lambda *_: Result({}, {}), tells_at_smoke=tells)
     monkeypatch.setattr(reproduction, "chosen_recipes", lambda _: [one])
     folder = reproduce("made", scale, tmp_path)["made"]
-    [finding] = json.loads((folder / "numbers.json").read_text())["findings"]
-    assert finding["holds"] is expected
+    grows, _ = json.loads((folder / "numbers.json").read_text())["findings"]
+    assert grows["holds"] is expected

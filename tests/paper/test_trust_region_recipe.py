@@ -99,7 +99,7 @@ def test_findings_need_intervals_beside_zero():
     names = ("max-tv", "gaussian", "supervector", "none", "clipped")
     areas = {name: noise[i] + i for i, name in enumerate(names)}
     ends = dict.fromkeys(names, noise[0])
-    held = [each.holds for each in findings(areas, ends, rng, tell=True)]
+    held = [each.holds for each in findings(areas, ends, rng)]
     # Max TV is below both; Gaussian and supervector below none; no end differs; clipped is best.
     assert held == [False, False, False, None, True]
 

@@ -11,7 +11,7 @@ import typer
 
 from pivec.cli.options import Quiet, Seed, folder, with_options
 from pivec.engines.engine import using
-from pivec.errors import UsageError
+from pivec.errors import PivecError, UsageError
 from pivec.options import EngineOptions
 from pivec.terminal import say
 
@@ -27,7 +27,12 @@ Scale = Annotated[
     ),
 ]
 Out = Annotated[
-    Path, typer.Option(metavar="DIR", parser=folder, help="Gets SCALE/NAME/ for each recipe.")
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        parser=folder,
+        help="Gets SCALE/NAME/ for each recipe (reproduced); what is verified (docs/results).",
+    ),
 ]
 Environments = Annotated[
     list[str] | None,
@@ -43,19 +48,30 @@ Backend = Annotated[
 Plan = Annotated[
     bool, typer.Option("--plan", help="Only print the steps, and the time and disk to expect.")
 ]
+Verify = Annotated[
+    bool,
+    typer.Option(
+        "--verify", help="Only check that all that is said in OUT follows from its numbers."
+    ),
+]
+Retell = Annotated[
+    bool, typer.Option("--retell", help="Only write anew what is said in OUT of its numbers.")
+]
 
 
 @with_options
 def reproduce(
     names: Names = None,
     scale: Scale = "small",
-    out: Out = Path("reproduced"),
+    out: Out = None,
     env: Environments = None,
     cache: Cache = None,
     seed: Seed = 0,
     backend: Backend = "auto",
     list_: Annotated[bool, typer.Option("--list", help="Name the recipes.")] = False,
     plan: Plan = False,
+    verify: Verify = False,
+    retell: Retell = False,
     *,
     running: EngineOptions,
     quiet: Quiet = False,
@@ -66,6 +82,8 @@ def reproduce(
 
     First: pivec reproduce --plan clipping --scale paper
 
+    Check what is said of numbers: pivec reproduce --verify --out docs/results
+
     Run the same command again to go on after a stop; recipes share policies and states. Uses all
     cores, unless --jobs or --engine says otherwise.
     """
@@ -75,10 +93,14 @@ def reproduce(
     if list_:
         print_recipes()
         return
+    if verify or retell:
+        _told_again(out or Path("docs/results"), write=retell)
+        return
     if not names:
         raise UsageError(f"expected one or more recipes, or all: {', '.join(paper.NAMES)}")
     if running == EngineOptions():
         running = EngineOptions(engine="processes")
+    out = out or Path("reproduced")
     given: dict[str, Any] = {"environments": env, "cache": cache, "seed": seed, "backend": backend}
     if plan:
         steps = paper.plan(names, scale, out, **given)
@@ -91,3 +113,18 @@ def reproduce(
     )
     for name, written in folders.items():
         say(f"{name}: {written / 'README.md'}")
+
+
+def _told_again(out: Path, *, write: bool) -> None:
+    """Write what follows from the numbers in a folder, or check what is there."""
+    from pivec import paper
+
+    if write:
+        changed = paper.retell(out)
+        say(f"{len(changed)} files in {out} were written anew.")
+    elif wrong := paper.verify(out):
+        raise PivecError(
+            f"{len(wrong)} files in {out} do not follow from their numbers; the first: {wrong[0]}"
+        )
+    else:
+        say(f"All that is said in {out} follows from its numbers.")

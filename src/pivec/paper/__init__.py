@@ -1,6 +1,7 @@
 """Every figure and table of the paper, as a recipe with a scale.
 
 reproduction.py  `reproduce`: runs recipes, writes figures, numbers and pages
+telling.py       what is said of numbers: pages, and the table of all claims (claims.toml)
 planning.py      `plan`: what recipes would do, and the time and disk it would take
 recipes.py       what a recipe is and gives; the list of them
 workshop.py      the stages that recipes share: train, collect, compute; kept by hash
@@ -16,16 +17,17 @@ worlds.py        registers the paper's own environments
 Every recipe is a folder, in the order of the paper: gridworld, extraction, metrics, components,
 evolution, clipping, imitation, cost, novelty, trust_region. In each:
 
-recipe.py  a `RECIPE`: counts for every scale, ``needs`` and ``make``
+recipe.py  a `RECIPE`: counts for every scale, ``needs``, ``make`` and ``tell``
 figure.py  what is drawn
 page.py    what is said: tables, and findings beside the paper's
 notes.md   what a reader must know to read the numbers, a paragraph each
 world.py   its own environment, if it has one
 
 ``needs`` lists what is trained, collected and computed; ``make`` does it through the workshop
-(``train``, ``collect``, ``computed``) and returns a `Result`. The workshop keeps every stage under
-the hash of its inputs: a recipe that was stopped goes on, and gives the same numbers. A new recipe
-is such a folder, and its name in `NAMES`.
+(``train``, ``collect``, ``computed``) and returns a `Result`, numbers and figures; ``tell`` says
+what the numbers show, from them alone. The workshop keeps every stage under the hash of its inputs:
+a recipe that was stopped goes on, and gives the same numbers. A new recipe is such a folder, and
+its name in `NAMES`.
 """
 
 from __future__ import annotations
@@ -39,6 +41,8 @@ _EXPORTS = {
     "plan": "pivec.paper.planning",
     "recipe": "pivec.paper.recipes",
     "reproduce": "pivec.paper.reproduction",
+    "retell": "pivec.paper.telling",
+    "verify": "pivec.paper.telling",
 }
 
 if TYPE_CHECKING:
@@ -46,6 +50,8 @@ if TYPE_CHECKING:
     from pivec.paper.recipes import NAMES as NAMES
     from pivec.paper.recipes import recipe as recipe
     from pivec.paper.reproduction import reproduce as reproduce
+    from pivec.paper.telling import retell as retell
+    from pivec.paper.telling import verify as verify
 
 __all__ = sorted(_EXPORTS)  # noqa: PLE0605
 

@@ -45,19 +45,28 @@ Need = Training | Collection | Calculation
 class Finding:
     """Something the paper says, beside what came out here."""
 
-    claim: str  # as a sentence
+    of: str  # the key in claims.toml; empty for what the paper does not say
+    claim: str  # as a sentence that can be judged by numbers
     paper: str  # the numbers behind it
     ours: str
     holds: bool | None  # None where it cannot be told
+    place: str = ""  # the environment that it is about, of a claim that is made for several
+    why: str = ""  # it did not come out, or cannot be told
 
 
 @dataclass(frozen=True)
 class Result:
-    """What a recipe gives."""
+    """What a recipe measured, and drew of it."""
 
-    numbers: Mapping[str, Any]  # everything that was measured, as JSON holds it
-    rows: Sequence[Mapping[str, Any]]  # the same as a long table; all have the same keys
+    numbers: Mapping[str, Any]  # as JSON holds them; all that is told follows from these
     figures: Mapping[str, Figure]  # by the names of their files, without extension
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a recipe says of numbers that were measured."""
+
+    rows: Sequence[Mapping[str, Any]]  # the numbers as a long table; all have the same keys
     tables: str  # Markdown: ours beside the paper's
     findings: Sequence[Finding] = ()
     notes: Sequence[str] = ()  # what a reader must know: what differs from the paper, and why
@@ -76,6 +85,7 @@ class Recipe:
     counts: Mapping[str, Any]
     needs: Callable[[Workshop, Any], list[Need]]  # what `make` trains, collects and computes
     make: Callable[[Workshop, Any], Result]
+    tell: Callable[[Mapping[str, Any], Any], Told]  # of numbers and counts, and nothing else
     tells_at_smoke: bool = False  # whether findings can be told there; most recipes need more
 
 

@@ -6,11 +6,8 @@ A recipe leaves in ``OUT/<scale>/<recipe>/``: its figures, ``numbers.json``, ``n
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +16,9 @@ from pivec.canvas import save_png
 from pivec.engines.engine import Engine, on_engine
 from pivec.errors import UsageError
 from pivec.paper.recipes import NAMES, Recipe, Result, recipe
-from pivec.paper.rows import markdown
+from pivec.paper.telling import Measured
 from pivec.paper.workshop import Workshop
 from pivec.run_log import RunLog
-
-_HOLDS = {True: "yes", False: "**no**", None: "cannot be told"}
 
 
 @on_engine
@@ -102,9 +97,6 @@ def _make(recipe: Recipe, counts: Any, shop: Workshop, folder: Path, log: RunLog
     }
     with log.stage("all stages that were not there yet"):
         result = recipe.make(shop, counts)
-        if shop.scale == "smoke" and not recipe.tells_at_smoke:
-            untold = [replace(finding, holds=None) for finding in result.findings]
-            result = replace(result, findings=untold)
         write(recipe, result, folder, shop.scale, counts)
 
 
@@ -136,48 +128,7 @@ def write(recipe: Recipe, result: Result, folder: Path, scale: str, counts: Any)
     make_folder(folder)
     for name, figure in result.figures.items():
         save_png(figure, folder / f"{name}.png")
-    findings = [vars(finding) for finding in result.findings]
-    content = {"recipe": recipe.name, "scale": scale, "findings": findings, **result.numbers}
-    texts = {
-        "numbers.json": json.dumps(content, indent=1, default=float) + "\n",
-        "numbers.csv": _csv(result.rows),
-        "README.md": page(recipe, result, scale, counts),
-    }
-    for name, text in texts.items():
+    measured = Measured(recipe, scale, counts, result.numbers)
+    for name, text in measured.texts(sorted(result.figures)).items():
         with atomic_write(folder / name, "w") as file:
             file.write(text)
-
-
-def page(recipe: Recipe, result: Result, scale: str, counts: Any) -> str:
-    """Write the page of a recipe: what it shows, the figures, ours beside the paper's."""
-    amounts = ", ".join(
-        f"{field.name} {_shown(getattr(counts, field.name))}" for field in fields(counts)
-    )
-    parts = [f"# {recipe.name}", recipe.shows + ".", f"Scale `{scale}`: {amounts}."]
-    parts += [f"![{name}]({name}.png)" for name in result.figures]
-    if result.findings:
-        lines = [
-            [finding.claim, finding.paper, finding.ours, _HOLDS[finding.holds]]
-            for finding in result.findings
-        ]
-        parts.append(markdown(["claim", "paper", "ours", "holds"], lines))
-    if result.tables:
-        parts.append(result.tables.strip())
-    if result.notes:
-        parts.append("\n".join(f"- {note}" for note in result.notes))
-    return "\n\n".join(parts) + "\n"
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, tuple | list):
-        return "(" + ", ".join(map(str, value)) + ")"
-    return f"{value:,}" if isinstance(value, int) else str(value)
-
-
-def _csv(rows: Sequence[Any]) -> str:
-    text = io.StringIO()
-    if rows:
-        writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-    return text.getvalue()

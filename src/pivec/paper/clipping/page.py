@@ -60,10 +60,12 @@ def _grows(rows: Rows, environment: str) -> Finding:
     means = {float(ratio): pair[0] for ratio, pair in printed.items() if ratio != A2C}
     paper = spearmanr(list(means), list(means.values())).statistic
     return Finding(
+        "clipping-grows",
         f"The distance travelled grows with the clip ratio: {short(environment)}",
         f"Spearman {paper:.2f} of the printed means",
         f"Spearman {ours:.2f} over {len(runs)} runs",
         bool(ours > 0),
+        environment,
     )
 
 
@@ -74,10 +76,12 @@ def _a2c_is_farther(rows: Rows, environment: str) -> Finding:
     )
     paper = published()["clipping"]["distance"][environment]
     return Finding(
+        "clipping-a2c",
         f"A2C travels farther than PPO at 0.2: {short(environment)}",
         f"{paper[A2C][0]:g} against {paper['0.2'][0]:g}",
         f"{a2c:.1f} against {ppo:.1f}",
         bool(a2c > ppo),
+        environment,
     )
 
 
@@ -92,11 +96,13 @@ def _better_changes_less(rows: Rows, environment: str) -> Finding:
     )  # fmt: skip
     paper = published()["clipping"]["correlation"][environment]
     return Finding(
+        "clipping-negative",
         "The better the policy, the less it changes: Corr(R, d) < 0 for clip ratios from 0.1 to "
         f"0.5: {short(environment)}",
         _range([paper[setting][0] for setting in settings]),
         f"{_range(ours)}; of what sampling does not explain {_range(beyond)}",
         max(ours) < 0,
+        environment,
     )
 
 

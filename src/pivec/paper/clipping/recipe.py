@@ -12,7 +12,7 @@ from pivec.paper.clipping.figure import clipping_figure, curves_figure
 from pivec.paper.clipping.page import findings, table
 from pivec.paper.described import Described, Space, described, space_of, successive_distances
 from pivec.paper.published import notes
-from pivec.paper.recipes import Need, Recipe, Result
+from pivec.paper.recipes import Need, Recipe, Result, Told
 from pivec.paper.rows import Array, Rows, column, different, pearson, where
 from pivec.paper.workshop import Collection, Training, Workshop
 
@@ -119,16 +119,17 @@ def make(shop: Workshop, counts: Counts) -> Result:
         for setting, repeated in settings.items()
         for number, run in enumerate(repeated)
     ]
-    averages, ways = summary(rows), curves(runs)
+    ways = curves(runs)
+    figures = {"clipping": clipping_figure(rows), "curves": curves_figure(ways)}
+    return Result({"runs": rows, "summary": summary(rows), "curves": ways}, figures)
+
+
+def tell(numbers: Mapping[str, Any], _counts: Counts) -> Told:
+    """Say what the numbers show."""
+    rows = numbers["runs"]
     chance = [row["by_chance"] / row["distance"] for row in rows if row["distance"] > 0]
-    return Result(
-        numbers={"runs": rows, "summary": averages, "curves": ways},
-        rows=rows,
-        figures={"clipping": clipping_figure(rows), "curves": curves_figure(ways)},
-        tables=table(averages),
-        findings=findings(rows),
-        notes=notes("clipping", share=100 * float(np.median(chance))),
-    )
+    remarks = notes("clipping", share=100 * float(np.median(chance)))
+    return Told(rows, table(numbers["summary"]), findings(rows), remarks)
 
 
 def run_of(policies: Described, group: str) -> Run:
@@ -188,4 +189,5 @@ RECIPE = Recipe(
     },
     needs=needs,
     make=make,
+    tell=tell,
 )

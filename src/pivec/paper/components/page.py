@@ -71,6 +71,7 @@ def findings(summary: Rows) -> list[Finding]:
     first = min(ranks, key=ranks.__getitem__) if ranks else None
     return [
         Finding(
+            "components-few",
             "The best number of components depends on the environment: in some one to four are "
             "steadiest (by variance or by error)",
             "the heatmaps, without numbers in the text",
@@ -78,6 +79,7 @@ def findings(summary: Rows) -> list[Finding]:
             bool(few),
         ),
         Finding(
+            "components-most",
             f"{most} components have the lowest distance variance and error overall",
             "64",
             f"{first}; mean rank by components: "

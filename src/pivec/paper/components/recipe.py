@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,7 @@ from pivec.paper.components.figure import components_figure
 from pivec.paper.components.page import findings, tables
 from pivec.paper.evaluating import SETS, Method, SetCounts, averages, evaluated, problems, unit_rows
 from pivec.paper.published import notes
-from pivec.paper.recipes import Need, Recipe, Result
+from pivec.paper.recipes import Need, Recipe, Result, Told
 from pivec.paper.workshop import Workshop
 
 
@@ -36,14 +37,18 @@ def make(shop: Workshop, counts: Counts) -> Result:
     evaluation = evaluated(shop, counts, methods_of(counts))
     summary = [_numbered(row) for row in averages(evaluation)]
     rows = [_numbered(row) for row in unit_rows(evaluation)]
+    remarks = [*problems(evaluation)]
+    numbers = {"averages": summary, "units": rows, "remarks": remarks}
     return Result(
-        numbers={"averages": summary, "units": rows},
-        rows=rows,
-        figures={"components": components_figure(summary, counts.sets, counts.repetitions)},
-        tables=tables(summary),
-        findings=findings(summary),
-        notes=[*notes("components"), *problems(evaluation)],
+        numbers, {"components": components_figure(summary, counts.sets, counts.repetitions)}
     )
+
+
+def tell(numbers: Mapping[str, Any], _counts: Counts) -> Told:
+    """Say what the numbers show."""
+    summary = numbers["averages"]
+    remarks = [*notes("components"), *numbers["remarks"]]
+    return Told(numbers["units"], tables(summary), findings(summary), remarks)
 
 
 def _numbered(row: dict[str, Any]) -> dict[str, Any]:
@@ -67,4 +72,5 @@ RECIPE = Recipe(
     },
     needs=needs,
     make=make,
+    tell=tell,
 )

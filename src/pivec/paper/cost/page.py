@@ -69,6 +69,7 @@ def findings(rows: Rows) -> list[Finding]:
         slowest, fastest = cheap[-1], costly[0]
         result.append(
             Finding(
+                "cost-ratings",
                 "What is rated Low takes less time than what is rated High or V.High",
                 "ratings, without numbers",
                 f"slowest Low: {_seconds(slowest)}; fastest High: {_seconds(fastest)}",
@@ -78,6 +79,7 @@ def findings(rows: Rows) -> list[Finding]:
     if own and neural:
         result.append(
             Finding(
+                "cost-ratings",
                 "Supervectors are cheaper than the discriminator and the encoder",
                 "Low, Low and High",
                 ", ".join(_seconds(row) for row in [*own, *neural]),
@@ -88,6 +90,7 @@ def findings(rows: Rows) -> list[Finding]:
         power = growth(rows, "supervector")
         result.append(
             Finding(
+                "cost-scalable",
                 "Supervectors are scalable",
                 "no number",
                 f"seconds grow as the policies to the power of {power:.1f}; "

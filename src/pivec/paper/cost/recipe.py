@@ -24,7 +24,7 @@ from pivec.engines.processes import ask
 from pivec.paper.cost.figure import cost_figure
 from pivec.paper.cost.page import findings, table
 from pivec.paper.published import notes, published
-from pivec.paper.recipes import Calculation, Need, Recipe, Result
+from pivec.paper.recipes import Calculation, Need, Recipe, Result, Told
 from pivec.paper.workshop import Workshop, spread_evenly
 from pivec.policies import load_policies
 from pivec.policies.policy import NamedPolicy
@@ -79,14 +79,14 @@ def make(shop: Workshop, counts: Counts) -> Result:
         for name in counts.methods
         for row in _rows(name, _measured(shop, counts, store, name), counts)
     ]
-    return Result(
-        numbers={"environment": ENVIRONMENT, "episodes": counts.episodes, "rows": rows},
-        rows=rows,
-        figures={"cost": cost_figure(rows, ENVIRONMENT, counts.episodes)},
-        tables=table(rows),
-        findings=findings(rows),
-        notes=notes("cost"),
-    )
+    numbers = {"environment": ENVIRONMENT, "episodes": counts.episodes, "rows": rows}
+    return Result(numbers, {"cost": cost_figure(rows, ENVIRONMENT, counts.episodes)})
+
+
+def tell(numbers: Mapping[str, Any], _counts: Counts) -> Told:
+    """Say what the numbers show."""
+    rows = numbers["rows"]
+    return Told(rows, table(rows), findings(rows), notes("cost"))
 
 
 def _states(shop: Workshop, counts: Counts) -> Path:
@@ -187,4 +187,5 @@ RECIPE = Recipe(
     },
     needs=needs,
     make=make,
+    tell=tell,
 )

@@ -50,25 +50,38 @@ def findings(rows: Rows) -> list[Finding]:
         area, spread = (means(rows, environment, name) for name in ("area", "spread"))
         result += [
             Finding(
+                "evolution-wide",
                 "NEAT and CMA-ES cover a wider area of the map than runs of PPO and A2C: "
                 + short(environment),
                 PICTURE,
                 _listed(area, 1) + " cells",
                 _wider(area),
+                environment,
             ),
             Finding(
+                "",
                 "The same among supervectors: policies of a run are farther apart: "
                 + short(environment),
                 "no numbers",
                 _listed(spread, 2),
                 _wider(spread),
+                environment,
             ),
         ]
     for environment in environments:
         step = means(rows, environment, "step", ("ppo", "a2c"))
         claim = "Successive policies of PPO are closer than those of A2C: "
         closer = step["ppo"] < step["a2c"]
-        result.append(Finding(claim + short(environment), PICTURE, _listed(step, 3), closer))
+        result.append(
+            Finding(
+                "evolution-worms",
+                claim + short(environment),
+                PICTURE,
+                _listed(step, 3),
+                closer,
+                environment,
+            )
+        )
     return result
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,7 @@ from pivec.paper.described import Described, Space, described, space_of, success
 from pivec.paper.evolution.figure import Map, algorithms_figure, evolution_figure
 from pivec.paper.evolution.page import NAMES, findings, table
 from pivec.paper.published import notes
-from pivec.paper.recipes import Need, Recipe, Result
+from pivec.paper.recipes import Need, Recipe, Result, Told
 from pivec.paper.rows import Array, short
 from pivec.paper.workshop import Collection, Workshop
 
@@ -57,16 +58,17 @@ def make(shop: Workshop, counts: Counts) -> Result:
         policies = described(shop, compared)
         maps[environment] = Map(policies, layout(shop, policies, compared.key))
         rows += measured(environment, maps[environment], shop.seed)
+    numbers = {"runs": rows, "policies": sum(len(drawn.positions) for drawn in maps.values())}
+    figures = {"evolution": evolution_figure(maps), "algorithms": algorithms_figure(maps)}
+    return Result(numbers, figures)
+
+
+def tell(numbers: Mapping[str, Any], _counts: Counts) -> Told:
+    """Say what the numbers show."""
+    rows = numbers["runs"]
     fewest = {row["environment"]: row["compared_policies"] for row in rows}
-    numbers = ", ".join(f"{short(name)} {count}" for name, count in fewest.items())
-    return Result(
-        numbers={"runs": rows, "policies": sum(len(drawn.positions) for drawn in maps.values())},
-        rows=rows,
-        figures={"evolution": evolution_figure(maps), "algorithms": algorithms_figure(maps)},
-        tables=table(rows),
-        findings=findings(rows),
-        notes=notes("evolution", compared=numbers),
-    )
+    compared = ", ".join(f"{short(name)} {count}" for name, count in fewest.items())
+    return Told(rows, table(rows), findings(rows), notes("evolution", compared=compared))
 
 
 def layout(shop: Workshop, policies: Described, background: str) -> Array:
@@ -170,4 +172,5 @@ RECIPE = Recipe(
     },
     needs=needs,
     make=make,
+    tell=tell,
 )

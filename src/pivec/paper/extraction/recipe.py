@@ -9,6 +9,7 @@ everybody gets the same.
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from itertools import combinations
@@ -22,7 +23,7 @@ from pivec.collection import collect
 from pivec.mixtures.mixture import Mixture
 from pivec.paper.extraction.figure import Components, extraction_figure
 from pivec.paper.published import notes
-from pivec.paper.recipes import PICTURE, Calculation, Finding, Need, Recipe, Result
+from pivec.paper.recipes import PICTURE, Calculation, Finding, Need, Recipe, Result, Told
 from pivec.paper.rows import Array, markdown
 from pivec.paper.workshop import Workshop
 from pivec.states.visited import VisitedStates
@@ -37,6 +38,7 @@ POLICIES = {
 }
 COMPONENTS = 12  # so few that every one can be seen in the picture
 PAPERS_COMPONENTS = 64
+KINDS = ("distances", "distances_of_observations")  # in the numbers: ours, and the paper's
 
 
 @dataclass(frozen=True)
@@ -74,18 +76,25 @@ def make(shop: Workshop, counts: Counts) -> Result:
     papers = Supervector(PAPERS_COMPONENTS, random_state=shop.seed).fit(observed)
     papers_distances, papers_noise = _distances(papers, observed, again)
     returns = dict(zip(POLICIES, data.mean_returns.tolist(), strict=True))
-    kinds = ("distances", "distances_of_observations")
     pairs = (distances, noise), (papers_distances, papers_noise)
     numbers: dict[str, Any] = {"policies": POLICIES, "mean_returns": returns, "components": rows}
-    for kind, (apart, itself) in zip(kinds, pairs, strict=True):
+    for kind, (apart, itself) in zip(KINDS, pairs, strict=True):
         numbers |= {kind: apart.tolist(), f"{kind}_to_themselves": itself.tolist()}
-    return Result(
-        numbers=numbers,
-        rows=rows,
-        figures={"extraction": extraction_figure(data, background, means, distances)},
-        tables=_tables(returns, *pairs),
-        findings=_findings(distances, noise, adaptation),
-        notes=notes("extraction"),
+    return Result(numbers, {"extraction": extraction_figure(data, background, means, distances)})
+
+
+def tell(numbers: Mapping[str, Any], _counts: Counts) -> Told:
+    """Say what the numbers show."""
+    rows = numbers["components"]
+    pairs = [
+        (np.array(numbers[kind]), np.array(numbers[f"{kind}_to_themselves"])) for kind in KINDS
+    ]
+    adaptation = np.array([row["adaptation"] for row in rows])
+    return Told(
+        rows,
+        _tables(numbers["mean_returns"], *pairs),
+        _findings(*pairs[0], adaptation),
+        notes("extraction"),
     )
 
 
@@ -170,6 +179,7 @@ def _findings(distances: Array, noise: Array, adaptation: Array) -> list[Finding
     least = float(distances[np.triu_indices(len(distances), 1)].min())
     return [
         Finding(
+            "extraction",
             "Supervectors tell the policies apart",
             PICTURE,
             f"distances from {least:.3f} on; of a policy to itself, collected again, at most "
@@ -177,6 +187,7 @@ def _findings(distances: Array, noise: Array, adaptation: Array) -> list[Finding
             bool(least > noise.max()),
         ),
         Finding(
+            "extraction",
             "A mean moves where the policy has states, and stays where it has none (equation 5)",
             PICTURE,
             f"adaptation α from {adaptation.min():.2f} to {adaptation.max():.2f}",
@@ -195,5 +206,6 @@ RECIPE = Recipe(
     },
     needs=needs,
     make=make,
+    tell=tell,
     tells_at_smoke=True,
 )

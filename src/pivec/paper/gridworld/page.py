@@ -47,6 +47,7 @@ def findings(worlds: Sequence[Scenario], rows: Rows, agreement: dict[str, float]
     actions = unreachable[0]["action_distance"]
     return [
         Finding(
+            "gridworld-returns",
             "Returns do not tell two optimal but distinct policies apart; visited states do",
             PICTURE,
             f"by returns {first['return_distance']:.3f}, by states {first['state_distance']:.3f} "
@@ -54,6 +55,7 @@ def findings(worlds: Sequence[Scenario], rows: Rows, agreement: dict[str, float]
             first["return_distance"] < 1e-9 and first["state_distance"] > 1,
         ),
         Finding(
+            "gridworld-random",
             "With more random actions behaviour becomes the same: the distance by states falls to "
             "0, that by actions does not change",
             PICTURE,
@@ -62,6 +64,7 @@ def findings(worlds: Sequence[Scenario], rows: Rows, agreement: dict[str, float]
             falls and last["state_distance"] < 1e-9,
         ),
         Finding(
+            "gridworld-doorway",
             "In the doorway the distance by actions is small, but green never gets to the other "
             "side unless actions are random",
             PICTURE,
@@ -73,12 +76,14 @@ def findings(worlds: Sequence[Scenario], rows: Rows, agreement: dict[str, float]
             and door["return_green"] == 0.0 < doorway[1]["return_green"],
         ),
         Finding(
+            "gridworld-unreachable",
             "Cells that cannot be reached count in the distance by actions, not in that by states",
             PICTURE,
             f"by actions {actions:g} of {most['unreachable']:g}, by states at most {farthest:.3f}",
             farthest < 1e-9 < actions,
         ),
         Finding(
+            "",
             "The simulation agrees with linear algebra within sampling error",
             "no exact numbers",
             f"mean deviation {agreement['mean']:.2f} standard errors "

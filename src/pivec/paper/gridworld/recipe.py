@@ -7,7 +7,7 @@ replaces the policy's; exact by linear algebra, and simulated as in the paper.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +24,7 @@ from pivec.paper.gridworld.visits import (
     state_distance,
 )
 from pivec.paper.published import notes
-from pivec.paper.recipes import Calculation, Need, Recipe, Result
+from pivec.paper.recipes import Calculation, Need, Recipe, Result, Told
 from pivec.paper.rows import Array
 from pivec.paper.workshop import Workshop
 
@@ -72,13 +72,18 @@ def make(shop: Workshop, counts: Counts) -> Result:
     # Largest change of a state distance when first states count as visits, too.
     with_start = _exact(worlds, probabilities, with_start=True)
     start = float(np.abs(_states(with_start) - _states(exact)).max())
-    return Result(
-        numbers={"rows": rows, "agreement": agreement, "effect_of_counting_the_start": start},
-        rows=rows,
-        figures={"gridworld": figure},
-        tables=distance_table(worlds, rows),
-        findings=findings(worlds, rows, agreement),
-        notes=notes("gridworld", start=start),
+    numbers = {"rows": rows, "agreement": agreement, "effect_of_counting_the_start": start}
+    return Result(numbers, {"gridworld": figure})
+
+
+def tell(numbers: Mapping[str, Any], _counts: Counts) -> Told:
+    """Say what the numbers show."""
+    worlds, rows = scenarios(), numbers["rows"]
+    return Told(
+        rows,
+        distance_table(worlds, rows),
+        findings(worlds, rows, numbers["agreement"]),
+        notes("gridworld", start=numbers["effect_of_counting_the_start"]),
     )
 
 
@@ -193,5 +198,6 @@ RECIPE = Recipe(
     },
     needs=needs,
     make=make,
+    tell=tell,
     tells_at_smoke=True,
 )

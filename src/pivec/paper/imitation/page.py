@@ -7,6 +7,7 @@ import numpy as np
 from pivec.paper.published import notes, published
 from pivec.paper.recipes import PICTURE, Finding
 from pivec.paper.rows import Rows, column, markdown, short
+from pivec.training.settings import settings_for
 
 # Returns at which Gymnasium counts an environment as solved.
 SOLVED = {"LunarLander-v3": 200, "BipedalWalkerHardcore-v3": 300}
@@ -50,6 +51,7 @@ def findings(runs: Rows) -> list[Finding]:
     nearer = [run["last_distance"] < run["first_distance"] for run in runs]
     return [
         Finding(
+            "imitation-correlation",
             "When the clone's return rises from an epoch to the next, it comes nearer to the "
             "expert: the changes are negatively correlated",
             _papers_correlation(),
@@ -57,6 +59,7 @@ def findings(runs: Rows) -> list[Finding]:
             bool(np.mean(column(runs, "correlation")) < 0),
         ),
         Finding(
+            "imitation-nearer",
             "The distance to the expert falls as training goes on",
             PICTURE,
             f"nearer after the last epoch than after the first in {sum(nearer)} of {len(runs)} "
@@ -66,17 +69,18 @@ def findings(runs: Rows) -> list[Finding]:
     ]
 
 
-def all_notes(runs: Rows, *, whole: bool) -> list[str]:
-    """What a reader must know to read the numbers; ``whole`` if experts had the paper's steps."""
+def all_notes(runs: Rows) -> list[str]:
+    """What a reader must know to read the numbers."""
     chance = float(np.median([run["by_chance"] / run["last_distance"] for run in runs]))
     parts = notes("imitation", chance=100 * chance)
     for environment, solved in SOLVED.items():
         returns = column(runs, "expert_return", environment=environment)
         if returns and max(returns) < solved:
+            steps = column(runs, "expert_steps", environment=environment)[0]
+            papers = settings_for("ppo", environment, {})["steps"]
             parts.append(
-                f"The experts of {short(environment)}, trained for "
-                + ("" if whole else "a part of ")
-                + f"the paper's steps, have returns of at most {max(returns):.0f}, and {solved} "
+                f"The experts of {short(environment)}, trained for {steps:,} steps (the paper: "
+                f"{papers:,}), have returns of at most {max(returns):.0f}, and {solved} "
                 "counts as solved. What is cloned is the behaviour of a learner, so the return "
                 "says less of how well it is imitated."
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -14,7 +15,7 @@ from pivec.paper.described import chance_distances, fit_need
 from pivec.paper.imitation.figure import imitation_figure
 from pivec.paper.imitation.page import all_notes, findings, table
 from pivec.paper.planning import longest_episode, playing_speed
-from pivec.paper.recipes import Calculation, Need, Recipe, Result
+from pivec.paper.recipes import Calculation, Need, Recipe, Result, Told
 from pivec.paper.rows import Array, pearson
 from pivec.paper.workshop import Arrays, Training, Workshop, digest_of
 from pivec.policies import load_policies
@@ -99,6 +100,7 @@ def make(shop: Workshop, counts: Counts) -> Result:
                 {
                     **run,
                     "expert_return": expert,
+                    "expert_steps": int(experts(shop, counts, environment).settings["steps"]),
                     "correlation": pearson(np.diff(distance), np.diff(normalised)),
                     "correlation_of_levels": pearson(distance, normalised),
                     "by_chance": float(clones["chance"][number]),
@@ -118,14 +120,13 @@ def make(shop: Workshop, counts: Counts) -> Result:
                 }
                 for epoch in range(len(distance))
             ]
-    return Result(
-        numbers={"runs": runs, "epochs": rows},
-        rows=rows,
-        figures={"imitation": imitation_figure(rows, runs)},
-        tables=table(runs),
-        findings=findings(runs),
-        notes=all_notes(runs, whole=shop.scale == "paper"),
-    )
+    return Result({"runs": runs, "epochs": rows}, {"imitation": imitation_figure(rows, runs)})
+
+
+def tell(numbers: Mapping[str, Any], _counts: Counts) -> Told:
+    """Say what the numbers show."""
+    runs = numbers["runs"]
+    return Told(numbers["epochs"], table(runs), findings(runs), all_notes(runs))
 
 
 def normalised_return(returns: Array, expert: float) -> Array:
@@ -207,4 +208,5 @@ RECIPE = Recipe(
     },
     needs=needs,
     make=make,
+    tell=tell,
 )

@@ -69,10 +69,12 @@ def findings(summary: Rows) -> list[Finding]:
     if walker is not None:
         result.append(
             Finding(
+                "metrics-memory",
                 "Discretization of BipedalWalker's 24 dimensions does not fit into memory",
                 "ran out of 64 GB",
                 f"cells are counted sparsely: it fits; correlation {walker:.2f}",
                 False,
+                "BipedalWalker-v3",
             )
         )
     return result
@@ -87,11 +89,13 @@ def _steadier(
     complete = None not in numbers.values()
     won = sum(a < b for a, b in pairs) if complete else 0
     return Finding(
+        "metrics-stabler",
         f"{environment}: with {few} trajectories supervectors and discretization are steadier "
         f"(distance {called}) than Gaussian and discriminator",
         PICTURE,
         f"{ours} ({won} of 4 comparisons)",
         won == len(pairs) if complete else None,
+        environment,
     )
 
 
@@ -100,6 +104,7 @@ def _correlates(correlations: Correlations) -> Finding:
         name: [by_method[method] for method in UNSTEADY] for name, by_method in correlations.items()
     }
     return Finding(
+        "metrics-correlate",
         "Gaussian and discriminator correlate with differences of returns",
         PICTURE,
         "; ".join(
@@ -116,6 +121,7 @@ def _encoder_is_last(correlations: Correlations) -> Finding:
         known = {method: value for method, value in by_method.items() if value is not None}
         last.append(bool(known) and min(known, key=known.__getitem__) == "encoder")
     return Finding(
+        "metrics-encoder",
         "The encoder performs low: it correlates least of all",
         PICTURE,
         f"in {sum(last)} of {len(last)} environments",

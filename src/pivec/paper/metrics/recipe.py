@@ -11,7 +11,7 @@ from pivec.paper import evaluating
 from pivec.paper.evaluating import SETS, Method, SetCounts, averages, evaluated, problems, unit_rows
 from pivec.paper.metrics.page import findings, tables
 from pivec.paper.published import notes
-from pivec.paper.recipes import Need, Recipe, Result
+from pivec.paper.recipes import Need, Recipe, Result, Told
 from pivec.paper.workshop import Workshop
 from pivec.report.evaluation_figure import evaluation_figure
 
@@ -46,14 +46,18 @@ def make(shop: Workshop, counts: Counts) -> Result:
     """Evaluate every characterization on every set of policies."""
     evaluation = evaluated(shop, counts, methods_of(counts))
     summary, rows = averages(evaluation), unit_rows(evaluation)
+    remarks = [*evaluation.notes, *problems(evaluation)]
+    numbers = {"averages": summary, "units": rows, "remarks": remarks}
     return Result(
-        numbers={"averages": summary, "units": rows},
-        rows=rows,
-        figures={"metrics": evaluation_figure(evaluation, across=len(counts.environments) > 1)},
-        tables=tables(summary),
-        findings=findings(summary),
-        notes=[*notes("metrics"), *evaluation.notes, *problems(evaluation)],
+        numbers, {"metrics": evaluation_figure(evaluation, across=len(counts.environments) > 1)}
     )
+
+
+def tell(numbers: Mapping[str, Any], _counts: Counts) -> Told:
+    """Say what the numbers show."""
+    summary = numbers["averages"]
+    remarks = [*notes("metrics"), *numbers["remarks"]]
+    return Told(numbers["units"], tables(summary), findings(summary), remarks)
 
 
 RECIPE = Recipe(
@@ -78,4 +82,5 @@ RECIPE = Recipe(
     },
     needs=needs,
     make=make,
+    tell=tell,
 )

@@ -43,6 +43,7 @@ def findings(
     stuck = finals[ES]
     result = [
         Finding(
+            "novelty-trap",
             "ES stays in the pocket",
             f"{POCKET}",
             f"{stuck.mean():.3f}, at most {stuck.max():.3f} (the bar begins at {EDGE:.2f})",
@@ -53,6 +54,7 @@ def findings(
         final, low, high = finals[name], curves[name]["low"][-1], curves[name]["high"][-1]
         result.append(
             Finding(
+                "" if name == TERMINAL else "novelty-overcome",
                 f"{name} goes beyond it",
                 f"above {POCKET}, at best {BEST}",
                 f"{final.mean():.2f} (95 %: {low:.2f} to {high:.2f}), at best {final.max():.2f}, "
@@ -66,6 +68,7 @@ def findings(
         low, high = (float(bound[0]) for bound in bootstrap_interval(gaps, rng))
         result.append(
             Finding(
+                "novelty-terminal",
                 f"The terminal state is not significantly better than {name.split(', ')[1]}",
                 "slightly better, not significantly",
                 f"{float(gaps.mean()):+.2f} (95 %: {low:+.2f} to {high:+.2f})",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -18,8 +20,8 @@ from pivec.paper.novelty.page import (
     table,
 )
 from pivec.paper.published import notes
-from pivec.paper.recipes import Need, Recipe, Result
-from pivec.paper.rows import Array, bootstrap_interval
+from pivec.paper.recipes import Need, Recipe, Result, Told
+from pivec.paper.rows import Array, bootstrap_interval, column
 from pivec.paper.workshop import Training, Workshop
 from pivec.policies import load_policies
 from pivec.training.novelty import read_generations
@@ -64,7 +66,6 @@ def make(shop: Workshop, counts: Counts) -> Result:
     ways = {name: best_ways(shop, training) for name, training in planned.items()}
     rng = np.random.default_rng(shop.seed)
     curves = {name: curve(steps, best, rng) for name, (steps, best) in histories.items()}
-    finals = {name: best[:, -1] for name, (_, best) in histories.items()}
     rows = [
         {
             "method": name,
@@ -76,14 +77,15 @@ def make(shop: Workshop, counts: Counts) -> Result:
         for name, (steps, best) in histories.items()
         for run in range(len(best))
     ]
-    return Result(
-        numbers={"runs": rows, "curves": curves},
-        rows=rows,
-        figures={"novelty": novelty_figure(curves, ways)},
-        tables=table(curves, finals),
-        findings=findings(curves, finals, rng),
-        notes=notes("novelty"),
-    )
+    return Result({"runs": rows, "curves": curves}, {"novelty": novelty_figure(curves, ways)})
+
+
+def tell(numbers: Mapping[str, Any], _counts: Counts) -> Told:
+    """Say what the numbers show."""
+    rows, curves = numbers["runs"], numbers["curves"]
+    finals = {name: np.array(column(rows, "best_return", method=name)) for name in curves}
+    rng = np.random.default_rng(0)  # of the bootstrap
+    return Told(rows, table(curves, finals), findings(curves, finals, rng), notes("novelty"))
 
 
 def history(shop: Workshop, training: Training) -> tuple[Array, Array]:
@@ -126,4 +128,5 @@ RECIPE = Recipe(
     counts={"smoke": Counts(1), "small": Counts(5), "paper": Counts(10)},
     needs=needs,
     make=make,
+    tell=tell,
 )

@@ -94,13 +94,16 @@ def findings(
     areas: Mapping[str, Array],
     ends: Mapping[str, Array],
     rng: np.random.Generator,
-    *,
-    tell: bool,
 ) -> list[Finding]:
-    """Compare repetition by repetition, which have the same path; ``tell`` if it can be told."""
+    """Compare repetition by repetition, which have the same path."""
 
     def compare(
-        claim: str, paper: str, values: Mapping[str, Array], better: str, others: Sequence[str]
+        of: str,
+        claim: str,
+        paper: str,
+        values: Mapping[str, Array],
+        better: str,
+        others: Sequence[str],
     ) -> Finding:
         gaps = {other: interval(values[better] - values[other], rng) for other in others}
         holds: bool | None = None
@@ -113,19 +116,35 @@ def findings(
             for other, (mean, low, high) in gaps.items()
         )
         ours = f"{values[better].mean():.2f}: {spoken}"
-        return Finding(claim, paper, ours, holds if tell else None)
+        return Finding(of, claim, paper, ours, holds)
 
     return [
         compare(
+            "trust-actions",
             "Max TV is the best of the constraints",
             "best suited",
             areas,
             "max-tv",
             ["gaussian", "supervector"],
         ),
-        compare("Gaussian outperforms no constraint", "yes", areas, "gaussian", ["none"]),
-        compare("Supervector outperforms no constraint", "yes", areas, "supervector", ["none"]),
         compare(
+            "trust-gaussian",
+            "Gaussian outperforms no constraint",
+            "yes",
+            areas,
+            "gaussian",
+            ["none"],
+        ),
+        compare(
+            "trust-supervector",
+            "Supervector outperforms no constraint",
+            "yes",
+            areas,
+            "supervector",
+            ["none"],
+        ),
+        compare(
+            "trust-slow",
             "Gaussian improves slowly, and ends above no constraint (last tenth)",
             "to the highest score overall",
             ends,
@@ -133,6 +152,7 @@ def findings(
             ["none"],
         ),
         compare(
+            "trust-clipped",
             "PPO with ratio clipping and 640 updates reaches notably higher results",
             f"above {PAPER_CLIPPED:g}",
             areas,

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.engines.engine import Tell
-from pivec.paper.recipes import Calculation, Need, Recipe, Result
+from pivec.paper.recipes import Calculation, Need, Recipe, Result, Told
+from pivec.paper.rows import column, different, where
 from pivec.paper.trust_region.figure import trust_region_figure
 from pivec.paper.trust_region.findings import NOTES, findings, interval, tables
 from pivec.paper.trust_region.path import PathRun, PathSettings, learn_path
@@ -101,19 +102,29 @@ def make(shop: Workshop, counts: Counts) -> Result:
     ]
     summary = {name: _summary(group, methods[name].threshold, rng) for name, group in runs.items()}
     curves = {name: _curve(group, counts, rng) for name, group in runs.items()}
-    return Result(
-        numbers={"chosen": chosen, "methods": summary, "sweep": sweep, "curves": curves},
-        rows=_rows(searched, swept, "search", shop) + _rows(methods, runs, "repeat", shop),
-        figures={"trust-region": trust_region_figure(curves, sweep, chosen, summary)},
-        tables=tables(summary, sweep, chosen),
-        findings=findings(
-            {name: areas(group) for name, group in runs.items()},
-            {name: ends(group) for name, group in runs.items()},
-            rng,
-            tell=shop.scale != "smoke",
-        ),
-        notes=NOTES,
+    numbers = {
+        "chosen": chosen,
+        "methods": summary,
+        "sweep": sweep,
+        "curves": curves,
+        "runs": _rows(searched, swept, "search", shop) + _rows(methods, runs, "repeat", shop),
+    }
+    return Result(numbers, {"trust-region": trust_region_figure(curves, sweep, chosen, summary)})
+
+
+def tell(numbers: Mapping[str, Any], _counts: Counts) -> Told:
+    """Say what the numbers show."""
+    repeated = where(numbers["runs"], part="repeat")
+    whole, last = (
+        {
+            name: np.array(column(repeated, measure, method=name))
+            for name in different(repeated, "method")
+        }
+        for measure in ("mean_return", "last_tenth")
     )
+    text = tables(numbers["methods"], numbers["sweep"], numbers["chosen"])
+    rng = np.random.default_rng(0)  # of the bootstrap
+    return Told(numbers["runs"], text, findings(whole, last, rng), NOTES)
 
 
 def _runs(
@@ -229,4 +240,5 @@ RECIPE = Recipe(
     },
     needs=needs,
     make=make,
+    tell=tell,
 )

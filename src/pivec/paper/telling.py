@@ -1,0 +1,221 @@
+"""What is said of numbers: the pages of recipes, and the table of all claims of the paper.
+
+Everything here follows from ``numbers.json`` alone, so it can be made anew, and checked, at any
+time (`retell`, `verify`).
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from pivec.atomic import atomic_write
+from pivec.errors import BadData, UsageError
+from pivec.paper.published import toml
+from pivec.paper.recipes import Finding, Recipe, Told, recipe
+from pivec.paper.rows import markdown, short
+
+NUMBERS, PAGE, CSV, INDEX = "numbers.json", "README.md", "numbers.csv", "index.md"
+_HOLDS = {True: "holds", False: "**does not**", None: "cannot be told"}
+_BEST_FIRST = ("paper", "small", "smoke")  # which scale the table of claims takes
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Numbers of a recipe, and what they were measured with."""
+
+    recipe: Recipe
+    scale: str
+    counts: Any
+    numbers: Mapping[str, Any]
+
+    @classmethod
+    def read(cls, file: Path) -> Measured:
+        """Read ``numbers.json``."""
+        try:
+            content = json.loads(file.read_text(encoding="utf-8"))
+            made, scale = recipe(content.pop("recipe")), content.pop("scale")
+            given = content.pop("counts")
+            kind = type(next(iter(made.counts.values())))
+            counts = kind(
+                **{key: tuple(v) if isinstance(v, list) else v for key, v in given.items()}
+            )
+            content.pop("findings")
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise BadData(f"{file} holds no numbers of a recipe ({error!r})") from error
+        return cls(made, scale, counts, content)
+
+    @property
+    def account(self) -> Told:
+        """What the recipe says of them; a try of seconds proves nothing, if not made for it."""
+        account = self.recipe.tell(self.numbers, self.counts)
+        if self.scale == "smoke" and not self.recipe.tells_at_smoke:
+            findings = [replace(finding, holds=None) for finding in account.findings]
+            account = replace(account, findings=findings)
+        return account
+
+    def texts(self, figures: Sequence[str]) -> dict[str, str]:
+        """Write the files of the folder that hold text, by name; ``figures`` stand beside them."""
+        # As they are read again, so that the page follows from the file to the last digit.
+        again = replace(self, numbers=json.loads(json.dumps(self.numbers, default=float)))
+        account = again.account
+        content = {
+            "recipe": self.recipe.name,
+            "scale": self.scale,
+            "counts": vars(self.counts),
+            "findings": [vars(finding) for finding in account.findings],
+            **again.numbers,
+        }
+        return {
+            NUMBERS: json.dumps(content, indent=1, default=float) + "\n",
+            CSV: _csv(account.rows),
+            PAGE: again.page(account, figures),
+        }
+
+    def page(self, account: Told, figures: Sequence[str]) -> str:
+        """Write the page: what the recipe shows, the figures, ours beside the paper's."""
+        amounts = ", ".join(
+            f"{field.name} {_shown(getattr(self.counts, field.name))}"
+            for field in fields(self.counts)
+        )
+        parts = [f"# {self.recipe.name}", self.recipe.shows + "."]
+        parts += [f"Scale `{self.scale}`: {amounts}."]
+        parts += [f"![{name}]({name}.png)" for name in figures]
+        if account.findings:
+            lines = [
+                [finding.claim, finding.paper, finding.ours, _HOLDS[finding.holds], finding.why]
+                for finding in account.findings
+            ]
+            parts.append(markdown(["claim", "paper", "ours", "", "why"], lines))
+        if account.tables:
+            parts.append(account.tables.strip())
+        if account.notes:
+            parts.append("\n".join(f"- {note}" for note in account.notes))
+        return "\n\n".join(parts) + "\n"
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, tuple | list):
+        return "(" + ", ".join(map(str, value)) + ")"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _csv(rows: Sequence[Any]) -> str:
+    text = io.StringIO()
+    if rows:
+        writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    return text.getvalue()
+
+
+def retell(folder: Path) -> list[Path]:
+    """Write all that follows from the numbers below a folder; returns the files that changed."""
+    changed = []
+    for file, text in _expected(folder):
+        if not file.exists() or file.read_text(encoding="utf-8") != text:
+            with atomic_write(file, "w") as stream:
+                stream.write(text)
+            changed.append(file)
+    return changed
+
+
+def verify(folder: Path) -> list[str]:
+    """Tell what does not follow from the numbers below a folder, a line each."""
+    wrong = []
+    for file, text in _expected(folder):
+        given = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+        for number, (line, right) in enumerate(_pairs(given, text.splitlines()), 1):
+            if line != right:
+                wrong.append(f"{file}:{number}: {line!r} should be {right!r}")
+                break
+    wrong += [
+        f"{file.parent} has no run.json, which tells what made its numbers"
+        for file in _numbers(folder)
+        if not (file.parent / "run.json").exists()
+    ]
+    return wrong
+
+
+def _pairs(a: Sequence[str], b: Sequence[str]) -> Iterator[tuple[str, str]]:
+    longest = max(len(a), len(b))
+    return zip(*([*lines, *[""] * (longest - len(lines))] for lines in (a, b)), strict=True)
+
+
+def _numbers(folder: Path) -> list[Path]:
+    files = sorted(folder.rglob(NUMBERS))
+    if not files:
+        raise UsageError(f"{folder} has no results: expected folders with {NUMBERS} in it")
+    return files
+
+
+def _expected(folder: Path) -> Iterator[tuple[Path, str]]:
+    """Give the files that follow from numbers, and what they should hold."""
+    for file in _numbers(folder):
+        figures = [figure.stem for figure in sorted(file.parent.glob("*.png"))]
+        for name, text in Measured.read(file).texts(figures).items():
+            yield file.with_name(name), text
+    yield folder / INDEX, index(folder)
+
+
+def index(folder: Path) -> str:
+    """Write the table of all claims of the paper, beside what came out in the results there."""
+    results = [(file, Measured.read(file)) for file in _numbers(folder)]
+    results.sort(key=lambda pair: _BEST_FIRST.index(pair[1].scale))
+    known: dict[tuple[str, str], list[tuple[Path, str, Finding]]] = {}
+    for file, measured in results:
+        for finding in measured.account.findings:
+            entries = known.setdefault((finding.of, finding.place), [])
+            if not entries or entries[0][0] == file:  # the best scale alone
+                entries.append((file, measured.scale, finding))
+    lines = [
+        line
+        for number, claim in enumerate(toml("claims")["claims"], 1)
+        for line in _lines(number, claim, known, folder)
+    ]
+    held = [sum(line[-2] == text for line in lines) for text in (*_HOLDS.values(), "not run")]
+    counted = (
+        f"{held[0]} hold, {held[1]} do not, {held[2]} cannot be told, {held[3]} were not run; "
+        "a claim that the paper makes for several environments counts in each."
+    )
+    heads = ["no.", "the paper's words", "judged", "paper", "ours", "scale", "", "why"]
+    intro = toml("claims")["introduction"].strip()
+    pages = [
+        f"- [{file.parent.name}, {measured.scale}]({_link(file, folder)}): {measured.recipe.shows}"
+        for file, measured in sorted(results, key=lambda pair: str(pair[0]))
+    ]
+    parts = ["# Results", intro, counted, markdown(heads, lines), "## Pages", "\n".join(pages)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _link(file: Path, folder: Path) -> str:
+    return (file.parent / PAGE).relative_to(folder).as_posix()
+
+
+def _lines(
+    number: int,
+    claim: Mapping[str, Any],
+    known: Mapping[tuple[str, str], Sequence[tuple[Path, str, Finding]]],
+    folder: Path,
+) -> Iterator[list[str]]:
+    """Give the lines of a claim: one for each place and finding."""
+    words, where = f"“{claim['words']}”", claim["where"]
+    for place in ["", *claim.get("places", [])]:
+        entries = known.get((claim["key"], place), [])
+        for file, scale, finding in entries:
+            cells = [finding.paper, finding.ours, f"[{scale}]({_link(file, folder)})"]
+            at = f"{short(place)}: " if place else ""
+            claimed = f"{at}{finding.claim}"
+            head = [f"{number}", f"{words} ({where})" if words else "", claimed]
+            yield [*head, *cells, _HOLDS[finding.holds], finding.why]
+            words = ""
+        if not entries and (place or "places" not in claim):
+            head = [f"{number}", f"{words} ({where})" if words else "", short(place)]
+            why = claim.get("not_run", "")
+            yield [*head, claim.get("number", ""), "", "", "not run", why]
+            words = ""
