@@ -5,6 +5,7 @@ telling.py       what is said of numbers: pages, and the table of all claims (cl
 planning.py      `plan`: what recipes would do, and the time and disk it would take
 recipes.py       what a recipe is and gives; the list of them
 workshop.py      the stages that recipes share: train, collect, compute; kept by hash
+background.py    the background model, fitted as the paper does
 described.py     supervectors of the policies of many runs, without keeping all their states
 evaluating.py    characterizations evaluated on sets of policies
 published.py     the paper's numbers (published.toml); scales.toml has those of the scales
