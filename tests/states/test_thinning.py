@@ -1,4 +1,4 @@
-"""Thinned data: within every cap, evenly over policies, and each state from its own policy."""
+"""Thinned data: within every cap, drawn as asked, and each state from its own policy."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 
 from pivec.errors import UsageError
 from pivec.states import VisitedStates
-from pivec.states.derived import thin
+from pivec.states.derived import _quotas, thin
 
 SIZES = [500, 30, 1000, 5, 200]
 
@@ -34,6 +34,24 @@ def test_states_are_shared_out_evenly(data, rng):
     assert counts.tolist() == [122, 30, 122, 5, 121]
     assert len(np.unique(rows, axis=0)) == 400
     assert np.array_equal(rows_of(some, 7), rows)
+
+
+def test_every_state_is_as_likely_if_asked(data, rng):
+    draws = [rows_of(thin(data, rng, max_states=400, sampling="uniform")) for _ in range(300)]
+    assert all(len(np.unique(rows, axis=0)) == 400 for rows in draws)
+    counts = np.bincount(np.concatenate(draws)[:, 0].astype(int)) / len(draws)
+    # Hypergeometric: mean 400 p, variance below 400 p (1 - p); five deviations of the mean of 300.
+    share = np.array(SIZES) / sum(SIZES)
+    np.testing.assert_allclose(
+        counts, 400 * share, atol=5 * np.sqrt(400 * 0.25 / len(draws)), rtol=0
+    )
+    firsts = np.concatenate(draws)[:, 1] < 2  # as often as any other two of a policy
+    assert abs(firsts.sum() / 300 - 400 * 10 / sum(SIZES)) < 5 * np.sqrt(2.4 / 300)
+
+
+def test_a_uniform_draw_of_too_many_is_refused(rng):
+    with pytest.raises(UsageError, match="cap policies or episodes too"):
+        _quotas(np.array([10**9, 5]), 10, rng, "uniform")
 
 
 def test_policies_and_episodes_are_capped(data, rng):

@@ -33,8 +33,11 @@ class BackgroundModel(Characterization):
     n_components : int
         Gaussians in the background model.
     max_states, max_policies, max_episodes : int, optional
-        Caps on what the background model is fitted on, drawn evenly over the policies; the paper
-        used 10 million states, 500 policies and 100 episodes. All policies are described anyway.
+        Caps on what the background model is fitted on; the paper used 10 million states, 500
+        policies and 100 episodes. All policies are described anyway.
+    sampling : {"even", "uniform"}
+        How states are drawn under the cap: as many of every policy, so that those with long
+        episodes do not decide the space; or of all states alike, as the paper's scripts do.
     init, warm_start, n_init, tol, max_iter, variance_floor, device
         How the background model is fitted; see `pivec.mixtures.fit_mixture`.
     random_state : int
@@ -59,6 +62,7 @@ class BackgroundModel(Characterization):
     max_states: Count | None = None
     max_policies: Count | None = None
     max_episodes: Count | None = None
+    sampling: Literal["even", "uniform"] = "even"
     init: Literal["kmeans++", "kmeans"] = "kmeans++"
     warm_start: bool = True
     n_init: Count | None = None
@@ -77,6 +81,7 @@ class BackgroundModel(Characterization):
             max_policies=self.max_policies,
             max_episodes=self.max_episodes,
             max_states=self.max_states,
+            sampling=self.sampling,
         )
         fits = [
             fit_mixture(

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pivec.arguments import Count, checked
-from pivec.errors import BadData
+from pivec.errors import BadData, UsageError
 from pivec.states.visited import VisitedStates
+
+_MOST_TO_DRAW_FROM = 10**9  # of NumPy's hypergeometric distribution
 
 
 def joined(parts: Sequence[VisitedStates]) -> VisitedStates:
@@ -85,11 +87,13 @@ def thin(
     max_policies: Count | None = None,
     max_episodes: Count | None = None,
     max_states: Count | None = None,
+    sampling: Literal["even", "uniform"] = "even",
 ) -> VisitedStates | ThinnedStates:
     """Draw at most so many policies, episodes of each, and states in all.
 
-    States are drawn evenly: every policy gives the same number of them, or all it has if that is
-    fewer. Nothing is copied until rows are asked for.
+    With ``sampling="even"`` every policy gives the same number of states, or all it has if that is
+    fewer; with "uniform" every state is as likely as any other, whoever visited it. Nothing is
+    copied until rows are asked for.
 
     Examples
     --------
@@ -105,12 +109,27 @@ def thin(
     if max_states is None or max_states >= data.n_states:
         return data
     sizes = np.diff(data.state_starts)
-    quotas = _even_quotas(sizes, max_states)
+    quotas = _quotas(sizes, max_states, rng, sampling)
     rows = [
         begin + np.sort(rng.choice(size, size=quota, replace=False))
         for begin, size, quota in zip(data.state_starts[:-1], sizes, quotas, strict=True)
     ]
     return ThinnedStates(data, np.concatenate(rows))
+
+
+def _quotas(
+    sizes: NDArray[np.int64], total: int, rng: np.random.Generator, sampling: str
+) -> NDArray[np.int64]:
+    """Tell how many of ``total`` states come from each of the policies of these sizes."""
+    if sampling == "even":
+        return _even_quotas(sizes, total)
+    if sizes.sum() >= _MOST_TO_DRAW_FROM:
+        raise UsageError(
+            f"states are drawn uniformly of fewer than {_MOST_TO_DRAW_FROM:,}, but there are "
+            f"{sizes.sum():,}: cap policies or episodes too, or draw evenly over the policies"
+        )
+    # What a draw of all states without replacement takes of each policy; no list of all is needed.
+    return rng.multivariate_hypergeometric(sizes, total, method="marginals")
 
 
 def _even_quotas(sizes: NDArray[np.int64], total: int) -> NDArray[np.int64]:

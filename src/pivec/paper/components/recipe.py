@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pivec.paper import evaluating
+from pivec.paper.background import PAPERS_FIT
 from pivec.paper.components.figure import components_figure
 from pivec.paper.components.page import findings, tables
 from pivec.paper.evaluating import SETS, Method, SetCounts, averages, evaluated, problems, unit_rows
@@ -24,7 +25,7 @@ class Counts(SetCounts):
 
 def methods_of(counts: Counts) -> dict[str, Method]:
     """Return supervectors of every number of components, which is their label."""
-    return {str(k): ("supervector", {"n_components": k}) for k in counts.components}
+    return {str(k): ("supervector", {"n_components": k, **PAPERS_FIT}) for k in counts.components}
 
 
 def needs(shop: Workshop, counts: Counts) -> list[Need]:

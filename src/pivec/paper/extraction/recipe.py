@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from pivec.characterizations.supervector import Supervector
 from pivec.collection import collect
 from pivec.mixtures.mixture import Mixture
+from pivec.paper.background import papers_supervector
 from pivec.paper.extraction.figure import Components, extraction_figure
 from pivec.paper.published import notes
 from pivec.paper.recipes import PICTURE, Calculation, Finding, Need, Recipe, Result, Told
@@ -65,7 +66,7 @@ def make(shop: Workshop, counts: Counts) -> Result:
     # Twice: how far a policy is from itself is what chance alone makes.
     observed, again = (_visited(counts.episodes, shop.seed + i) for i in range(2))
     data = in_the_plane(observed)
-    space = Supervector(COMPONENTS, random_state=shop.seed).fit(data)
+    space = papers_supervector(COMPONENTS, shop.seed).fit(data)
     described = space.describe(data)
     distances, noise = _distances(space, data, in_the_plane(again))
     background = in_units_of_states(space.background_)
@@ -73,7 +74,7 @@ def make(shop: Workshop, counts: Counts) -> Result:
     means = standardised * space.scale_ + space.center_
     adaptation = described.arrays["counts"] / (described.arrays["counts"] + space.relevance)
     rows = _rows(background, means, adaptation)
-    papers = Supervector(PAPERS_COMPONENTS, random_state=shop.seed).fit(observed)
+    papers = papers_supervector(PAPERS_COMPONENTS, shop.seed).fit(observed)
     papers_distances, papers_noise = _distances(papers, observed, again)
     returns = dict(zip(POLICIES, data.mean_returns.tolist(), strict=True))
     pairs = (distances, noise), (papers_distances, papers_noise)

@@ -8,6 +8,7 @@ from typing import Any
 
 from pivec.characterizations.registry import characterization
 from pivec.paper import evaluating
+from pivec.paper.background import PAPERS_FIT
 from pivec.paper.evaluating import SETS, Method, SetCounts, averages, evaluated, problems, unit_rows
 from pivec.paper.metrics.page import findings, tables
 from pivec.paper.published import notes
@@ -16,6 +17,7 @@ from pivec.paper.workshop import Workshop
 from pivec.report.evaluation_figure import evaluation_figure
 
 PUBLISHED = ("supervector", "gaussian", "discretization", "discriminator", "encoder")
+AUTHORS: dict[str, Mapping[str, Any]] = {"supervector": PAPERS_FIT}  # as their scripts have it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +32,7 @@ def methods_of(counts: Counts) -> dict[str, Method]:
     """Return the characterizations and their parameters; networks take a card if there is one."""
     methods: dict[str, Method] = {}
     for name in counts.methods:
-        parameters = dict(counts.parameters.get(name, {}))
+        parameters = {**AUTHORS.get(name, {}), **counts.parameters.get(name, {})}
         if "device" in characterization(name).get_params(deep=False):
             parameters["device"] = "auto"
         methods[name] = (name, parameters)
