@@ -83,7 +83,13 @@ def child(*arguments, **variables):
     return done.stdout
 
 
-@pytest.fixture(params=PROCESSORS)
+@pytest.fixture(
+    params=[
+        # The least likely one takes as long as the others: a minute.
+        pytest.param(name, marks=[pytest.mark.slow] * (name == "SSE3 for BLAS alone"))
+        for name in PROCESSORS
+    ]
+)
 def processor(request):
     """The variables with which a child takes this machine for another one."""
     if not core.__cpu_features__.get("AVX2"):

@@ -157,8 +157,8 @@ def test_a_driver_that_ends_leaves_nothing_running(ray_address, tmp_path, number
         [pid] = [int(line) for line in lines if line != "done\n"]
         os.killpg(driver.pid, number)
         began = time.monotonic()
-        driver.wait(20)
+        driver.wait(120)  # the worker would sleep for ten minutes
         while Path(f"/proc/{pid}").exists():
-            assert time.monotonic() - began < 20, "the worker goes on"
+            assert time.monotonic() - began < 120, "the worker goes on"
             time.sleep(0.05)
         assert "Traceback" in driver.stderr.read() or number == signal.SIGKILL

@@ -44,7 +44,7 @@ def test_a_failure_in_another_thread_is_raised_here():
         if threading.get_ident() != main:
             elsewhere.set()
             raise ValueError("elsewhere")
-        elsewhere.wait(10)
+        elsewhere.wait(60)
 
     with threads(2), pytest.raises(ValueError, match="elsewhere"):
         run_tasks(work, 2)

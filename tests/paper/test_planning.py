@@ -28,7 +28,7 @@ def needs(shop, counts):
 @pytest.fixture
 def _recipes(monkeypatch):
     both = [
-        Recipe(name, "", dict.fromkeys(("smoke", "small", "paper"), Counts(2)), needs, None)
+        Recipe(name, "", dict.fromkeys(("smoke", "small", "paper"), Counts(1)), needs, None, None)
         for name in ("one", "two")
     ]
     monkeypatch.setattr(planning, "chosen_recipes", lambda names: both)
@@ -47,10 +47,10 @@ def test_stages_are_planned_once_and_not_when_they_are_there(tmp_path):
     assert not any(step.done for step in steps)
     assert all(step.seconds > 0 for step in steps)
     assert steps[3].seconds == 5.0
-    # 2 runs of 5 policies, 5 of NEAT's 6; 4 episodes of at most 501 states of 4 numbers of 4 bytes.
-    assert steps[2].bytes == 15 * 4 * 501 * 4 * 4
+    # 5 policies of PPO, 5 of NEAT's 6; 4 episodes of at most 501 states of 4 numbers of 4 bytes.
+    assert steps[2].bytes == 10 * 4 * 501 * 4 * 4
     shop = Workshop(tmp_path / "cache", "smoke")
-    collection = needs(shop, Counts(2))[2]
+    collection = needs(shop, Counts(1))[2]
     shop.collect(collection)
     later = planning.plan("one", "smoke", tmp_path)
     assert [step.done for step in later[:3]] == [True] * 3

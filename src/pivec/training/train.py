@@ -19,7 +19,6 @@ from pivec.progress import Progress
 from pivec.rollouts.backends import choose_backend
 from pivec.rollouts.environment import Environment
 from pivec.training.architecture import Architecture, spaces_of
-from pivec.training.novelty_archive import behaviour_named, behaviour_text
 from pivec.training.runs import Report, Run, TrainedRun
 from pivec.training.settings import POPULATIONS, behaviour_defaults, is_published, settings_for
 
@@ -206,13 +205,17 @@ def _settings(
     if steps is not None:
         changes["steps"] = steps
     if not isinstance(changes.get("behaviour", ""), str):
+        from pivec.training.novelty_archive import behaviour_text
+
         changes["behaviour"] = behaviour_text(changes["behaviour"])
     values = settings_for(algo, environment.name, changes)
     if algo in ("cmaes", "neat") and values["population"] < 4:
         raise UsageError(f"population must be at least 4, but is {values['population']}")
     if algo not in POPULATIONS and values["steps"] < 1:
         raise UsageError(f"steps must be at least 1, but is {values['steps']}")
-    if "behaviour" in values:
+    if "behaviour" in values:  # loads scikit-learn, which no run of the others waits for
+        from pivec.training.novelty_archive import behaviour_named
+
         behaviour_named(values["behaviour"], behaviour_defaults(), seed)
     if "backend" in values:
         choose_backend(values["backend"], environment)
