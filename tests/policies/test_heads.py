@@ -44,6 +44,27 @@ def test_epsilon_greedy_follows_its_two_numbers():
     assert actions.tolist() == [2, values[1].argmax(), 3]
 
 
+def test_proportional_actions_are_as_likely_as_they_are_above_the_least():
+    head = make_head("proportional", 3)
+    values = np.array([[2.0, -1.0, 0.0], [-3e38, 3e38, 3e38], [7.0, 7.0, 7.0]], np.float32)
+    chances = np.array([[0.75, 0.0, 0.25], [0.0, 0.5, 0.5], [1 / 3] * 3])
+    np.testing.assert_allclose(head.distribution(values), chances, rtol=1e-6)
+    noise = np.random.default_rng(0).random((20_000, 1), dtype=np.float32)
+    noise[:2, 0] = 0.0, np.nextafter(np.float32(1), np.float32(0))
+    for row, expected in zip(values, chances, strict=True):
+        actions = head.choose(np.broadcast_to(row, (20_000, 3)), noise, ())
+        counts = np.bincount(actions, minlength=3) / len(actions)
+        np.testing.assert_allclose(counts, expected, atol=0.015)
+        assert not counts[expected == 0].any()
+    assert head.choose(values, None, ()).tolist() == [0, 1, 0]
+
+
+def test_of_two_proportional_actions_the_better_is_taken():
+    head, values = make_head("proportional", 2), outputs(50, 2)
+    actions = head.choose(values, head.noise(RNG, 50), ())
+    np.testing.assert_array_equal(actions, values.argmax(axis=1))
+
+
 def test_squashed_actions_fill_their_box():
     head = make_head("deterministic", 2, Options(squash=True), {"low": [-2, 0], "high": [4, 1]})
     values = np.array([[0.0, 0.0], [100.0, -100.0], [0.5, 0.5]], np.float32)
@@ -160,6 +181,7 @@ SAVED = [
     ("multi_categorical", {"options": Options(choices=(1, 3))}),
     ("bernoulli", {"options": Options(shape=(2, 2))}),
     ("epsilon_greedy", {"options": Options(epsilon=0.125)}),
+    ("proportional", {}),
     (
         "gaussian",
         {"options": Options(squash=True), "log_std": [0] * 4, "low": [0] * 4, "high": [1] * 4},

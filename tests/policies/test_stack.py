@@ -151,6 +151,7 @@ KINDS = {
     "multi_categorical": {"head": "multi_categorical", "options": Options(choices=(9, 3))},
     "bernoulli": {"head": "bernoulli"},
     "epsilon_greedy": {"head": "epsilon_greedy", "options": Options(epsilon=0.3)},
+    "proportional": {"head": "proportional"},
     "gaussian": {"head": "gaussian", "log_std": np.linspace(-2, 1, 12)},
     "clipped deviations": {"head": "state_gaussian"},
     "squashed deviations": {

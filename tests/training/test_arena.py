@@ -33,7 +33,7 @@ def alone(env, act, seeds, max_steps=10_000):
 def test_fitness_of_discrete_actions(max_steps):
     thresholds = np.array([-0.1, 0.0, 0.3])
     arena = Arena(Environment("CartPole-v1"), 3, 4, seed=5, max_steps=max_steps)
-    answer = lambda seen: (seen[..., 2] > thresholds[:, None]).astype(int)  # noqa: E731
+    answer = lambda seen, _: (seen[..., 2] > thresholds[:, None]).astype(int)  # noqa: E731
     seeds = episode_seeds(5, "generation 2", 4)
     env = gymnasium.make("CartPole-v1")
     expected, counted = [], 0
@@ -51,7 +51,7 @@ def test_fitness_of_discrete_actions(max_steps):
 def test_fitness_of_real_actions_and_fewer_individuals():
     factors = np.array([0.0, 0.5, 1.0])[:, None, None]
     arena = Arena(Environment.of(Follow), 3, 2)
-    fitness, steps = arena.play(lambda seen: (seen * factors).astype(np.float32), 0, n=2)
+    fitness, steps = arena.play(lambda seen, _: (seen * factors).astype(np.float32), 0, n=2)
     seeds = episode_seeds(0, "generation 0", 2)
     expected = [alone(Follow(), lambda o, f=f: o * f, seeds)[0] for f in (0.0, 0.5)]
     np.testing.assert_allclose(fitness, expected, rtol=1e-6)
@@ -60,7 +60,7 @@ def test_fitness_of_real_actions_and_fewer_individuals():
 
 def test_generations_play_different_episodes():
     arena = Arena(Environment.of(Follow), 1, 1)
-    still = lambda seen: np.zeros_like(seen)  # noqa: E731
+    still = lambda seen, _: np.zeros_like(seen)  # noqa: E731
     assert arena.play(still, 0)[0] != arena.play(still, 1)[0]
 
 
@@ -72,4 +72,4 @@ class Unpriced(Follow):
 
 def test_returns_that_are_no_numbers_are_told():
     with pytest.raises(BadData, match="not finite"):
-        Arena(Environment.of(Unpriced), 1, 1).play(lambda seen: np.zeros_like(seen), 0)
+        Arena(Environment.of(Unpriced), 1, 1).play(lambda seen, _: np.zeros_like(seen), 0)

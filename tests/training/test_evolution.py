@@ -11,8 +11,10 @@ from training_worlds import Follow, Nested, Switches
 from pivec.errors import PivecError, UsageError
 from pivec.policies import load_policies
 from pivec.rollouts.environment import Environment
-from pivec.training.architecture import Architecture
-from pivec.training.evolution import Played, append_to_ledger, evolve, read_ledger
+from pivec.training.architecture import Architecture, spaces_of
+from pivec.training.cmaes import CmaEs
+from pivec.training.evolution import Arena, Played, append_to_ledger, evolve, read_ledger
+from pivec.training.neat_search import NeatSearch
 from pivec.training.runs import Run
 from pivec.training.settings import settings_for
 
@@ -94,7 +96,9 @@ def test_a_number_of_generations_is_spread(tmp_path):
 
 @pytest.mark.parametrize("algorithm", ["cmaes", "neat"])
 def test_populations_improve(tmp_path, algorithm):
-    folder, _ = run(tmp_path, algorithm, Follow, generations=25, population=24, episodes=4)
+    # The paper's first step of 0.2 leaves weights above 0, and so all actions at the upper bound.
+    wide = {"sigma": 0.5} if algorithm == "cmaes" else {}
+    folder, _ = run(tmp_path, algorithm, Follow, generations=25, population=24, episodes=4, **wide)
     generations = read_ledger(folder.state / "generations.jsonl")
     means = [played.fitness.mean() for played in generations]
     best = [played.fitness.max() for played in generations]
@@ -138,3 +142,39 @@ def test_numbers_of_the_ledger_come_back_exactly(tmp_path):
 def test_actions_that_no_population_takes_are_refused():
     with pytest.raises(UsageError, match="MultiBinary"):
         Architecture.of(Switches.observation_space, Switches.action_space)
+    with pytest.raises(UsageError, match="discrete must be one of categorical, epsilon_greedy, pr"):
+        Architecture.of(Switches.observation_space, Switches.action_space, discrete="gaussian")
+
+
+@pytest.mark.parametrize(("algorithm", "parts"), [("cmaes", 3), ("neat", 2)])
+def test_drawn_actions_do_not_depend_on_how_a_generation_is_cut(tmp_path, algorithm, parts):
+    pytest.importorskip(PACKAGES[algorithm])
+    environment = Environment("Acrobot-v1")  # three actions, so that there is something to draw
+    values = settings_for(algorithm, "Acrobot-v1", {"population": 6, "max_steps": 30})
+    shape = Architecture.of(
+        *spaces_of(environment),
+        values.get("hidden", ()),
+        "sigmoid",
+        discrete=values["discrete"],
+        first_biases=True,
+    )
+    search = (CmaEs if algorithm == "cmaes" else NeatSearch)(shape, values, 0)
+    population = search.ask()
+    taken = []
+    for room in (6, parts):
+        arena = Arena(environment, room, 2, 3, 30, shape.rule.noise)
+        seen = []
+        for first in range(0, 6, room):
+            answer = search.answer(population[first : first + room], room, 2)
+            actions = []
+
+            def watched(rows, noise, answer=answer, actions=actions):
+                actions.append(answer(rows, noise))
+                return actions[-1]
+
+            arena.play(watched, 1)
+            seen.append(np.stack(actions))
+        taken.append(np.concatenate(seen, axis=1))
+        arena.close()
+    np.testing.assert_array_equal(*taken)
+    assert len(np.unique(taken[0])) > 1

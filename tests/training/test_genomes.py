@@ -22,7 +22,7 @@ def search(seed=0, **changes):
     # Much structure in few generations.
     changes = {"population": 24, "conn_add_prob": 0.9, "node_add_prob": 0.9, **changes}
     values = settings_for("neat", "CartPole-v1", changes)
-    return NeatSearch(Architecture((3, 2), "epsilon_greedy", Options(), {}), values, seed)
+    return NeatSearch(Architecture((3, 2), "proportional", Options(), {}), values, seed)
 
 
 def evolved(generations=8, **changes):
@@ -91,7 +91,8 @@ def test_saved_genomes_load_and_act_as_the_stack(tmp_path):
     population = found.ask()
     path = tmp_path / "neat-0" / "generation_7" / "individual_3.neat"
     found.save(population[3], path, {"step": 7})
-    assert json.loads(path.read_text())["info"] == {"step": 7}
+    content = json.loads(path.read_text())
+    assert (content["info"], content["head"]) == ({"step": 7}, "proportional")
     [named] = load_policies(path)
     assert (named.info.group, named.info.step) == ("neat-0", 7)
     from gymnasium import spaces
@@ -99,7 +100,8 @@ def test_saved_genomes_load_and_act_as_the_stack(tmp_path):
     policy = named.policy.bind(spaces.Box(-9, 9, (3,)), spaces.Discrete(2))
     rows = np.random.default_rng(0).normal(0, 2, (50, 3)).astype(np.float32)
     act = found.answer(population, 24, 50)
-    expected = act(np.broadcast_to(rows, (24, 50, 3)))[3]
+    noise = np.random.default_rng(0).random((50, 1), dtype=np.float32)
+    expected = act(np.broadcast_to(rows, (24, 50, 3)), np.broadcast_to(noise, (24, 50, 1)))[3]
     np.testing.assert_array_equal(policy.act(rows, np.random.default_rng(0)), expected)
 
 

@@ -20,7 +20,7 @@ from pivec.policies.uniform import UniformPolicy
 from pivec.states.visited import VisitedStates
 
 # Heads that choose one of n actions: there, the random policy gives each 1/n.
-_SINGLE_CHOICE = ("categorical", "epsilon_greedy")
+_SINGLE_CHOICE = ("categorical", "epsilon_greedy", "proportional")
 _DISCRETE, _GAUSSIAN = "discrete", "gaussian"
 
 

@@ -81,6 +81,39 @@ class EpsilonGreedy(Categorical):
         return chances
 
 
+class Proportional(Categorical):
+    """Outputs are values of discrete actions, each as likely as it is above the least one.
+
+    So the worst is never taken, and of two actions the better always is. Where all are equal,
+    every action is as likely.
+    """
+
+    name = "proportional"
+
+    def choose(self, outputs: Float, noise: Float | None, parameters: Parameters) -> NDArray[Any]:
+        if noise is None:
+            return _pick(outputs, None)
+        total = _shares(outputs)
+        threshold = noise * total[..., -1:]
+        actions: NDArray[np.int64] = (total[..., :-1] <= threshold).sum(axis=-1)
+        return actions
+
+    def distribution(self, outputs: Float) -> Distribution:
+        total = _shares(outputs)
+        return (np.diff(total, prepend=0.0) / total[..., -1:]).astype(np.float32)
+
+
+def _shares(outputs: Float) -> NDArray[np.float64]:
+    """Running sums (..., n) of what outputs are above the least; in float64, so without overflow.
+
+    They are taken in order, which NumPy's sums are not.
+    """
+    above = outputs.astype(np.float64)
+    above -= above.min(axis=-1, keepdims=True)
+    above[~above.any(axis=-1)] = 1.0
+    return above.cumsum(axis=-1)
+
+
 class MultiCategorical(Head):
     """Outputs are the logits of several discrete choices, one after another."""
 
@@ -304,7 +337,7 @@ class Deterministic(Continuous):
 HEADS: dict[str, type[Head]] = {
     kind.name: kind
     for kind in (
-        *(Categorical, MultiCategorical, Bernoulli, EpsilonGreedy),
+        *(Categorical, MultiCategorical, Bernoulli, EpsilonGreedy, Proportional),
         *(Gaussian, StateGaussian, Deterministic, Chosen),
     )
 }

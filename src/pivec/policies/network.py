@@ -28,10 +28,10 @@ class NetworkPolicy(BatchPolicy):
 
     The ``head`` says what the outputs are: "categorical" (logits), "multi_categorical" (logits of
     several choices), "bernoulli" (logits of switches), "epsilon_greedy" (values of actions),
-    "gaussian" (means), "state_gaussian" (means and deviations) or "deterministic". With
-    ``state_std``, random weights of these deviations, redrawn at every action, are added to those
-    of the last layer (generalised state-dependent exploration); its head is "state_gaussian" with
-    plain deviations.
+    "proportional" (the same, drawn in proportion to what they are above the least), "gaussian"
+    (means), "state_gaussian" (means and deviations) or "deterministic". With ``state_std``, random
+    weights of these deviations, redrawn at every action, are added to those of the last layer
+    (generalised state-dependent exploration); its head is "state_gaussian" with plain deviations.
 
     Examples
     --------

@@ -67,7 +67,7 @@ class CmaEs:
         stack = Stack(individuals, episodes, policies[0])
         for slot, policy in enumerate(policies):
             stack.put(slot, policy)
-        return lambda observations: stack.respond(observations, None)
+        return stack.respond
 
     def save(self, individual: Any, path: Path, about: Mapping[str, Any]) -> None:
         """Write the policy of one individual."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,7 +21,7 @@ from pivec.errors import BadData, PivecError
 from pivec.rollouts import spaces
 from pivec.rollouts.backends import Layout, make_lanes
 from pivec.rollouts.environment import Environment
-from pivec.rollouts.seeds import episode_seeds
+from pivec.rollouts.seeds import action_stream, episode_seeds
 from pivec.training.architecture import Answer, Architecture, spaces_of
 from pivec.training.cmaes import CmaEs
 from pivec.training.neat_search import NeatSearch
@@ -30,13 +30,21 @@ from pivec.training.runs import Report, Run, TrainedRun, drawn, wanted
 LEDGER = "generations.jsonl"
 
 Fitness = NDArray[np.float64]
+Noise = Callable[[np.random.Generator, int], NDArray[np.float32]]
+
+
+def no_noise(_rng: np.random.Generator, n: int) -> NDArray[np.float32]:
+    """Give the random numbers of ``n`` actions that take none."""
+    return np.zeros((n, 0), np.float32)
 
 
 class Arena:
     """Environments for ``individuals`` times ``episodes``, kept from generation to generation.
 
     The fitness is the mean return of an individual's episodes, cut after ``max_steps``. Their seeds
-    follow from ``seed`` and the number of the generation.
+    follow from ``seed`` and the number of the generation, and so do the random numbers that
+    discrete actions are drawn by: an episode has the same ones for all individuals. ``noise`` gives
+    those of some steps from a generator.
     """
 
     def __init__(
@@ -46,9 +54,11 @@ class Arena:
         episodes: int,
         seed: int = 0,
         max_steps: int = 10_000,
+        noise: Noise = no_noise,
     ) -> None:
         self.individuals, self.episodes = individuals, episodes
         self._name, self._seed, self._max_steps = environment.name, seed, max_steps
+        self._noise = noise
         self._lanes = make_lanes(environment, "gymnasium", Layout(individuals, episodes))
         self._action_shape = self._lanes.action_space.shape or ()
 
@@ -66,11 +76,14 @@ class Arena:
                 lanes.reset(individual * self.episodes + episode, int(seeds[episode]))
         returns = np.zeros(n * self.episodes)
         active = np.arange(n * self.episodes)
+        streams = [action_stream(int(seed)) for seed in seeds]
         steps = 0
         for _ in range(self._max_steps):
             flat = spaces.flatten(lanes.observation_space, lanes.observations)
             seen = flat.reshape(self.individuals, self.episodes, -1)
-            actions = answer(seen).reshape(lanes.n, *self._action_shape)
+            noise = np.stack([self._noise(stream, 1)[0] for stream in streams])
+            noise = np.broadcast_to(noise, (self.individuals, *noise.shape))
+            actions = answer(seen, noise).reshape(lanes.n, *self._action_shape)
             rewards, terminated, truncated = lanes.step(active, actions)
             returns[active] += rewards
             steps += len(active)
@@ -131,11 +144,17 @@ def evolve(run: Run, report: Report) -> TrainedRun:
     kept = wanted(run.checkpoints, total - 1, values["keep_every"])
     before = read_ledger(run.state / LEDGER)
     steps, best, reason = 0, -np.inf, "all generations are done"
-    shape = Architecture.of(*spaces_of(run.environment), values.get("hidden", ()), "sigmoid")
+    shape = Architecture.of(
+        *spaces_of(run.environment),
+        values.get("hidden", ()),
+        "sigmoid",
+        discrete=values["discrete"],
+        first_biases=True,
+    )
     kind = CmaEs if run.algorithm == "cmaes" else NeatSearch
     search = kind(shape, values, run.seed)
     places = (run.environment, values["population"], values["episodes"])
-    with closing(Arena(*places, run.seed, values["max_steps"])) as arena:
+    with closing(Arena(*places, run.seed, values["max_steps"], shape.rule.noise)) as arena:
         for generation in range(total):
             population = search.ask()
             played = _played(run, search, arena, population, generation, before)

@@ -35,9 +35,8 @@ Double = NDArray[np.float64]
 class NeatSearch:
     """Asks neat-python for genomes, and tells it their fitness.
 
-    Of the architecture only inputs, outputs and the box of real actions matter, since networks
-    grow; without a box the largest output is the discrete action. ``values`` are ``population``
-    and neat-python's own settings.
+    Of the architecture only inputs, outputs and their head matter, since networks grow. ``values``
+    are ``population`` and neat-python's own settings.
     """
 
     suffix = ".neat"
@@ -46,7 +45,7 @@ class NeatSearch:
         import neat
 
         n_inputs, n_outputs = architecture.sizes[0], architecture.sizes[-1]
-        self._box = architecture.arrays
+        self._head, self._rule = architecture.head, architecture.rule
         self.config = make_config(n_inputs, n_outputs, values)
         self._random = random.Random(seed).getstate()  # noqa: S311  (evolution, no secrets)
         with self._own_random():
@@ -93,20 +92,22 @@ class NeatSearch:
         """Answer with stacked arrays for an arena of ``individuals``."""
         del episodes
         graphs = [graph_of(genome, self.config.genome_config) for genome in population]
-        stack = GraphStack(graphs, individuals)
+        stack, rule = GraphStack(graphs, individuals), self._rule
+        parameters = rule.parameters()
 
-        def act(observations: NDArray[np.float32]) -> NDArray[Any]:
-            outputs = stack.outputs(observations)
-            if not self._box:
-                return np.asarray(outputs.argmax(axis=-1))
-            low, high = self._box["low"], self._box["high"]
-            return np.clip(np.nan_to_num(outputs), low, high).astype(np.float32)
+        def act(
+            observations: NDArray[np.float32], noise: NDArray[np.float32] | None
+        ) -> NDArray[Any]:
+            with np.errstate(over="ignore"):
+                outputs = np.nan_to_num(stack.outputs(observations).astype(np.float32))
+            return rule.choose(outputs, noise, parameters)
 
         return act
 
     def save(self, individual: Any, path: Path, about: Mapping[str, Any]) -> None:
         """Write one genome as JSON."""
-        save_genome(individual, self.config, path, about)
+        head = {"head": self._head} if self._rule.space == "Discrete" else None
+        save_genome(individual, self.config, path, about, head)
 
 
 def make_config(n_inputs: int, n_outputs: int, values: Mapping[str, Any]) -> Any:
