@@ -9,7 +9,7 @@ import numpy as np
 
 from measure import machine, table
 
-PAGE = Path(__file__).parents[1] / "docs" / "results" / "trust.md"
+PAGE = Path(__file__).parents[1] / "docs" / "evidence.md"
 AGREEMENT = {
     "CartPole-v1": 0.97, "Acrobot-v1": 0.93, "Pendulum-v1": 0.96, "LunarLander-v3": 0.90,
     "BipedalWalker-v3": 0.90,
@@ -30,7 +30,7 @@ def write(found: Found, costs: dict[str, Any], chosen: str) -> None:
     parts = [
         HEAD.format(policies=_POLICIES[chosen]),
         _agreement(found),
-        "![Agreement and cover against the number of episodes](trust/episodes.png)",
+        "![Agreement and cover against the number of episodes](images/episodes.png)",
         _cover(found),
         _selves(found),
         _backgrounds(found),
@@ -43,7 +43,7 @@ def write(found: Found, costs: dict[str, Any], chosen: str) -> None:
     print(text)
     if chosen == "report":
         PAGE.write_text(text)
-        _picture(found, PAGE.parent / "trust" / "episodes.png")
+        _picture(found, PAGE.parent / "images" / "episodes.png")
 
 
 _POLICIES = {

@@ -39,6 +39,13 @@ def test_a_changed_number_is_named(results):
     assert page.read_text() == text
 
 
+def test_a_page_that_comes_from_no_numbers_is_named(results):
+    other = results / "by_hand.md"
+    other.write_text("The distance is 3.")
+    assert verify(results) == [f"{other} does not come from any numbers"]
+    other.unlink()
+
+
 def test_all_claims_are_in_the_table(results):
     lines = (results / "index.md").read_text().splitlines()
     for number, claim in enumerate(toml("claims")["claims"], 1):

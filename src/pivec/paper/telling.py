@@ -128,12 +128,18 @@ def retell(folder: Path) -> list[Path]:
 def verify(folder: Path) -> list[str]:
     """Tell what does not follow from the numbers below a folder, a line each."""
     wrong = []
-    for file, text in _expected(folder):
+    expected = dict(_expected(folder))
+    for file, text in expected.items():
         given = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
         for number, (line, right) in enumerate(_pairs(given, text.splitlines()), 1):
             if line != right:
                 wrong.append(f"{file}:{number}: {line!r} should be {right!r}")
                 break
+    wrong += [
+        f"{file} does not come from any numbers"
+        for file in sorted(folder.rglob("*"))
+        if file.suffix in (".md", ".csv") and file not in expected
+    ]
     wrong += [
         f"{file.parent} has no run.json, which tells what made its numbers"
         for file in _numbers(folder)
