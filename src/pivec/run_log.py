@@ -119,6 +119,15 @@ def _versions() -> dict[str, str]:
     return known
 
 
+@cache
+def processor() -> str:
+    """Name the kind of processor, as far as the system tells."""
+    with contextlib.suppress(OSError, IndexError):
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+        return text.split("model name")[1].partition("\n")[0].strip("\t :")
+    return platform.processor() or platform.machine()
+
+
 def peak_mb() -> float:
     """Return the most memory this process has held so far, in millions of bytes; NaN if unknown."""
     # Not ru_maxrss on Linux: it survives exec, so a child would inherit its parent's peak.

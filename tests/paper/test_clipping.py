@@ -18,17 +18,27 @@ def shop(tmp_path):
     return Workshop(tmp_path, "paper")
 
 
-def test_only_the_clip_of_the_policy_changes(shop):
+def test_both_clips_are_the_ratio_and_do_not_decay(shop):
     ours = {one.name: one for one in trainings(shop, RECIPE.counts["paper"], "CartPole-v1")}
     usual = shop.training("CartPole-v1", "ppo", 5)
-    assert ours["clip 0.2"].key == usual.key
     assert ours["a2c"].key == shop.training("CartPole-v1", "a2c", 5).key
-    changed = ours["clip 0.5"]
-    assert changed.checkpoints == 50
-    different = {key for key in usual.settings if usual.settings[key] != changed.settings[key]}
-    assert different == {"clip_range"}
-    assert "clip_range" in changed.settings["decay"]
-    assert len({one.key for one in ours.values()}) == 12
+    for name, ratio in (("clip 0.5", 0.5), ("clip 0.2", 0.2)):
+        settings = ours[name].settings
+        assert settings["clip_range"] == settings["clip_range_vf"] == ratio
+        assert settings["decay"] == ["learning_rate"]
+        assert ours[name].checkpoints == 50
+        others = {key for key in settings if settings[key] != usual.settings[key]}
+        assert others <= {"clip_range", "clip_range_vf", "decay"}
+    assert len({one.key for one in ours.values()} | {usual.key}) == 13
+
+
+@pytest.mark.parametrize(
+    "name", ["BipedalWalker-v3", "LunarLander-v3", "Acrobot-v1", "Pendulum-v1"]
+)
+def test_elsewhere_0_2_is_what_other_recipes_train(shop, name):
+    ours = {one.name: one for one in trainings(shop, RECIPE.counts["paper"], name)}
+    assert ours["clip 0.2"].key == shop.training(name, "ppo", 5).key
+    assert ours["clip 0.3"].checkpoints == 50
 
 
 def test_the_paper_has_a_number_for_all_that_is_trained(shop):

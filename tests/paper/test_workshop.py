@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
 from pivec.errors import PivecError, UsageError
 from pivec.paper.workshop import Collection, Workshop, digest_of, spread_evenly
+from pivec.policies import load_policies
 
 pytest.importorskip("stable_baselines3")
 
@@ -57,8 +60,58 @@ def test_ppo_and_a2c_do_not_begin_with_the_same_seed(shop):
 def test_policies_carry_the_name_of_their_training(shop):
     policies = shop.policies(tiny(shop, name="clip 0.3"), 2)
     assert [one.info.group for one in policies] == ["clip 0.3-0"] * 2 + ["clip 0.3-1"] * 2
-    assert [one.info.label for one in policies][:2] == ["clip 0.3-0/step_0", "clip 0.3-0/step_128"]
-    assert [one.info.step for one in policies] == [0, 128] * 2
+    assert [one.info.label for one in policies][:2] == ["clip 0.3-0/step_64", "clip 0.3-0/step_128"]
+    assert [one.info.step for one in policies] == [64, 128] * 2
+
+
+def test_networks_are_saved_whether_or_not_an_update_came_between(shop):
+    # Two updates of 64 steps; saved after 32, 64, 96 and 128.
+    training = shop.training("CartPole-v1", "ppo", 1, checkpoints=4, decay=[], **TINY)
+    assert (training.saves(), training.kept, training.distinct()) == (
+        [32, 64, 96, 128], [0, 64, 128], 3,
+    )  # fmt: skip
+    policies = shop.policies(training)
+    assert [one.info.step for one in policies] == [32, 64, 96, 128]
+    weights = [one.policy.fingerprint for one in policies]
+    assert weights[1] == weights[2]
+    assert len(set(weights)) == 3
+    # The untrained one is there, since the first was saved before an update.
+    kept = load_policies(shop.run_folder(training, 0))
+    assert [one.info.step for one in kept] == [0, 64, 128]
+    assert [one.policy.fingerprint for one in kept] == [weights[0], weights[1], weights[3]]
+    # Each has a sample of its own, also of equal networks.
+    assert (
+        len({one.info.fingerprint for one in policies})
+        == len({one.info.label for one in policies})
+        == 4
+    )
+    assert [one.info.step for one in shop.policies(training, 2)] == [64, 128]
+    data = shop.collect(Collection((training,), episodes=3))
+    _, first, second, _ = (data.select([one.info.label]).states for one in policies)
+    assert first.shape != second.shape or (first != second).any()
+
+
+def test_updates_of_the_paper_are_rarer_than_its_policies(tmp_path):
+    shop = Workshop(tmp_path, "paper")
+    lander = shop.training("LunarLander-v3", "ppo", 5)
+    assert [lander.distinct(count) for count in (50, 100, 500)] == [50, 62, 62]
+    assert set(lander.updates(50)) <= set(lander.updates(100)) <= set(lander.kept)
+    assert shop.training("LunarLander-v3", "a2c", 5).distinct(500) == 500
+
+
+def test_what_trained_is_told(shop):
+    training = tiny(shop)
+    shop.train([training])
+    old = shop.run_folder(training, 1) / "run.json"
+    content = json.loads(old.read_text())
+    old.write_text(json.dumps({key: content[key] for key in ("run", "result")}))
+    [told] = shop.provenance([training, Collection((training,), 1), training])
+    old.write_text(json.dumps(content))
+    assert (told["algorithm"], told["runs"], told["settings"]["n_steps"]) == ("ppo", 2, 32)
+    assert told["processors"] == [content["processor"], None]
+    assert told["versions"][0]["numpy"] == np.__version__
+    assert told["seconds"][0] > 0
+    assert told["seconds"][1] is None
 
 
 def test_states_are_collected_once(shop):

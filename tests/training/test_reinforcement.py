@@ -17,7 +17,9 @@ from pivec.training.settings import settings_for
 torch = pytest.importorskip("torch")
 pytest.importorskip("stable_baselines3")
 
-from pivec.training.reinforcement import learn, read_state, schedules  # noqa: E402
+from stable_baselines3.common.sb2_compat.rmsprop_tf_like import RMSpropTFLike  # noqa: E402
+
+from pivec.training.reinforcement import learn, make_model, read_state, schedules  # noqa: E402
 
 SMALL = {"n_envs": 2, "n_steps": 32, "batch_size": 32, "n_epochs": 2, "steps": 320}
 
@@ -69,6 +71,33 @@ def test_stars_are_schedules_and_the_rest_is_plain():
     assert (made["gae_lambda"], made["n_steps"]) == (0.8, 32)
     assert not {"steps", "n_envs", "decay", "hidden"} & set(made)
     assert schedules(settings_for("ppo", "Acrobot-v1"))["clip_range"] == 0.2
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "changes", "optimizer"),
+    [
+        ("a2c", {}, RMSpropTFLike),
+        ("a2c", {"optimizer": "rmsprop"}, torch.optim.RMSprop),
+        ("a2c", {"optimizer": "adam"}, torch.optim.Adam),
+        ("ppo", {}, torch.optim.Adam),
+    ],
+)
+def test_a2c_has_the_optimiser_of_the_papers_library(algorithm, changes, optimizer):
+    values = settings_for(algorithm, "CartPole-v1", {"n_envs": 8, **changes})
+    model = make_model(Environment("CartPole-v1"), values, algorithm, 0)
+    assert type(model.policy.optimizer) is optimizer
+    [group] = model.policy.optimizer.param_groups
+    assert group["eps"] == 1e-5
+    assert optimizer is torch.optim.Adam or group["alpha"] == 0.99
+    if optimizer is RMSpropTFLike:  # its mean of squares starts at 1: the first step is small
+        model.learn(5)
+        [squares, *_] = [one["square_avg"] for one in model.policy.optimizer.state.values()]
+        assert 0.98 < float(squares.min()) <= float(squares.max()) < 1.1
+
+
+def test_an_unknown_optimiser_is_told():
+    with pytest.raises(PivecError, match="one of rmsprop-tf, rmsprop, adam, but is 'sgd'"):
+        settings_for("a2c", "CartPole-v1", {"optimizer": "sgd"})
 
 
 @pytest.mark.parametrize("algorithm", ["ppo", "a2c"])

@@ -4,6 +4,7 @@ reproduction.py  `reproduce`: runs recipes, writes figures, numbers and pages
 telling.py       what is said of numbers: pages, and the table of all claims (claims.toml)
 planning.py      `plan`: what recipes would do, and the time and disk it would take
 recipes.py       what a recipe is and gives; the list of them
+trainings.py     what is trained and collected, as data
 workshop.py      the stages that recipes share: train, collect, compute; kept by hash
 background.py    the background model, fitted as the paper does
 described.py     supervectors of the policies of many runs, without keeping all their states

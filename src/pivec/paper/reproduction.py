@@ -97,6 +97,7 @@ def _make(recipe: Recipe, counts: Any, shop: Workshop, folder: Path, log: RunLog
     }
     with log.stage("all stages that were not there yet"):
         result = recipe.make(shop, counts)
+        log.settings["trained"] = shop.provenance(recipe.needs(shop, counts))
         write(recipe, result, folder, shop.scale, counts)
 
 

@@ -10,11 +10,9 @@ that need the same policies or states share them.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field, replace
-from functools import cached_property
+from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,69 +24,31 @@ from pivec.collection import collect
 from pivec.engines.engine import Work, current
 from pivec.errors import PivecError, UsageError
 from pivec.paper.published import toml
+from pivec.paper.trainings import Collection, Training, digest_of, saved, spread_evenly
 from pivec.policies import load_policies
 from pivec.policies.policy import NamedPolicy, fingerprint_of
 from pivec.progress import Progress
 from pivec.rollouts.backends import choose_backend
 from pivec.rollouts.environment import Environment
+from pivec.run_log import RUN
 from pivec.states import Store, VisitedStates
 from pivec.training import settings_for
 from pivec.training.settings import POPULATIONS
 from pivec.training.train import finish_runs, plan_runs
 
+__all__ = [
+    "SCALES",
+    "Arrays",
+    "Collection",
+    "Training",
+    "Workshop",
+    "digest_of",
+    "spread_evenly",
+]
+
 Arrays = dict[str, NDArray[Any]]
 
-SCALES = ("smoke", "small", "paper")  # a scale changes counts only, never what is done
-
-
-@dataclass(frozen=True)
-class Training:
-    """Runs of one algorithm in one environment with the same settings."""
-
-    name: str  # the recipe's, as `clip 0.1`; the policies' groups begin with it
-    environment: str
-    algorithm: str
-    runs: int  # run i has the seed `seed` + i, so that more runs add to fewer
-    checkpoints: int | None  # kept of a run; None for populations, which keep generations
-    seed: int
-    settings: Mapping[str, Any] = field(hash=False)  # all of them
-
-    @cached_property
-    def key(self) -> str:
-        """A name that says what it is, with a digest of all that decides the policies."""
-        decides = [self.environment, self.algorithm, self.checkpoints, self.seed]
-        digest = digest_of([*decides, dict(self.settings)])
-        return f"{self.environment}-{self.algorithm}-{digest}"
-
-    @property
-    def steps(self) -> int:
-        """Environment steps of all runs; 0 for populations, whose episodes decide it."""
-        return int(self.settings["steps"]) * self.runs
-
-
-@dataclass(frozen=True)
-class Collection:
-    """States that policies of some trainings visit."""
-
-    trainings: tuple[Training, ...]  # all in one environment
-    episodes: int  # of each policy
-    policies: int | None = None  # of each run, spread evenly from first to last; None takes all
-    seed: int = 0
-    kept: bool = True  # on disk; if not, `described` plays a few policies at a time
-    runs: tuple[int, ...] | None = None  # only these of each training; None takes all
-
-    @property
-    def environment(self) -> str:
-        """Where they act."""
-        return self.trainings[0].environment
-
-    @cached_property
-    def key(self) -> str:
-        """A name that says what it is, with a digest of all that decides the states."""
-        who = [[training.name, training.key, training.runs] for training in self.trainings]
-        decides = [who, self.episodes, self.policies, self.seed]
-        digest = digest_of(decides if self.runs is None else [*decides, self.runs])
-        return f"{self.environment}-{digest}"
+SCALES = ("smoke", "small", "paper")  # how much of everything; scales.toml has what trains less
 
 
 @dataclass(frozen=True)
@@ -119,19 +79,21 @@ class Workshop:
     ) -> Training:
         """Describe runs with the paper's settings at this scale, changed by ``settings``.
 
-        Without changes, as many checkpoints are kept as any recipe asks for: recipes then share
-        the runs, and take evenly spread ones of them (`Collection`). ``first`` is the number of
-        the first run.
+        If these change nothing, as many checkpoints are kept as any recipe asks for, and recipes
+        share the runs (`Collection`). ``first`` is the number of the first run.
         """
         table = toml("scales")[self.scale]
         scaled = table.get(algorithm, {})
-        changes = {**scaled.get("general", {}), **scaled.get(environment, {}), **settings}
-        chosen = settings_for(algorithm, environment, changes)
-        if "backend" in chosen:
-            chosen["backend"] = choose_backend(self.backend, Environment(environment))
+        changes = {**scaled.get("general", {}), **scaled.get(environment, {})}
+        usual = settings_for(algorithm, environment, changes)
+        chosen = settings_for(algorithm, environment, {**changes, **settings})
         kept = None
         if algorithm not in POPULATIONS:
-            kept = checkpoints if settings and checkpoints else int(table["checkpoints"])
+            kept = int(table["checkpoints"])
+            if checkpoints is not None and chosen != usual:
+                kept = checkpoints
+        if "backend" in chosen:
+            chosen["backend"] = choose_backend(self.backend, Environment(environment))
         # PPO and A2C begin with the same networks if they begin with the same seed.
         offset = {"ppo": 0, "a2c": 1_000}.get(algorithm, 0)
         seed = self.seed * 10_000 + offset + first
@@ -148,7 +110,7 @@ class Workshop:
                 training.environment,
                 training.algorithm,
                 [folder.absolute() for folder in folders],
-                checkpoints=training.checkpoints,
+                checkpoints=training.kept,
                 seed=training.seed,
                 settings=training.settings,
             ):
@@ -177,14 +139,16 @@ class Workshop:
     ) -> list[NamedPolicy]:
         """Load the policies of all runs or some, in order, ``count`` of each spread evenly.
 
-        Their groups are ``name-0``, ``name-1``, ... and their labels begin with these.
+        Of PPO and A2C they are what the paper's scripts save (`Training.saves`): a network that is
+        saved twice is two policies, which act for themselves. Groups are ``name-0``, ``name-1``,
+        ... and labels begin with these.
         """
         self.train([training])
         policies = []
         for number in range(training.runs) if runs is None else runs:
             group = f"{training.name}-{number}"
             all_of_run = load_policies(self.run_folder(training, number).parent)
-            for policy in spread_evenly(all_of_run, count):
+            for policy in saved(training, all_of_run, count):
                 own = policy.info.label.rpartition(f"{training.algorithm}-0/")[2]
                 label = f"{group}/{own}"
                 # A sample of its own, also where runs begin with equal networks.
@@ -192,6 +156,30 @@ class Workshop:
                 info = replace(policy.info, label=label, group=group, fingerprint=sample)
                 policies.append(replace(policy, info=info))
         return policies
+
+    def provenance(self, needs: Sequence[Any]) -> list[dict[str, Any]]:
+        """Tell how and where the trainings among the needs of a recipe were trained.
+
+        What a run does not tell, as those of earlier versions, is None.
+        """
+        entries = []
+        for training in {need.key: need for need in needs if isinstance(need, Training)}.values():
+            runs = [_told(self.run_folder(training, number)) for number in range(training.runs)]
+            entries.append(
+                {
+                    "name": training.name,
+                    "environment": training.environment,
+                    "algorithm": training.algorithm,
+                    "runs": training.runs,
+                    "settings": dict(training.settings),
+                    "seconds": [run.get("seconds") for run in runs],
+                    **{
+                        name: _different([run.get(key) for run in runs])
+                        for name, key in (("processors", "processor"), ("versions", "versions"))
+                    },
+                }
+            )
+        return entries
 
     def collect(self, collection: Collection) -> VisitedStates:
         """Let the policies act, or open the store in which their states are."""
@@ -279,24 +267,17 @@ def _write_result(file: Path, made: Mapping[str, Any]) -> Arrays:
 
 
 def _is_finished(run: Path) -> bool:
+    return _told(run).get("result") is not None
+
+
+def _told(run: Path) -> dict[str, Any]:
+    """Read run.json of a run; empty if there is none."""
     try:
-        content = json.loads((run / "run.json").read_text(encoding="utf-8"))
+        content = json.loads((run / RUN).read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        return False
-    return isinstance(content, dict) and content.get("result") is not None
+        return {}
+    return content if isinstance(content, dict) else {}
 
 
-def spread_evenly(items: Sequence[Any], count: int | None) -> list[Any]:
-    """Take ``count`` of the items, spread evenly from the first to the last."""
-    if count is None or count >= len(items):
-        return list(items)
-    if count == 1:
-        return [items[-1]]
-    places = np.linspace(0, len(items) - 1, count).round().astype(int)
-    return [items[place] for place in places.tolist()]
-
-
-def digest_of(content: Any) -> str:
-    """Return twelve hexadecimal digits that follow from the content, as JSON holds it."""
-    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
+def _different(items: Sequence[Any]) -> list[Any]:
+    return [item for i, item in enumerate(items) if item not in items[:i]]

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from stable_baselines3 import A2C, PPO
 from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.sb2_compat.rmsprop_tf_like import RMSpropTFLike
 
 from pivec.atomic import atomic_write
 from pivec.errors import PivecError, UsageError
@@ -25,12 +25,19 @@ from pivec.policies.saved import save_policy
 from pivec.policies.sb3 import convert_sb3
 from pivec.rollouts.environment import Environment
 from pivec.training.lanes_env import LanesVecEnv
+from pivec.training.numpy_rollouts import NumpyA2C, NumpyPPO
 from pivec.training.runs import Report, Run, TrainedRun, due_after, spread, wanted
 
 STATE_FILE = "learner.state"  # no extension of a policy file: loaders leave it alone
 PARTS = 20  # of a run; one that was stopped goes on from the last of them
 # Settings that are ours and not arguments of Stable-Baselines3.
-OURS = ("steps", "n_envs", "decay", "hidden", "backend")
+OURS = ("steps", "n_envs", "decay", "hidden", "backend", "optimizer")
+_RMSPROP = {"alpha": 0.99, "eps": 1e-5}  # Stable-Baselines' own, in both of its versions
+_OPTIMIZERS = {
+    "rmsprop-tf": (RMSpropTFLike, _RMSPROP),
+    "rmsprop": (torch.optim.RMSprop, _RMSPROP),
+    "adam": (torch.optim.Adam, {"eps": 1e-5, "fused": True}),  # all weights in one call
+}
 
 
 def schedules(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -127,7 +134,8 @@ def make_model(
     """Make the learner of Stable-Baselines3, on one core; seeds the global generators."""
     torch.set_num_threads(1)  # the networks are small: more threads only wait for each other
     hidden = list(values["hidden"])
-    return {"ppo": PPO, "a2c": A2C}[algorithm](
+    optimizer, arguments = _OPTIMIZERS[values.get("optimizer", "adam")]
+    return {"ppo": NumpyPPO, "a2c": NumpyA2C}[algorithm](
         "MlpPolicy",
         LanesVecEnv(environment, values["n_envs"], values["backend"]),
         seed=seed,
@@ -135,6 +143,8 @@ def make_model(
         policy_kwargs={
             "activation_fn": torch.nn.Tanh,
             "net_arch": {"pi": hidden, "vf": hidden},
+            "optimizer_class": optimizer,
+            "optimizer_kwargs": arguments,
         },
         **schedules(values),
     )

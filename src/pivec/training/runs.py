@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ import numpy as np
 from pivec.atomic import atomic_write, locked, make_folder
 from pivec.errors import PivecError, UsageError
 from pivec.rollouts.environment import Environment
-from pivec.run_log import RUN, versions
+from pivec.run_log import RUN, processor, versions
 
 Report = Callable[[int, int, float | None], None]
 """Is called as a run goes on: what is done of its total, environment steps, mean return."""
@@ -59,6 +60,7 @@ class Run:
     settings: Mapping[str, Any]
     checkpoints: int | list[int] | None = None
     training: str = ""
+    began: float | None = None  # when the process that trains took it up, by `time.monotonic`
 
     @property
     def state(self) -> Path:
@@ -147,7 +149,14 @@ class Run:
         }
 
     def _write(self, result: Mapping[str, Any] | None) -> None:
-        content = {"run": self.identity, "versions": versions(), "result": result}
+        content = {
+            "run": self.identity,
+            "versions": versions(),
+            "processor": processor(),
+            # Of the process that finished it: what was done before a stop is not counted.
+            "seconds": None if self.began is None else round(time.monotonic() - self.began, 1),
+            "result": result,
+        }
         with atomic_write(self.path / RUN, "w") as file:
             json.dump(content, file, indent=1)
 

@@ -13,6 +13,7 @@ from pivec.errors import UsageError
 
 ALGORITHMS = ("ppo", "a2c", "cmaes", "neat", "es", "nsr-es")
 POPULATIONS = ("cmaes", "neat", "es", "nsr-es")  # whose progress is counted in generations
+OPTIMIZERS = ("rmsprop-tf", "rmsprop", "adam")  # of A2C
 # From settings.toml to the names of neat-python's sections.
 NEAT_SECTIONS = ("genome", "species", "stagnation", "reproduction")
 
@@ -100,6 +101,8 @@ def _judged(key: str, value: Any, values: Mapping[str, Any]) -> tuple[bool, str]
         case list():
             widths = isinstance(value, list) and all(type(n) is int and n > 0 for n in value)
             return widths, "a list of whole numbers above 0"
+        case _ if key == "optimizer":
+            return value in OPTIMIZERS, f"one of {', '.join(OPTIMIZERS)}"
         case _:
             return isinstance(value, str), "text"
 

@@ -294,7 +294,7 @@ def carry_out(item: Item, tell: Tell) -> TrainedRun:
             sent = time.monotonic()
 
     with mirror.here(tell, bring=True) as folder:
-        return _to_the_end(replace(run, path=folder), report)
+        return _to_the_end(replace(run, path=folder, began=time.monotonic()), report)
 
 
 def _to_the_end(run: Run, report: Report) -> TrainedRun:

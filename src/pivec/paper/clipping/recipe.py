@@ -15,10 +15,10 @@ from pivec.paper.published import notes
 from pivec.paper.recipes import Need, Recipe, Result, Told
 from pivec.paper.rows import Array, Rows, column, different, pearson, where
 from pivec.paper.workshop import Collection, Training, Workshop
+from pivec.training import settings_for
 
 ENVIRONMENTS = ("BipedalWalker-v3", "LunarLander-v3", "Acrobot-v1", "CartPole-v1", "Pendulum-v1")
 MEASURES = ("distance", "correlation", "correlation_beyond_chance", "by_chance", "last_return")
-PUBLISHED_RATIO = 0.2  # of the paper's settings: these runs are shared with other recipes
 
 
 @dataclass(frozen=True)
@@ -78,15 +78,22 @@ def space(shop: Workshop, counts: Counts, environment: str) -> Space:
 def trainings(shop: Workshop, counts: Counts, environment: str) -> tuple[Training, ...]:
     """Describe the runs of PPO with each clip ratio, and those of A2C.
 
-    Only the policy's ratio is changed; the clip of the value stays what it is. Where the settings
-    let the ratio decay, the changed one decays, too.
+    As in the paper's scripts, the ratio stays the same over training, and the value's clip is the
+    policy's. Where the paper's settings have it so at 0.2, recipes share these runs.
     """
 
     def ppo(ratio: float) -> Training:
-        changes: dict[str, Any] = {"checkpoints": counts.policies, "clip_range": ratio}
-        if ratio == PUBLISHED_RATIO:
-            changes = {}
-        return shop.training(environment, "ppo", counts.runs, name=f"clip {ratio:g}", **changes)
+        published = settings_for("ppo", environment)["decay"]
+        changes: dict[str, Any] = {
+            "clip_range": ratio,
+            "clip_range_vf": ratio,
+            "decay": [name for name in published if not name.startswith("clip_range")],
+        }
+        name = f"clip {ratio:g}"
+        kept = counts.policies
+        return shop.training(
+            environment, "ppo", counts.runs, name=name, checkpoints=kept, **changes
+        )
 
     return *map(ppo, counts.ratios), shop.training(environment, "a2c", counts.runs)
 
