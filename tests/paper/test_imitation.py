@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -18,6 +20,11 @@ def test_experts_are_the_runs_of_other_recipes(tmp_path):
     ours = experts(shop, counts, "LunarLander-v3")
     assert ours.key == shop.training("LunarLander-v3", "ppo", 1).key
     assert ours.runs == 5
+    fewer = replace(counts, expert_steps={"BipedalWalkerHardcore-v3": 3_000_000})
+    assert experts(shop, fewer, "LunarLander-v3").key == ours.key
+    hard = experts(shop, fewer, "BipedalWalkerHardcore-v3")
+    assert (hard.settings["steps"], hard.checkpoints) == (3_000_000, 1)
+    assert experts(shop, counts, "BipedalWalkerHardcore-v3").settings["steps"] == 100_000_000
 
 
 def test_returns_are_divided_by_the_experts(rng):
@@ -37,7 +44,7 @@ def test_better_is_higher_and_the_expert_is_one_whatever_its_sign(expert, rng):
     )
 
 
-def runs_with(correlations, last=0.1, environment="LunarLander-v3", expert=250.0):
+def runs_with(correlations, last=0.1, environment="LunarLander-v3", expert=250.0, **more):
     return [
         {
             "environment": environment,
@@ -51,23 +58,44 @@ def runs_with(correlations, last=0.1, environment="LunarLander-v3", expert=250.0
             "last_distance": last,
             "first_return": -100.0,
             "last_return": 200.0,
+            **more,
         }
         for i, value in enumerate(correlations)
     ]
 
 
 def test_findings_follow_the_numbers():
-    changes, nearer = findings(runs_with([-0.5, -0.1]))
+    changes, nearer, slower = findings(runs_with([-0.5, -0.1]))
     assert changes.holds
     assert changes.ours.startswith("-0.300 ± 0.200")
     assert nearer.holds
-    changes, nearer = findings(runs_with([0.5, -0.1], last=2.0))
+    assert (slower.holds, slower.ours) == (None, "–")  # of before steps were kept
+    changes, nearer, _ = findings(runs_with([0.5, -0.1], last=2.0))
     assert (changes.holds, nearer.holds) == (False, False)
     assert "-0.465 ± 0.297" in table(runs_with([0.5]))
+    assert {one.place for one in findings(runs_with([0.5]))} == {"LunarLander-v3"}
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "ranks", "holds"),
+    [(0.5, 0.1, -0.4, True), (0.5, 0.1, 0.1, False), (0.1, 0.5, -0.4, False)],
+)
+def test_steps_slow_down_by_both_criteria(first, last, ranks, holds):
+    steps = {"first_steps": first, "last_steps": last, "correlation_of_steps": ranks}
+    assert findings(runs_with([-0.5, -0.1], **steps))[-1].holds is holds
+
+
+def test_both_environments_are_judged_together_and_each():
+    hard = runs_with([0.9], environment="BipedalWalkerHardcore-v3", expert=-90.0)
+    of = [one for one in findings(runs_with([-0.5, -0.1]) + hard) if "correl" in one.of]
+    assert [one.place for one in of] == ["", "LunarLander-v3", "BipedalWalkerHardcore-v3"]
+    assert [one.holds for one in of] == [False, True, False]
+    assert of[-1].why == "the best expert has a return of -90 after 500,000 steps"
 
 
 def test_poor_experts_are_said_to_be_poor():
     poor = runs_with([-0.5], environment="BipedalWalkerHardcore-v3", expert=-90.0)
-    expected = "for 500,000 steps (the paper: 100,000,000), have returns of at most -90"
-    assert expected in all_notes(poor)[-1]
+    steps, returns = all_notes(poor)[-2:]
+    assert "for 500,000 steps (the paper: 100,000,000). What falls to zero" in steps
+    assert "have returns of at most -90" in returns
     assert not any("of a learner" in note for note in all_notes(runs_with([-0.5])))

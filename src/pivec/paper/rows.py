@@ -73,6 +73,13 @@ def pearson(a: Array, b: Array) -> float:
     return float(np.corrcoef(a, b)[0, 1]) if varies else float("nan")
 
 
+def spearman(a: Array, b: Array) -> float:
+    """Rank correlation; NaN where one of the two does not vary."""
+    from scipy.stats import rankdata
+
+    return pearson(rankdata(a), rankdata(b))
+
+
 def bootstrap_interval(samples: Array, rng: np.random.Generator) -> tuple[Array, Array]:
     """Give the percentile interval of 95 % of the mean over the rows, by the bootstrap."""
     n = len(samples)

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-DISTANCE, RETURN, CHANCE = "#0072B2", "#D55E00", "#DDE2E7"
-DASHES = (0, (4, 1.6))
+DISTANCE, RETURN, OURS, CHANCE = "#0072B2", "#D55E00", "#009E73", "#DDE2E7"
+DASHES, DOTS = (0, (4, 1.6)), (0, (1, 1.4))
 
 
 def imitation_figure(rows: Rows, runs: Rows) -> Figure:
@@ -39,8 +39,9 @@ def imitation_figure(rows: Rows, runs: Rows) -> Figure:
         add_title(axes, short(environment))
     handles = [
         line("distance to the expert", DISTANCE, linewidth=2),
+        line("by visitation, scaled", OURS, DOTS, linewidth=2),
         line("return", RETURN, DASHES, linewidth=2),
-        patch("distance of the expert to itself, by sampling", CHANCE),
+        patch("of the expert to itself", CHANCE),
     ]
     add_key(figure, handles)
     return figure
@@ -50,6 +51,10 @@ def _draw(axes: Axes, rows: Rows, chance: float) -> None:
     epochs = sorted(different(rows, "epoch"))
     axes.axhspan(0, chance, color=CHANCE, linewidth=0, zorder=1)
     _band(axes, rows, epochs, "distance", DISTANCE, "-")
+    first = [np.mean(column(rows, name, epoch=epochs[0])) for name in ("distance", "visitation")]
+    ours = [np.mean(column(rows, "visitation", epoch=epoch)) for epoch in epochs]
+    scaled = np.array(ours) * first[0] / first[1]
+    axes.plot(epochs, scaled, color=OURS, linewidth=1.6, linestyle=DOTS, zorder=3)
     axes.set_ylim(bottom=0)
     axes.set_xlim(epochs[0], max(epochs[-1], epochs[0] + 1))
     axes.locator_params(axis="x", integer=True)

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from pivec.characterizations.supervector import Supervector
+from pivec.characterizations.visitation import Visitation
+from pivec.paper.background import PAPERS_FIT, papers_supervector
 from pivec.paper.described import chance_distances, fit_need
 from pivec.paper.imitation.figure import imitation_figure
 from pivec.paper.imitation.page import all_notes, findings, table
 from pivec.paper.planning import longest_episode, playing_speed
 from pivec.paper.recipes import Calculation, Need, Recipe, Result, Told
-from pivec.paper.rows import Array, pearson
+from pivec.paper.rows import Array, pearson, spearman
 from pivec.paper.workshop import Arrays, Training, Workshop, digest_of
 from pivec.policies import load_policies
 from pivec.policies.policy import NamedPolicy, PolicyInfo
@@ -35,6 +36,8 @@ class Counts:
     episodes: int  # of the expert and of the clone after each epoch
     components: int
     background_states: int = 10_000_000
+    # Steps of the experts, by environment, where they are not those of the scale.
+    expert_steps: Mapping[str, int] = field(default_factory=dict)
 
 
 def needs(shop: Workshop, counts: Counts) -> list[Need]:
@@ -82,7 +85,9 @@ def _seconds_an_epoch_of_an_episode() -> float:
 
 def experts(shop: Workshop, counts: Counts, environment: str) -> Training:
     """Describe the runs whose last policies are the experts."""
-    return shop.training(environment, "ppo", counts.runs, name="expert")
+    steps = counts.expert_steps.get(environment)
+    changes = {} if steps is None else {"steps": steps}
+    return shop.training(environment, "ppo", counts.runs, name="expert", checkpoints=1, **changes)
 
 
 def make(shop: Workshop, counts: Counts) -> Result:
@@ -92,10 +97,12 @@ def make(shop: Workshop, counts: Counts) -> Result:
     for environment in counts.environments:
         clones = followed(shop, counts, environment)
         for number in range(counts.runs):
-            distance, returns = clones["distance"][number], clones["returns"][number]
+            names = "distance", "visitation", "steps", "returns"
+            distance, visitation, steps, returns = (clones[name][number] for name in names)
             expert = float(clones["expert_return"][number])
             normalised = normalised_return(returns, expert)
             run = {"environment": environment, "run": number}
+            fifth = max(1, len(steps) // 5)
             runs.append(
                 {
                     **run,
@@ -103,6 +110,10 @@ def make(shop: Workshop, counts: Counts) -> Result:
                     "expert_steps": int(experts(shop, counts, environment).settings["steps"]),
                     "correlation": pearson(np.diff(distance), np.diff(normalised)),
                     "correlation_of_levels": pearson(distance, normalised),
+                    "correlation_by_visitation": pearson(np.diff(visitation), np.diff(normalised)),
+                    "first_steps": float(steps[:fifth].mean()),
+                    "last_steps": float(steps[-fifth:].mean()),
+                    "correlation_of_steps": spearman(steps, normalised[1:]),
                     "by_chance": float(clones["chance"][number]),
                     "first_distance": float(distance[0]),
                     "last_distance": float(distance[-1]),
@@ -115,6 +126,8 @@ def make(shop: Workshop, counts: Counts) -> Result:
                     **run,
                     "epoch": epoch + 1,
                     "distance": float(distance[epoch]),
+                    "visitation": float(visitation[epoch]),
+                    "step": float(steps[epoch - 1]) if epoch else None,
                     "return": float(returns[epoch]),
                     "normalised_return": float(normalised[epoch]),
                 }
@@ -141,31 +154,38 @@ def normalised_return(returns: Array, expert: float) -> Array:
 def followed(shop: Workshop, counts: Counts, environment: str) -> Arrays:
     """Clone the experts, and measure the clones after each epoch; or take what was found before.
 
-    That is ``distance`` and ``returns`` (runs, epochs), ``expert_return`` and ``chance`` (runs,),
-    the distance of two samples of the expert.
+    That is ``distance`` and ``returns`` (runs, epochs), ``visitation``, the distance by that,
+    ``steps`` (runs, epochs - 1) from the clone of an epoch to that of the next, ``expert_return``
+    and ``chance`` (runs,), the distance of two samples of the expert.
     """
     training = experts(shop, counts, environment)
-    amounts = {name: count for name, count in vars(counts).items() if name != "environments"}
+    elsewhere = "environments", "expert_steps"  # in the key of the training
+    amounts = {name: count for name, count in vars(counts).items() if name not in elsewhere}
     inputs = {"expert": training.key, "seed": shop.seed, **amounts}
 
     def follow() -> dict[str, Any]:
         data = played(shop, counts, training, digest_of(inputs))
-        method = Supervector(
-            counts.components, max_states=counts.background_states, random_state=shop.seed
-        ).fit(data)
-        descriptions = method.describe(data, influences=True)
+        states = counts.background_states
+        method = papers_supervector(counts.components, shop.seed, states)
+        descriptions = method.fit(data).describe(data, influences=True)
+        ours = Visitation(counts.components, max_states=states, random_state=shop.seed)
         shape = counts.runs, counts.epochs + 1
-        points = np.asarray(descriptions.points).reshape(*shape, -1)
+        points, places = (
+            np.asarray(made.points).reshape(*shape, -1)
+            for made in (descriptions, ours.fit(data).describe(data))
+        )
         returns = descriptions.mean_returns.reshape(shape)
         return {
             "distance": ((points[:, 1:] - points[:, :1]) ** 2).sum(axis=2),
+            "visitation": ((places[:, 1:] - places[:, :1]) ** 2).sum(axis=2),
+            "steps": (np.diff(points[:, 1:], axis=1) ** 2).sum(axis=2),
             "returns": returns[:, 1:],
             "expert_return": returns[:, 0],
             "chance": chance_distances(descriptions).reshape(shape)[:, 0],
         }
 
-    # What the noise is estimated from decides nothing about the clones.
-    return shop.computed("imitation", inputs | {"chance": "influences"}, follow)
+    # How clones are described decides nothing about them.
+    return shop.computed("imitation", inputs | {"fit": PAPERS_FIT, "beside": "visitation"}, follow)
 
 
 def played(shop: Workshop, counts: Counts, training: Training, key: str) -> VisitedStates:
