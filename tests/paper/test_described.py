@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 
 from pivec.characterizations.supervector import Supervector
+from pivec.characterizations.visitation import Visitation
 from pivec.collection import collect
+from pivec.engines.engine import current, using
+from pivec.errors import PivecError
 from pivec.paper import described as module
 from pivec.paper import workshop
+from pivec.paper.background import papers_supervector
 from pivec.paper.described import chance_distances, described, space_of
 from pivec.paper.workshop import Collection, Training, Workshop
 from pivec.policies import name_policies
@@ -60,6 +65,33 @@ def test_the_background_has_so_many_policies_of_each_training(space):
     assert not space.policies.kept
     few = space_of(replace(space.policies, policies=3), 100, Counts(3, 1000))
     assert [part.policies for part in few.background] == [3, 3]
+    assert space.policies in space.needs
+    whole = space_of(replace(space.policies, policies=3), None, Counts(3, 1000))
+    assert [part.policies for part in whole.background] == [3, 3]
+    assert whole.policies not in whole.needs  # nothing is played beside the background
+
+
+def test_another_kind_of_description_has_the_same_background_model(space, tmp_path):
+    shop = TrainedShop(tmp_path, "smoke")
+    ours, theirs = described(shop, space, Visitation), described(shop, space)
+    assert len(list((tmp_path / "results").glob("background-*"))) == 1
+    everyone = [one for each in space.policies.trainings for one in shop.policies(each)]
+    data = collect("CartPole-v1", everyone, 6, 0)
+    [file] = (tmp_path / "results").glob("background-*")
+    with np.load(file) as learned:
+        method = Visitation(3).restore(data.feature_names, learned)
+    x = ours.points.astype(float)
+    slow = [[((a - b) ** 2).sum() for b in x] for a in x]
+    np.testing.assert_allclose(slow, method.distances(data), atol=1e-6, rtol=1e-4)
+    np.testing.assert_array_equal(ours.returns, theirs.returns)
+
+
+def test_policies_play_where_the_workshop_was_told_to(tmp_path, monkeypatch):
+    engines = []
+    monkeypatch.setattr("pivec.collection.play", lambda *_: engines.append(current()))
+    with using("serial", 1) as engine, suppress(PivecError, KeyError, TypeError):
+        TrainedShop(tmp_path, "smoke").play("CartPole-v1", RANDOM[:1], 1, 0)
+    assert engines == [engine]
 
 
 def test_points_are_those_of_a_model_fitted_and_applied_at_once(space, tmp_path):
@@ -73,7 +105,7 @@ def test_points_are_those_of_a_model_fitted_and_applied_at_once(space, tmp_path)
     data = collect("CartPole-v1", everyone, 6, 0)
     chosen = [one.info.label for each in collection.trainings
               for one in shop.policies(each, 4 // each.runs)]  # fmt: skip
-    method = Supervector(3, max_states=100_000).fit(data.select(chosen))
+    method = papers_supervector(3, max_states=100_000).fit(data.select(chosen))
     distances = method.distances(data)
     x = found.points.astype(float)
     slow = [[((a - b) ** 2).sum() for b in x] for a in x]

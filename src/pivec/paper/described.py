@@ -1,7 +1,7 @@
 """Supervectors of the policies of many runs, in one space, without keeping all their states.
 
-At the paper's scale the states of one environment are up to a hundred gigabytes. Those that the
-background model is fitted on are kept; all others are forgotten as soon as they are described.
+States that the background model is fitted on are kept; all others, which may be a hundred
+gigabytes, are forgotten as soon as they are described.
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pivec.characterizations.background import BackgroundModel
 from pivec.characterizations.descriptions import Descriptions
 from pivec.characterizations.supervector import Supervector
 from pivec.distances.intervals import spread_of
+from pivec.paper.background import PAPERS_FIT, papers_supervector
 from pivec.paper.planning import longest_episode
 from pivec.paper.recipes import Calculation, Need
 from pivec.paper.rows import Array
@@ -37,13 +39,13 @@ class Space:
     policies: Collection
     background: tuple[Collection, ...]  # what the model is fitted on, kept on disk
     components: int
-    states: int  # at most so many are fitted on, drawn evenly over the policies
+    states: int  # at most so many are fitted on, drawn of all alike
 
     @property
     def key(self) -> str:
         """A digest of all that decides the model."""
         parts = [part.key for part in self.background]
-        return digest_of([parts, self.components, self.states])
+        return digest_of([parts, self.components, self.states, PAPERS_FIT])
 
     @property
     def needs(self) -> list[Need]:
@@ -55,14 +57,16 @@ class Space:
         )
         environment, episodes = self.policies.environment, policies * self.policies.episodes
         fit = fit_need(environment, episodes, self.components, self.states)
-        return [*self.policies.trainings, *self.background, self.policies, fit]
+        played = all(part.policies == self.policies.policies for part in self.background)
+        others = [] if played else [self.policies]
+        return [*self.policies.trainings, *self.background, *others, fit]
 
 
 @dataclass(frozen=True, eq=False)
 class Described:
     """Policies in one space; rows in the order of their trainings and runs.
 
-    Squared Euclidean distances of points, which are scaled supervectors, are the paper's distance.
+    Squared Euclidean distances of points are the distance: the paper's, of scaled supervectors.
     Single precision is exact to a ten-millionth of a coordinate, far below what sampling does.
     """
 
@@ -78,17 +82,18 @@ class Described:
         return mine[np.argsort(self.steps[mine], kind="stable")]
 
 
-def space_of(policies: Collection, most: int, counts: Any) -> Space:
+def space_of(policies: Collection, most: int | None, counts: Any) -> Space:
     """Choose what is described, and what its background model is fitted on.
 
-    That is at most ``most`` policies of each training, spread evenly over its runs; ``counts`` has
-    ``components`` and ``background_states``.
+    That is at most ``most`` policies of each training, spread evenly over its runs, and all if
+    None; ``counts`` has ``components`` and ``background_states``.
     """
     background = []
     for training in policies.trainings:
-        count = max(1, most // training.runs)
-        if policies.policies is not None:
-            count = min(count, policies.policies)
+        count = policies.policies
+        if most is not None:
+            fewer = max(1, most // training.runs)
+            count = fewer if count is None else min(count, fewer)
         background.append(replace(policies, trainings=(training,), policies=count, kept=True))
     return Space(policies, tuple(background), counts.components, counts.background_states)
 
@@ -116,12 +121,12 @@ def _seconds_a_pass(components: int) -> float:
     return (time.perf_counter() - began) * 1e6 / len(states)
 
 
-def described(shop: Workshop, space: Space) -> Described:
-    """Describe the policies of a space by its background model."""
+def described(shop: Workshop, space: Space, kind: type[BackgroundModel] = Supervector) -> Described:
+    """Describe the policies of a space by its background model, as supervectors or another kind."""
     collection = space.policies
     shop.train(collection.trainings)  # all at once, so that every job has a run
     known = joined([shop.collect(part) for part in space.background])
-    method = _fitted(shop, known, space)
+    method = _fitted(shop, known, space, kind)
     parts: list[Arrays] = []
     for training in collection.trainings:
         policies = shop.policies(training, collection.policies, collection.runs)
@@ -130,6 +135,7 @@ def described(shop: Workshop, space: Space) -> Described:
             for begin in range(0, len(policies), AT_ONCE):
                 batch = policies[begin : begin + AT_ONCE]
                 inputs = {
+                    "kind": kind.name,
                     "background": space.key,
                     "training": training.key,
                     "labels": [policy.info.label for policy in batch],
@@ -144,11 +150,14 @@ def described(shop: Workshop, space: Space) -> Described:
     return Described(*(np.concatenate([part[name] for part in parts]) for name in names))
 
 
-def _fitted(shop: Workshop, data: VisitedStates, space: Space) -> Supervector:
-    method = Supervector(space.components, max_states=space.states, random_state=0)
-    inputs = {"background": space.key}
-    learned = shop.computed("background", inputs, lambda: method.fit(data).fitted_arrays())
-    return method.restore(data.feature_names, learned)
+def _fitted(
+    shop: Workshop, data: VisitedStates, space: Space, kind: type[BackgroundModel]
+) -> BackgroundModel:
+    def fit() -> Arrays:
+        return papers_supervector(space.components, 0, space.states).fit(data).fitted_arrays()
+
+    learned = shop.computed("background", {"background": space.key}, fit)
+    return kind(space.components).restore(data.feature_names, learned)
 
 
 def _describe(
@@ -156,7 +165,7 @@ def _describe(
     collection: Collection,
     policies: Sequence[NamedPolicy],
     known: VisitedStates,
-    method: Supervector,
+    method: BackgroundModel,
 ) -> Arrays:
     """Describe policies by their states: those that are known, or played for this."""
     labels = set(known.labels)

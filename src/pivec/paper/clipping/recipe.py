@@ -32,7 +32,7 @@ class Counts:
     episodes: int  # of a policy
     components: int
     background_states: int = 10_000_000
-    background_policies: int = 500
+    background_policies: int | None = None  # of an environment; all if None
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +72,7 @@ def space(shop: Workshop, counts: Counts, environment: str) -> Space:
     """Choose which policies are compared in an environment, and in which space."""
     runs = trainings(shop, counts, environment)
     policies = Collection(runs, counts.episodes, counts.policies, shop.seed, kept=False)
-    return space_of(policies, counts.background_policies // len(runs), counts)
+    return space_of(policies, None, counts)
 
 
 def trainings(shop: Workshop, counts: Counts, environment: str) -> tuple[Training, ...]:
