@@ -10,7 +10,7 @@ import pytest
 from pivec.canvas import MAX_PNG_BYTES, to_png
 from pivec.paper.described import Described
 from pivec.paper.evolution.figure import Map, evolution_figure
-from pivec.paper.evolution.page import findings, table
+from pivec.paper.evolution.page import ENVIRONMENTS, all_notes, findings, table
 from pivec.paper.evolution.recipe import (
     RECIPE,
     covered,
@@ -83,7 +83,7 @@ def test_spread_and_step_of_a_policy_that_does_not_change_are_nothing():
     order = np.tile(np.arange(n // 4), 4)
     order[groups == "neat-0"] //= 10
     drawn = Map(Described(points, np.zeros(n), chance, groups, order), points[:, :2].astype(float))
-    for row in measured("CartPole-v1", drawn, 0):
+    for row in measured("CartPole-v1", drawn, np.ones(n, bool), 0):
         assert abs(row["spread"]) < 0.1 * chance[0]
         assert abs(row["step"]) < 0.1 * chance[0]
 
@@ -111,7 +111,7 @@ def found(rng):
 
 
 def test_wide_clouds_cover_more_at_equal_numbers(found):
-    rows = measured("CartPole-v1", found, 0)
+    rows = measured_with_ends(found)
     by = {f"{row['algorithm']}-{row['run']}": row for row in rows}
     assert {row["compared_policies"] for row in rows} == {20}
     for population in ("neat-0", "cmaes-0"):
@@ -120,19 +120,76 @@ def test_wide_clouds_cover_more_at_equal_numbers(found):
             assert by[population]["spread"] > 10 * by[run]["spread"]
     assert by["ppo-0"]["area"] <= 20
     assert by["ppo-0"]["area_of_algorithm"] == by["ppo-1"]["area_of_algorithm"]
-    again = measured("CartPole-v1", found, 0)
-    assert rows == again
-    claims = findings(rows)
-    assert [one.holds for one in claims[:2]] == [True, True]
+    assert rows == measured_with_ends(found)
+    assert [*held(rows)[:3], *held(rows)[4:]] == [True, True, True, True, None]
     assert "| CartPole |" in table(rows)
+    assert "CartPole PPO 20 of 20 and A2C 30 of 30" in all_notes(rows)[1]
+
+
+def measured_with_ends(drawn, new=None, **end):
+    """Rows of a search of CMA-ES that stopped, or as ``end`` tells."""
+    new = np.ones(len(drawn.positions), bool) if new is None else new
+    rows = measured("CartPole-v1", drawn, new, 0)
+    stopped = {"generations": 5, "all_generations": 9, "end": "CMA-ES stopped by itself", **end}
+    return [{**row, **stopped} for row in rows]
+
+
+def held(rows):
+    """NEAT and CMA-ES wide, both apart, worms, stops, count."""
+    return [one.holds for one in findings(rows)]
+
+
+def test_a_network_that_is_kept_twice_counts_once(found):
+    new = np.ones(len(found.positions), bool)
+    rows = found.policies.rows("ppo-0")
+    new[rows[5:]] = False
+    one, *_ = measured("CartPole-v1", found, new, 0)
+    assert (one["policies"], one["distinct"], one["compared_policies"]) == (20, 5, 5)
+    points = found.policies.points[rows[:5]]
+    assert one["spread"] == pytest.approx(mean_distance(points) - 0.001)
+
+
+def test_each_population_is_judged_by_itself(found):
+    rows = measured_with_ends(found)
+    for row in rows:
+        row["area"] = {"ppo": 5.0, "a2c": 9.0, "neat": 9.5, "cmaes": 8.0}[row["algorithm"]]
+    assert held(rows)[:2] == [True, False]
+    assert "its best return is" in findings(rows)[1].why
+
+
+@pytest.mark.parametrize(
+    ("end", "holds"), [({}, True), ({"generations": 9}, False), ({"generations": None}, None)]
+)
+def test_an_early_end_is_told_from_the_last_generation(found, end, holds):
+    assert findings(measured_with_ends(found, **end))[-2].holds is holds
+
+
+def test_policies_are_counted_where_all_environments_are(found):
+    rows = measured_with_ends(found)
+    many = [
+        {**row, "environment": place, "policies": 1000} for place in ENVIRONMENTS for row in rows
+    ]
+    assert findings(many)[-1].holds is True
+    assert findings(many[:-6])[-1].holds is None
+
+
+def test_results_of_earlier_versions_can_be_told(found):
+    new = ("distinct", "generations", "all_generations", "end")
+    rows = [
+        {key: value for key, value in row.items() if key not in new}
+        for row in measured_with_ends(found)
+    ]
+    assert [*held(rows)[:3], *held(rows)[4:]] == [True, True, True, None, None]
+    assert "| – |" in table(rows)
+    assert sum("earlier version" in note for note in all_notes(rows)) == 1
 
 
 def test_findings_say_no_when_runs_cover_more(found):
-    rows = measured("CartPole-v1", found, 0)
+    rows = measured_with_ends(found)
     for row in rows:
         wide = row["algorithm"] in ("ppo", "a2c")
         row["area"], row["spread"] = (9.0, 9.0) if wide else (1.0, 1.0)
-    assert [one.holds for one in findings(rows)[:2]] == [False, False]
+    assert held(rows)[:3] == [False, False, False]
 
 
 def test_a_picture_of_thousands_of_policies_is_small(rng):

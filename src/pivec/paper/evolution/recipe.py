@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,13 +12,20 @@ from numpy.typing import NDArray
 
 from pivec.paper.described import Described, Space, described, space_of, successive_distances
 from pivec.paper.evolution.figure import Map, algorithms_figure, evolution_figure
-from pivec.paper.evolution.page import NAMES, findings, table
-from pivec.paper.published import notes
+from pivec.paper.evolution.page import (
+    ENVIRONMENTS,
+    LEARNERS,
+    NAMES,
+    all_notes,
+    findings,
+    table,
+)
 from pivec.paper.recipes import Need, Recipe, Result, Told
-from pivec.paper.rows import Array, short
-from pivec.paper.workshop import Collection, Workshop
+from pivec.paper.rows import Array
+from pivec.paper.workshop import Collection, Training, Workshop
+from pivec.run_log import RUN
+from pivec.training.evolution import LEDGER
 
-ENVIRONMENTS = ("BipedalWalker-v3", "LunarLander-v3", "Acrobot-v1", "CartPole-v1", "Pendulum-v1")
 CELLS = 24  # of the grid over a map, along its longer side
 DRAWS = 200  # of equally many policies of every run
 
@@ -42,8 +50,7 @@ def needs(shop: Workshop, counts: Counts) -> list[Need]:
 def space(shop: Workshop, counts: Counts, environment: str) -> Space:
     """Choose which policies are compared in an environment, and in which space."""
     runs = tuple(
-        shop.training(environment, name, counts.runs if name in ("ppo", "a2c") else 1)
-        for name in NAMES
+        shop.training(environment, name, counts.runs if name in LEARNERS else 1) for name in NAMES
     )
     policies = Collection(runs, counts.episodes, None, shop.seed, kept=False)
     return space_of(policies, counts.background_policies, counts)
@@ -57,7 +64,12 @@ def make(shop: Workshop, counts: Counts) -> Result:
         compared = space(shop, counts, environment)
         policies = described(shop, compared)
         maps[environment] = Map(policies, layout(shop, policies, compared.key))
-        rows += measured(environment, maps[environment], shop.seed)
+        ends = {run.name: ended(shop, run) for run in compared.policies.trainings}
+        new = first_times(shop, compared.policies)
+        rows += [
+            {**row, **ends[row["algorithm"]]}
+            for row in measured(environment, maps[environment], new, shop.seed)
+        ]
     numbers = {"runs": rows, "policies": sum(len(drawn.positions) for drawn in maps.values())}
     figures = {"evolution": evolution_figure(maps), "algorithms": algorithms_figure(maps)}
     return Result(numbers, figures)
@@ -66,9 +78,31 @@ def make(shop: Workshop, counts: Counts) -> Result:
 def tell(numbers: Mapping[str, Any], _counts: Counts) -> Told:
     """Say what the numbers show."""
     rows = numbers["runs"]
-    fewest = {row["environment"]: row["compared_policies"] for row in rows}
-    compared = ", ".join(f"{short(name)} {count}" for name, count in fewest.items())
-    return Told(rows, table(rows), findings(rows), notes("evolution", compared=compared))
+    return Told(rows, table(rows), findings(rows), all_notes(rows))
+
+
+def first_times(shop: Workshop, collection: Collection) -> NDArray[np.bool_]:
+    """Tell which policies are the first of their kind in a run; others are the same network."""
+    known: set[tuple[str, str]] = set()
+    new = []
+    for training in collection.trainings:
+        for named in shop.policies(training, collection.policies, collection.runs):
+            kind = str(getattr(named.policy, "fingerprint", named.info.label))
+            new.append((named.info.group, kind) not in known)
+            known.add((named.info.group, kind))
+    return np.array(new)
+
+
+def ended(shop: Workshop, training: Training) -> dict[str, Any]:
+    """Tell after how many generations a search ended, and why; None for PPO and A2C."""
+    generations = all_generations = end = None
+    if training.algorithm not in LEARNERS:
+        folder = shop.run_folder(training, 0)
+        with open(folder / "state" / LEDGER, encoding="utf-8") as file:
+            generations = sum(1 for _ in file)
+        all_generations = training.settings["generations"]
+        end = json.loads((folder / RUN).read_text(encoding="utf-8"))["result"]["reason"]
+    return {"generations": generations, "all_generations": all_generations, "end": end}
 
 
 def layout(shop: Workshop, policies: Described, background: str) -> Array:
@@ -88,15 +122,19 @@ def layout(shop: Workshop, policies: Described, background: str) -> Array:
     return shop.computed("map", inputs, tsne)["positions"]
 
 
-def measured(environment: str, drawn: Map, seed: int) -> list[dict[str, Any]]:
+def measured(
+    environment: str, drawn: Map, new: NDArray[np.bool_], seed: int
+) -> list[dict[str, Any]]:
     """Measure every run: area on the map, spread among supervectors, and steps along the run.
 
-    The area of a run is that of equally many policies of every run, as many as the run with the
-    fewest has, as a mean over draws; that of an algorithm is that of all its policies. Spreads and
-    steps are without what sampling adds to them.
+    Only policies that are ``new`` count: a network that is kept several times counts once. The area
+    of a run is that of equally many policies of every run, as many as the run with the fewest has,
+    as a mean over draws; that of an algorithm is that of all its policies. Spreads and steps are
+    without what sampling adds to them.
     """
     policies, cells = drawn.policies, map_cells(drawn.positions, CELLS)
-    runs = {group: policies.rows(group) for group in dict.fromkeys(policies.groups.tolist())}
+    kept = {group: policies.rows(group) for group in dict.fromkeys(policies.groups.tolist())}
+    runs = {group: rows[new[rows]] for group, rows in kept.items()}
     fewest = min(len(rows) for rows in runs.values())
     rng = np.random.default_rng([seed, 4])
     result = []
@@ -108,9 +146,10 @@ def measured(environment: str, drawn: Map, seed: int) -> list[dict[str, Any]]:
                 "environment": environment,
                 "algorithm": algorithm,
                 "run": int(number),
-                "policies": len(rows),
+                "policies": len(kept[group]),
+                "distinct": len(rows),
                 "area": covered(cells[rows], fewest, DRAWS, rng),
-                "area_of_algorithm": len(np.unique(cells[drawn.of(algorithm)])),
+                "area_of_algorithm": len(np.unique(cells[drawn.of(algorithm) & new])),
                 "spread": mean_distance(points) - float(chance.mean()),
                 "step": mean_step(points, chance, policies.steps[rows]),
                 "by_chance": float(chance.mean()),
@@ -166,7 +205,7 @@ RECIPE = Recipe(
         "training, on one map for each environment"
     ),
     counts={
-        "smoke": Counts(("CartPole-v1", "Pendulum-v1"), 1, 4, 4),
+        "smoke": Counts(("CartPole-v1",), 1, 4, 4),
         "small": Counts(ENVIRONMENTS, 2, 20, 64),
         "paper": Counts(ENVIRONMENTS, 5, 100, 64),
     },

@@ -141,6 +141,8 @@ def all_notes(runs: Rows) -> list[str]:
     """What a reader must know to read the numbers."""
     chance = float(np.median([run["by_chance"] / run["last_distance"] for run in runs]))
     parts = notes("imitation", chance=100 * chance)
+    if "correlation_by_visitation" not in runs[0]:  # of an earlier version
+        parts = [part for part in parts if not part.startswith("Visitation")]
     for environment, solved in SOLVED.items():
         mine = where(runs, environment=environment)
         if mine:
