@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pivec.paper.clipping.page import findings, table
+from pivec.paper.clipping.findings import findings
+from pivec.paper.clipping.page import table
 from pivec.paper.clipping.recipe import RECIPE, curves, run_of, space, summary, trainings
 from pivec.paper.described import Described, successive_distances
-from pivec.paper.published import published, scaled_return
+from pivec.paper.published import published, scaled_return, toml
 from pivec.paper.rows import pearson
 from pivec.paper.workshop import Workshop
 
@@ -105,32 +106,115 @@ def rows_of(distance, correlation, environment="LunarLander-v3"):
             "by_chance": 0.1,
             "first_return": 0.0,
             "last_return": 1.0,
+            "visitation_distance": 0.5,
+            "visitation_correlation": 0.25,
         }
         for setting in distance
         for run in range(2)
     ]
 
 
+def curves_of(legs, returns, settings, environment="LunarLander-v3"):
+    return [
+        {"environment": environment, "setting": setting, "legs": legs, "returns": returns}
+        for setting in settings
+    ]
+
+
+CLAIMS = ("grows", "distance", "a2c", "negative", "curves")
+
+
+def judged(rows, curves):
+    """Findings by claim and place."""
+    return {(one.of.removeprefix("clipping-"), one.place): one for one in findings(rows, curves)}
+
+
 def test_findings_follow_the_numbers():
-    distance = {"0.01": 1.0, "0.1": 2.0, "0.2": 3.0, "10": 5.0, "a2c": 9.0}
-    correlation = {"0.01": 0.5, "0.1": -0.1, "0.2": -0.2, "10": 0.5, "a2c": 0.5}
-    grows, farther, falls = findings(rows_of(distance, correlation))
-    assert grows.holds
-    assert farther.holds
-    assert falls.holds
-    assert falls.ours.startswith("-0.20 to -0.10; ")
-    assert falls.ours.endswith(" -0.30 to -0.20")
-    distance |= {"0.01": 9.0, "10": 0.5, "a2c": 2.0}
+    distance = {"0.01": 4.5, "0.1": 9.0, "0.2": 9.7, "10": 30.0, "a2c": 50.0}
+    correlation = {"0.01": 0.5, "0.1": -0.1, "0.2": -0.2, "10": 0.5, "a2c": -0.5}
+    ways = curves_of([3, 2, 1], [-200, 0, 50, 60], distance)
+    known = judged(rows_of(distance, correlation), ways)
+    where = "LunarLander-v3"
+    assert [known[name, where].holds for name in CLAIMS] == [True] * 5
+    # 9.05 lies within 2 x 0.5 of 9.9; those of 10 and of A2C are too far away.
+    assert known["distance", where].ours == (
+        "3 of 5 do; ours divided by the paper's: 0.2 1.01, A2C 1.70"
+    )
+    negative = known["negative", where]
+    assert negative.ours.startswith("-0.20 to -0.10; ")
+    assert " -0.30 to -0.20; A2C -0.50" in negative.ours
+    assert negative.why == "A2C's sign is the reverse of the paper's"
+    assert "4 of 4 ratios" in known["curves", where].ours
+    assert known["dimensions", ""].holds is None
+    distance |= {"0.01": 90.0, "0.1": 20.0, "10": 0.5, "a2c": 2.0}
     correlation |= {"0.1": 0.01}
-    grows, farther, falls = findings(rows_of(distance, correlation))
-    assert [grows.holds, farther.holds, falls.holds] == [False, False, False]
+    ways[:2] = curves_of([1, 2, 3], [-200, 0, 50, 60], ["0.01", "0.1"])
+    known = judged(rows_of(distance, correlation), ways)
+    assert [known[name, where].holds for name in CLAIMS] == [False] * 5
+    assert known["negative", where].why.startswith("Not below 0 at 0.1 (0.01)")
+    assert known["curves", where].why == "Not at 0.01, 0.1"
 
 
-def test_findings_are_of_the_environments_that_are_there():
+def test_growth_is_compared_when_all_environments_are_there():
+    def holds(gains):
+        settings = dict.fromkeys(("0.01", "0.1", "0.2", "10", "a2c"), 1.0)
+        rows, ways = [], []
+        for name, gain in gains.items():
+            rows += rows_of(settings | {"10": 1.0 + gain}, settings, name)
+            ways += curves_of([2, 1, 1], [0, 1, 2, 3], ["0.2"], name)
+        return judged(rows, ways)["dimensions", ""].holds
+
+    gains = {"LunarLander-v3": 3, "BipedalWalker-v3": 4, "Acrobot-v1": 1, "CartPole-v1": 2,
+             "Pendulum-v1": 0}  # fmt: skip
+    assert holds(gains) is True
+    assert holds(gains | {"CartPole-v1": 3.5}) is False
+    del gains["Pendulum-v1"]
+    assert holds(gains) is None
+
+
+def test_every_claim_of_the_recipe_has_its_findings():
     settings = {"0.1": 1.0, "0.2": 2.0, "a2c": 1.0}
-    found = findings(rows_of(settings, settings, "CartPole-v1"))
-    assert len(found) == 1
-    assert "CartPole" in found[0].claim
+    known = judged(
+        rows_of(settings, settings, "CartPole-v1"),
+        curves_of([2, 1, 1], [0, 1, 2, 3], settings, "CartPole-v1"),
+    )
+    places = {
+        (claim["key"].removeprefix("clipping-"), place)
+        for claim in toml("claims")["claims"]
+        if claim["recipe"] == "clipping"
+        for place in claim.get("places", [""])
+        if place in ("", "CartPole-v1")
+    }
+    assert set(known) == places
+    # The paper's own table has A2C nearer here.
+    assert known["a2c", "CartPole-v1"].why
+
+
+def test_numbers_of_earlier_versions_are_told_to_be_so():
+    settings = {"0.1": 1.0, "0.2": 2.0, "a2c": 1.0}
+    numbers = {
+        "runs": rows_of(settings, settings, "CartPole-v1"),
+        "curves": curves_of([2, 1, 1], [0, 1, 2, 3], settings, "CartPole-v1"),
+    }
+    numbers["summary"] = summary(numbers["runs"])
+    trained = {
+        "environment": "CartPole-v1",
+        "different_networks": {"ppo": 5, "a2c": 50},
+        "changed_settings": {"ppo": {"steps": [1000, 100_000]}, "a2c": {}},
+    }
+    counts = RECIPE.counts["paper"]
+    new = RECIPE.tell(numbers | {"trained": [trained]}, counts)
+    assert any(note.endswith("networks of a run: CartPole 5 (A2C 50).") for note in new.notes)
+    assert any("CartPole ppo steps 1,000 (100,000)." in note for note in new.notes)
+    assert "by visitation" in new.tables
+    assert not new.findings[0].why
+    for row in [*numbers["runs"], *numbers["summary"]]:
+        for key in [key for key in row if key.startswith("visitation")]:
+            del row[key]
+    old = RECIPE.tell(numbers, counts)
+    assert old.notes[0].startswith("Made before")
+    assert old.findings[0].why.startswith("Trained with earlier settings")
+    assert "by visitation" not in old.tables
 
 
 def test_the_table_has_ours_and_the_papers():
@@ -142,6 +226,7 @@ def test_the_table_has_ours_and_the_papers():
     text = table(summary(rows))
     assert "| 0.2 | 3.0 ± 0.1 (9.7 ± 1.1) |" in text
     assert "| A2C | 9.00 ± 0.00 (0.40 ± 0.10) |" in text
+    assert "| A2C | 0.25 ± 0.00 |" in text
 
 
 def test_curves_are_means_over_runs(rng):

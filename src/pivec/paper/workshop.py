@@ -82,14 +82,12 @@ class Workshop:
         If these change nothing, as many checkpoints are kept as any recipe asks for, and recipes
         share the runs (`Collection`). ``first`` is the number of the first run.
         """
-        table = toml("scales")[self.scale]
-        scaled = table.get(algorithm, {})
-        changes = {**scaled.get("general", {}), **scaled.get(environment, {})}
+        changes = self._changes(algorithm, environment)
         usual = settings_for(algorithm, environment, changes)
         chosen = settings_for(algorithm, environment, {**changes, **settings})
         kept = None
         if algorithm not in POPULATIONS:
-            kept = int(table["checkpoints"])
+            kept = int(toml("scales")[self.scale]["checkpoints"])
             if checkpoints is not None and chosen != usual:
                 kept = checkpoints
         if "backend" in chosen:
@@ -98,6 +96,22 @@ class Workshop:
         offset = {"ppo": 0, "a2c": 1_000}.get(algorithm, 0)
         seed = self.seed * 10_000 + offset + first
         return Training(name or algorithm, environment, algorithm, runs, kept, seed, chosen)
+
+    def _changes(self, algorithm: str, environment: str) -> dict[str, Any]:
+        table = toml("scales")[self.scale].get(algorithm, {})
+        return {**table.get("general", {}), **table.get(environment, {})}
+
+    def changed(self, algorithm: str, environment: str) -> dict[str, list[Any]]:
+        """Tell which settings of training are not the paper's at this scale: ours and the paper's.
+
+        Examples
+        --------
+        >>> Workshop(Path("unused"), "small").changed("ppo", "LunarLander-v3")
+        {'steps': [500000, 1000000], 'n_steps': [256, 1024]}
+        """
+        published = settings_for(algorithm, environment)
+        changes = self._changes(algorithm, environment).items()
+        return {key: [ours, published[key]] for key, ours in changes if ours != published[key]}
 
     def train(self, trainings: Sequence[Training]) -> None:
         """Train what is not trained yet, on the engine that was chosen."""

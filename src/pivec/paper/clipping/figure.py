@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOST_COLUMNS = 7  # of panels side by side
-OURS, BASELINE, CHANCE = "#0072B2", "#D55E00", "#E4E8EC"
+OURS, BASELINE, CHANCE, VISITS = "#0072B2", "#D55E00", "#E4E8EC", "#009E73"
 DASHES: Any = (0, (3, 1.6))
 
 
@@ -54,6 +54,7 @@ def clipping_figure(rows: Rows) -> Figure:
         line("PPO, mean", OURS, marker="o", markersize=6, linewidth=1.8),
         line("A2C", BASELINE, "none", marker="o", markersize=6),
         line("a run", OURS, "none", marker="o", markersize=3),
+        line("visitation, its mean as ours", VISITS, DASHES, linewidth=1.3),
         line("paper (mean, deviation)", PAPER, "none", **hollow),
     ]
     add_key(figure, handles)
@@ -71,6 +72,10 @@ def _draw_settings(
     axes.errorbar(places + 0.22, paper[:, 0], paper[:, 1], fmt="D", markersize=3.6, color=PAPER,
                   markerfacecolor="white", linewidth=1.0, zorder=2)  # fmt: skip
     axes.plot(places[ratio], means[ratio], color=OURS, linewidth=1.8, zorder=3)
+    visits = np.array([np.mean(column(rows, f"visitation_{name}", setting=s)) for s in settings])
+    if name == "distance":
+        visits *= means.mean() / visits.mean()
+    axes.plot(places, visits, color=VISITS, linewidth=1.3, linestyle=DASHES, zorder=2)
     for place, numbers, mean, ppo in zip(places, runs, means, ratio, strict=True):
         colour = OURS if ppo else BASELINE
         axes.scatter([place] * len(numbers), numbers, s=11, color=colour, alpha=0.55, linewidths=0)

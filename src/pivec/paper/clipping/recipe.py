@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from pivec.characterizations.visitation import Visitation
 from pivec.paper.clipping.figure import clipping_figure, curves_figure
-from pivec.paper.clipping.page import findings, table
+from pivec.paper.clipping.findings import findings
+from pivec.paper.clipping.page import EARLIER, remarks_on, table
 from pivec.paper.described import Described, Space, described, space_of, successive_distances
-from pivec.paper.published import notes
 from pivec.paper.recipes import Need, Recipe, Result, Told
 from pivec.paper.rows import Array, Rows, column, different, pearson, where
 from pivec.paper.workshop import Collection, Training, Workshop
 from pivec.training import settings_for
 
 ENVIRONMENTS = ("BipedalWalker-v3", "LunarLander-v3", "Acrobot-v1", "CartPole-v1", "Pendulum-v1")
-MEASURES = ("distance", "correlation", "correlation_beyond_chance", "by_chance", "last_return")
+MEASURES = (
+    *("distance", "correlation", "correlation_beyond_chance", "by_chance", "last_return"),
+    *("visitation_distance", "visitation_correlation"),
+)
 
 
 @dataclass(frozen=True)
@@ -32,7 +36,7 @@ class Counts:
     episodes: int  # of a policy
     components: int
     background_states: int = 10_000_000
-    background_policies: int | None = None  # of an environment; all if None
+    background_policies: int | str = "all"  # earlier results had at most so many
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,42 +105,65 @@ def trainings(shop: Workshop, counts: Counts, environment: str) -> tuple[Trainin
 def make(shop: Workshop, counts: Counts) -> Result:
     """Train, describe, measure the way of every run, and compare."""
     runs: dict[str, dict[str, list[Run]]] = {}
+    rows: list[dict[str, Any]] = []
     for environment in counts.environments:
         compared = space(shop, counts, environment)
-        policies = described(shop, compared)
-        runs[environment] = {
-            training.name.removeprefix("clip "): [
-                run_of(policies, f"{training.name}-{number}") for number in range(training.runs)
+        policies, visits = described(shop, compared), described(shop, compared, Visitation)
+        settings = runs[environment] = {}
+        for training in compared.policies.trainings:
+            setting = training.name.removeprefix("clip ")
+            groups = [f"{training.name}-{number}" for number in range(training.runs)]
+            settings[setting] = [run_of(policies, group) for group in groups]
+            rows += [
+                row_of(environment, setting, number, run, run_of(visits, group))
+                for number, (run, group) in enumerate(zip(settings[setting], groups, strict=True))
             ]
-            for training in compared.policies.trainings
-        }
-    rows: list[dict[str, Any]] = [
-        {
-            "environment": environment,
-            "setting": setting,
-            "run": number,
-            "distance": run.distance,
-            "correlation": run.correlation,
-            "correlation_beyond_chance": run.correlation_beyond_chance,
-            "by_chance": float(run.chance.sum()),
-            "first_return": float(run.returns[0]),
-            "last_return": float(run.returns[-1]),
-        }
-        for environment, settings in runs.items()
-        for setting, repeated in settings.items()
-        for number, run in enumerate(repeated)
-    ]
     ways = curves(runs)
     figures = {"clipping": clipping_figure(rows), "curves": curves_figure(ways)}
-    return Result({"runs": rows, "summary": summary(rows), "curves": ways}, figures)
+    trained = [trained_as(shop, counts, environment) for environment in counts.environments]
+    numbers = {"trained": trained, "runs": rows, "summary": summary(rows), "curves": ways}
+    return Result(numbers, figures)
 
 
-def tell(numbers: Mapping[str, Any], _counts: Counts) -> Told:
+def row_of(environment: str, setting: str, number: int, run: Run, visits: Run) -> dict[str, Any]:
+    """Say in numbers what a run did, in the space of supervectors and in that of visitation."""
+    return {
+        "environment": environment,
+        "setting": setting,
+        "run": number,
+        "distance": run.distance,
+        "correlation": run.correlation,
+        "correlation_beyond_chance": run.correlation_beyond_chance,
+        "by_chance": float(run.chance.sum()),
+        "first_return": float(run.returns[0]),
+        "last_return": float(run.returns[-1]),
+        "visitation_distance": visits.distance,
+        "visitation_correlation": visits.correlation,
+    }
+
+
+def trained_as(shop: Workshop, counts: Counts, environment: str) -> dict[str, Any]:
+    """Tell how many policies of a run are different networks, and what the scale changes."""
+    ppo, *_, a2c = trainings(shop, counts, environment)
+    return {
+        "environment": environment,
+        "different_networks": {
+            training.algorithm: training.distinct(counts.policies) for training in (ppo, a2c)
+        },
+        "changed_settings": {
+            algorithm: shop.changed(algorithm, environment) for algorithm in ("ppo", "a2c")
+        },
+    }
+
+
+def tell(numbers: Mapping[str, Any], counts: Counts) -> Told:
     """Say what the numbers show."""
     rows = numbers["runs"]
-    chance = [row["by_chance"] / row["distance"] for row in rows if row["distance"] > 0]
-    remarks = notes("clipping", share=100 * float(np.median(chance)))
-    return Told(rows, table(numbers["summary"]), findings(rows), remarks)
+    remarks = remarks_on(numbers, counts.policies, counts.background_states)
+    judged = findings(rows, numbers["curves"])
+    if "trained" not in numbers:
+        judged = [replace(known, why=f"{known.why}; {EARLIER}".lstrip("; ")) for known in judged]
+    return Told(rows, table(numbers["summary"]), judged, remarks)
 
 
 def run_of(policies: Described, group: str) -> Run:
@@ -188,7 +215,7 @@ RECIPE = Recipe(
         "different clip ratios of PPO, and with A2C"
     ),
     counts={
-        "smoke": Counts(("CartPole-v1", "Pendulum-v1"), (0.2, 2), 1, 5, 4, 4),
+        "smoke": Counts(("Pendulum-v1",), (0.2, 2), 1, 5, 4, 4),
         "small": Counts(ENVIRONMENTS, (0.1, 0.2, 0.5, 10), 2, 25, 50, 64),
         "paper": Counts(
             ENVIRONMENTS, (0.01, 0.1, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2, 5, 10), 5, 50, 100, 64
