@@ -167,7 +167,9 @@ def test_an_early_end_is_told_from_the_last_generation(found, end, holds):
 def test_policies_are_counted_where_all_environments_are(found):
     rows = measured_with_ends(found)
     many = [
-        {**row, "environment": place, "policies": 1000} for place in ENVIRONMENTS for row in rows
+        {**row, "environment": place, "policies": 1000, "run": 4 * row["run"]}
+        for place in ENVIRONMENTS
+        for row in rows
     ]
     assert findings(many)[-1].holds is True
     assert findings(many[:-6])[-1].holds is None
