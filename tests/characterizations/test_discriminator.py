@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ torch = pytest.importorskip("torch")
 
 from pivec.characterizations.discriminator import Discriminator  # noqa: E402
 from pivec.characterizations.networks import batched_mlp as mlp  # noqa: E402
+from pivec.characterizations.networks import discriminators  # noqa: E402
 from pivec.characterizations.networks.canonical import (  # noqa: E402
     in_key_order,
     row_keys,
@@ -149,6 +151,40 @@ def test_the_distance_is_the_papers_formula_over_the_kept_states(walks):
 
     for i, j in ((0, 1), (2, 5), (4, 3)):
         assert d[i, j] == pytest.approx(one_way(i, j) + one_way(j, i), rel=1e-4)
+
+
+AUTHORS = {
+    "standardise": False, "max_background": None, "max_states": None, "zero_diagonal": False
+}  # fmt: skip
+
+
+def test_the_authors_distance_is_the_formula_over_all_states_with_its_diagonal(walks, monkeypatch):
+    """Slowly, in float64, on states as they are, a policy and itself like any other two."""
+    monkeypatch.setattr(discriminators, "_ROWS", 100)  # several parts a policy
+    scaled = VisitedStates.from_arrays(
+        [[100.0 + 3.0 * episode for episode in walks[i].episodes()] for i in (0, 2, 5)]
+    )
+    method = Discriminator(**SMALL | {"epochs": 2}, **AUTHORS).fit(scaled)
+    described = method.describe(scaled)
+    assert len(described.arrays["states"]) == len(method.background_) == scaled.n_states
+    d = method.distances(described)
+
+    def one_way(i, j):
+        row, total = described.arrays["weights"][i].astype(np.float64), 0.0
+        for state in scaled.policy_states(j).astype(np.float64):
+            h, at = state, 0
+            for n, m in pairwise([3, 16, 16, 16, 1]):
+                layer = row[at : at + (n + 1) * m].reshape(n + 1, m)
+                h, at = h @ layer[:n] + layer[n], at + (n + 1) * m
+                h = h if m == 1 else np.tanh(h)
+            total += np.exp(-np.clip(h[0], -10, 10))
+        return total / len(scaled.policy_states(j))
+
+    expected = [[one_way(i, j) + one_way(j, i) for j in range(3)] for i in range(3)]
+    # Single precision, of networks whose inputs are about a hundred.
+    np.testing.assert_allclose(d, expected, rtol=1e-4)
+    assert (np.diag(d) > 0.01).all()
+    np.testing.assert_array_equal(d, method.distances(described, described))
 
 
 def test_an_ideal_network_gives_the_ratio_of_densities():

@@ -42,6 +42,7 @@ class Characterization(BaseEstimator):
     no_test: ClassVar[str] = ""  # the same of `test`
     largest: ClassVar[float | None] = None  # of policies with nothing in common, if it is known
     by_state: ClassVar[bool] = True  # whether a long episode counts more than a short one
+    zero_diagonal: bool = True  # whether a policy has distance 0 to itself, whatever the formula
     feature_names_: tuple[str, ...]
 
     @property
@@ -99,17 +100,15 @@ class Characterization(BaseEstimator):
     def distances(
         self, a: VisitedStates | Descriptions, b: VisitedStates | Descriptions | None = None
     ) -> Array:
-        """Distances of all policies of ``a`` to each other, or to those of ``b``.
-
-        Symmetric with a zero diagonal without ``b``.
-        """
+        """Distances of all policies of ``a`` to each other, symmetric, or to those of ``b``."""
         self._check_fitted()
         rows, left = self._ordered(a)
         if b is not None:
             columns, right = self._ordered(b)
             return arranged(self._distances(left, right), rows, columns)
         matrix = self._distances(left, left)
-        np.fill_diagonal(matrix, 0.0)
+        if self.zero_diagonal:
+            np.fill_diagonal(matrix, 0.0)
         return arranged(matrix, rows, rows)
 
     @checked

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pivec.arguments import Count, Positive
-from pivec.characterizations.descriptions import Description, Descriptions, pack
+from pivec.characterizations.descriptions import Description, Descriptions
 from pivec.characterizations.networks.canonical import in_key_order, set_key
 from pivec.characterizations.networks.method import NetworkCharacterization
 from pivec.engines.workers import run_tasks
@@ -26,8 +27,14 @@ class Discriminator(NetworkCharacterization):
 
     The network D_i of a policy is trained to tell its states from those of the other policies of
     the fit; r_i = D_i / (1 - D_i) is then how much more likely a state is under this policy. The
-    distance is E_j[1 / r_i] + E_i[1 / r_j], and 0 between policies with exactly the same states.
-    All networks are trained together as one batched network.
+    distance is E_j[1 / r_i] + E_i[1 / r_j]. All networks are trained together as one batched
+    network.
+
+    The paper's scripts take states as they are, average over all of them, and leave what the
+    formula gives for a policy and itself: ``standardise=False, max_background=None,
+    max_states=None, zero_diagonal=False``. By default it is otherwise, for comparing policies: the
+    units of features decide nothing, a description stays small, and policies with exactly the same
+    states have distance 0, as by every other characterization, which maps rest on.
 
     A policy of the fit is known by its states, and its own are left out of the others; one that
     the fit has not seen is told from all of the fit. With a single policy in the fit there are no
@@ -44,10 +51,16 @@ class Discriminator(NetworkCharacterization):
         States of the policy, and as many of the others, in a batch.
     clip : float
         Logits are clipped to ± this.
-    max_background : int
-        States of the fit to keep, drawn at random: the others for policies described later.
-    max_states : int
-        States of each policy that the distance averages over, drawn at random.
+    standardise : bool
+        Give each feature mean 0 and deviation 1 over all states of the fit.
+    max_background : int or None
+        States of the fit to keep, drawn at random: the others that policies are told from. None
+        keeps all.
+    max_states : int or None
+        States of each policy that the distance averages over, drawn at random. None takes all.
+    zero_diagonal : bool
+        Put 0 where the states are the same. Otherwise that is what the formula gives: a little
+        more than 0, as the network tells them from others.
     device : {"cpu", "cuda", "auto"}
         Where the networks are trained; the results agree but for rounding. "auto" is the graphics
         card where there is one.
@@ -57,7 +70,7 @@ class Discriminator(NetworkCharacterization):
     Attributes
     ----------
     background_ : (n, n_features) float32 array
-        Standardised states of the fit, one policy after another.
+        States of the fit, one policy after another, standardised if asked for.
     background_starts_ : (n_policies + 1,) int array
     center_, scale_ : (n_features,) arrays
     keys_ : (n_policies,) uint64 array
@@ -92,18 +105,25 @@ class Discriminator(NetworkCharacterization):
     epochs: Positive = 30
     batch_size: Count = 128
     clip: Positive = 10.0
-    max_background: Count = 100_000
-    max_states: Count = 1000
+    standardise: bool = True
+    max_background: Count | None = 100_000
+    max_states: Count | None = 1000
+    zero_diagonal: bool = True
     device: str = "cpu"
 
     def _fit(self, data: VisitedStates) -> None:
         super()._fit(data)
+        if not self.standardise:
+            self.center_, self.scale_ = np.zeros(data.n_features), np.ones(data.n_features)
         rng = np.random.default_rng(self.random_state)
         rows = np.arange(data.n_states)
-        if data.n_states > self.max_background:
+        if self.max_background is not None and data.n_states > self.max_background:
             rows = np.sort(rng.choice(data.n_states, self.max_background, replace=False))
-        self.background_ = self._standardise(data.take(rows))
         self.background_starts_ = np.searchsorted(rows, data.state_starts)
+        spans = pairwise(self.background_starts_.tolist())
+        self.background_ = np.concatenate(
+            [self._standardise(data.take(rows[first:last])) for first, last in spans]
+        )
         self.keys_ = _keys(data)
 
     def _describe(self, data: VisitedStates) -> Description:
@@ -119,7 +139,9 @@ class Discriminator(NetworkCharacterization):
         order = np.lexsort((keys, -counts))
         size = networks.group_size()
         weights = np.empty((len(data), n_values(networks.sizes)), dtype=np.float32)
-        kept: list[NDArray[np.float32]] = [np.empty(0, dtype=np.float32)] * len(data)
+        most = data.n_states if self.max_states is None else self.max_states
+        starts = np.concatenate([[0], np.cumsum(np.minimum(counts, most))])
+        kept = np.empty((starts[-1], data.n_features), dtype=np.float32)
 
         def work(group: int) -> None:
             members, states, batches, start = order[group * size :][:size], [], [], []
@@ -127,8 +149,8 @@ class Discriminator(NetworkCharacterization):
                 key, count = int(keys[i]), int(counts[i])
                 rng = np.random.default_rng([self.random_state, key])
                 states.append(self._standardise(in_key_order(data.policy_states(i))))
-                chosen = rng.choice(count, min(self.max_states, count), replace=False)
-                kept[i] = states[-1][chosen]
+                chosen = rng.choice(count, min(most, count), replace=False)
+                kept[starts[i] : starts[i + 1]] = states[-1][chosen]
                 start.append(starting_values(rng, networks.sizes))
                 own = train.left_out(self.background_starts_, seen.get(key))
                 batches.append(train.Batches(rng, count, len(self.background_), own))
@@ -138,15 +160,16 @@ class Discriminator(NetworkCharacterization):
         bar = Progress("discriminators", len(data), unit="policies", show=self.progress)
         with bar, single_threaded_torch():
             run_tasks(work, -(-len(data) // size))
-        return None, None, pack("states", kept) | {"weights": weights, "keys": keys}
+        packed = {"states": kept, "states.starts": starts}
+        return None, None, packed | {"weights": weights, "keys": keys}
 
     def _distances(self, a: Descriptions, b: Descriptions) -> NDArray[np.float64]:
         self._require_torch()
         ratios = self._networks().mean_inverse_ratios
         result = ratios(a.arrays["weights"], b.rows("states"))
         result = result + (result if b is a else ratios(b.arrays["weights"], a.rows("states"))).T
-        # The same states are the same policy, as on the diagonal.
-        result[a.arrays["keys"][:, None] == b.arrays["keys"]] = 0.0
+        if self.zero_diagonal:  # the same states are the same policy
+            result[a.arrays["keys"][:, None] == b.arrays["keys"]] = 0.0
         return result
 
     def _networks(self) -> Discriminators:

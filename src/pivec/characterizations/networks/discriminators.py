@@ -19,6 +19,7 @@ _ROOM = 24 << 20
 _MOST = 64
 _MOST_ON_CARD = 512
 _DRAWN = 64  # updates whose batches are drawn at a time
+_ROWS, _ROWS_ON_CARD = 8192, 1 << 18  # states that go through a network at a time
 
 Array = NDArray[np.float32]
 
@@ -134,12 +135,16 @@ class Discriminators:
         """
         result = np.empty((len(networks), len(states)))
         device = torch_device(self.device)
-        held = [torch.from_numpy(rows).to(device) for rows in states]
+        at_once = _ROWS if device.type == "cpu" else _ROWS_ON_CARD
+        held = [torch.from_numpy(rows).to(device).split(at_once) for rows in states]
 
         def work(i: int) -> None:
             layers = mlp.stacked(networks[i : i + 1], self.sizes, device)
             with torch.no_grad():
-                logits = [mlp.forward(layers, rows[None])[1] for rows in held]
+                logits = [
+                    torch.cat([mlp.forward(layers, rows[None])[1] for rows in parts], dim=1)
+                    for parts in held
+                ]
                 ratios = [torch.exp(-x.clamp_(-self.clip, self.clip).double()) for x in logits]
             result[i] = torch.stack([x.mean() for x in ratios]).cpu().numpy()
 
