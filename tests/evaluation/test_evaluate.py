@@ -19,6 +19,7 @@ from pivec.evaluation import (
     distance_error,
     distance_variance,
     evaluate,
+    pair_errors,
     return_correlation,
     unit,
 )
@@ -55,7 +56,7 @@ def here():
 
 
 def test_rows_hold_the_metrics_of_the_draws(tmp_path, here):
-    data = in_order(walks())
+    data = in_order(walks(places=(0.0, 0.02, 0.05, 1.5, 3.0)))
     found = evaluate(data, {"mean": Mean()}, out=tmp_path, **here)
     kept = {(row.size, row.repetition): row for row in found.rows}  # one method, one store
     assert list(kept) == [(6, 1), (6, 2), (6, 3), (3, 1), (3, 2), (3, 3)]
@@ -69,13 +70,54 @@ def test_rows_hold_the_metrics_of_the_draws(tmp_path, here):
 
     anchor = matrix_of(kept[6, 1])
     assert math.isnan(kept[6, 1].error)
+    halves = [
+        (means[::2].mean(axis=0) - means[1::2].mean(axis=0)) ** 2
+        for means in map(episode_means, draw(data, 6, (0, int(_visited(data)[:15], 16), 6, 1)))
+    ]
+    own = np.sum(halves, axis=1)
+    upper = np.triu_indices(5, 1)
+    apart = anchor[upper] > np.maximum(own[upper[0]], own[upper[1]])
+    assert 0 < apart.sum() < 10
     for key in list(kept)[1:]:
-        assert kept[key].error == distance_error(matrix_of(kept[key]), anchor)
+        row, errors = kept[key], pair_errors(matrix_of(kept[key]), anchor)
+        assert row.error == distance_error(matrix_of(kept[key]), anchor)
+        assert row.median_error == np.median(errors)
+        assert row.share_far_off == np.mean(errors > 1000)
+        assert (row.share_apart, row.error_apart) == (apart.mean(), errors[apart].mean())
+        assert row.card is False
     for size in (6, 3):
         same = [matrix_of(kept[size, repetition]) for repetition in (1, 2, 3)]
         assert kept[size, 2].variance == distance_variance(same)
     assert found.rows[0].seconds > 0
     assert math.isnan(found.rows[0].peak_mb)
+
+
+def episode_means(policy):
+    return np.array([episode.mean(axis=0) for episode in policy.episodes()])
+
+
+def test_an_anchor_without_halves_is_computed_again(tmp_path, here):
+    """As units are that an earlier version kept."""
+    first = evaluate(walks(), [Mean()], out=tmp_path, **here)
+    anchor = first.files[0]
+    with np.load(anchor) as kept:
+        old = {name: kept[name] for name in ("distances", "seconds", "peak_mb")}
+    np.savez(anchor, **old)
+    assert evaluate(walks(), [Mean()], out=tmp_path, **here).computed == 1
+    np.savez(first.files[1], **old)
+    again = evaluate(walks(), [Mean()], out=tmp_path, **here)
+    assert (again.computed, again.rows[1].card) == (0, None)
+
+
+def test_what_takes_long_comes_first(tmp_path):
+    def of(method, size):
+        return unit.Unit("", "", characterization(method), size, 1, (), tmp_path)
+
+    units = [of("gaussian", 100), of("encoder", 10), of("discriminator", 50), of("gaussian", 10)]
+    units.sort(key=lambda one: one.effort, reverse=True)
+    assert [(one.method.name, one.size) for one in units] == [
+        ("discriminator", 50), ("encoder", 10), ("gaussian", 100), ("gaussian", 10)
+    ]  # fmt: skip
 
 
 def test_all_methods_see_the_same_draws(tmp_path, here):
@@ -205,11 +247,11 @@ def test_only_what_is_new_is_computed(tmp_path, here):
 def test_a_stopped_evaluation_goes_on(tmp_path, here, monkeypatch):
     compute, calls = unit.compute, []
 
-    def stopping(method, drawn):
+    def stopping(*given):
         calls.append(1)
         if len(calls) == 4:
             raise KeyboardInterrupt
-        return compute(method, drawn)
+        return compute(*given)
 
     monkeypatch.setattr(unit, "compute", stopping)
     with pytest.raises(KeyboardInterrupt):

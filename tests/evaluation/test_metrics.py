@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 
 from pivec.errors import BadData, UsageError
-from pivec.evaluation import distance_error, distance_variance, min_max, return_correlation
+from pivec.evaluation import (
+    distance_error,
+    distance_variance,
+    min_max,
+    pair_errors,
+    return_correlation,
+    told_apart,
+)
 
 
 def random_distances(rng, n=7, scale=1.0):
@@ -49,6 +56,20 @@ def slow_variance(matrices):
             std = math.sqrt(sum((value - mean) ** 2 for value in values) / len(values))
             ratios.append(std / mean)
     return sum(ratios) / len(ratios)
+
+
+def test_the_error_of_each_pair(rng):
+    d, anchor = random_distances(rng), random_distances(rng)
+    a, b = slow_normalised(d), slow_normalised(anchor)
+    expected = [100 * abs(a[i][j] - b[i][j]) / b[i][j] for i, j in pairs(len(d))]
+    np.testing.assert_allclose(pair_errors(d, anchor), expected)
+
+
+def test_pairs_are_told_apart_that_are_farther_than_both_are_from_themselves(rng):
+    d, halves = random_distances(rng), rng.uniform(0, 6, 7)
+    expected = [d[i, j] > halves[i] and d[i, j] > halves[j] for i, j in pairs(7)]
+    assert 0 < sum(expected) < 21
+    assert told_apart(d, halves).tolist() == expected
 
 
 @pytest.mark.parametrize("n", [3, 4, 20])

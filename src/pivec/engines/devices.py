@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -30,6 +31,23 @@ def single_threaded_torch() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+def card_allocations() -> int:
+    """Count how often this process got memory of graphics cards.
+
+    More after some work than before tells that a card had a part in it.
+
+    Examples
+    --------
+    >>> card_allocations() >= 0
+    True
+    """
+    torch = sys.modules.get("torch")  # who has not loaded it has used none
+    if torch is None or not torch.cuda.is_initialized():
+        return 0
+    cards = range(torch.cuda.device_count())
+    return sum(torch.cuda.memory_stats(card)["allocation.all.allocated"] for card in cards)
 
 
 def torch_device(name: str) -> torch.device:

@@ -13,7 +13,9 @@ from pivec.evaluation.metrics import (
     distance_error,
     distance_variance,
     min_max,
+    pair_errors,
     return_correlation,
+    told_apart,
 )
 from pivec.evaluation.result import Average, Evaluation, Row, Summary
 
@@ -26,5 +28,7 @@ __all__ = [
     "distance_variance",
     "evaluate",
     "min_max",
+    "pair_errors",
     "return_correlation",
+    "told_apart",
 ]

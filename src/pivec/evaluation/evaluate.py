@@ -17,13 +17,20 @@ from pivec.atomic import atomic_write, make_folder
 from pivec.engines.engine import Engine, WorkFailed, current, on_engine
 from pivec.errors import PivecError, UsageError
 from pivec.evaluation.methods import Method, candidates
-from pivec.evaluation.metrics import distance_error, distance_variance, return_correlation
+from pivec.evaluation.metrics import (
+    distance_variance,
+    mean_known,
+    pair_errors,
+    return_correlation,
+    told_apart,
+)
 from pivec.evaluation.result import Evaluation, Row
 from pivec.evaluation.sets import Given, PolicySet, policy_sets
-from pivec.evaluation.unit import Request, Unit, make_unit, read_outcome, run_alone, run_unit
+from pivec.evaluation.unit import Outcome, Request, Unit, make_unit, run_alone, run_unit
 from pivec.progress import Progress
 
 SIZES = (100, 50, 25, 10)
+FAR_OFF = 1000.0  # percent: an error of more than ten times the distance
 UNITS, CSV, MARKDOWN = "units", "evaluation.csv", "evaluation.md"
 
 Problems = dict[Unit, str]  # why it has no outcome
@@ -92,15 +99,23 @@ def evaluate(
     with tempfile.TemporaryDirectory(prefix="pivec-") as temporary:
         folder = make_folder(Path(temporary if out is None else out) / UNITS)
         groups = [
-            (policies, [make_unit(policies, method, *d, seed, folder, isolate) for d in draws])
+            (
+                policies,
+                [
+                    make_unit(policies, method, *d, seed, folder, isolate, is_anchor=d == draws[0])
+                    for d in draws
+                ],
+            )
             for policies, method in product(sets, chosen)
         ]
-        waiting = [u for _, units in groups for u in units if read_outcome(u.file) is None]
+        waiting = [u for _, units in groups for u in units if u.outcome() is None]
+        waiting.sort(key=lambda unit: unit.effort, reverse=True)  # so that no worker ends late
         sent = {policies.label: policies.travelling(Path(temporary)) for policies in sets}
         problems = _run([(unit, sent[unit.store]) for unit in waiting], isolate, progress)
         rows = [row for policies, units in groups for row in _rows(policies, units, problems)]
     notes = _notes(sets, wanted[0])
-    return _finished(Evaluation(tuple(rows), notes, len(waiting) - len(problems)), out)
+    files = () if out is None else tuple(unit.file for _, units in groups for unit in units)
+    return _finished(Evaluation(tuple(rows), notes, len(waiting) - len(problems), files), out)
 
 
 def _checked_sizes(sizes: Iterable[int]) -> list[int]:
@@ -149,7 +164,7 @@ def _run(requests: Sequence[Request], isolate: bool, progress: bool) -> Problems
 
 def _rows(policies: PolicySet, units: Sequence[Unit], problems: Problems) -> list[Row]:
     """Score all units of one method on one set of policies."""
-    outcomes = [None if unit in problems else read_outcome(unit.file) for unit in units]
+    outcomes = [None if unit in problems else unit.outcome() for unit in units]
     by_size: dict[int, list[NDArray[np.float64]]] = {}
     for unit, outcome in zip(units, outcomes, strict=True):
         by_size.setdefault(unit.size, [])
@@ -169,11 +184,29 @@ def _rows(policies: PolicySet, units: Sequence[Unit], problems: Problems) -> lis
                 variance=variances[unit.size],
                 seconds=outcome.seconds,
                 peak_mb=outcome.peak_mb,
+                card=outcome.card,
             )
             if anchor is not None and outcome is not anchor:
-                row = replace(row, error=distance_error(outcome.distances, anchor.distances))
+                row = replace(row, **_errors(outcome, anchor))
         rows.append(row)
     return rows
+
+
+def _errors(outcome: Outcome, anchor: Outcome) -> dict[str, Any]:
+    """Summarise the errors of all pairs, and of those that are told apart."""
+    errors = pair_errors(outcome.distances, anchor.distances)
+    known = ~np.isnan(errors)
+    if not known.any():
+        return {}
+    far = {
+        "error": mean_known(errors),
+        "median_error": float(np.median(errors[known])),
+        "share_far_off": float(np.mean(errors[known] > FAR_OFF)),
+    }
+    if anchor.halves is None or np.isnan(anchor.halves).any():
+        return far
+    apart = told_apart(anchor.distances, anchor.halves)
+    return far | {"share_apart": float(apart.mean()), "error_apart": mean_known(errors[apart])}
 
 
 def _notes(sets: Sequence[PolicySet], largest: int) -> tuple[str, ...]:

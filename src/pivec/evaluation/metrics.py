@@ -66,11 +66,32 @@ def min_max(distances: ArrayLike) -> Array:
     return result
 
 
-def distance_error(distances: ArrayLike, anchor: ArrayLike) -> float:
-    """Mean relative difference from the anchor's distances, in percent, both normalised.
+def pair_errors(distances: ArrayLike, anchor: ArrayLike) -> Array:
+    """Relative difference of each pair from the anchor's distance, in percent, both normalised.
 
     The anchor is the distance with the most data. Pairs whose normalised distance is 0 in it have
-    no relative error and are left out. NaN if no pair is left, or a matrix is constant.
+    no relative error and are NaN, as all are if a matrix is constant.
+
+    Examples
+    --------
+    >>> anchor = np.array([[0, 2, 4], [2, 0, 4], [4, 4, 0]])
+    >>> pair_errors([[0, 3, 4], [3, 0, 4], [4, 4, 0]], anchor)
+    array([50.,  0.,  0.])
+    """
+    d, truth = min_max(distances), min_max(anchor)
+    if d.shape != truth.shape:
+        raise UsageError(
+            f"expected distances of the anchor's {len(truth)} policies, but these are of {len(d)}"
+        )
+    values, true = _pairs(d), _pairs(truth)
+    true[true == 0.0] = np.nan
+    if len(d) < FEWEST_POLICIES:
+        true[:] = np.nan
+    return np.asarray(100.0 * np.abs(values - true) / true)
+
+
+def distance_error(distances: ArrayLike, anchor: ArrayLike) -> float:
+    """Mean of `pair_errors`, without pairs that have none; NaN if no pair is left.
 
     Examples
     --------
@@ -80,16 +101,27 @@ def distance_error(distances: ArrayLike, anchor: ArrayLike) -> float:
     >>> distance_error([[0, 3, 4], [3, 0, 4], [4, 4, 0]], anchor)  # 50 %, 0 and 0
     16.666...
     """
-    d, truth = min_max(distances), min_max(anchor)
-    if d.shape != truth.shape:
-        raise UsageError(
-            f"expected distances of the anchor's {len(truth)} policies, but these are of {len(d)}"
-        )
-    values, true = _pairs(d), _pairs(truth)
-    kept = true != 0.0  # NaN is kept: a constant matrix has no error that is known
-    if len(d) < FEWEST_POLICIES or not kept.any():
-        return np.nan
-    return float(100.0 * np.mean(np.abs(values[kept] - true[kept]) / true[kept]))
+    return mean_known(pair_errors(distances, anchor))
+
+
+def mean_known(values: Array) -> float:
+    """Mean of what is not NaN; NaN if nothing is left."""
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if len(known) else np.nan
+
+
+def told_apart(anchor: ArrayLike, halves: ArrayLike) -> NDArray[np.bool_]:
+    """Tell which pairs are farther apart than either policy is from itself.
+
+    ``halves`` has the distance between two halves of each policy's trajectories.
+
+    Examples
+    --------
+    >>> told_apart([[0, 3, 4], [3, 0, 1], [4, 1, 0]], [1, 2, 1])
+    array([ True,  True, False])
+    """
+    own = np.asarray(halves, dtype=np.float64)
+    return np.asarray(_pairs(checked_distances(anchor)) > _pairs(np.maximum.outer(own, own)))
 
 
 def distance_variance(repetitions: Sequence[ArrayLike]) -> float:

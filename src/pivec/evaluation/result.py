@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass, fields
+from pathlib import Path
 
 import numpy as np
 
@@ -16,6 +17,8 @@ HEADINGS = (
     "trajectories",
     "correlation ↑",
     "error % ↓",
+    "median",
+    "told apart",
     "variance ↓",
     "seconds",
     "peak MB",
@@ -32,10 +35,15 @@ class Row:
     size: int  # trajectories drawn of each policy
     repetition: int  # from 1 on
     correlation: float = np.nan  # with the differences of mean returns
-    error: float = np.nan  # percent off the anchor; NaN for the anchor itself
+    error: float = np.nan  # percent off the anchor, mean over pairs; NaN for the anchor itself
     variance: float = np.nan  # of all repetitions at this size: the same in each of their rows
     seconds: float = np.nan  # wall time and the most memory of this unit
     peak_mb: float = np.nan
+    median_error: float = np.nan  # over pairs, where `error` is their mean
+    error_apart: float = np.nan  # mean over pairs farther apart than halves of either policy
+    share_apart: float = np.nan  # of those among all pairs, by the anchor
+    share_far_off: float = np.nan  # of pairs with an error above 1 000 %
+    card: bool | None = None  # whether a graphics card had a part in it
     problem: str = ""  # why there is no result, else empty
 
 
@@ -82,6 +90,11 @@ class Summary:
     peak_mb: float  # the largest of all units
     done: int  # units that finished, and all of them
     asked: int
+    # As the error.
+    median_error: Average
+    error_apart: Average
+    share_apart: Average
+    share_far_off: Average
 
     @classmethod
     def of(cls, rows: Sequence[Row]) -> Summary:
@@ -98,6 +111,10 @@ class Summary:
             max((row.peak_mb for row in rows if not np.isnan(row.peak_mb)), default=np.nan),
             sum(not row.problem for row in rows),
             len(rows),
+            Average.of([row.median_error for row in rows]),
+            Average.of([row.error_apart for row in rows]),
+            Average.of([row.share_apart for row in rows]),
+            Average.of([row.share_far_off for row in rows]),
         )
 
     def cells(self) -> list[str]:
@@ -110,6 +127,8 @@ class Summary:
             str(self.size),
             correlation,
             self.error.text(1),
+            fixed(self.median_error.mean, 1),
+            fixed(self.error_apart.mean, 1),
             self.variance.text(3),
             fixed(self.seconds.mean, 2),
             fixed(self.peak_mb, 0),
@@ -123,6 +142,7 @@ class Evaluation:
     rows: tuple[Row, ...]  # one for each method, store, size and repetition
     notes: tuple[str, ...] = ()  # what to keep in mind when reading the numbers
     computed: int = 0  # units that were computed now; the others were kept from an earlier run
+    files: tuple[Path, ...] = ()  # of the units, a row each, where they are kept
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -195,7 +215,10 @@ def print_evaluation(evaluation: Evaluation) -> None:
             table.add_row(literal("" if method == previous else method), *numbers)
             previous = method
         console.print(table)
-    say("n: trajectories of each policy; seconds and memory: of one fit")
+    say(
+        "n: trajectories of each policy; median: error of the median pair; told apart: error of "
+        "pairs farther apart than two halves of either policy; seconds and memory: of one fit"
+    )
     for note in evaluation.notes:
         say(note)
     for method, store, why in evaluation.problems:

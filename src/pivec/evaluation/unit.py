@@ -21,24 +21,27 @@ from sklearn.base import clone
 
 from pivec.atomic import atomic_write
 from pivec.characterizations.base import Characterization
+from pivec.characterizations.networks.method import NetworkCharacterization
+from pivec.engines.devices import card_allocations
 from pivec.engines.engine import Tell
 from pivec.evaluation.methods import Candidate
 from pivec.evaluation.metrics import checked_distances
 from pivec.evaluation.sets import PolicySet, Travelling
 from pivec.policies.policy import canonical_order
 from pivec.run_log import peak_mb
+from pivec.states.derived import held
 from pivec.states.visited import VisitedStates
 
 
 class Outcome(NamedTuple):
-    """Distances of one unit, seconds for fit and distances, and the peak of memory.
-
-    That is the most that its process held, in millions of bytes; NaN where it shared one.
-    """
+    """Distances of one unit, and what they cost."""
 
     distances: NDArray[np.float64]
-    seconds: float
-    peak_mb: float = float("nan")
+    seconds: float  # for fit and distances
+    peak_mb: float = float("nan")  # the most that its process held; NaN where it shared one
+    card: bool | None = None  # whether a graphics card had a part in it; None: not known
+    # Of an anchor: between two halves of each policy's trajectories, see `half_distances`.
+    halves: NDArray[np.float64] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,14 +55,27 @@ class Unit:
     repetition: int
     entropy: tuple[int, ...]  # what the draw follows from
     file: Path  # keeps the outcome
+    is_anchor: bool = False  # whether others are compared with it
+
+    @property
+    def effort(self) -> tuple[bool, int]:
+        """What takes long has more of it: networks, then many trajectories."""
+        return isinstance(self.method, NetworkCharacterization), self.size
 
     def __str__(self) -> str:
         return f"{self.label}, {self.size} of {self.store}"
 
     def write(self, outcome: Outcome) -> None:
         """Keep the outcome; the file appears when it is whole."""
+        known = {key: value for key, value in outcome._asdict().items() if value is not None}
         with atomic_write(self.file) as file:
-            np.savez_compressed(file, **outcome._asdict())
+            np.savez_compressed(file, **known)
+
+    def outcome(self) -> Outcome | None:
+        """Read what was kept; None if there is nothing, or less than is needed."""
+        outcome = read_outcome(self.file)
+        missing = outcome is None or (self.is_anchor and outcome.halves is None)
+        return None if missing else outcome
 
 
 Request = tuple[Unit, Travelling]
@@ -73,6 +89,7 @@ def make_unit(
     seed: int,
     folder: Path,
     isolated: bool,
+    is_anchor: bool = False,
 ) -> Unit:
     """Make a unit whose file is in ``folder``, under a name by what its numbers depend on."""
     # By the store's data, not by its place in the list, nor by the method: all see the same draw.
@@ -95,7 +112,7 @@ def make_unit(
     }
     digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
     file = folder / f"{digest[:32]}.npz"
-    return Unit(policies.label, candidate.label, method, size, repetition, entropy, file)
+    return Unit(policies.label, candidate.label, method, size, repetition, entropy, file, is_anchor)
 
 
 def draw(data: VisitedStates, size: int, entropy: tuple[int, ...]) -> VisitedStates:
@@ -107,30 +124,56 @@ def draw(data: VisitedStates, size: int, entropy: tuple[int, ...]) -> VisitedSta
     return ordered.sample_episodes(size, np.random.default_rng(entropy))
 
 
-def compute(method: Characterization, drawn: VisitedStates) -> Outcome:
+def compute(method: Characterization, drawn: VisitedStates, is_anchor: bool = False) -> Outcome:
     """Fit a fresh copy on the draw and measure all distances in it, by the clock."""
     fresh: Characterization = clone(method)
-    start = time.perf_counter()
+    start, on_card = time.perf_counter(), card_allocations()
     distances = fresh.fit(drawn).distances(drawn)
-    seconds = time.perf_counter() - start
-    return Outcome(checked_distances(distances), seconds)
+    seconds, card = time.perf_counter() - start, card_allocations() > on_card
+    halves = half_distances(fresh, drawn) if is_anchor else None
+    return Outcome(checked_distances(distances), seconds, card=card, halves=halves)
+
+
+def half_distances(method: Characterization, drawn: VisitedStates) -> NDArray[np.float64]:
+    """Distance between each policy's trajectories of even and of odd number.
+
+    NaN where that is not for the asking: a single trajectory has no halves, and where there are no
+    intervals, samples of a policy are not compared with each other either.
+    """
+    if method.no_intervals or np.diff(drawn.policy_starts).min() < 2:
+        return np.full(len(drawn), np.nan)
+    halves = []
+    for first in (0, 1):
+        records = [
+            record.only(np.arange(first, len(record.episodes), 2)) for record in drawn.records
+        ]
+        halves.append(VisitedStates(records, drawn.feature_names, drawn.environment))
+    return np.diag(method.distances(*halves)).copy()
 
 
 def run_unit(request: Request, _tell: Tell) -> Outcome:
-    """Run a unit in this process."""
+    """Run a unit in this process, on states that are read once."""
     unit, states = request
-    return compute(unit.method, draw(states.data, unit.size, unit.entropy))
+    return compute(unit.method, held(draw(states.data, unit.size, unit.entropy)), unit.is_anchor)
 
 
-def run_alone(request: Request, tell: Tell) -> Outcome:
-    """Run a unit in this process, which is its own."""
-    return run_unit(request, tell)._replace(peak_mb=peak_mb())
+def run_alone(request: Request, _tell: Tell) -> Outcome:
+    """Run a unit in this process, which is its own; memory is for the method."""
+    unit, states = request
+    drawn = draw(states.data, unit.size, unit.entropy)
+    return compute(unit.method, drawn, unit.is_anchor)._replace(peak_mb=peak_mb())
 
 
 def read_outcome(path: Path) -> Outcome | None:
     """Read a finished unit; None if there is none, or its file is damaged."""
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as kept:
-            return Outcome(kept["distances"], float(kept["seconds"]), float(kept["peak_mb"]))
+            return Outcome(
+                kept["distances"],
+                float(kept["seconds"]),
+                float(kept["peak_mb"]),
+                bool(kept["card"]) if "card" in kept else None,
+                kept.get("halves"),
+            )
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
         return None

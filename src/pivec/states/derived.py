@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -57,6 +59,25 @@ def regrouped(parts: Sequence[VisitedStates], groups: Sequence[NDArray[Any]]) ->
         feature_names=parts[0].feature_names,
         environment=parts[0].environment,
     )
+
+
+def held(data: VisitedStates) -> VisitedStates:
+    """Read all states into memory, once, for what goes through them many times.
+
+    Examples
+    --------
+    >>> data = VisitedStates.from_arrays([[[[0.0]], [[1.0]]]])
+    >>> held(data[:1]).states.tolist()
+    [[0.0], [1.0]]
+    """
+    records = [
+        replace(record, read_arrays=partial(_same, record.read_arrays())) for record in data.records
+    ]
+    return VisitedStates(records, data.feature_names, data.environment)
+
+
+def _same(arrays: Any) -> Any:
+    return arrays
 
 
 class ThinnedStates:
