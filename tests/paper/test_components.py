@@ -47,13 +47,22 @@ def test_ranks_are_averaged_over_all_cells():
 
 
 def test_findings_follow_the_numbers():
-    few, most = findings(averages({1: 0.01, 8: 0.02, 64: 0.03}))
+    few, by_error, most = findings(averages({1: 0.01, 8: 0.02, 64: 0.03}))
     assert few.holds is True
-    assert "Walk-v0 1 by variance, 1 by error" in few.ours
+    assert (few.of, few.ours) == ("components-few", "Walk 1")
     assert most.holds is False
     assert most.claim.startswith("64 components")
-    few, most = findings(averages({1: 0.03, 8: 0.02, 64: 0.01}))
-    assert (few.holds, most.holds) == (False, True)
+    few, by_error, most = findings(averages({1: 0.03, 8: 0.02, 64: 0.01}))
+    assert (few.holds, by_error.holds, most.holds) == (False, False, True)
+
+
+def test_few_components_are_stablest_by_variance_not_by_error():
+    summary = averages({1: 0.03, 8: 0.02, 64: 0.01})
+    for row in summary:
+        row["error_percent"] = row["components"]
+    few, by_error, _ = findings(summary)
+    assert (few.of, few.holds) == ("components-few", False)
+    assert (by_error.of, by_error.holds) == ("", True)
 
 
 def test_the_tables_name_what_is_better():

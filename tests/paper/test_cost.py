@@ -97,10 +97,15 @@ def test_the_fastest_come_first_and_growth_is_a_power():
 def test_findings_follow_the_numbers():
     cheap = rows(supervector=1.0, gaussian=0.1, discriminator=2.0, encoder=50.0)
     found = findings(cheap)
-    assert [each.holds for each in found] == [True, True, True]
+    assert [each.of for each in found] == [
+        "cost-ratings", "cost-ratings", "cost-encoder", "cost-scalable"
+    ]  # fmt: skip
+    assert [each.holds for each in found] == [True, True, True, True]
+    assert found[2].ours == "discriminator 2 s, encoder 50 s: 25 times"
     assert "slowest Low: discriminator 2 s; fastest High: encoder 50 s" in found[0].ours
-    dear = findings(rows(supervector=60.0, discriminator=2.0, encoder=50.0))
-    assert [each.holds for each in dear] == [False, False, True]
+    dear = findings(rows(supervector=60.0, discriminator=2.0, encoder=19.0))
+    assert [each.holds for each in dear] == [False, False, False, True]
+    assert dear[2].why
 
 
 def test_the_table_has_the_papers_rating_beside_ours():

@@ -98,14 +98,9 @@ def evaluate(
     draws = list(product(wanted, range(1, repetitions + 1)))
     with tempfile.TemporaryDirectory(prefix="pivec-") as temporary:
         folder = make_folder(Path(temporary if out is None else out) / UNITS)
+        how = seed, folder, isolate
         groups = [
-            (
-                policies,
-                [
-                    make_unit(policies, method, *d, seed, folder, isolate, is_anchor=d == draws[0])
-                    for d in draws
-                ],
-            )
+            (policies, [make_unit(policies, method, *d, *how, d == draws[0]) for d in draws])
             for policies, method in product(sets, chosen)
         ]
         waiting = [u for _, units in groups for u in units if u.outcome() is None]

@@ -6,7 +6,7 @@ planning.py      `plan`: what recipes would do, and the time and disk it would t
 recipes.py       what a recipe is and gives; the list of them
 trainings.py     what is trained and collected, as data
 workshop.py      the stages that recipes share: train, collect, compute; kept by hash
-background.py    the background model, fitted as the paper does
+background.py    characterizations as the authors have them: the background model's fit
 described.py     supervectors of the policies of many runs, without keeping all their states
 evaluating.py    characterizations evaluated on sets of policies
 published.py     the paper's numbers (published.toml); scales.toml has those of the scales

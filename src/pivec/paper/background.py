@@ -1,4 +1,4 @@
-"""Supervectors as the paper makes them: the background model that all recipes fit."""
+"""Characterizations as the authors' scripts have them, where the library's defaults differ."""
 
 from __future__ import annotations
 
@@ -16,6 +16,17 @@ PAPERS_FIT: dict[str, Any] = {
     "max_iter": 100,
     "max_states": 10_000_000,
     "sampling": "uniform",
+}
+
+# By the names of the characterizations.
+AUTHORS: dict[str, dict[str, Any]] = {
+    "supervector": PAPERS_FIT,
+    "discriminator": {
+        "standardise": False,
+        "max_background": None,
+        "max_states": None,
+        "zero_diagonal": False,
+    },
 }
 
 

@@ -88,7 +88,7 @@ class Measured:
         parts += [f"![{name}]({name}.png)" for name in figures]
         if account.findings:
             lines = [
-                [finding.claim, finding.paper, finding.ours, _HOLDS[finding.holds], finding.why]
+                [_claim(finding), finding.paper, finding.ours, _HOLDS[finding.holds], finding.why]
                 for finding in account.findings
             ]
             parts.append(markdown(["claim", "paper", "ours", "", "why"], lines))
@@ -97,6 +97,10 @@ class Measured:
         if account.notes:
             parts.append("\n".join(f"- {note}" for note in account.notes))
         return "\n\n".join(parts) + "\n"
+
+
+def _claim(finding: Finding) -> str:
+    return f"{short(finding.place)}: {finding.claim}" if finding.place else finding.claim
 
 
 def _shown(value: Any) -> str:
@@ -215,9 +219,7 @@ def _lines(
         entries = known.get((claim["key"], place), [])
         for file, scale, finding in entries:
             cells = [finding.paper, finding.ours, f"[{scale}]({_link(file, folder)})"]
-            at = f"{short(place)}: " if place else ""
-            claimed = f"{at}{finding.claim}"
-            head = [f"{number}", f"{words} ({where})" if words else "", claimed]
+            head = [f"{number}", f"{words} ({where})" if words else "", _claim(finding)]
             yield [*head, *cells, _HOLDS[finding.holds], finding.why]
             words = ""
         if not entries and (place or "places" not in claim):

@@ -10,7 +10,16 @@ from pivec.paper import evaluating
 from pivec.paper.background import PAPERS_FIT
 from pivec.paper.components.figure import components_figure
 from pivec.paper.components.page import findings, tables
-from pivec.paper.evaluating import SETS, Method, SetCounts, averages, evaluated, problems, unit_rows
+from pivec.paper.evaluating import (
+    BEFORE,
+    SETS,
+    Method,
+    SetCounts,
+    averages,
+    evaluated,
+    problems,
+    unit_rows,
+)
 from pivec.paper.published import notes
 from pivec.paper.recipes import Need, Recipe, Result, Told
 from pivec.paper.workshop import Workshop
@@ -35,11 +44,12 @@ def needs(shop: Workshop, counts: Counts) -> list[Need]:
 
 def make(shop: Workshop, counts: Counts) -> Result:
     """Evaluate supervectors of every number of components on every set of policies."""
-    evaluation = evaluated(shop, counts, methods_of(counts))
+    methods = methods_of(counts)
+    evaluation = evaluated(shop, counts, methods)
     summary = [_numbered(row) for row in averages(evaluation)]
     rows = [_numbered(row) for row in unit_rows(evaluation)]
-    remarks = [*problems(evaluation)]
-    numbers = {"averages": summary, "units": rows, "remarks": remarks}
+    remarks = problems(evaluation)
+    numbers = {"methods": methods, "averages": summary, "units": rows, "remarks": remarks}
     return Result(
         numbers, {"components": components_figure(summary, counts.sets, counts.repetitions)}
     )
@@ -49,6 +59,8 @@ def tell(numbers: Mapping[str, Any], _counts: Counts) -> Told:
     """Say what the numbers show."""
     summary = numbers["averages"]
     remarks = [*notes("components"), *numbers["remarks"]]
+    if "methods" not in numbers:
+        remarks = [BEFORE, *remarks]
     return Told(numbers["units"], tables(summary), findings(summary), remarks)
 
 

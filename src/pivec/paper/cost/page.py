@@ -8,6 +8,8 @@ from typing import Any
 from pivec.paper.recipes import Finding
 from pivec.paper.rows import Rows, column, different, markdown, where
 
+MAGNITUDE = 10.0
+BATCHED = "trajectories are encoded together here, and not one at a time"
 RATINGS = ("Low", "High", "V.High", "N/A", "")
 
 
@@ -84,6 +86,19 @@ def findings(rows: Rows) -> list[Finding]:
                 "Low, Low and High",
                 ", ".join(_seconds(row) for row in [*own, *neural]),
                 all(own[0]["seconds"] < row["seconds"] for row in neural),
+            )
+        )
+    at = {row["method"]: row["seconds"] for row in neural}
+    if len(at) == 2:
+        ratio = at["encoder"] / at["discriminator"]
+        result.append(
+            Finding(
+                "cost-encoder",
+                "The encoder takes ten times as long as the discriminator, or longer",
+                "an order of magnitude",
+                ", ".join(_seconds(row) for row in neural) + f": {ratio:.2g} times",
+                ratio >= MAGNITUDE,
+                why="" if ratio >= MAGNITUDE else BATCHED,
             )
         )
     if own:

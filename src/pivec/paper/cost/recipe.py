@@ -21,8 +21,10 @@ from pivec.characterizations.registry import characterization, names
 from pivec.collection import collect
 from pivec.engines.engine import Tell
 from pivec.engines.processes import ask
+from pivec.paper.background import AUTHORS
 from pivec.paper.cost.figure import cost_figure
 from pivec.paper.cost.page import findings, table
+from pivec.paper.evaluating import BEFORE
 from pivec.paper.published import notes, published
 from pivec.paper.recipes import Calculation, Need, Recipe, Result, Told
 from pivec.paper.workshop import Workshop, spread_evenly
@@ -57,10 +59,14 @@ def needs(shop: Workshop, counts: Counts) -> list[Need]:  # noqa: ARG001 - as ev
         Calculation(
             f"{name} of trajectories in {ENVIRONMENT}",
             trajectories,
-            partial(_seconds_a_trajectory, name, counts.parameters.get(name, {})),
+            partial(_seconds_a_trajectory, name, _parameters(counts, name)),
         )
         for name in counts.methods
     ]
+
+
+def _parameters(counts: Counts, name: str) -> dict[str, Any]:
+    return {**AUTHORS.get(name, {}), **counts.parameters.get(name, {})}
 
 
 def _seconds_a_trajectory(method: str, parameters: Mapping[str, Any]) -> float:
@@ -79,14 +85,19 @@ def make(shop: Workshop, counts: Counts) -> Result:
         for name in counts.methods
         for row in _rows(name, _measured(shop, counts, store, name), counts)
     ]
-    numbers = {"environment": ENVIRONMENT, "episodes": counts.episodes, "rows": rows}
+    methods = {name: _parameters(counts, name) for name in counts.methods}
+    facts = {"environment": ENVIRONMENT, "episodes": counts.episodes}
+    numbers = {**facts, "methods": methods, "rows": rows}
     return Result(numbers, {"cost": cost_figure(rows, ENVIRONMENT, counts.episodes)})
 
 
 def tell(numbers: Mapping[str, Any], _counts: Counts) -> Told:
     """Say what the numbers show."""
     rows = numbers["rows"]
-    return Told(rows, table(rows), findings(rows), notes("cost"))
+    remarks = notes("cost")
+    if "methods" not in numbers:
+        remarks = [*remarks[:-1], BEFORE]
+    return Told(rows, table(rows), findings(rows), remarks)
 
 
 def _states(shop: Workshop, counts: Counts) -> Path:
@@ -99,7 +110,7 @@ def _states(shop: Workshop, counts: Counts) -> Path:
 
 
 def _measured(shop: Workshop, counts: Counts, store: Path, name: str) -> Measured:
-    parameters = dict(counts.parameters.get(name, {}))
+    parameters = _parameters(counts, name)
     inputs = {
         "method": name,
         "parameters": parameters,

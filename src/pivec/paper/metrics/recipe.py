@@ -3,39 +3,56 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from pivec.characterizations.registry import characterization
+from pivec.evaluation import Evaluation
+from pivec.evaluation.unit import read_outcome
 from pivec.paper import evaluating
-from pivec.paper.background import PAPERS_FIT
-from pivec.paper.evaluating import SETS, Method, SetCounts, averages, evaluated, problems, unit_rows
-from pivec.paper.metrics.page import findings, tables
-from pivec.paper.published import notes
+from pivec.paper.background import AUTHORS
+from pivec.paper.evaluating import (
+    SETS,
+    Method,
+    SetCounts,
+    averages,
+    evaluated,
+    mean_returns,
+    problems,
+    unit_rows,
+)
+from pivec.paper.metrics.findings import PUBLISHED, findings
+from pivec.paper.metrics.page import FAST, remarks, tables
 from pivec.paper.recipes import Need, Recipe, Result, Told
+from pivec.paper.rows import pearson
 from pivec.paper.workshop import Workshop
 from pivec.report.evaluation_figure import evaluation_figure
-
-PUBLISHED = ("supervector", "gaussian", "discretization", "discriminator", "encoder")
-AUTHORS: dict[str, Mapping[str, Any]] = {"supervector": PAPERS_FIT}  # as their scripts have it
 
 
 @dataclass(frozen=True, kw_only=True)
 class Counts(SetCounts):
     """What is compared, beside the counts of the sets of policies."""
 
-    methods: tuple[str, ...] = PUBLISHED  # the paper's five, or others that need nothing but states
+    # The paper's five and pivec's own; any that need nothing but states.
+    methods: tuple[str, ...] = (*PUBLISHED, "visitation")
     parameters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 def methods_of(counts: Counts) -> dict[str, Method]:
-    """Return the characterizations and their parameters; networks take a card if there is one."""
+    """Return the characterizations and their parameters; networks take a card if there is one.
+
+    They are as the authors have them; supervectors also as they are by default.
+    """
     methods: dict[str, Method] = {}
     for name in counts.methods:
-        parameters = {**AUTHORS.get(name, {}), **counts.parameters.get(name, {})}
+        own = dict(counts.parameters.get(name, {}))
         if "device" in characterization(name).get_params(deep=False):
-            parameters["device"] = "auto"
-        methods[name] = (name, parameters)
+            own["device"] = "auto"
+        methods[name] = (name, {**AUTHORS.get(name, {}), **own})
+        if name == "supervector":
+            methods[FAST] = (name, own)
     return methods
 
 
@@ -46,20 +63,67 @@ def needs(shop: Workshop, counts: Counts) -> list[Need]:
 
 def make(shop: Workshop, counts: Counts) -> Result:
     """Evaluate every characterization on every set of policies."""
-    evaluation = evaluated(shop, counts, methods_of(counts))
-    summary, rows = averages(evaluation), unit_rows(evaluation)
-    remarks = [*evaluation.notes, *problems(evaluation)]
-    numbers = {"averages": summary, "units": rows, "remarks": remarks}
+    methods = methods_of(counts)
+    evaluation = evaluated(shop, counts, methods)
+    numbers = {
+        "methods": methods,
+        "averages": averages(evaluation),
+        "units": unit_rows(evaluation),
+        "fits": agreement(evaluation),
+        "returns": mean_returns(shop, counts),
+        "steps": {
+            environment: shop.training(environment, "ppo", counts.sets).settings["steps"]
+            for environment in counts.environments
+        },
+        "remarks": [*evaluation.notes, *problems(evaluation)],
+    }
+    shown = replace(evaluation, rows=tuple(row for row in evaluation.rows if row.method != FAST))
     return Result(
-        numbers, {"metrics": evaluation_figure(evaluation, across=len(counts.environments) > 1)}
+        numbers, {"metrics": evaluation_figure(shown, across=len(counts.environments) > 1)}
     )
+
+
+def agreement(evaluation: Evaluation) -> list[dict[str, Any]]:
+    """Return how the distances of both fits of supervectors correlate, a row for each draw.
+
+    Beside it stands how those of the paper's fit do between a draw and the first of its size.
+    """
+    kept = {
+        (row.method, row.store, row.size, row.repetition): (row, read_outcome(file))
+        for row, file in zip(evaluation.rows, evaluation.files, strict=True)
+        if row.method in ("supervector", FAST) and not row.problem
+    }
+
+    def correlation(first: tuple[Any, ...], second: tuple[Any, ...]) -> float | None:
+        pairs = [kept[key][1] for key in (first, second) if key in kept]
+        if first == second or len(pairs) < 2 or None in pairs:
+            return None
+        matrices = [outcome.distances for outcome in pairs if outcome is not None]
+        upper = np.triu_indices(len(matrices[0]), k=1)
+        value = pearson(matrices[0][upper], matrices[1][upper])
+        return None if np.isnan(value) else value
+
+    return [
+        {
+            "environment": row.environment,
+            "set": int(store.rpartition(" ")[2]),
+            "trajectories": size,
+            "repetition": repetition,
+            "other_fit": correlation(
+                ("supervector", store, size, repetition), (FAST, store, size, repetition)
+            ),
+            "other_draw": correlation(
+                ("supervector", store, size, repetition), ("supervector", store, size, 1)
+            ),
+        }
+        for (method, store, size, repetition), (row, _) in kept.items()
+        if method == "supervector"
+    ]
 
 
 def tell(numbers: Mapping[str, Any], _counts: Counts) -> Told:
     """Say what the numbers show."""
-    summary = numbers["averages"]
-    remarks = [*notes("metrics"), *numbers["remarks"]]
-    return Told(numbers["units"], tables(summary), findings(summary), remarks)
+    return Told(numbers["units"], tables(numbers), findings(numbers), remarks(numbers))
 
 
 RECIPE = Recipe(
@@ -75,6 +139,7 @@ RECIPE = Recipe(
                 "supervector": {"n_components": 8},
                 "discriminator": {"n_units": 16, "epochs": 2},
                 "encoder": {"n_units": 8, "n_latent": 8, "epochs": 1},
+                "visitation": {"n_components": 8},
             },
         ),
         "small": Counts(
