@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -54,9 +55,9 @@ def evaluate(
 ) -> Evaluation:
     """Compare characterizations by the paper's three metrics (Section 6.2).
 
-    For each store, size and repetition so many trajectories of every policy are drawn from all
-    it has, the same ones for all methods; each method is fitted on them and measures the
-    distances. A method that fails does not stop the others: its rows say why.
+    For each store, size and repetition so many trajectories of every policy are drawn from all it
+    has, the same for all methods; each is fitted on them and measures the distances. One that
+    fails does not stop the others: its rows say why.
 
     Parameters
     ----------
@@ -73,13 +74,11 @@ def evaluate(
     seed : int
         Everything random follows from it.
     out : path, optional
-        Gets ``units/``, evaluation.csv and evaluation.md. Run again with the same folder,
-        finished units are not computed again.
+        Gets ``units/``, evaluation.csv and evaluation.md; what is there is not computed again.
     parameters : mapping, optional
         For each name, arguments of the methods given by name.
     isolate : bool
-        Run each unit in a process of its own, so that its peak of memory can be told. Otherwise
-        units run here, or in processes that they share, and their memory is NaN.
+        Run each unit in a process of its own, which tells its peak of memory; otherwise NaN.
     engine, jobs : optional
         Where units run, as `pivec.using` takes it. Several share the cores, so each is slower.
 
@@ -98,19 +97,23 @@ def evaluate(
     draws = list(product(wanted, range(1, repetitions + 1)))
     with tempfile.TemporaryDirectory(prefix="pivec-") as temporary:
         folder = make_folder(Path(temporary if out is None else out) / UNITS)
-        how = seed, folder, isolate
+        unit = partial(make_unit, seed=seed, folder=folder, isolated=isolate)
         groups = [
-            (policies, [make_unit(policies, method, *d, *how, d == draws[0]) for d in draws])
+            (policies, [unit(policies, method, *d, is_anchor=d == draws[0]) for d in draws])
             for policies, method in product(sets, chosen)
         ]
-        waiting = [u for _, units in groups for u in units if u.outcome() is None]
-        waiting.sort(key=lambda unit: unit.effort, reverse=True)  # so that no worker ends late
+        waiting = _longest_first(u for _, units in groups for u in units if u.outcome() is None)
         sent = {policies.label: policies.travelling(Path(temporary)) for policies in sets}
         problems = _run([(unit, sent[unit.store]) for unit in waiting], isolate, progress)
         rows = [row for policies, units in groups for row in _rows(policies, units, problems)]
-    notes = _notes(sets, wanted[0])
-    files = () if out is None else tuple(unit.file for _, units in groups for unit in units)
-    return _finished(Evaluation(tuple(rows), notes, len(waiting) - len(problems), files), out)
+    files = () if out is None else tuple(u.file for _, units in groups for u in units)
+    notes, computed = _notes(sets, wanted[0]), len(waiting) - len(problems)
+    return _finished(Evaluation(tuple(rows), notes, computed, files), out)
+
+
+def _longest_first(units: Iterable[Unit]) -> list[Unit]:
+    """Sort units so that workers end at about the same time."""
+    return sorted(units, key=lambda unit: unit.effort, reverse=True)
 
 
 def _checked_sizes(sizes: Iterable[int]) -> list[int]:
