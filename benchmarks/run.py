@@ -11,6 +11,7 @@ SCRIPTS = (
     "forward.py",
     "rollouts.py",
     "callback.py",
+    "training.py",
     "backends.py",
     "mixture.py",
     "distances.py",
