@@ -19,6 +19,7 @@ from pivec.paper.trust_region.checks import (
     largest_total_variation,
     supervector_distance,
     symmetric_kl,
+    visitation_distance,
 )
 from pivec.states.visited import VisitedStates
 
@@ -57,11 +58,15 @@ def test_a_feature_that_only_one_policy_moves_in_is_far_away():
     assert symmetric_kl(still, moving) == pytest.approx(0.5 * 0.5 / 1e-7, rel=1e-3)
 
 
-def test_supervector_distance_is_that_of_the_characterization(samples):
+@pytest.mark.parametrize(
+    ("name", "compiled"),
+    [("supervector", supervector_distance), ("visitation", visitation_distance)],
+)
+def test_distance_on_a_background_is_that_of_the_characterization(samples, name, compiled):
     settings = {"n_components": 4, "init": "kmeans", "warm_start": False}
-    expected = distance_by("supervector", samples, **settings)
-    found = supervector_distance(*samples, 4, np.random.default_rng(0))
-    assert expected > 0.1
+    expected = distance_by(name, samples, **settings)
+    found = compiled(*samples, 4, np.random.default_rng(0))
+    assert expected > 0.02
     assert found == pytest.approx(expected, rel=1e-3)
 
 
@@ -117,6 +122,7 @@ def test_shares_of_a_component_without_weight_are_zero():
 def test_states_that_are_all_the_same_are_at_distance_zero():
     same = np.ones((20, 3))
     assert supervector_distance(same, same, 4, np.random.default_rng(0)) == 0.0
+    assert abs(visitation_distance(same, same, 4, np.random.default_rng(0))) < 1e-12
 
 
 class SameDraws:

@@ -26,7 +26,7 @@ SETTINGS = PathSettings(rule=0, max_updates=20)  # as the compiled code takes it
 def slow_networks(theta, states):
     """Log probabilities and values in plain NumPy."""
     outputs, at, x = [], 0, states
-    for i, (n_in, n_out) in enumerate(layer_shapes(5, 5)):
+    for i, (n_in, n_out) in enumerate(layer_shapes(5, 16, 5)):
         weight = theta[at : at + n_in * n_out].reshape(n_in, n_out)
         at += n_in * n_out
         x = x @ weight + theta[at : at + n_out]
@@ -55,7 +55,7 @@ def world():
     rng = np.random.default_rng(0)
     outcomes = draw_outcomes(5, 25, 0.5, path_seed=1)
     states = locations(outcomes).astype(np.float64)
-    theta = rng.normal(0.0, 0.3, len(first_parameters(5, 5, rng)))
+    theta = rng.normal(0.0, 0.3, len(first_parameters(5, 16, 5, rng)))
     rollout = np.zeros((3, 512), np.int64)
     collect_steps(theta, outcomes, states, np.zeros((4, 8), np.int64), rollout, SETTINGS, rng)
     return outcomes, states, theta, rollout, rng
@@ -63,7 +63,7 @@ def world():
 
 def test_networks_answer_as_plain_numpy(world):
     _, states, theta, _, _ = world
-    found_log_probs, found_values = ask(theta, states, 5)
+    found_log_probs, found_values = ask(theta, states, 16, 5)
     log_probs, values = slow_networks(theta, states)
     np.testing.assert_allclose(found_log_probs, log_probs, rtol=1e-10)
     np.testing.assert_allclose(found_values, values, rtol=1e-10)
@@ -150,7 +150,7 @@ def test_a_batch_makes_the_same_update_as_stable_baselines3(clip, rate):
 
 
 def test_first_networks_are_those_of_stable_baselines3():
-    theta = first_parameters(5, 5, np.random.default_rng(0))
+    theta = first_parameters(5, 16, 5, np.random.default_rng(0))
     log_probs, _ = slow_networks(theta, np.eye(5))
     assert np.allclose(np.exp(log_probs), 0.2, atol=0.02)
     first = theta[: 5 * 16].reshape(5, 16)
@@ -172,6 +172,18 @@ def test_a_policy_that_knows_the_path_walks_it_to_the_end(world):
     log_probs = np.where(np.vstack([outcomes, outcomes[:1]]) == 1, 0.0, -1000.0)
     shown = visited(outcomes, states, log_probs, SETTINGS, rng)
     assert np.allclose(shown[:26], states, atol=0.01)  # ten deviations of the noise
+
+
+def test_end_points_are_the_last_states_before_mines_and_of_episodes():
+    # Place 0 leads on by action 1, place 1 throws back by it: the places are 0, 1, 0, 1, 0.
+    outcomes = np.array([[0, 1], [1, -1]])
+    states = locations(outcomes).astype(np.float64)
+    log_probs = np.array([[-1000.0, 0.0]] * 3)
+    settings = SETTINGS._replace(trajectories=1, episode_steps=4, noise=0.0)
+    for end_points, expected in ((False, [0, 1, 0, 1, 0]), (True, [1, 1, 1, 1, 0])):
+        chosen = settings._replace(end_points=end_points)
+        shown = visited(outcomes, states, log_probs, chosen, np.random.default_rng(0))
+        assert shown.sum(axis=1).tolist() == expected
 
 
 def test_a_run_follows_from_its_seeds_in_any_company():
@@ -234,7 +246,7 @@ def test_learning_improves_the_return():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"rule": "kl"}, "rule must be one of none, max-tv, gaussian, supervector"),
+        ({"rule": "kl"}, "rule must be one of none, max-tv, gaussian, supervector, visitation"),
         ({"rule": "max-tv", "threshold": 0.0}, "threshold must be positive"),
         ({"batch_size": 100}, "batches of 100 must add up"),
     ],

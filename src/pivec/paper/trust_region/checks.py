@@ -1,9 +1,10 @@
 """How far two policies are from each other, compiled for many small checks.
 
 The numbers are those of `pivec.characterizations`: `symmetric_kl` is that of "gaussian", and
-`supervector_distance` that of "supervector" with ``init="kmeans"`` and ``warm_start=False``. Those
-are made for millions of states; on a few hundred most of their time goes into preparations, so that
-a run would take many minutes instead of seconds (benchmarks/trust_region.py).
+`supervector_distance` and `visitation_distance` those of "supervector" and "visitation" with
+``init="kmeans"`` and ``warm_start=False``, the latter for episodes of equal lengths. Those are made
+for millions of states; on a few hundred most of their time goes into preparations, so that a run
+would take many minutes instead of seconds (benchmarks/trust_region.py).
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
@@ -16,6 +17,7 @@ from pivec.paper.trust_region.network import compiled
 
 _VARIANCE = 1e-7  # added to the variances of Gaussians
 _RELEVANCE = 16.0
+_PRIOR = 0.1  # of visitation
 _FLOOR = 1e-6  # least variance of a component, in standardised units
 _TOL, _MAX_ITER = 1e-3, 100
 _LLOYD_TOL, _LLOYD_STEPS = 1e-4, 300
@@ -131,11 +133,16 @@ def _soft_shares(points, weights, means, variances):
             largest = max(largest, value)
         for k in range(K):
             value = shares[i, k] - largest
-            shares[i, k] = np.exp(value) if value > _FAR else 0.0
+            if value == 0.0:  # exponentials and logarithms are what takes time here
+                shares[i, k] = 1.0
+            else:
+                shares[i, k] = np.exp(value) if value > _FAR else 0.0
             density += shares[i, k]
-        for k in range(K):
-            shares[i, k] /= density
-        total += largest + np.log(density)
+        total += largest
+        if density > 1.0:
+            for k in range(K):
+                shares[i, k] /= density
+            total += np.log(density)
     return shares, total / n
 
 
@@ -195,8 +202,8 @@ def fit_background(points, K, rng):
 
 
 @compiled
-def supervector_distance(states, other, K, rng):
-    """Upper bound of the KL divergence (eq. 6) of two policies, on a background of their states."""
+def _background_sums(states, other, K, rng):
+    """Fit a background on the states of both; its weights and variances, and `_sums` of each."""
     n = len(states)
     points = np.concatenate((states, other))
     mean, variance = _moments(points)
@@ -206,9 +213,41 @@ def supervector_distance(states, other, K, rng):
     shares, _ = _soft_shares(points, weights, means, variances)
     counts, sums, _ = _sums(points[:n], shares[:n], means)
     other_counts, other_sums, _ = _sums(points[n:], shares[n:], means)
+    return weights, variances, counts, sums, other_counts, other_sums
+
+
+@compiled
+def supervector_distance(states, other, K, rng):
+    """Upper bound of the KL divergence (eq. 6) of two policies, on a background of their states."""
+    weights, variances, counts, sums, other_counts, other_sums = _background_sums(
+        states, other, K, rng
+    )
     total = 0.0
     for k in range(K):
         a, b = counts[k] + _RELEVANCE, other_counts[k] + _RELEVANCE
         difference = sums[k] / a - other_sums[k] / b
         total += 0.5 * weights[k] * (difference * difference / variances[k]).sum()
+    return total
+
+
+@compiled
+def _region(count, place, weight, n):
+    """Share of time in a region, adapted, and the vector along which a policy is there."""
+    share = (count / n + _PRIOR * weight) / (1.0 + _PRIOR)
+    vector = 0.5 * place / (count + _PRIOR * n)
+    return share, vector, np.sqrt(1.0 + (vector * vector).sum())
+
+
+@compiled
+def visitation_distance(states, other, K, rng):
+    """1 − Σ_k √(ω_k ω'_k) u_k·u'_k of two policies, on a background of their states."""
+    weights, variances, counts, sums, other_counts, other_sums = _background_sums(
+        states, other, K, rng
+    )
+    total = 1.0
+    for k in range(K):
+        scale = np.sqrt(variances[k])
+        a, u, length = _region(counts[k], sums[k] / scale, weights[k], len(states))
+        b, v, other_length = _region(other_counts[k], other_sums[k] / scale, weights[k], len(other))
+        total -= np.sqrt(a * b) * (1.0 + (u * v).sum()) / (length * other_length)
     return total

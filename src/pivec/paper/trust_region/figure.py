@@ -26,6 +26,7 @@ COLOURS = {
     "max-tv": "#0072B2",
     "gaussian": "#009E73",
     "supervector": "#D55E00",
+    "visitation": "#E69F00",
     "none": "#59636E",
     "clipped": "#CC79A7",
 }
@@ -33,6 +34,7 @@ DASHES: Mapping[str, Any] = {
     "max-tv": DASHED,
     "gaussian": DOT_DASHED,
     "supervector": "-",
+    "visitation": DASHED,
     "none": DOTTED,
     "clipped": "-",
 }
@@ -48,7 +50,7 @@ def trust_region_figure(
 
     All are what the recipe keeps as numbers; methods that have a colour are shown.
     """
-    width, height, top, bottom = 9.6, 5.2, 1.2, 0.62
+    width, height, top, bottom = 9.6, 6.6, 1.2, 0.62
     figure = new_figure(width, height)
     add_heading(
         figure,
@@ -58,7 +60,9 @@ def trust_region_figure(
     tall = height - top - bottom
     axes = axes_at(figure, 0.62, bottom, 5.3, tall)
     labels = {
-        name: TITLES[name] + (f" ({chosen[name]:g})" if name in chosen else "") for name in COLOURS
+        name: TITLES[name] + (f" ({chosen[name]:g})" if name in chosen else "")
+        for name in COLOURS
+        if name in curves
     }
     shown = {label: curves[name] for name, label in labels.items()}
     looks = {label: (COLOURS[name], DASHES[name]) for name, label in labels.items()}
@@ -87,7 +91,8 @@ def _draw_sweep(
     axes.plot(places, mean, color=COLOURS[rule], marker="o", markersize=3.4, linewidth=1.0)
     best = thresholds.tolist().index(chosen)
     axes.plot(best, mean[best], marker="o", markersize=7.5, color=COLOURS[rule], zorder=3)
-    axes.set_xticks(places, [f"{value:g}".lstrip("0") for value in thresholds])
+    shown = places[:: -(-len(places) // 10)]  # so that their numbers do not overlap
+    axes.set_xticks(shown, [f"{value:g}".lstrip("0") for value in thresholds[shown]])
     axes.set_ylim(0, 1.1 * max(none, high.max()))
     axes.set_title(
         f"{TITLES[rule][0].upper()}{TITLES[rule][1:]}, mean return by threshold",

@@ -1,9 +1,9 @@
 """The networks of the trust-region experiment, compiled: probabilities, gradients, Adam's step.
 
-Policy and value each have two tanh layers of 16, as in the paper, and all their parameters lie in
-one vector. An environment with few distinct states is what makes this fast: networks are asked once
-for every state, and the gradient of a batch is summed over the states before it goes back through
-the layers. It is the same sum as over the rows of the batch, in another order.
+Policy and value each have two tanh layers of a width, and all their parameters lie in one vector.
+An environment with few distinct states is what makes this fast: networks are asked once for every
+state, and the gradient of a batch is summed over the states before it goes back through the layers.
+It is the same sum as over the rows of the batch, in another order.
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
@@ -19,29 +19,28 @@ from pivec.training.es import adam_step
 
 Array = NDArray[np.float64]
 
-WIDTH = 16
 _EPSILON = 1e-5  # Adam's, as Stable-Baselines3 has it
 
 # Sums may be taken in any order; infinities and NaN keep their meaning.
 compiled = compiler("reassoc", "contract", "nsz", sources="*.py ../../training/es.py")
 
 
-def layer_shapes(n_inputs: int, n_actions: int) -> list[tuple[int, int]]:
+def layer_shapes(n_inputs: int, width: int, n_actions: int) -> list[tuple[int, int]]:
     """Shapes (in, out) of the layers, in the order of the vector: those of the policy first."""
-    hidden = [(n_inputs, WIDTH), (WIDTH, WIDTH)]
-    return [*hidden, (WIDTH, n_actions), *hidden, (WIDTH, 1)]
+    hidden = [(n_inputs, width), (width, width)]
+    return [*hidden, (width, n_actions), *hidden, (width, 1)]
 
 
-def first_parameters(n_inputs: int, n_actions: int, rng: np.random.Generator) -> Array:
+def first_parameters(n_inputs: int, width: int, n_actions: int, rng: np.random.Generator) -> Array:
     """Draw first parameters as Stable-Baselines3 does: orthogonal weights, no biases.
 
     Examples
     --------
-    >>> first_parameters(5, 5, np.random.default_rng(0)).shape
+    >>> first_parameters(5, 16, 5, np.random.default_rng(0)).shape
     (838,)
     """
     gains = (2.0**0.5, 2.0**0.5, 0.01, 2.0**0.5, 2.0**0.5, 1.0)
-    shapes = layer_shapes(n_inputs, n_actions)
+    shapes = layer_shapes(n_inputs, width, n_actions)
     return flatten(
         [
             (orthogonal(rng, *shape, gain), np.zeros(shape[1]))
@@ -64,14 +63,14 @@ def _layer(theta, at, inputs, n_out):
 
 
 @compiled
-def forward(theta, at, states, n_out):
+def forward(theta, at, states, width, n_out):
     """Hidden layers and outputs, (n_states, n_out), of the network that begins at ``at``.
 
     Also returns where its parameters end, which is where the next begins.
     """
-    first, at = _layer(theta, at, states, WIDTH)
+    first, at = _layer(theta, at, states, width)
     first = np.tanh(first)
-    second, at = _layer(theta, at, first, WIDTH)
+    second, at = _layer(theta, at, first, width)
     second = np.tanh(second)
     outputs, at = _layer(theta, at, second, n_out)
     return first, second, outputs, at

@@ -33,9 +33,11 @@ class PathSettings(NamedTuple):
     max_grad_norm: float = 0.5
     value_weight: float = 0.5
     trajectories: int = 5  # episodes of either policy that a check of states looks at
-    old_once: bool = False  # play the old policy's once an iteration, not anew for every check
+    old_once: bool = True  # play the old policy's once an iteration, not anew for every check
+    end_points: bool = False  # repeat the last state up to a mine, or the end, see `visited`
     noise: float = 1e-3  # standard deviation of what is added to their states
     n_components: int = 4  # of the background model
+    width: int = 16  # of the two layers of networks
     n_dimensions: int = 5  # of the path, see `draw_outcomes`
     length: int = 25
     mines: float = 0.5
@@ -73,7 +75,7 @@ def learn_path(settings: PathSettings, path_seed: int, seed: int | list[int]) ->
     n_dimensions = settings.n_dimensions
     outcomes = draw_outcomes(n_dimensions, settings.length, settings.mines, path_seed)
     states = locations(outcomes).astype(np.float64)
-    parameters = first_parameters(n_dimensions, n_dimensions, rng)
+    parameters = first_parameters(n_dimensions, settings.width, n_dimensions, rng)
     learner = np.stack([parameters, np.zeros_like(parameters), np.zeros_like(parameters)])
     agents = np.zeros((4, settings.n_envs), np.int64)
     rollout = np.zeros((3, settings.n_envs * settings.n_steps), np.int64)

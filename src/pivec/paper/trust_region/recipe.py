@@ -9,36 +9,29 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pivec.engines.engine import Tell
 from pivec.paper.recipes import Calculation, Need, Recipe, Result, Told
-from pivec.paper.rows import column, different, where
 from pivec.paper.trust_region.figure import trust_region_figure
-from pivec.paper.trust_region.findings import NOTES, findings, interval, tables
+from pivec.paper.trust_region.findings import findings, interval, remarks, tables
+from pivec.paper.trust_region.methods import (
+    CONSTRAINTS,
+    OTHER_VARIANTS,
+    OTHERS,
+    RANGES,
+    SEARCHED_VARIANTS,
+    area,
+    base_of,
+    next_threshold,
+    self_stops,
+    settings_of,
+    stopped,
+    tenths,
+)
 from pivec.paper.trust_region.path import PathRun, PathSettings, learn_path
 from pivec.paper.workshop import Workshop
 
-Array = NDArray[np.float64]
-
-# What is searched: settings but for the threshold, and the paper's thresholds. The paper does not
-# say whether the old policy is played anew for every check; "-once" is the other reading.
-_GAUSSIANS = (0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 15.0, 20.0)
-_SUPERVECTORS = (0.01, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5)
-SWEEP: Mapping[str, tuple[PathSettings, tuple[float, ...]]] = {
-    "max-tv": (
-        PathSettings(rule="max-tv"),
-        (0.001, 0.005, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5),
-    ),
-    "gaussian": (PathSettings(rule="gaussian"), _GAUSSIANS),
-    "supervector": (PathSettings(rule="supervector"), _SUPERVECTORS),
-    "gaussian-once": (PathSettings(rule="gaussian", old_once=True), _GAUSSIANS),
-    "supervector-once": (PathSettings(rule="supervector", old_once=True), _SUPERVECTORS),
-}
-OTHERS: Mapping[str, PathSettings] = {
-    "none": PathSettings(),
-    "clipped": PathSettings(clip=0.2, max_updates=640),  # ten passes over the data
-}
+Runs = dict[tuple[str, float], list[PathRun]]  # by method and threshold
 _FACTOR = 1_000  # so that repetitions of different seeds have different paths
 
 
@@ -49,16 +42,17 @@ class Counts:
     repetitions: int
     sweep_repetitions: int
     steps: int
+    variants: tuple[str, ...] = (*SEARCHED_VARIANTS, *OTHER_VARIANTS)
 
 
 def needs(shop: Workshop, counts: Counts) -> list[Need]:  # noqa: ARG001 - as of all recipes
-    """List what is computed."""
-    more = max(counts.repetitions - counts.sweep_repetitions, 0)
-    amounts = {
-        name: len(thresholds) * counts.sweep_repetitions + more
-        for name, (_, thresholds) in SWEEP.items()
-    }
-    amounts |= dict.fromkeys(OTHERS, counts.repetitions)
+    """List what is computed, without what the search does beyond the first ranges."""
+    few = counts.sweep_repetitions
+    amounts = dict.fromkeys((*CONSTRAINTS, *OTHERS), counts.repetitions)
+    amounts |= dict.fromkeys(counts.variants, few)
+    for name in amounts:
+        if name in CONSTRAINTS or name in SEARCHED_VARIANTS:
+            amounts[name] += few * (len(RANGES[base_of(name)].first) - 1)
     return [
         Calculation(
             f"runs of {name} in pivec/DangerousPath-v0", amount, partial(_seconds, name, counts)
@@ -69,78 +63,99 @@ def needs(shop: Workshop, counts: Counts) -> list[Need]:  # noqa: ARG001 - as of
 
 def _seconds(name: str, counts: Counts) -> float:
     """How long a run takes that no constraint stops early, from a small part of it."""
-    settings = OTHERS.get(name) or _settings(name, 1e9, counts)
-    settings = settings._replace(total_steps=32_768)
+    settings = settings_of(name, 1e9)._replace(total_steps=32_768)
     learn_path(settings._replace(total_steps=1), 0, 0)  # compiles
     start = time.perf_counter()
     learn_path(settings, 0, 0)
     return (time.perf_counter() - start) * counts.steps / settings.total_steps
 
 
-def _settings(name: str, threshold: float, counts: Counts) -> PathSettings:
-    return SWEEP[name][0]._replace(threshold=threshold, total_steps=counts.steps)
-
-
 def make(shop: Workshop, counts: Counts) -> Result:
     """Search the thresholds, repeat the best of each rule, and compare."""
-    searched = {
-        (name, threshold): _settings(name, threshold, counts)
-        for name, (_, thresholds) in SWEEP.items()
-        for threshold in thresholds
-    }
-    swept = _runs(shop, searched, range(counts.sweep_repetitions), "search")
+    few, searched = range(counts.sweep_repetitions), set(counts.variants) & set(SEARCHED_VARIANTS)
+    runner = partial(_runs, shop, counts.steps)
+    swept = _search(CONSTRAINTS, runner, few)
     chosen = best_thresholds(swept)
-    methods = {
-        **{name: searched[name, threshold] for name, threshold in chosen.items()},
-        **{name: other._replace(total_steps=counts.steps) for name, other in OTHERS.items()},
+    runs = runner(
+        [(name, chosen.get(name, np.inf)) for name in (*CONSTRAINTS, *OTHERS)],
+        range(counts.repetitions),
+        "repeat",
+    )
+    swept |= _search([name for name in counts.variants if name in searched], runner, few)
+    chosen |= best_thresholds(swept)
+    chosen |= {
+        name: chosen[base_of(name)]
+        for name in counts.variants
+        if base_of(name) in chosen and name not in searched
     }
-    runs = _runs(shop, methods, range(counts.repetitions), "repeat")
+    runs |= runner([(name, chosen.get(name, np.inf)) for name in counts.variants], few, "variants")
     rng = np.random.default_rng(shop.seed)
-    sweep = [
-        {"method": name, **_summary(group, threshold, rng)}
-        for (name, threshold), group in swept.items()
-    ]
-    summary = {name: _summary(group, methods[name].threshold, rng) for name, group in runs.items()}
-    curves = {name: _curve(group, counts, rng) for name, group in runs.items()}
+    sweep = [{"method": key[0], **_summary(key, group, rng)} for key, group in swept.items()]
+    summary = {key[0]: _summary(key, group, rng) for key, group in runs.items()}
+    curves = {name: _curve(group, counts, rng) for (name, _), group in runs.items()}
     numbers = {
         "chosen": chosen,
         "methods": summary,
         "sweep": sweep,
         "curves": curves,
-        "runs": _rows(searched, swept, "search", shop) + _rows(methods, runs, "repeat", shop),
+        "tenths": {
+            name: [tenths(run).tolist() for run in group] for (name, _), group in runs.items()
+        },
+        "runs": _rows(swept, "search", shop) + _rows(runs, "repeat", shop),
     }
     return Result(numbers, {"trust-region": trust_region_figure(curves, sweep, chosen, summary)})
 
 
+def _search(names: Sequence[str], runner: Any, repetitions: Sequence[int]) -> Runs:
+    """Run all thresholds, and more of them while the best lies at the edge of its range."""
+    todo = [(name, value) for name in names for value in RANGES[base_of(name)].first]
+    swept: Runs = {}
+    while todo:
+        swept |= runner(todo, repetitions, "search")
+        further = {
+            name: next_threshold(_areas(swept, name), RANGES[base_of(name)]) for name in names
+        }
+        todo = [(name, value) for name, value in further.items() if value is not None]
+    return {key: swept[key] for key in sorted(swept, key=lambda key: (names.index(key[0]), key[1]))}
+
+
+def _areas(swept: Runs, name: str) -> dict[float, float]:
+    return {threshold: area(runs) for (method, threshold), runs in swept.items() if method == name}
+
+
+def best_thresholds(swept: Runs) -> dict[str, float]:
+    """For each method, the threshold with the largest area under the mean learning curve."""
+    areas = {name: _areas(swept, name) for name in dict.fromkeys(name for name, _ in swept)}
+    return {name: max(of, key=of.__getitem__) for name, of in areas.items()}
+
+
 def tell(numbers: Mapping[str, Any], _counts: Counts) -> Told:
     """Say what the numbers show."""
-    repeated = where(numbers["runs"], part="repeat")
-    whole, last = (
-        {
-            name: np.array(column(repeated, measure, method=name))
-            for name in different(repeated, "method")
-        }
-        for measure in ("mean_return", "last_tenth")
-    )
-    text = tables(numbers["methods"], numbers["sweep"], numbers["chosen"])
-    rng = np.random.default_rng(0)  # of the bootstrap
-    return Told(numbers["runs"], text, findings(whole, last, rng), NOTES)
+    return Told(numbers["runs"], tables(numbers), findings(numbers), remarks(numbers))
 
 
 def _runs(
-    shop: Workshop, what: Mapping[Any, PathSettings], repetitions: Sequence[int], title: str
-) -> dict[Any, list[PathRun]]:
+    shop: Workshop,
+    steps: int,
+    what: Sequence[tuple[str, float]],
+    repetitions: Sequence[int],
+    title: str,
+) -> Runs:
     """Run everything that is not there yet; in the order of ``what``.
 
     Equal repetitions have the same path.
     """
     inputs = [
-        {"settings": settings._asdict(), "path_seed": _path_seed(shop, i), "seed": [shop.seed, i]}
-        for settings in what.values()
+        {
+            "settings": settings_of(*key)._replace(total_steps=steps)._asdict(),
+            "path_seed": _path_seed(shop, i),
+            "seed": [shop.seed, i],
+        }
+        for key in what
         for i in repetitions
     ]
     done = iter(shop.computed_all("trust-region", inputs, run_path, title))
-    return {name: [PathRun(**next(done)) for _ in repetitions] for name in what}
+    return {key: [PathRun(**next(done)) for _ in repetitions] for key in what}
 
 
 def run_path(inputs: Mapping[str, Any], _tell: Tell) -> dict[str, Any]:
@@ -153,39 +168,18 @@ def _path_seed(shop: Workshop, repetition: int) -> int:
     return shop.seed * _FACTOR + repetition
 
 
-def best_thresholds(swept: Mapping[tuple[str, float], Sequence[PathRun]]) -> dict[str, float]:
-    """For each method, the threshold with the largest area under the learning curve."""
-    means = {key: float(areas(runs).mean()) for key, runs in swept.items()}
-    return {
-        name: max((key for key in means if key[0] == name), key=lambda key: means[key])[1]
-        for name in dict.fromkeys(name for name, _ in means)
-    }
-
-
-def areas(runs: Sequence[PathRun]) -> Array:
-    """Area under each learning curve over its length: the mean return of all of training."""
-    return np.array([run.returns.mean() for run in runs])
-
-
-def ends(runs: Sequence[PathRun]) -> Array:
-    """Mean return over the last tenth of training."""
-    return np.array([run.returns[-max(1, len(run.returns) // 10) :].mean() for run in runs])
-
-
-def _self_stops(runs: Sequence[PathRun], threshold: float) -> float:
-    """Share of the iterations in which a policy exceeds the threshold against itself."""
-    return float(np.mean([run.own_distances > threshold for run in runs]))
-
-
-def _summary(runs: Sequence[PathRun], threshold: float, rng: np.random.Generator) -> dict[str, Any]:
+def _summary(
+    key: tuple[str, float], runs: Sequence[PathRun], rng: np.random.Generator
+) -> dict[str, Any]:
     """Numbers of one method, with 95 % intervals over the repetitions."""
+    settings = settings_of(*key)
     return {
-        "threshold": threshold if np.isfinite(threshold) else None,
-        "area": interval(areas(runs), rng),
-        "end": interval(ends(runs), rng),
+        "threshold": _finite(settings.threshold),
+        "area": interval(np.array([run.returns.mean() for run in runs]), rng),
+        "end": interval(np.array([tenths(run)[-1] for run in runs]), rng),
         "updates": float(np.mean([run.updates for run in runs])),
-        "stopped": float(np.mean([run.updates < run.updates.max() for run in runs])),
-        "self_stops": _self_stops(runs, threshold),
+        "stopped": stopped(runs, settings),
+        "self_stops": self_stops(runs, settings),
     }
 
 
@@ -204,29 +198,28 @@ def _curve(
     }
 
 
-def _rows(
-    what: Mapping[Any, PathSettings],
-    runs: Mapping[Any, Sequence[PathRun]],
-    part: str,
-    shop: Workshop,
-) -> list[dict[str, Any]]:
+def _finite(threshold: float) -> float | None:
+    return threshold if np.isfinite(threshold) else None
+
+
+def _rows(runs: Runs, part: str, shop: Workshop) -> list[dict[str, Any]]:
     """One row for each run."""
     return [
         {
             "part": part,
-            "method": name if isinstance(name, str) else name[0],
-            "threshold": what[name].threshold if np.isfinite(what[name].threshold) else None,
+            "method": key[0],
+            "threshold": _finite(key[1]),
             "repetition": i,
             "path_seed": _path_seed(shop, i),
-            "mean_return": area,
-            "last_tenth": end,
+            "mean_return": float(run.returns.mean()),
+            "first_fifth": float(tenths(run)[:2].mean()),
+            "last_tenth": float(tenths(run)[-1]),
             "updates": float(run.updates.mean()),
-            "self_stops": _self_stops([run], what[name].threshold),
+            "stopped": stopped([run], settings_of(*key)),
+            "self_stops": self_stops([run], settings_of(*key)),
         }
-        for name, group in runs.items()
-        for i, (run, area, end) in enumerate(
-            zip(group, areas(group).tolist(), ends(group).tolist(), strict=True)
-        )
+        for key, group in runs.items()
+        for i, run in enumerate(group)
     ]
 
 
@@ -234,7 +227,7 @@ RECIPE = Recipe(
     name="trust-region",
     shows="Figure 5 (a): PPO on the dangerous path, its updates stopped by different constraints",
     counts={
-        "smoke": Counts(2, 2, 8_192),
+        "smoke": Counts(2, 2, 8_192, ("gaussian-ends", "none-64")),
         "small": Counts(10, 10, 1_000_000),
         "paper": Counts(50, 10, 1_000_000),
     },

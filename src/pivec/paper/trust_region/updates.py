@@ -24,6 +24,7 @@ from pivec.paper.trust_region.checks import (
     largest_total_variation,
     supervector_distance,
     symmetric_kl,
+    visitation_distance,
 )
 from pivec.paper.trust_region.network import (
     backward,
@@ -34,22 +35,22 @@ from pivec.paper.trust_region.network import (
 )
 from pivec.paper.trust_region.world import MINE, RIGHT
 
-RULES = ("none", "max-tv", "gaussian", "supervector")
-NONE, MAX_TV, GAUSSIAN, SUPERVECTOR = range(4)  # as the compiled code knows them
+RULES = ("none", "max-tv", "gaussian", "supervector", "visitation")
+NONE, MAX_TV, GAUSSIAN, SUPERVECTOR, VISITATION = range(5)  # as the compiled code knows them
 
 
 @compiled
-def ask(theta, states, n_actions):
+def ask(theta, states, width, n_actions):
     """Log probabilities and values of states."""
-    _, _, logits, at = forward(theta, 0, states, n_actions)
-    _, _, values, _ = forward(theta, at, states, 1)
+    _, _, logits, at = forward(theta, 0, states, width, n_actions)
+    _, _, values, _ = forward(theta, at, states, width, 1)
     return log_softmax(logits), values[:, 0]
 
 
 @compiled
-def ask_policy(theta, states, n_actions):
+def ask_policy(theta, states, width, n_actions):
     """Log probabilities alone, in half the time."""
-    return log_softmax(forward(theta, 0, states, n_actions)[2])
+    return log_softmax(forward(theta, 0, states, width, n_actions)[2])
 
 
 @compiled
@@ -100,8 +101,8 @@ def update(learner, count, states, rollout, batch, advantages, old, settings):
     theta, grad = learner[0], np.zeros(learner.shape[1])
     rows, number = _distinct(rollout[0][batch], len(states))
     states = states[rows]  # networks are asked only for those in the batch
-    first, second, logits, at = forward(theta, 0, states, old.shape[1])
-    value_first, value_second, values, end = forward(theta, at, states, 1)
+    first, second, logits, at = forward(theta, 0, states, settings.width, old.shape[1])
+    value_first, value_second, values, end = forward(theta, at, states, settings.width, 1)
     logits_grad, values_grad = _gradients_of_outputs(
         rollout, batch, advantages, old, rows, number, log_softmax(logits), values, settings
     )
@@ -132,19 +133,32 @@ def _move(outcomes, place, action):
 
 @compiled
 def visited(outcomes, states, log_probs, settings, rng):
-    """States of some episodes, first and last ones included, with noise."""
+    """States of some episodes, first and last ones included, with noise.
+
+    With ``end_points``, all states from the start, or from a mine, to the end of the episode, or to
+    the next mine, are the last of them.
+    """
     n, n_actions = 0, outcomes.shape[1]
-    shown = np.empty((settings.trajectories * (settings.episode_steps + 1), states.shape[1]))
+    places = np.empty(settings.trajectories * (settings.episode_steps + 1), np.int64)
     for _ in range(settings.trajectories):
-        place = 0
+        place, begin = 0, n
         for step in range(settings.episode_steps + 1):
-            for d in range(states.shape[1]):
-                shown[n, d] = states[place, d] + settings.noise * rng.standard_normal()
+            places[n] = place
             n += 1
-            if place == len(outcomes) or step == settings.episode_steps:
+            action, ends = -1, place == len(outcomes) or step == settings.episode_steps
+            if not ends:
+                action = _choose(log_probs, place, n_actions, rng)
+            if settings.end_points and (ends or outcomes[place, action] == MINE):
+                places[begin:n] = place
+                begin = n
+            if ends:
                 break
-            place = _move(outcomes, place, _choose(log_probs, place, n_actions, rng))
-    return shown[:n]
+            place = _move(outcomes, place, action)
+    shown = states[places[:n]]
+    for i in range(n):
+        for d in range(states.shape[1]):
+            shown[i, d] += settings.noise * rng.standard_normal()
+    return shown
 
 
 @compiled
@@ -161,7 +175,9 @@ def distance(outcomes, states, seen, old, new, before, settings, rng):
     after = visited(outcomes, states, new, settings, rng)
     if settings.rule == GAUSSIAN:
         return symmetric_kl(before, after)
-    return supervector_distance(before, after, settings.n_components, rng)
+    if settings.rule == SUPERVECTOR:
+        return supervector_distance(before, after, settings.n_components, rng)
+    return visitation_distance(before, after, settings.n_components, rng)
 
 
 @compiled
@@ -182,7 +198,7 @@ def improve(learner, count, outcomes, states, rollout, settings, rng, own_rng):
     """
     n_steps, n_actions = rollout.shape[1], outcomes.shape[1]
     seen, _ = _distinct(rollout[0], len(states))
-    old, values = ask(learner[0], states, n_actions)
+    old, values = ask(learner[0], states, settings.width, n_actions)
     advantages = rollout[2] - values[rollout[0]]  # discount 0: what comes later does not count
     own, before = 0.0, np.empty((0, states.shape[1]))
     if settings.rule != NONE:
@@ -197,7 +213,7 @@ def improve(learner, count, outcomes, states, rollout, settings, rng, own_rng):
         batch = order[at : at + settings.batch_size]
         update(learner, count + done + 1, states, rollout, batch, advantages, old, settings)
         if settings.rule != NONE:
-            new = ask_policy(learner[0], states, n_actions)
+            new = ask_policy(learner[0], states, settings.width, n_actions)
             far = distance(outcomes, states, seen, old, new, before, settings, rng)
             if far > settings.threshold:
                 return done + 1, own
@@ -211,7 +227,7 @@ def collect_steps(theta, outcomes, states, agents, rollout, settings, rng):
     ``agents``, (4, n_envs): place, farthest place, steps and return of the episode so far.
     """
     n_envs, length, n_actions = agents.shape[1], len(outcomes), outcomes.shape[1]
-    log_probs = ask_policy(theta, states, n_actions)
+    log_probs = ask_policy(theta, states, settings.width, n_actions)
     n_steps, ended, total = rollout.shape[1] // n_envs, 0, 0
     for env in range(n_envs):
         for step in range(env * n_steps, (env + 1) * n_steps):
