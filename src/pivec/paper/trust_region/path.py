@@ -62,13 +62,6 @@ def learn_path(settings: PathSettings, path_seed: int, seed: int | list[int]) ->
     """Learn one path, from first networks to the last step.
 
     ``path_seed`` says which path; first networks, actions, batches and checks follow from ``seed``.
-
-    Examples
-    --------
-    >>> short = PathSettings(rule="max-tv", threshold=0.4, total_steps=40_960)
-    >>> run = learn_path(short, path_seed=0, seed=0)
-    >>> run.returns.shape, bool(run.returns[-1] > run.returns[0])
-    ((10,), True)
     """
     _check(settings)
     rng, own_rng = np.random.default_rng(seed).spawn(2)
