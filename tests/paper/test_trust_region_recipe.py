@@ -119,7 +119,7 @@ def numbers_of(tenths, **changes):
         for mean, last in zip(values.mean(axis=1), values[:, -1], strict=True)
     ]
     chosen = {"max-tv": 0.4, "gaussian": 10.0, "supervector": 0.05}
-    methods = {name: {"stopped": 0.5} for name in tenths}
+    methods = {name: {"stopped": 0.5, "self_stops": 0.3} for name in tenths}
     return {"runs": runs, "tenths": tenths, "chosen": chosen, "methods": methods, **changes}
 
 
@@ -128,7 +128,9 @@ def test_findings_need_intervals_beside_zero():
     names = ("max-tv", "gaussian", "supervector", "none", "clipped")
     noise = rng.normal(0, 0.1, (5, 30, 1))
     level = {name: noise[i] + i + np.zeros((30, 10)) for i, name in enumerate(names)}
-    held = {each.of: each.holds for each in findings(numbers_of(level))}
+    told = findings(numbers_of(level))
+    assert "in 30% of the iterations" in told[1].why
+    held = {each.of: each.holds for each in told}
     assert held == {
         "trust-actions": False,
         "trust-gaussian": False,
@@ -140,7 +142,7 @@ def test_findings_need_intervals_beside_zero():
         "trust-clipped": True,
     }
     same = dict.fromkeys(names, noise[0] + np.zeros((30, 10)))
-    never = {name: {"stopped": 0.0} for name in names}
+    never = {name: {"stopped": 0.0, "self_stops": 0.0} for name in names}
     held = [each.holds for each in findings(numbers_of(same, methods=never))]
     assert held == [None, None, None, None, None, True, False, None]
 

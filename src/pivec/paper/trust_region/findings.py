@@ -160,7 +160,10 @@ def findings(numbers: Mapping[str, Any]) -> list[Finding]:
         values: Mapping[str, Array] = whole,
     ) -> Finding:
         gaps = Gaps(values, better, others)
-        return Finding(of, claim, paper, str(gaps), gaps.holds)
+        alone, why = numbers["methods"][better]["self_stops"], ""
+        if gaps.holds is False and alone:
+            why = f"two samples of one policy exceed its threshold in {alone:.0%} of the iterations"
+        return Finding(of, claim, paper, str(gaps), gaps.holds, why=why)
 
     best = "Max TV is the best of the constraints"
     slow = "Gaussian ends (last tenth) above all others without clipping"
