@@ -32,7 +32,7 @@ from pivec.paper.trust_region.path import PathSettings, learn_path
 for rule in ("none", "max-tv", "gaussian", "supervector"):
     settings = PathSettings(rule=rule, threshold=0.5, total_steps=40_000)
     run = learn_path(settings, path_seed=1, seed=1)
-    print(rule, {key: np.asarray(value).tobytes().hex() for key, value in vars(run).items()})
+    print(rule, {key: np.asarray(value).tobytes().hex() for key, value in run._asdict().items()})
 """
 
 
