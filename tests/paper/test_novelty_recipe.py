@@ -1,18 +1,16 @@
-"""The recipe of novelty search: its statistics, its findings, and the whole at smoke scale."""
+"""The recipe of novelty search: its statistics and its findings."""
 
 from __future__ import annotations
-
-import csv
-import json
 
 import numpy as np
 import pytest
 
+from pivec.paper.novelty import recipe
 from pivec.paper.novelty.page import EDGE, findings, table
 from pivec.paper.novelty.recipe import METHODS, RECIPE, curve, trainings
-from pivec.paper.reproduction import reproduce
 from pivec.paper.rows import bootstrap_interval
 from pivec.paper.workshop import Workshop
+from pivec.training.novelty import Generation
 
 OUT, IN = [3.9, 3.5, 4.0, 3.8, 0.69], [0.70, 0.69, 0.70, 0.65, 0.70]
 
@@ -24,14 +22,14 @@ def came_out(finals):
     curves = {
         name: curve(np.ones((len(each), 1)), each[:, None], rng) for name, each in values.items()
     }
-    return findings(curves, values, rng), table(curves, values)
+    return findings(curves, values, values, rng), table(curves, values, values)
 
 
 def test_the_interval_covers_the_mean_as_often_as_it_says(rng) -> None:
     hits = 0
-    for _ in range(200):
-        low, high = bootstrap_interval(rng.normal(1.0, 2.0, (30, 1)), rng)
-        hits += low[0] <= 1.0 <= high[0]
+    for _ in range(50):
+        low, high = bootstrap_interval(rng.normal(1.0, 2.0, (30, 4)), rng)
+        hits += int(((low <= 1.0) & (high >= 1.0)).sum())
     assert 175 <= hits <= 199
 
 
@@ -45,12 +43,15 @@ def test_curves_are_means_over_runs(rng) -> None:
 
 
 def test_findings_say_what_came_out() -> None:
-    found, lines = came_out([IN, OUT, OUT, OUT])
-    assert [each.holds for each in found] == [True] * 6
-    assert "out in 4 of 5 runs" in found[1].ours
-    assert lines.splitlines()[2].endswith("| 0.70 | 0 of 5 |")
-    found, _ = came_out([OUT, OUT, IN, OUT])
-    assert [each.holds for each in found] == [False, True, False, True, False, True]
+    better = [value + 0.01 for value in OUT[::-1]]
+    found, lines = came_out([IN, better, OUT, OUT, OUT])
+    assert [each.holds for each in found] == [True] * 8
+    assert "out in 4 of 5 runs" in found[3].ours
+    assert "| 0.70 | 0 of 5 |" in lines.splitlines()[2]
+    found, _ = came_out([OUT, OUT, IN, better, IN])
+    holds = [each.holds for each in found]
+    assert holds == [False, True, True, False, True, False, False, None]
+    assert found[-1].why == "worse, but not significantly so"
 
 
 def test_the_edge_of_the_bar_is_what_no_policy_in_the_pocket_passes() -> None:
@@ -62,27 +63,25 @@ def test_the_edge_of_the_bar_is_what_no_policy_in_the_pocket_passes() -> None:
 
 def test_the_paper_scale_has_the_papers_counts(tmp_path) -> None:
     planned = trainings(Workshop(tmp_path, "paper"), RECIPE.counts["paper"])
-    assert [each.runs for each in planned.values()] == [10] * 4
+    assert [each.runs for each in planned.values()] == [10] * 5
     for each in planned.values():
         assert each.settings["generations"] == 128
         assert each.settings["batch_episodes"] == 100
         assert each.settings["behaviour_episodes"] == 5
-    assert len({each.key for each in planned.values()}) == 4
+    assert len({each.key for each in planned.values()}) == 5
 
 
-def test_the_whole_recipe_at_smoke_scale(tmp_path) -> None:
-    folder = reproduce("novelty", "smoke", tmp_path, jobs=2)["novelty"]
-    numbers = json.loads((folder / "numbers.json").read_text())
-    assert set(numbers["curves"]) == set(METHODS)
-    assert all(each["holds"] is None for each in numbers["findings"])
-    with open(folder / "numbers.csv", newline="") as file:
-        rows = list(csv.DictReader(file))
-    assert [row["method"] for row in rows] == list(METHODS)
-    for row in rows:
-        assert float(row["best_return"]) == pytest.approx(
-            numbers["curves"][row["method"]]["mean"][-1]
-        )
-    assert (folder / "novelty.png").stat().st_size > 10_000
-    before = (folder / "numbers.json").read_text()
-    reproduce("novelty", "smoke", tmp_path)
-    assert (folder / "numbers.json").read_text() == before
+def test_numbers_are_the_best_of_generations_and_of_policies(tmp_path, monkeypatch) -> None:
+    def generations(_):
+        return [Generation(i, 10 * i, 0, 0.1 * i, 0.1 * i, 0.0, x) for i, x in enumerate([1, 3, 2])]
+
+    monkeypatch.setattr(Workshop, "train", lambda *_: None)
+    monkeypatch.setattr(recipe, "read_generations", generations)
+    monkeypatch.setattr(recipe, "best_ways", lambda *_: [np.zeros((2, 2))])
+    numbers = recipe.make(Workshop(tmp_path, "paper"), recipe.Counts(2)).numbers
+    assert [row["method"] for row in numbers["runs"][::2]] == list(METHODS)
+    for row in numbers["runs"]:
+        assert (row["best_batch_return"], row["best_return"]) == (3.0, pytest.approx(0.2))
+        assert (row["out_of_pocket_in_generation"], row["steps"]) == (0, 20)
+        assert numbers["curves"][row["method"]]["mean"] == [1, 3, 3]
+    assert "| 3.00 | 2 of 2 | 0.20 | 0.20 |" in recipe.tell(numbers, recipe.Counts(2)).tables

@@ -48,6 +48,7 @@ def test_a_generation_equals_the_method_of_conti_step_by_step() -> None:
     after = search.arrays()
     assert (told.number, told.parent) == (number, parent)
     assert told.novelty == pytest.approx(novelty[parent])
+    assert told.batch_return == pytest.approx(data.returns.mean())
     np.testing.assert_allclose(after["members"][parent], learner, rtol=1e-12)
     others = [i for i in range(3) if i != parent]
     np.testing.assert_array_equal(after["members"][others], before["members"][others])
@@ -97,6 +98,13 @@ def test_a_search_that_was_stopped_goes_on_to_the_same_numbers(name) -> None:
         second.advance()
     for key, value in through.arrays().items():
         np.testing.assert_array_equal(second.arrays()[key], value)
+
+
+def test_policies_join_the_archive_without_noise_on_their_actions() -> None:
+    quiet, noisy = (searching(behaviour_quiet=quiet, action_noise=0.1) for quiet in (True, False))
+    gaps = [np.ptp(search.archive.data.returns.reshape(3, 2), axis=1) for search in (quiet, noisy)]
+    assert (gaps[0] == 0).all()
+    assert (gaps[1] > 0).all()
 
 
 def test_a_search_cannot_go_on_where_policies_play_differently() -> None:

@@ -54,6 +54,7 @@ class Generation(NamedTuple):
     mean_return: float  # of the updated policy
     best_return: float  # the best of these so far
     novelty: float  # of the parent before, NaN for ES
+    batch_return: float  # mean over the policies around the parent
 
 
 class NoveltySearch:
@@ -112,7 +113,7 @@ class NoveltySearch:
         self._entries = first  # the vectors of all that joined the archive
         self._steps = 0
         if self.archive is not None:
-            data = self._play(first, self._entry_labels(), values["behaviour_episodes"])
+            data = self._play_entries(first, self._entry_labels())
             self.archive.add(data)
             self._steps = _steps(data)
 
@@ -127,7 +128,7 @@ class NoveltySearch:
         rng = np.random.default_rng([self._seed, 1 + number, _STREAM])
         parent, novelty = self._choose_parent(rng)
         member = self._members[parent]
-        scores, noise = self._try_around(member[0], number, rng)
+        scores, noise, batch = self._try_around(member[0], number, rng)
         gradient = values["l2"] * member[0] - ascent(scores, noise)
         count = self._updates[parent] = self._updates[parent] + 1
         # As Salimans et al. have it, ε stands beside the root that is not corrected for its start.
@@ -136,13 +137,13 @@ class NoveltySearch:
         self._entries = [*self._entries, member[0].copy()]
         self._latest[parent] = len(self._entries) - 1
         label = self._entry_labels()[-1]
-        data = self._play(self._entries[-1:], [label], values["behaviour_episodes"])
+        data = self._play_entries(self._entries[-1:], [label])
         self._steps += _steps(data)
         if self.archive is not None:
             self.archive.add(data)
         value = float(data.mean_returns[0])
         best = max([value, *(earlier.best_return for earlier in self.history[-1:])])
-        self.history.append(Generation(number, self._steps, parent, value, best, novelty))
+        self.history.append(Generation(number, self._steps, parent, value, best, novelty, batch))
         return self.history[-1]
 
     def _choose_parent(self, rng: np.random.Generator) -> tuple[int, float]:
@@ -157,8 +158,11 @@ class NoveltySearch:
 
     def _try_around(
         self, centre: Float, number: int, rng: np.random.Generator
-    ) -> tuple[Float, Float]:
-        """Play mirrored pairs until there are enough episodes and steps; give their scores."""
+    ) -> tuple[Float, Float, float]:
+        """Play mirrored pairs until there are enough episodes and steps.
+
+        Gives their scores, the noise, and their mean return.
+        """
         values = self._values
         pairs, steps = -(-values["batch_episodes"] // 2), 0
         noises: list[Float] = []
@@ -179,22 +183,35 @@ class NoveltySearch:
             done = sum(map(len, noises))
             pairs = max(0, int(np.ceil((values["batch_steps"] - steps) * done / steps)))
         self._steps += steps
-        scores = centred_ranks(np.concatenate(returns, axis=1))
+        played = np.concatenate(returns, axis=1)
+        scores = centred_ranks(played)
         if novelties:
             weight = values["novelty_weight"]
             novel = centred_ranks(np.concatenate(novelties, axis=1))
             scores = (1 - weight) * scores + weight * novel
-        return scores, np.concatenate(noises)
+        return scores, np.concatenate(noises), float(played.mean())
 
-    def _play(self, vectors: Sequence[Float] | Float, labels: list[str], n: int) -> VisitedStates:
-        """Let all policies play ``n`` episodes in lock-step."""
+    def _play_entries(self, vectors: Sequence[Float], labels: list[str]) -> VisitedStates:
+        """Let policies play as they join the archive."""
+        episodes, quiet = (self._values[f"behaviour_{name}"] for name in ("episodes", "quiet"))
+        return self._play(vectors, labels, episodes, quiet)
+
+    def _play(
+        self, vectors: Sequence[Float] | Float, labels: list[str], n: int, quiet: bool = False
+    ) -> VisitedStates:
+        """Let all policies play ``n`` episodes in lock-step, ``quiet`` without noise on actions."""
         named = [
             NamedPolicy(self.architecture.policy(vector), PolicyInfo(label))
             for vector, label in zip(vectors, labels, strict=True)
         ]
         actions, limit = "actions" in self._needs, self._values["max_steps"]
         settings = CollectOptions(
-            n, self._seed, actions=actions, max_steps=limit, backend="gymnasium"
+            n,
+            self._seed,
+            actions=actions,
+            max_steps=limit,
+            backend="gymnasium",
+            deterministic=quiet,
         )
         played = sorted(play_here(self._environment, named, settings), key=lambda p: p.index)
         records = [record_of(p.named.info, p.episodes, policy=p.named.policy) for p in played]
@@ -240,7 +257,7 @@ class NoveltySearch:
         self._steps = self.history[-1].steps
         if self.archive is None:
             return
-        data = self._play(self._entries, self._entry_labels(), self._values["behaviour_episodes"])
+        data = self._play_entries(self._entries, self._entry_labels())
         before = [generation.mean_return for generation in self.history]
         if not np.allclose(data.mean_returns[len(self._members) :], before, rtol=1e-9, atol=1e-9):
             raise PivecError(

@@ -1,1 +1,1 @@
-"""Novelty search in the deceptive point: ES, and NSR-ES with three kinds of behaviour."""
+"""Novelty search in the deceptive point: ES, and NSR-ES with several kinds of behaviour."""

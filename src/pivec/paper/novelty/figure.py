@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pivec.canvas import INK, MUTED, add_heading, axes_at, new_figure, quiet_axes
-from pivec.paper.novelty.page import BEST, ES, GAUSSIAN, POCKET, SUPERVECTOR, TERMINAL
+from pivec.paper.novelty.page import (
+    BEST,
+    ES,
+    GAUSSIAN,
+    POCKET,
+    SUPERVECTOR,
+    TERMINAL,
+    VISITATION,
+)
 from pivec.paper.novelty.world import START, WALLS
 from pivec.paper.panels import (
     DASHED,
@@ -32,6 +40,7 @@ LOOKS: dict[str, Look] = {
     TERMINAL: ("#0072B2", DASHED),
     GAUSSIAN: ("#009E73", DOT_DASHED),
     SUPERVECTOR: ("#D55E00", "-"),
+    VISITATION: ("#CC79A7", "-"),
 }
 _VIEW = (-2.2, 1.4, -1.35, 3.4)  # of the plane: left, right, bottom, top
 
@@ -46,7 +55,7 @@ def novelty_figure(curves: Curves, ways: Mapping[str, Sequence[Array]]) -> Figur
     add_heading(
         figure,
         "Novelty search in the deceptive point",
-        "Best mean return so far (mean and 95 % interval of runs), and the way of each run's best",
+        "Best generation's mean return so far (mean, 95 % interval), the way of each run's best",
     )
     tall = height - top - bottom
     _draw_curves(axes_at(figure, 0.66, bottom, 5.7, tall), curves)
@@ -70,7 +79,7 @@ def _draw_curves(axes: Axes, curves: Curves) -> None:
             color=MUTED,
         )
     axes.set_ylim(bottom=min(0.0, *(min(curve["low"]) for curve in curves.values())), top=4.2)
-    add_labels(axes, y="best mean return so far")
+    add_labels(axes, y="best mean return of a generation so far")
 
 
 def _draw_ways(axes: Axes, ways: Mapping[str, Sequence[Array]]) -> None:

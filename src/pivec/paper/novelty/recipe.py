@@ -1,4 +1,4 @@
-"""Novelty search in the deceptive point: ES, and NSR-ES with three kinds of behaviour."""
+"""Novelty search in the deceptive point: ES, and NSR-ES with several kinds of behaviour."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from pivec.paper.novelty.page import (
     GAUSSIAN,
     SUPERVECTOR,
     TERMINAL,
+    VISITATION,
     findings,
     table,
 )
@@ -33,6 +34,7 @@ METHODS = {
     TERMINAL: "terminal-state",
     GAUSSIAN: "gaussian",
     SUPERVECTOR: "supervector",
+    VISITATION: "visitation",  # pivec's own, outside the paper's claims
 }
 
 
@@ -65,16 +67,17 @@ def make(shop: Workshop, counts: Counts) -> Result:
     histories = {name: history(shop, training) for name, training in planned.items()}
     ways = {name: best_ways(shop, training) for name, training in planned.items()}
     rng = np.random.default_rng(shop.seed)
-    curves = {name: curve(steps, best, rng) for name, (steps, best) in histories.items()}
+    curves = {name: curve(steps, best, rng) for name, (steps, best, _) in histories.items()}
     rows = [
         {
             "method": name,
             "run": run,
-            "best_return": float(best[run, -1]),
+            "best_batch_return": float(best[run, -1]),
+            "best_return": float(policies[run, -1]),
             "out_of_pocket_in_generation": _first_above(best[run], EDGE),
             "steps": int(steps[run, -1]),
         }
-        for name, (steps, best) in histories.items()
+        for name, (steps, best, policies) in histories.items()
         for run in range(len(best))
     ]
     return Result({"runs": rows, "curves": curves}, {"novelty": novelty_figure(curves, ways)})
@@ -83,19 +86,28 @@ def make(shop: Workshop, counts: Counts) -> Result:
 def tell(numbers: Mapping[str, Any], _counts: Counts) -> Told:
     """Say what the numbers show."""
     rows, curves = numbers["runs"], numbers["curves"]
-    finals = {name: np.array(column(rows, "best_return", method=name)) for name in curves}
-    rng = np.random.default_rng(0)  # of the bootstrap
-    return Told(rows, table(curves, finals), findings(curves, finals, rng), notes("novelty"))
-
-
-def history(shop: Workshop, training: Training) -> tuple[Array, Array]:
-    """Steps, and the best mean return so far, both (runs, generations)."""
-    runs = [read_generations(shop.run_folder(training, run)) for run in range(training.runs)]
-    steps, best = (
-        np.array([[getattr(entry, name) for entry in run] for run in runs], dtype=np.float64)
-        for name in ("steps", "best_return")
+    finals, policies = (
+        {name: np.array(column(rows, measure, method=name)) for name in curves}
+        for measure in ("best_batch_return", "best_return")
     )
-    return steps, best
+    rng = np.random.default_rng(0)  # of the bootstrap
+    text = table(curves, finals, policies)
+    told = findings(curves, finals, policies, rng)
+    return Told(rows, text, told, notes("novelty", best=max(map(np.max, policies.values()))))
+
+
+def history(shop: Workshop, training: Training) -> tuple[Array, Array, Array]:
+    """Steps, and the best mean return so far of a generation and of a policy.
+
+    All are (runs, generations). The paper's is that of a generation: the mean over all policies
+    around the parent.
+    """
+    runs = [read_generations(shop.run_folder(training, run)) for run in range(training.runs)]
+    steps, batches, best = (
+        np.array([[getattr(entry, name) for entry in run] for run in runs], dtype=np.float64)
+        for name in ("steps", "batch_return", "best_return")
+    )
+    return steps, np.maximum.accumulate(batches, axis=1), best
 
 
 def best_ways(shop: Workshop, training: Training) -> list[Array]:
