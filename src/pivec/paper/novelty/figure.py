@@ -65,7 +65,7 @@ def novelty_figure(curves: Curves, ways: Mapping[str, Sequence[Array]]) -> Figur
 
 
 def _draw_curves(axes: Axes, curves: Curves) -> None:
-    draw_learning_curves(axes, curves, LOOKS, 2)
+    draw_learning_curves(axes, curves, LOOKS, 3)
     for value, text, above in ((POCKET, "straight up", -9.5), (BEST, "the paper's best", 2)):
         axes.axhline(value, color=PAPER, linewidth=0.8, zorder=1)
         axes.annotate(

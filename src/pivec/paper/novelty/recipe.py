@@ -92,8 +92,8 @@ def tell(numbers: Mapping[str, Any], _counts: Counts) -> Told:
     )
     rng = np.random.default_rng(0)  # of the bootstrap
     text = table(curves, finals, policies)
-    told = findings(curves, finals, policies, rng)
-    return Told(rows, text, told, notes("novelty", best=max(map(np.max, policies.values()))))
+    judged = findings(curves, finals, policies, rng)
+    return Told(rows, text, judged, notes("novelty", best=max(map(np.max, policies.values()))))
 
 
 def history(shop: Workshop, training: Training) -> tuple[Array, Array, Array]:
