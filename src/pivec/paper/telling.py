@@ -181,7 +181,7 @@ def index(folder: Path) -> str:
     for file, measured in results:
         for finding in measured.account.findings:
             entries = known.setdefault((finding.of, finding.place), [])
-            if not entries or entries[0][0] == file:  # the best scale alone
+            if not entries or entries[0][1] == measured.scale:  # the best scale alone
                 entries.append((file, measured.scale, finding))
     lines = [
         line

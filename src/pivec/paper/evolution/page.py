@@ -78,8 +78,7 @@ def _wide(rows: Rows, place: str, name: str) -> Finding:
         why = f"its best return is {_shown(best[name], 0)}, that of PPO {_shown(best['ppo'], 0)}"
     return Finding(
         "evolution-wide",
-        f"{NAMES[name]} covers a wider area of the map than runs of PPO and than runs of A2C: "
-        + short(place),
+        f"{NAMES[name]} covers a wider area of the map than runs of PPO and than runs of A2C",
         PICTURE,
         _listed(area, 1) + " cells",
         holds,
@@ -92,7 +91,7 @@ def _apart(rows: Rows, place: str) -> Finding:
     spread = means(rows, place, "spread")
     return Finding(
         "",
-        "The same of both among supervectors: policies of a run are farther apart: " + short(place),
+        "The same of both among supervectors: policies of a run are farther apart",
         "no numbers",
         _listed(spread, 2),
         all(_above(spread, name) for name in POPULATIONS),
@@ -104,7 +103,7 @@ def _worms(rows: Rows, place: str) -> Finding:
     step = means(rows, place, "step", LEARNERS)
     return Finding(
         "evolution-worms",
-        "Successive policies of PPO are closer than those of A2C: " + short(place),
+        "Successive policies of PPO are closer than those of A2C",
         PICTURE,
         _listed(step, 3),
         step["ppo"] < step["a2c"],
@@ -124,8 +123,7 @@ def _stops(rows: Rows, place: str) -> Finding:
         holds, why = early and mine["policies"] < other["policies"], mine["end"]
     return Finding(
         "evolution-stops",
-        "CMA-ES stops before its generations are over, and leaves fewer policies than NEAT: "
-        + short(place),
+        "CMA-ES stops before its generations are over, and leaves fewer policies than NEAT",
         "no numbers",
         ours,
         holds,
