@@ -13,11 +13,13 @@ from pivec.paper.cost.page import at_most_policies, findings, growth, table
 from pivec.paper.cost.recipe import (
     RECIPE,
     Counts,
+    _inputs,
     measure_in_process,
     needs,
     shipped_policies,
 )
 from pivec.paper.published import published
+from pivec.paper.workshop import Workshop
 
 
 def rows(**seconds):
@@ -65,14 +67,16 @@ def test_policies_that_come_with_the_package_are_spread_over_all_runs():
     assert len(shipped_policies(48)) == 48
 
 
-def test_every_characterization_is_measured_where_it_counts():
+def test_every_characterization_is_measured_where_it_counts(tmp_path):
     for scale in ("small", "paper"):
         assert RECIPE.counts[scale].methods == names()
-    assert len(needs(None, RECIPE.counts["paper"])) == len(names())
+    assert len(needs(Workshop(tmp_path, "smoke"), RECIPE.counts["paper"])) == len(names())
 
 
-def test_the_plan_measures_what_is_asked_for():
-    [need] = needs(None, Counts(policies=(2, 4), episodes=3, methods=("returns",)))
+def test_the_plan_measures_what_is_asked_for(tmp_path):
+    [need] = needs(
+        Workshop(tmp_path, "smoke"), Counts(policies=(2, 4), episodes=3, methods=("returns",))
+    )
     assert need.amount == 18
     assert need.measure() > 0
 
@@ -121,3 +125,15 @@ def test_the_figure_has_a_line_for_each_method():
     assert [label.get_text() for label in left.get_yticklabels()] == ["mmd", "supervector"]
     assert [text.get_text() for text in left.texts] == ["1 s", "3 s"]
     assert [text.get_text() for text in right.texts] == ["50", "50"]
+
+
+def test_the_plan_knows_what_was_measured(tmp_path):
+    counts = RECIPE.counts["smoke"]
+    shop = Workshop(tmp_path, "smoke")
+    first, *others = needs(shop, counts)
+    assert first.left is None
+    shop.computed("cost", _inputs(shop, counts, counts.methods[0]), lambda: {"seconds": 1.0})
+    first, *again = needs(shop, counts)
+    assert first.left == 0.0
+    assert all(need.left is None for need in again)
+    assert len(again) == len(others)

@@ -59,16 +59,17 @@ def space():
     return space_of(Collection(runs, 6, None, 0, kept=False), 4, Counts())
 
 
-def test_the_background_has_so_many_policies_of_each_training(space):
+def test_the_background_has_so_many_policies_of_each_training(space, tmp_path):
+    shop = TrainedShop(tmp_path, "smoke")
     assert [part.policies for part in space.background] == [2, 4]
     assert all(part.kept for part in space.background)
     assert not space.policies.kept
     few = space_of(replace(space.policies, policies=3), 100, Counts(3, 1000))
     assert [part.policies for part in few.background] == [3, 3]
-    assert space.policies in space.needs
+    assert space.policies in space.needs(shop)
     whole = space_of(replace(space.policies, policies=3), None, Counts(3, 1000))
     assert [part.policies for part in whole.background] == [3, 3]
-    assert whole.policies not in whole.needs  # nothing is played beside the background
+    assert whole.policies not in whole.needs(shop)  # nothing is played beside the background
 
 
 def test_another_kind_of_description_has_the_same_background_model(space, tmp_path):

@@ -47,9 +47,8 @@ class Space:
         parts = [part.key for part in self.background]
         return digest_of([parts, self.components, self.states, PAPERS_FIT])
 
-    @property
-    def needs(self) -> list[Need]:
-        """What `described` trains, collects and computes."""
+    def needs(self, shop: Workshop) -> list[Need]:
+        """List what `described` trains, collects and computes."""
         policies = sum(
             training.runs * (part.policies or 0)
             for part in self.background
@@ -57,6 +56,8 @@ class Space:
         )
         environment, episodes = self.policies.environment, policies * self.policies.episodes
         fit = fit_need(environment, episodes, self.components, self.states)
+        if shop.is_computed("background", {"background": self.key}):
+            fit = replace(fit, left=0.0)
         played = all(part.policies == self.policies.policies for part in self.background)
         others = [] if played else [self.policies]
         return [*self.policies.trainings, *self.background, *others, fit]

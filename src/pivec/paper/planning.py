@@ -97,7 +97,7 @@ class _Speeds:
 
 def _step(recipe: str, need: Need, shop: Workshop, speeds: _Speeds) -> Step:
     if isinstance(need, Calculation):
-        left = need.amount if need.left is None else need.left()
+        left = need.amount if need.left is None else need.left
         if not left:
             return Step(recipe, need.what, f"{need.amount:,.0f}")
         amount = f"{need.amount:,.0f}" if left == need.amount else f"{left:,.0f} left"

@@ -36,7 +36,7 @@ class Calculation:
     what: str
     amount: float  # how much of it there is
     measure: Callable[[], float]  # does a little, and returns the seconds of one of `amount`
-    left: Callable[[], float] | None = None  # how much is not in the cache yet; None: all of it
+    left: float | None = None  # how much is not in the cache yet; None: all of it
 
 
 Need = Training | Collection | Calculation

@@ -240,6 +240,10 @@ class Workshop:
         file = self._result_file(name, inputs)
         return _read_result(file) if file.exists() else _write_result(file, make())
 
+    def is_computed(self, name: str, inputs: Mapping[str, Any]) -> bool:
+        """Tell whether `computed` would give what it gave before."""
+        return self._result_file(name, inputs).exists()
+
     def computed_all(
         self, name: str, inputs: Sequence[Mapping[str, Any]], work: Work, title: str
     ) -> list[Arrays]:

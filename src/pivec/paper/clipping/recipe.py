@@ -69,7 +69,7 @@ Runs = Mapping[str, Mapping[str, list[Run]]]  # by environment and setting: "0.2
 
 def needs(shop: Workshop, counts: Counts) -> list[Need]:
     """List what is trained, collected and fitted."""
-    return [need for name in counts.environments for need in space(shop, counts, name).needs]
+    return [need for name in counts.environments for need in space(shop, counts, name).needs(shop)]
 
 
 def space(shop: Workshop, counts: Counts, environment: str) -> Space:

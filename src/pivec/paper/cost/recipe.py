@@ -52,7 +52,7 @@ def shipped_policies(count: int) -> list[NamedPolicy]:
     return spread_evenly(everything, count)
 
 
-def needs(shop: Workshop, counts: Counts) -> list[Need]:  # noqa: ARG001 - as every recipe's
+def needs(shop: Workshop, counts: Counts) -> list[Need]:
     """List the measurements."""
     trajectories = sum(counts.policies) * counts.episodes
     return [
@@ -60,6 +60,7 @@ def needs(shop: Workshop, counts: Counts) -> list[Need]:  # noqa: ARG001 - as ev
             f"{name} of trajectories in {ENVIRONMENT}",
             trajectories,
             partial(_seconds_a_trajectory, name, _parameters(counts, name)),
+            left=0.0 if shop.is_computed("cost", _inputs(shop, counts, name)) else None,
         )
         for name in counts.methods
     ]
@@ -110,19 +111,22 @@ def _states(shop: Workshop, counts: Counts) -> Path:
 
 
 def _measured(shop: Workshop, counts: Counts, store: Path, name: str) -> Measured:
-    parameters = _parameters(counts, name)
-    inputs = {
+    def measure() -> dict[str, Any]:
+        given = _parameters(counts, name)
+        return vars(measure_in_process(name, given, store, counts.policies))
+
+    return Measured(**shop.computed("cost", _inputs(shop, counts, name), measure))
+
+
+def _inputs(shop: Workshop, counts: Counts, name: str) -> dict[str, Any]:
+    """All that decides a measurement."""
+    return {
         "method": name,
-        "parameters": parameters,
+        "parameters": _parameters(counts, name),
         "policies": list(counts.policies),
         "episodes": counts.episodes,
         "seed": shop.seed,
     }
-
-    def measure() -> dict[str, Any]:
-        return vars(measure_in_process(name, parameters, store, counts.policies))
-
-    return Measured(**shop.computed("cost", inputs, measure))
 
 
 @dataclass(frozen=True, eq=False)

@@ -44,7 +44,7 @@ class Counts:
 
 def needs(shop: Workshop, counts: Counts) -> list[Need]:
     """List what is trained, collected, fitted and laid out."""
-    return [need for name in counts.environments for need in space(shop, counts, name).needs]
+    return [need for name in counts.environments for need in space(shop, counts, name).needs(shop)]
 
 
 def space(shop: Workshop, counts: Counts, environment: str) -> Space:
