@@ -111,7 +111,8 @@ class Collector:
         nobody = isinstance(acting, list | dict) and not acting
         self._named: list[NamedPolicy] = []
         if not (nobody and self._recorded):
-            self._named = name_policies(acting, options.trust, options.without_normaliser)
+            allowed = options.trust, options.without_normaliser, options.skip_unreadable
+            self._named = name_policies(acting, *allowed)
         if not self._named and not self._recorded:
             raise UsageError("expected at least one policy, but none is given")
         self.environment = environment_of(env, [named.info for named in self._named], options)
@@ -243,7 +244,7 @@ def _settings(environment: Environment, options: CollectOptions) -> dict[str, An
 # Every other option is one that the states depend on, a new one too until it stands here.
 _NAMED_ABOVE = {"env_kwargs", "wrappers", "imports", "features", "keep_policies"}
 _NO_PART = {"episodes", "feature_names", "n_envs", "threads", "trust"}
-_NO_PART |= {"engine", "jobs", "without_normaliser"}
+_NO_PART |= {"engine", "jobs", "without_normaliser", "skip_unreadable"}
 
 _ALL = 10**9  # episodes of a policy that has what it has
 

@@ -83,6 +83,8 @@ class CollectOptions(EngineOptions):
         Allow files that can run code when they are loaded.
     without_normaliser : bool
         Let policies act whose statistics (VecNormalize) are known to be missing.
+    skip_unreadable : bool
+        Leave out files that cannot be read, and name them, as long as any policy is left.
     """
 
     episodes: Annotated[int, Range(1, most=10**9)] = 100
@@ -102,6 +104,7 @@ class CollectOptions(EngineOptions):
     threads: Count | None = field(default=None, metadata=_IN_PYTHON)
     trust: bool = False
     without_normaliser: bool = False
+    skip_unreadable: bool = False
 
     @property
     def view(self) -> Features | None:

@@ -75,7 +75,8 @@ def find_side(thing: Any, options: CollectOptions) -> Side:
         if is_recorded(name):
             return Side(name, acting=name)
         thing = where
-    named = name_policies([thing], options.trust, options.without_normaliser)
+    allowed = options.trust, options.without_normaliser, options.skip_unreadable
+    named = name_policies([thing], *allowed)
     chosen = named[choose([policy.info for policy in named], label, name)]
     return Side(name, acting=chosen, info=chosen.info)
 

@@ -10,8 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from pivec.errors import PivecError, PivecWarning, UsageError
+from pivec.policies.copies import precedence
+from pivec.policies.files import read_named, say_assumptions
 from pivec.policies.formats import ASSUMED, is_policy_file
-from pivec.policies.load import Spec, find_policies, precedence, read_named, say_assumptions
+from pivec.policies.load import Spec, find_policies
 from pivec.policies.paths import natural_key, read_paths
 from pivec.policies.policy import ALSO, NamedPolicy, PolicyInfo, other_names
 

@@ -6,20 +6,20 @@ import difflib
 import glob
 import os
 import re
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pivec.errors import PivecWarning, UsageError
+from pivec.errors import UsageError
 from pivec.policies.callables import IMPORTABLE, as_policy, import_policy
-from pivec.policies.formats import ASSUMED, FORMATS, is_policy_file, read_file, readable
-from pivec.policies.paths import natural_key, read_paths, read_step
-from pivec.policies.policy import ALSO, NamedPolicy, Policy, PolicyInfo, also_called, fingerprint_of
+from pivec.policies.copies import without_copies
+from pivec.policies.files import read_all, say_assumptions
+from pivec.policies.formats import FORMATS, is_policy_file, readable
+from pivec.policies.paths import natural_key
+from pivec.policies.policy import NamedPolicy, Policy, PolicyInfo, fingerprint_of
 from pivec.policies.uniform import UniformPolicy
 
-_NAMED = 5  # how many copies are named in a warning
 _RANDOM = re.compile(r"random(?::(\d{1,6}))?")
 
 Spec = str | os.PathLike[str]
@@ -34,7 +34,10 @@ class _Candidate(NamedTuple):
 
 
 def load_policies(
-    specs: Spec | Sequence[Spec], trust: bool = False, without_normaliser: bool = False
+    specs: Spec | Sequence[Spec],
+    trust: bool = False,
+    without_normaliser: bool = False,
+    skip_unreadable: bool = False,
 ) -> list[NamedPolicy]:
     """Load policies, named after where they come from.
 
@@ -51,6 +54,9 @@ def load_policies(
         pickles of classes that are not known.
     without_normaliser : bool
         Whether policies may act without statistics of observations that they are known to need.
+    skip_unreadable : bool
+        Whether files that cannot be read are left out, as long as any policy is left. A warning
+        names them.
 
     Raises
     ------
@@ -78,11 +84,14 @@ def load_policies(
     if isinstance(specs, str | os.PathLike):
         specs = [specs]
     candidates = [item for spec in specs for item in find_policies(spec)]
-    return _load(candidates, trust, without_normaliser)
+    return _load(candidates, trust, without_normaliser, skip_unreadable)
 
 
 def name_policies(
-    policies: Any, trust: bool = False, without_normaliser: bool = False
+    policies: Any,
+    trust: bool = False,
+    without_normaliser: bool = False,
+    skip_unreadable: bool = False,
 ) -> list[NamedPolicy]:
     """Turn anything a Python user may pass as policies into named ones with unique labels.
 
@@ -120,7 +129,7 @@ def name_policies(
         )
         for i, thing in enumerate([policies] if single else policies):
             candidates += _find_any(thing, f"policy-{i}")
-    return _without_copies(_load(candidates, trust, without_normaliser))
+    return without_copies(_load(candidates, trust, without_normaliser, skip_unreadable))
 
 
 def _find_any(thing: Any, fallback: str) -> list[_Candidate]:
@@ -227,7 +236,9 @@ def _suggestion(path: Path) -> str:
     return f"; {folder} holds {', '.join(near)}" if near else ""
 
 
-def _load(candidates: list[_Candidate], trust: bool, without_normaliser: bool) -> list[NamedPolicy]:
+def _load(
+    candidates: list[_Candidate], trust: bool, without_normaliser: bool, skip_unreadable: bool
+) -> list[NamedPolicy]:
     """Read the files and give every policy its label."""
     if not candidates:
         raise UsageError("expected at least one policy: a path, a glob, random or module:object")
@@ -239,17 +250,14 @@ def _load(candidates: list[_Candidate], trust: bool, without_normaliser: bool) -
         elif item.source.info.source == "random":
             key = item.source.info.label
         unique.setdefault((item.label, key), item)
-    files = [item.source for item in unique.values() if isinstance(item.source, Path)]
-    names = iter(read_paths(files))
+    sources = [item.source for item in unique.values()]
+    policies = []
     taken: dict[str, bool] = {}
     objects: dict[str, bool] = {}
-    policies = []
-    for source, given, alone in unique.values():
-        named = (
-            read_named(source, next(names), trust, without_normaliser)
-            if isinstance(source, Path)
-            else source
-        )
+    read = read_all(sources, trust, without_normaliser, skip_unreadable)
+    for named, (_, given, alone) in zip(read, unique.values(), strict=True):
+        if named is None:
+            continue
         info = named.info
         label = given if given and alone else f"{given}/{info.label}" if given else info.label
         label = _free_label(label, taken, bool(given))
@@ -262,28 +270,6 @@ def _load(candidates: list[_Candidate], trust: bool, without_normaliser: bool) -
     return policies
 
 
-def say_assumptions(policies: Sequence[NamedPolicy]) -> None:
-    """Warn of what was assumed, once for all files that share it."""
-    sources: dict[str, list[str]] = {}
-    for named in policies:
-        for what in named.info.metadata.get(ASSUMED, ()):
-            sources.setdefault(what, []).append(named.info.source)
-    for what, files in sources.items():
-        first = files[0] if len(files) == 1 else f"{len(files)} files (first: {files[0]})"
-        warnings.warn(f"{first}: {what}", PivecWarning, stacklevel=4)
-
-
-def read_named(
-    path: Path, names: PolicyInfo, trust: bool = False, without_normaliser: bool = False
-) -> NamedPolicy:
-    """Read a file; label, run and step are those of ``names``."""
-    policy, metadata, fingerprint = read_file(path, trust, without_normaliser)
-    step = metadata.get("step") if names.step is None else names.step
-    step = step if type(step) is int else None
-    info = PolicyInfo(names.label, names.group, step, str(path), metadata, fingerprint)
-    return NamedPolicy(policy, info)
-
-
 def _free_label(label: str, taken: dict[str, bool], given: bool) -> str:
     """``label``, with a number if it is taken; but labels that a user gave must not clash."""
     if label in taken and given and taken[label]:
@@ -294,42 +280,3 @@ def _free_label(label: str, taken: dict[str, bool], given: bool) -> str:
         free = f"{label}-{count}"
     taken[free] = given
     return free
-
-
-def _without_copies(policies: Sequence[NamedPolicy]) -> list[NamedPolicy]:
-    """Keep one of those with equal fingerprints; warn, and keep the other names as metadata.
-
-    Their episodes would be the same ones, not independent samples. The name that tells a training
-    step stays, then that of a policy which knows its step, then the first in natural order.
-    """
-    same: dict[str, list[PolicyInfo]] = {}
-    for named in policies:
-        same.setdefault(named.info.identity, []).append(named.info)
-    kept: dict[str, PolicyInfo] = {}
-    names = []
-    for infos in same.values():
-        info, *others = sorted(infos, key=precedence)
-        if others:
-            also = {ALSO: [other.label for other in others]}
-            info = replace(info, metadata={**info.metadata, **also})
-            names.append(f"{info.label} ({also_called(info)})")
-        kept[info.label] = info
-    if names:
-        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-        warnings.warn(
-            f"{len(policies) - len(kept)} of {len(policies)} policies are copies of others, with "
-            f"the same weights and settings, and count once: {', '.join(names[:_NAMED])}{more}",
-            PivecWarning,
-            stacklevel=3,
-        )
-    return [
-        replace(named, info=kept[named.info.label])
-        for named in policies
-        if named.info.label in kept
-    ]
-
-
-def precedence(info: PolicyInfo) -> tuple[Any, ...]:
-    """Give the key by which the first of several copies is the one that stays."""
-    name = info.label.rpartition("/")[2]
-    return read_step(name) is None, info.step is None, natural_key(info.label)
