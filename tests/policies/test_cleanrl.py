@@ -13,7 +13,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from pivec.errors import BadPolicyFile
+from pivec.errors import BadPolicyFile, UsageError
 from pivec.policies import load_policies
 from pivec.policies.cleanrl import read_cleanrl
 
@@ -81,6 +81,44 @@ def test_dqn_takes_the_best_action():
     assert info == {"algorithm": "DQN"}
     best = agent.network(tensor()).argmax(dim=1).numpy()
     np.testing.assert_array_equal(policy.act(ROWS, RNG), best)
+
+
+def atari_layers():
+    """The layers of CleanRL's networks for Atari, of fewer filters."""
+    return [
+        nn.Conv2d(4, 3, 8, stride=4), nn.ReLU(), nn.Conv2d(3, 5, 4, stride=2), nn.ReLU(),
+        nn.Conv2d(5, 6, 3, stride=1), nn.ReLU(), nn.Flatten(), nn.Linear(6 * 7 * 7, 16), nn.ReLU(),
+    ]  # fmt: skip
+
+
+def test_networks_for_atari():
+    images = np.random.default_rng(0).integers(0, 256, (20, 4, 84, 84), np.uint8)
+    shown = torch.from_numpy(images) / 255.0
+    seen, actions = spaces.Box(0, 255, (4, 84, 84), np.uint8), spaces.Discrete(3)
+    ppo = Agent(network=nn.Sequential(*atari_layers()), actor=nn.Linear(16, 3))
+    policy, info = read_cleanrl(dumped(ppo.state_dict()))
+    assert info == {"algorithm": "PPO"}
+    expected = torch.softmax(ppo.actor(ppo.network(shown)), dim=1).detach().numpy()
+    bound = policy.bind(seen, actions)
+    np.testing.assert_allclose(bound.distribution(images), expected, atol=1e-5)
+    dqn = Agent(network=nn.Sequential(*atari_layers(), nn.Linear(16, 3)))
+    policy, info = read_cleanrl(dumped(dqn.state_dict()))
+    assert info == {"algorithm": "DQN"}
+    best = dqn.network(shown).argmax(dim=1).numpy()
+    np.testing.assert_array_equal(policy.bind(seen, actions).act(images, RNG), best)
+    sac = Agent(
+        conv=nn.Sequential(*atari_layers()[:-2]), fc1=nn.Linear(294, 16), fc_logits=nn.Linear(16, 3)
+    )
+    policy, info = read_cleanrl(dumped(sac.state_dict()))
+    assert info == {"algorithm": "SAC"}
+    logits = sac.fc_logits(torch.relu(sac.fc1(sac.conv(shown))))
+    expected = torch.softmax(logits, dim=1).detach().numpy()
+    np.testing.assert_allclose(policy.bind(seen, actions).distribution(images), expected, atol=1e-5)
+    with pytest.raises(UsageError, match="images of shape"):
+        policy.bind(spaces.Box(0, 255, (210, 160, 3), np.uint8), actions)
+    other = nn.Sequential(nn.Conv2d(4, 3, 5), *atari_layers()[1:])
+    with pytest.raises(BadPolicyFile, match="NatureCNN"):
+        read_cleanrl(dumped(Agent(network=other, actor=nn.Linear(16, 3)).state_dict()))
 
 
 SCALE, BIAS = torch.tensor([1.5, 1.5]), torch.tensor([-0.5, 1.5])

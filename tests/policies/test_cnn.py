@@ -7,7 +7,7 @@ import pytest
 
 from pivec.errors import BadPolicyFile, UsageError
 from pivec.policies import BatchPolicy, as_policy, read_sb3
-from pivec.policies.cnn import KERNELS
+from pivec.policies.cnn import NATURE
 
 torch = pytest.importorskip("torch")
 
@@ -66,14 +66,15 @@ def test_they_agree_with_sb3(algorithm, actions, arguments):
 
 def test_outputs_agree_with_float64():
     model = read_sb3(saved(make("SAC", BOX, policy_kwargs={"net_arch": [9]})))[0].model
+    eye = model.features
     images = np.random.default_rng(1).integers(0, 256, (3, 2, 40, 44)).astype(np.float32)
     x = images / np.float64(255)
-    for (weight, bias), (size, stride) in zip(model.convolutions, KERNELS, strict=True):
+    for (weight, bias), (size, stride) in zip(eye.convolutions, NATURE, strict=True):
         windows = np.lib.stride_tricks.sliding_window_view(x, (size, size), axis=(2, 3))
         windows = windows[:, :, ::stride, ::stride].transpose(0, 2, 3, 1, 4, 5)
         rows = windows.reshape(*windows.shape[:3], -1)
         x = np.maximum(rows @ weight.astype(np.float64) + bias, 0).transpose(0, 3, 1, 2)
-    x = x.reshape(3, -1) @ model.linear[0].astype(np.float64) + model.linear[1]
+    x = x.reshape(3, -1) @ eye.linear[0].astype(np.float64) + eye.linear[1]
     for weight, bias in model.rest.layers:
         x = np.maximum(x, 0) @ weight.astype(np.float64) + bias
     # Seen: 7e-7 of the largest. Terms of a sum are far larger than what is left of them.

@@ -15,9 +15,11 @@ import numpy as np
 from pivec.errors import BadPolicyFile, UsageError
 from pivec.policies import described
 from pivec.policies import tensors as torch_files
+from pivec.policies.cnn import ImageFeatures, ImageNetwork, find_features, square_images
 from pivec.policies.formats import Beside, reader
 from pivec.policies.head import Options, frozen
 from pivec.policies.network import NetworkPolicy
+from pivec.policies.outputs import OutputPolicy
 from pivec.policies.tensors import Tensors, linear, sequence, side_by_side
 
 # Where training scripts put the weights among other things.
@@ -25,7 +27,9 @@ WRAPPERS = ("state_dict", "model_state_dict", "model", "agent", "actor", "policy
 NOT_SAVED = "none (CleanRL normalises observations here, but does not save the statistics)"
 
 
-def read_weights(data: bytes, beside: Beside) -> tuple[NetworkPolicy, dict[str, Any]]:
+def read_weights(
+    data: bytes, beside: Beside
+) -> tuple[NetworkPolicy | OutputPolicy, dict[str, Any]]:
     """Read a ``.cleanrl_model`` or ``.pth`` file.
 
     A description beside it (a .json of the same name, or policies.json) may set activation, head,
@@ -37,8 +41,10 @@ def read_weights(data: bytes, beside: Beside) -> tuple[NetworkPolicy, dict[str, 
     description = beside.description() or {}
     if "layers" in description:
         return described.described_network(description, everything, beside)
-    algorithm, policy = _script(tensors)
+    algorithm, policy, eye = _atari_script(tensors) or (*_script(tensors), None)
     policy = _changed(policy, description, everything, beside)
+    if eye is not None and policy.normaliser is not None:
+        raise BadPolicyFile("it sees images, which are divided by 255 and not normalised otherwise")
     if "activation" not in description and len(policy.layers) > 1:
         beside.assume(
             f"activation assumed {policy.activation}, as CleanRL's {algorithm} has it; a .json "
@@ -52,7 +58,8 @@ def read_weights(data: bytes, beside: Beside) -> tuple[NetworkPolicy, dict[str, 
                 "observations are not normalised, though CleanRL's PPO with real actions does so "
                 "(it does not save the statistics); normaliser in a .json beside can give them"
             )
-    return policy, {**info, **described.read_info(description, policy)}
+    info |= described.read_info(description, policy)
+    return policy if eye is None else ImageNetwork(eye, policy).policy(), info
 
 
 read_cleanrl = reader(read_weights)
@@ -83,6 +90,27 @@ def _weights(value: Any) -> tuple[Tensors, Tensors]:
             value = value[wrapper]
             break
     return torch_files.named_tensors(value or None), others
+
+
+# Of the scripts for Atari: convolutions, the linear layer behind them, the last layer, its meaning.
+ATARI = (
+    ("PPO", ("network.0", "network.2", "network.4"), "network.7", "actor", "categorical"),
+    ("DQN", ("network.0", "network.2", "network.4"), "network.7", "network.9", "epsilon_greedy"),
+    ("SAC", ("conv.0", "conv.2", "conv.4"), "fc1", "fc_logits", "categorical"),
+)
+
+
+def _atari_script(tensors: Tensors) -> tuple[str, NetworkPolicy, ImageFeatures] | None:
+    """Which of CleanRL's scripts for Atari saved this, the last layer, and what is before it."""
+    if any(key.startswith("lstm.") for key in tensors):
+        return None
+    for algorithm, convolutions, hidden, last, head in ATARI:
+        first = tensors.get(f"{convolutions[0]}.weight", np.zeros(()))
+        if first.ndim == 4 and f"{last}.weight" in tensors:
+            shape = square_images(tensors, convolutions[0], convolutions[-1], hidden)
+            eye = find_features(tensors, convolutions, hidden, shape)
+            return algorithm, NetworkPolicy((linear(tensors, last),), "relu", head), eye
+    return None
 
 
 def _script(tensors: Tensors) -> tuple[str, NetworkPolicy]:

@@ -1,12 +1,13 @@
-"""Policies of Stable-Baselines3 that look at images: its NatureCNN, in float32.
+"""Networks that look at images, in float32: convolutions and a linear layer, then any network.
 
-Three convolutions and a linear layer (Mnih et al. 2015), then layers and a head as any network.
+The convolutions of Mnih et al. 2015 are what Stable-Baselines3 and CleanRL have for Atari.
 """
 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -25,8 +26,119 @@ if TYPE_CHECKING:
     import gymnasium
 
 EXTRACTORS = [f"{of}features_extractor" for of in ("pi_", "", "actor.", "q_net.", "quantile_net.")]
-KERNELS = ((8, 4), (4, 2), (3, 1))  # size and stride of each convolution
+Kernels = tuple[tuple[int, int], ...]  # size and stride of each convolution
+NATURE: Kernels = ((8, 4), (4, 2), (3, 1))
 AT_ONCE = 16  # images whose windows are laid out as rows
+MOST = 1 << 16  # pixels of a side
+
+
+@dataclass(frozen=True, eq=False)
+class ImageFeatures:
+    """Convolutions without padding, relu behind each, and a linear layer of what they give.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> edges = np.array([[1.0], [-1.0], [1.0], [-1.0]]), np.zeros(1)  # of 2 x 2 pixels
+    >>> total = np.ones((4, 1)), np.zeros(1)
+    >>> eye = ImageFeatures((1, 4, 4), ((2, 2),), (edges,), total)
+    >>> eye.outputs(np.full((1, 1, 4, 4), 255.0)).tolist()
+    [[0.0]]
+    """
+
+    shape: tuple[int, int, int]  # channels, height, width
+    kernels: Kernels
+    convolutions: tuple[Layer, ...]  # weights of shape (channels * size * size, filters)
+    linear: Layer  # from the flattened result, which counts channels first, to the features
+    scale: float = 255.0  # that images are divided by
+    last: str = "relu"  # behind the linear layer
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of features of an image."""
+        return len(self.linear[1])
+
+    def outputs(self, images: NDArray[Any]) -> Float:
+        """Features (n, k) of images (n, channels, height, width), or with the channels last."""
+        if not self.sees(images.shape[1:]):
+            raise UsageError(
+                f"it expects images of shape {self.shape} (channels first), but got a batch of "
+                f"shape {images.shape}"
+            )
+        if images.shape[1:] == self.shape:
+            images = np.moveaxis(images, 1, -1)
+        starts = range(0, max(1, len(images)), AT_ONCE)
+        return np.concatenate([self._features(images[i : i + AT_ONCE]) for i in starts])
+
+    def sees(self, shape: tuple[int, ...] | None) -> bool:
+        """Whether images have this shape, with the channels first or last."""
+        channels, height, width = self.shape
+        return shape in (self.shape, (height, width, channels))
+
+    @cached_property
+    def _padded(self) -> tuple[Layer, ...]:
+        return tuple(padded(layer) for layer in (*self.convolutions, self.linear))
+
+    def _features(self, images: NDArray[Any]) -> Float:
+        """Give the features of images whose channels come last."""
+        x = np.asarray(images, np.float32) / np.float32(self.scale)
+        for layer, (_, bias), (size, stride) in zip(
+            self._padded, self.convolutions, self.kernels, strict=False
+        ):
+            windows = np.lib.stride_tricks.sliding_window_view(x, (size, size), axis=(1, 2))
+            windows = windows[:, ::stride, ::stride]  # n, rows, columns, channels, size, size
+            flat = windows.reshape(-1, len(layer[0]))
+            x = affine(flat, layer, "relu")[:, : len(bias)].reshape(*windows.shape[:3], -1)
+        flat = np.moveaxis(x, -1, 1).reshape(len(x), -1)
+        return affine(flat, self._padded[-1], self.last)[:, : self.n_outputs]
+
+
+@dataclass(frozen=True, eq=False)
+class ImageNetwork(Model):
+    """Features of images and the network behind them, without its head, as a `Model`."""
+
+    features: ImageFeatures
+    rest: NetworkPolicy
+
+    def __post_init__(self) -> None:
+        if self.rest.n_inputs != self.features.n_outputs:
+            raise BadPolicyFile("its CNN and the layers behind it do not fit together")
+
+    @property
+    def n_inputs(self) -> int:
+        return int(np.prod(self.features.shape))
+
+    @property
+    def fingerprint(self) -> str:
+        features = self.features
+        about: tuple[Any, ...] = (features.shape, features.scale, self.rest.fingerprint)
+        if (features.kernels, features.last) != (NATURE, "relu"):
+            about = (*about, features.kernels, features.last)
+        digest = hashlib.sha256(repr(about).encode())
+        for weight, bias in (*features.convolutions, features.linear):
+            digest.update(weight.tobytes() + bias.tobytes())
+        return digest.hexdigest()
+
+    def outputs(self, observations: Float) -> NDArray[Any]:
+        """Outputs (n, k) of images, channels first or last."""
+        return self.rest.outputs(self.features.outputs(observations))
+
+    def bind(self, observation_space: gymnasium.Space[Any]) -> ImageNetwork:
+        """Check that images are of the shape that the network sees."""
+        if self.features.sees(observation_space.shape):
+            return self
+        raise UsageError(
+            f"this policy expects images of shape {self.features.shape} (channels first), but the "
+            f"environment gives {observation_space.shape}: wrap it as in training (resizing, grey "
+            "levels, stacked frames)"
+        )
+
+    def policy(self) -> OutputPolicy:
+        """Make the policy whose head is that of the network behind."""
+        rest = self.rest
+        arrays = {"log_std": rest.log_std, "low": rest.low, "high": rest.high}
+        known = {key: value for key, value in arrays.items() if value is not None}
+        return OutputPolicy(self, HeadDescription(rest.head, rest.options, known), head=rest.rule)
 
 
 def find_cnn(tensors: Tensors) -> str:
@@ -34,105 +146,70 @@ def find_cnn(tensors: Tensors) -> str:
     return next((prefix for prefix in EXTRACTORS if f"{prefix}.cnn.0.weight" in tensors), "")
 
 
-@dataclass(frozen=True, eq=False)
-class ImageNetwork(Model):
-    """NatureCNN and the network behind it, without its head, as a `Model`."""
-
-    shape: tuple[int, int, int]  # channels, height, width
-    convolutions: tuple[Layer, ...]  # weights of shape (channels * size * size, filters)
-    linear: Layer  # from the flattened result of the convolutions to the features
-    rest: NetworkPolicy
-    scale: float  # that images are divided by
-    channels_last: bool = False
-
-    @property
-    def n_inputs(self) -> int:
-        return int(np.prod(self.shape))
-
-    @property
-    def fingerprint(self) -> str:
-        about = (self.shape, self.scale, self.rest.fingerprint)
-        digest = hashlib.sha256(repr(about).encode())
-        for weight, bias in (*self.convolutions, self.linear):
-            digest.update(weight.tobytes() + bias.tobytes())
-        return digest.hexdigest()
-
-    def outputs(self, observations: Float) -> NDArray[Any]:
-        """Outputs (n, k) of images (n, channels, height, width)."""
-        channels, height, width = self.shape
-        own = (height, width, channels) if self.channels_last else self.shape
-        if observations.shape[1:] != own:
-            raise UsageError(
-                f"this policy expects images of shape {own}, "
-                f"but got a batch of shape {observations.shape}"
-            )
-        starts = range(0, max(1, len(observations)), AT_ONCE)
-        return np.concatenate([self._answer(observations[i : i + AT_ONCE]) for i in starts])
-
-    @cached_property
-    def _padded(self) -> tuple[Layer, ...]:
-        return tuple(padded(layer) for layer in (*self.convolutions, self.linear))
-
-    def _answer(self, images: Float) -> NDArray[Any]:
-        x = images if self.channels_last else np.moveaxis(images, 1, -1)
-        x = x / np.float32(self.scale)
-        for layer, (_, bias), (size, stride) in zip(
-            self._padded, self.convolutions, KERNELS, strict=False
-        ):
-            windows = np.lib.stride_tricks.sliding_window_view(x, (size, size), axis=(1, 2))
-            windows = windows[:, ::stride, ::stride]  # n, rows, columns, channels, size, size
-            flat = windows.reshape(-1, len(layer[0]))
-            x = affine(flat, layer, "relu")[:, : len(bias)].reshape(*windows.shape[:3], -1)
-        # The linear layer counts channels first.
-        flat = np.moveaxis(x, -1, 1).reshape(len(x), -1)
-        features = affine(flat, self._padded[-1], "relu")[:, : self.rest.n_inputs]
-        return self.rest.outputs(features)
-
-    def bind(self, observation_space: gymnasium.Space[Any]) -> ImageNetwork:
-        """Take images with the channels first or last."""
-        channels, height, width = self.shape
-        if observation_space.shape == self.shape:
-            return replace(self, channels_last=False)
-        if observation_space.shape == (height, width, channels):
-            return replace(self, channels_last=True)
-        raise UsageError(
-            f"this policy expects images of shape {self.shape} (channels first), but the "
-            f"environment gives {observation_space.shape}: wrap it as in training (resizing, grey "
-            "levels, stacked frames)"
-        )
-
-
 def read_cnn(
     tensors: Tensors, prefix: str, settings: SB3Settings, rest: NetworkPolicy
 ) -> OutputPolicy:
     """Make the policy of a checkpoint whose ``prefix`` tensors are a NatureCNN before ``rest``."""
-    shape = settings.shape("observation_space")
+    space, shape = settings.mapping("observation_space"), settings.shape("observation_space")
+    scaled = space.get("dtype") == "uint8" and settings.argument("normalize_images", True)
+    features = nature_features(tensors, prefix, shape, 255.0 if scaled else 1.0)
+    return ImageNetwork(features, rest).policy()
+
+
+def nature_features(
+    tensors: Tensors, prefix: str, shape: Sequence[int] | None, scale: float
+) -> ImageFeatures:
+    """Find Stable-Baselines3's NatureCNN among tensors, for images of ``shape``."""
     if shape is None or len(shape) != 3:
         raise BadPolicyFile(f"a CNN needs images of three axes, not of shape {shape}")
-    image = settings.mapping("observation_space").get("dtype") == "uint8"
-    scale = 255.0 if image and settings.argument("normalize_images", True) else 1.0
-    layers: list[Layer] = []
+    names = [f"{prefix}.cnn.{2 * i}" for i in range(len(NATURE))]
+    return find_features(tensors, names, f"{prefix}.linear.0", shape, NATURE, scale)
+
+
+def find_features(
+    tensors: Tensors,
+    convolutions: Sequence[str],
+    linear: str,
+    shape: Sequence[int],
+    kernels: Kernels = NATURE,
+    scale: float = 255.0,
+    last: str = "relu",
+) -> ImageFeatures:
+    """Make features of images of torch's layers of these names."""
     channels, height, width = shape
-    for i, (size, stride) in enumerate(KERNELS):
-        layers.append(_layer(tensors, f"{prefix}.cnn.{2 * i}", (channels, size, size)))
+    layers: list[Layer] = []
+    for name, (size, stride) in zip(convolutions, kernels, strict=True):
+        layers.append(_layer(tensors, name, (channels, size, size)))
         channels = len(layers[-1][1])
         height, width = (height - size) // stride + 1, (width - size) // stride + 1
         if min(height, width) < 1:
-            raise BadPolicyFile(f"images of shape {shape} are too small for its CNN")
-    linear = _layer(tensors, f"{prefix}.linear.0", (channels * height * width,))
-    if rest.n_inputs != len(linear[1]):
-        raise BadPolicyFile("its CNN and the layers behind it do not fit together")
-    model = ImageNetwork((shape[0], shape[1], shape[2]), tuple(layers), linear, rest, scale)
-    arrays = {"log_std": rest.log_std, "low": rest.low, "high": rest.high}
-    known = {key: value for key, value in arrays.items() if value is not None}
-    return OutputPolicy(model, HeadDescription(rest.head, rest.options, known), head=rest.rule)
+            raise BadPolicyFile(f"images of shape {tuple(shape)} are too small for its CNN")
+    last_layer = _layer(tensors, linear, (channels * height * width,))
+    own = (shape[0], shape[1], shape[2])
+    return ImageFeatures(own, kernels, tuple(layers), last_layer, scale, last)
+
+
+def square_images(tensors: Tensors, first: str, last: str, linear: str) -> tuple[int, int, int]:
+    """Give the shape of the least square images that fit between NatureCNN and a linear layer."""
+    weights = [tensors.get(f"{name}.weight", np.zeros(())) for name in (first, last, linear)]
+    if [weight.ndim for weight in weights] != [4, 4, 2]:
+        raise BadPolicyFile(NOT_NATURE)
+    side = round((weights[2].shape[1] / max(1, len(weights[1]))) ** 0.5)
+    for size, stride in reversed(NATURE):
+        side = (side - 1) * stride + size
+    if not 0 < side < MOST:
+        raise BadPolicyFile(NOT_NATURE)
+    return weights[0].shape[1], side, side
+
+
+NOT_NATURE = "its CNN is not that of Mnih et al. 2015 (NatureCNN) with a linear layer behind"
 
 
 def _layer(tensors: Tensors, prefix: str, inputs: tuple[int, ...]) -> Layer:
     """Weights (in, out) and biases of a layer that sees values of a shape, flattened."""
     weight, bias = (tensors.get(f"{prefix}.{part}") for part in ("weight", "bias"))
     if weight is None or bias is None or bias.ndim != 1 or weight.shape != (len(bias), *inputs):
-        raise BadPolicyFile("its CNN is not Stable-Baselines3's NatureCNN")
+        raise BadPolicyFile(NOT_NATURE)
     layer = frozen(weight.reshape(len(bias), -1).T), frozen(bias)
     if not all(np.isfinite(part).all() for part in layer):
         raise BadPolicyFile("it holds NaN or infinite weights: the training diverged")
