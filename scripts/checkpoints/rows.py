@@ -1,0 +1,118 @@
+"""Rows of the table in docs/libraries.md: files of a real library, and what its own model answers.
+
+Each `*_rows.py` beside this file makes rows with a library that is installed by hand. A row is a
+folder in tests/data/libraries with the files as the library writes them, `row.toml` and
+`answers.npz`; tests/policies/test_libraries.py holds what pivec reads against these answers.
+Run this file to write the table of all rows into the page.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[2]
+ROWS = ROOT / "tests" / "data" / "libraries"
+PAGE = ROOT / "docs" / "libraries.md"
+HEADING = (
+    "| library | checkpoint | `policy` | environment | loads | safe | numbers to 1e-5 | returns |"
+)
+OBSERVATIONS, EPISODES = 100, 30
+
+Act = Callable[[Any], Any]
+
+
+def play(environment: str, act: Act, episodes: int = EPISODES, seed: int = 0) -> tuple[Any, Any]:
+    """Returns of episodes of a library's own model, and observations on its way.
+
+    ``act`` takes a batch of one observation and gives a batch of one action, as the environment
+    gets it.
+    """
+    import gymnasium
+
+    env = gymnasium.make(environment)
+    returns, observations = [], []
+    for episode in range(episodes):
+        observation, _ = env.reset(seed=seed + episode)
+        total, done = 0.0, False
+        while not done:
+            observations.append(observation)
+            action = np.asarray(act(np.asarray(observation)[None]))[0]
+            if action.shape == ():
+                action = action.item()
+            observation, reward, terminated, truncated, _ = env.step(action)
+            total, done = total + float(reward), terminated or truncated
+        returns.append(total)
+    env.close()
+    rng = np.random.default_rng(seed)
+    chosen = rng.choice(len(observations), OBSERVATIONS, replace=len(observations) < OBSERVATIONS)
+    return np.array(returns), np.stack([observations[i] for i in chosen])
+
+
+def write_row(
+    name: str,
+    environment: str,
+    act: Act,
+    answer: Callable[[Any], Mapping[str, Any]],
+    **facts: str | bool,
+) -> None:
+    """Write what the library's own model answers, and the facts of a row whose files are there.
+
+    ``answer`` takes observations and gives ``actions`` (deterministic) and ``probabilities``, or
+    ``mean`` and ``std``.
+    """
+    returns, observations = play(environment, act)
+    answers = {key: np.asarray(value) for key, value in answer(observations).items()}
+    arrays = {"observations": observations, "returns": returns, **answers}
+    np.savez_compressed(ROWS / name / "answers.npz", **arrays)
+    lines = {"environment": environment, "needs_trust": False, **facts}
+    text = "".join(
+        f"{key} = {str(value).lower() if isinstance(value, bool) else _quoted(value)}\n"
+        for key, value in lines.items()
+    )
+    (ROWS / name / "row.toml").write_text(text)
+    sizes = sum(file.stat().st_size for file in (ROWS / name).rglob("*"))
+    print(f"{name}: {sizes / 1000:.0f} kB, returns {returns.mean():.1f}")
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def read_rows() -> dict[str, dict[str, Any]]:
+    """All rows by the names of their folders."""
+    return {
+        file.parent.name: tomllib.loads(file.read_text())
+        for file in sorted(ROWS.glob("*/row.toml"))
+    }
+
+
+def table() -> str:
+    """The table of all rows, a line each."""
+    lines = [HEADING, "| " + " | ".join(["---"] * (HEADING.count("|") - 1)) + " |"]
+    for name, row in read_rows().items():
+        with np.load(ROWS / name / "answers.npz") as answers:
+            numbers = [k for k in ("actions", "probabilities", "mean", "std") if k in answers]
+            returns = answers["returns"]
+        cells = (
+            f"{row['library']} {row['version']}",
+            row["what"],
+            f"`{row['policy']}`",
+            row["environment"],
+            "yes",
+            "with `--trust`" if row["needs_trust"] else "yes",
+            ", ".join(numbers).replace("mean, std", "means, deviations"),
+            f"as its own ({returns.mean():.0f} ± {returns.std() / len(returns) ** 0.5:.0f})",
+        )
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    before, _, after = PAGE.read_text().partition(HEADING)
+    rest = after[after.index("\n\n") + 1 :]
+    PAGE.write_text(before + table() + rest)
