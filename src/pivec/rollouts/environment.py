@@ -21,7 +21,7 @@ from pivec.options import CollectOptions, Wrapper
 from pivec.policies.callables import check_module, module_digest
 from pivec.policies.policy import PolicyInfo
 from pivec.rollouts.named_objects import named_object, split_arguments
-from pivec.rollouts.quirks import REGISTERED_BY
+from pivec.rollouts.quirks import registrars
 
 # A file may ask for these: they change what is seen and done, and touch nothing else.
 KNOWN_WRAPPERS = re.compile(
@@ -120,8 +120,7 @@ class Environment:
         ]
 
     def _register(self) -> None:
-        namespace = self.name.partition("/")[0]
-        known = [REGISTERED_BY[namespace]] if namespace in REGISTERED_BY else []
+        known = [] if self.factory is not None or self.imports else registrars(self.name)
         for module in (*known, *self.imports):
             try:
                 importlib.import_module(module)
@@ -150,11 +149,14 @@ class Environment:
             ) from error
 
     def _unknown(self, reason: str) -> str:
-        known = [name for name in gymnasium.registry if "/" not in name.removeprefix("pivec/")]
-        hint = did_you_mean(self.name, known, 3)
+        space = self.name.rpartition("/")[0]
+        known = [name for name in gymnasium.registry if name.rpartition("/")[0] == space]
+        if hint := did_you_mean(self.name, known, 3):
+            return f"no environment is called {self.name!r}{hint}"
         return (
-            f"no environment is called {self.name!r}{hint}: expected the id of a registered "
-            f"Gymnasium environment such as CartPole-v1, or module:Name-v0 ({reason.strip()})"
+            f"no environment is called {self.name!r}: expected the id of a registered Gymnasium "
+            "environment such as CartPole-v1, or module:Name-v0; a module that registers it is "
+            f"named with --import (in Python: imports=) ({reason.strip()})"
         )
 
 

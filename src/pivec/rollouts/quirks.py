@@ -5,15 +5,43 @@ from __future__ import annotations
 import contextlib
 import importlib
 import json
+import re
 from collections.abc import Set
 from importlib.metadata import version
 from importlib.resources import files
+from importlib.util import find_spec
 from typing import Any
 
 import gymnasium
 
-# Gymnasium has no plugins: what it is to know must be imported. By the namespace of the id.
-REGISTERED_BY = {"pivec": "pivec.paper.worlds", "ALE": "ale_py"}
+from pivec.errors import UsageError
+
+# Gymnasium has no plugins: what it is to know must be imported. By the beginnings of ids: the
+# module that registers them when it is imported, and what to install for it.
+REGISTERED_BY = {
+    "pivec/": ("pivec.paper.worlds", "pivec"),
+    r"ALE/|\w+(-ram)?(NoFrameskip|Deterministic)-v[04]": ("ale_py", "pivec[atari]"),
+    "MiniGrid-|BabyAI-": ("minigrid", "minigrid"),
+    "MiniWorld-": ("miniworld", "miniworld"),
+    "MiniHack-": ("minihack", "minihack"),
+    "NetHack": ("nle", "nle"),
+    "Fetch(Reach|Push|Slide|PickAndPlace)|Hand(Reach|Manipulate)|AdroitHand|FrankaKitchen"
+    "|(Ant|Point)Maze_": ("gymnasium_robotics", "gymnasium-robotics"),
+    "(highway|merge|roundabout|parking|intersection|racetrack|exit|two-way|u-turn|lane-keeping)-": (
+        "highway_env",
+        "highway-env",
+    ),
+    "Panda(Flip|PickAndPlace|Push|Reach|Slide|Stack)": ("panda_gym", "panda-gym"),
+    r"\w+BulletEnv-": ("pybullet_envs_gymnasium", "pybullet-envs-gymnasium"),
+    "mo-|deep-sea-treasure|minecart-|fruit-tree|resource-gathering": (
+        "mo_gymnasium",
+        "mo-gymnasium",
+    ),
+    "Meta-World/": ("metaworld", "metaworld"),
+    "FlappyBird-": ("flappy_bird_gymnasium", "flappy-bird-gymnasium"),
+    "dm_control/": ("shimmy", "shimmy[dm-control]"),
+    "bsuite/": ("shimmy", "shimmy[bsuite]"),
+}
 
 # Arguments that change nothing but what lanes on arrays know, by the entry point.
 ON_ARRAYS: dict[str, Set[str]] = {
@@ -21,6 +49,24 @@ ON_ARRAYS: dict[str, Set[str]] = {
     "gymnasium.envs.classic_control.pendulum:PendulumEnv": {"g"},
     "gymnasium.envs.classic_control.acrobot:AcrobotEnv": set(),
 }
+
+
+def registrars(name: str) -> list[str]:
+    """Name the module to import before an environment can be made, where it is known by its id.
+
+    Examples
+    --------
+    >>> registrars("CartPole-v1"), registrars("pivec/New-v0")
+    ([], ['pivec.paper.worlds'])
+    """
+    for ids, (module, package) in REGISTERED_BY.items():
+        if name not in gymnasium.registry and re.match(ids, name):
+            if find_spec(module.partition(".")[0]) is None:
+                raise UsageError(
+                    f'{name} comes with a package that is not installed: pip install "{package}"'
+                )
+            return [module]
+    return []
 
 
 def keeps_traces(env: gymnasium.Env[Any, Any]) -> bool:

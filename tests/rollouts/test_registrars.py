@@ -1,0 +1,58 @@
+"""Environments of well-known packages are found by their ids, or the sentence tells what to do."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import subprocess
+import sys
+
+import pytest
+
+from pivec.errors import UsageError
+from pivec.rollouts import quirks
+from pivec.rollouts.environment import Environment
+
+
+@pytest.mark.parametrize(
+    ("name", "package"),
+    [
+        ("MiniHack-Room-5x5-v0", "minihack"),
+        ("FetchReach-v4", "gymnasium-robotics"),
+        ("PointMaze_UMaze-v3", "gymnasium-robotics"),
+        ("highway-fast-v0", "highway-env"),
+        ("PandaReachDense-v3", "panda-gym"),
+        ("AntBulletEnv-v0", "pybullet-envs-gymnasium"),
+        ("dm_control/cartpole-balance-v0", "shimmy[dm-control]"),
+        ("PongNoFrameskip-v4", "pivec[atari]"),
+    ],
+)
+def test_a_missing_package_is_named(monkeypatch, name, package):
+    monkeypatch.setattr(quirks, "find_spec", lambda _: None)
+    monkeypatch.delitem(quirks.gymnasium.registry, name, raising=False)
+    with pytest.raises(UsageError, match=re.escape(f'pip install "{package}"')):
+        Environment(name).make()
+
+
+@pytest.mark.parametrize(
+    ("name", "module"),
+    [("MiniGrid-Empty-5x5-v0", "minigrid"), ("PongNoFrameskip-v4", "ale_py")],
+)
+def test_a_package_that_is_there_registers_by_itself(name, module):
+    if importlib.util.find_spec(module) is None:
+        pytest.skip(f"needs {module}")
+    code = f"from pivec.rollouts.environment import Environment; Environment({name!r}).make()"
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("cartpole-v1", "did you mean CartPole-v1"),
+        ("pivec/Gridworld-v0", "did you mean pivec/GridWorld-v0"),
+        ("nowhere/Thing-v0", "named with --import"),
+    ],
+)
+def test_an_unknown_name_tells_what_is_meant_or_how_to_register_it(name, words):
+    with pytest.raises(UsageError, match=re.escape(words)):
+        Environment(name).make()
