@@ -93,7 +93,7 @@ def test_callables_that_tell_no_signature_get_the_observations():
         (1, r"shape \(\)"),
         (None, r"shape \(\)"),
         ([[1], [2, 3], [4]], "different shapes"),
-        ((np.zeros(3), "a state"), "carries a state"),
+        ((np.zeros(3), "a state"), "gives a memory beside its actions, but takes none"),
     ],
 )
 def test_results_that_are_no_batch_are_refused(result, words):

@@ -15,7 +15,7 @@ from pivec.characterizations.gaussian import gaussian_distances, gaussians
 from pivec.characterizations.views import View, draw_rows
 from pivec.distances.pairwise import total_variation
 from pivec.errors import UsageError
-from pivec.policies.policy import Policy
+from pivec.policies.policy import Policy, RecurrentPolicy
 from pivec.policies.uniform import UniformPolicy
 from pivec.states.visited import VisitedStates
 
@@ -136,6 +136,11 @@ def _answer(
     policy: Policy, label: str, states: NDArray[np.float32]
 ) -> tuple[NDArray[Any], NDArray[Any] | None]:
     """Probabilities and None, or means and deviations, of a policy's actions in these states."""
+    if isinstance(policy, RecurrentPolicy):
+        raise UsageError(
+            f"actions asks policies about single states, but {label!r} has a memory, so that its "
+            "actions depend on the episode so far: compare by what the policies visit"
+        )
     ask = getattr(policy, "distribution", None)
     if ask is None:
         raise UsageError(

@@ -1,10 +1,12 @@
 """Who acts: policies, and the ways to get them from what people have.
 
-- `policy`: the protocols `Policy` and `BatchPolicy`, and what is known about a policy
+- `policy`: the protocols `Policy`, `BatchPolicy` and `RecurrentPolicy`, and what is known about a
+  policy
 - `network`: `NetworkPolicy`, a multilayer perceptron, and `Stack`, many that answer as one batch;
   `forward`, `kernels`: their arithmetic
 - `head`, `heads`: what the outputs of a network mean
 - `normaliser`: how observations are normalised first
+- `lstm`: `RecurrentNetwork`, with a memory
 - `outputs`: `OutputPolicy`, any other function from observations to outputs
 - `uniform`: `UniformPolicy`, the random one
 - `callables`: functions and objects of the user as policies
@@ -25,11 +27,12 @@ from pivec.policies.described import read_policy
 from pivec.policies.formats import Beside, register_format
 from pivec.policies.head import Options
 from pivec.policies.load import load_policies, name_policies
+from pivec.policies.lstm import RecurrentNetwork
 from pivec.policies.neat_files import save_genome
 from pivec.policies.network import NetworkPolicy, Stack
 from pivec.policies.normaliser import Normaliser
 from pivec.policies.outputs import OutputPolicy
-from pivec.policies.policy import BatchPolicy, NamedPolicy, Policy, PolicyInfo
+from pivec.policies.policy import BatchPolicy, NamedPolicy, Policy, PolicyInfo, RecurrentPolicy
 from pivec.policies.saved import save_policy
 from pivec.policies.sb3 import read_sb3
 from pivec.policies.uniform import UniformPolicy
@@ -45,6 +48,8 @@ __all__ = [
     "OutputPolicy",
     "Policy",
     "PolicyInfo",
+    "RecurrentNetwork",
+    "RecurrentPolicy",
     "Stack",
     "UniformPolicy",
     "as_policy",

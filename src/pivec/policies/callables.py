@@ -17,12 +17,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.errors import BadPolicyFile, PivecError, PivecWarning, UsageError
-from pivec.policies.policy import BatchPolicy, Origin, Policy, remember
+from pivec.policies.policy import (
+    HAS_MEMORY,
+    BatchPolicy,
+    Origin,
+    Policy,
+    RecurrentPolicy,
+    remember,
+)
 from pivec.policies.sb3 import convert_sb3
 from pivec.reading import digest_of
 
 IMPORTABLE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 _OBSERVATIONS = ("observation", "observations", "obs")
+_MEMORIES = ("memory", "state")  # what a memory is called behind the observations
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
@@ -31,18 +39,39 @@ class CallablePolicy:
     """Asks a Python function for a batch of actions.
 
     Made by `as_policy`, which finds out what the function takes: ``rng`` tells how the generator is
-    passed ("", "positional" or "keyword"), ``deterministic`` whether it has a keyword of that name.
+    passed ("", "positional" or "keyword"), ``deterministic`` whether it has a keyword of that name,
+    ``memory`` the keyword of its memory, if it has one, and ``starts`` whether it is told by
+    ``episode_start``, too, that there is none yet.
     """
 
     call: Callable[..., Any]
     name: str  # for messages
     rng: str = ""
     deterministic: bool = False
+    memory: str = ""
+    starts: bool = False
 
     def act(
         self, observations: Any, rng: np.random.Generator, deterministic: bool = False
     ) -> NDArray[Any]:
         """Ask for one action for each row of ``observations``."""
+        actions, memory = self.ask(observations, rng, deterministic=deterministic)
+        if memory is not None:
+            raise UsageError(HAS_MEMORY.format(self.name))
+        return actions
+
+    def ask(
+        self,
+        observations: Any,
+        rng: np.random.Generator,
+        memory: Any = None,
+        deterministic: bool = False,
+    ) -> tuple[NDArray[Any], Any]:
+        """Ask for actions, and for the memory to come with the next observations of the episodes.
+
+        It is None when they begin, and stays so if the function has none.
+        """
+        expected = _count(observations)
         arguments = [observations, rng] if self.rng == "positional" else [observations]
         keywords: dict[str, Any] = {"rng": rng} if self.rng == "keyword" else {}
         if self.deterministic:
@@ -52,25 +81,28 @@ class CallablePolicy:
                 f"{self.name} was asked for its most likely actions, but takes no argument "
                 "'deterministic': add one, or let it sample"
             )
-        result = self.call(*arguments, **keywords)
+        if self.memory:
+            keywords[self.memory] = memory
+        if self.starts:
+            keywords["episode_start"] = np.full(expected, memory is None)
+        result, memory = self.call(*arguments, **keywords), None
         if isinstance(result, tuple) and len(result) == 2:
-            result, state = result
-            if state is not None:
+            result, memory = result
+            if memory is not None and not self.memory:
                 raise UsageError(
-                    f"{self.name} carries a state from step to step, which is not supported: "
-                    "expected actions that depend on the observation only"
+                    f"{self.name} gives a memory beside its actions, but takes none: add an "
+                    "argument 'memory' (None as an episode begins), or return actions alone"
                 )
         try:
             actions = np.asarray(result)
         except ValueError as error:
             raise UsageError(f"{self.name} gave actions of different shapes ({error})") from error
-        expected = _count(observations)
         if actions.ndim == 0 or len(actions) != expected:
             raise UsageError(
                 f"{self.name} must give one action for each of {expected} observations, "
                 f"but gave an array of shape {actions.shape}"
             )
-        return actions
+        return actions, memory
 
 
 def _count(observations: Any) -> int:
@@ -85,10 +117,12 @@ def as_policy(thing: Any, name: str = "") -> Policy:
     """Make a policy of a policy, a callable, or an object with ``act`` or ``predict``.
 
     Callables take a batch of observations, and may take a random generator as a second argument
-    (or by the keyword ``rng``) and the keyword ``deterministic``. ``predict`` is as in
-    Stable-Baselines3 and may give ``(actions, None)``. Its models are copied as they are now where
-    their networks are known (see `pivec.policies.sb3`), with the statistics of VecNormalize if they
-    were trained in one; other models draw from torch's global generator when they sample.
+    (or by the keyword ``rng``) and the keyword ``deterministic``. One with a memory takes it by the
+    keyword ``memory`` (or ``state``), None as an episode begins, and gives ``(actions, memory)``.
+    ``predict`` is as in Stable-Baselines3, with or without a memory. Its models are copied as they
+    are now where their networks are known (see `pivec.policies.sb3`), with the statistics of
+    VecNormalize if they were trained in one; other models draw from torch's global generator when
+    they sample.
 
     Examples
     --------
@@ -98,7 +132,7 @@ def as_policy(thing: Any, name: str = "") -> Policy:
     array([1, 0])
     """
     if isinstance(thing, CallablePolicy) or (
-        isinstance(thing, BatchPolicy) and not isinstance(thing, type)
+        isinstance(thing, BatchPolicy | RecurrentPolicy) and not isinstance(thing, type)
     ):
         return thing
     name = name or str(getattr(thing, "__name__", None) or type(thing).__name__)
@@ -118,9 +152,14 @@ def as_policy(thing: Any, name: str = "") -> Policy:
                 )
         if (wrapper := thing.get_vec_normalize_env()) is not None:
 
-            def predict(observations: Any, deterministic: bool = False) -> Any:
+            def predict(
+                observations: Any,
+                state: Any = None,
+                episode_start: Any = None,
+                deterministic: bool = False,
+            ) -> Any:
                 seen = wrapper.normalize_obs(observations)
-                return thing.predict(seen, deterministic=deterministic)
+                return thing.predict(seen, state, episode_start, deterministic)
 
             return _wrap(predict, f"{name}.predict")
     for method in ("act", "predict"):
@@ -147,16 +186,21 @@ def _wrap(call: Callable[..., Any], name: str) -> CallablePolicy:
     positional = [p for p in parameters if p.kind in _POSITIONAL and p.name != "deterministic"]
     if not positional and all(p.kind is not p.VAR_POSITIONAL for p in parameters):
         raise UsageError(f"{name} must take a batch of observations, but takes no argument")
-    needed = [p.name for p in positional if p.default is p.empty and p.name != "rng"]
+    # What comes first are the observations, which many call the state.
+    behind = {parameter.name for parameter in parameters[1:]}
+    memory = next((name for name in _MEMORIES if name in behind), "")
+    known = ("rng", memory)
+    needed = [p.name for p in positional if p.default is p.empty and p.name not in known]
     rng = "keyword" if "rng" in names else ""
     if len(needed) == 2 and not rng:
         rng, needed = "positional", needed[:1]
     if len(needed) > 1:
         raise UsageError(
-            f"{name} must take observations, and may take rng and deterministic, but takes "
+            f"{name} must take observations, and may take rng, memory and deterministic, but takes "
             f"{', '.join(needed)}"
         )
-    return CallablePolicy(call, name, rng, "deterministic" in names)
+    starts = bool(memory) and "episode_start" in behind
+    return CallablePolicy(call, name, rng, "deterministic" in names, memory, starts)
 
 
 def import_policy(spec: str) -> Policy:

@@ -155,6 +155,10 @@ class NetworkPolicy(BatchPolicy):
         trained with stays; one that was read off rounded text is replaced by the exact one.
         """
         check_width(self.n_inputs, observation_space)
+        return self.for_actions(action_space)
+
+    def for_actions(self, action_space: gymnasium.Space[Any]) -> NetworkPolicy:
+        """Check that the actions fit; take their box from the space."""
         bound = self.rule.bind(action_space)
         return self if bound is self.rule else replace(self, low=bound.low, high=bound.high)
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import gymnasium
 
 MAX_AXES = 8
+OneHot = tuple[tuple[int, int], ...]  # of whole numbers: how many, the least
 
 
 def make_head(
@@ -133,7 +134,7 @@ class OutputPolicy(BatchPolicy):
     description: HeadDescription = field(default_factory=HeadDescription)  # of the outputs
     normaliser: Normaliser | None = None  # applied to flattened observations first
     head: Head | None = None  # found by `bind` where the description leaves it open
-    one_hot: tuple[tuple[int, int], ...] = ()  # of whole numbers: how many, the least
+    one_hot: OneHot = ()
 
     @property
     def architecture(self) -> Hashable:
@@ -160,14 +161,7 @@ class OutputPolicy(BatchPolicy):
     def respond(self, observations: Any, noise: NDArray[np.float32] | None) -> NDArray[Any]:
         """Actions for ``observations`` (n, ...) given their random numbers; the mode if None."""
         head, outputs = self._head(), self._outputs(observations)
-        if noise is not None:
-            noise = np.asarray(noise, np.float32)
-            if noise.shape != (len(outputs), head.noise_size):
-                raise UsageError(
-                    f"expected random numbers of shape {(len(outputs), head.noise_size)}, "
-                    f"but got {noise.shape}"
-                )
-        return head.choose(outputs, noise, head.parameters())
+        return head.choose(outputs, check_noise(head, noise, len(outputs)), head.parameters())
 
     def distribution(self, observations: Any) -> Distribution:
         """Probabilities, or means and deviations; see `NetworkPolicy.distribution`."""
@@ -179,12 +173,7 @@ class OutputPolicy(BatchPolicy):
         """Make the policy for an environment with these spaces, or tell why it does not fit."""
         from gymnasium import spaces
 
-        one_hot: tuple[tuple[int, int], ...] = ()
-        if isinstance(observation_space, spaces.Discrete | spaces.MultiDiscrete):
-            start = np.ravel(observation_space.start).tolist()
-            one_hot = tuple(zip(counts(observation_space), start, strict=True))
-        if self.model.n_inputs == len(one_hot):  # it wants the numbers as they are
-            one_hot = ()
+        one_hot = one_hot_of(observation_space, self.model.n_inputs)
         model = self.model.bind(observation_space)
         shape = observation_space.shape
         if one_hot or shape is None:
@@ -201,24 +190,52 @@ class OutputPolicy(BatchPolicy):
         return self.head
 
     def _outputs(self, observations: Any) -> Float:
-        rows = np.asarray(observations)
-        if rows.ndim == 0:
-            raise UsageError("expected a batch of observations, but got a single number")
-        if self.one_hot and rows[:1].size == len(self.one_hot):
-            # As Gymnasium flattens Discrete and MultiDiscrete.
-            columns = rows.reshape(len(rows), -1).astype(np.intp).T
-            parts = [
-                np.eye(size, dtype=np.float32)[column - first]
-                for column, (size, first) in zip(columns, self.one_hot, strict=True)
-            ]
-            rows = np.concatenate(parts, axis=1)
-        rows = rows.astype(np.float32)
-        if self.normaliser is not None:
-            rows = self.normaliser.apply(rows.reshape(len(rows), -1)).reshape(rows.shape)
+        rows = seen_rows(observations, self.one_hot, self.normaliser)
         outputs = np.asarray(self.model.outputs(rows), np.float32)
         if not np.isfinite(outputs).all():
             raise UsageError("a policy gave NaN or infinite outputs: its training diverged")
         return outputs
+
+
+def one_hot_of(space: gymnasium.Space[Any], n_inputs: int | None) -> OneHot:
+    """Tell how whole numbers are shown to a model; empty if it wants them as they are."""
+    from gymnasium import spaces
+
+    if not isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
+        return ()
+    sizes, start = counts(space), np.ravel(space.start).tolist()
+    return () if n_inputs == len(sizes) else tuple(zip(sizes, start, strict=True))
+
+
+def seen_rows(observations: Any, one_hot: OneHot, normaliser: Normaliser | None) -> Float:
+    """Give observations (n, ...) as a model sees them."""
+    rows = np.asarray(observations)
+    if rows.ndim == 0:
+        raise UsageError("expected a batch of observations, but got a single number")
+    if one_hot and rows[:1].size == len(one_hot):
+        # As Gymnasium flattens Discrete and MultiDiscrete.
+        columns = rows.reshape(len(rows), -1).astype(np.intp).T
+        parts = [
+            np.eye(size, dtype=np.float32)[column - first]
+            for column, (size, first) in zip(columns, one_hot, strict=True)
+        ]
+        rows = np.concatenate(parts, axis=1)
+    rows = rows.astype(np.float32)
+    if normaliser is not None:
+        rows = normaliser.apply(rows.reshape(len(rows), -1)).reshape(rows.shape)
+    return rows
+
+
+def check_noise(head: Head, noise: Any, n: int) -> Float | None:
+    """Refuse random numbers of another shape than ``n`` actions take."""
+    if noise is None:
+        return None
+    numbers = np.asarray(noise, np.float32)
+    if numbers.shape != (n, head.noise_size):
+        raise UsageError(
+            f"expected random numbers of shape {(n, head.noise_size)}, but got {numbers.shape}"
+        )
+    return numbers
 
 
 def row_by_row(call: Callable[[Float], NDArray[Any]], rows: Float, batch: int = 1) -> NDArray[Any]:

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
 
 _NAMED = 5  # how many policies an error names
+HAS_MEMORY = (
+    "{} has a memory, so its actions depend on the episode so far: let it play episodes, as "
+    "pivec.collect does, or pass the memory along yourself"
+)
 ALSO = "also"  # under which the metadata of a policy keep the names of its copies
 
 
@@ -61,6 +65,42 @@ class BatchPolicy(Policy, Protocol):
         """Sample one action for each row of ``observations``; the mode if ``deterministic``."""
         noise = None if deterministic else self.noise(rng, len(np.atleast_1d(observations)))
         return self.respond(observations, noise)
+
+
+@runtime_checkable
+class RecurrentPolicy(Policy, Protocol):
+    """A `BatchPolicy` with a memory: what it does depends on its episode so far.
+
+    Whoever asks it keeps a row of memory for each episode. It cannot be asked by `act`.
+    """
+
+    @property
+    def architecture(self) -> Hashable:
+        """Equal for policies whose memories have the same size, see `BatchPolicy`."""
+        ...
+
+    def noise(self, rng: np.random.Generator, n: int) -> NDArray[np.float32]:
+        """Draw the random numbers of ``n`` successive actions, shape (n, noise size)."""
+        ...
+
+    def initial_memory(self, n: int) -> NDArray[np.float32]:
+        """Give the memory with which ``n`` episodes begin, shape (n, memory size)."""
+        ...
+
+    def respond(
+        self, observations: Any, noise: NDArray[np.float32] | None, memory: NDArray[np.float32]
+    ) -> tuple[NDArray[Any], NDArray[np.float32]]:
+        """Actions for ``observations``, and the memory with which the next ones are answered."""
+        ...
+
+    def act(
+        self,
+        observations: Any,  # noqa: ARG002
+        rng: np.random.Generator,  # noqa: ARG002
+        deterministic: bool = False,  # noqa: ARG002
+    ) -> NDArray[Any]:
+        """Refuse: an action without the memory of its episode would be a wrong one."""
+        raise UsageError(HAS_MEMORY.format("this policy"))
 
 
 @dataclass(frozen=True)

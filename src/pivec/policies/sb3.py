@@ -15,6 +15,7 @@ from pivec.errors import BadPolicyFile
 from pivec.policies import sb3_networks
 from pivec.policies.cnn import find_cnn, read_cnn
 from pivec.policies.formats import Beside, about, reader
+from pivec.policies.lstm import RecurrentNetwork, read_cells
 from pivec.policies.network import NetworkPolicy
 from pivec.policies.normaliser import Normaliser
 from pivec.policies.outputs import OutputPolicy
@@ -28,19 +29,24 @@ POLICY_MODULES = frozenset(
     {
         *("", "abc"),
         *(f"stable_baselines3.{part}.policies" for part in ("common", "sac", "td3", "dqn")),
-        *(f"sb3_contrib.{part}.policies" for part in ("tqc", "qrdqn")),
+        *(f"sb3_contrib.{part}.policies" for part in ("tqc", "qrdqn", "common.recurrent")),
     }
 )
 SPACES = {
     **dict.fromkeys(("SAC", "TQC", "TD3", "DDPG"), ("Box",)),
     **dict.fromkeys(("DQN", "QR-DQN"), ("Discrete",)),
-    **dict.fromkeys(("PPO", "A2C", "TRPO"), ("Box", "Discrete", "MultiDiscrete", "MultiBinary")),
+    **dict.fromkeys(
+        ("PPO", "A2C", "TRPO", "RecurrentPPO"), ("Box", "Discrete", "MultiDiscrete", "MultiBinary")
+    ),
 }
 """Algorithm -> the kinds of actions it may have."""
 
 
+SB3Policy = NetworkPolicy | OutputPolicy | RecurrentNetwork
+
+
 @reader
-def read_sb3(data: bytes, beside: Beside) -> tuple[NetworkPolicy | OutputPolicy, dict[str, Any]]:
+def read_sb3(data: bytes, beside: Beside) -> tuple[SB3Policy, dict[str, Any]]:
     """Read the policy network of a Stable-Baselines3 ``.zip``, and what it tells of its training.
 
     That is ``algorithm``, ``step`` (environment steps trained for), ``sb3_version``, ``epsilon``
@@ -67,11 +73,13 @@ def read_sb3(data: bytes, beside: Beside) -> tuple[NetworkPolicy | OutputPolicy,
     if normaliser is not None and (cnn or (run is not None and run.frame_stack > 1)):
         what = "images that are normalised" if cnn else "what is normalised and then stacked"
         raise BadPolicyFile(f"it sees {what}, which is not supported: pass it as module:object")
-    policy = (
-        read_cnn(tensors, cnn, settings, network)
-        if cnn
-        else replace(network, normaliser=normaliser)
-    )
+    policy: SB3Policy
+    if algorithm == "RecurrentPPO":
+        policy = RecurrentNetwork(read_cells(tensors, "lstm_actor"), network, normaliser)
+    elif cnn:
+        policy = read_cnn(tensors, cnn, settings, network)
+    else:
+        policy = replace(network, normaliser=normaliser)
     info: dict[str, Any] = {"algorithm": algorithm}
     steps = settings.values.get("num_timesteps")
     if type(steps) is int and steps >= 0:
@@ -88,7 +96,7 @@ def read_sb3(data: bytes, beside: Beside) -> tuple[NetworkPolicy | OutputPolicy,
     return policy, info
 
 
-def convert_sb3(model: Any) -> NetworkPolicy | OutputPolicy:
+def convert_sb3(model: Any) -> SB3Policy:
     """Take the policy network out of a model that is in memory.
 
     Its actions then follow the generator they are given, where ``model.predict`` follows torch's
@@ -104,7 +112,7 @@ def convert_sb3(model: Any) -> NetworkPolicy | OutputPolicy:
     wrapper = model.get_vec_normalize_env()
     if wrapper is None or not wrapper.norm_obs:
         return policy
-    if isinstance(wrapper.obs_rms, dict) or not isinstance(policy, NetworkPolicy):
+    if isinstance(wrapper.obs_rms, dict) or isinstance(policy, OutputPolicy):
         raise BadPolicyFile(f"{name} normalises observations that are no vectors")
     moments = wrapper.obs_rms.mean, wrapper.obs_rms.var
     normaliser = Normaliser.of_variance(*moments, wrapper.epsilon, wrapper.clip_obs)
@@ -128,9 +136,9 @@ def _algorithm(
     """Which algorithm wrote this and how its network is read, or a refusal that names it."""
     prefixes = {key.partition(".")[0] for key in tensors}
     other = "an algorithm of another family"
-    if any(prefix.startswith("lstm_") for prefix in prefixes):
-        other = "RecurrentPPO, whose policy has a memory"
-    elif "maskable" in settings.policy_module:
+    if "lstm_actor" in prefixes:
+        return "RecurrentPPO", sb3_networks.actor_critic
+    if "maskable" in settings.policy_module:
         other = "MaskablePPO, whose actions depend on masks"
     elif "actor" in prefixes and "crossq" in settings.policy_module:
         other = "CrossQ, whose networks normalise batches"

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.errors import PivecError, UsageError
+from pivec.policies.callables import as_policy
 from pivec.policies.network import NetworkPolicy, Stack
-from pivec.policies.policy import BatchPolicy, Policy
+from pivec.policies.policy import BatchPolicy, Policy, RecurrentPolicy
 from pivec.rollouts import spaces
 from pivec.rollouts.backends import Layout
 from pivec.rollouts.lanes import Lanes
@@ -23,19 +24,21 @@ from pivec.rollouts.seeds import action_stream
 
 def group_key(policy: Policy) -> Hashable:
     """Policies with equal keys are answered by one `Answers`."""
-    return policy.architecture if isinstance(policy, BatchPolicy) else "act"
+    return policy.architecture if isinstance(policy, BatchPolicy | RecurrentPolicy) else "act"
 
 
 def make_answers(
     like: Policy, shape: Layout, chunk: int, lanes: Lanes, deterministic: bool
 ) -> Answers:
     """Choose how the policies that are ``like`` this one answer."""
-    if not isinstance(like, BatchPolicy):
+    if not isinstance(like, BatchPolicy | RecurrentPolicy):
         return SingleAnswers(shape, lanes, deterministic)
     numbers = None if deterministic else like.noise(action_stream(0), 1).shape[1]
     noise = None if numbers is None else np.zeros((chunk, lanes.n, numbers), np.float32)
     if isinstance(like, NetworkPolicy):
         return StackAnswers(shape, lanes, noise, like)
+    if isinstance(like, RecurrentPolicy):
+        return RecurrentAnswers(shape, lanes, noise, like)
     return BatchAnswers(shape, lanes, noise)
 
 
@@ -109,7 +112,7 @@ class BatchAnswers(Answers):
             mine = slice(slot * self._width, (slot + 1) * self._width)
             noise = None if self._noise is None else self._noise[time, mine]
             try:
-                answer = self._policies[slot].respond(shown[mine], noise)
+                answer = self._respond(self._policies[slot], shown[mine], noise, mine)
                 _check_kind(answer, (self._width, *self._action_shape))
             except (Exception, SystemExit) as error:
                 raise _failed(error, mine.start) from error
@@ -119,6 +122,44 @@ class BatchAnswers(Answers):
         if result is None:
             raise UsageError("no lane is active: expected at least one policy to act")
         return result
+
+    def _respond(
+        self,
+        policy: Any,
+        seen: NDArray[Any],
+        noise: NDArray[np.float32] | None,
+        lanes: slice,  # noqa: ARG002
+    ) -> NDArray[Any]:
+        actions: NDArray[Any] = policy.respond(seen, noise)
+        return actions
+
+
+class RecurrentAnswers(BatchAnswers):
+    """Policies with a memory, of which there is a row for each lane."""
+
+    def __init__(
+        self, shape: Layout, lanes: Lanes, noise: NDArray[np.float32] | None, like: RecurrentPolicy
+    ) -> None:
+        super().__init__(shape, lanes, noise)
+        self._memory = np.repeat(like.initial_memory(1), lanes.n, axis=0)
+
+    def begin(self, lane: int, episode_seed: int, time: int) -> None:
+        """Let the episode begin with the memory that its policy has then."""
+        super().begin(lane, episode_seed, time)
+        self._memory[lane] = self._policies[lane // self._width].initial_memory(1)[0]
+
+    def _respond(
+        self, policy: Any, seen: NDArray[Any], noise: NDArray[np.float32] | None, lanes: slice
+    ) -> NDArray[Any]:
+        actions: NDArray[Any]
+        actions, memory = policy.respond(seen, noise, self._memory[lanes])
+        if np.shape(memory) != self._memory[lanes].shape:
+            raise UsageError(
+                f"its memory has the shape {np.shape(memory)} behind an action, but "
+                f"{self._memory[lanes].shape} before"
+            )
+        self._memory[lanes] = memory
+        return actions
 
 
 class StackAnswers(BatchAnswers):
@@ -172,8 +213,18 @@ class SingleAnswers(Answers):
 
     def __init__(self, shape: Layout, lanes: Lanes, deterministic: bool) -> None:
         super().__init__(shape, lanes)
-        self._mode = {"deterministic": True} if deterministic else {}
+        self._deterministic = deterministic
+        self._memory: list[Any] = [None] * lanes.n
         self._actions: NDArray[Any] = spaces.empty_batch(self._space, lanes.n)
+
+    def put(self, slot: int, policy: Any) -> None:
+        """Let ``policy`` act in ``slot``, asked as what its `act` takes demands."""
+        super().put(slot, as_policy(policy))
+
+    def begin(self, lane: int, episode_seed: int, time: int) -> None:
+        """Let the episode begin without a memory."""
+        super().begin(lane, episode_seed, time)
+        self._memory[lane] = None
 
     def actions(self, shown: Any, lanes: NDArray[np.intp], time: int) -> NDArray[Any]:  # noqa: ARG002
         """Ask for one lane after another."""
@@ -181,7 +232,9 @@ class SingleAnswers(Answers):
             seen = spaces.pick(shown, slice(lane, lane + 1))
             policy = self._policies[lane // self._width]
             try:
-                answer = np.asarray(policy.act(seen, self._streams[lane], **self._mode))
+                answer, self._memory[lane] = policy.ask(
+                    seen, self._streams[lane], self._memory[lane], self._deterministic
+                )
                 _check_kind(answer, (1, *self._action_shape))
                 if answer.dtype.kind == "f" and self._actions.dtype.kind != "f":
                     spaces.check_elements(self._space, answer, "the action")  # before it is cut
