@@ -302,15 +302,12 @@ def test_settings_that_contradict_the_weights_are_named(algorithm, settings, wor
         read_sb3(changed(data, **settings))
 
 
-@pytest.mark.parametrize("algorithm", ["RecurrentPPO", "MaskablePPO", "CrossQ"])
+@pytest.mark.parametrize("algorithm", ["MaskablePPO", "CrossQ"])
 def test_algorithms_that_need_more_than_the_observation_are_named(algorithm):
-    from sb3_contrib import RecurrentPPO  # noqa: F401 - registers the policy's name
-
     env = Still(PLANE, BOX if algorithm == "CrossQ" else spaces.Discrete(2))
-    policy = "MlpLstmPolicy" if algorithm == "RecurrentPPO" else "MlpPolicy"
     extra = {"buffer_size": 10} if algorithm == "CrossQ" else {}
     with pytest.raises(BadPolicyFile, match=f"looks like {algorithm}"):
-        read_sb3(saved(model(algorithm, env, policy, **extra)))
+        read_sb3(saved(model(algorithm, env, **extra)))
 
 
 @pytest.mark.parametrize("algorithm", ["SAC", "DQN"])
