@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from pivec.errors import BadPolicyFile
+from pivec.errors import BadPolicyFile, UsageError
 from pivec.policies import sb3_networks
 from pivec.policies.cnn import find_cnn, read_cnn
 from pivec.policies.formats import Beside, about, reader
@@ -64,36 +64,47 @@ def read_sb3(data: bytes, beside: Beside) -> tuple[SB3Policy, dict[str, Any]]:
         settings = SB3Settings(archive.read("data"), budget)
     with about("policy.pth in it"):
         tensors = read_tensors(archive.read("policy.pth"), budget)
-    algorithm, read = _algorithm(settings, tensors)
-    cnn = find_cnn(tensors)
-    _refuse_what_is_not_supported(settings, tensors, algorithm, cnn)
-    network = _in_space(read(tensors, settings), settings)
     run = find_zoo_run(beside)
     normaliser, normaliser_file = find_normaliser(beside, settings.trained_normalised, run)
+    cnn = find_cnn(tensors)
     if normaliser is not None and (cnn or (run is not None and run.frame_stack > 1)):
         what = "images that are normalised" if cnn else "what is normalised and then stacked"
         raise BadPolicyFile(f"it sees {what}, which is not supported: pass it as module:object")
     policy: SB3Policy
-    if algorithm == "RecurrentPPO":
-        policy = RecurrentNetwork(read_cells(tensors, "lstm_actor"), network, normaliser)
-    elif cnn:
-        policy = read_cnn(tensors, cnn, settings, network)
-    else:
-        policy = replace(network, normaliser=normaliser)
-    info: dict[str, Any] = {"algorithm": algorithm}
+    try:
+        policy, info = _policy(settings, tensors, cnn)
+    except (BadPolicyFile, UsageError) as error:
+        from pivec.policies.trusted import read_by_library
+
+        policy, info = read_by_library(data, settings, tensors, beside, error)
+    if not cnn:
+        policy = replace(policy, normaliser=normaliser)
     steps = settings.values.get("num_timesteps")
     if type(steps) is int and steps >= 0:
         info["step"] = steps
     if "_stable_baselines3_version" in archive.members:
         text = archive.read("_stable_baselines3_version")[:40].decode("utf-8", "replace")
         info["sb3_version"] = text.strip()
-    if network.head == "epsilon_greedy":
-        info["epsilon"] = network.options.epsilon
     if normaliser_file:
         info["normaliser"] = normaliser_file
     if run is not None:
         info |= run.about(settings.shape("observation_space"))
     return policy, info
+
+
+def _policy(
+    settings: SB3Settings, tensors: Tensors, cnn: str
+) -> tuple[SB3Policy, dict[str, Any]]:
+    """Make the policy of networks that are known, and tell its algorithm."""
+    algorithm, read = _algorithm(settings, tensors)
+    _refuse_what_is_not_supported(settings, tensors, algorithm, cnn)
+    network = _in_space(read(tensors, settings), settings)
+    info: dict[str, Any] = {"algorithm": algorithm}
+    if network.head == "epsilon_greedy":
+        info["epsilon"] = network.options.epsilon
+    if algorithm == "RecurrentPPO":
+        return RecurrentNetwork(read_cells(tensors, "lstm_actor"), network), info
+    return (read_cnn(tensors, cnn, settings, network) if cnn else network), info
 
 
 def convert_sb3(model: Any) -> SB3Policy:
@@ -159,7 +170,7 @@ def _algorithm(
         other = "PPO, A2C or TRPO with settings that belong to none of these"
     raise BadPolicyFile(
         f"this looks like {other}, which is not supported: expected PPO, A2C, DQN, SAC, TD3, DDPG, "
-        "TRPO, QR-DQN or TQC; pass others as module:object"
+        "TRPO, QR-DQN or TQC"
     )
 
 
@@ -187,8 +198,7 @@ def _refuse_what_is_not_supported(
         spoken = "image observations without a CNN"
     if spoken is not None:
         raise BadPolicyFile(
-            f"it has {spoken}, which is not supported: expected a plain MLP or NatureCNN policy; "
-            "pass it as module:object instead"
+            f"it has {spoken}, which is not supported: expected a plain MLP or NatureCNN policy"
         )
     kind = settings.kind("action_space")
     if kind not in SPACES[algorithm]:
