@@ -80,7 +80,9 @@ def test_numbers_are_the_librarys_and_draws_are_ours(name):
     after = torch.get_rng_state(), np.random.get_state()[1].tolist(), random.getstate()  # noqa: NPY002
     assert torch.equal(before[0], after[0])
     assert before[1:] == after[1:]
-    np.testing.assert_allclose(best, made.predict(rows, deterministic=True)[0], rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(
+        best, made.predict(rows, deterministic=True)[0], rtol=1e-5, atol=1e-5
+    )
     np.testing.assert_array_equal(drawn[0], drawn[1])
     if algorithm not in ("TD3", "ARS"):
         assert (drawn[0] != drawn[2]).any()

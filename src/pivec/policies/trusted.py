@@ -80,9 +80,9 @@ def _algorithm(settings: SB3Settings, tensors: Tensors, reason: PivecError) -> t
             return CONTRIB, algorithm
     if any(name.startswith("quantile_net") for name in tensors):
         return MARKS["quantile_net"]
-    for mark, found in MARKS.items():
+    for mark, kind in MARKS.items():
         if mark in settings.values:
-            return found
+            return kind
     raise BadPolicyFile(f"{reason}; nor do its settings tell which algorithm wrote it") from reason
 
 
@@ -235,8 +235,8 @@ def _load(data: bytes, package: str, algorithm: str) -> Any:
         if here in sys.path:
             sys.path.remove(here)
     # Without what it could not unpickle the library goes on, with another network.
-    told = [str(warning.message) for warning in said]
-    failure = next((text for text in told if "deserialize object policy" in text), failure)
+    texts = [str(warning.message) for warning in said]
+    failure = next((text for text in texts if "deserialize object policy" in text), failure)
     if failure:
         raise BadPolicyFile(f"{algorithm}.load failed: {' '.join(failure.split())[:400]}")
     policy = model.policy
