@@ -92,9 +92,7 @@ def read_sb3(data: bytes, beside: Beside) -> tuple[SB3Policy, dict[str, Any]]:
     return policy, info
 
 
-def _policy(
-    settings: SB3Settings, tensors: Tensors, cnn: str
-) -> tuple[SB3Policy, dict[str, Any]]:
+def _policy(settings: SB3Settings, tensors: Tensors, cnn: str) -> tuple[SB3Policy, dict[str, Any]]:
     """Make the policy of networks that are known, and tell its algorithm."""
     algorithm, read = _algorithm(settings, tensors)
     _refuse_what_is_not_supported(settings, tensors, algorithm, cnn)
