@@ -16,12 +16,13 @@ from pivec.policies.policy import NamedPolicy
 from pivec.progress import Progress
 from pivec.rollouts import spaces
 from pivec.rollouts.backends import BACKENDS, choose_backend
-from pivec.rollouts.environment import Environment, close, environment_of
+from pivec.rollouts.environment import Environment, environment_of
 from pivec.rollouts.episodes import PlayedPolicy, Quota
-from pivec.rollouts.features import feature_rows, load_features, name_of
-from pivec.rollouts.lanes import first_batch
+from pivec.rollouts.features import load_features, name_of
+from pivec.rollouts.lanes import Probe
 from pivec.rollouts.play import play
-from pivec.rollouts.spaces import Centred, centred, moved_names
+from pivec.rollouts.seen import sees
+from pivec.rollouts.spaces import Centred, moved_names
 from pivec.states.folder import check_place, shown_place
 from pivec.states.keeping import Keeper, take
 from pivec.states.record import PolicyRecord, Recorded, check_unique, record_of_played
@@ -122,6 +123,7 @@ class Collector:
         self._space, features, self._names = _space_and_names(
             self.environment, features, options.feature_names
         )
+        self.environment = replace(self.environment, watched=sees(features) > 1)
         backend = choose_backend(self._begun_with(options.backend), self.environment)
         self.options = replace(options, features=features, backend=backend)
         self.settings = _settings(self.environment, self.options)
@@ -274,23 +276,16 @@ def _space_and_names(
     Names come from the environment, from ``features`` if it has ``names``, or from a trial of it.
     States far from zero need features of their own, see `pivec.rollouts.spaces`.
     """
-    env = environment.make()
-    try:
-        space = env.observation_space
-        default = spaces.feature_names(space) if features is None else ()
-        batch = first_batch(env, 1, environment.name)
-    finally:
-        close(env, environment.name)
-    if features is not None:
-        width = feature_rows(features, batch).shape[1]
-        default = tuple(f"f[{i}]" for i in range(width))
-        own = getattr(features, "names", None)
-        if own is not None and len(own) == width:
-            default = tuple(own)
+    probe = Probe.of(environment, features)
+    if features is None:
+        default = spaces.feature_names(probe.space)
+    else:
+        own = getattr(probe.features, "names", None) or ()
+        fits = len(own) == probe.width
+        default = tuple(own if fits else (f"f[{i}]" for i in range(probe.width)))
     given = default if names is None else tuple(names)
     if len(given) != len(default):
         raise UsageError(f"feature_names needs {len(default)} names, but has {len(given)}")
-    see = centred(space, features, batch)
-    if isinstance(see, Centred):
-        given = moved_names(given, dict(see.offsets))
-    return space, see, given
+    if isinstance(probe.view, Centred):
+        given = moved_names(given, dict(probe.view.offsets))
+    return probe.space, probe.view, given

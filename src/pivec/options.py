@@ -14,7 +14,7 @@ from typing import Annotated, Any
 from pivec.arguments import Count, NotNegative, Positive, Range, Seed, check_arguments
 from pivec.errors import UsageError
 
-Features = Callable[[Any], Any]
+Features = Callable[..., Any]  # of observations, and of infos and environments if it takes them
 Wrapper = str | Callable[[Any], Any]
 
 _IN_PYTHON = {"command_line": False}  # metadata of fields that only Python has
@@ -64,8 +64,9 @@ class CollectOptions(EngineOptions):
         Import this first, to register ENV; may be repeated.
     features : callable or str, optional
         What a state is, instead of the flattened observation: ``cells`` (small grey cells of an
-        image), a path to an .onnx encoder, or module:function, which turns a batch of observations
-        into rows.
+        image), a path to an .onnx encoder, ``info:KEY,KEY`` (values of the environment's info),
+        ``env:KEY`` (its attributes), or module:function, which turns a batch of observations (and
+        infos and environments, if it takes two or three arguments) into rows.
     feature_names : sequence of str, optional
         Names for what ``features`` gives.
     max_steps : int, optional

@@ -34,8 +34,8 @@ Env = Annotated[
     str,
     typer.Argument(
         metavar="ENV",
-        help="A Gymnasium environment: CartPole-v1, module:Name-v0. Leave it out where the files "
-        "tell, as those of RL Zoo and of `pivec train` do.",
+        help="A Gymnasium environment: CartPole-v1, module:Name-v0, or module:function that makes "
+        "one. Leave it out where the files tell, as those of RL Zoo and of `pivec train` do.",
     ),
 ]
 Policies = Annotated[

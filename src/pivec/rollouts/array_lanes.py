@@ -16,7 +16,7 @@ from gymnasium.utils.seeding import np_random
 from numpy.typing import NDArray
 
 from pivec.rollouts.environment import Environment
-from pivec.rollouts.lanes import Lanes, Outcome, first_batch
+from pivec.rollouts.lanes import Lanes, Outcome, first_seen
 from pivec.rollouts.quirks import ON_ARRAYS, has_other_equations
 
 _OF_MAKE = {"disable_env_checker", "max_episode_steps"}  # arguments of gymnasium.make alone
@@ -36,6 +36,7 @@ def array_lanes(environment: Environment) -> type[Lanes] | None:
     spec = environment.spec
     if (
         environment.wrappers
+        or environment.watched
         or spec is None
         or spec.additional_wrappers
         or spec.max_episode_steps is None
@@ -120,7 +121,7 @@ class EquationLanes(Lanes):
         env: Any = environment.make()
         self.n, self.env = n, env.unwrapped
         self.observation_space, self.action_space = env.observation_space, env.action_space
-        self.observations: NDArray[np.float32] = first_batch(env, n, environment.name)
+        self.observations: NDArray[np.float32] = first_seen(env, n, environment.name)[0]
         env.close()
         self._limit = int(env.spec.max_episode_steps)
         self._states = np.zeros((len(self._first_state(np.random.default_rng(0))), n))

@@ -45,7 +45,9 @@ def choose_backend(asked: str, environment: Environment) -> str:
     if asked == "gymnasium":
         return asked
     installed = importlib.util.find_spec("envpool") is not None
-    plain = not (environment.factory or environment.wrappers or environment.arguments)
+    plain = not (
+        environment.factory or environment.wrappers or environment.arguments or environment.watched
+    )
     if asked == "auto":
         fast = plain and installed and array_lanes(environment) is None
         return "envpool" if fast and environment.name in approved() else "gymnasium"
@@ -53,8 +55,8 @@ def choose_backend(asked: str, environment: Environment) -> str:
         raise MissingExtra("the backend envpool", "fast")
     if not plain:
         raise UsageError(
-            "the backend envpool makes environments by name alone, but a factory, wrappers or "
-            "arguments are asked for: use --backend gymnasium"
+            "the backend envpool makes environments by name alone, but a factory, wrappers, "
+            "arguments or features of info are asked for: use --backend gymnasium"
         )
     known = import_envpool().list_all_envs()
     if environment.name not in known:

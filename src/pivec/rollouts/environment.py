@@ -20,7 +20,7 @@ from pivec.errors import EnvironmentFailure, PivecError, PivecWarning, UsageErro
 from pivec.options import CollectOptions, Wrapper
 from pivec.policies.callables import check_module, module_digest
 from pivec.policies.policy import PolicyInfo
-from pivec.rollouts.named_objects import named_object, split_arguments
+from pivec.rollouts.named_objects import import_here, named_object, split_arguments
 from pivec.rollouts.quirks import registrars
 
 # A file may ask for these: they change what is seen and done, and touch nothing else.
@@ -37,9 +37,10 @@ ENVIRONMENT, ARGUMENTS, WRAPPERS, IMPORTS = "environment", "arguments", "wrapper
 class Environment:
     """A way to make one environment as often as needed.
 
-    By the Gymnasium id ``name`` (``CartPole-v1``, ``module:Name-v0``), or by ``factory``. Of the
-    ``wrappers`` the first is innermost: ``module:Class``, with arguments
-    ``module:Class{"shape": [84, 84]}``, or a function from an environment to one.
+    By the Gymnasium id ``name`` (``CartPole-v1``, ``module:Name-v0``), by the name of a function or
+    class that makes one (``module:make``), or by ``factory``. Of the ``wrappers`` the first is
+    innermost: ``module:Class``, with arguments ``module:Class{"shape": [84, 84]}``, or a function
+    from an environment to one.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Environment:
     factory: Callable[[], gymnasium.Env[Any, Any]] | None = None
     wrappers: tuple[Wrapper, ...] = ()
     imports: tuple[str, ...] = ()  # modules that register environments
+    watched: bool = False  # whether features look at more than its observations
     # What another process is sent: how the id is registered, and digests of modules.
     registered: EnvSpec | None = field(default=None, repr=False, compare=False)
     digests: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
@@ -75,14 +77,15 @@ class Environment:
                 raise UsageError(
                     "env is empty: expected the id of a Gymnasium environment such as CartPole-v1"
                 )
-            env = cls(env)
+            name, inside = split_arguments(env)
+            env, given = cls(name), {**inside, **given}
         elif not isinstance(env, Environment):
             if isinstance(env, gymnasium.Env) or not callable(env):
                 raise UsageError(
                     "env must be a Gymnasium id or a function that makes an environment, but is "
                     f"{type(env).__name__}: pass a function, since several are needed side by side"
                 )
-            env, given = cls(getattr(env, "__qualname__", type(env).__name__), factory=env), {}
+            env = cls(getattr(env, "__qualname__", type(env).__name__), factory=env)
         return replace(
             env,
             arguments={**env.arguments, **given},
@@ -94,7 +97,7 @@ class Environment:
         """Make one environment; ``more`` are further arguments for `gymnasium.make`."""
         self._register()
         try:
-            env = self.factory(**more) if self.factory is not None else self._registered(more)
+            env = self._made({**self.arguments, **more})
         except PivecError:
             raise
         except (Exception, SystemExit) as error:
@@ -121,9 +124,10 @@ class Environment:
 
     def _register(self) -> None:
         known = [] if self.factory is not None or self.imports else registrars(self.name)
-        for module in (*known, *self.imports):
+        named = [_module_of(self.name)] if ":" in self.name else []
+        for module in (*known, *self.imports, *named):
             try:
-                importlib.import_module(module)
+                import_here(module)
             except (Exception, SystemExit) as error:
                 raise UsageError(
                     f"the module {module!r} cannot be imported: {type(error).__name__}: {error}"
@@ -131,8 +135,17 @@ class Environment:
         if self.registered is not None:
             gymnasium.registry[self.name] = self.registered
 
-    def _registered(self, more: Mapping[str, Any]) -> gymnasium.Env[Any, Any]:
-        arguments = {**self.arguments, **more}
+    def _made(self, arguments: Mapping[str, Any]) -> gymnasium.Env[Any, Any]:
+        make = self.factory
+        if make is None and ":" in self.name and not ID.search(self.name):
+            make = named_object(self.name, "an environment")
+        env: Any = self._registered(arguments) if make is None else make(**arguments)
+        if not isinstance(env, gymnasium.Env):
+            kind = f"{type(env).__module__}.{type(env).__name__}"
+            raise UsageError(f"{self.name} must make a gymnasium.Env, but made {kind}")
+        return env
+
+    def _registered(self, arguments: Mapping[str, Any]) -> gymnasium.Env[Any, Any]:
         try:
             return gymnasium.make(self.name, **{"disable_env_checker": True, **arguments})
         except gymnasium.error.DependencyNotInstalled as error:
@@ -155,8 +168,9 @@ class Environment:
             return f"no environment is called {self.name!r}{hint}"
         return (
             f"no environment is called {self.name!r}: expected the id of a registered Gymnasium "
-            "environment such as CartPole-v1, or module:Name-v0; a module that registers it is "
-            f"named with --import (in Python: imports=) ({reason.strip()})"
+            "environment such as CartPole-v1, module:Name-v0, or module:function that makes one; "
+            "a module that registers it is named with --import (in Python: imports=) "
+            f"({reason.strip()})"
         )
 
 
@@ -221,6 +235,7 @@ def environment_of(
     arguments, wrappers, imports = options.env_kwargs, options.wrappers, options.imports
     if env is not None and not isinstance(env, str):
         return Environment.of(env, arguments, wrappers, imports)
+    env, inside = (None, {}) if env is None else split_arguments(env)
     trained = [info for info in policies if isinstance(info.metadata.get(ENVIRONMENT), str)]
     name = _named_in_files(trained, options.trust) if env is None else env
     elsewhere = [
@@ -237,7 +252,7 @@ def environment_of(
             stacklevel=3,
         )
     here = [info for info in trained if _same(info.metadata[ENVIRONMENT], name)]
-    given = dict(arguments or {})
+    given = {**inside, **(arguments or {})}
     agreed = _agreed(here, ARGUMENTS, "--env-arg", lambda value: {**_mapping(value), **given})
     around: Sequence[Wrapper] = wrappers
     if not wrappers:

@@ -19,7 +19,7 @@ from pivec.engines.workers import usable_cores
 from pivec.rollouts import spaces
 from pivec.rollouts.backends import Layout
 from pivec.rollouts.environment import Environment, close, failure
-from pivec.rollouts.lanes import Lanes, Outcome, first_batch
+from pivec.rollouts.lanes import Lanes, Outcome, first_seen
 from pivec.rollouts.quirks import import_envpool
 
 
@@ -45,7 +45,7 @@ class EnvPoolLanes(Lanes):
         self._threads = threads or usable_cores()
         env = environment.make()
         self.observation_space, self.action_space = env.observation_space, env.action_space
-        self.observations = first_batch(env, self.n, environment.name)
+        self.observations = first_seen(env, self.n, environment.name)[0]
         close(env, environment.name)
         self._pools: dict[int, _Pool] = {}
         self._made = 0

@@ -101,6 +101,11 @@ class Pages:
             self._actions = np.zeros((self.steps, *actions.shape[1:]), dtype=actions.dtype)
         self._actions[self.time - len(actions) : self.time] = actions
 
+    def amend(self, lanes: NDArray[np.intp], columns: list[int], rows: NDArray[Any]) -> None:
+        """Write some columns of the last step again for these lanes."""
+        where = np.ix_(lanes, np.array(columns))
+        self._states[self.time - 1][where] = rows[where]
+
     def turn(
         self, lanes: NDArray[np.intp], every: Callable[[int], int] = lambda _: 1
     ) -> NDArray[np.intp]:

@@ -29,6 +29,7 @@ from pivec.options import Features
 from pivec.policies.outputs import row_by_row
 from pivec.reading import digest_of, read_regular
 from pivec.rollouts.named_objects import named_object, split_arguments
+from pivec.rollouts.seen import Values, look
 from pivec.rollouts.spaces import batch_length
 
 Run = Callable[[NDArray[np.float32]], Any]
@@ -43,8 +44,8 @@ def load_features(spec: str, *, trust: bool = False) -> Features:
     ----------
     spec : str
         ``cells``, with arguments ``cells{"height": 8, "width": 11, "levels": 8}``; the path of
-        an ``.onnx`` file; the path of a TorchScript ``.pt`` or a ``.pt2`` of torch.export; or
-        ``module:function``.
+        an ``.onnx`` file; the path of a TorchScript ``.pt`` or a ``.pt2`` of torch.export;
+        ``info:KEY,KEY`` or ``env:KEY``, see `Values`; or ``module:function``.
     trust : bool
         Needed for torch files, which may run code when they are loaded.
 
@@ -59,6 +60,8 @@ def load_features(spec: str, *, trust: bool = False) -> Features:
             return GreyCells(**arguments)
         except TypeError as error:
             raise UsageError(f"cells does not take {arguments}: {error}") from error
+    if name.startswith(("info:", "env:")):
+        return Values.named(spec)
     if not name.endswith((".onnx", ".pt", ".pt2", ".pth")):
         features: Features = named_object(name, "features")
         return features
@@ -108,6 +111,8 @@ def find_features(
         return GreyCells(height, across, levels, cells["key"])
     if file := _ENCODER.fullmatch(kept):
         return load_features(file["path"])
+    if values := Values.kept(kept):
+        return values
     raise UsageError(
         f"the states were made by features = {kept}, of which only the name is kept: give them "
         "again with --features (from Python features=)"
@@ -123,8 +128,10 @@ _CELLS = re.compile(
 _ENCODER = re.compile(r"FileEncoder\(path='(?P<path>[^'\\]*\.onnx)', digest='\w*'\)")
 
 
-def feature_rows(features: Features, observations: Any) -> NDArray[np.float32]:
+def feature_rows(features: Features, observations: Any, *more: Any) -> NDArray[np.float32]:
     """Turn a batch of observations into rows with a function of the user's.
+
+    ``more`` are infos and environments, where they are known, see `pivec.rollouts.seen`.
 
     Examples
     --------
@@ -137,7 +144,7 @@ must turn it into an array of shape (2, n_features): only 0-dimensional arrays c
     n = batch_length(observations)
     name = getattr(features, "__qualname__", type(features).__qualname__)
     try:
-        rows = np.asarray(features(observations), dtype=np.float32)
+        rows = np.asarray(look(features, (observations, *more)), dtype=np.float32)
     except PivecError:
         raise
     except (Exception, SystemExit) as error:

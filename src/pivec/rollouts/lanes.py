@@ -8,6 +8,8 @@ lane is reset with the seed of its episode, and a finished lane costs nothing
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import gymnasium
@@ -15,9 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.errors import BadData, PivecError
+from pivec.options import Features
 from pivec.rollouts import spaces
 from pivec.rollouts.environment import Environment, close, failure
+from pivec.rollouts.features import feature_rows
 from pivec.rollouts.quirks import keeps_traces
+from pivec.rollouts.seen import Seen, Values
 
 Outcome = tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]
 
@@ -44,6 +49,10 @@ class Lanes(ABC):
         Returns rewards, terminated and truncated, one for each of the given lanes.
         """
 
+    def seen(self, rows: slice) -> Seen:
+        """Give what features may see of these lanes."""
+        return (spaces.pick(self.observations, rows),)
+
     def take(self, slots: list[int], seeds: NDArray[np.int64]) -> None:  # noqa: B027
         """Policies take these slots; ``seeds`` (slots, width) are those of their first episodes."""
 
@@ -63,7 +72,8 @@ class SteppedLanes(Lanes):
         self._envs = [environment.make() for _ in range(n)]
         self.observation_space = self._envs[0].observation_space
         self.action_space = self._envs[0].action_space
-        self.observations = first_batch(self._envs[0], n, self.name)
+        # Features never see an environment before its first reset.
+        self.observations, self._infos, self._shown = first_seen(self._envs[0], n, self.name)
 
     def reset(self, lane: int, seed: int) -> None:
         """Start an episode in ``lane``."""
@@ -71,7 +81,8 @@ class SteppedLanes(Lanes):
             if keeps_traces(self._envs[lane]):
                 self._envs[lane].close()
                 self._envs[lane] = self._make()
-            observation, _ = self._envs[lane].reset(seed=seed)
+            observation, self._infos[lane] = self._envs[lane].reset(seed=seed)
+            self._shown[lane] = self._envs[lane]
             spaces.assign(self.observations, lane, observation)
         except (Exception, SystemExit) as error:
             raise _failed(self.name, f"reset(seed={seed})", error, lane) from error
@@ -83,8 +94,8 @@ class SteppedLanes(Lanes):
         moves = actions.tolist() if actions.ndim == 1 else actions
         for i, lane in enumerate(lanes.tolist()):
             try:
-                observation, rewards[i], terminated[i], truncated[i], _ = self._envs[lane].step(
-                    moves[lane]
+                observation, rewards[i], terminated[i], truncated[i], self._infos[lane] = (
+                    self._envs[lane].step(moves[lane])
                 )
                 if (
                     room is not None
@@ -99,25 +110,58 @@ class SteppedLanes(Lanes):
                 raise _failed(self.name, f"step({moves[lane]!r})", error, lane) from error
         return rewards, terminated, truncated
 
+    def seen(self, rows: slice) -> Seen:
+        """Give observations, infos and environments."""
+        return (*super().seen(rows), self._infos[rows], self._shown[rows])
+
     def close(self) -> None:
         """Close the environments."""
         for env in self._envs:
             close(env, self.name)
 
 
-def first_batch(env: gymnasium.Env[Any, Any], n: int, name: str) -> Any:
-    """Make room for ``n`` observations of ``env``, filled with one that it shows.
+def first_seen(env: gymnasium.Env[Any, Any], n: int, name: str) -> Seen:
+    """Make room for ``n`` observations of ``env``, filled with one that it shows; infos too.
 
     Functions of observations then never see what no environment showed.
     """
     batch = spaces.empty_batch(env.observation_space, n)
     try:
-        observation, _ = env.reset(seed=0)
+        observation, info = env.reset(seed=0)
         for row in range(n):
             spaces.assign(batch, row, observation)
     except (Exception, SystemExit) as error:
         raise _failed(name, "reset(seed=0)", error) from error
-    return batch
+    return batch, [info] * n, [env] * n
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What a first look at an environment tells of its states."""
+
+    space: gymnasium.Space[Any]  # of observations
+    features: Features | None  # which know how many numbers they give
+    view: Features | None  # the same, where states lie far from zero less offsets
+    width: int
+    metadata: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, environment: Environment, features: Features | None) -> Probe:
+        """Make the environment, and look at what it shows first."""
+        env = environment.make()
+        try:
+            seen = first_seen(env, 1, environment.name)
+            if isinstance(features, Values):
+                features = features.settled(env, seen[1][0])
+            space = env.observation_space
+            if features is None:
+                width = len(spaces.feature_names(space))
+            else:
+                width = feature_rows(features, *seen).shape[1]  # which says what is wrong
+            view = spaces.centred(space, features, *seen)
+            return cls(space, features, view, width, env.metadata or {})
+        finally:
+            close(env, environment.name)
 
 
 def _failed(name: str, what: str, error: BaseException, lane: int | None = None) -> PivecError:

@@ -6,6 +6,7 @@ import importlib
 import json
 import os
 import sys
+from types import ModuleType
 from typing import Any
 
 from pivec.errors import UsageError, did_you_mean
@@ -22,11 +23,8 @@ def named_object(spec: str, what: str) -> Any:
     module_name, colon, name = spec.partition(":")
     if not colon or not module_name or not name:
         raise UsageError(f"{what} must be named as module:name, but is {spec!r}")
-    here = os.getcwd()
-    if here not in sys.path:
-        sys.path.insert(0, here)
     try:
-        target: Any = importlib.import_module(module_name)
+        target: Any = import_here(module_name)
     except (Exception, SystemExit) as error:
         raise UsageError(
             f"{what} is asked for as {spec!r}, but importing fails: {type(error).__name__}: {error}"
@@ -37,6 +35,14 @@ def named_object(spec: str, what: str) -> Any:
             raise UsageError(f"{module_name} has no {part!r}{hint}, which {spec!r} names")
         target = getattr(target, part)
     return target
+
+
+def import_here(module: str) -> ModuleType:
+    """Import a module, which may lie in the working folder."""
+    here = os.getcwd()
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    return importlib.import_module(module)
 
 
 def split_arguments(spec: str) -> tuple[str, dict[str, Any]]:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from pivec.errors import BadData, UsageError
 from pivec.options import Features
+from pivec.rollouts.seen import Seen, look, sees
 
 _FAR = 1e5  # below it float32 has steps finer than a hundredth
 _LEVELS = 256  # that many steps of float32 within a feature's spread are enough
@@ -197,19 +198,29 @@ class Centred:
     inner: Features | None
     space: Any = field(repr=False)
 
-    def __call__(self, observations: Any) -> NDArray[np.float64]:
-        """Turn a batch of observations into rows, still in double precision."""
-        rows = np.array(_wide_rows(self.space, self.inner, observations), dtype=np.float64)
+    @property
+    def sees(self) -> int:
+        """What it takes beside observations."""
+        return sees(self.inner)
+
+    @property
+    def late_columns(self) -> list[int]:
+        """Columns that are not known at reset."""
+        return list(getattr(self.inner, "late_columns", ()))
+
+    def __call__(self, *seen: Any) -> NDArray[np.float64]:
+        """Turn a batch of what is seen into rows, still in double precision."""
+        rows = np.array(_wide_rows(self.space, self.inner, seen), dtype=np.float64)
         for column, offset in self.offsets:
             rows[:, column] -= offset
         return rows
 
 
-def centred(space: Any, features: Features | None, batch: Any) -> Features | None:
+def centred(space: Any, features: Features | None, *seen: Any) -> Features | None:
     """Features that keep what float32 would lose, judged by a batch of one first observation."""
     if features is None and not _is_wide(space):
         return None
-    rows = _wide_rows(space, features, batch)
+    rows = _wide_rows(space, features, seen)
     if not is_wide(rows.dtype):
         return features
     far = np.flatnonzero(np.isfinite(rows[0]) & (np.abs(rows[0]) >= _FAR))
@@ -253,7 +264,7 @@ def _is_wide(space: spaces.Space[Any]) -> bool:
     return isinstance(space, spaces.Box) and is_wide(space.dtype)
 
 
-def _wide_rows(space: Any, features: Features | None, observations: Any) -> NDArray[Any]:
+def _wide_rows(space: Any, features: Features | None, seen: Seen) -> NDArray[Any]:
     if features is None:
-        return flatten(space, observations, np.float64)
-    return np.asarray(features(observations))
+        return flatten(space, seen[0], np.float64)
+    return np.asarray(look(features, seen))

@@ -61,11 +61,12 @@ class Table:
         self.episode = np.full(lanes.n, -1)  # the number of the episode in each lane, -1 if idle
         # Flat rows are wanted as states, or by networks; of images with features= neither may be.
         self.features = settings.view
+        self.late = list(getattr(self.features, "late_columns", ()))
         self.flatten = self.features is None
-        self.pages = Pages(self._see(lanes.observations)[1])
+        self.pages = Pages(self._see()[1])
         self.answers = make_answers(like, shape, self.pages.steps, lanes, settings.deterministic)
         self.flatten |= self.answers.needs_flat
-        self.flat, self.rows = self._see(lanes.observations)
+        self.flat, self.rows = self._see()
         self.patient_since: float | None = None  # None once the user was told of endless episodes
 
     def run(self, group: Sequence[Player]) -> Iterator[PlayedPolicy]:
@@ -113,9 +114,11 @@ class Table:
                 unknown = BadData("the reward is no number: check the environment")
                 unknown.lane = int(active[np.isnan(rewards)][0])
                 raise unknown
-            self.flat, self.rows = self._see(self.lanes.observations)
+            self.flat, self.rows = self._see()
         except PivecError as error:
             raise self._named(error, error.lane) from error
+        if self.late:
+            self.pages.amend(active[self.pages.lengths[active] == 0], self.late, self.rows)
         self.pages.totals[active] += rewards
         self.pages.lengths[active] += 1
         if self.settings.max_steps is not None:
@@ -183,7 +186,7 @@ class Table:
         self.episode[lane] = number
         try:
             self.lanes.reset(lane, seed)
-            flat, rows = self._see(spaces.pick(self.lanes.observations, slice(lane, lane + 1)))
+            flat, rows = self._see(slice(lane, lane + 1))
         except PivecError as error:
             raise self._named(error, lane) from error
         if self.flatten:
@@ -223,16 +226,17 @@ class Table:
         if policy is not None:
             policy.episodes.thin(self.pages.aside[slot * self.width : (slot + 1) * self.width])
 
-    def _see(self, observations: Any) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    def _see(self, lanes: slice = slice(None)) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Flat rows (where they are wanted), and the rows to keep."""
+        seen = self.lanes.seen(lanes)
         flat = (
-            spaces.flatten(self.lanes.observation_space, observations)
+            spaces.flatten(self.lanes.observation_space, seen[0])
             if self.flatten
             else np.zeros((0, 0), np.float32)
         )
         if self.features is None:
             return flat, flat
-        return flat, feature_rows(self.features, observations)
+        return flat, feature_rows(self.features, *seen)
 
     def _slot(self, lane: int) -> _Slot:
         slot = self.slots[lane // self.width]

@@ -90,18 +90,20 @@ def pictures(
         for step in range(max(steps) + 1):
             try:
                 if step == 0:
-                    observation, _ = env.reset(seed=take.seed)
+                    observation, info = env.reset(seed=take.seed)
                 else:
                     action = take.actions[step - 1]
-                    observation, *_ = env.step(action.item() if action.ndim == 0 else action)
+                    observation, *_, info = env.step(action.item() if action.ndim == 0 else action)
             except (Exception, SystemExit) as error:
                 raise failure(world.name, f"step {step} while it was filmed", error) from error
             spaces.assign(room, 0, observation)
             seen = (
                 spaces.flatten(env.observation_space, room)
                 if view is None
-                else feature_rows(view, room)
+                else feature_rows(view, room, [info], [env])
             )
+            if step == 0 and (late := getattr(view, "late_columns", None)):
+                seen[0, late] = take.states[0, late]  # what is not known yet
             if seen[0].tobytes() != take.states[step].tobytes():
                 raise CannotReplay(
                     f"step {step} of {take.label} (seed {take.seed}) shows another state when it "
@@ -117,7 +119,7 @@ def _rendering(world: Environment) -> Any:
     try:
         return world.make(render_mode="rgb_array")
     except EnvironmentFailure as error:
-        if world.factory is None or not isinstance(error.__cause__, TypeError):
+        if not isinstance(error.__cause__, TypeError):
             raise
         raise UsageError(
             f"the function that makes the environment must take render_mode to be filmed: {error}"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -20,12 +20,12 @@ from pivec.explanations.film.takes import CannotReplay, Take
 from pivec.options import CollectOptions
 from pivec.policies.load import name_policies
 from pivec.policies.policy import NamedPolicy, PolicyInfo
-from pivec.rollouts.environment import ENVIRONMENT, ID, Environment, close, environment_of
+from pivec.rollouts.environment import ENVIRONMENT, ID, Environment, environment_of
 from pivec.rollouts.episodes import Episode, Quota
-from pivec.rollouts.features import feature_rows, find_features, name_of
-from pivec.rollouts.lanes import first_batch
+from pivec.rollouts.features import find_features, name_of
+from pivec.rollouts.lanes import Probe
 from pivec.rollouts.play import bind, play_here
-from pivec.rollouts.spaces import centred
+from pivec.rollouts.seen import sees
 from pivec.states.record import PolicyRecord
 from pivec.states.store import Store
 
@@ -141,7 +141,7 @@ class Replayer:
         """The environment that the states were collected in."""
         telling = PolicyInfo("", source=str(self._folder), metadata=self._collected)
         name = str(self._collected.get(ENVIRONMENT, ""))
-        if self._env is None and name and not ID.search(name):
+        if self._env is None and name and ":" not in name and not ID.search(name):
             raise CannotReplay(
                 f"the states were collected in an environment that the function {name} makes: pass "
                 "it from Python (env=)"
@@ -159,20 +159,14 @@ class Replayer:
                 self._options.features, kept, self._width, trust=self._options.trust
             )
         with _as_reason(f"{world.name} cannot be made again"):
-            env = world.make()
-            try:
-                batch = first_batch(env, 1, world.name)
-                if features is not None:
-                    feature_rows(features, batch)  # which says what is wrong
-                view = centred(env.observation_space, features, batch)
-                rate = (env.metadata or {}).get("render_fps")
-            finally:
-                close(env, world.name)
+            probe = Probe.of(world, features)
+        view, rate = probe.view, probe.metadata.get("render_fps")
         if name_of(view) != kept:
             raise CannotReplay(
                 f"the states of {self._folder} are made by features = {kept}, but here by "
                 f"{name_of(view)}: give the same with --features (from Python features=)"
             )
+        world = replace(world, watched=sees(view) > 1)
         return Studio(world, view, float(rate) if rate and 0 < rate < np.inf else 30.0)
 
     def problem(self) -> str:
@@ -250,7 +244,7 @@ class Replayer:
         quotas = [Quota(len(mine), seeds=np.array(mine)) for mine in seeds.values()]
         return {
             (played.named.info.label, episode.seed): episode
-            for played in play_here(self.environment, policies, options, quotas=quotas)
+            for played in play_here(self.studio.world, policies, options, quotas=quotas)
             for episode in played.episodes
         }
 
