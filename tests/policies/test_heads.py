@@ -65,6 +65,13 @@ def test_of_two_proportional_actions_the_better_is_taken():
     np.testing.assert_array_equal(actions, values.argmax(axis=1))
 
 
+def test_clipped_actions_are_rescaled_to_their_box():
+    head = make_head("deterministic", 2, Options(squash="clip"), {"low": [-2, 0], "high": [4, 1]})
+    values = np.array([[-3.0, 0.5], [0.0, 7.0]], np.float32)
+    actions = head.choose(values, None, head.parameters())
+    np.testing.assert_allclose(actions, [[-2.0, 0.75], [1.0, 1.0]])
+
+
 def test_squashed_actions_fill_their_box():
     head = make_head("deterministic", 2, Options(squash=True), {"low": [-2, 0], "high": [4, 1]})
     values = np.array([[0.0, 0.0], [100.0, -100.0], [0.5, 0.5]], np.float32)

@@ -32,6 +32,7 @@ FOLDER_DESCRIPTION = "policies.json"
 ASSUMED = "assumed"  # what had to be assumed of a policy, in its metadata
 AMBIGUOUS = frozenset({".npy", ".npz", ".pkl"})
 """Files that are often something else: in a folder, only those with a description count."""
+TUNE = "result.json"  # Ray Tune keeps it beside params.json and params.pkl, which is no policy
 
 FORMATS: dict[str, str] = {
     ".zip": "pivec.policies.sb3:read_sb3",
@@ -45,8 +46,11 @@ FORMATS: dict[str, str] = {
     ".onnx": "pivec.policies.onnx_models:read_onnx",
     ".neat": "pivec.policies.neat_files:read_genome",
     ".pkl": "pivec.policies.neat_files:read_pickled_genome",
+    "module_state.pkl": "pivec.policies.rllib:read_rllib",
+    "policy_state.pkl": "pivec.policies.rllib:refuse_old_stack",
 }
-"""Extension -> "module:function" that reads it, imported when a file asks for it."""
+"""Extension, or the name of the file that makes a folder a policy, -> "module:function" that reads
+it, imported when a file asks for it."""
 
 Contents = TypeVar("Contents", bound=tuple[Policy, dict[str, Any]])
 
@@ -81,11 +85,20 @@ def is_policy_file(path: Path, *, named: bool = True) -> bool:
     ``named`` tells whether the user asks for this file (or for all of its extension) by name, and
     does not just mean what policies there may be in a folder.
     """
-    suffix = path.suffix.lower()
+    suffix = format_of(path)
+    if suffix == path.name:  # beside modules that are made of others
+        return not any(path.parent.glob(f"*/{path.name}"))
+    if path.name == "params.pkl" and not named and (path.parent / TUNE).is_file():
+        return False
     if named or suffix not in AMBIGUOUS or path.with_suffix(".json").is_file():
         return suffix in FORMATS
     # What describes a folder is meant for its arrays, and not for pickles of all kinds.
     return suffix != ".pkl" and (path.parent / FOLDER_DESCRIPTION).is_file()
+
+
+def format_of(path: Path) -> str:
+    """Give what the reader of a file is called by: its whole name if that is known, or its end."""
+    return path.name if path.name in FORMATS else path.suffix.lower()
 
 
 def read_file(
@@ -96,7 +109,7 @@ def read_file(
     Gives the policy, what the file tells about it, and the policy's fingerprint: that of the
     file's bytes if it has none of its own. A file of another SHA-256 than ``digest`` is refused.
     """
-    reader = FORMATS.get(path.suffix.lower())
+    reader = FORMATS.get(format_of(path))
     if reader is None:
         raise UsageError(
             f"{path} has the extension {path.suffix or '(none)'}, which no reader knows: "
@@ -126,7 +139,8 @@ def read_file(
     # Where its folder is in truth: one that does not see it cannot follow links.
     whole = os.path.join(os.path.realpath(path.parent), path.name)
     allowed = trust, without_normaliser
-    remember(policy, Origin(whole, content, fingerprint, stamp, reader, *allowed))
+    if not beside.outside:  # which other machines may not see
+        remember(policy, Origin(whole, content, fingerprint, stamp, reader, *allowed))
     return policy, metadata, fingerprint
 
 
@@ -172,6 +186,7 @@ class Beside:
     without_normaliser: bool = False  # whether to act without statistics known to be needed
     name: str = "the file"  # what messages call it
     assumed: list[str] = field(default_factory=list, repr=False, compare=False)
+    outside: list[str] = field(default_factory=list, repr=False, compare=False)
 
     @property
     def stem(self) -> str:
@@ -192,15 +207,18 @@ class Beside:
         return [name for name in names if name != self.path.name]
 
     def read(self, name: str) -> bytes | None:
-        """Read a file in the same folder; None if there is none of that name."""
+        """Read a file in the same folder, or near it (``../name``); None if there is none."""
         if self.path is None:
             return None
         path = self.path.parent / name
         with readable(path):
             try:
-                return read_regular(path, MAX_BYTES_BESIDE)
+                data = read_regular(path, MAX_BYTES_BESIDE)
             except FileNotFoundError:
                 return None
+        if name.startswith("../"):
+            self.outside.append(name)
+        return data
 
     def description(self) -> dict[str, Any] | None:
         """Give what JSON files beside it say of the policy; None without any.

@@ -33,8 +33,9 @@ class Options:
 
     choices: tuple[int, ...] = ()  # of "multi_categorical": how many actions each part has
     epsilon: Annotated[float, Range(0, most=1)] = 0.0  # chance of a random action, "epsilon_greedy"
-    # Whether real actions go through tanh and are rescaled from [-1, 1] to the box, or clipped.
-    squash: bool = False
+    # Whether real actions go through tanh and are rescaled from [-1, 1] to the box, or clipped to
+    # it; "clip" clips them to [-1, 1] and rescales these to the box.
+    squash: bool | Literal["clip"] = False
     # Of "state_gaussian": means are clipped to plus and minus mean_limit, and the second half x of
     # the outputs gives deviations. "clip": exp of x clipped to log_std_range; "tanh": exp of
     # tanh(x) rescaled to it; "plain": x itself.

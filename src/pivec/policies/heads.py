@@ -225,7 +225,8 @@ class Continuous(Head):
 
     def _finish(self, values: Float, low: Float, high: Float) -> NDArray[Any]:
         if self.options.squash:
-            values = evaluate("tanh", values)
+            squeezed = self.options.squash == "clip"
+            values = np.clip(values, -1, 1) if squeezed else evaluate("tanh", values)
             # As Stable-Baselines3: low + (x + 1)/2 (high - low).
             values += np.float32(1)
             values *= np.float32(0.5)

@@ -39,6 +39,8 @@ _LARGE = re.compile(r".*[-_](\d{4,})")
 _RUNS = re.compile(
     r"(?:.*[^a-z])?(?:run|seed|trial|fold|rank|worker|env|id)[-_]?\d+", re.IGNORECASE
 )
+# Folders that RLlib has between a checkpoint and the weights of a policy.
+_WRAPPING = ("learner_group", "learner", "rl_module", "policies", "default_policy")
 _ZOO_RUN = re.compile(r".+-v\d+_\d+(?:_[0-9a-f-]{36})?")
 
 
@@ -56,7 +58,7 @@ def read_paths(paths: Sequence[str | os.PathLike[str]]) -> list[PolicyInfo]:
     run_3/rl_model_40000_steps run_3 40000
     run_4/best_model run_4 None
     """
-    given = [Path(os.path.abspath(path)) for path in paths]
+    given = [_telling_path(Path(os.path.abspath(path))) for path in paths]
     whole = list(dict.fromkeys(given))
     steps, folders = [], []
     for path in whole:
@@ -85,6 +87,18 @@ def read_paths(paths: Sequence[str | os.PathLike[str]]) -> list[PolicyInfo]:
     labels = _shortest_distinct(levels)
     names = dict(zip(whole, zip(labels, groups, steps, strict=True), strict=True))
     return [PolicyInfo(*names[path]) for path in given]
+
+
+def _telling_path(path: Path) -> Path:
+    """Give what names a policy: its file, or of a checkpoint that is a folder that folder."""
+    if path.name not in ("module_state.pkl", "policy_state.pkl"):
+        return path
+    folder, agent = path.parent, ""
+    if folder.name not in _WRAPPING and folder.parent.name in _WRAPPING:  # of several agents
+        folder, agent = folder.parent, folder.name
+    while folder.name in _WRAPPING:
+        folder = folder.parent
+    return folder / agent
 
 
 def read_step(stem: str) -> int | None:

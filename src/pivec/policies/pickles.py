@@ -316,6 +316,8 @@ class _ObjectInterpreter(Interpreter):
         return target
 
     def key(self, key: Any) -> Any:
+        if key is None:  # of RLlib's only agent
+            return key
         # Pairs of numbers are the keys of connections between nodes.
         if isinstance(key, tuple) and len(key) == 2 and all(type(n) is int for n in key):
             return key

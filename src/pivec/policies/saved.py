@@ -152,7 +152,7 @@ def read_options(values: Any) -> Options:
                 type(n) is int and 0 < n < 1 << 20 for n in value
             ):
                 checked[key] = tuple(value)
-            case ("shape", None) | ("squash", bool()) | ("deviations", str()):
+            case ("shape", None) | ("squash", bool() | "clip") | ("deviations", str()):
                 checked[key] = value
             case ("epsilon" | "mean_limit", int() | float()) if not math.isnan(value):
                 checked[key] = float(value)

@@ -12,7 +12,7 @@ from pivec.engines.offered import offer
 from pivec.engines.source import stamp_of
 from pivec.errors import BadPolicyFile
 from pivec.policies.callables import check_module, import_policy
-from pivec.policies.formats import FORMATS, read_file
+from pivec.policies.formats import FORMATS, format_of, read_file
 from pivec.policies.policy import NamedPolicy, Origin, PolicyInfo, origin_of
 
 
@@ -60,7 +60,7 @@ def unpacked(packing: PackedPolicy) -> NamedPolicy:
     policy, origin = packing.policy, packing.origin
     if origin is not None and origin.reader:
         path = Path(origin.path)
-        FORMATS[path.suffix.lower()] = origin.reader  # which a user may have registered
+        FORMATS[format_of(path)] = origin.reader  # which a user may have registered
         policy, _, fingerprint = read_file(
             path, origin.trust, origin.without_normaliser, origin.digest
         )

@@ -1,0 +1,231 @@
+"""Reads checkpoints of RLlib's new API stack, which are folders, without Ray and without torch.
+
+The weights of a module lie in ``learner_group/learner/rl_module/default_policy/module_state.pkl``;
+a pickle beside them tells its spaces and settings, and those of the connectors in ``env_runner``
+what is done with observations and actions. All of them are interpreted, see
+`pivec.policies.pickles`, and nothing of them is run.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from pivec.errors import BadPolicyFile
+from pivec.policies.formats import Beside, about, reader
+from pivec.policies.head import Options
+from pivec.policies.network import NetworkPolicy
+from pivec.policies.normaliser import Normaliser
+from pivec.policies.pickles import Name, Object, as_array, read_objects
+from pivec.policies.policy import Policy
+from pivec.policies.tensors import Tensors, sequence
+
+MODULES = ("ray", "gymnasium", "numpy", "torch")
+SETTINGS = "class_and_ctor_args.pkl"
+RUNNER = "../../../../env_runner"
+# Algorithm, encoder, and what is behind it, by the names that RLlib gives them.
+PARTS = (
+    ("SAC", "pi_encoder", "pi"),
+    ("DQN", "encoder", "af"),
+    ("PPO", "encoder.actor_encoder", "pi"),
+    ("PPO", "encoder.encoder", "pi"),
+    ("PPO", "encoder", "pi"),
+)
+# Connectors that change neither observations nor actions, or as pivec does it anyway.
+HARMLESS = frozenset(
+    {
+        *("AddObservationsFromEpisodesToBatch", "AddTimeDimToBatchAndZeroPad"),
+        *("AddStatesFromEpisodesToBatch", "AgentToModuleMapping", "BatchIndividualItems"),
+        *("NumpyToTensor", "FlattenObservations", "GetActions", "TensorToNumpy"),
+        *("UnBatchToIndividualItems", "RemoveSingleTsTimeRankFromBatch"),
+        *("ModuleToAgentUnmapping", "ListifyDataForVectorEnv"),
+    }
+)
+ACTIVATIONS = {"swish": "silu", "leakyrelu": "leaky_relu"}
+INSTEAD = "restore it with RLlib and pass it as module:object"
+MAX_STATISTICS = 1 << 24  # bytes
+
+
+@reader
+def read_rllib(data: bytes, beside: Beside) -> tuple[Policy, dict[str, Any]]:
+    """Read the weights of a module, and what RLlib keeps of it elsewhere in the checkpoint."""
+    tensors = _weights(data)
+    kind, settings = _constructed(beside, SETTINGS)
+    if kind is None:
+        raise BadPolicyFile(
+            f"{SETTINGS}, which RLlib keeps beside it, is missing: give the whole checkpoint"
+        )
+    if kind.module.partition(".")[0] != "ray":
+        raise BadPolicyFile(f"its class is {str(kind)[:80]}, which is not RLlib's own: {INSTEAD}")
+    config = settings.get("model_config")
+    config = config.state if isinstance(config, Object) else config
+    config = config if isinstance(config, dict) else {}
+    algorithm, encoder, head = _parts(tensors)
+    layers = [
+        *sequence(tensors, f"{encoder}.net.mlp"),
+        *(last := sequence(tensors, f"{head}.net.mlp")),
+    ]
+    activation = _activation(config, len(last) > 1)
+    normaliser, normalised_actions = _connectors(beside)
+    policy = NetworkPolicy(
+        tuple(layers),
+        activation,
+        **_head(algorithm, settings.get("action_space"), tensors, normalised_actions),
+        normaliser=normaliser,
+    )
+    info = {"library": "RLlib", "algorithm": algorithm}
+    if algorithm == "DQN":
+        beside.assume("the best action is taken, as RLlib's DQN does without exploration")
+    return policy, info | ({"normaliser": "its MeanStdFilter"} if normaliser is not None else {})
+
+
+@reader
+def refuse_old_stack(data: bytes, beside: Beside) -> tuple[Policy, dict[str, Any]]:  # noqa: ARG001
+    """Tell what a checkpoint of the old API stack is."""
+    raise BadPolicyFile(
+        "this is an RLlib checkpoint of the old API stack, whose networks are pickled with the "
+        "code that makes them: train on the new stack, or restore it with "
+        "Policy.from_checkpoint and pass it as module:object"
+    )
+
+
+def _weights(data: bytes) -> Tensors:
+    """Give the arrays of a module by name."""
+    value = read_objects(data, MODULES)
+    if not isinstance(value, dict) or not value:
+        raise BadPolicyFile("it holds no weights: give the folder of the checkpoint")
+    arrays = {key: as_array(array) for key, array in value.items()}
+    return {str(key): array for key, array in arrays.items() if array is not None}
+
+
+def _constructed(beside: Beside, file: str) -> tuple[Name | None, dict[str, Any]]:
+    """Give the class that RLlib would make anew, and its arguments; None if it does not say."""
+    data = beside.read(file)
+    if data is None:
+        return None, {}
+    with about(f"{file} near it"):
+        match read_objects(data, MODULES):
+            case {"class": Name() as kind, "ctor_args_and_kwargs": (tuple(), dict() as arguments)}:
+                return kind, arguments
+    raise BadPolicyFile(f"{file} near it does not tell a class and its arguments")
+
+
+def _parts(tensors: Tensors) -> tuple[str, str, str]:
+    """Give the algorithm and the names of its encoder and head."""
+    if odd := next((key for key in tensors if "lstm" in key or "gru" in key), ""):
+        raise BadPolicyFile(f"it has a memory ({odd[:60]}), which is not read here: {INSTEAD}")
+    for algorithm, encoder, head in PARTS:
+        if all(f"{part}.net.mlp.0.weight" in tensors for part in (encoder, head)):
+            return algorithm, encoder, head
+    names = ", ".join(list(tensors)[:4])
+    raise BadPolicyFile(
+        f"it is not named as RLlib's default modules for vectors are ({names[:200]}): {INSTEAD}"
+    )
+
+
+def _activation(config: Mapping[str, Any], head: bool) -> str:
+    """Give the activation of all layers; ``head`` tells whether those of the head count."""
+    names = [config.get("fcnet_activation", "tanh")]
+    names += [config.get("head_fcnet_activation", "relu")] if head else []
+    known = {ACTIVATIONS.get(str(name).lower(), str(name).lower()) for name in names}
+    if len(known) > 1:
+        raise BadPolicyFile(
+            f"its layers have different activations ({', '.join(sorted(known))[:80]}), which is "
+            f"not supported: {INSTEAD}"
+        )
+    return known.pop()
+
+
+def _head(algorithm: str, space: Any, tensors: Tensors, normalised: bool) -> dict[str, Any]:
+    """Say what the outputs mean, by the space of actions."""
+    state = space.state if isinstance(space, Object) else {}
+    match space.kind.name if isinstance(space, Object) else "":
+        case "Discrete":
+            return {"head": "epsilon_greedy" if algorithm == "DQN" else "categorical"}
+        case "MultiDiscrete" if (choices := as_array(state.get("nvec"))) is not None:
+            options = Options(choices=tuple(int(n) for n in choices.ravel()))
+            return {"head": "multi_categorical", "options": options}
+        case "Box" if box := [as_array(state.get(edge)) for edge in ("low", "high")]:
+            return _real(algorithm, box, tensors, normalised)
+    raise BadPolicyFile(f"its actions are not Discrete, MultiDiscrete or Box: {INSTEAD}")
+
+
+def _real(algorithm: str, box: list[Any], tensors: Tensors, normalised: bool) -> dict[str, Any]:
+    """Say what the outputs mean for real actions in a box."""
+    if any(edge is None for edge in box):
+        raise BadPolicyFile("the box of its actions is missing")
+    low, high = (np.ravel(edge) for edge in box)
+    shape = box[0].shape if box[0].ndim != 1 else None
+    bounded = bool(np.isfinite([low, high]).all())
+    limit = float(np.ravel(tensors.get("pi.log_std_clip_param_const", 20.0))[0])
+    options = Options(
+        squash=True if algorithm == "SAC" else "clip" if normalised and bounded else False,
+        log_std_range=(-5.0, 2.0) if algorithm == "SAC" else (-limit, limit),
+        shape=shape,
+    )
+    known: dict[str, Any] = {"low": low, "high": high, "options": options}
+    if "pi.log_std" in tensors:
+        log_std = np.clip(tensors["pi.log_std"].ravel(), -limit, limit)
+        return {"head": "gaussian", "log_std": log_std, **known}
+    return {"head": "state_gaussian", **known}
+
+
+def _connectors(beside: Beside) -> tuple[Normaliser | None, bool]:
+    """Read what is done with observations before, and with actions after the module.
+
+    Gives statistics of observations, and whether actions are rescaled from [-1, 1].
+    """
+    normaliser, normalised = None, None
+    for pipeline in ("env_to_module_connector", "module_to_env_connector"):
+        _, arguments = _constructed(beside, f"{RUNNER}/{pipeline}/{SETTINGS}")
+        for connector in arguments.get("connectors", ()):
+            match connector:
+                case (Name(name="MeanStdFilter"), _, dict()):
+                    normaliser = _statistics(beside, f"{RUNNER}/{pipeline}/MeanStdFilter/state.pkl")
+                case (Name(name="NormalizeAndClipActions"), _, {"normalize_actions": bool(value)}):
+                    normalised = value
+                case (Name(name=str(name)), _, _) if name in HARMLESS:
+                    pass
+                case _:
+                    name = str(connector[0]) if isinstance(connector, tuple) else "no class"
+                    raise BadPolicyFile(
+                        f"a connector of it is {name[:80]}, which is not read here: {INSTEAD}"
+                    )
+    if normalised is None:
+        beside.assume(
+            "observations are taken as they are and real actions rescaled from [-1, 1], as RLlib "
+            "does by default; its connectors are not in the checkpoint"
+        )
+    return normaliser, normalised is not False
+
+
+def _statistics(beside: Beside, file: str) -> Normaliser:
+    """Read the statistics of RLlib's MeanStdFilter, of one agent's observations."""
+    data = beside.read(file)
+    with about(f"{file} near it"):
+        filters = read_objects(data, MODULES) if data is not None else None
+        match list(filters.values()) if isinstance(filters, dict) else None:
+            case [{"running_stats": [dict() as moments], "clip_by_value": clip, **switches}]:
+                count = moments.get("num_pushes")
+                mean, squares = (
+                    _packed(moments.get(f"{k}_array")) for k in ("mean", "sum_sq_diff")
+                )
+                whole = switches.get("de_mean_to_zero") and switches.get("de_std_to_one")
+                if type(count) is int and count > 1 and whole:
+                    scale = np.sqrt(squares / (count - 1)) + 1e-6
+                    limit = float(clip) if isinstance(clip, int | float) else np.inf
+                    return Normaliser(mean, scale, np.full(mean.shape, limit))
+        raise BadPolicyFile("it holds no statistics of one agent's observations")
+
+
+def _packed(text: Any) -> Any:
+    """Unpack an array that RLlib keeps as text: base64 of what zlib made of a .npy file."""
+    if not isinstance(text, str):
+        raise BadPolicyFile("it holds no packed array")
+    inner = zlib.decompressobj().decompress(base64.b64decode(text), MAX_STATISTICS)
+    return np.load(io.BytesIO(inner), allow_pickle=False).astype(np.float64).ravel()

@@ -1,0 +1,119 @@
+"""Folders of RLlib are policies; what cannot be read of them is named for what it is."""
+
+from __future__ import annotations
+
+import pickle
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pivec.errors import BadPolicyFile
+from pivec.policies import load_policies
+from pivec.policies.formats import is_policy_file
+from pivec.policies.policy import origin_of
+
+ROWS = Path(__file__).parents[1] / "data" / "libraries"
+MODULE = "learner_group/learner/rl_module/default_policy"
+AFTER = "env_runner/module_to_env_connector/class_and_ctor_args.pkl"
+
+
+@pytest.fixture
+def checkpoint(tmp_path):
+    folder = tmp_path / "PPO_run" / "checkpoint_000003"
+    shutil.copytree(ROWS / "rllib-ppo" / "checkpoint_000000", folder)
+    return folder
+
+
+def test_a_folder_above_finds_checkpoints_as_steps(checkpoint, tmp_path):
+    # What Ray Tune leaves beside them is no policy.
+    for name in ("params.json", "params.pkl", "result.json"):
+        (checkpoint.parent / name).write_text("{}")
+    shutil.copytree(
+        ROWS / "rllib-dqn" / "checkpoint_000000", checkpoint.parent / "checkpoint_000012"
+    )
+    with pytest.warns(match="best action"):
+        named = load_policies(tmp_path)
+    assert [policy.info.label for policy in named] == [
+        "PPO_run/checkpoint_000003",
+        "PPO_run/checkpoint_000012",
+    ]
+    assert [policy.info.step for policy in named] == [3, 12]
+    assert [policy.info.metadata["algorithm"] for policy in named] == ["PPO", "DQN"]
+
+
+def test_the_checkpoint_the_module_and_its_weights_are_the_same(checkpoint):
+    names = (checkpoint, checkpoint / MODULE, checkpoint / MODULE / "module_state.pkl")
+    fingerprints = {load_policies(name)[0].info.fingerprint for name in names}
+    assert len(fingerprints) == 1
+    # What lies elsewhere in the checkpoint may not be seen by other machines.
+    assert origin_of(load_policies(checkpoint)[0].policy) is None
+
+
+def test_agents_are_told_by_their_names(checkpoint):
+    (checkpoint / MODULE).rename((checkpoint / MODULE).with_name("left"))
+    shutil.copytree(
+        (checkpoint / MODULE).with_name("left"), (checkpoint / MODULE).with_name("right")
+    )
+    labels = [policy.info.label for policy in load_policies(checkpoint)]
+    assert labels == [f"PPO_run/checkpoint_000003/{agent}" for agent in ("left", "right")]
+
+
+def test_weights_of_modules_made_of_others_are_none(checkpoint):
+    path = (checkpoint / MODULE).parent / "module_state.pkl"
+    assert not is_policy_file(path)
+    with pytest.raises(BadPolicyFile, match="holds no weights"):
+        load_policies(path)
+
+
+def test_a_module_alone_says_what_is_assumed(checkpoint, tmp_path):
+    alone = tmp_path / "alone"
+    shutil.copytree(checkpoint / MODULE, alone)
+    with pytest.warns(match="rescaled from .-1, 1., as RLlib"):
+        (named,) = load_policies(alone)
+    assert named.info.label.endswith("alone")
+    (alone / "class_and_ctor_args.pkl").unlink()
+    with pytest.raises(BadPolicyFile, match="give the whole checkpoint"):
+        load_policies(alone)
+
+
+class Own:
+    """A connector, or a module, of the user's."""
+
+
+@pytest.mark.parametrize(
+    ("file", "value", "match"),
+    [
+        (
+            AFTER,
+            {"class": Own, "ctor_args_and_kwargs": ((), {"connectors": [(Own, (), {})]})},
+            "a connector of it is .*Own, which is not read here",
+        ),
+        (
+            f"{MODULE}/class_and_ctor_args.pkl",
+            {"class": Own, "ctor_args_and_kwargs": ((), {})},
+            "its class is .*Own, which is not RLlib's own",
+        ),
+        (f"{MODULE}/class_and_ctor_args.pkl", [Own()], "it asks to run .*Own"),
+        (f"{MODULE}/class_and_ctor_args.pkl", {}, "does not tell a class"),
+        (f"{MODULE}/module_state.pkl", {"encoder.lstm.weight": np.zeros(2)}, "it has a memory"),
+        (
+            f"{MODULE}/module_state.pkl",
+            {"mine.weight": np.zeros(2)},
+            "not named as RLlib's default",
+        ),
+    ],
+)
+def test_what_is_not_read_is_named(checkpoint, file, value, match):
+    (checkpoint / file).write_bytes(pickle.dumps(value))
+    with pytest.raises(BadPolicyFile, match=match):
+        load_policies(checkpoint)
+
+
+def test_the_old_stack_is_named(tmp_path):
+    folder = tmp_path / "policies" / "default_policy"
+    folder.mkdir(parents=True)
+    (folder / "policy_state.pkl").write_bytes(pickle.dumps({"weights": {}}))
+    with pytest.raises(BadPolicyFile, match="an RLlib checkpoint of the old API stack"):
+        load_policies(tmp_path)
