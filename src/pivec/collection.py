@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
@@ -18,8 +19,9 @@ from pivec.rollouts import spaces
 from pivec.rollouts.backends import BACKENDS, choose_backend
 from pivec.rollouts.environment import Environment, environment_of
 from pivec.rollouts.episodes import PlayedPolicy, Quota
-from pivec.rollouts.features import load_features, name_of
+from pivec.rollouts.features import find_features, name_of
 from pivec.rollouts.lanes import Probe
+from pivec.rollouts.latent import same_policy
 from pivec.rollouts.play import play
 from pivec.rollouts.seen import sees
 from pivec.rollouts.spaces import Centred, moved_names
@@ -105,9 +107,6 @@ class Collector:
         if store is not None:
             check_place(store)
         self._progress = progress
-        features = options.features
-        if isinstance(features, str):
-            features = load_features(features, trust=options.trust)
         acting, self._recorded = split_recorded(policies)
         nobody = isinstance(acting, list | dict) and not acting
         self._named: list[NamedPolicy] = []
@@ -117,6 +116,9 @@ class Collector:
         if not self._named and not self._recorded:
             raise UsageError("expected at least one policy, but none is given")
         self.environment = environment_of(env, [named.info for named in self._named], options)
+        features = options.features
+        if isinstance(features, str):
+            features = self._find_features(features, options.trust)
         self._infos = [named.info for named in self._named]
         self._infos += [recorded.info for recorded in self._recorded]
         check_unique([info.label for info in self._infos])
@@ -124,7 +126,9 @@ class Collector:
             self.environment, features, options.feature_names
         )
         self.environment = replace(self.environment, watched=sees(features) > 1)
-        backend = choose_backend(self._begun_with(options.backend), self.environment)
+        begun = self._begun_with("backend") if options.backend == "auto" else None
+        backend = begun if begun in BACKENDS else options.backend
+        backend = choose_backend(backend, self.environment)
         self.options = replace(options, features=features, backend=backend)
         self.settings = _settings(self.environment, self.options)
 
@@ -219,13 +223,19 @@ class Collector:
             len(self._names),
         )
 
-    def _begun_with(self, backend: str) -> str:
-        """A store goes on with the backend it was begun with."""
-        if backend == "auto" and self._store is not None and Store.exists(self._store):
-            begun = Store(self._store)
-            if len(begun) and begun.settings.get("backend") in BACKENDS:
-                return str(begun.settings["backend"])
-        return backend
+    def _find_features(self, asked: str, trust: bool) -> Features | None:
+        """Find features by name; the eyes of a policy are those that a store was begun with."""
+        named, kept = self._named, self._begun_with("features")
+        seek = functools.partial(same_policy, policies=named, trust=trust)
+        return find_features(asked, kept, 0, trust=trust, policies=named, seek=seek)
+
+    def _begun_with(self, setting: str) -> str | None:
+        """Tell a setting of the store: it goes on as it was begun."""
+        if self._store is None or not Store.exists(self._store):
+            return None
+        begun = Store(self._store)
+        value = begun.settings.get(setting) if len(begun) else None
+        return None if value is None else str(value)
 
 
 def _settings(environment: Environment, options: CollectOptions) -> dict[str, Any]:
@@ -244,7 +254,7 @@ def _settings(environment: Environment, options: CollectOptions) -> dict[str, An
 
 
 # Every other option is one that the states depend on, a new one too until it stands here.
-_NAMED_ABOVE = {"env_kwargs", "wrappers", "imports", "features", "keep_policies"}
+_NAMED_ABOVE = {"env_kwargs", "wrappers", "atari", "imports", "features", "keep_policies"}
 _NO_PART = {"episodes", "feature_names", "n_envs", "threads", "trust"}
 _NO_PART |= {"engine", "jobs", "without_normaliser", "skip_unreadable"}
 

@@ -60,13 +60,18 @@ class CollectOptions(EngineOptions):
     wrappers : sequence of str or callable
         Put around the environment, with arguments ``module:Class{"shape": [84, 84]}``; may be
         repeated. Instead of those that the policies' files tell.
+    atari : bool
+        Show an Atari game as Stable-Baselines3 and CleanRL do: four grey frames of 84 x 84, every
+        fourth frame, FIRE pressed at the start. Whole games, real rewards.
     imports : sequence of str
         Import this first, to register ENV; may be repeated.
     features : callable or str, optional
-        What a state is, instead of the flattened observation: ``cells`` (small grey cells of an
-        image), a path to an .onnx encoder, ``info:KEY,KEY`` (values of the environment's info),
-        ``env:KEY`` (its attributes), or module:function, which turns a batch of observations (and
-        infos and environments, if it takes two or three arguments) into rows.
+        What a state is, instead of the flattened observation: ``policy`` (the last hidden layer of
+        one policy, for all; ``policy:LABEL-OR-PATH`` says whose), a path to an encoder (of `pivec
+        encoder`, or .onnx), ``cells`` (small grey cells of an image), ``info:KEY,KEY`` (values of
+        the environment's info), ``env:KEY`` (its attributes), or module:function, which turns a
+        batch of observations (and infos and environments, if it takes two or three arguments) into
+        rows.
     feature_names : sequence of str, optional
         Names for what ``features`` gives.
     max_steps : int, optional
@@ -95,6 +100,7 @@ class CollectOptions(EngineOptions):
     deterministic: bool = False
     env_kwargs: Mapping[str, Any] | None = None
     wrappers: Sequence[Wrapper] = ()
+    atari: bool = False
     imports: Sequence[str] = ()
     features: Features | str | None = None
     feature_names: Sequence[str] | None = field(default=None, metadata=_IN_PYTHON)

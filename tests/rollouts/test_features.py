@@ -12,7 +12,8 @@ from worlds import Pixels, RoomWithMission
 import pivec
 from pivec.errors import BadData, BadPolicyFile, UsageError
 from pivec.policies.policy import NamedPolicy, PolicyInfo
-from pivec.rollouts.features import GreyCells, load_features
+from pivec.rollouts.cells import GreyCells
+from pivec.rollouts.features import load_features
 
 
 def slow_cells(image, height, width, levels):

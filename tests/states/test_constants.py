@@ -10,7 +10,7 @@ import pytest
 import pivec
 from pivec.comparison import compare
 from pivec.errors import PivecWarning
-from pivec.rollouts.features import GreyCells
+from pivec.rollouts.cells import GreyCells
 from pivec.states.moments import constant_features, warn_of_constants
 
 

@@ -123,14 +123,23 @@ class ImageNetwork(Model):
         """Outputs (n, k) of images, channels first or last."""
         return self.rest.outputs(self.features.outputs(observations))
 
+    @property
+    def n_latent(self) -> int:
+        return self.rest.n_latent or self.features.n_outputs
+
+    def latent(self, observations: Float) -> Float:
+        """Values (n, k) of the last layer before the outputs."""
+        features = self.features.outputs(observations)
+        return self.rest.latent(features) if self.rest.n_latent else features
+
     def bind(self, observation_space: gymnasium.Space[Any]) -> ImageNetwork:
         """Check that images are of the shape that the network sees."""
         if self.features.sees(observation_space.shape):
             return self
         raise UsageError(
             f"this policy expects images of shape {self.features.shape} (channels first), but the "
-            f"environment gives {observation_space.shape}: wrap it as in training (resizing, grey "
-            "levels, stacked frames)"
+            f"environment gives {observation_space.shape}: wrap it as in training (Atari with "
+            "--atari, others with --wrapper: resizing, grey levels, stacked frames)"
         )
 
     def policy(self) -> OutputPolicy:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from pivec.arguments import Count, checked
 from pivec.errors import UsageError
-from pivec.policies.forward import ACTIVATIONS, Float, Layer, NetworkStack
+from pivec.policies.forward import ACTIVATIONS, Float, Layer, NetworkStack, evaluate
 from pivec.policies.head import Distribution, Head, Options, frozen
 from pivec.policies.normaliser import Normaliser
 from pivec.policies.outputs import make_head
@@ -137,6 +138,22 @@ class NetworkPolicy(BatchPolicy):
         rows = self._rows(observations)
         outputs: Float = NetworkStack(1, len(rows), self).outputs(rows[None])[0]
         return outputs
+
+    @property
+    def n_latent(self) -> int:
+        """Width of the last hidden layer; 0 if there is none."""
+        return self.sizes[-2] if len(self.layers) > 1 else 0
+
+    def latent(self, observations: Any) -> Float:
+        """Values (n, k) of the last hidden layer."""
+        return evaluate(self.activation, self._trunk.outputs(observations))
+
+    @cached_property
+    def _trunk(self) -> NetworkPolicy:
+        return replace(
+            self, layers=self.layers[:-1], head="deterministic", options=Options(),
+            log_std=None, low=None, high=None, state_std=None,
+        )  # fmt: skip
 
     def distribution(self, observations: Any) -> Distribution:
         """Probabilities (n, actions), or means and standard deviations of (n, actions) each.

@@ -119,6 +119,15 @@ class Model(ABC):
         A row's outputs depend on nothing but the row, to the last bit.
         """
 
+    @property
+    def n_latent(self) -> int:
+        """Width of the last hidden layer; 0 if the model does not tell."""
+        return 0
+
+    def latent(self, observations: Float) -> Float:  # noqa: ARG002
+        """Values (n, k) of the last hidden layer, where the model tells its width."""
+        raise UsageError(f"the hidden layers of {type(self).__name__} are not known")
+
     def bind(self, observation_space: gymnasium.Space[Any]) -> Self:
         """Check that the model fits; maybe another one that takes these observations."""
         if self.n_inputs is not None:
@@ -166,6 +175,15 @@ class OutputPolicy(BatchPolicy):
     def distribution(self, observations: Any) -> Distribution:
         """Probabilities, or means and deviations; see `NetworkPolicy.distribution`."""
         return self._head().distribution(self._outputs(observations))
+
+    @property
+    def n_latent(self) -> int:
+        """Width of the model's last hidden layer; 0 if it does not tell."""
+        return self.model.n_latent
+
+    def latent(self, observations: Any) -> Float:
+        """Values (n, k) of the model's last hidden layer."""
+        return self.model.latent(seen_rows(observations, self.one_hot, self.normaliser))
 
     def bind(
         self, observation_space: gymnasium.Space[Any], action_space: gymnasium.Space[Any]

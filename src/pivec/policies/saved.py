@@ -53,8 +53,6 @@ def save_policy(
 
 def policy_bytes(policy: NetworkPolicy, info: Mapping[str, Any] | None = None) -> bytes:
     """Give the file of a network as `save_policy` writes it."""
-    import safetensors.numpy
-
     if not isinstance(policy, NetworkPolicy):
         raise UsageError(f"only networks can be saved, not {type(policy).__name__}")
     tensors: Tensors = {}
@@ -76,8 +74,15 @@ def policy_bytes(policy: NetworkPolicy, info: Mapping[str, Any] | None = None) -
     except (TypeError, ValueError) as error:
         raise UsageError(f"info must be what JSON can hold: {error}") from error
     metadata = {"format": FORMAT, "version": VERSION, "network": json.dumps(network), "info": text}
+    return tensor_bytes(tensors, metadata)
+
+
+def tensor_bytes(tensors: Tensors, metadata: dict[str, str]) -> bytes:
+    """Give the safetensors file of tensors and texts: equal ones have equal files."""
+    import safetensors.numpy
+
     content = safetensors.numpy.save(tensors, metadata)
-    # The library writes the metadata in any order; equal policies are to have equal files.
+    # The library writes the metadata in any order.
     end = 8 + int.from_bytes(content[:8], "little")
     header = json.loads(content[8:end])
     header["__metadata__"] = dict(sorted(header["__metadata__"].items()))

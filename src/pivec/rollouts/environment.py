@@ -20,13 +20,14 @@ from pivec.errors import EnvironmentFailure, PivecError, PivecWarning, UsageErro
 from pivec.options import CollectOptions, Wrapper
 from pivec.policies.callables import check_module, module_digest
 from pivec.policies.policy import PolicyInfo
+from pivec.rollouts.atari import ATARI, ONE_FRAME_A_STEP
 from pivec.rollouts.named_objects import import_here, named_object, split_arguments
 from pivec.rollouts.quirks import registrars
 
 # A file may ask for these: they change what is seen and done, and touch nothing else.
 KNOWN_WRAPPERS = re.compile(
     r"(gymnasium\.wrappers(\.\w+)?|stable_baselines3\.common\.atari_wrappers"
-    r"|sb3_contrib\.common\.wrappers(\.\w+)?|rl_zoo3\.wrappers)"
+    r"|pivec\.rollouts\.atari|sb3_contrib\.common\.wrappers(\.\w+)?|rl_zoo3\.wrappers)"
     r":(?!RecordVideo|HumanRendering|RenderCollection)\w+"
 )
 ID = re.compile(r"-v\d+$")  # a function that makes environments has another kind of name
@@ -233,6 +234,8 @@ def environment_of(
     """
     options = options or CollectOptions()
     arguments, wrappers, imports = options.env_kwargs, options.wrappers, options.imports
+    if options.atari:
+        arguments, wrappers = {**ONE_FRAME_A_STEP, **(arguments or {})}, (ATARI, *wrappers)
     if env is not None and not isinstance(env, str):
         return Environment.of(env, arguments, wrappers, imports)
     env, inside = (None, {}) if env is None else split_arguments(env)
@@ -270,7 +273,10 @@ def environment_of(
                     f"trust that module, pass --import {modules[0]} (in Python: imports=)"
                 )
             modules = []
-    return Environment.of(name, agreed if here else given, around, modules)
+    made = Environment.of(name, agreed if here else given, around, modules)
+    if options.atari and made.spec is not None and "ale_py" not in str(made.spec.entry_point):
+        raise UsageError(f"--atari is for games of ale-py such as ALE/Pong-v5, but {name} is none")
+    return made
 
 
 def _named_in_files(trained: Sequence[PolicyInfo], trust: bool) -> str:

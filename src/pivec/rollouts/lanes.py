@@ -21,6 +21,7 @@ from pivec.options import Features
 from pivec.rollouts import spaces
 from pivec.rollouts.environment import Environment, close, failure
 from pivec.rollouts.features import feature_rows
+from pivec.rollouts.latent import PolicyLatent
 from pivec.rollouts.quirks import keeps_traces
 from pivec.rollouts.seen import Seen, Values
 
@@ -154,6 +155,8 @@ class Probe:
             if isinstance(features, Values):
                 features = features.settled(env, seen[1][0])
             space = env.observation_space
+            if isinstance(features, PolicyLatent):
+                features = features.settled(space, env.action_space)
             if features is None:
                 width = len(spaces.feature_names(space))
             else:

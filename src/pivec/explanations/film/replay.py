@@ -156,7 +156,12 @@ class Replayer:
         kept = None if kept is None else str(kept)
         with _as_reason("what makes a state of an observation is not known again"):
             features = find_features(
-                self._options.features, kept, self._width, trust=self._options.trust
+                self._options.features,
+                kept,
+                self._width,
+                trust=self._options.trust,
+                policies=[*self._given.values()],
+                seek=self._reference,
             )
         with _as_reason(f"{world.name} cannot be made again"):
             probe = Probe.of(world, features)
@@ -197,6 +202,15 @@ class Replayer:
                 f"{label} was recorded elsewhere, and the seed of its episode {number} is not known"
             )
         return _Kept(episode, record.every)
+
+    def _reference(self, source: str, fingerprint: str) -> NamedPolicy:
+        """Find the policy again whose eyes the states were seen with."""
+        info = next(
+            (info for info in self._infos.values() if info.fingerprint == fingerprint),
+            PolicyInfo(source, source=source, fingerprint=fingerprint),
+        )
+        record = self._records.get(info.label)
+        return find_again(info, record, self._given, self._folder, self._options)
 
     def _policy(self, label: str) -> NamedPolicy:
         if label not in self._bound:

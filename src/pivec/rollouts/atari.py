@@ -1,0 +1,139 @@
+"""Atari games as Stable-Baselines3 and CleanRL show them to policies: ``--atari``.
+
+Frames are those of Stable-Baselines3's ``make_atari_env`` and ``VecFrameStack`` (Mnih et al. 2015;
+Machado et al. 2018), channels first. An episode is a whole game, and rewards are the game's own.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any, Literal
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+from pivec.errors import MissingExtra, UsageError
+
+ATARI = "pivec.rollouts.atari:Atari"
+ONE_FRAME_A_STEP = {"frameskip": 1}  # an argument of ALE's environments; the wrapper skips
+NOTHING, FIRE, AFTER_FIRE = 0, 1, 2  # actions that start a game
+
+Frame = NDArray[np.uint8]
+Outcome = tuple[Frame, float, bool, bool, dict[str, Any]]
+
+
+class Atari(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Stacks of small grey frames, each the brightest of two, of every fourth frame of a game.
+
+    Parameters
+    ----------
+    env : gymnasium.Env
+        A game of the Arcade Learning Environment made with ``frameskip=1``.
+    skip : int
+        Frames that an action is repeated for.
+    stack : int
+        Frames that are seen at a time, the newest last.
+    size : int
+        Height and width of a frame.
+    noops : int
+        A game begins with 1 to so many frames in which nothing is done.
+    restart : bool
+        After a lost life go on as training does there, which takes it for the end of an episode:
+        nothing is done for one step, FIRE is pressed, and older frames are forgotten. Many policies
+        never learn to press FIRE, and would wait for ever.
+    padding : str
+        What stands for frames before the first: "zero" as in Stable-Baselines3, or "reset", the
+        first frame as in CleanRL.
+    """
+
+    def __init__(
+        self,
+        env: gymnasium.Env[Any, Any],
+        skip: int = 4,
+        stack: int = 4,
+        size: int = 84,
+        noops: int = 30,
+        restart: bool = True,
+        padding: Literal["zero", "reset"] = "zero",
+    ) -> None:
+        super().__init__(env)
+        if not hasattr(env.unwrapped, "ale"):
+            raise UsageError(f"expected a game of ale-py, but {env} is none")
+        if env.spec is not None and env.spec.kwargs.get("frameskip", 1) != 1:
+            raise UsageError("it skips frames by itself already: make it with frameskip=1")
+        if min(skip, stack, size, noops) < 1 or padding not in ("zero", "reset"):
+            raise UsageError("expected numbers from 1, and padding that is zero or reset")
+        try:
+            self._cv2: Any = importlib.import_module("cv2")
+        except ImportError as error:
+            raise MissingExtra("--atari", "atari") from error
+        self._skip, self._noops, self._restart, self._padding = skip, noops, restart, padding
+        meanings = env.unwrapped.get_action_meanings()  # type: ignore[attr-defined]
+        self._fires = meanings[FIRE:AFTER_FIRE] == ["FIRE"] and len(meanings) > AFTER_FIRE
+        self._lives, self._frames = 0, np.zeros((stack, size, size), np.uint8)
+        self.observation_space = gymnasium.spaces.Box(0, 255, self._frames.shape, np.uint8)
+
+    def reset(self, **arguments: Any) -> tuple[Frame, dict[str, Any]]:
+        """Begin a game."""
+        frame, info = self.env.reset(**arguments)
+        for _ in range(self.env.unwrapped.np_random.integers(1, self._noops + 1)):
+            frame, _, terminated, truncated, info = self.env.step(NOTHING)
+            if terminated or truncated:
+                frame, info = self.env.reset(**arguments)
+        frame, *_ = self._fire(frame, 0.0, False, False, info)
+        self._lives = self._count_lives()
+        return self._begin(frame), info
+
+    def step(self, action: Any) -> Outcome:
+        """Repeat an action for some frames."""
+        frame, reward, terminated, truncated, info = self._repeat(action)
+        lives = self._count_lives()
+        lost, self._lives = 0 < lives < self._lives, lives
+        if not (self._restart and lost) or terminated or truncated:
+            return self._push(frame), reward, terminated, truncated, info
+        outcome = self._repeat(NOTHING)
+        frame, more, terminated, truncated, info = self._fire(*outcome)
+        self._lives = self._count_lives()
+        return self._begin(frame), reward + more, terminated, truncated, info
+
+    def _count_lives(self) -> int:
+        return int(self.env.unwrapped.ale.lives())  # type: ignore[attr-defined]
+
+    def _fire(
+        self, frame: Frame, reward: float, terminated: bool, truncated: bool, info: dict[str, Any]
+    ) -> Outcome:
+        """Press FIRE and another button, in games that wait for it."""
+        for action in (FIRE, AFTER_FIRE) if self._fires else ():
+            if not (terminated or truncated):
+                frame, more, terminated, truncated, info = self._repeat(action)
+                reward += more
+        return frame, reward, terminated, truncated, info
+
+    def _repeat(self, action: Any) -> Outcome:
+        """Repeat an action; the frame is the brighter of the last two at each pixel."""
+        total, before = 0.0, None
+        for _ in range(self._skip):
+            frame, reward, terminated, truncated, info = self.env.step(action)
+            total += float(reward)
+            last, before = before, frame
+            if terminated or truncated:
+                break
+        frame = frame if last is None else np.maximum(last, frame)
+        return frame, total, terminated, truncated, info
+
+    def _begin(self, frame: Frame) -> Frame:
+        """Forget earlier frames."""
+        self._frames[:] = self._small(frame) if self._padding == "reset" else 0
+        return self._push(frame)
+
+    def _push(self, frame: Frame) -> Frame:
+        self._frames[:-1] = self._frames[1:]
+        self._frames[-1] = self._small(frame)
+        return self._frames.copy()
+
+    def _small(self, frame: Frame) -> Any:
+        if frame.ndim == 3:
+            frame = self._cv2.cvtColor(frame, self._cv2.COLOR_RGB2GRAY)
+        size = self._frames.shape[:0:-1]
+        return self._cv2.resize(frame, size, interpolation=self._cv2.INTER_AREA)

@@ -1,0 +1,93 @@
+"""--atari: the frames of Stable-Baselines3's own wrappers, in whole games."""
+
+from __future__ import annotations
+
+import gymnasium
+import numpy as np
+import pytest
+
+import pivec
+from pivec.errors import UsageError
+from pivec.rollouts.atari import Atari
+from pivec.rollouts.environment import Environment, environment_of
+from pivec.rollouts.quirks import registrars
+
+pytest.importorskip("ale_py")
+pytest.importorskip("cv2")
+
+
+def game(name, **arguments):
+    for module in registrars(name):
+        __import__(module)
+    return gymnasium.make(name, **arguments)
+
+
+@pytest.mark.parametrize("name", ["BreakoutNoFrameskip-v4", "ALE/Pong-v5"])
+def test_frames_and_rewards_are_those_of_sb3(name):
+    pytest.importorskip("stable_baselines3")
+    from stable_baselines3.common.env_util import make_atari_env
+    from stable_baselines3.common.vec_env import VecFrameStack
+
+    ours = Atari(game(name, frameskip=1))
+    single = make_atari_env(
+        name, env_kwargs={"frameskip": 1}, wrapper_kwargs={"clip_reward": False}
+    )
+    theirs = VecFrameStack(single, 4)
+    theirs.seed(3)
+    shown, (seen, _) = theirs.reset(), ours.reset(seed=3)
+    np.testing.assert_array_equal(np.moveaxis(shown[0], -1, 0), seen)
+    rng, lost, total = np.random.default_rng(0), 0, 0.0
+    for _ in range(250):
+        action = int(rng.integers(ours.action_space.n))
+        seen, reward, terminated, truncated, _ = ours.step(action)
+        shown, rewards, done, _ = theirs.step([action])
+        total += reward
+        if terminated or truncated:
+            assert done[0]
+            break
+        # Where a life is lost an episode of training ends, and here the game goes on as there.
+        np.testing.assert_array_equal(np.moveaxis(shown[0], -1, 0), seen)
+        lost += done[0]
+        assert done[0] or rewards[0] == reward
+    assert total != 0
+    if "Breakout" in name:
+        assert (lost, terminated) == (4, True)
+    theirs.close()
+
+
+def test_without_a_restart_nothing_is_pressed_and_frames_before_the_first_may_repeat_it():
+    env = Atari(game("ALE/Breakout-v5", frameskip=1), restart=False, padding="reset")
+    first, _ = env.reset(seed=0)
+    assert first.shape == (4, 84, 84)
+    assert env.observation_space.contains(first)
+    assert (first == first[0]).all()
+    lives = [env.unwrapped.ale.lives() for _ in range(120) if env.step(0)]
+    assert lives[0] == 5
+    assert lives[-1] == 4  # the ball was lost, and no other is served
+
+
+def test_it_is_an_option_that_a_folder_tells_again():
+    options = pivec.options.CollectOptions(atari=True)
+    world = environment_of("ALE/Pong-v5", [], options)
+    assert world.arguments == {"frameskip": 1}
+    info = pivec.policies.PolicyInfo(
+        "a",
+        metadata={
+            "environment": world.name,
+            "arguments": dict(world.arguments),
+            "wrappers": world.wrapper_names,
+        },
+    )
+    again = environment_of(None, [info])
+    assert (again.wrappers, again.arguments) == (world.wrappers, world.arguments)
+    data = pivec.collect(
+        "ALE/Pong-v5", "random", 1, atari=True, features="cells", max_steps=20, n_envs=1
+    )
+    assert len(data.states) == 21
+
+
+def test_what_does_not_fit_is_named():
+    with pytest.raises(UsageError, match="frameskip=1"):
+        Environment.of("ALE/Pong-v5", wrappers=["pivec.rollouts.atari:Atari"]).make()
+    with pytest.raises(UsageError, match="games of ale-py"):
+        environment_of("CartPole-v1", [], pivec.options.CollectOptions(atari=True)).make()
