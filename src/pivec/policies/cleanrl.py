@@ -15,11 +15,13 @@ import numpy as np
 from pivec.errors import BadPolicyFile, UsageError
 from pivec.policies import described
 from pivec.policies import tensors as torch_files
-from pivec.policies.cnn import ImageFeatures, ImageNetwork, find_features, square_images
+from pivec.policies.cnn import ImageNetwork, find_features, square_images
+from pivec.policies.extractors import DenseFeatures
 from pivec.policies.formats import Beside, reader
 from pivec.policies.head import Options, frozen
+from pivec.policies.lstm import RecurrentNetwork, read_cells
 from pivec.policies.network import NetworkPolicy
-from pivec.policies.outputs import OutputPolicy
+from pivec.policies.outputs import Features, OutputPolicy
 from pivec.policies.tensors import Tensors, linear, sequence, side_by_side
 
 # Where training scripts put the weights among other things.
@@ -29,7 +31,7 @@ NOT_SAVED = "none (CleanRL normalises observations here, but does not save the s
 
 def read_weights(
     data: bytes, beside: Beside
-) -> tuple[NetworkPolicy | OutputPolicy, dict[str, Any]]:
+) -> tuple[NetworkPolicy | OutputPolicy | RecurrentNetwork, dict[str, Any]]:
     """Read a ``.cleanrl_model`` or ``.pth`` file.
 
     A description beside it (a .json of the same name, or policies.json) may set activation, head,
@@ -41,25 +43,35 @@ def read_weights(
     description = beside.description() or {}
     if "layers" in description:
         return described.described_network(description, everything, beside)
-    algorithm, policy, eye = _atari_script(tensors) or (*_script(tensors), None)
-    policy = _changed(policy, description, everything, beside)
-    if eye is not None and policy.normaliser is not None:
+    algorithm, network, features = _atari_script(tensors) or (*_script(tensors), None)
+    network = _changed(network, description, everything)
+    normaliser = described.read_statistics(description, everything, beside)
+    if features is not None and normaliser is not None:
         raise BadPolicyFile("it sees images, which are divided by 255 and not normalised otherwise")
-    if "activation" not in description and len(policy.layers) > 1:
+    cells = read_cells(tensors, "lstm") if _is_recurrent(tensors) else ()
+    if cells and features is None and "network.0.weight" in tensors:
+        features = DenseFeatures(tuple(sequence(tensors, "network")), network.activation)
+    if "activation" not in description and (
+        len(network.layers) > 1 or isinstance(features, DenseFeatures)
+    ):
         beside.assume(
-            f"activation assumed {policy.activation}, as CleanRL's {algorithm} has it; a .json "
+            f"activation assumed {network.activation}, as CleanRL's {algorithm} has it; a .json "
             "beside can say otherwise"
         )
     info: dict[str, Any] = {"algorithm": algorithm}
-    if algorithm == "PPO" and policy.head == "gaussian" and policy.normaliser is None:
+    if algorithm.startswith("PPO") and network.head == "gaussian" and normaliser is None:
         info["normaliser"] = NOT_SAVED
         if "normaliser" not in description:
             beside.assume(
                 "observations are not normalised, though CleanRL's PPO with real actions does so "
                 "(it does not save the statistics); normaliser in a .json beside can give them"
             )
-    info |= described.read_info(description, policy)
-    return policy if eye is None else ImageNetwork(eye, policy).policy(), info
+    info |= described.read_info(description, network)
+    if cells:
+        return RecurrentNetwork(cells, network, normaliser, features), info
+    if features is not None:
+        return ImageNetwork(features, network).policy(), info
+    return replace(network, normaliser=normaliser), info
 
 
 read_cleanrl = reader(read_weights)
@@ -100,21 +112,38 @@ ATARI = (
 )
 
 
-def _atari_script(tensors: Tensors) -> tuple[str, NetworkPolicy, ImageFeatures] | None:
+def _is_recurrent(tensors: Tensors) -> bool:
+    return any(key.startswith("lstm.") for key in tensors)
+
+
+def _atari_script(tensors: Tensors) -> tuple[str, NetworkPolicy, Features] | None:
     """Which of CleanRL's scripts for Atari saved this, the last layer, and what is before it."""
-    if any(key.startswith("lstm.") for key in tensors):
-        return None
     for algorithm, convolutions, hidden, last, head in ATARI:
         first = tensors.get(f"{convolutions[0]}.weight", np.zeros(()))
         if first.ndim == 4 and f"{last}.weight" in tensors:
             shape = square_images(tensors, convolutions[0], convolutions[-1], hidden)
-            eye = find_features(tensors, convolutions, hidden, shape)
-            return algorithm, NetworkPolicy((linear(tensors, last),), "relu", head), eye
+            features = find_features(tensors, convolutions, hidden, shape)
+            return algorithm, NetworkPolicy((linear(tensors, last),), "relu", head), features
     return None
+
+
+def _recurrent_script(tensors: Tensors) -> tuple[str, NetworkPolicy] | None:
+    """Tell what is behind the LSTM of ppo_atari_lstm.py, or of one made after it."""
+    if not _is_recurrent(tensors):
+        return None
+    last = "actor_mean" if "actor_logstd" in tensors else "actor"
+    single = f"{last}.weight" in tensors
+    layers = tuple([linear(tensors, last)] if single else sequence(tensors, last))
+    if last == "actor":
+        return "PPO with an LSTM", NetworkPolicy(layers, "relu", "categorical")
+    log_std = frozen(tensors["actor_logstd"]).ravel()
+    return "PPO with an LSTM", NetworkPolicy(layers, "relu", "gaussian", log_std)
 
 
 def _script(tensors: Tensors) -> tuple[str, NetworkPolicy]:
     """Which of CleanRL's scripts saved this, and its policy."""
+    if recurrent := _recurrent_script(tensors):
+        return recurrent
     parts = {key.partition(".")[0] for key in tensors}
     if {"actor_mean", "actor_logstd"} <= parts:
         layers, log_std = sequence(tensors, "actor_mean"), frozen(tensors["actor_logstd"]).ravel()
@@ -153,7 +182,7 @@ def _box(tensors: Tensors) -> dict[str, Any]:
 
 
 def _changed(
-    policy: NetworkPolicy, description: Mapping[str, Any], tensors: Tensors, beside: Beside
+    policy: NetworkPolicy, description: Mapping[str, Any], tensors: Tensors
 ) -> NetworkPolicy:
     """The policy with what a description says instead of CleanRL's defaults."""
     described.refuse_unknown(description, described.COMMON | {"activation"})
@@ -169,5 +198,4 @@ def _changed(
         changes["activation"] = description["activation"]
         if not isinstance(changes["activation"], str):
             raise UsageError("activation must be a name, as 'tanh'")
-    changes["normaliser"] = described.read_statistics(description, tensors, beside)
     return replace(policy, **changes)

@@ -5,9 +5,8 @@ The convolutions of Mnih et al. 2015 are what Stable-Baselines3 and CleanRL have
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,7 @@ from pivec.errors import BadPolicyFile, UsageError
 from pivec.policies.forward import Float, Layer, affine, padded
 from pivec.policies.head import frozen
 from pivec.policies.network import NetworkPolicy
-from pivec.policies.outputs import HeadDescription, Model, OutputPolicy
+from pivec.policies.outputs import Features, HeadDescription, Model, OutputPolicy
 from pivec.policies.sb3_networks import SB3Settings
 from pivec.policies.tensors import Tensors
 
@@ -33,7 +32,7 @@ MOST = 1 << 16  # pixels of a side
 
 
 @dataclass(frozen=True, eq=False)
-class ImageFeatures:
+class ImageFeatures(Features):
     """Convolutions without padding, relu behind each, and a linear layer of what they give.
 
     Examples
@@ -54,9 +53,24 @@ class ImageFeatures:
     last: str = "relu"  # behind the linear layer
 
     @property
+    def n_inputs(self) -> int:
+        return int(np.prod(self.shape))
+
+    @property
     def n_outputs(self) -> int:
         """Number of features of an image."""
         return len(self.linear[1])
+
+    @property
+    def about(self) -> tuple[Any, ...]:
+        """Shape and scale of images, and what is not as in Mnih et al. 2015."""
+        usual = (self.kernels, self.last) == (NATURE, "relu")
+        return (self.shape, self.scale) + (() if usual else (self.kernels, self.last))
+
+    @property
+    def weights(self) -> tuple[Layer, ...]:
+        """Convolutions and the linear layer."""
+        return *self.convolutions, self.linear
 
     def outputs(self, images: NDArray[Any]) -> Float:
         """Features (n, k) of images (n, channels, height, width), or with the channels last."""
@@ -75,9 +89,19 @@ class ImageFeatures:
         channels, height, width = self.shape
         return shape in (self.shape, (height, width, channels))
 
+    def bind(self, observation_space: gymnasium.Space[Any]) -> ImageFeatures:
+        """Check that images are of the shape that the network sees."""
+        if self.sees(observation_space.shape):
+            return self
+        raise UsageError(
+            f"this policy expects images of shape {self.shape} (channels first), but the "
+            f"environment gives {observation_space.shape}: wrap it as in training (Atari with "
+            "--atari, others with --wrapper: resizing, grey levels, stacked frames)"
+        )
+
     @cached_property
     def _padded(self) -> tuple[Layer, ...]:
-        return tuple(padded(layer) for layer in (*self.convolutions, self.linear))
+        return tuple(map(padded, self.weights))
 
     def _features(self, images: NDArray[Any]) -> Float:
         """Give the features of images whose channels come last."""
@@ -95,32 +119,25 @@ class ImageFeatures:
 
 @dataclass(frozen=True, eq=False)
 class ImageNetwork(Model):
-    """Features of images and the network behind them, without its head, as a `Model`."""
+    """Features, as of images, and the network behind them, without its head, as a `Model`."""
 
-    features: ImageFeatures
+    features: Features
     rest: NetworkPolicy
 
     def __post_init__(self) -> None:
         if self.rest.n_inputs != self.features.n_outputs:
-            raise BadPolicyFile("its CNN and the layers behind it do not fit together")
+            raise BadPolicyFile("its features and the layers behind them do not fit together")
 
     @property
-    def n_inputs(self) -> int:
-        return int(np.prod(self.features.shape))
+    def n_inputs(self) -> int | None:
+        return self.features.n_inputs
 
     @property
     def fingerprint(self) -> str:
-        features = self.features
-        about: tuple[Any, ...] = (features.shape, features.scale, self.rest.fingerprint)
-        if (features.kernels, features.last) != (NATURE, "relu"):
-            about = (*about, features.kernels, features.last)
-        digest = hashlib.sha256(repr(about).encode())
-        for weight, bias in (*features.convolutions, features.linear):
-            digest.update(weight.tobytes() + bias.tobytes())
-        return digest.hexdigest()
+        return self.features.digest(self.rest.fingerprint)
 
     def outputs(self, observations: Float) -> NDArray[Any]:
-        """Outputs (n, k) of images, channels first or last."""
+        """Outputs (n, k) of observations."""
         return self.rest.outputs(self.features.outputs(observations))
 
     @property
@@ -133,14 +150,8 @@ class ImageNetwork(Model):
         return self.rest.latent(features) if self.rest.n_latent else features
 
     def bind(self, observation_space: gymnasium.Space[Any]) -> ImageNetwork:
-        """Check that images are of the shape that the network sees."""
-        if self.features.sees(observation_space.shape):
-            return self
-        raise UsageError(
-            f"this policy expects images of shape {self.features.shape} (channels first), but the "
-            f"environment gives {observation_space.shape}: wrap it as in training (Atari with "
-            "--atari, others with --wrapper: resizing, grey levels, stacked frames)"
-        )
+        """Let the features be made of these observations."""
+        return replace(self, features=self.features.bind(observation_space))
 
     def policy(self) -> OutputPolicy:
         """Make the policy whose head is that of the network behind."""

@@ -16,7 +16,7 @@ from pivec.policies.forward import Float, Layer, affine, evaluate, padded
 from pivec.policies.head import Distribution, frozen
 from pivec.policies.network import NetworkPolicy
 from pivec.policies.normaliser import Normaliser
-from pivec.policies.outputs import OneHot, check_noise, one_hot_of, seen_rows
+from pivec.policies.outputs import Features, OneHot, check_noise, one_hot_of, seen_rows
 from pivec.policies.policy import RecurrentPolicy, check_width
 from pivec.policies.tensors import Tensors
 
@@ -48,6 +48,7 @@ class RecurrentNetwork(RecurrentPolicy):
     cells: tuple[Layer, ...]  # weights (in + hidden, 4 hidden), biases (4 hidden,): i, f, g, o
     rest: NetworkPolicy  # sees the hidden state of the last layer
     normaliser: Normaliser | None = None  # applied to observations first
+    features: Features | None = None  # what the LSTM sees instead of flat observations
     one_hot: OneHot = ()
 
     def __post_init__(self) -> None:
@@ -68,13 +69,20 @@ class RecurrentNetwork(RecurrentPolicy):
             width = size
         if not cells:
             raise UsageError("an LSTM needs at least one layer")
+        if self.features is not None and self.features.n_outputs != self._width:
+            raise UsageError("its features and the LSTM behind them do not fit together")
         if self.normaliser is not None:
             self.normaliser.check_width(self.n_inputs, "the network expects")
 
     @property
+    def _width(self) -> int:
+        """Number of values that the LSTM sees."""
+        return len(self.cells[0][0]) - self.rest.n_inputs
+
+    @property
     def n_inputs(self) -> int:
         """Number of values of a flattened observation."""
-        return len(self.cells[0][0]) - self.rest.n_inputs
+        return (self.features and self.features.n_inputs) or self._width
 
     @property
     def architecture(self) -> Hashable:
@@ -84,7 +92,9 @@ class RecurrentNetwork(RecurrentPolicy):
     @property
     def fingerprint(self) -> str:
         """A digest of everything that decides the actions."""
-        digest = hashlib.sha256(repr((len(self.cells), self.rest.fingerprint)).encode())
+        before = self.features.fingerprint if self.features is not None else ""
+        about = (len(self.cells), self.rest.fingerprint, before)
+        digest = hashlib.sha256(repr(about).encode())
         for weight, bias in self.cells:
             digest.update(weight.tobytes() + bias.tobytes())
         if self.normaliser is not None:
@@ -117,8 +127,9 @@ class RecurrentNetwork(RecurrentPolicy):
     ) -> tuple[Float, NDArray[np.float32]]:
         """Outputs (n, k), which the head makes actions of, and the memory behind them."""
         x = seen_rows(observations, self.one_hot, self.normaliser)
+        x = x if self.features is None else self.features.outputs(x)
         x, before = x.reshape(len(x), -1), np.asarray(memory, np.float32)
-        expected = (len(x), self.n_inputs), self.initial_memory(len(x)).shape
+        expected = (len(x), self._width), self.initial_memory(len(x)).shape
         if (x.shape, before.shape) != expected:
             raise UsageError(
                 f"expected observations of shape {expected[0]} and a memory of shape "
@@ -146,8 +157,10 @@ class RecurrentNetwork(RecurrentPolicy):
     ) -> RecurrentNetwork:
         """Make the policy for an environment with these spaces, or tell why it does not fit."""
         check_width(self.n_inputs, observation_space, flat=False)
+        features = None if self.features is None else self.features.bind(observation_space)
         one_hot = one_hot_of(observation_space, self.n_inputs)
-        return replace(self, rest=self.rest.for_actions(action_space), one_hot=one_hot)
+        rest = self.rest.for_actions(action_space)
+        return replace(self, rest=rest, features=features, one_hot=one_hot)
 
 
 def read_cells(tensors: Tensors, prefix: str) -> tuple[Layer, ...]:

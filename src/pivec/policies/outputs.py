@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.errors import UsageError
-from pivec.policies.forward import Float
+from pivec.policies.forward import Float, Layer
 from pivec.policies.head import Distribution, Head, Options, counts, frozen
 from pivec.policies.heads import HEADS
 from pivec.policies.normaliser import Normaliser
@@ -133,6 +133,37 @@ class Model(ABC):
         if self.n_inputs is not None:
             check_width(self.n_inputs, observation_space, flat=False)
         return self
+
+
+class Features(Model):
+    """A model whose outputs are what a network sees instead of observations."""
+
+    @property
+    @abstractmethod
+    def n_outputs(self) -> int:
+        """Number of features of an observation."""
+
+    @property
+    @abstractmethod
+    def about(self) -> tuple[Any, ...]:
+        """What decides the features beside the weights."""
+
+    @property
+    @abstractmethod
+    def weights(self) -> tuple[Layer, ...]:
+        """All weights and biases."""
+
+    @property
+    def fingerprint(self) -> str:
+        """A digest of everything that decides the features."""
+        return self.digest()
+
+    def digest(self, *more: Any) -> str:
+        """Digest these features and what else decides the outputs of what is behind them."""
+        digest = hashlib.sha256(repr((*self.about, *more)).encode())
+        for weight, bias in self.weights:
+            digest.update(weight.tobytes() + bias.tobytes())
+        return digest.hexdigest()
 
 
 @dataclass(frozen=True, eq=False)
