@@ -18,13 +18,11 @@ from pivec.policies.forward import Float, Layer, affine, padded
 from pivec.policies.head import frozen
 from pivec.policies.network import NetworkPolicy
 from pivec.policies.outputs import Features, HeadDescription, Model, OutputPolicy
-from pivec.policies.sb3_networks import SB3Settings
 from pivec.policies.tensors import Tensors
 
 if TYPE_CHECKING:
     import gymnasium
 
-EXTRACTORS = [f"{of}features_extractor" for of in ("pi_", "", "actor.", "q_net.", "quantile_net.")]
 Kernels = tuple[tuple[int, int], ...]  # size and stride of each convolution
 NATURE: Kernels = ((8, 4), (4, 2), (3, 1))
 AT_ONCE = 16  # images whose windows are laid out as rows
@@ -159,21 +157,6 @@ class ImageNetwork(Model):
         arrays = {"log_std": rest.log_std, "low": rest.low, "high": rest.high}
         known = {key: value for key, value in arrays.items() if value is not None}
         return OutputPolicy(self, HeadDescription(rest.head, rest.options, known), head=rest.rule)
-
-
-def find_cnn(tensors: Tensors) -> str:
-    """Give the prefix of the tensors that make features of images; empty if there are none."""
-    return next((prefix for prefix in EXTRACTORS if f"{prefix}.cnn.0.weight" in tensors), "")
-
-
-def read_cnn(
-    tensors: Tensors, prefix: str, settings: SB3Settings, rest: NetworkPolicy
-) -> OutputPolicy:
-    """Make the policy of a checkpoint whose ``prefix`` tensors are a NatureCNN before ``rest``."""
-    space, shape = settings.mapping("observation_space"), settings.shape("observation_space")
-    scaled = space.get("dtype") == "uint8" and settings.argument("normalize_images", True)
-    features = nature_features(tensors, prefix, shape, 255.0 if scaled else 1.0)
-    return ImageNetwork(features, rest).policy()
 
 
 def nature_features(

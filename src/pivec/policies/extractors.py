@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
@@ -20,6 +21,8 @@ from pivec.policies.tensors import Tensors
 if TYPE_CHECKING:
     import gymnasium
 
+# Where Stable-Baselines3 has the features extractor of what acts.
+EXTRACTORS = [f"{of}features_extractor" for of in ("pi_", "", "actor.", "q_net.", "quantile_net.")]
 MOST, MOST_AXES = 1 << 24, 1000  # values and axes of a part of an observation
 # A part of a Dict space as Gymnasium writes it: a shape, or numbers of choices.
 _PART = re.compile(
@@ -143,29 +146,51 @@ class CombinedFeatures(Features):
             parts.append(replace(part, shape=space.shape or ()))
         return replace(self, parts=tuple(parts))
 
-    def check_normaliser(self, normaliser: Normaliser) -> None:
-        """Refuse statistics that change images."""
+    def changes_images(self, normaliser: Normaliser) -> bool:
+        """Whether statistics of flat rows are meant for images, too."""
         normaliser.check_width(self.n_inputs, "the network expects")
-        end = 0
-        for part in self.parts:
-            start, end = end, end + part.size
-            mean, scale, _ = (values[start:end] for values in normaliser.arrays)
-            if part.image and ((mean != 0).any() or (scale != 1).any()):
-                raise BadPolicyFile(
-                    "it sees images that are normalised, which is not supported: pass it as "
-                    "module:object"
-                )
+        pixels = np.repeat(
+            [part.image is not None for part in self.parts], [part.size for part in self.parts]
+        )
+        return bool((normaliser.mean != 0)[pixels].any() or (normaliser.scale != 1)[pixels].any())
 
 
-def read_combined(tensors: Tensors, prefix: str, text: Any, scale: float) -> CombinedFeatures:
-    """Make the features of a dictionary whose space is written in ``text``, from its CNNs."""
-    parts = []
-    for part in read_spaces(text):
-        name, image = f"{prefix}.extractors.{part.key}", None
-        if f"{name}.cnn.0.weight" in tensors:
-            image = nature_features(tensors, name, part.shape, scale)
-        parts.append(replace(part, image=image))
-    return CombinedFeatures(tuple(parts))
+def read_extractor(
+    tensors: Tensors, space: Mapping[str, Any], shape: tuple[int, ...] | None, scaled: bool
+) -> Features | None:
+    """Find what Stable-Baselines3 has before a network: NatureCNN, CombinedExtractor, or nothing.
+
+    ``space`` are the settings of the observation space and ``shape`` is its shape; ``scaled`` says
+    whether images are divided by 255.
+    """
+    for prefix in EXTRACTORS:
+        if f"{prefix}.cnn.0.weight" in tensors:
+            scaled = scaled and space.get("dtype") == "uint8"
+            return nature_features(tensors, prefix, shape, 255.0 if scaled else 1.0)
+        if any(key.startswith(f"{prefix}.extractors.") for key in tensors):
+            parts = read_spaces(space.get("spaces"))
+            return _read_combined(tensors, f"{prefix}.extractors", parts, 255.0 if scaled else 1.0)
+    return None
+
+
+def _read_combined(
+    tensors: Tensors, prefix: str, parts: Sequence[Part], scale: float
+) -> CombinedFeatures:
+    """Give the parts of a dictionary that have a CNN that."""
+    keys = {
+        key.removeprefix(f"{prefix}.").partition(".")[0]
+        for key in tensors
+        if key.startswith(f"{prefix}.")
+    }
+    seen = [
+        replace(part, image=nature_features(tensors, f"{prefix}.{part.key}", part.shape, scale))
+        if part.key in keys
+        else part
+        for part in parts
+    ]
+    if odd := sorted(keys - {part.key for part in parts}):
+        raise BadPolicyFile(f"it has features of {odd[0][:80]!r}, which it does not observe")
+    return CombinedFeatures(tuple(seen))
 
 
 def read_spaces(text: Any) -> list[Part]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,6 +52,17 @@ class Normaliser:
         with np.errstate(invalid="ignore"):  # a scale that is NaN is refused
             scale = np.sqrt(np.ravel(variance) + epsilon)
         return cls(np.ravel(mean), scale, np.full(np.size(mean), clip))
+
+    @classmethod
+    def joined(cls, parts: Sequence[Normaliser | int]) -> Normaliser:
+        """Make one of those of successive values; a number says how many stay as they are."""
+        arrays = [
+            (np.zeros(part), np.ones(part), np.full(part, np.inf))
+            if isinstance(part, int)
+            else part.arrays
+            for part in parts
+        ]
+        return cls(*map(np.concatenate, zip(*arrays, strict=True)))
 
     @property
     def arrays(self) -> tuple[Double, Double, Double]:

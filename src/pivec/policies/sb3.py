@@ -13,18 +13,20 @@ from typing import Any
 
 from pivec.errors import BadPolicyFile, UsageError
 from pivec.policies import sb3_networks
-from pivec.policies.cnn import find_cnn, read_cnn
+from pivec.policies.cnn import ImageNetwork
+from pivec.policies.extractors import CombinedFeatures, read_extractor
 from pivec.policies.formats import Beside, about, reader
 from pivec.policies.lstm import RecurrentNetwork, read_cells
 from pivec.policies.network import NetworkPolicy
 from pivec.policies.normaliser import Normaliser
-from pivec.policies.outputs import OutputPolicy
+from pivec.policies.outputs import Features, OutputPolicy
 from pivec.policies.sb3_networks import SB3Settings, class_name
 from pivec.policies.sb3_run import find_normaliser, find_zoo_run
 from pivec.policies.tensors import Tensors, read_tensors
 from pivec.reading import BoundedZip, Budget
 
-PLAIN_EXTRACTORS = ("FlattenExtractor", "CombinedExtractor")
+KNOWN_EXTRACTORS = ("FlattenExtractor", "CombinedExtractor", "NatureCNN")
+NOT_NORMALISED = "it sees {}, which is not supported: pass it as module:object"
 POLICY_MODULES = frozenset(
     {
         *("", "abc"),
@@ -66,19 +68,16 @@ def read_sb3(data: bytes, beside: Beside) -> tuple[SB3Policy, dict[str, Any]]:
         tensors = read_tensors(archive.read("policy.pth"), budget)
     run = find_zoo_run(beside)
     normaliser, normaliser_file = find_normaliser(beside, settings.trained_normalised, run)
-    cnn = find_cnn(tensors)
-    if normaliser is not None and (cnn or (run is not None and run.frame_stack > 1)):
-        what = "images that are normalised" if cnn else "what is normalised and then stacked"
-        raise BadPolicyFile(f"it sees {what}, which is not supported: pass it as module:object")
+    if normaliser is not None and run is not None and run.frame_stack > 1:
+        raise BadPolicyFile(NOT_NORMALISED.format("what is normalised and then stacked"))
     policy: SB3Policy
     try:
-        policy, info = _policy(settings, tensors, cnn)
+        policy, info = _policy(settings, tensors)
     except (BadPolicyFile, UsageError) as error:
         from pivec.policies.trusted import read_by_library
 
         policy, info = read_by_library(data, settings, tensors, beside, error)
-    if not cnn:
-        policy = replace(policy, normaliser=normaliser)
+    policy = _normalised(policy, normaliser, settings.shape("observation_space"))
     steps = settings.values.get("num_timesteps")
     if type(steps) is int and steps >= 0:
         info["step"] = steps
@@ -92,17 +91,38 @@ def read_sb3(data: bytes, beside: Beside) -> tuple[SB3Policy, dict[str, Any]]:
     return policy, info
 
 
-def _policy(settings: SB3Settings, tensors: Tensors, cnn: str) -> tuple[SB3Policy, dict[str, Any]]:
+def _policy(settings: SB3Settings, tensors: Tensors) -> tuple[SB3Policy, dict[str, Any]]:
     """Make the policy of networks that are known, and tell its algorithm."""
     algorithm, read = _algorithm(settings, tensors)
-    _refuse_what_is_not_supported(settings, tensors, algorithm, cnn)
+    features = _features(settings, tensors)
+    kind = settings.kind("action_space")
+    if kind not in SPACES[algorithm]:
+        raise BadPolicyFile(
+            f"it has the action space {kind or 'unknown'}, which is not supported: "
+            f"expected {' or '.join(SPACES[algorithm])}"
+        )
     network = _in_space(read(tensors, settings), settings)
     info: dict[str, Any] = {"algorithm": algorithm}
     if network.head == "epsilon_greedy":
         info["epsilon"] = network.options.epsilon
     if algorithm == "RecurrentPPO":
-        return RecurrentNetwork(read_cells(tensors, "lstm_actor"), network), info
-    return (read_cnn(tensors, cnn, settings, network) if cnn else network), info
+        cells = read_cells(tensors, "lstm_actor")
+        return RecurrentNetwork(cells, network, features=features), info
+    return (ImageNetwork(features, network).policy() if features else network), info
+
+
+def _normalised(
+    policy: SB3Policy, normaliser: Normaliser | None, shape: tuple[int, ...] | None
+) -> SB3Policy:
+    """Give a policy the statistics of its observations, which have this shape."""
+    if normaliser is not None and not isinstance(policy, NetworkPolicy):
+        model = policy if isinstance(policy, RecurrentNetwork) else policy.model
+        features = getattr(model, "features", None)
+        if len(shape or ()) == 3 or (
+            isinstance(features, CombinedFeatures) and features.changes_images(normaliser)
+        ):
+            raise BadPolicyFile(NOT_NORMALISED.format("images that are normalised"))
+    return replace(policy, normaliser=normaliser)
 
 
 def convert_sb3(model: Any) -> SB3Policy:
@@ -113,6 +133,8 @@ def convert_sb3(model: Any) -> SB3Policy:
     model's environment is a VecNormalize. A policy of a kind that is not supported is a
     BadPolicyFile.
     """
+    from gymnasium.spaces import flatdim
+
     buffer = io.BytesIO()
     model.save(buffer)
     name = f"the {type(model).__name__} model"
@@ -121,11 +143,19 @@ def convert_sb3(model: Any) -> SB3Policy:
     wrapper = model.get_vec_normalize_env()
     if wrapper is None or not wrapper.norm_obs:
         return policy
-    if isinstance(wrapper.obs_rms, dict) or isinstance(policy, OutputPolicy):
-        raise BadPolicyFile(f"{name} normalises observations that are no vectors")
-    moments = wrapper.obs_rms.mean, wrapper.obs_rms.var
-    normaliser = Normaliser.of_variance(*moments, wrapper.epsilon, wrapper.clip_obs)
-    return replace(policy, normaliser=normaliser)
+    space, statistics = model.observation_space, wrapper.obs_rms
+    parts = [(space, statistics)]
+    if isinstance(statistics, dict):
+        parts = [(part, statistics.get(key)) for key, part in space.spaces.items()]
+    normaliser = Normaliser.joined(
+        [
+            Normaliser.of_variance(moments.mean, moments.var, wrapper.epsilon, wrapper.clip_obs)
+            if moments is not None
+            else flatdim(part)
+            for part, moments in parts
+        ]
+    )
+    return _normalised(policy, normaliser, space.shape)
 
 
 def _in_space(network: NetworkPolicy, settings: SB3Settings) -> NetworkPolicy:
@@ -172,35 +202,27 @@ def _algorithm(
     )
 
 
-def _refuse_what_is_not_supported(
-    settings: SB3Settings, tensors: Tensors, algorithm: str, cnn: str
-) -> None:
-    space = settings.mapping("observation_space")
+def _features(settings: SB3Settings, tensors: Tensors) -> Features | None:
+    """Find what is before the network; refuse what is not known."""
+    space, shape = settings.mapping("observation_space"), settings.shape("observation_space")
     extractor = settings.argument("features_extractor_class")
-    spoken = None
-    if any(".extractors." in key for key in tensors):
-        spoken = "several observations of which some are images"
-    elif not cnn and (
-        any("features_extractor." in key for key in tensors)
-        or (extractor is not None and class_name(extractor) not in PLAIN_EXTRACTORS)
-    ):
+    scaled = bool(settings.argument("normalize_images", True))
+    features, spoken = None, None
+    if extractor is not None and class_name(extractor) not in KNOWN_EXTRACTORS:
         spoken = "a policy with a features extractor of its own"
     elif settings.policy_module not in POLICY_MODULES:
         spoken = f"a policy class of {settings.policy_module[:80]}"
-    elif (
-        not cnn
-        and space.get("dtype") == "uint8"
-        and len(settings.shape("observation_space") or ()) == 3
-        and settings.argument("normalize_images", True)
-    ):
-        spoken = "image observations without a CNN"
+    else:
+        features = read_extractor(tensors, space, shape, scaled)
+        if features is None and any("features_extractor." in key for key in tensors):
+            spoken = "a policy with a features extractor of its own"
+        elif (
+            features is None and space.get("dtype") == "uint8" and scaled and len(shape or ()) == 3
+        ):
+            spoken = "image observations without a CNN"
     if spoken is not None:
         raise BadPolicyFile(
-            f"it has {spoken}, which is not supported: expected a plain MLP or NatureCNN policy"
+            f"it has {spoken}, which is not supported: expected MLPs, NatureCNN or "
+            "CombinedExtractor"
         )
-    kind = settings.kind("action_space")
-    if kind not in SPACES[algorithm]:
-        raise BadPolicyFile(
-            f"it has the action space {kind or 'unknown'}, which is not supported: "
-            f"expected {' or '.join(SPACES[algorithm])}"
-        )
+    return features

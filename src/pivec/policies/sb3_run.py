@@ -298,11 +298,10 @@ def read_normaliser(data: bytes, name: str = "the file") -> Normaliser | None:
         if not isinstance(inner, dict):
             raise UsageError("it has a dictionary of statistics without the space they belong to")
         parts = [
-            _normaliser(statistics[key], *settings) if key in statistics else _nothing(part)
+            _normaliser(statistics[key], *settings) if key in statistics else _size(part)
             for key, part in inner.items()
         ]
-        arrays = zip(*(part.arrays for part in parts), strict=True)
-        return Normaliser(*map(np.concatenate, arrays))
+        return Normaliser.joined(parts)
 
 
 def _normaliser(moments: Any, epsilon: float, limit: float) -> Normaliser:
@@ -316,14 +315,16 @@ def _normaliser(moments: Any, epsilon: float, limit: float) -> Normaliser:
     return Normaliser.of_variance(*doubles, epsilon, limit)
 
 
-def _nothing(space: Any) -> Normaliser:
-    """Leave a part of the observations as it is."""
+def _size(space: Any) -> int:
+    """Say how many values a part of the observations has that stays as it is."""
     if isinstance(space, Object):
         kind, width = str(space.kind).rpartition(".")[2], 0
         if kind == "Discrete":
             width = int(space.state["n"])
+        elif kind == "MultiDiscrete" and (counts := as_array(space.state["nvec"])) is not None:
+            width = int(counts.sum())
         elif kind in ("Box", "MultiBinary"):
             width = math.prod(int(n) for n in space.state["_shape"])
         if 0 < width <= MAX_WIDTH:
-            return Normaliser(np.zeros(width), np.ones(width), np.full(width, np.inf))
+            return width
     raise UsageError("a part of its observations cannot be flattened")
