@@ -135,11 +135,3 @@ def test_damage_is_named():
     ):
         with pytest.raises(BadPolicyFile, match=words):
             read_sb3(changed(data, observation_space={**space, "_shape": shape}))
-
-
-def test_several_observations_of_which_some_are_images_are_refused():
-    both = spaces.Dict(picture=IMAGES, place=spaces.Box(-1, 1, (2,)))
-    env = Still(both, spaces.Discrete(2))
-    made = model("PPO", env, "MultiInputPolicy", n_steps=2, batch_size=2)
-    with pytest.raises(BadPolicyFile, match="some are images"):
-        read_sb3(saved(made))
