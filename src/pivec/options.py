@@ -260,6 +260,53 @@ class WatchOptions:
         check_arguments(self)
 
 
+@dataclass(frozen=True)
+class TableOptions:
+    """Which columns of a table tell what, where their names do not.
+
+    Attributes
+    ----------
+    policy_column : str, optional
+        Whose a row is, as ``policy``, ``label`` or ``agent``. Without it that is group and training
+        step, or the file.
+    group_column : str, optional
+        The training run, as ``group`` or ``run``.
+    training_step_column : str, optional
+        The training step of the policy, as ``training_step`` or ``checkpoint``.
+    episode_column : str, optional
+        What tells episodes apart, as ``episode`` or ``trajectory_id``.
+    step_column : str, optional
+        The time in an episode, as ``step``, ``time`` or ``t``.
+    return_column : str, optional
+        The return of the whole episode, the same in all its rows.
+    reward_column : str, optional
+        The reward of a step.
+    feature_columns : sequence of str
+        A value of the state; may be repeated. All other numbers, if not given.
+    action_columns : sequence of str
+        A value of the action; may be repeated. As ``action`` or ``action_0``.
+    episode_length : int, optional
+        Rows of an episode, where nothing tells where one begins.
+    episode_starts : str, optional
+        A .npy file of the rows where episodes begin.
+    """
+
+    policy_column: str | None = None
+    group_column: str | None = None
+    training_step_column: str | None = None
+    episode_column: str | None = None
+    step_column: str | None = None
+    return_column: str | None = None
+    reward_column: str | None = None
+    feature_columns: Sequence[str] = ()
+    action_columns: Sequence[str] = ()
+    episode_length: Count | None = None
+    episode_starts: str | None = None
+
+    def __post_init__(self) -> None:
+        check_arguments(self)
+
+
 def split_options(options: Mapping[str, Any], *bundles: Any) -> list[Any]:
     """Make bundles of options by the names of their fields; first what is left, of collecting."""
     rest = dict(options)

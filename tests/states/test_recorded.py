@@ -165,7 +165,7 @@ def test_npz_there_and_back(tmp_path):
     ]
     back = import_recorded([f"npz:{tmp_path / 'out'}"], tmp_path / "back")
     assert np.array_equal(back["random"].states, data["random"].states)
-    assert np.array_equal(back["a/lean"].actions, data["a/../lean"].actions)
+    assert np.array_equal(back["a/../lean"].actions, data["a/../lean"].actions)
     assert np.array_equal(back["random"].seeds, data["random"].seeds)
     assert back.feature_names == data.feature_names
 

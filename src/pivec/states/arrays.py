@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from pivec.states.visited import VisitedStates
 
 
 def from_arrays(
-    policies: Sequence[Sequence[ArrayLike]],
+    policies: Mapping[str, Sequence[ArrayLike]] | Sequence[Sequence[ArrayLike]],
     labels: Sequence[str] | None,
     groups: Sequence[str] | None,
     returns: Sequence[ArrayLike] | None,
@@ -27,6 +27,10 @@ def from_arrays(
     environment: str,
 ) -> VisitedStates:
     """Build a `VisitedStates`; see `VisitedStates.from_arrays`."""
+    if isinstance(policies, Mapping):
+        if labels is not None:
+            raise UsageError("labels are the keys of the dict already: leave labels out")
+        policies, labels = list(policies.values()), list(policies)
     n = len(policies)
     if n == 0:
         raise BadData("expected at least one policy, but the list is empty")

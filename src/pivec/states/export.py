@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from pivec.atomic import atomic_write, check_folder, file_name
+from pivec.atomic import atomic_write, check_folder
 from pivec.errors import PivecError, UsageError
 from pivec.rollouts.environment import Environment
+from pivec.states.columns import METADATA
 from pivec.states.minari_data import write_minari
-from pivec.states.npz import write_npz
+from pivec.states.npz import inner_path, write_npz
 from pivec.states.record import EPISODE, PolicyRecord
 from pivec.states.store import Store
 from pivec.states.visited import VisitedStates
@@ -55,9 +57,7 @@ def _write_files(data: VisitedStates, folder: Path) -> int:
     """Write a .npz file for each policy; tell how many."""
     taken: set[Path] = set()
     for number, record in enumerate(data.records):
-        # Folders in a label stay, but lead nowhere else.
-        parts = [file_name(part) for part in record.info.label.split("/")]
-        path = folder / ("/".join(part for part in parts if part) + ".npz")
+        path = folder / inner_path(record.info.label)
         if path in taken:
             path = path.with_stem(f"{path.stem}-{number}")
         taken.add(path)
@@ -91,10 +91,27 @@ def _batches(data: VisitedStates, level: str) -> Iterator[pa.RecordBatch]:
     if level not in _COLUMNS:
         raise UsageError(f"level must be one of {', '.join(_COLUMNS)}, but is {level!r}")
     for record in data.records:
-        yield pa.record_batch(_COLUMNS[level](record, data.feature_names))
+        batch = pa.record_batch(_COLUMNS[level](record, data))
+        yield _told(batch, record, data) if level == "states" else batch
 
 
-def _policy(record: PolicyRecord, _: tuple[str, ...]) -> dict[str, Any]:
+def _told(batch: pa.RecordBatch, record: PolicyRecord, data: VisitedStates) -> pa.RecordBatch:
+    """Let a table of states tell what its columns are, so that it can be read back."""
+    features = _feature_columns(data.feature_names)
+    written: dict[str, Any] = {"columns": batch.schema.names, "features": features}
+    written |= {"feature_names": data.feature_names, "environment": data.environment}
+    actions = record.read_arrays()[1] if data.has_actions else None
+    if actions is not None:
+        written["action_shape"] = actions.shape[1:]
+    return batch.replace_schema_metadata({METADATA: json.dumps(written).encode()})
+
+
+def _feature_columns(names: tuple[str, ...]) -> list[str]:
+    """Name the columns of features apart from all others."""
+    return [f"state.{name}" if name in _TAKEN or "action" in name else name for name in names]
+
+
+def _policy(record: PolicyRecord, _: VisitedStates) -> dict[str, Any]:
     return {
         **_owner(record, 1),
         "source": pa.array([record.info.source]),
@@ -104,26 +121,30 @@ def _policy(record: PolicyRecord, _: tuple[str, ...]) -> dict[str, Any]:
     }
 
 
-def _episodes(record: PolicyRecord, _: tuple[str, ...]) -> dict[str, Any]:
+def _episodes(record: PolicyRecord, _: VisitedStates) -> dict[str, Any]:
     n = len(record.episodes)
     known = {name: np.ascontiguousarray(record.episodes[name]) for name in EPISODE.names or ()}
     return {**_owner(record, n), "episode": np.arange(n), **known}
 
 
-def _states(record: PolicyRecord, names: tuple[str, ...]) -> dict[str, Any]:
-    lengths = record.episodes["length"]
+def _states(record: PolicyRecord, data: VisitedStates) -> dict[str, Any]:
+    known = record.episodes
+    lengths = known["length"]
     states, actions = record.read_arrays()
+    acted = np.ones(len(states), dtype=bool)  # a terminal state has no action
+    acted[np.cumsum(lengths) - 1] = False
     columns: dict[str, Any] = {
         **_owner(record, len(states)),
         "episode": np.repeat(np.arange(len(lengths)), lengths),
         "step": np.concatenate([np.arange(length) for length in lengths]),
+        "return": np.repeat(known["return"], lengths),
+        "seed": np.repeat(known["seed"], lengths),
+        "terminated": np.repeat(known["terminated"], lengths) & ~acted,
+        "truncated": np.repeat(known["truncated"], lengths) & ~acted,
     }
-    for column, name in enumerate(names):
+    for column, name in enumerate(_feature_columns(data.feature_names)):
         columns[name] = np.ascontiguousarray(states[:, column])
-    if actions is not None:
-        # A terminal state has no action.
-        acted = np.ones(len(states), dtype=bool)
-        acted[np.cumsum(lengths) - 1] = False
+    if actions is not None and data.has_actions:
         flat = actions.reshape(len(actions), -1)
         for column in range(flat.shape[1]):
             name = "action" if actions.ndim == 1 else f"action[{column}]"
@@ -146,4 +167,5 @@ def _spread(values: NDArray[Any], where: NDArray[np.bool_]) -> pa.Array:
     return pa.array(full, mask=~where)
 
 
+_TAKEN = {*EPISODE.names, "policy", "group", "training_step", "episode", "step"}  # type: ignore[misc]
 _COLUMNS = {"states": _states, "episodes": _episodes, "policies": _policy}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -40,26 +40,39 @@ def find_minari(name: str) -> list[Recorded]:
     digest = _fingerprint(Path(dataset.storage.data_path))
     indices = np.asarray(dataset.episode_indices)
     names: list[Any] = [label] * len(indices)
+    metadata: list[Any] = [{}]
     if key:
         group, source = label, f"{source}#{key}"
-        names = [entry.get(key) for entry in dataset.storage.get_episode_metadata(indices)]
+        metadata = list(dataset.storage.get_episode_metadata(indices))
+        names = [entry.get(key) for entry in metadata]
     if None in names:
         raise UsageError(
             f"not every episode of {label} has {key!r} in its metadata: leave #{key} out, and the "
             "dataset counts as one policy"
         )
-    names = [
-        name.decode(errors="replace") if isinstance(name, bytes) else str(name) for name in names
-    ]
+    names = [_text(name) for name in names]
     return [
         Recorded(
-            PolicyInfo(policy, group, None, source, {}, digest),
+            _info(policy, group, source, digest, metadata[names.index(policy) if key else 0]),
             partial(_episodes, dataset, indices[[name == policy for name in names]]),
             dataset.observation_space,
             environment,
         )
         for policy in dict.fromkeys(names or [label])
     ]
+
+
+def _info(policy: str, group: str, source: str, digest: str, entry: Mapping[str, Any]) -> PolicyInfo:
+    """Name a policy; ``entry`` is the metadata of an episode, as `write_minari` writes it too."""
+    group = _text(entry["group"]) if "group" in entry else group
+    step = int(entry["training_step"]) if "training_step" in entry else None
+    # Policies of one dataset are told apart by their names.
+    digest = sum_of([digest, policy]) if entry else digest
+    return PolicyInfo(policy, group, step, source, {}, digest)
+
+
+def _text(name: Any) -> str:
+    return name.decode(errors="replace") if isinstance(name, bytes) else str(name)
 
 
 def _episodes(dataset: Any, indices: NDArray[Any]) -> Iterator[Episode]:
@@ -96,7 +109,7 @@ def write_minari(data: VisitedStates, name: str, environment: Environment) -> No
     env = environment.make()
     box = spaces.Box(-np.inf, np.inf, (data.n_features,), np.float32)
     buffers: list[Any] = []
-    metadata: list[dict[str, str]] = []
+    metadata: list[dict[str, Any]] = []
     for record in data.records:
         for episode in record.as_episodes():
             steps = len(episode.states) - 1
@@ -114,6 +127,8 @@ def write_minari(data: VisitedStates, name: str, environment: Environment) -> No
                 )
             )
             metadata.append({"policy": record.info.label, "group": record.info.group})
+            if record.info.step is not None:
+                metadata[-1]["training_step"] = record.info.step
     try:
         dataset = minari.create_dataset_from_buffers(
             name,

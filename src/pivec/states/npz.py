@@ -1,4 +1,4 @@
-"""Recorded episodes in `.npz` files, one file a policy: read, and written back.
+"""Recorded episodes in `.npz` and `.npy` files, one file a policy: read, and written back.
 
 Every array is of numbers; nothing is unpickled. ``states`` (or ``observations``) comes in one of
 two layouts, of which each episode holds the first observation, every later one and the terminal:
@@ -8,13 +8,17 @@ two layouts, of which each episode holds the first observation, every later one 
 
 Beside it, all optional: ``actions`` in the same layout (the row of a terminal state is not read,
 and may be missing if padded), ``returns``, ``seeds``, ``terminated``, ``truncated`` (episodes,),
-and ``feature_names``.
+``feature_names``, and ``policy``: its label, group and training step as text.
+
+A `.npy` file has states alone, (episodes, steps, ...), or (n, ...) and a fixed length of episodes
+or the rows where they begin.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,12 +26,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.atomic import atomic_write, make_folder
-from pivec.errors import BadData, BadPolicyFile, UsageError
+from pivec.atomic import atomic_write, file_name, make_folder
+from pivec.errors import BadData, BadPolicyFile
+from pivec.options import TableOptions
 from pivec.policies.policy import PolicyInfo
 from pivec.policies.vectors import unpack_npz
-from pivec.reading import Budget, digest_of, open_regular
+from pivec.reading import Budget, open_regular
 from pivec.rollouts.episodes import Episode
+from pivec.states.log_rows import LogRows
 from pivec.states.record import PolicyRecord, Recorded
 
 _MOST = 1 << 34  # bytes a file may unpack to
@@ -36,35 +42,45 @@ Index = tuple[NDArray[np.int64], ...]  # of the rows of an episode
 _UNKNOWN: dict[str, Any] = {"returns": np.nan, "seeds": -1, "terminated": False, "truncated": False}
 
 
-def find_npz(where: str) -> list[Recorded]:
-    """Find the `.npz` files below a folder: one a policy."""
-    folder = Path(where).expanduser()
-    if folder.is_file() and folder.suffix == ".npz":
-        return [_recorded(folder, Path(folder.name), folder.stem)]
-    if not folder.is_dir():
-        raise UsageError(f"{folder} is not a folder of .npz files: check the path after npz:")
-    paths = sorted(path for path in folder.rglob("*.npz") if not path.name.startswith("."))
-    if not paths:
-        raise UsageError(
-            f"the folder {folder} holds no .npz file that may be read: expected one a policy"
-        )
-    return [_recorded(path, path.relative_to(folder), folder.stem) for path in paths]
-
-
-def _recorded(path: Path, inner: Path, group: str) -> Recorded:
-    """One file; ``inner`` is its path below the folder that was named."""
-    label = inner.with_suffix("").as_posix()
-    group = inner.parent.as_posix() if inner.parent != Path() else group
-    try:
-        digest = digest_of(path)
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error
+def recorded_npz(path: Path, info: PolicyInfo, _: TableOptions) -> Recorded:
+    """Find the policy of a `.npz` file."""
     names = _arrays(path, only="feature_names").get("feature_names")
+    about = _arrays(path, only="policy").get("policy")
+    if about is not None and about.shape == (3,) and about.dtype.kind == "U":
+        label, group, step = about.tolist()
+        known = step.isascii() and step.isdecimal()
+        if inner_path(label).with_suffix("") == Path(info.label):  # and the file was not renamed
+            info = replace(info, label=label)
+        info = replace(info, group=group, step=int(step) if known else None)
     return Recorded(
-        PolicyInfo(label, group, None, f"npz:{path}", {}, digest),
+        info,
         partial(read_npz, path),
         names=None if names is None else tuple(str(name) for name in names.ravel()),
     )
+
+
+def recorded_npy(path: Path, info: PolicyInfo, options: TableOptions) -> Recorded:
+    """Find the policy of a `.npy` file."""
+    return Recorded(info, partial(read_npy, path, options), has_actions=False)
+
+
+def read_npy(path: Path, options: TableOptions) -> Iterator[Episode]:
+    """Go through the episodes of an array of states."""
+    with open_regular(path):  # which refuses what is no regular file
+        states = np.load(path, mmap_mode="r", allow_pickle=False)
+    starts = options.episode_starts
+    if states.ndim > 2 and options.episode_length is None and starts is None:
+        for episode in states:
+            yield Episode(episode, None, np.nan, -1, False, False)
+        return
+    if states.ndim < 2:
+        raise BadData(
+            f"it has shape {states.shape}, but states have (episodes, steps, ...), or (n, ...) "
+            "with --episode-length of `pivec import`; a vector of parameters needs a .json beside "
+            "it that states the layers"
+        )
+    begins = None if starts is None else np.load(starts, allow_pickle=False)
+    yield from LogRows(states, length=options.episode_length, starts=begins).episodes()
 
 
 def read_npz(path: Path) -> Iterator[Episode]:
@@ -87,6 +103,12 @@ def read_npz(path: Path) -> Iterator[Episode]:
         yield Episode(arrays[name][mine], _moves(arrays.get("actions"), mine), *known)
 
 
+def inner_path(label: str) -> Path:
+    """Give the path of a policy's file; folders in a label stay, but lead nowhere else."""
+    parts = [file_name(part) for part in label.split("/")]
+    return Path("/".join(part for part in parts if part) + ".npz")
+
+
 def write_npz(path: Path, record: PolicyRecord, names: tuple[str, ...]) -> None:
     """Write the episodes of one policy in the long layout."""
     lengths = record.episodes["length"]
@@ -100,6 +122,9 @@ def write_npz(path: Path, record: PolicyRecord, names: tuple[str, ...]) -> None:
         "terminated": record.episodes["terminated"],
         "truncated": record.episodes["truncated"],
         "feature_names": np.array(names),
+        "policy": np.array(
+            [record.info.label, record.info.group, str(record.info.step)], dtype=np.str_
+        ),
     }
     if actions is not None and len(actions):
         # The terminal state has no action: its row repeats the last one and is not read.

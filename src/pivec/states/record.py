@@ -182,6 +182,7 @@ class Recorded:
     environment: str = ""
     names: tuple[str, ...] | None = None  # of the values of a state
     is_flat: bool = False
+    has_actions: bool | None = None  # None if it takes reading them to know
 
     def episodes(self) -> Iterator[Episode]:
         """Read one episode after another."""

@@ -1,13 +1,16 @@
-"""Recorded states beside policies: ``npz:DIR``, ``minari:NAME`` and ``store:DIR``.
+"""Recorded states beside policies, or alone: files, ``npz:DIR``, ``minari:NAME``, ``store:DIR``.
 
 They stand where a policy may, and are put into the store as they are; nobody acts.
 """
 
 from __future__ import annotations
 
+import contextlib
+import glob
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +18,16 @@ import numpy as np
 
 from pivec.atomic import is_uri
 from pivec.errors import BadData, PivecError, UsageError
-from pivec.options import Features
+from pivec.options import Features, TableOptions
 from pivec.policies.formats import is_policy_file
 from pivec.reading import naming
 from pivec.rollouts import spaces
 from pivec.rollouts.episodes import PolicyEpisodes
 from pivec.rollouts.features import feature_rows
 from pivec.states.arrays import lost_offsets
+from pivec.states.files import find_files, is_recording, told_apart
 from pivec.states.folder import shown_place
 from pivec.states.minari_data import datasets_in, find_minari
-from pivec.states.npz import find_npz
 from pivec.states.record import (
     PolicyRecord,
     Recorded,
@@ -34,35 +37,68 @@ from pivec.states.record import (
     record_of,
 )
 from pivec.states.store import Store
+from pivec.states.tables import is_frame, recorded_of, table_of
 from pivec.states.visited import VisitedStates
 
+EXPECTED = "a table or array file, a folder of them, npz:DIR, minari:NAME or store:DIR"
 
-def _find_store(where: str) -> list[Recorded]:
+
+def _find_store(where: str, _: TableOptions) -> list[Recorded]:
     """The policies of another store; a fingerprint is the checksum of the states."""
     store = Store.find(where if is_uri(where) else Path(where).expanduser())
-    data = store.load()
+    sums = {label: str(row["sha256"]) for label, row in store.rows.items()}
+    return recorded_in(store.load(), sums)
+
+
+def recorded_in(data: VisitedStates, sums: Mapping[str, str] | None = None) -> list[Recorded]:
+    """Give the policies of data as they are; ``sums`` has checksums of their states."""
+    known = sums or {record.info.label: record.info.fingerprint for record in data.records}
     return [
         Recorded(
-            replace(record.info, fingerprint=str(store.rows[record.info.label]["sha256"])),
+            replace(record.info, fingerprint=known[record.info.label]),
             record.as_episodes,
             environment=data.environment,
             names=data.feature_names,
             is_flat=True,
+            has_actions=record.has_actions,
         )
         for record in data.records
     ]
 
 
-_FINDERS: dict[str, Callable[[str], list[Recorded]]] = {
-    "npz:": find_npz,
-    "minari:": find_minari,
+_FINDERS: dict[str, Callable[[str, TableOptions], list[Recorded]]] = {
+    "npz:": partial(find_files, suffixes=frozenset({".npz"})),
+    "table:": find_files,
+    "minari:": lambda name, _: find_minari(name),
     "store:": _find_store,
 }
 
 
 def is_recorded(thing: object) -> bool:
-    """Tell whether something a user names as a policy stands for recorded states."""
-    return isinstance(thing, str) and thing.startswith(tuple(_FINDERS))
+    """Tell whether something that a user gives as a policy stands for recorded states."""
+    if not isinstance(thing, str | os.PathLike):
+        data = VisitedStates | Recorded
+        return isinstance(thing, data) or is_frame(thing) or _is_episodes(thing)
+    text = os.fspath(thing)
+    if text.startswith(tuple(_FINDERS)):
+        return True
+    if is_uri(text):
+        return Store.exists(text)
+    path = Path(text).expanduser()
+    with contextlib.suppress(OSError, ValueError):  # of names that are no paths
+        if path.is_dir():
+            return Store.exists(path) or Store.exists(path / "states")
+        files = [path] if path.is_file() else map(Path, glob.glob(str(path), recursive=True))
+        kinds = [is_recording(file) for file in files]
+        return bool(kinds) and all(kinds)
+    return False
+
+
+def _is_episodes(thing: object) -> bool:
+    """Tell whether something is episodes of one policy, as arrays."""
+    if isinstance(thing, np.ndarray):
+        return thing.ndim == 3
+    return isinstance(thing, list) and all(isinstance(part, np.ndarray) for part in thing)
 
 
 def split_recorded(policies: Any) -> tuple[Any, list[Recorded]]:
@@ -106,13 +142,29 @@ def _split(thing: Any) -> tuple[bool, list[Recorded]]:
     return acts, recorded
 
 
-def find_recorded(spec: str) -> list[Recorded]:
-    """Find what ``npz:DIR``, ``minari:NAME`` or ``store:DIR`` stands for."""
-    kind, colon, where = spec.partition(":")
+def find_recorded(spec: Any, options: TableOptions | None = None) -> list[Recorded]:
+    """Find what ``npz:DIR``, ``minari:NAME``, ``store:DIR``, a file or data in memory stands for.
+
+    ``options`` tell what the columns of tables mean, where their names do not.
+    """
+    chosen = options or TableOptions()
+    if isinstance(spec, Recorded):
+        return [spec]
+    if isinstance(spec, VisitedStates):
+        return recorded_in(spec)
+    if is_frame(spec):
+        return recorded_of(table_of(spec), chosen)
+    if _is_episodes(spec):
+        return recorded_in(VisitedStates.from_arrays([spec]))
+    text = os.fspath(spec)
+    if not text.startswith(tuple(_FINDERS)):
+        is_store = Path(text).expanduser().is_dir() and is_recorded(text)
+        text = f"{'store' if is_store else 'table'}:{text}"
+    kind, colon, where = text.partition(":")
     if not where:
-        raise UsageError(f"{spec!r} names no data: expected npz:DIR, minari:NAME or store:DIR")
+        raise UsageError(f"{spec!r} names no data: expected {EXPECTED}")
     with naming(kind + colon + shown_place(where), "recorded episodes", BadData):
-        return _FINDERS[kind + colon](where)
+        return _FINDERS[kind + colon](where, chosen)
 
 
 def read_recorded(
@@ -153,49 +205,93 @@ def read_recorded(
     return record_of(recorded.info, kept.all(), kept.every)
 
 
+class Recordings:
+    """Recorded states that are put together with no environment, as a `Collector` would.
+
+    Actions are kept if every policy has them. The environment is that of the first source, if not
+    given, and so are names of features, which may not differ.
+
+    Attributes
+    ----------
+    settings : dict
+        What a store of them keeps.
+    """
+
+    acting: tuple[str, ...] = ()
+
+    def __init__(
+        self,
+        sources: Sequence[Recorded],
+        store: str | Path | None = None,
+        environment: str = "",
+        max_states_per_policy: int | None = None,
+    ) -> None:
+        if not sources:
+            raise UsageError(f"expected at least one of {EXPECTED}, but none is given")
+        self._sources, self._store = told_apart(sources), store
+        check_unique([source.info.label for source in self._sources])
+        first = self._sources[0]
+        known = spaces.feature_names(first.space) if first.space is not None else first.names
+        if known is None:
+            probe = _rows(next(first.episodes()).states, first.space, None, first.info.label)
+            known = names_of(None, probe.shape[1])
+        self._names = tuple(known)
+        for source in self._sources:
+            if source.names not in (None, self._names):
+                raise BadData(
+                    f"{source.info.source or source.info.label} has the features "
+                    f"{', '.join(source.names or ())[:200]}, but {first.info.label} has "
+                    f"{', '.join(self._names)[:200]}: all need the same, in the same order"
+                )
+        self.settings: dict[str, Any] = {
+            "environment": environment or first.environment,
+            "arguments": {},
+            "backend": "recorded",
+            "actions": all(map(_has_actions, self._sources)),
+            "max_states_per_policy": max_states_per_policy,
+        }
+
+    def run(self) -> VisitedStates:
+        """Read what is not in the store yet, and return the states of all."""
+        if self._store is None:
+            records = [self._read(source) for source in self._sources]
+            return VisitedStates(records, self._names, self.settings["environment"])
+        labels = [source.info.label for source in self._sources]
+        kept = Store(self._store, self.settings, self._names)
+        with kept.writing():
+            kept.claim([source.info for source in self._sources])
+            for source in self._sources:
+                if not (source.info.fingerprint and kept.holds(source.info)):
+                    kept.add(self._read(source))
+            kept.reorder(labels)
+        return kept.load(labels)
+
+    def _read(self, source: Recorded) -> PolicyRecord:
+        actions, most = self.settings["actions"], self.settings["max_states_per_policy"]
+        return read_recorded(source, source.space, None, actions, most, len(self._names))
+
+
+def _has_actions(source: Recorded) -> bool:
+    if source.has_actions is not None:
+        return source.has_actions
+    return next(source.episodes()).actions is not None
+
+
 def import_recorded(
-    specs: Sequence[str],
+    specs: Sequence[Any],
     store: str | Path,
     *,
     environment: str = "",
     max_states_per_policy: int | None = None,
+    options: TableOptions | None = None,
 ) -> VisitedStates:
     """Put recorded states into a store of their own, with no environment to make.
 
-    ``specs`` are ``npz:DIR``, ``minari:NAME`` and ``store:DIR``. Actions are kept if every policy
-    has them; the environment is that of the Minari dataset if not given.
+    ``specs`` are files, folders of files, ``npz:DIR``, ``minari:NAME`` and ``store:DIR``; see
+    `Recordings`. ``options`` tell what the columns of tables mean, where their names do not.
     """
-    sources = [source for spec in specs for source in find_recorded(spec)]
-    if not sources:
-        raise UsageError(
-            "expected at least one of npz:DIR, minari:NAME and store:DIR, but none is given"
-        )
-    labels = [source.info.label for source in sources]
-    check_unique(labels)
-    first = sources[0]
-    actions = all(next(source.episodes()).actions is not None for source in sources)
-    probe = _rows(next(first.episodes()).states, first.space, None, first.info.label)
-    known = spaces.feature_names(first.space) if first.space is not None else None
-    names = names_of(first.names or known, probe.shape[1])
-    settings = {
-        "environment": environment or first.environment,
-        "arguments": {},
-        "backend": "recorded",
-        "actions": actions,
-        "max_states_per_policy": max_states_per_policy,
-    }
-    kept = Store(store, settings, names)
-    with kept.writing():
-        kept.claim([source.info for source in sources])
-        for source in sources:
-            if not kept.holds(source.info):
-                kept.add(
-                    read_recorded(
-                        source, source.space, None, actions, max_states_per_policy, len(names)
-                    )
-                )
-        kept.reorder(labels)
-    return kept.load(labels)
+    sources = [source for spec in specs for source in find_recorded(spec, options)]
+    return Recordings(sources, store, environment, max_states_per_policy).run()
 
 
 def _rows(observations: Any, space: Any, features: Features | None, where: str) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pivec.errors import UsageError
+from pivec.options import TableOptions
 from pivec.policies.policy import Policy, other_names
+from pivec.states.choosing import chosen_policies
 from pivec.states.record import PolicyRecord, check_unique, overlapping, starts_of
 
 
@@ -95,7 +97,7 @@ class VisitedStates:
     @classmethod
     def from_arrays(
         cls,
-        policies: Sequence[Sequence[ArrayLike]],
+        policies: Mapping[str, Sequence[ArrayLike]] | Sequence[Sequence[ArrayLike]],
         labels: Sequence[str] | None = None,
         groups: Sequence[str] | None = None,
         returns: Sequence[ArrayLike] | None = None,
@@ -109,8 +111,8 @@ class VisitedStates:
 
         Parameters
         ----------
-        policies : sequence of sequences of (n_steps, n_features) arrays
-            For each policy the list of its episodes.
+        policies : sequence or dict of sequences of (n_steps, n_features) arrays
+            For each policy the list of its episodes; the keys of a dict are labels.
         labels, groups : sequences of str, optional
             A name (unique) and a run for each policy.
         returns : sequence of sequences of float, optional
@@ -127,6 +129,34 @@ class VisitedStates:
         return from_arrays(
             policies, labels, groups, returns, steps, actions, feature_names, environment
         )
+
+    @classmethod
+    def from_pandas(cls, frame: Any, *, environment: str = "", **columns: Any) -> VisitedStates:
+        """Build from a table with a row a state: a pandas or polars DataFrame, a pyarrow Table.
+
+        Columns are found by name: ``policy`` (or label, agent), ``group``, ``training_step``,
+        ``episode``, ``step`` (or time, t), ``return`` or ``reward``, ``seed``, ``terminated``,
+        ``truncated``, ``action`` (action_0, ...); the other numbers are features.
+
+        Parameters
+        ----------
+        frame : DataFrame or Table
+        environment : str
+        **columns
+            Fields of `pivec.options.TableOptions`, where names do not tell:
+            ``policy_column="who"``, ``feature_columns=["x", "y"]``, ``episode_length=50``.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> table = pa.table({"agent": list("aab"), "t": [0, 1, 0], "x": [0.0, 0.5, 1.0]})
+        >>> VisitedStates.from_pandas(table)
+        VisitedStates(2 policies, 2 episodes, 3 states of 1 features)
+        """
+        from pivec.states.recorded import Recordings, find_recorded
+
+        sources = find_recorded(frame, TableOptions(**columns))
+        return Recordings(sources, environment=environment).run()
 
     def __len__(self) -> int:
         return self.n_policies
@@ -261,29 +291,7 @@ class VisitedStates:
         >>> data.select(groups="b").states
         array([[1.]], dtype=float32)
         """
-        chosen = np.arange(self.n_policies)
-        if policies is not None:
-            array = np.asarray(policies)
-            if array.dtype == bool:
-                if array.shape != (self.n_policies,):
-                    raise UsageError(
-                        f"a mask needs one value for each of the {self.n_policies} policies, but "
-                        f"has shape {array.shape}"
-                    )
-                chosen = np.flatnonzero(array)
-            else:
-                chosen = np.array([self._number(key) for key in array.tolist()], dtype=np.intp)
-        if groups is not None:
-            wanted = {groups} if isinstance(groups, str) else set(groups)
-            unknown = wanted - set(self.groups)
-            if unknown:
-                raise UsageError(
-                    f"no policy is of group {sorted(unknown)[0]!r}; there are "
-                    + ", ".join(repr(group) for group in sorted(set(self.groups))[:8])
-                )
-            chosen = np.array([i for i in chosen if self.groups[i] in wanted], dtype=np.intp)
-        if not len(chosen):
-            raise UsageError("no policy is left: select at least one")
+        chosen = chosen_policies(self._number, self.groups, policies, groups)
         records = [self.records[i] for i in chosen]
         return VisitedStates(records, self.feature_names, self.environment)
 
