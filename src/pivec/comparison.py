@@ -10,12 +10,9 @@ Of more than 1000 policies distances.npz takes the place of distances.csv.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from pivec.atomic import check_folder, make_folder
 from pivec.characterizations.base import Characterization
@@ -25,7 +22,6 @@ from pivec.characterizations.registry import characterization
 from pivec.characterizations.space import Space
 from pivec.collection import Collector
 from pivec.distances import Measured
-from pivec.distances import measure as measure_all
 from pivec.engines.engine import on_engine
 from pivec.errors import UsageError
 from pivec.explanations.unusual.outside import space_reach, warn_of_outside
@@ -33,6 +29,7 @@ from pivec.maps import groups_in, positions_of
 from pivec.options import CollectOptions, DescribeOptions, PrecisionOptions, split_options
 from pivec.precision import check_precision, play_until
 from pivec.report import (
+    Comparison,
     ReportData,
     alike_pairs,
     map_figure,
@@ -45,40 +42,19 @@ from pivec.report import (
     write_pairs_csv,
     write_report,
 )
+from pivec.report.compared import SPACE, STATES, distances_in, subtitle_of
 from pivec.run_log import RunLog
-from pivec.states import Store
 from pivec.states.moments import warn_of_constants
+from pivec.states.recorded import Recordings, split_recorded
 from pivec.states.visited import VisitedStates
-from pivec.text import n_policies
 
-STATES, SPACE = "states", "space"
+__all__ = ["SPACE", "STATES", "Comparison", "compare", "distances_in"]
 _INFLUENCES = 1 << 30  # bytes of influences that a space may hold
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """What `compare` found; all of it is on disk too."""
-
-    folder: Path  # where everything was written
-    # The characterization, the descriptions of all policies, and their places on the map.
-    space: Space
-    measured: Measured  # distances, nearest others, notable pairs, and the distance along each run
-    report: Path  # the page
-
-    @property
-    def distances(self) -> NDArray[np.float64] | None:
-        """All distances, (n_policies, n_policies); None where there are too many policies."""
-        return self.measured.matrix
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """Names of the policies, in the order of the rows of ``distances``."""
-        return self.space.descriptions.labels
-
-
 def compare(
-    env: str | Callable[[], Any] | None,
-    policies: Any,
+    env: Any,
+    policies: Any = None,
     out: str | Path = "pivec-out",
     *,
     episodes: int = 100,
@@ -95,7 +71,9 @@ def compare(
     Parameters
     ----------
     env, policies, episodes, seed
-        As for `pivec.collect`.
+        As for `pivec.collect`. Data in hand come alone, with no environment: ``compare(data)`` of
+        `VisitedStates`, a pandas or polars frame with a row a state, a dict from labels to lists
+        of episodes (arrays of states), or the path of a table, a store or ``minari:NAME``.
     out : path
         The folder that holds all results.
     progress : bool
@@ -111,7 +89,19 @@ def compare(
     Returns
     -------
     Comparison
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> walks = {who: [rng.normal(p, 1, (20, 2)) for _ in range(9)] for p, who in enumerate("abc")}
+    >>> result = compare(walks, out=tempfile.mkdtemp(), components=4)
+    >>> bool(result.distances[0, 1] < result.distances[0, 2])
+    True
     """
+    if policies is None:
+        env, policies = None, env
     collecting, describing, precision = split_options(
         {"episodes": episodes, "seed": seed} | options, DescribeOptions, PrecisionOptions
     )
@@ -135,13 +125,27 @@ def compare_with(
     method, earlier = start(describing, collecting.seed, progress)
     collecting = with_needs(collecting, method)
     with log.stage("collect"):
-        collector = Collector(env, policies, collecting, log.folder / STATES, progress)
-        log.settings |= collector.settings | {"episodes": collecting.episodes}
+        collector = _collector(env, policies, collecting, log.folder / STATES, progress)
+        log.settings |= collector.settings
+        if collector.acting:
+            log.settings["episodes"] = collecting.episodes
         data, stopped = play_until(collector, method, precision, earlier is not None, progress)
     space = describe(data, log, method, earlier, collector.settings, stopped)
     measured = measure(space, log, data)
     space = draw(space, log, collecting.seed, measured)
     return Comparison(log.folder, space, measured, write_page(space, log, measured))
+
+
+def _collector(
+    env: Any, policies: Any, options: CollectOptions, store: Path, progress: bool
+) -> Collector | Recordings:
+    """Let policies act; or take states that are recorded, and need no environment."""
+    if env is None:
+        acting, recorded = split_recorded(policies)
+        if recorded and isinstance(acting, list | dict) and not acting:
+            most = options.max_states_per_policy
+            return Recordings(recorded, store, max_states_per_policy=most)
+    return Collector(env, policies, options, store, progress)
 
 
 def start(
@@ -226,23 +230,9 @@ def measure(space: Space, log: RunLog, data: VisitedStates | None = None) -> Mea
         measured = distances_in(space, log.folder, data)
         write_distances(folder, described.labels, measured)
         write_pairs_csv(folder / "pairs.csv", pair_rows(described.labels, measured.pairs))
-        figure = matrix_figure(space, measured, _subtitle(space))
+        figure = matrix_figure(space, measured, subtitle_of(space))
         save_png(figure, folder / "distances.png")
     return measured
-
-
-def distances_in(space: Space, folder: Path, data: VisitedStates | None = None) -> Measured:
-    """Measure all distances, with the states of the folder if intervals need them."""
-    method = space.method
-    needed = not (method.has_influences or method.exact or method.no_intervals)
-    if data is None and needed and Store.exists(folder / STATES):
-        data = Store(folder / STATES).load()
-    labels = space.descriptions.labels
-    if data is not None and data.labels != labels:
-        number = {label: i for i, label in enumerate(data.labels)}
-        # Policies of an earlier space have their states elsewhere.
-        data = data.select([number[x] for x in labels]) if number.keys() >= set(labels) else None
-    return measure_all(space.method, space.descriptions, data)
 
 
 def draw(space: Space, log: RunLog, seed: int = 0, measured: Measured | None = None) -> Space:
@@ -255,7 +245,7 @@ def draw(space: Space, log: RunLog, seed: int = 0, measured: Measured | None = N
         result.save(folder / SPACE)
         rows = policy_rows(result, measured)
         write_map_csv(folder / "map.csv", rows)
-        figure = map_figure(rows, _subtitle(space), joins=alike_pairs(measured))
+        figure = map_figure(rows, subtitle_of(space), joins=alike_pairs(measured))
         save_png(figure, folder / "map.png")
     return result
 
@@ -284,12 +274,6 @@ def report_of(space: Space, log: RunLog, measured: Measured | None = None) -> Re
         formula=space.method.formula,
         space=space,
     )
-
-
-def _subtitle(space: Space) -> str:
-    environment = space.collected.get("environment", "")
-    policies = n_policies(len(space.descriptions) - space.n_reference)
-    return f"{policies} in {environment}" if environment else policies
 
 
 def check_same_world(earlier: Space, collected: Mapping[str, Any]) -> None:

@@ -23,6 +23,7 @@ from pivec.distances.intervals import Intervals
 from pivec.distances.planning import noise_left
 from pivec.errors import PivecWarning, UsageError
 from pivec.options import CollectOptions, PrecisionOptions
+from pivec.states.recorded import Recordings
 from pivec.states.visited import VisitedStates
 from pivec.terminal import say
 
@@ -72,7 +73,7 @@ def check_precision(options: PrecisionOptions, collecting: CollectOptions) -> No
 
 
 def play_until(
-    collector: Collector,
+    collector: Collector | Recordings,
     method: Characterization,
     options: PrecisionOptions,
     fitted: bool = False,
@@ -85,6 +86,11 @@ def play_until(
     """
     if options.until is None:
         return collector.run(), None
+    if not isinstance(collector, Collector) or not collector.acting:
+        raise UsageError(
+            "until lets policies play on, but these states were recorded and nobody can act: leave "
+            "--until out, and pairs.csv tells how sure distances are"
+        )
     acting = set(collector.acting)
     episodes = dict.fromkeys(collector.acting, collector.options.episodes)
     data = collector.run(episodes)

@@ -6,7 +6,7 @@ import base64
 import math
 import os
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Row = dict[str, Any]
-_SHOWN = 20  # rows in a notebook
+SHOWN = 20  # rows in a notebook
 _SHARPEST = 125
 
 
@@ -51,6 +51,9 @@ class Result:
     def figure(self) -> Figure:
         """Draw it with matplotlib."""
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({printable(self.headline())})"
+
     def table(self) -> Any:
         """Give the rows as a pandas DataFrame, or as they are where pandas is not installed."""
         try:
@@ -61,20 +64,33 @@ class Result:
 
     def _repr_html_(self) -> str:
         """Show the sentence, the first rows and the figure in a notebook; all text is escaped."""
-        rows = self.rows()
-        heads = "".join(f"<th>{escape(printable(name))}</th>" for name in (rows[0] if rows else ()))
-        lines = "".join(
-            f"<tr>{''.join(f'<td>{escape(_shown(value))}</td>' for value in row.values())}</tr>"
-            for row in rows[:_SHOWN]
-        )
-        more = f"<p>{len(rows) - _SHOWN} more rows: .table()</p>" if len(rows) > _SHOWN else ""
+        headline, rows = self.headline(), self.rows()
         image = base64.b64encode(to_png(self.figure(), _SHARPEST)).decode("ascii")
         return (
-            f"<p>{escape(printable(self.headline()))}</p>"
-            f"<table><thead><tr>{heads}</tr></thead><tbody>{lines}</tbody></table>{more}"
-            f'<img alt="{escape(printable(self.headline()))}" '
+            f"{html_table(headline, rows[:SHOWN], len(rows))}"
+            f'<img alt="{escape(printable(headline))}" style="max-width: 100%" '
             f'src="data:image/png;base64,{image}">'
         )
+
+
+def html_table(headline: str, rows: Sequence[Row], total: int, more: str = ".table()") -> str:
+    """Give a sentence and the first of so many rows as HTML; all text is escaped.
+
+    Examples
+    --------
+    >>> html_table("One row", [{"a": "<b>", "c": 0.25}], 3)[:71]
+    '<p>One row</p><table><thead><tr><th>a</th><th>c</th></tr></thead><tbody'
+    """
+    heads = "".join(f"<th>{escape(printable(name))}</th>" for name in (rows[0] if rows else ()))
+    lines = "".join(
+        f"<tr>{''.join(f'<td>{escape(_shown(value))}</td>' for value in row.values())}</tr>"
+        for row in rows
+    )
+    rest = f"<p>{total - len(rows)} more rows: {more}</p>" if total > len(rows) else ""
+    return (
+        f"<p>{escape(printable(headline))}</p>"
+        f"<table><thead><tr>{heads}</tr></thead><tbody>{lines}</tbody></table>{rest}"
+    )
 
 
 def plain(value: Any) -> Any:

@@ -22,7 +22,7 @@ from pivec.policies.policy import PolicyInfo, find_policy, first_names
 from pivec.rollouts.backends import BACKENDS
 from pivec.rollouts.environment import Environment, environment_of
 from pivec.states.index import info_of
-from pivec.states.recorded import is_recorded
+from pivec.states.recorded import Recordings, find_recorded, is_recorded
 from pivec.states.store import Store
 from pivec.states.visited import VisitedStates
 
@@ -142,6 +142,9 @@ def visit(
     """
     if all(side.acting is None for side in sides):
         return list(sides)
+    nobody = all(side.acting is None or is_recorded(side.acting) for side in sides)
+    if env is None and nobody and not elsewhere.get("environment"):
+        return [_read(side, options.max_states_per_policy) for side in sides]
     # What a store or space tells is trusted as little as what a policy's file does.
     source = next((side.name for side in sides if side.settings), "the space")
     telling = [PolicyInfo("", source=source, metadata=dict(elsewhere))]
@@ -154,6 +157,16 @@ def visit(
         chosen = replace(options, seed=seed)
         result.append(side if side.acting is None else _played(side, environment, chosen, progress))
     return result
+
+
+def _read(side: Side, max_states: int | None) -> Side:
+    """Read the states of a side that were recorded, with no environment."""
+    if side.acting is None:
+        return side
+    read = Recordings(find_recorded(side.acting), max_states_per_policy=max_states)
+    data = read.run()
+    row = choose(data.policies, "", side.name)
+    return replace(side, data=data.select([row]), info=data.policies[row], settings=read.settings)
 
 
 def _played(side: Side, environment: Environment, options: CollectOptions, progress: bool) -> Side:

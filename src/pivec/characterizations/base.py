@@ -22,6 +22,7 @@ from pivec.distances.pairwise import arranged, squared_euclidean
 from pivec.distances.permutation import PermutationTest
 from pivec.errors import BadData, UsageError
 from pivec.policies.policy import canonical_order
+from pivec.states.arrays import check_states
 from pivec.states.visited import VisitedStates
 
 
@@ -294,15 +295,16 @@ class Characterization(BaseEstimator):
             raise UsageError(f"this {self.name} is not fitted yet: call fit(data) first")
 
     def _check_fits(self, data: VisitedStates) -> None:
+        self._check_has(data)
         if data.n_features != len(self.feature_names_):
             raise BadData(
                 f"this characterization was fitted on states of {len(self.feature_names_)} "
                 f"features, but these have {data.n_features}: describe policies of the same "
                 "environment, with the same features"
             )
-        self._check_has(data)
 
     def _check_has(self, data: VisitedStates) -> None:
+        check_states(data)
         if "actions" in self.needs and not data.has_actions:
             raise UsageError(
                 f"{self.name} needs the actions that the policies took, but only their states were "
@@ -341,9 +343,6 @@ class Characterization(BaseEstimator):
         return np.argsort(order), described.without_influences().select(order)
 
     def _check_described(self, described: Descriptions) -> None:
-        if not isinstance(described, Descriptions):
-            raise UsageError(
-                f"expected VisitedStates or Descriptions, but got {type(described).__name__}"
-            )
+        check_states(described, Descriptions)
         if (name := described.method) != self.name:
             raise UsageError(f"these are descriptions by {name}, which {self.name} cannot compare")

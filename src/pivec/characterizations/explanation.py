@@ -20,7 +20,7 @@ OFTEN, WHERE, WIDE = "how often", "where", "how wide"
 _TOLD = 3  # regions that a headline counts
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Explanation(Result):
     """The distance of two policies in parts that add up to it.
 

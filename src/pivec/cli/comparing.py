@@ -85,6 +85,9 @@ def compare(
 ) -> None:
     """Collect, describe, measure, map and report, in one go.
 
+    Recorded states need no ENV and nobody acts: pivec compare states.parquet, 'demos/*.hdf5',
+    minari:NAME or a STORE (see `pivec import`).
+
     Run the same command again to go on after a stop: policies whose states are kept in DIR/states
     do not act again; asked for more --episodes they play the missing ones. With --until they play
     until distances are that sure. Leaves in DIR: states/, space/, distances.csv (of more than 1000

@@ -12,6 +12,7 @@ from pivec.__main__ import STOPPED
 from pivec.cli import answers, comparing, states
 from pivec.cli.explain import explain
 from pivec.cli.groups import groups
+from pivec.cli.importing import import_
 from pivec.cli.regions import regions
 from pivec.cli.reproduce import reproduce
 from pivec.cli.serve import serve
@@ -35,7 +36,7 @@ app = typer.Typer(
 )
 COMMANDS = (
     states.collect,
-    states.import_,
+    import_,
     states.export,
     groups,
     explain,

@@ -35,7 +35,8 @@ Env = Annotated[
     typer.Argument(
         metavar="ENV",
         help="A Gymnasium environment: CartPole-v1, module:Name-v0, or module:function that makes "
-        "one. Leave it out where the files tell, as those of RL Zoo and of `pivec train` do.",
+        "one. Leave it out where the files tell, as those of RL Zoo and of `pivec train` do, and "
+        "for recorded states.",
     ),
 ]
 Policies = Annotated[
@@ -63,9 +64,11 @@ Out = Annotated[
 
 # Options that are not called as their field, and what stands for their values in the help.
 _FLAGS = {"keep_policies": "policies", "env_kwargs": "env-arg", "parameters": "param",
-          "wrappers": "wrapper", "imports": "import", "policies": "policy"}  # fmt: skip
+          "wrappers": "wrapper", "imports": "import", "policies": "policy",
+          "feature_columns": "feature", "action_columns": "action"}  # fmt: skip
 _METAVARS = {"wrappers": "MODULE:CLASS", "imports": "MODULE", "features": "NAME",
-             "policies": "POLICY"}  # fmt: skip
+             "policies": "POLICY", "feature_columns": "COLUMN", "action_columns": "COLUMN",
+             "episode_starts": "FILE"}  # fmt: skip
 
 
 def with_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -167,9 +170,11 @@ def env_and_policies(env: str, policies: list[str] | None) -> tuple[str | None, 
     """
     import gymnasium
 
+    from pivec.states.recorded import is_recorded
+
     given = list(policies or [])
     if env not in gymnasium.registry:
-        if os.path.exists(os.path.expanduser(env)) or glob.has_magic(env):
+        if os.path.exists(os.path.expanduser(env)) or glob.has_magic(env) or is_recorded(env):
             return None, [env, *given]
     elif not given and not os.path.exists(env):
         raise UsageError(

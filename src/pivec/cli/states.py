@@ -1,4 +1,4 @@
-"""The commands `collect`, `import`, `export` and `store`: parse, call, print."""
+"""The commands `collect`, `export` and `store`: parse, call, print."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def collect(
         if named is None:
             print_environment(collector.settings)
         print_normalisers(data.policies)
-    _say_collected(data, out)
+    say_collected(data, out)
     if render is not None:
         say(f"{clips} clips: {render}")
 
@@ -94,34 +94,8 @@ def _film(
     return len(film_episodes(replayer, wanted, folder, show))
 
 
-def import_(
-    data: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="DATA", help="A folder of .npz files, npz:DIR, minari:NAME or store:DIR."
-        ),
-    ],
-    out: StoreFolder,
-    env: Annotated[str, typer.Option(help="The environment it was recorded in.")] = "",
-    max_states_per_policy: Annotated[
-        int | None, typer.Option(help="Thin longer policies to every k-th state.", min=2)
-    ] = None,
-) -> None:
-    """Put recorded states into a store; nobody acts.
-
-    A .npz file is one policy; a Minari dataset is one policy, or with minari:NAME#KEY one for each
-    value of KEY in the metadata of its episodes.
-    """
-    from pivec.states.recorded import import_recorded, is_recorded
-
-    specs = [text if is_recorded(text) else f"npz:{text}" for text in data]
-    _say_collected(
-        import_recorded(specs, out, environment=env, max_states_per_policy=max_states_per_policy),
-        out,
-    )
-
-
-def _say_collected(data: Any, store: Path) -> None:
+def say_collected(data: Any, store: Path) -> None:
+    """Say what a store holds now."""
     say(f"{data.n_policies} policies, {data.n_episodes} episodes, {data.n_states} states")
     from pivec.states.folder import shown_place
 

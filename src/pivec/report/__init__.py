@@ -2,6 +2,7 @@
 
 - `PolicyRow`, `PairRow`, `ReportData`: what is known about the policies compared.
 - `write_distances`, `write_pairs_csv`, `write_map_csv`: tables.
+- `Comparison`: all of it in memory, with plots.
 - `map_figure`, `distances_figure`, and `save_png`: pictures.
 - `write_report`: one HTML file that opens without a network; sections/ holds its parts.
 - explained/: what explanations look like, on the terminal and as pages.
@@ -10,6 +11,7 @@
 from __future__ import annotations
 
 from pivec.canvas import save_png
+from pivec.report.compared import Comparison
 from pivec.report.data import PairRow, PolicyRow, ReportData, pair_rows, policy_rows
 from pivec.report.page import write_report
 from pivec.report.sections.distances import distances_figure, matrix_figure
@@ -18,6 +20,7 @@ from pivec.report.sections.map import alike_pairs, map_figure
 from pivec.report.tables import distances_file, write_distances, write_map_csv, write_pairs_csv
 
 __all__ = [
+    "Comparison",
     "PairRow",
     "PolicyRow",
     "ReportData",

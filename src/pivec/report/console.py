@@ -64,8 +64,11 @@ def print_summary(labels: Sequence[str], measured: Measured) -> None:
 
 
 def print_environment(settings: Mapping[str, Any]) -> None:
-    """Print the environment that was read off the policies' files."""
-    parts = [str(settings.get("environment", ""))]
+    """Print the environment that was read off the policies' files, or that nobody acted."""
+    parts = [str(settings.get("environment") or "not known")]
+    if settings.get("backend") == "recorded":
+        say(f"Recorded states, nobody acts; environment: {parts[0]}")
+        return
     for key in ("arguments", "wrappers"):
         if settings.get(key):
             parts.append(f"{key} {settings[key]}")

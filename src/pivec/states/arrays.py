@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -30,7 +31,7 @@ def from_arrays(
     if isinstance(policies, Mapping):
         if labels is not None:
             raise UsageError("labels are the keys of the dict already: leave labels out")
-        policies, labels = list(policies.values()), list(policies)
+        labels, policies = list(policies), list(policies.values())
     n = len(policies)
     if n == 0:
         raise BadData("expected at least one policy, but the list is empty")
@@ -61,6 +62,28 @@ def from_arrays(
         records.append(PolicyRecord.in_memory(info, rows, (states, moves)))
     features = moved_names(names_of(feature_names, flat.shape[1]), offsets)
     return VisitedStates(records, features, environment, states=flat)
+
+
+def check_states(thing: Any, *others: type) -> None:
+    """Refuse what is no `VisitedStates`, and say how to make them of it.
+
+    Examples
+    --------
+    >>> check_states(np.zeros((3, 2)))
+    Traceback (most recent call last):
+    ...
+    pivec.errors.UsageError: expected VisitedStates, but got ndarray: make states with ...
+    """
+    if isinstance(thing, (VisitedStates, *others)):
+        return
+    way = 'VisitedStates.from_arrays({"label": [states of an episode, ...]})'
+    if hasattr(thing, "columns") or hasattr(thing, "column_names"):
+        way = "VisitedStates.from_pandas(frame)"
+    elif isinstance(thing, str | os.PathLike):
+        way = "pivec.load(path), or of a table with `pivec import`"
+    kind = type(thing).__name__
+    expected = " or ".join(["VisitedStates", *(other.__name__ for other in others)])
+    raise UsageError(f"expected {expected}, but got {kind}: make states with {way}")
 
 
 def _lengths(episodes: Sequence[ArrayLike], label: str, width: tuple[int, ...]) -> list[int]:

@@ -40,7 +40,7 @@ def chosen_policies(
                 f"no policy is of group {sorted(unknown)[0]!r}; there are "
                 + ", ".join(repr(group) for group in sorted(set(known))[:_NAMED])
             )
-        chosen = np.array([i for i in chosen if known[i] in wanted], dtype=np.intp)
+        chosen = np.array([i for i in chosen.tolist() if known[i] in wanted], dtype=np.intp)
     if not len(chosen):
         raise UsageError("no policy is left: select at least one")
     return chosen

@@ -86,11 +86,11 @@ def find_columns(
     )
     if not features:
         left = [name for name in left if name not in actions]
-        features = [name for name in left if _is_numeric(schema.field(name).type)]
+        features = [name for name in left if is_numeric(schema.field(name).type)]
         features = [name for name in features if not _INDEX.fullmatch(_plain(name))]
         following = {_next(name) for name in features} & set(features)
         features = [name for name in features if name not in following]
-        spare = [*spare, *(name for name in left if name not in {*features, *following})]
+        spare += [name for name in left if _plain(name) and name not in {*features, *following}]
     if not features:
         raise BadData(
             f"it has no columns of numbers for the states, only {_list(names)}: name them with "
@@ -126,8 +126,8 @@ def _roles(schema: pa.Schema, options: TableOptions) -> tuple[dict[str, str], li
         mine = [name for name in mine if name not in roles.values()]
         if role not in _OF_ANY_KIND:
             kinds = {name: schema.field(name).type for name in mine}
-            timed = pa.types.is_temporal if role == "step" else _is_numeric
-            mine = [name for name in mine if _is_numeric(kinds[name]) or timed(kinds[name])]
+            timed = pa.types.is_temporal if role == "step" else is_numeric
+            mine = [name for name in mine if is_numeric(kinds[name]) or timed(kinds[name])]
         if mine:
             roles[role], *others = mine
             spare += others
@@ -158,8 +158,9 @@ def _list(names: Sequence[str]) -> str:
     return ", ".join(map(repr, names[:_TOLD])) + more
 
 
-def _is_numeric(kind: pa.DataType) -> bool:
+def is_numeric(kind: pa.DataType) -> bool:
+    """Tell whether values of a column are numbers, or lists of them."""
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
-        return _is_numeric(kind.value_type)
+        return is_numeric(kind.value_type)
     numbers = pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean
     return any(is_kind(kind) for is_kind in numbers)

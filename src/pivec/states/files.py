@@ -118,7 +118,7 @@ def told_apart(sources: Sequence[Recorded]) -> list[Recorded]:
             label = source.info.label
             path = Path(source.info.source.partition(":")[2])
             names = path.stem, path.parent.name
-            if counts[label] > 1 and label != names[level]:
+            if counts[label] > 1 and names[level] not in ("", label):
                 info = replace(source.info, label=f"{names[level]}/{label}")
                 result[number] = replace(source, info=info)
     return result

@@ -1,7 +1,8 @@
 """Recorded states in HDF5 files as D4RL writes them: an array for each of observations and so on.
 
 A file is one policy. ``observations`` (n, ...) has all episodes one after another; beside it,
-all optional: ``actions``, ``rewards``, ``terminals``, ``timeouts`` and ``next_observations`` (n, ...).
+all optional: ``actions``, ``rewards``, ``terminals``, ``timeouts`` and ``next_observations``, of
+as many rows.
 """
 
 from __future__ import annotations

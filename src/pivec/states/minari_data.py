@@ -62,7 +62,9 @@ def find_minari(name: str) -> list[Recorded]:
     ]
 
 
-def _info(policy: str, group: str, source: str, digest: str, entry: Mapping[str, Any]) -> PolicyInfo:
+def _info(
+    policy: str, group: str, source: str, digest: str, entry: Mapping[str, Any]
+) -> PolicyInfo:
     """Name a policy; ``entry`` is the metadata of an episode, as `write_minari` writes it too."""
     group = _text(entry["group"]) if "group" in entry else group
     step = int(entry["training_step"]) if "training_step" in entry else None

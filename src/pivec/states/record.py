@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -156,15 +156,21 @@ def check_unique(labels: Sequence[str]) -> None:
         seen.add(label)
 
 
-def check_finite(states: NDArray[Any], episode: str) -> None:
+def check_finite(states: NDArray[Any], episode: str, names: Sequence[str] | None = None) -> None:
     """Refuse states that are not finite; ``episode`` says which one they are of."""
     if np.isfinite(states).all():
         return
     step, column = np.argwhere(~np.isfinite(states))[0]
+    name = feature_called(column, names)
     raise BadData(
-        f"step {step} of {episode} has {states[step, column]} in feature {column}, but states must "
+        f"step {step} of {episode} has {states[step, column]} in feature {name}, but states must "
         "be finite (within float32): remove or mend it"
     )
+
+
+def feature_called(column: int, names: Sequence[str] | None) -> str:
+    """Tell which feature is meant, by name where it has one."""
+    return str(column) if names is None else repr(names[column])
 
 
 @dataclass(frozen=True)
@@ -183,6 +189,7 @@ class Recorded:
     names: tuple[str, ...] | None = None  # of the values of a state
     is_flat: bool = False
     has_actions: bool | None = None  # None if it takes reading them to know
+    collected: Mapping[str, Any] = field(default_factory=dict)  # settings of a store it is in
 
     def episodes(self) -> Iterator[Episode]:
         """Read one episode after another."""

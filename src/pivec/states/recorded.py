@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import glob
 import os
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -17,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from pivec.atomic import is_uri
-from pivec.errors import BadData, PivecError, UsageError
+from pivec.errors import BadData, PivecError, PivecWarning, UsageError
 from pivec.options import Features, TableOptions
 from pivec.policies.formats import is_policy_file
 from pivec.reading import naming
@@ -33,6 +34,7 @@ from pivec.states.record import (
     Recorded,
     check_finite,
     check_unique,
+    feature_called,
     names_of,
     record_of,
 )
@@ -40,6 +42,7 @@ from pivec.states.store import Store
 from pivec.states.tables import is_frame, recorded_of, table_of
 from pivec.states.visited import VisitedStates
 
+_WORLD = ("environment", "arguments", "wrappers", "imports", "features")  # that states are of
 EXPECTED = "a table or array file, a folder of them, npz:DIR, minari:NAME or store:DIR"
 
 
@@ -47,7 +50,7 @@ def _find_store(where: str, _: TableOptions) -> list[Recorded]:
     """The policies of another store; a fingerprint is the checksum of the states."""
     store = Store.find(where if is_uri(where) else Path(where).expanduser())
     sums = {label: str(row["sha256"]) for label, row in store.rows.items()}
-    return recorded_in(store.load(), sums)
+    return [replace(x, collected=store.settings) for x in recorded_in(store.load(), sums)]
 
 
 def recorded_in(data: VisitedStates, sums: Mapping[str, str] | None = None) -> list[Recorded]:
@@ -186,13 +189,13 @@ def read_recorded(
     kept = PolicyEpisodes(max_states)
     for number, episode in enumerate(recorded.episodes()):
         where = f"episode {number} of {label}"
-        rows = _rows(episode.states, space, features, where)
+        rows = _rows(episode.states, space, features, where, recorded.names)
         if rows.shape[1] != width:
             raise BadData(
                 f"the recorded states of {label} have {rows.shape[1]} values, but those of the "
                 f"environment have {width}: was it recorded in another environment?"
             )
-        check_finite(rows, where)
+        check_finite(rows, where, recorded.names)
         if actions and episode.actions is None:
             raise UsageError(
                 f"the recorded episodes of {label} have no actions: collect without --actions"
@@ -243,13 +246,16 @@ class Recordings:
                     f"{', '.join(source.names or ())[:200]}, but {first.info.label} has "
                     f"{', '.join(self._names)[:200]}: all need the same, in the same order"
                 )
+        world = dict(first.collected) | {"environment": environment or first.environment}
         self.settings: dict[str, Any] = {
-            "environment": environment or first.environment,
-            "arguments": {},
+            **{key: world[key] for key in _WORLD if world.get(key)},
+            "environment": world["environment"],
+            "arguments": world.get("arguments") or {},
             "backend": "recorded",
             "actions": all(map(_has_actions, self._sources)),
             "max_states_per_policy": max_states_per_policy,
         }
+        self._warn_of_other_worlds(world)
 
     def run(self) -> VisitedStates:
         """Read what is not in the store yet, and return the states of all."""
@@ -265,6 +271,20 @@ class Recordings:
                     kept.add(self._read(source))
             kept.reorder(labels)
         return kept.load(labels)
+
+    def _warn_of_other_worlds(self, world: Mapping[str, Any]) -> None:
+        """Say where states come from something else than the first do."""
+        for source in self._sources[1:]:
+            theirs = dict(source.collected) | {"environment": source.environment}
+            for key in _WORLD:
+                if theirs.get(key) and world.get(key) and theirs[key] != world[key]:
+                    warnings.warn(
+                        f"{source.info.label} was recorded with {key} = {theirs[key]!r}, "
+                        f"{self._sources[0].info.label} with {world[key]!r}: what differs may come "
+                        "from that",
+                        PivecWarning,
+                        stacklevel=4,
+                    )
 
     def _read(self, source: Recorded) -> PolicyRecord:
         actions, most = self.settings["actions"], self.settings["max_states_per_policy"]
@@ -294,7 +314,13 @@ def import_recorded(
     return Recordings(sources, store, environment, max_states_per_policy).run()
 
 
-def _rows(observations: Any, space: Any, features: Features | None, where: str) -> Any:
+def _rows(
+    observations: Any,
+    space: Any,
+    features: Features | None,
+    where: str,
+    names: Sequence[str] | None = None,
+) -> Any:
     try:
         if features is not None:
             rows = feature_rows(features, observations)
@@ -306,8 +332,9 @@ def _rows(observations: Any, space: Any, features: Features | None, where: str) 
                 raise BadData(f"states must be numbers, but are {array.dtype}")
             wide = array.reshape(len(array), -1)
             for column, offset in lost_offsets([wide]).items():
+                name = feature_called(column, names)
                 raise BadData(
-                    f"feature {column} lies closer to {offset:.10g} than float32 can tell apart: "
+                    f"feature {name} lies closer to {offset:.10g} than float32 can tell apart: "
                     "subtract an offset first"
                 )
             rows = wide.astype(np.float32)

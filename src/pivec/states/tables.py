@@ -22,7 +22,7 @@ from pivec.options import TableOptions
 from pivec.policies.policy import PolicyInfo
 from pivec.reading import Budget, open_regular
 from pivec.rollouts.episodes import Episode
-from pivec.states.columns import KEYS, METADATA, Columns, find_columns
+from pivec.states.columns import KEYS, METADATA, Columns, find_columns, is_numeric
 from pivec.states.index import sum_of
 from pivec.states.log_rows import LogRows
 from pivec.states.record import Recorded, starts_of
@@ -129,11 +129,11 @@ def recorded_of(
     names = _feature_names(table, columns)
     owners, runs = _runs(table, columns.keys)
     ends = np.append(runs[1:, 0], sum(table.lengths))
-    told = [role for role in KEYS if role in columns.roles]
+    roles = [role for role in KEYS if role in columns.roles]
     keys: dict[str, _Key] = {}
     result = []
     for number, key in enumerate(owners):
-        info = _info(dict(zip(told, key, strict=True)), name)
+        info = _info(dict(zip(roles, key, strict=True)), name)
         if info.label in keys:
             raise BadData(
                 f"the policy {info.label!r} has several groups or training steps, "
@@ -232,6 +232,8 @@ def _episodes(
 def log_rows(table: Any, columns: Columns, options: TableOptions) -> LogRows:
     """Give the rows of one policy as arrays."""
     column = {name: _plain(table.column(name)) for name in columns.all}
+    if (name := columns.roles.get("episode", "")) and not is_numeric(column[name].type):
+        column[name] = column[name].dictionary_encode().indices  # names are as good as numbers
     known = {
         field: _values(column[columns.roles[role]], columns.roles[role], unknown)
         for field, (role, unknown) in _FIELDS.items()
@@ -266,9 +268,7 @@ _FIELDS: dict[str, tuple[str, float]] = {
 
 
 def _values(column: Any, name: str, unknown: float = np.nan) -> NDArray[Any]:
-    """Give the numbers of a column, (n,) or of lists (n, k); text is numbered."""
-    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-        column = column.dictionary_encode().indices
+    """Give the numbers of a column, (n,) or of lists (n, k)."""
     if pa.types.is_temporal(column.type):
         column = column.cast(pa.int64())
     if not column.null_count:

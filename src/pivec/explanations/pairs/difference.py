@@ -56,7 +56,7 @@ class Shift:
     high: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Difference(Result):
     """What differs between two policies; made by `pivec.explain`."""
 

@@ -83,7 +83,7 @@ class Region:
         return words_of_when(self.when)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Regions(Result):
     """The regions of a space, by their numbers.
 

@@ -64,7 +64,7 @@ class RunStep:
         return "something changed, but in many places a little"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class RunChanges(Result):
     """What changed along a run; made by `explain_run`.
 

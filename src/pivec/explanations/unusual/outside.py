@@ -62,7 +62,7 @@ class OutsideStates:
         return f"{self.feature} {self.deviations:.2g} deviations {side}"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Outside(Result):
     """The states of policies that lie outside of what a space knows.
 

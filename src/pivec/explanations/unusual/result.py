@@ -74,7 +74,7 @@ class PolicyEpisodes:
         return float(np.median(self.lengths))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Unusual(Result):
     """Episodes by how far they lie from their own policy's others, and states outside.
 

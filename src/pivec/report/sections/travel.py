@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pivec.canvas import (
+    LONE_COLOUR,
+    MUTED,
+    add_heading,
+    add_key,
+    axes_at,
+    lined_axes,
+    literal,
+    new_figure,
+)
 from pivec.distances import LEVEL, Travel
 from pivec.report.data import ReportData, colours_of_groups
 from pivec.report.markup import (
@@ -26,6 +37,9 @@ from pivec.report.markup import (
 from pivec.terminal import printable, shortened
 from pivec.text import percent, rounded, short_number, without_shared_folder
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 Array = NDArray[np.float64]
 
 ABOUT = (
@@ -37,6 +51,7 @@ HEADS = (
 )  # fmt: skip
 # With more lines than this, names at their ends would cover each other.
 MAX_LINES = 24
+MAX_NAMES = 5  # that stand in one line under the heading of a figure
 FARTHEST = f"Drawn are the {MAX_LINES} runs that travelled farthest."
 BAND = (
     " What chance adds to each step has been taken off, and a run that only looks as if it moved "
@@ -130,6 +145,26 @@ def travel_svg(travels: Sequence[Travel], colours: Sequence[str]) -> str:
             f"{html.escape(shortened(printable(name), 26))}</text>"
         )
     return "".join([*parts, "</svg>"])
+
+
+def travel_figure(runs: Sequence[Travel], colours: Mapping[str, str], subtitle: str = "") -> Figure:
+    """Draw a line a run, for a notebook; the farthest ones of many."""
+    shown = sorted(runs, key=lambda run: -run.total)[:MAX_LINES]
+    figure = new_figure(8.0, 4.9)
+    add_heading(figure, "Distance travelled", subtitle)
+    axes = axes_at(figure, 0.72, 0.6, 7.0, 3.2)
+    lined_axes(axes)
+    names = without_shared_folder([run.group for run in shown])
+    for run, name in zip(shown, names, strict=True):
+        colour = colours.get(run.group, LONE_COLOUR)
+        axes.plot(run.steps, run.cumulative, "o-", color=colour, ms=3.5, label=literal(name, 30))
+        axes.fill_between(run.steps, *_band(run), color=colour, alpha=0.15, linewidth=0)
+    axes.set_ylim(bottom=0.0)
+    axes.set_xlabel("training step", color=MUTED)
+    axes.set_ylabel("sum of distances", color=MUTED)
+    if len(shown) <= MAX_NAMES:
+        add_key(figure, axes.get_lines())
+    return figure
 
 
 def _band(run: Travel) -> tuple[Array, Array]:
