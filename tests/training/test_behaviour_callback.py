@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import subprocess
 import sys
 from dataclasses import replace
@@ -14,7 +15,7 @@ pytest.importorskip("stable_baselines3")
 
 import torch
 from stable_baselines3 import DQN, PPO, SAC
-from stable_baselines3.common.logger import Logger
+from stable_baselines3.common.logger import Figure, KVWriter, Logger, configure
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import (
     DummyVecEnv,
@@ -25,7 +26,7 @@ from stable_baselines3.common.vec_env import (
 
 import pivec
 import pivec.sb3
-from pivec.errors import UsageError
+from pivec.errors import PivecWarning, UsageError
 
 FEW = {"n_components": 3}
 
@@ -93,7 +94,7 @@ def test_states_are_those_of_training_and_compare_takes_them(tmp_path):
     ppo(environments(2, pages)).learn(1536, callback=behaviour)
     data = pivec.load(tmp_path / "states")
     check_pages(data, pages)
-    assert data.labels[0] == "ppo-0/step_256"
+    assert data.labels[0] == "ppo-0/step_128"
     assert set(data.groups) == {"ppo-0"}
     assert list(data.steps) == [change.step for change in behaviour.changes]
     assert data.environment == "CartPole-v1"
@@ -157,34 +158,83 @@ def test_training_is_the_same_with_and_without():
     assert all(np.array_equal(a, b) for a, b in zip(*weights, strict=True))
 
 
+class Kept(KVWriter):
+    """An output of the logger that keeps what is written, by name."""
+
+    def __init__(self):
+        self.columns = {}
+
+    def write(self, key_values, key_excluded, step=0):
+        assert set(key_values) == set(key_excluded)
+        for key, value in key_values.items():
+            self.columns.setdefault(key, []).append((step, value))
+
+
 def test_everything_is_in_the_logger():
-    recorded = {}
-
-    class Kept(Logger):
-        def dump(self, step=0):
-            for key, value in self.name_to_value.items():
-                recorded.setdefault(key, []).append(value)
-            super().dump(step)
-
     behaviour = pivec.sb3.BehaviourCallback(
         256, parameters=FEW, expert={"still": lambda seen: np.zeros(len(seen), int)},
         expert_episodes=5,
     )  # fmt: skip
+    kept, model = Kept(), ppo(environments(2, []))
+    model.set_logger(Logger(None, [kept]))
+    model.learn(1500, callback=behaviour)  # and nothing is dumped after its end, at 1536
+    changes = behaviour.changes
+    assert [change.step for change in changes] == [128, 256, 512, 768, 1024, 1280, 1536]
+    for name, column in (
+        ("distance_to_previous", [c.to_previous for c in changes]),
+        ("distance_to_first", [c.to_first for c in changes]),
+        ("distance_to_expert", [c.to_expert for c in changes]),
+        ("path_length", [c.path_length for c in changes]),
+        ("path_length_low", [c.path_interval[0] for c in changes]),
+        ("distance_to_expert_high", [c.expert_interval[1] for c in changes]),
+        ("noise", [c.noise for c in changes]),
+        ("map_x", [c.position[0] for c in changes]),
+        ("map_y", [c.position[1] for c in changes]),
+    ):
+        expected = [(c.step, v) for c, v in zip(changes, column, strict=True) if v == v]
+        assert kept.columns[f"behaviour/{name}"] == expected
+    maps = kept.columns["behaviour/map"]
+    assert [step for step, _ in maps] == [change.step for change in changes]
+    assert all(isinstance(shown, Figure) for _, shown in maps)
+
+
+def test_the_map_is_a_small_picture_in_tensorboard_and_no_other_output_minds(tmp_path):
+    accumulators = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    behaviour = pivec.sb3.BehaviourCallback(256, parameters=FEW)
     model = ppo(environments(2, []))
-    model.set_logger(Kept(None, []))
-    model.learn(1536, callback=behaviour)
-    changes = behaviour.changes[2:]  # the first three are described when the third is there
-    assert recorded["behaviour/distance_to_previous"] == [c.to_previous for c in changes]
-    assert recorded["behaviour/distance_to_first"] == [c.to_first for c in changes]
-    assert recorded["behaviour/distance_to_expert"] == [c.to_expert for c in changes]
-    assert recorded["behaviour/path_length"] == [c.path_length for c in changes]
-    assert recorded["behaviour/noise"] == [c.noise for c in changes]
-    for name, interval in (("distance_to_expert", "expert"), ("path_length", "path")):
-        lows, highs = zip(*(getattr(c, f"{interval}_interval") for c in changes), strict=True)
-        assert recorded[f"behaviour/{name}_low"] == list(lows)
-        assert recorded[f"behaviour/{name}_high"] == list(highs)
-    assert recorded["behaviour/map_x"] == [c.position[0] for c in changes]
-    assert recorded["behaviour/map_y"] == [c.position[1] for c in changes]
+    model.set_logger(configure(str(tmp_path), ["stdout", "log", "json", "csv", "tensorboard"]))
+    model.learn(512, callback=behaviour)
+    model.logger.close()
+    events = accumulators.EventAccumulator(str(tmp_path)).Reload()
+    pictures = events.Images("behaviour/map")
+    assert [picture.step for picture in pictures] == [128, 256, 512]
+    assert pictures[-1].height < 1000
+    assert len(pictures[-1].encoded_image_string) < 60_000
+    lengths = events.Scalars("behaviour/path_length")
+    assert [point.step for point in lengths] == [128, 256, 512]
+    rows = csv.DictReader((tmp_path / "progress.csv").read_text().splitlines())
+    described = [row for row in rows if row["behaviour/path_length"]]
+    assert [row["time/total_timesteps"] for row in described] == ["128", "256", "512"]
+
+
+def test_the_user_s_own_function_gets_all_descriptions_instead_of_the_logger():
+    calls, kept = [], Kept()
+    behaviour = pivec.sb3.BehaviourCallback(
+        256, parameters=FEW, log=lambda values, step, figure: calls.append((values, step, figure))
+    )
+    model = ppo(environments(2, []))
+    model.set_logger(Logger(None, [kept]))
+    model.learn(512, callback=behaviour)
+    assert [step for _, step, _ in calls] == [128, 256, 512]
+    assert [values["behaviour/path_length"] for values, _, _ in calls] == [
+        change.path_length for change in behaviour.changes
+    ]
+    assert not [name for name in kept.columns if name.startswith("behaviour")]
+
+
+def test_training_that_was_too_short_to_describe_is_named():
+    with pytest.warns(PivecWarning, match="lower these or every"):
+        ppo(environments(2, [])).learn(128, callback=pivec.sb3.BehaviourCallback(parameters=FEW))
 
 
 def test_training_that_goes_on_is_seen_through(tmp_path):
@@ -205,16 +255,16 @@ def test_training_that_goes_on_is_seen_through(tmp_path):
 
 
 def test_a_callback_that_begins_anew_describes_from_the_first_steps():
-    behaviour = pivec.sb3.BehaviourCallback(256, parameters=FEW, fit_on=1)
+    behaviour = pivec.sb3.BehaviourCallback(256, parameters=FEW, fit_on=1, min_episodes=2)
     for seed in range(2):
         ppo(environments(2, []), seed=seed).learn(512, callback=behaviour)
-    assert [change.step for change in behaviour.changes] == [256, 512, 256, 512]
+    assert [change.step for change in behaviour.changes] == [128, 256, 512] * 2
 
 
 def test_a_store_of_another_run_is_refused_before_any_step(tmp_path):
     for group in ("a", "b"):
         ppo(environments(2, [])).learn(
-            256, callback=pivec.sb3.BehaviourCallback(128, group=group, store=tmp_path)
+            256, callback=pivec.sb3.BehaviourCallback(128, fit_on=1, group=group, store=tmp_path)
         )
     assert set(pivec.load(tmp_path).groups) == {"a", "b"}
     model = ppo(environments(2, []))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from functools import reduce
 from operator import add
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,34 +25,14 @@ from pivec.maps.landmarks import LandmarkMap
 from pivec.maps.place import place
 from pivec.states.derived import joined, regrouped
 from pivec.states.visited import VisitedStates
+from pivec.training.change import Change, way_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _PARTS = 4  # landmarks of each description that a space is fitted on
 Compared = Descriptions | VisitedStates  # what distances are measured between
-
-
-class Change(NamedTuple):
-    """One description of a run, and how far it is from others; NaN where there is no other.
-
-    What sampling adds to distances is taken off: where behaviour does not change they are 0 on
-    average, so some are a little below. Intervals hold what is true in 95 of 100 cases.
-    """
-
-    label: str
-    step: int | None  # of training
-    to_previous: float
-    to_first: float
-    to_expert: float
-    path_length: float  # sum of the distances from each description to the next, up to here
-    noise: float  # what sampling had added to to_previous
-    standard_error: float  # of to_previous
-    previous_interval: tuple[float, float]
-    first_interval: tuple[float, float]
-    expert_interval: tuple[float, float]
-    path_interval: tuple[float, float]
-    position: tuple[float, float]  # on the map of the space, which does not move
-    mean_return: float
-    n_episodes: int
-    n_states: int
+Log = Callable[[dict[str, float], int, Any], None]  # gets values, step and the map
 
 
 class BehaviourMonitor:
@@ -78,6 +58,10 @@ class BehaviourMonitor:
         one episode after another for that, and all states stay in memory; False spares that, and
         leaves distances as they are.
     seed : int
+    log : callable, optional
+        Called as ``log(values, step, figure)`` for each description, the first ones too: numbers
+        by name (``behaviour/path_length``, see `Change.values`), the training step (or else how
+        many came before), and a matplotlib figure of the map so far. Hand them on to any logger.
 
     Attributes
     ----------
@@ -107,8 +91,10 @@ class BehaviourMonitor:
         expert: VisitedStates | None = None,
         intervals: bool = True,
         seed: Seed = 0,
+        log: Log | None = None,
     ) -> None:
         self.changes: list[Change] = []
+        self._log = log
         self._given = space if isinstance(space, Space) or space is None else Space.load(space)
         if self._given is not None:
             self.method: Characterization = self._given.method
@@ -168,9 +154,17 @@ class BehaviourMonitor:
             if self._expert is not None:
                 self._expert_compared = self._describe(self._expert)[1]
         for window in self._waiting:
-            self.changes.append(self._change(window, self._landmarks))
+            change = self._change(window, self._landmarks)
+            self.changes.append(change)
+            if self._log is not None:
+                step = len(self.changes) - 1 if change.step is None else change.step
+                self._log(change.values(), step, self.map_figure())
         self._waiting = []
-        return self.changes[-1]
+        return change
+
+    def map_figure(self) -> Figure:
+        """Draw the way of the run so far on the map."""
+        return way_figure(self.changes, self.method.name)
 
     def has_settled(self, rule: SettlingRule) -> bool:
         """Tell whether behaviour has settled, see `SettlingRule`."""

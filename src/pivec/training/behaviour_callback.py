@@ -6,6 +6,7 @@ Nothing is played for it: it looks at the rollouts that training makes anyway.
 from __future__ import annotations
 
 import os
+import warnings
 from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,12 +14,13 @@ from typing import Any
 
 import numpy as np
 from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.logger import DISABLED, Figure
 
 from pivec.arguments import Count, checked
 from pivec.characterizations.space import Space
 from pivec.collection import collect
 from pivec.distances.settling import SettlingRule
-from pivec.errors import UsageError
+from pivec.errors import PivecWarning, UsageError
 from pivec.options import Features
 from pivec.policies.policy import PolicyInfo
 from pivec.policies.sb3 import convert_sb3
@@ -28,23 +30,29 @@ from pivec.states.record import check_finite, record_of
 from pivec.states.recorder import LOCK_SECONDS, Recording, identity_of
 from pivec.states.store import Store
 from pivec.states.visited import VisitedStates
-from pivec.training.behaviour import BehaviourMonitor, Change
+from pivec.text import interval, rounded
+from pivec.training.behaviour import BehaviourMonitor, Change, Log
 from pivec.training.watching import RolloutWatch
+
+STEP, MAP = "time/total_timesteps", "behaviour/map"  # the first is as the library calls it
+NO_PICTURES = ("stdout", "log", "json", "csv")  # outputs of the logger that cannot show one
 
 
 class BehaviourCallback(BaseCallback):  # type: ignore[misc]  # the library has no types here
     """Describes the policy every so many steps, and logs how its behaviour moves.
 
-    Under ``behaviour/`` it records in the model's logger, and so in TensorBoard, CSV and what
+    Under ``behaviour/`` it writes to the model's logger, and so to TensorBoard, CSV and what
     else is set up: ``distance_to_previous``, ``distance_to_first``, ``distance_to_expert`` and
     ``path_length`` (the sum of the steps), each with ``_low`` and ``_high`` of its 95 % interval;
     ``noise`` (what sampling had added to the distance to the previous one, and was taken off),
     ``map_x`` and ``map_y`` (places in a map that does not move), ``episodes`` and
-    ``mean_return``.
+    ``mean_return``; and ``map``, the way of the run on that map as a picture, to outputs that
+    show pictures.
 
     A description is made of whole episodes, the last ``episodes`` that have ended since the one
     before: as they were played, exploration included. One that is still running counts when it
-    ends. Observations are the environment's own: `VecNormalize` is undone (a terminal observation
+    ends. The first is of the first rollout, before the policy has learnt, and the last of what
+    was played up to the end of training, where enough episodes have ended. Observations are the environment's own: `VecNormalize` is undone (a terminal observation
     that it had clipped stays clipped).
 
     Works with every algorithm of Stable-Baselines3 that learns from steps of a `VecEnv`.
@@ -73,6 +81,9 @@ class BehaviourCallback(BaseCallback):  # type: ignore[misc]  # the library has 
         Keep actions, and the policy's network, too; done anyway if the method needs them.
     cut_after : int, optional
         Cut episodes into pieces of that many steps, for tasks that never end.
+    log : callable, optional
+        Gets ``log(values, step, figure)`` of each description instead of the model's logger, see
+        `pivec.training.behaviour.BehaviourMonitor`.
     verbose : int
         1 prints a line for each description.
 
@@ -115,6 +126,7 @@ class BehaviourCallback(BaseCallback):  # type: ignore[misc]  # the library has 
         actions: bool = False,
         keep_policies: bool = False,
         cut_after: int | None = None,
+        log: Log | None = None,
         verbose: int = 0,
     ) -> None:
         super().__init__(verbose)
@@ -124,7 +136,13 @@ class BehaviourCallback(BaseCallback):  # type: ignore[misc]  # the library has 
                 f"{min_episodes}"
             )
         self.monitor = BehaviourMonitor(
-            method, parameters, space=space, fit_on=fit_on, intervals=intervals, seed=seed
+            method,
+            parameters,
+            space=space,
+            fit_on=fit_on,
+            intervals=intervals,
+            seed=seed,
+            log=log or self._record,
         )
         needs = self.monitor.method.needs
         self.every, self.min_episodes = every, min_episodes
@@ -136,6 +154,7 @@ class BehaviourCallback(BaseCallback):  # type: ignore[misc]  # the library has 
         self._cut_after = cut_after
         self._episodes: deque[Episode] = deque(maxlen=episodes)
         self._begun = 0  # the step after which the next description begins
+        self._untrained = True  # the first rollout is not described yet
         self._watch: RolloutWatch | None = None
 
     @property
@@ -153,6 +172,7 @@ class BehaviourCallback(BaseCallback):  # type: ignore[misc]  # the library has 
             algorithm, seed = type(self.model).__name__.lower(), self.model.seed
             self._group = algorithm if seed is None else f"{algorithm}-{seed}"
         goes_on = not self.locals.get("reset_num_timesteps", True) and self.num_timesteps > 0
+        self._untrained = self._untrained or not goes_on
         if self._watch is None or not goes_on or not self._watch.saw(self.model):
             self._watch = RolloutWatch(self.model, self._recording, self._keep, goes_on)
         self._check_store()
@@ -165,10 +185,23 @@ class BehaviourCallback(BaseCallback):  # type: ignore[misc]  # the library has 
             raise UsageError("the callback was not started: give it to model.learn(callback=...)")
         self._watch.step(self.locals)
         if self.num_timesteps - self._begun >= self.every:
-            self._watch.work_off()
-            if len(self._episodes) >= self.min_episodes:
-                self._describe()
+            self._describe()
         return True
+
+    def _on_rollout_end(self) -> None:
+        if self._untrained:
+            self._describe()
+
+    def _on_training_end(self) -> None:
+        self._describe()
+        if not self.changes:
+            warnings.warn(
+                f"{self._group} ended before its behaviour could be described: that takes fit_on "
+                f"descriptions of min_episodes ({self.min_episodes}) episodes each: lower these "
+                "or every, or train on",
+                PivecWarning,
+                stacklevel=2,
+            )
 
     def _keep(self, episode: Episode) -> None:
         check_finite(episode.states, f"an episode of {self._group}")
@@ -182,6 +215,12 @@ class BehaviourCallback(BaseCallback):  # type: ignore[misc]  # the library has 
             return None  # a vectorised environment of its own kind
 
     def _describe(self) -> None:
+        """Describe the policy by the episodes that have ended, if they are enough."""
+        if self._watch is not None:
+            self._watch.work_off()
+        if len(self._episodes) < self.min_episodes:
+            return
+        self._untrained = False
         step = self.num_timesteps
         kind = type(self.model).__name__
         info = PolicyInfo(
@@ -197,34 +236,25 @@ class BehaviourCallback(BaseCallback):  # type: ignore[misc]  # the library has 
             store = self._recording.open(len(names), policies=self._keep_policies)
             with store.writing(LOCK_SECONDS):
                 store.add(record)
-        change = self.monitor.add(data)
-        if change is not None:
-            self._log(change)
-
-    def _log(self, change: Change) -> None:
-        values = {
-            "noise": change.noise,
-            "map_x": change.position[0],
-            "map_y": change.position[1],
-            "mean_return": change.mean_return,
-            "episodes": change.n_episodes,
-        }
-        for name, value, interval in (
-            ("distance_to_previous", change.to_previous, change.previous_interval),
-            ("distance_to_first", change.to_first, change.first_interval),
-            ("distance_to_expert", change.to_expert, change.expert_interval),
-            ("path_length", change.path_length, change.path_interval),
-        ):
-            values |= {name: value, f"{name}_low": interval[0], f"{name}_high": interval[1]}
-        for name, value in values.items():
-            if not np.isnan(value):
-                self.logger.record(f"behaviour/{name}", value)
-        if self.verbose:
-            low, high = change.previous_interval
+        known = len(self.changes)
+        self.monitor.add(data)
+        for change in self.changes[known:] if self.verbose else ():
             print(  # noqa: T201  # what verbose asks for
-                f"{change.label}: {change.to_previous:.3g} from the previous ({low:.3g} to "
-                f"{high:.3g}), {change.to_first:.3g} from the first"
+                f"{change.label}: {rounded(change.to_previous, 3)} from the previous "
+                f"({interval(*change.previous_interval)}), {rounded(change.to_first, 3)} from the "
+                "first"
             )
+
+    def _record(self, values: dict[str, float], step: int, figure: Any) -> None:
+        """Write to the model's logger at the step of the description.
+
+        What is only recorded waits for a dump, which comes at a later step, or never.
+        """
+        shown = {**values, STEP: step, MAP: Figure(figure, close=False)}
+        hidden = dict.fromkeys(values, ()) | {STEP: ("tensorboard",), MAP: NO_PICTURES}
+        if self.logger.level != DISABLED:
+            for output in self.logger.output_formats:
+                output.write(shown, hidden, step)
 
     def _check_store(self) -> None:
         """Refuse to mix two runs before any time is spent."""

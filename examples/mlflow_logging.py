@@ -1,0 +1,39 @@
+"""Behaviour in MLflow while PPO trains: distances, path length and the map as a picture.
+
+Needs: pip install "pivec[sb3]" mlflow
+
+    mlflow ui --backend-store-uri sqlite:///mlflow.db
+"""
+
+from __future__ import annotations
+
+import argparse
+
+import mlflow
+from stable_baselines3 import PPO
+
+import pivec.sb3
+
+parser = argparse.ArgumentParser(description=__doc__)
+parser.add_argument("--steps", type=int, default=100_000)
+parser.add_argument("--store", default="sqlite:///mlflow.db")
+parser.add_argument("--smoke", action="store_true", help="a few seconds only")
+options = parser.parse_args()
+steps = 1_500 if options.smoke else options.steps
+
+
+def log(values, step, figure):
+    """Hand one description on to the run."""
+    mlflow.log_metrics(values, step=step)
+    mlflow.log_figure(figure, f"behaviour/map_{step:09d}.png")
+
+
+mlflow.set_tracking_uri(options.store)
+mlflow.set_experiment("pivec")
+behaviour = pivec.sb3.BehaviourCallback(
+    every=steps // 10, parameters={"n_components": 8}, min_episodes=3, log=log
+)
+with mlflow.start_run():
+    model = PPO("MlpPolicy", "CartPole-v1", n_steps=128, seed=0, device="cpu")
+    model.learn(steps, callback=behaviour)
+print(f"{len(behaviour.changes)} descriptions, path length {behaviour.changes[-1].path_length:.3f}")
