@@ -2,7 +2,7 @@
 
 Needs: pip install "pivec[sb3]" mlflow
 
-    mlflow ui --backend-store-uri sqlite:///mlflow.db
+MLflow writes where `MLFLOW_TRACKING_URI` says; `mlflow ui` shows it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import pivec.sb3
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--steps", type=int, default=100_000)
-parser.add_argument("--store", default="sqlite:///mlflow.db")
 parser.add_argument("--smoke", action="store_true", help="a few seconds only")
 options = parser.parse_args()
 steps = 1_500 if options.smoke else options.steps
@@ -28,7 +27,6 @@ def log(values, step, figure):
     mlflow.log_figure(figure, f"behaviour/map_{step:09d}.png")
 
 
-mlflow.set_tracking_uri(options.store)
 mlflow.set_experiment("pivec")
 behaviour = pivec.sb3.BehaviourCallback(
     every=steps // 10, parameters={"n_components": 8}, min_episodes=3, log=log

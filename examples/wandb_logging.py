@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 
+import matplotlib.pyplot  # noqa: F401  # wandb.Image looks for it
 import wandb
 from stable_baselines3 import PPO
 

@@ -13,16 +13,29 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
-# What an extra brings, to know whether an example can run here.
-MODULES = {"sb3": "stable_baselines3", "train": "stable_baselines3", "ribs": "ribs"}
+# What is imported of what an example tells to install, to know whether it can run here.
+MODULES = {
+    "pivec": "pivec",
+    "pivec[sb3]": "stable_baselines3",
+    "pivec[ribs]": "ribs",
+    "pivec[torch]": "torch",
+    "ray[rllib]": "lz4",
+}
+LONG = {"wandb_logging", "mlflow_logging", "cleanrl_loop", "rllib_loop", "qdax_descriptors"}
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "example",
+    [
+        pytest.param(path, marks=[pytest.mark.slow] if path.stem in LONG else [], id=path.stem)
+        for path in EXAMPLES
+    ],
+)
 def test_an_example_runs(example, tmp_path):
     text = ast.get_docstring(ast.parse(example.read_text()))
-    for extra in re.findall(r"pivec\[(\w+)\]", text):
-        if importlib.util.find_spec(MODULES[extra]) is None:
-            pytest.skip(f"needs pivec[{extra}]")
+    for package in re.sub('"', "", " ".join(re.findall("pip install (.+)", text))).split():
+        if importlib.util.find_spec(MODULES.get(package, package)) is None:
+            pytest.skip(f"needs {package}")
     done = subprocess.run(
         [sys.executable, "-W", "error", str(example), "--smoke"],
         cwd=tmp_path,

@@ -23,7 +23,7 @@ from pivec.distances.travel import sampled_travel
 from pivec.errors import UsageError
 from pivec.maps.landmarks import LandmarkMap
 from pivec.maps.place import place
-from pivec.states.derived import joined, regrouped
+from pivec.states.derived import held, joined, regrouped
 from pivec.states.visited import VisitedStates
 from pivec.training.change import Change, way_figure
 
@@ -145,7 +145,7 @@ class BehaviourMonitor:
         """
         if len(data) != 1:
             raise UsageError(f"expected the states of one policy, but got {len(data)}")
-        self._waiting.append(data)
+        self._waiting.append(held(data))  # a store that is still written may change
         if self._landmarks is None:
             if len(self._waiting) < self._fit_on:
                 return None
