@@ -83,5 +83,7 @@ for update in range(updates):
 envs.close()
 writer.close()
 for change in monitor.changes:
-    print(f"{change.label:>8}  return {change.mean_return:5.0f}  path length {change.path_length:.3f}")
+    print(
+        f"{change.label:>8}  return {change.mean_return:5.0f}  path length {change.path_length:.3f}"
+    )
 print(f"pivec compare CartPole-v1 store:{store} --out comparison")

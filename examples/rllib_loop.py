@@ -39,7 +39,7 @@ class Behaviour(RLlibCallback):
         env_runner.ended.append((episode.get_observations(), episode.get_return()))
 
 
-def log(values, step, figure):
+def log(values, step, _figure):
     """Hand one description on: to Tune, MLflow, TensorBoard, or as here to the terminal."""
     moved = values.get("behaviour/distance_to_previous", 0.0)
     print(f"{step:8d}  return {values['behaviour/mean_return']:5.0f}  moved by {moved:.3f}")

@@ -52,8 +52,9 @@ class BehaviourCallback(BaseCallback):  # type: ignore[misc]  # the library has 
     A description is made of whole episodes, the last ``episodes`` that have ended since the one
     before: as they were played, exploration included. One that is still running counts when it
     ends. The first is of the first rollout, before the policy has learnt, and the last of what
-    was played up to the end of training, where enough episodes have ended. Observations are the environment's own: `VecNormalize` is undone (a terminal observation
-    that it had clipped stays clipped).
+    was played up to the end of training, where enough episodes have ended. Observations are the
+    environment's own: `VecNormalize` is undone (a terminal observation that it had clipped stays
+    clipped).
 
     Works with every algorithm of Stable-Baselines3 that learns from steps of a `VecEnv`.
 
