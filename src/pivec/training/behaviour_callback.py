@@ -31,7 +31,8 @@ from pivec.states.recorder import LOCK_SECONDS, Recording, identity_of
 from pivec.states.store import Store
 from pivec.states.visited import VisitedStates
 from pivec.text import interval, rounded
-from pivec.training.behaviour import BehaviourMonitor, Change, Log
+from pivec.training.behaviour import BehaviourMonitor, Log
+from pivec.training.change import Change
 from pivec.training.watching import RolloutWatch
 
 STEP, MAP = "time/total_timesteps", "behaviour/map"  # the first is as the library calls it
