@@ -1,26 +1,30 @@
-"""Makes the row of what SB3-contrib itself must read: `pip install sb3-contrib`, then run this."""
+"""Makes the rows of SB3-contrib: `pip install sb3-contrib`, then run this."""
 
 from __future__ import annotations
 
+import numpy as np
 import sb3_contrib
 import torch
 from rows import ROWS, write_row
-from sb3_contrib import CrossQ
+from sb3_contrib import CrossQ, RecurrentPPO
 
 FACTS = {
     "library": "SB3-contrib",
     "version": sb3_contrib.__version__,
     "script": "scripts/checkpoints/contrib_rows.py",
     "policy": "model.zip",
-    "needs_trust": True,
 }
+
+
+def save(model, name):
+    (ROWS / name).mkdir(parents=True, exist_ok=True)
+    model.save(ROWS / name / "model.zip", exclude=["_last_obs", "ep_info_buffer"])
 
 
 def crossq():
     model = CrossQ("MlpPolicy", "Pendulum-v1", policy_kwargs={"net_arch": [8]}, seed=0)
     model.learn(400)
-    (ROWS / "contrib-crossq").mkdir(parents=True, exist_ok=True)
-    model.save(ROWS / "contrib-crossq" / "model.zip", exclude=["_last_obs", "ep_info_buffer"])
+    save(model, "contrib-crossq")
     model.policy.set_training_mode(False)
 
     def answer(observations):
@@ -29,9 +33,39 @@ def crossq():
         actions, _ = model.predict(observations, deterministic=True)
         return {"actions": actions, "mean": mean.numpy(), "std": log_std.exp().numpy()}
 
-    facts = {**FACTS, "what": "CrossQ, batch normalisation, real actions"}
+    what = "CrossQ, batch normalisation, real actions"
+    facts = {**FACTS, "needs_trust": True, "what": what}  # the library itself must read it
     write_row("contrib-crossq", "Pendulum-v1", lambda rows: model.predict(rows)[0], answer, **facts)
+
+
+def recurrent_ppo():
+    settings = {"lstm_hidden_size": 8, "net_arch": [8], "shared_lstm": True}
+    settings["enable_critic_lstm"] = False
+    model = RecurrentPPO("MlpLstmPolicy", "CartPole-v1", policy_kwargs=settings, seed=0)
+    model.learn(2048)
+    save(model, "contrib-recurrent-ppo")
+    state = None
+
+    def act(rows, start):
+        nonlocal state
+        actions, state = model.predict(rows, None if start else state, np.array([start]))
+        return actions
+
+    @torch.no_grad()
+    def answer(observations, starts):
+        policy, states = model.policy, (torch.zeros(1, 1, 8), torch.zeros(1, 1, 8))
+        actions, chances = [], []
+        for row, start in zip(observations, starts, strict=True):
+            given = torch.as_tensor(row[None]), states, torch.tensor([float(start)])
+            distribution, states = policy.get_distribution(*given)
+            actions.append(distribution.get_actions(deterministic=True))
+            chances.append(distribution.distribution.probs)
+        return {"actions": torch.cat(actions), "probabilities": torch.cat(chances)}
+
+    facts = {**FACTS, "what": "RecurrentPPO, LSTM, Discrete actions", "recurrent": True}
+    write_row("contrib-recurrent-ppo", "CartPole-v1", act, answer, **facts)
 
 
 if __name__ == "__main__":
     crossq()
+    recurrent_ppo()

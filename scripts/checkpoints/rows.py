@@ -9,7 +9,7 @@ Run this file to write the table of all rows into the page.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,57 +23,91 @@ HEADING = (
 )
 OBSERVATIONS, EPISODES = 100, 30
 
-Act = Callable[[Any], Any]
+Act = Callable[..., Any]
 
 
-def play(environment: str, act: Act, episodes: int = EPISODES, seed: int = 0) -> tuple[Any, Any]:
+def make(environment: str, wrappers: Sequence[str]) -> Any:
+    """Make an environment, with wrappers around it as `pivec compare --wrapper` takes them."""
+    import gymnasium
+
+    if not wrappers:
+        return gymnasium.make(environment)
+    from pivec.rollouts.environment import Environment
+
+    return Environment(environment, wrappers=tuple(wrappers)).make()
+
+
+def play(env: Any, act: Act, recurrent: bool) -> dict[str, Any]:
     """Returns of episodes of a library's own model, and observations on its way.
 
     ``act`` takes a batch of one observation and gives a batch of one action, as the environment
-    gets it.
+    gets it. One with a memory is also told whether an episode begins; its observations are then
+    successive ones.
     """
-    import gymnasium
-
-    env = gymnasium.make(environment)
-    returns, observations = [], []
-    for episode in range(episodes):
-        observation, _ = env.reset(seed=seed + episode)
-        total, done = 0.0, False
+    returns, observations, starts = [], [], []
+    for episode in range(EPISODES):
+        observation, _ = env.reset(seed=episode)
+        total, start, done = 0.0, True, False
         while not done:
             observations.append(observation)
-            action = np.asarray(act(np.asarray(observation)[None]))[0]
+            starts.append(start)
+            batch = stacked([observation])
+            action = np.asarray(act(batch, start) if recurrent else act(batch))[0]
             if action.shape == ():
                 action = action.item()
             observation, reward, terminated, truncated, _ = env.step(action)
-            total, done = total + float(reward), terminated or truncated
+            total, start, done = total + float(reward), False, terminated or truncated
         returns.append(total)
     env.close()
-    rng = np.random.default_rng(seed)
-    chosen = rng.choice(len(observations), OBSERVATIONS, replace=len(observations) < OBSERVATIONS)
-    return np.array(returns), np.stack([observations[i] for i in chosen])
+    rng = np.random.default_rng(0)
+    few = len(observations) < OBSERVATIONS
+    chosen = rng.choice(len(observations), OBSERVATIONS, replace=few)
+    if recurrent:
+        chosen = np.arange(OBSERVATIONS)
+    memory = {"starts": np.array(starts)[chosen]} if recurrent else {}
+    return {
+        "returns": np.array(returns),
+        "observations": stacked([observations[i] for i in chosen]),
+        **memory,
+    }
+
+
+def stacked(observations: Sequence[Any]) -> Any:
+    """A batch of observations, which may be dictionaries."""
+    if not isinstance(observations[0], dict):
+        return np.stack([np.asarray(observation) for observation in observations])
+    return {key: stacked([each[key] for each in observations]) for key in observations[0]}
 
 
 def write_row(
     name: str,
     environment: str,
     act: Act,
-    answer: Callable[[Any], Mapping[str, Any]],
+    answer: Callable[..., Mapping[str, Any]],
+    wrappers: Sequence[str] = (),
+    recurrent: bool = False,
     **facts: str | bool,
 ) -> None:
     """Write what the library's own model answers, and the facts of a row whose files are there.
 
     ``answer`` takes observations and gives ``actions`` (deterministic) and ``probabilities``, or
-    ``mean`` and ``std``.
+    ``mean`` and ``std``. Of a ``recurrent`` model it also takes which of the successive
+    observations are the first ones of episodes.
     """
-    returns, observations = play(environment, act)
-    answers = {key: np.asarray(value) for key, value in answer(observations).items()}
-    arrays = {"observations": observations, "returns": returns, **answers}
+    arrays = play(make(environment, wrappers), act, recurrent)
+    observations, returns = arrays["observations"], arrays["returns"]
+    told = [arrays["starts"]] if recurrent else []
+    arrays |= {key: np.asarray(value) for key, value in answer(observations, *told).items()}
+    if isinstance(observations, dict):
+        del arrays["observations"]
+        arrays |= {f"observations.{key}": rows for key, rows in observations.items()}
     np.savez_compressed(ROWS / name / "answers.npz", **arrays)
     lines = {"environment": environment, "needs_trust": False, **facts}
     text = "".join(
         f"{key} = {str(value).lower() if isinstance(value, bool) else _quoted(value)}\n"
         for key, value in lines.items()
     )
+    text += f"wrappers = {list(wrappers)}\n" if wrappers else ""
     (ROWS / name / "row.toml").write_text(text)
     sizes = sum(file.stat().st_size for file in (ROWS / name).rglob("*"))
     print(f"{name}: {sizes / 1000:.0f} kB, returns {returns.mean():.1f}")
@@ -102,7 +136,7 @@ def table() -> str:
             f"{row['library']} {row['version']}",
             row["what"],
             f"`{row['policy']}`",
-            row["environment"],
+            ", ".join([row["environment"], *(f"`{name}`" for name in row.get("wrappers", ()))]),
             "yes",
             "with `--trust`" if row["needs_trust"] else "yes",
             ", ".join(numbers).replace("mean, std", "means, deviations"),

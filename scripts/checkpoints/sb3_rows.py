@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import stable_baselines3
 import torch
-from rows import ROWS, write_row
+from rows import ROWS, make, write_row
 from stable_baselines3 import PPO, SAC
 
 FACTS = {
@@ -59,6 +59,28 @@ def sac():
     write_row("sb3-sac", "Pendulum-v1", sample(model), answer, **facts)
 
 
+def multi_input():
+    wrappers = ['gymnasium.wrappers:TimeAwareObservation{"flatten": false}']
+    env = make("CartPole-v1", wrappers)
+    model = PPO("MultiInputPolicy", env, policy_kwargs={"net_arch": [8, 8]}, n_steps=256, seed=0)
+    model.learn(2048)
+    save(model, "sb3-multi-input")
+
+    def answer(observations):
+        with torch.no_grad():
+            seen, _ = model.policy.obs_to_tensor(observations)
+            chances = model.policy.get_distribution(seen).distribution
+        return {
+            "actions": model.predict(observations, deterministic=True)[0],
+            "probabilities": chances.probs.numpy(),
+        }
+
+    what = "PPO, MultiInputPolicy (Dict observations), Discrete actions"
+    facts = {**FACTS, "what": what, "policy": "model.zip"}
+    write_row("sb3-multi-input", "CartPole-v1", sample(model), answer, wrappers, **facts)
+
+
 if __name__ == "__main__":
     ppo()
     sac()
+    multi_input()

@@ -16,6 +16,7 @@ from pivec.errors import BadPolicyFile
 from pivec.policies import load_policies
 from pivec.rollouts.environment import Environment
 from pivec.rollouts.play import bind
+from pivec.rollouts.spaces import flatten
 
 ROOT = Path(__file__).parents[2]
 _place = ROOT / "scripts" / "checkpoints" / "rows.py"
@@ -35,7 +36,30 @@ def load(name):
         with pytest.raises(BadPolicyFile, match="--trust"):
             load_policies(path)
     (named,) = load_policies(path, trust=row["needs_trust"])
-    return bind(Environment(row["environment"]), [named])[0]
+    return bind(world(row), [named])[0]
+
+
+def world(row):
+    return Environment(row["environment"], wrappers=tuple(row.get("wrappers", ())))
+
+
+def shown(name, answers):
+    """The observations of a row as policies see them, dictionaries flattened."""
+    if "observations" in answers:
+        return answers["observations"]
+    space = world(ROWS[name]).make().observation_space
+    return flatten(space, {key: answers[f"observations.{key}"] for key in space})
+
+
+def along_episodes(policy, observations, starts):
+    """Actions of a policy with a memory, and what it draws them from."""
+    memory, actions, distributions = policy.initial_memory(1), [], []
+    for row, start in zip(observations, starts, strict=True):
+        memory = policy.initial_memory(1) if start else memory
+        distributions.append(np.asarray(policy.distribution(row[None], memory)))
+        action, memory = policy.respond(row[None], None, memory)
+        actions.append(action)
+    return np.concatenate(actions), np.concatenate(distributions, axis=-2)
 
 
 def close(value, expected):
@@ -46,15 +70,20 @@ def close(value, expected):
 def test_numbers_are_the_librarys_own(name):
     policy = load(name).policy
     with np.load(rows.ROWS / name / "answers.npz") as answers:
-        observations = answers["observations"]
+        observations = shown(name, answers)
         assert len(observations) == rows.OBSERVATIONS
-        actions = policy.act(observations, np.random.default_rng(0), deterministic=True)
+        if "starts" in answers:
+            actions, distribution = along_episodes(policy, observations, answers["starts"])
+        else:
+            actions = policy.act(observations, np.random.default_rng(0), deterministic=True)
+            known = {"probabilities", "mean"} & set(answers)
+            distribution = policy.distribution(observations) if known else None
         assert np.shape(actions) == answers["actions"].shape
         close(actions, answers["actions"])
         if "probabilities" in answers:
-            close(policy.distribution(observations), answers["probabilities"])
+            close(distribution, answers["probabilities"])
         if "mean" in answers:
-            mean, std = policy.distribution(observations)
+            mean, std = distribution
             close(mean, answers["mean"])
             close(std, answers["std"])
 
@@ -65,7 +94,7 @@ def test_returns_are_the_librarys_own_within_noise(name):
         expected = answers["returns"]
     assert len(expected) >= rows.EPISODES
     named = load(name)
-    data = pivec.collect(ROWS[name]["environment"], named, episodes=rows.EPISODES)
+    data = pivec.collect(world(ROWS[name]), named, episodes=rows.EPISODES)
     errors = [sample.var(ddof=1) / len(sample) for sample in (data.returns, expected)]
     difference = data.returns.mean() - expected.mean()
     assert abs(difference) <= 4 * np.sqrt(sum(errors)) + 1e-6 * abs(expected.mean())
