@@ -20,6 +20,7 @@ from pivec.rollouts.backends import BACKENDS, choose_backend
 from pivec.rollouts.environment import Environment, environment_of
 from pivec.rollouts.episodes import PlayedPolicy, Quota
 from pivec.rollouts.features import find_features, name_of
+from pivec.rollouts.games import joint_states
 from pivec.rollouts.lanes import Probe
 from pivec.rollouts.latent import same_policy
 from pivec.rollouts.play import play
@@ -119,6 +120,8 @@ class Collector:
         features = options.features
         if isinstance(features, str):
             features = self._find_features(features, options.trust)
+        if options.joint and features is None:
+            features = joint_states(self.environment)
         self._infos = [named.info for named in self._named]
         self._infos += [recorded.info for recorded in self._recorded]
         check_unique([info.label for info in self._infos])
@@ -255,6 +258,7 @@ def _settings(environment: Environment, options: CollectOptions) -> dict[str, An
 
 # Every other option is one that the states depend on, a new one too until it stands here.
 _NAMED_ABOVE = {"env_kwargs", "wrappers", "atari", "imports", "features", "keep_policies"}
+_NAMED_ABOVE |= {"agent", "partners", "joint"}  # which are among the arguments
 _NO_PART = {"episodes", "feature_names", "n_envs", "threads", "trust"}
 _NO_PART |= {"engine", "jobs", "without_normaliser", "skip_unreadable"}
 

@@ -65,6 +65,13 @@ class CollectOptions(EngineOptions):
         fourth frame, FIRE pressed at the start. Whole games, real rewards.
     imports : sequence of str
         Import this first, to register ENV; may be repeated.
+    agent : str, optional
+        As whom the policies act in a game of several agents (ENV is pettingzoo:MODULE).
+    partners : sequence of str, mapping or policy
+        Who acts as the others, or as NAME (``*`` stands for anything); ``self`` is the policy
+        itself. May be repeated; those that are not named act at random.
+    joint : bool
+        States are what all agents see, and rewards their sum.
     features : callable or str, optional
         What a state is, instead of the flattened observation: ``policy`` (the last hidden layer of
         one policy, for all; ``policy:LABEL-OR-PATH`` says whose), a path to an encoder (of `pivec
@@ -102,6 +109,9 @@ class CollectOptions(EngineOptions):
     wrappers: Sequence[Wrapper] = ()
     atari: bool = False
     imports: Sequence[str] = ()
+    agent: str | None = None
+    partners: Sequence[str] | Any = ()
+    joint: bool = False
     features: Features | str | None = None
     feature_names: Sequence[str] | None = field(default=None, metadata=_IN_PYTHON)
     max_steps: Count | None = None

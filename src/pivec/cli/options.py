@@ -35,8 +35,8 @@ Env = Annotated[
     typer.Argument(
         metavar="ENV",
         help="A Gymnasium environment: CartPole-v1, module:Name-v0, or module:function that makes "
-        "one. Leave it out where the files tell, as those of RL Zoo and of `pivec train` do, and "
-        "for recorded states.",
+        "one; pettingzoo:MODULE for several agents. Leave it out where the files tell, as those "
+        "of RL Zoo and of `pivec train` do, and for recorded states.",
     ),
 ]
 Policies = Annotated[
@@ -65,10 +65,11 @@ Out = Annotated[
 # Options that are not called as their field, and what stands for their values in the help.
 _FLAGS = {"keep_policies": "policies", "env_kwargs": "env-arg", "parameters": "param",
           "wrappers": "wrapper", "imports": "import", "policies": "policy",
-          "feature_columns": "feature", "action_columns": "action"}  # fmt: skip
+          "feature_columns": "feature", "action_columns": "action",
+          "partners": "partner"}  # fmt: skip
 _METAVARS = {"wrappers": "MODULE:CLASS", "imports": "MODULE", "features": "NAME",
              "policies": "POLICY", "feature_columns": "COLUMN", "action_columns": "COLUMN",
-             "episode_starts": "FILE"}  # fmt: skip
+             "episode_starts": "FILE", "partners": "[NAME=]POLICY"}  # fmt: skip
 
 
 def with_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -170,10 +171,11 @@ def env_and_policies(env: str, policies: list[str] | None) -> tuple[str | None, 
     """
     import gymnasium
 
+    from pivec.rollouts.games import GAME
     from pivec.states.recorded import is_recorded
 
     given = list(policies or [])
-    if env not in gymnasium.registry:
+    if env not in gymnasium.registry and not env.startswith(GAME):
         if os.path.exists(os.path.expanduser(env)) or glob.has_magic(env) or is_recorded(env):
             return None, [env, *given]
     elif not given and not os.path.exists(env):

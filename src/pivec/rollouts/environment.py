@@ -5,12 +5,12 @@ Files of policies may tell what they were trained in; what a user says comes fir
 
 from __future__ import annotations
 
-import importlib.util
 import pickle
 import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import gymnasium
@@ -21,15 +21,11 @@ from pivec.options import CollectOptions, Wrapper
 from pivec.policies.callables import check_module, module_digest
 from pivec.policies.policy import PolicyInfo
 from pivec.rollouts.atari import ATARI, ONE_FRAME_A_STEP
+from pivec.rollouts.games import GAME, make_role, packed_partners, with_partners
 from pivec.rollouts.named_objects import import_here, named_object, split_arguments
 from pivec.rollouts.quirks import registrars
+from pivec.rollouts.wrappers import check_wrappers, wrapped
 
-# A file may ask for these: they change what is seen and done, and touch nothing else.
-KNOWN_WRAPPERS = re.compile(
-    r"(gymnasium\.wrappers(\.\w+)?|stable_baselines3\.common\.atari_wrappers"
-    r"|pivec\.rollouts\.atari|sb3_contrib\.common\.wrappers(\.\w+)?|rl_zoo3\.wrappers)"
-    r":(?!RecordVideo|HumanRendering|RenderCollection)\w+"
-)
 ID = re.compile(r"-v\d+$")  # a function that makes environments has another kind of name
 ENVIRONMENT, ARGUMENTS, WRAPPERS, IMPORTS = "environment", "arguments", "wrappers", "imports"
 
@@ -50,6 +46,8 @@ class Environment:
     wrappers: tuple[Wrapper, ...] = ()
     imports: tuple[str, ...] = ()  # modules that register environments
     watched: bool = False  # whether features look at more than its observations
+    # Who else acts in a game of several agents, as its arguments say, see `pivec.rollouts.games`.
+    partners: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
     # What another process is sent: how the id is registered, and digests of modules.
     registered: EnvSpec | None = field(default=None, repr=False, compare=False)
     digests: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
@@ -61,7 +59,8 @@ class Environment:
         things = [self.factory, *self.wrappers, known and known.entry_point]
         modules = {_module_of(thing) for thing in things} | {*self.imports, _module_of(self.name)}
         digests = {name: module_digest(name) for name in sorted(modules - {"", "__main__"})}
-        return {**self.__dict__, "registered": known, "digests": digests}
+        others = packed_partners(self.partners)
+        return self.__dict__ | {"registered": known, "digests": digests, "partners": others}
 
     @classmethod
     def of(
@@ -104,7 +103,7 @@ class Environment:
         except (Exception, SystemExit) as error:
             raise failure(self.name, "making it", error) from error
         for wrapper in self.wrappers:
-            env = _wrapped(env, wrapper)
+            env = wrapped(env, wrapper)
         for name, digest in self.digests.items():
             check_module(name, digest)
         return env
@@ -125,8 +124,7 @@ class Environment:
 
     def _register(self) -> None:
         known = [] if self.factory is not None or self.imports else registrars(self.name)
-        named = [_module_of(self.name)] if ":" in self.name else []
-        for module in (*known, *self.imports, *named):
+        for module in filter(None, (*known, *self.imports, _module_of(self.name))):
             try:
                 import_here(module)
             except (Exception, SystemExit) as error:
@@ -138,7 +136,9 @@ class Environment:
 
     def _made(self, arguments: Mapping[str, Any]) -> gymnasium.Env[Any, Any]:
         make = self.factory
-        if make is None and ":" in self.name and not ID.search(self.name):
+        if self.name.startswith(GAME):
+            make = partial(make_role, self.name, self.partners)
+        elif make is None and ":" in self.name and not ID.search(self.name):
             make = named_object(self.name, "an environment")
         env: Any = self._registered(arguments) if make is None else make(**arguments)
         if not isinstance(env, gymnasium.Env):
@@ -178,7 +178,7 @@ class Environment:
 def _module_of(thing: Any) -> str:
     """Name the module of an object, or of ``module:object``; empty if there is none."""
     if isinstance(thing, str):
-        return split_arguments(thing)[0].rpartition(":")[0]
+        return split_arguments(thing)[0].removeprefix(GAME).rpartition(":")[0]
     return getattr(thing, "__module__", None) or ""
 
 
@@ -204,21 +204,6 @@ def close(env: gymnasium.Env[Any, Any], name: str) -> None:
         warnings.warn(str(failure(name, "close()", error)), PivecWarning, stacklevel=2)
 
 
-def _wrapped(env: gymnasium.Env[Any, Any], wrapper: Wrapper) -> gymnasium.Env[Any, Any]:
-    arguments: dict[str, Any] = {}
-    around = wrapper
-    if isinstance(around, str):
-        name, arguments = split_arguments(around)
-        around = named_object(name, "a wrapper")
-    try:
-        wrapped: gymnasium.Env[Any, Any] = around(env, **arguments)
-    except (Exception, SystemExit) as error:
-        raise UsageError(
-            f"the wrapper {wrapper} cannot be put around {env}: {type(error).__name__}: {error}"
-        ) from error
-    return wrapped
-
-
 def environment_of(
     env: str | Environment | Callable[[], Any] | None,
     policies: Sequence[PolicyInfo],
@@ -237,7 +222,7 @@ def environment_of(
     if options.atari:
         arguments, wrappers = {**ONE_FRAME_A_STEP, **(arguments or {})}, (ATARI, *wrappers)
     if env is not None and not isinstance(env, str):
-        return Environment.of(env, arguments, wrappers, imports)
+        return with_partners(Environment.of(env, arguments, wrappers, imports), options)
     env, inside = (None, {}) if env is None else split_arguments(env)
     trained = [info for info in policies if isinstance(info.metadata.get(ENVIRONMENT), str)]
     name = _named_in_files(trained, options.trust) if env is None else env
@@ -260,7 +245,7 @@ def environment_of(
     around: Sequence[Wrapper] = wrappers
     if not wrappers:
         around = _agreed(here, WRAPPERS, "--wrapper", _texts)
-        _check_wrappers(around, here, options.trust)
+        check_wrappers(around, here, options.trust)
     modules: Sequence[str] = imports
     if not imports:
         modules = list(
@@ -276,7 +261,7 @@ def environment_of(
     made = Environment.of(name, agreed if here else given, around, modules)
     if options.atari and made.spec is not None and "ale_py" not in str(made.spec.entry_point):
         raise UsageError(f"--atari is for games of ale-py such as ALE/Pong-v5, but {name} is none")
-    return made
+    return with_partners(made, options)
 
 
 def _named_in_files(trained: Sequence[PolicyInfo], trust: bool) -> str:
@@ -328,21 +313,3 @@ def _mapping(value: Any) -> dict[str, Any]:
 
 def _texts(value: Any) -> list[str]:
     return [text for text in value if isinstance(text, str)] if isinstance(value, list) else []
-
-
-def _check_wrappers(wrappers: Sequence[Any], infos: Sequence[PolicyInfo], trust: bool) -> None:
-    for wrapper in wrappers:
-        name = split_arguments(str(wrapper))[0]
-        if not trust and not KNOWN_WRAPPERS.fullmatch(name):
-            raise UsageError(
-                f"{infos[0].source} was trained with the wrapper {name}, which a file may not ask "
-                "for: give all wrappers with --wrapper (in Python: wrappers=), or allow it with "
-                "--trust"
-            )
-        package = name.partition(".")[0]
-        if importlib.util.find_spec(package) is None:
-            raise UsageError(
-                f"{infos[0].source} was trained with the wrapper {name}, but {package} is not "
-                f"installed: pip install {package.replace('_', '-')}, or give all wrappers with "
-                "--wrapper (in Python: wrappers=)"
-            )

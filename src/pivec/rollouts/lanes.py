@@ -57,6 +57,9 @@ class Lanes(ABC):
     def take(self, slots: list[int], seeds: NDArray[np.int64]) -> None:  # noqa: B027
         """Policies take these slots; ``seeds`` (slots, width) are those of their first episodes."""
 
+    def seat(self, lanes: range, policy: Any, deterministic: bool) -> None:  # noqa: B027
+        """Tell environments that want to know which policy acts in these lanes."""
+
     def vacate(self, slot: int) -> None:  # noqa: B027
         """Forget the policy that played in ``slot``; another may take its lanes."""
 
@@ -110,6 +113,13 @@ class SteppedLanes(Lanes):
             except (Exception, SystemExit) as error:
                 raise _failed(self.name, f"step({moves[lane]!r})", error, lane) from error
         return rewards, terminated, truncated
+
+    def seat(self, lanes: range, policy: Any, deterministic: bool) -> None:
+        """Tell games of several agents, whose partners may be the policy itself."""
+        for lane in lanes:
+            tell = getattr(self._envs[lane].unwrapped, "seat_policy", None)
+            if tell is not None:
+                tell(policy, deterministic)
 
     def seen(self, rows: slice) -> Seen:
         """Give observations, infos and environments."""

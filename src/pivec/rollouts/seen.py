@@ -23,7 +23,7 @@ from pivec.options import Features
 Seen = tuple[Any, ...]  # a batch of observations; infos and environments, lists of as many
 
 _WHAT = ("observations", "infos", "environments")
-_KEPT = re.compile(r"Values\(of='info', keys=\((?P<keys>(?:'[^'\\]*',? ?)+)\)\)")
+_KEPT = re.compile(r"Values\(of='(?P<of>info|env)', keys=\((?P<keys>(?:'[^'\\]*',? ?)+)\)\)")
 
 
 def sees(features: Features | None) -> int:
@@ -100,9 +100,11 @@ class Values:
 
     @classmethod
     def kept(cls, name: str) -> Values | None:
-        """Read what a store keeps of it; of an environment nothing, whose methods are called."""
+        """Read what a store keeps of it; of environments only joint states: methods are called."""
         match = _KEPT.fullmatch(name)
-        return match and cls("info", tuple(re.findall(r"'([^']*)'", match["keys"])))
+        keys = tuple(re.findall(r"'([^']*)'", match["keys"])) if match else ()
+        harmless = match and (match["of"] == "info" or all(k.startswith("joint.") for k in keys))
+        return cls(match["of"], keys) if match and harmless else None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -194,6 +196,6 @@ def _in_environment(env: Any, key: str) -> Any:
     value = env.get_wrapper_attr(first) if env.has_wrapper_attr(first) else None
     value = value() if callable(value) else value
     for part in rest:
-        inner = getattr(value, part, None)
+        inner = value.get(part) if isinstance(value, Mapping) else getattr(value, part, None)
         value = inner() if callable(inner) else inner
     return value

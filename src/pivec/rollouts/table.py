@@ -175,6 +175,8 @@ class Table:
         seeds = np.stack([policy.seeds[: self.width] for policy in taken.values()])
         self.lanes.take(list(taken), seeds)
         for slot, policy in taken.items():
+            mine = range(slot * self.width, (slot + 1) * self.width)
+            self.lanes.seat(mine, policy.named.policy, self.settings.deterministic)
             numbers = range(policy.quota.first, policy.quota.end)[: self.width]
             for lane, number in enumerate(numbers, slot * self.width):
                 self._start(lane, number)

@@ -20,6 +20,7 @@ from pivec.engines.engine import Tell
 from pivec.errors import EnvironmentFailure, PivecError, PivecWarning, UsageError
 from pivec.explanations.film.takes import CannotReplay, Take
 from pivec.options import Features
+from pivec.policies.travelling import unpacked
 from pivec.rollouts import spaces
 from pivec.rollouts.environment import Environment, close, failure
 from pivec.rollouts.features import feature_rows
@@ -86,6 +87,8 @@ def pictures(
     """Step through an episode; yield step and picture for each wanted step."""
     env = _rendering(world)
     try:
+        if take.seated is not None:
+            env.unwrapped.seat_policy(unpacked(take.seated[0]).policy, take.seated[1])
         room = spaces.empty_batch(env.observation_space, 1)
         for step in range(max(steps) + 1):
             try:

@@ -20,9 +20,11 @@ from pivec.explanations.film.takes import CannotReplay, Take
 from pivec.options import CollectOptions
 from pivec.policies.load import name_policies
 from pivec.policies.policy import NamedPolicy, PolicyInfo
+from pivec.policies.travelling import packed
 from pivec.rollouts.environment import ENVIRONMENT, ID, Environment, environment_of
 from pivec.rollouts.episodes import Episode, Quota
 from pivec.rollouts.features import find_features, name_of
+from pivec.rollouts.games import GAME
 from pivec.rollouts.lanes import Probe
 from pivec.rollouts.play import bind, play_here
 from pivec.rollouts.seen import sees
@@ -282,7 +284,12 @@ class Replayer:
         if actions is None:
             raise CannotReplay(f"the actions of {label} are not known")
         info = self._infos[label]
-        return Take(label, info.identity, episode.seed, actions, episode.states, number)
+        seated = None
+        if self.environment.name.startswith(GAME):  # whose partners may be the policy itself
+            named = _attempt(self._policy, label)
+            if not isinstance(named, CannotReplay):
+                seated = packed(named), bool(self._collected.get("deterministic"))
+        return Take(label, info.identity, episode.seed, actions, episode.states, number, seated)
 
 
 @dataclass(frozen=True)

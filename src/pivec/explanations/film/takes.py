@@ -32,6 +32,8 @@ class Take:
         As a store keeps them, but not thinned.
     episode : int or None
         Its number in the store; None of a seed that the policy did not play there.
+    seated : tuple or None
+        The policy, packed, and whether it takes its likeliest actions, for games of several agents.
     """
 
     label: str
@@ -40,6 +42,7 @@ class Take:
     actions: NDArray[Any]
     states: NDArray[np.float32]
     episode: int | None = None
+    seated: tuple[Any, bool] | None = None
 
     @property
     def last(self) -> int:

@@ -1,0 +1,191 @@
+"""Which game of several agents, whose role is compared, and who the partners are.
+
+``pettingzoo:module`` or ``pettingzoo:module:function``. What was chosen becomes arguments of the
+environment, so that a store knows it, and episodes can be played again.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any
+
+from pivec.errors import BadPolicyFile, MissingExtra, PivecWarning, UsageError, did_you_mean
+from pivec.options import CollectOptions
+from pivec.policies.load import name_policies
+from pivec.policies.policy import NamedPolicy
+from pivec.policies.travelling import PackedPolicy, packed, unpacked
+from pivec.rollouts.named_objects import import_here
+from pivec.rollouts.seen import Values
+
+if TYPE_CHECKING:
+    from pivec.rollouts.environment import Environment
+    from pivec.rollouts.role_env import RoleEnv
+
+GAME = "pettingzoo:"  # how the names of games begin
+_SELF = "self"
+_NAMED = re.compile(r"(?P<role>[\w*?-]+)=(?P<policy>.+)")
+_KNOWN = re.compile(r"(?P<source>.+)#(?P<fingerprint>[0-9a-f]{16})")
+
+
+def make_game(name: str, arguments: Mapping[str, Any]) -> Any:
+    """Make a game of PettingZoo, the parallel one where a module has both kinds."""
+    if importlib.util.find_spec("pettingzoo") is None:
+        raise MissingExtra(f"{name} is an environment of PettingZoo, which", "agents")
+    import pettingzoo  # type: ignore[import-untyped]
+
+    path, _, function = name.removeprefix(GAME).partition(":")
+    try:
+        try:
+            module: Any = import_here(path)
+        except ModuleNotFoundError as error:
+            if error.name != path.partition(".")[0]:
+                raise
+            module = import_here(f"pettingzoo.{path}")
+    except (Exception, SystemExit) as error:
+        hint = ": its environments are those of mpe2 now (pip install mpe2)" * ("mpe" in path)
+        raise UsageError(
+            f"the game {name} cannot be imported: {type(error).__name__}: {error}{hint}"
+        ) from error
+    function = function or ("parallel_env" if hasattr(module, "parallel_env") else "env")
+    if not hasattr(module, function):
+        hint = did_you_mean(function, dir(module))
+        raise UsageError(f"{path} has no {function!r}{hint}: expected a module of PettingZoo")
+    game = getattr(module, function)(**arguments)
+    if not isinstance(game, pettingzoo.AECEnv | pettingzoo.ParallelEnv):
+        raise UsageError(f"{name} must make an environment of PettingZoo, but made {type(game)}")
+    return game
+
+
+def make_role(
+    name: str,
+    policies: Mapping[str, Any],
+    *,
+    agent: str | None = None,
+    partners: Any = None,  # noqa: ARG001 - what ``policies`` were read from
+    joint: bool = False,
+    **arguments: Any,
+) -> RoleEnv:
+    """Make the environment of one role."""
+    from pivec.rollouts.role_env import RoleEnv
+
+    game = make_game(name, arguments)
+    roles = list(game.possible_agents)
+    if agent not in roles:
+        asked = "say" if agent is None else f"it has no {agent!r}{did_you_mean(agent, roles)}, say"
+        raise UsageError(
+            f"{name} is a game of {', '.join(roles)}: {asked} with --agent (in Python agent=) as "
+            "whom the policies act"
+        )
+    read = [unpacked(p) if isinstance(p, PackedPolicy) else p for p in policies.values()]
+    acting = [named if isinstance(named, str) else named.policy for named in read]
+    return RoleEnv(game, str(agent), dict(zip(policies, acting, strict=True)), joint)
+
+
+def packed_partners(partners: Mapping[str, NamedPolicy | str]) -> dict[str, PackedPolicy | str]:
+    """Pack partners for another process."""
+    return {
+        role: named if isinstance(named, str) else packed(named) for role, named in partners.items()
+    }
+
+
+def with_partners(environment: Environment, options: CollectOptions) -> Environment:
+    """Settle role and partners by what the user says, or else by what the arguments hold."""
+    if not environment.name.startswith(GAME):
+        if options.agent is not None or options.joint or _by_role(options.partners):
+            raise UsageError(
+                f"{environment.name} has no agent, partner or joint states to choose: those are of "
+                "games of several agents, which are named as pettingzoo:module"
+            )
+        return environment
+    arguments = dict(environment.arguments)
+    if options.agent is not None:
+        arguments["agent"] = options.agent
+    if options.joint:
+        arguments["joint"] = True
+    asked = _by_role(options.partners) or _by_role(arguments.pop("partners", None))
+    env = make_role(environment.name, {}, **arguments)
+    env.close()
+    others = list(env.partners)
+    for pattern in asked:
+        if not any(fnmatchcase(role, pattern) for role in others):
+            hint = did_you_mean(pattern, others)
+            raise UsageError(
+                f"no partner is called {pattern!r}{hint}: they are {', '.join(others)}"
+            )
+    chosen = {
+        role: policy
+        for pattern, policy in sorted(asked.items(), key=lambda item: "*" not in item[0])
+        for role in others
+        if fnmatchcase(role, pattern)
+    }
+    if random := [role for role in others if role not in chosen]:
+        warnings.warn(
+            f"{', '.join(random)} act{'s' * (len(random) == 1)} at random: choose partners with "
+            "--partner [NAME=]POLICY (in Python partners=)",
+            PivecWarning,
+            stacklevel=4,
+        )
+    read = {id(policy): _read(policy, options) for policy in [*chosen.values(), "random"]}
+    policies = {role: read[id(chosen.get(role, "random"))] for role in others}
+    for role, policy in policies.items():
+        mine = env.seats[role]
+        if policy == _SELF and (mine.observation_space.shape, mine.action_space) != (
+            env.observation_space.shape,
+            env.action_space,
+        ):
+            raise UsageError(
+                f"self cannot act as {role}, whose observations or actions are other than those "
+                f"of {env.agent}: name a policy with --partner {role}=POLICY"
+            )
+    texts = {role: _text(policy) for role, policy in policies.items()}
+    return replace(environment, arguments={**arguments, "partners": texts}, partners=policies)
+
+
+def joint_states(environment: Environment) -> Values:
+    """Features that are what all agents see."""
+    env: Any = environment.make()
+    env.close()
+    return Values("env", tuple(f"joint.{role}" for role in env.unwrapped.seats))
+
+
+def _by_role(partners: Any) -> dict[str, Any]:
+    """Read partners: by role, or one for all, as on the command line ``[NAME=]POLICY``."""
+    if isinstance(partners, Mapping):
+        return dict(partners)
+    if partners is None:
+        return {}
+    result: dict[str, Any] = {}
+    single = isinstance(partners, str) or not isinstance(partners, Sequence)
+    for partner in [partners] if single else partners:
+        named = _NAMED.fullmatch(partner) if isinstance(partner, str) else None
+        result[named["role"] if named else "*"] = named["policy"] if named else partner
+    return result
+
+
+def _read(partner: Any, options: CollectOptions) -> NamedPolicy | str:
+    """Read the one policy that a partner is; of one that a store names it must be the same."""
+    if partner == _SELF:
+        return _SELF
+    known = _KNOWN.fullmatch(partner) if isinstance(partner, str) else None
+    policies = name_policies(
+        known["source"] if known else partner, options.trust, options.without_normaliser
+    )
+    if len(policies) != 1:
+        raise UsageError(f"a partner is one policy, but {partner} are {len(policies)}")
+    if known and not policies[0].info.fingerprint.startswith(known["fingerprint"]):
+        raise BadPolicyFile(
+            f"the partner {known['source']} is another than when the states were collected"
+        )
+    return policies[0]
+
+
+def _text(partner: NamedPolicy | str) -> str:
+    """Say by what a store knows a partner."""
+    if isinstance(partner, str) or partner.info.source == "random":
+        return _SELF if isinstance(partner, str) else "random"
+    return f"{partner.info.source}#{partner.info.fingerprint[:16]}"
