@@ -32,6 +32,7 @@ __version__ = "0.1.0"
 
 _EXPORTS = {
     "Characterization": "pivec.characterizations",
+    "Comparison": "pivec.report",
     "Descriptions": "pivec.characterizations",
     "PivecError": "pivec.errors",
     "Policy": "pivec.policies",
@@ -76,6 +77,7 @@ if TYPE_CHECKING:
     from pivec.pilot import plan as plan
     from pivec.policies import Policy as Policy
     from pivec.policies import load_policies as load_policies
+    from pivec.report import Comparison as Comparison
     from pivec.states import Store as Store
     from pivec.states import VisitedStates as VisitedStates
     from pivec.states import load as load

@@ -75,10 +75,10 @@ def colour_scale(name: str, n: int = 16) -> list[str]:
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """Make an empty white figure of so many inches, drawn by Agg."""
-    from matplotlib.figure import Figure
+    """Make an empty white figure of so many inches, drawn by Agg; a notebook shows it."""
+    from pivec.notebook_figure import NotebookFigure
 
-    return Figure(figsize=(width, height), facecolor="white")
+    return NotebookFigure(figsize=(width, height), facecolor="white")
 
 
 def axes_at(

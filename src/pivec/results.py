@@ -6,7 +6,7 @@ import base64
 import math
 import os
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -91,6 +91,30 @@ def html_table(headline: str, rows: Sequence[Row], total: int, more: str = ".tab
         f"<p>{escape(printable(headline))}</p>"
         f"<table><thead><tr>{heads}</tr></thead><tbody>{lines}</tbody></table>{rest}"
     )
+
+
+def policies_table(
+    headline: str,
+    policies: Sequence[Any],
+    episodes: Iterable[Any],
+    states: Iterable[Any],
+    returns: Iterable[Any],
+    more: str,
+) -> str:
+    """Give a row a policy, of its `PolicyInfo` and what it did, as HTML."""
+    columns = zip(policies[:SHOWN], episodes, states, returns, strict=False)
+    rows = [
+        {
+            "policy": info.label,
+            "group": info.group,
+            "step": info.step,
+            "episodes": int(n),
+            "states": int(length),
+            "mean return": float(mean),
+        }
+        for info, n, length, mean in columns
+    ]
+    return html_table(headline, rows, len(policies), more)
 
 
 def plain(value: Any) -> Any:

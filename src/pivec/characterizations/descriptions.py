@@ -7,7 +7,7 @@ Rows of different lengths are packed: ``name`` holds all of them one after anoth
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from pivec.errors import UsageError
 from pivec.policies.policy import PolicyInfo
+from pivec.results import policies_table
 from pivec.states.visited import VisitedStates
 
 _STARTS = ".starts"
@@ -27,7 +28,7 @@ Description = tuple[
 ]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Descriptions:
     """Descriptions of policies by one characterization.
 
@@ -52,13 +53,22 @@ class Descriptions:
     vectors: NDArray[np.float64] | None
     points: NDArray[np.float64] | None
     arrays: Mapping[str, NDArray[Any]]
-    mean_returns: NDArray[np.float64] = field(repr=False)
-    return_stds: NDArray[np.float64] = field(repr=False)
-    n_episodes: NDArray[np.int64] = field(repr=False)
-    n_states: NDArray[np.int64] = field(repr=False)
+    mean_returns: NDArray[np.float64]
+    return_stds: NDArray[np.float64]
+    n_episodes: NDArray[np.int64]
+    n_states: NDArray[np.int64]
 
     def __len__(self) -> int:
         return len(self.policies)
+
+    def __repr__(self) -> str:
+        width = "" if self.vectors is None else f", {self.vectors.shape[1]} values each"
+        return f"Descriptions({len(self)} policies by {self.method}{width})"
+
+    def _repr_html_(self) -> str:
+        """Show the first policies in a notebook; all text is escaped."""
+        counts = self.n_episodes, self.n_states, self.mean_returns
+        return policies_table(repr(self), self.policies, *counts, ".policies")
 
     @property
     def labels(self) -> tuple[str, ...]:

@@ -28,7 +28,7 @@ _INDEX, _ARRAYS = "space.json", "space.npz"
 _LINES = 1000  # policies up to which the index is written for people to look at
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Space:
     """A fitted characterization and what was described in it.
 
@@ -60,6 +60,9 @@ class Space:
     n_reference: int = 0
     reach: float = math.nan
     n_placed: int = 0
+
+    def __repr__(self) -> str:
+        return f"Space({len(self.descriptions)} policies by {self.method.name})"
 
     @property
     def is_reference(self) -> list[bool]:

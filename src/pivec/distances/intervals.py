@@ -17,12 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.engines.workers import run_tasks, single_threaded_blas
+from pivec.results import SHOWN, html_table
 
 Array = NDArray[np.float64]
 _BLOCK_BYTES = 2 << 20  # what a core keeps at hand between product and sums
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Intervals:
     """Distances with what sampling does to them; each is (n, m), a row a policy.
 
@@ -41,6 +42,23 @@ class Intervals:
     first: Array
     second: Array
     level: float
+
+    def __repr__(self) -> str:
+        shape = " × ".join(map(str, np.shape(self.distance)))
+        return f"Intervals({shape} distances, {self.level:g})"
+
+    def _repr_html_(self) -> str:
+        """Show the first pairs of a notebook's policies by their numbers."""
+        fields = ("distance", "low", "high", "p_value")
+        pairs = np.argwhere(np.ones(np.shape(self.distance), dtype=bool))
+        if self.distance.ndim == 2 and len(set(self.distance.shape)) == 1:
+            pairs = pairs[pairs[:, 0] < pairs[:, 1]]
+        rows = [
+            {"policy": i[0], "other": i[-1]}
+            | {name: float(getattr(self, name)[tuple(i)]) for name in fields}
+            for i in pairs[:SHOWN].tolist()
+        ]
+        return html_table(repr(self), rows, len(pairs), ".distance, .low and .high")
 
     def select(self, index: Any, *, own: bool = False) -> Intervals:
         """Pick rows and columns by an index of `numpy.ix_`; ``own`` if both are the same policies.

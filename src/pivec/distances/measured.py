@@ -43,7 +43,7 @@ _LEGS = 64  # of a run, measured together
 _NO_DISTANCE = 1e-9  # a distance that is rounding
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Measured:
     """Distances of policies to each other."""
 
@@ -56,6 +56,9 @@ class Measured:
     # All pairs, nearest first, or of too many each policy's nearest others and the most notable.
     pairs: Pairs = field(default_factory=Pairs.of)
     intervals: Intervals | None = None  # of all distances, where the whole matrix of them is kept
+
+    def __repr__(self) -> str:
+        return f"Measured({len(self.neighbours)} policies, {len(self.pairs.i)} pairs)"
 
     @property
     def estimates(self) -> Array | None:

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from pivec.atomic import atomic_write, check_folder
-from pivec.errors import PivecError, UsageError
+from pivec.errors import MissingExtra, UsageError
 from pivec.rollouts.environment import Environment
 from pivec.states.columns import METADATA
 from pivec.states.minari_data import write_minari
@@ -68,7 +68,7 @@ def _write_files(data: VisitedStates, folder: Path) -> int:
 def to_pandas(data: VisitedStates, level: str = "states") -> Any:
     """Build a pandas DataFrame; see `VisitedStates.to_pandas`."""
     if importlib.util.find_spec("pandas") is None:
-        raise PivecError("to_pandas needs an optional package: pip install pandas")
+        raise MissingExtra("to_pandas", "tables")
     batches = list(_batches(data, level))
     return pa.Table.from_batches(batches).to_pandas(strings_to_categorical=True)
 

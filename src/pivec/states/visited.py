@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from pivec.errors import UsageError
 from pivec.options import TableOptions
 from pivec.policies.policy import Policy, other_names
+from pivec.results import policies_table
 from pivec.states.choosing import chosen_policies
 from pivec.states.record import PolicyRecord, check_unique, overlapping, starts_of
 
@@ -167,6 +168,11 @@ class VisitedStates:
             f"VisitedStates({self.n_policies} policies, {self.n_episodes} episodes, "
             f"{self.n_states} states{where} of {self.n_features} features)"
         )
+
+    def _repr_html_(self) -> str:
+        """Show the first policies in a notebook; all text is escaped."""
+        counts = np.diff(self.policy_starts), np.diff(self.state_starts), self.mean_returns
+        return policies_table(repr(self), self.policies, *counts, '.to_pandas("policies")')
 
     @property
     def mean_returns(self) -> NDArray[np.float64]:
