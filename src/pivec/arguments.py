@@ -15,8 +15,6 @@ from numbers import Integral, Real
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-import numpy as np
-
 from pivec.errors import UsageError
 
 _MOST = 2**63 - 1  # what arrays can count
@@ -45,7 +43,7 @@ Positive = Annotated[float, Range(0, above=True, most=sys.float_info.max)]
 NotNegative = Annotated[float, Range(0, most=sys.float_info.max)]
 
 _KINDS: dict[Any, tuple[tuple[type, ...], str]] = {
-    bool: ((bool, np.bool_), "true or false"),
+    bool: ((bool,), "true or false"),
     int: ((Integral,), "a whole number"),
     float: ((Real,), "a number"),
     str: ((str,), "text"),
@@ -122,10 +120,10 @@ def _fits(value: Any, hint: Any) -> bool:
         return any(_fits(value, kind) for kind in get_args(hint))
     if hint not in _KINDS:  # the function itself says
         return True
-    kinds, _ = _KINDS[hint]
-    if isinstance(value, bool) and hint is not bool:
-        return False
-    return isinstance(value, kinds)
+    if hint is bool or isinstance(value, bool):
+        # NumPy's too, which is not imported for it: completing in a shell has to be quick.
+        return hint is bool and type(value).__name__ in ("bool", "bool_")
+    return isinstance(value, _KINDS[hint][0])
 
 
 def _expected(hint: Any) -> str:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from pivec.cli import completion
 from pivec.cli.options import (
     Env,
     Folder,
@@ -39,7 +40,8 @@ Stores = Annotated[
 Methods = Annotated[
     str,
     typer.Option(
-        help="Characterizations by name, with commas between; [bold]all[/bold] is every one."
+        help="Characterizations by name, with commas between; [bold]all[/bold] is every one.",
+        autocompletion=completion.methods,
     ),
 ]
 Sizes = Annotated[

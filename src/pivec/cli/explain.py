@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pivec.cli import completion
 from pivec.cli.answers import Json
 from pivec.cli.comparing import SpaceArgument
 from pivec.cli.explained import PAGE, Films, Showing, say_report
@@ -34,11 +35,16 @@ Pair = Annotated[
         help="Two policies by their names, or the ends of them. If not given: the nearest two that "
         "can be told apart, the farthest two, and the middle of each behaviour.",
         show_default=False,
+        autocompletion=completion.policies,
     ),
 ]
 Run = Annotated[
     str | None,
-    typer.Option(metavar="RUN", help="Tell instead what changed along this run of checkpoints."),
+    typer.Option(
+        metavar="RUN",
+        help="Tell instead what changed along this run of checkpoints.",
+        autocompletion=completion.runs,
+    ),
 ]
 Groups = Annotated[
     list[str] | None,

@@ -29,7 +29,6 @@ app = typer.Typer(
     "differ.\n\nStart with [bold]pivec demo[/bold]; then [bold]pivec compare CartPole-v1 "
     "'runs/**/*.zip'[/bold] on your own checkpoints.",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -20,6 +20,7 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import typer
 
+from pivec.cli import completion
 from pivec.errors import UsageError
 
 
@@ -37,6 +38,7 @@ Env = Annotated[
         help="A Gymnasium environment: CartPole-v1, module:Name-v0, or module:function that makes "
         "one; pettingzoo:MODULE for several agents. Leave it out where the files tell, as those "
         "of RL Zoo and of `pivec train` do, and for recorded states.",
+        autocompletion=completion.environments,
     ),
 ]
 Policies = Annotated[
@@ -111,6 +113,7 @@ def _option(bundle: Any, field: Field[Any]) -> inspect.Parameter:
         metavar=metavar,
         min=least,
         parser=folder if kind is Path else None,
+        autocompletion=completion.methods if field.name == "method" else None,
     )
     kind = list[str] if several else kind
     default = None if several else field.default
@@ -133,9 +136,14 @@ def flag(name: str) -> str:
     return "--" + _FLAGS.get(name, name).replace("_", "-")
 
 
+@functools.cache  # reading them takes long, and the shell waits for it when it completes
+def _hints(bundle: Any) -> dict[str, Any]:
+    return get_type_hints(bundle, include_extras=True)
+
+
 def _kind(bundle: Any, name: str) -> tuple[Any, float | None]:
     """Tell what an option takes, of several types the one that a text can be, and from where on."""
-    hint = get_type_hints(bundle, include_extras=True)[name]
+    hint = _hints(bundle)[name]
     choices = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
     by_origin = {get_origin(choice) or choice: choice for choice in choices}
     for origin in (Mapping, Sequence, Path, str, bool):
@@ -145,10 +153,14 @@ def _kind(bundle: Any, name: str) -> tuple[Any, float | None]:
     return kind, allowed.least
 
 
+@functools.cache
+def _docs(bundle: Any) -> str:
+    return "\n".join(inspect.cleandoc(kind.__doc__ or "") for kind in bundle.__mro__)
+
+
 def _help(bundle: Any, name: str) -> str:
     """Find the words for a field in the docstring of its class."""
-    docs = "\n".join(inspect.cleandoc(kind.__doc__ or "") for kind in bundle.__mro__)
-    words = re.search(rf"^{name} : .*\n((?: .*\n?)+)", docs, re.MULTILINE)
+    words = re.search(rf"^{name} : .*\n((?: .*\n?)+)", _docs(bundle), re.MULTILINE)
     text = " ".join(words.group(1).split()) if words else ""
     return re.sub(r"``(.+?)``", r"[bold]\1[/bold]", text.replace("[", "\\["))
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from pivec.cli import completion
 from pivec.cli.options import Quiet, Seed, folder, with_options
 from pivec.engines.engine import using
 from pivec.errors import PivecError, UsageError
@@ -17,7 +18,11 @@ from pivec.terminal import say
 
 Names = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[NAME]...", help="Recipes (see --list), or [bold]all[/bold]."),
+    typer.Argument(
+        metavar="[NAME]...",
+        help="Recipes (see --list), or [bold]all[/bold].",
+        autocompletion=completion.recipes,
+    ),
 ]
 Scale = Annotated[
     str,

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from pivec.cli import completion
 from pivec.cli.answers import Json
 from pivec.cli.comparing import SpaceArgument
 from pivec.cli.options import Out, Quiet, with_options
@@ -22,6 +23,7 @@ Names = Annotated[
         metavar="POLICY",
         help="Policies by their names, or the ends of them; all if none is given.",
         show_default=False,
+        autocompletion=completion.policies,
     ),
 ]
 Top = Annotated[int, typer.Option(help="How many episodes to list.", min=1)]

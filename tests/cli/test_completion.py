@@ -1,0 +1,76 @@
+"""Tab offers what fits, quickly, and nothing that a shell could mistake for a command."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from pivec.cli import completion
+
+
+def completed(line, tmp_path):
+    words = line.split(" ")
+    done = subprocess.run(
+        [sys.executable, "-m", "pivec"],
+        env=os.environ | {
+            "_PIVEC_COMPLETE": "complete_bash",
+            "COMP_WORDS": "\n".join(words),
+            "COMP_CWORD": str(len(words) - 1),
+        },
+        capture_output=True, text=True, check=True, cwd=tmp_path,
+    )  # fmt: skip
+    return done.stdout.split()
+
+
+@pytest.fixture
+def finished(tmp_path):
+    folder = tmp_path / "out"
+    folder.mkdir()
+    labels = ["ppo-0/step_9", "ppo-0/step_10", "a2c-1/last", "$(touch${IFS}gone)", "a;b", "a b"]
+    lines = [f'"{label}",{label.partition("/")[0]}' for label in labels]
+    (folder / "map.csv").write_text("\n".join(["label,group", *lines]))
+    return folder
+
+
+def test_the_shell_gets_commands_environments_and_policies(tmp_path, finished):
+    assert completed("pivec compar", tmp_path) == ["compare"]
+    assert "CartPole-v1" in completed("pivec compare CartP", tmp_path)
+    assert completed("pivec explain out ppo", tmp_path) == ["ppo-0/step_9", "ppo-0/step_10"]
+    assert completed("pivec explain out --run a2", tmp_path) == ["a2c-1"]
+
+
+def test_names_are_offered_by_their_beginnings(finished):
+    assert completion.methods("superv") == ["supervector"]
+    assert completion.methods("mmd,superv") == ["mmd,supervector"]
+    assert completion.recipes("trust") == ["trust-region"]
+    assert completion.environments("CartPole-v1") == ["CartPole-v1"]
+    assert completion.environments("runs/") == []  # then the shell offers files
+
+
+def test_recipes_are_those_that_there_are():
+    from pivec.paper.recipes import NAMES
+
+    assert set(completion.recipes("")) == {"all", *NAMES}
+
+
+def test_no_name_from_a_file_can_be_taken_for_a_command(finished):
+    context = SimpleNamespace(params={"space": finished}, args=[])
+    assert completion.policies(context, "") == ["ppo-0/step_9", "ppo-0/step_10", "a2c-1/last"]
+
+
+@pytest.mark.parametrize("text", [None, "", "nothing,here", "\x00\xff"])
+def test_a_folder_that_cannot_be_read_offers_nothing(tmp_path, text):
+    if text is not None:
+        (tmp_path / "map.csv").write_text(text)
+    assert completion.policies(SimpleNamespace(params={"space": tmp_path}, args=[]), "") == []
+    assert completion.policies(SimpleNamespace(params={}, args=[]), "") == []
+
+
+def test_nothing_heavy_is_imported():
+    code = "import sys, pivec.cli.main as _; print({'numpy', 'gymnasium'} & {*sys.modules})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
