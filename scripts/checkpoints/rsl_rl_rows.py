@@ -34,11 +34,15 @@ class Environments(VecEnv):
         self.observations, _ = self.envs.reset(seed=0)
 
     def get_observations(self):
-        return TensorDict({"policy": torch.as_tensor(self.observations)}, batch_size=[self.num_envs])
+        return TensorDict(
+            {"policy": torch.as_tensor(self.observations)}, batch_size=[self.num_envs]
+        )
 
     def step(self, actions):
         low, high = self.envs.single_action_space.low, self.envs.single_action_space.high
-        self.observations, rewards, ended, cut, _ = self.envs.step(np.clip(actions.numpy(), low, high))
+        self.observations, rewards, ended, cut, _ = self.envs.step(
+            np.clip(actions.numpy(), low, high)
+        )
         done = torch.as_tensor(ended | cut).long()
         extras = {"time_outs": torch.as_tensor(cut)}
         return self.get_observations(), torch.as_tensor(rewards).float(), done, extras
@@ -94,7 +98,9 @@ def main():
 
     @torch.no_grad()
     def moments(observations):
-        given = TensorDict({"policy": torch.as_tensor(observations)}, batch_size=[len(observations)])
+        given = TensorDict(
+            {"policy": torch.as_tensor(observations)}, batch_size=[len(observations)]
+        )
         if new:
             policy(given, stochastic_output=True)
             return policy.output_mean, policy.output_std

@@ -26,7 +26,9 @@ FACTS = {
 def configuration(folder, kind, policy, separate):
     """What Isaac Lab keeps as params/agent.yaml, and skrl's Runner takes."""
     activation = "tanh" if separate else "elu"
-    network = [{"name": "net", "input": "OBSERVATIONS", "layers": [8, 8], "activations": activation}]
+    network = [
+        {"name": "net", "input": "OBSERVATIONS", "layers": [8, 8], "activations": activation}
+    ]
     value = {"class": "DeterministicMixin", "network": network, "output": "ONE"}
     scaler = {"observation_preprocessor": "RunningStandardScaler"} if separate else {}
     return {

@@ -32,13 +32,21 @@ FACTS = {
 def train(algorithm, environment, on_policy):
     envs = DummyVectorEnv([lambda: gymnasium.make(environment)])
     collector = Collector(algorithm, envs, VectorReplayBuffer(1000, 1))
-    settings = {"max_epochs": 1, "epoch_num_steps": 256, "batch_size": 64, "test_step_num_episodes": 0}
+    settings = {
+        "max_epochs": 1,
+        "epoch_num_steps": 256,
+        "batch_size": 64,
+        "test_step_num_episodes": 0,
+    }
     settings |= {"training_collector": collector, "test_collector": None}
     if on_policy:
         collecting = {"collection_step_num_env_steps": 256, "update_step_num_repetitions": 2}
         algorithm.run_training(OnPolicyTrainerParams(**settings, **collecting))
     else:
-        collecting = {"collection_step_num_env_steps": 64, "update_step_num_gradient_steps_per_sample": 0.2}
+        collecting = {
+            "collection_step_num_env_steps": 64,
+            "update_step_num_gradient_steps_per_sample": 0.2,
+        }
         algorithm.run_training(OffPolicyTrainerParams(**settings, **collecting))
 
 

@@ -59,7 +59,7 @@ def tensor(rows=ROWS):
 def test_ppo_with_discrete_actions():
     agent = Agent(actor=mlp([4, 16, 8, 3], nn.Tanh), critic=mlp([4, 16, 1], nn.Tanh))
     policy, info = read_cleanrl(dumped(agent.state_dict()))
-    assert info == {"algorithm": "PPO"}
+    assert info == {"library": "CleanRL", "algorithm": "PPO"}
     expected = torch.softmax(agent.actor(tensor()), dim=1).detach().numpy()
     np.testing.assert_allclose(policy.distribution(ROWS), expected, atol=1e-6)
 
@@ -78,7 +78,7 @@ def test_ppo_with_real_actions():
 def test_dqn_takes_the_best_action():
     agent = Agent(network=mlp([4, 12, 8, 3], nn.ReLU))
     policy, info = read_cleanrl(dumped(agent.state_dict()))
-    assert info == {"algorithm": "DQN"}
+    assert info == {"library": "CleanRL", "algorithm": "DQN"}
     best = agent.network(tensor()).argmax(dim=1).numpy()
     np.testing.assert_array_equal(policy.act(ROWS, RNG), best)
 
@@ -97,20 +97,20 @@ def test_networks_for_atari():
     seen, actions = spaces.Box(0, 255, (4, 84, 84), np.uint8), spaces.Discrete(3)
     ppo = Agent(network=nn.Sequential(*atari_layers()), actor=nn.Linear(16, 3))
     policy, info = read_cleanrl(dumped(ppo.state_dict()))
-    assert info == {"algorithm": "PPO"}
+    assert info == {"library": "CleanRL", "algorithm": "PPO"}
     expected = torch.softmax(ppo.actor(ppo.network(shown)), dim=1).detach().numpy()
     bound = policy.bind(seen, actions)
     np.testing.assert_allclose(bound.distribution(images), expected, atol=1e-5)
     dqn = Agent(network=nn.Sequential(*atari_layers(), nn.Linear(16, 3)))
     policy, info = read_cleanrl(dumped(dqn.state_dict()))
-    assert info == {"algorithm": "DQN"}
+    assert info == {"library": "CleanRL", "algorithm": "DQN"}
     best = dqn.network(shown).argmax(dim=1).numpy()
     np.testing.assert_array_equal(policy.bind(seen, actions).act(images, RNG), best)
     sac = Agent(
         conv=nn.Sequential(*atari_layers()[:-2]), fc1=nn.Linear(294, 16), fc_logits=nn.Linear(16, 3)
     )
     policy, info = read_cleanrl(dumped(sac.state_dict()))
-    assert info == {"algorithm": "SAC"}
+    assert info == {"library": "CleanRL", "algorithm": "SAC"}
     logits = sac.fc_logits(torch.relu(sac.fc1(sac.conv(shown))))
     expected = torch.softmax(logits, dim=1).detach().numpy()
     np.testing.assert_allclose(policy.bind(seen, actions).distribution(images), expected, atol=1e-5)
@@ -133,7 +133,7 @@ def test_td3_squashes_its_actions(many):
     state = agent.state_dict()
     data = dumped((state, mlp([6, 1], nn.ReLU).state_dict()) if many else state)
     policy, info = read_cleanrl(data)
-    assert info == {"algorithm": "DDPG or TD3"}
+    assert info == {"library": "CleanRL", "algorithm": "DDPG or TD3"}
     hidden = torch.relu(agent.fc2(torch.relu(agent.fc1(tensor()))))
     expected = (torch.tanh(agent.fc_mu(hidden)) * SCALE + BIAS).detach().numpy()
     np.testing.assert_allclose(policy.act(ROWS, RNG), expected, atol=1e-5)
@@ -145,7 +145,7 @@ def test_sac_has_its_own_way_with_deviations():
         fc_logstd=nn.Linear(8, 2), action_scale=SCALE, action_bias=BIAS,
     )  # fmt: skip
     policy, info = read_cleanrl(dumped(agent.state_dict()))
-    assert info == {"algorithm": "SAC"}
+    assert info == {"library": "CleanRL", "algorithm": "SAC"}
     hidden = torch.relu(agent.fc2(torch.relu(agent.fc1(tensor()))))
     log_std = -5 + 0.5 * (2 + 5) * (torch.tanh(agent.fc_logstd(hidden)) + 1)
     mean, std = policy.distribution(ROWS)
@@ -192,13 +192,13 @@ def test_a_description_may_explain_any_other_network(tmp_path):
     ("value", "words"),
     [
         ({"model_weights": {}, "args": {}}, "C51"),
-        ({"w": torch.zeros(2)}, "not named as any of CleanRL's networks"),
+        ({"w": torch.zeros(2)}, "not named as any network of CleanRL"),
         ({"w": 5}, "something else than named tensors"),
         ([], "no dictionary"),
         (5, "no dictionary"),
         ({"network.0.weight": torch.zeros(8, 3, 4, 4)}, "convolutions"),
         ({"network.0.weight": torch.zeros(8, 3)}, "no linear layer"),
-        ({"network.1.weight": torch.zeros(8, 3)}, "not linear"),
+        ({"network.1.weight": torch.zeros(8, 3)}, "not named as any network"),
         ({"actor.0.weight": torch.full((2, 3), np.nan), "actor.0.bias": torch.ones(2)}, "NaN"),
     ],
 )

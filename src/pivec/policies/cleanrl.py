@@ -1,7 +1,8 @@
-"""Reads the state dictionaries that CleanRL saves, and any other that a description explains.
+"""Reads the state dictionaries that CleanRL saves, and those of other libraries.
 
-CleanRL's scripts save the weights alone; which script it was, and so what the outputs mean, is
-told by the names of the tensors. Nothing of the file is run, see `pivec.policies.tensors`.
+Most training scripts save the weights alone; which library it was, and so what the outputs mean, is
+told by the names of the tensors, see `pivec.policies.layouts`, or by a description beside the file.
+Nothing of the file is run, see `pivec.policies.tensors`.
 """
 
 from __future__ import annotations
@@ -19,13 +20,18 @@ from pivec.policies.cnn import ImageNetwork, find_features, square_images
 from pivec.policies.extractors import DenseFeatures
 from pivec.policies.formats import Beside, reader
 from pivec.policies.head import Options, frozen
+from pivec.policies.layouts import Layout, configured_activation, plain_names, recognise
 from pivec.policies.lstm import RecurrentNetwork, read_cells
 from pivec.policies.network import NetworkPolicy
 from pivec.policies.outputs import Features, OutputPolicy
-from pivec.policies.tensors import Tensors, linear, sequence, side_by_side
+from pivec.policies.tensors import Tensors, linear, sequence
 
 # Where training scripts put the weights among other things.
-WRAPPERS = ("state_dict", "model_state_dict", "model", "agent", "actor", "policy")
+WRAPPERS = (
+    *("state_dict", "model_state_dict", "actor_state_dict", "model", "agent", "actor", "policy"),
+    "q_network",
+)
+STEPS = ("frame", "iter")  # where rl_games and rsl_rl count
 NOT_SAVED = "none (CleanRL normalises observations here, but does not save the statistics)"
 
 
@@ -35,15 +41,24 @@ def read_weights(
     """Read a ``.cleanrl_model`` or ``.pth`` file.
 
     A description beside it (a .json of the same name, or policies.json) may set activation, head,
-    epsilon or a normaliser where they differ from CleanRL's, or state the ``layers`` of any other
-    network. The ``algorithm`` is told where the names of the tensors tell.
+    epsilon or a normaliser where they differ from the library's, or state the ``layers`` of any
+    other network.
     """
-    tensors, others = _weights(torch_files.read_torch(data))
+    saved = torch_files.read_torch(data)
+    tensors, others = _weights(saved)
     everything = {**others, **tensors}
     description = beside.description() or {}
     if "layers" in description:
         return described.described_network(description, everything, beside)
-    algorithm, network, features = _atari_script(tensors) or (*_script(tensors), None)
+    features: Features | None = None
+    library = "CleanRL"
+    if script := _atari_script(tensors) or _recurrent_script(tensors):
+        algorithm, network, features = script
+    else:
+        tensors = plain_names(tensors)
+        layout = recognise(tensors, others)
+        library, algorithm, network = layout.library, layout.algorithm, layout.network(tensors)
+        description = _with_defaults(description, layout, beside)
     network = _changed(network, description, everything)
     normaliser = described.read_statistics(description, everything, beside)
     if features is not None and normaliser is not None:
@@ -55,18 +70,26 @@ def read_weights(
         len(network.layers) > 1 or isinstance(features, DenseFeatures)
     ):
         beside.assume(
-            f"activation assumed {network.activation}, as CleanRL's {algorithm} has it; a .json "
+            f"activation assumed {network.activation}, as {library}'s {algorithm} has it; a .json "
             "beside can say otherwise"
         )
-    info: dict[str, Any] = {"algorithm": algorithm}
-    if algorithm.startswith("PPO") and network.head == "gaussian" and normaliser is None:
+    info: dict[str, Any] = {"library": library, "algorithm": algorithm}
+    step = next((saved[key] for key in STEPS if isinstance(saved, dict) and key in saved), None)
+    if type(step) is int:
+        info["step"] = step
+    if (
+        library == "CleanRL"
+        and algorithm.startswith("PPO")
+        and network.head == "gaussian"
+        and normaliser is None
+    ):
         info["normaliser"] = NOT_SAVED
         if "normaliser" not in description:
             beside.assume(
                 "observations are not normalised, though CleanRL's PPO with real actions does so "
                 "(it does not save the statistics); normaliser in a .json beside can give them"
             )
-    info |= described.read_info(description, network)
+    info |= described.read_info(description, replace(network, normaliser=normaliser))
     if cells:
         return RecurrentNetwork(cells, network, normaliser, features), info
     if features is not None:
@@ -127,7 +150,7 @@ def _atari_script(tensors: Tensors) -> tuple[str, NetworkPolicy, Features] | Non
     return None
 
 
-def _recurrent_script(tensors: Tensors) -> tuple[str, NetworkPolicy] | None:
+def _recurrent_script(tensors: Tensors) -> tuple[str, NetworkPolicy, None] | None:
     """Tell what is behind the LSTM of ppo_atari_lstm.py, or of one made after it."""
     if not _is_recurrent(tensors):
         return None
@@ -135,56 +158,28 @@ def _recurrent_script(tensors: Tensors) -> tuple[str, NetworkPolicy] | None:
     single = f"{last}.weight" in tensors
     layers = tuple([linear(tensors, last)] if single else sequence(tensors, last))
     if last == "actor":
-        return "PPO with an LSTM", NetworkPolicy(layers, "relu", "categorical")
+        return "PPO with an LSTM", NetworkPolicy(layers, "relu", "categorical"), None
     log_std = frozen(tensors["actor_logstd"]).ravel()
-    return "PPO with an LSTM", NetworkPolicy(layers, "relu", "gaussian", log_std)
+    return "PPO with an LSTM", NetworkPolicy(layers, "relu", "gaussian", log_std), None
 
 
-def _script(tensors: Tensors) -> tuple[str, NetworkPolicy]:
-    """Which of CleanRL's scripts saved this, and its policy."""
-    if recurrent := _recurrent_script(tensors):
-        return recurrent
-    parts = {key.partition(".")[0] for key in tensors}
-    if {"actor_mean", "actor_logstd"} <= parts:
-        layers, log_std = sequence(tensors, "actor_mean"), frozen(tensors["actor_logstd"]).ravel()
-        return "PPO", NetworkPolicy(tuple(layers), "tanh", "gaussian", log_std)
-    if {"fc1", "fc2", "fc_mu"} <= parts:
-        layers = [linear(tensors, part) for part in ("fc1", "fc2", "fc_mu")]
-        options = Options(squash=True)
-        policy = NetworkPolicy(tuple(layers), "relu", "deterministic", options=options)
-        return "DDPG or TD3", replace(policy, **_box(tensors))
-    if {"fc1", "fc2", "fc_mean", "fc_logstd"} <= parts:
-        hidden = [linear(tensors, part) for part in ("fc1", "fc2")]
-        last = side_by_side(tensors, "fc_mean", "fc_logstd")
-        # CleanRL's SAC: log_std = tanh(x) brought from [-1, 1] to [-5, 2].
-        options = Options(squash=True, deviations="tanh", log_std_range=(-5.0, 2.0))
-        policy = NetworkPolicy((*hidden, last), "relu", "state_gaussian", options=options)
-        return "SAC", replace(policy, **_box(tensors))
-    if "actor" in parts and "actor.weight" not in tensors:
-        return "PPO", NetworkPolicy(tuple(sequence(tensors, "actor")), "tanh", "categorical")
-    if "network" in parts and "actor" not in parts and "atoms" not in parts:
-        return "DQN", NetworkPolicy(tuple(sequence(tensors, "network")), "relu", "epsilon_greedy")
-    names = ", ".join(list(tensors)[:6])
-    raise BadPolicyFile(
-        f"it is not named as any of CleanRL's networks ({names[:200]}): put a .json of the same "
-        "name beside it that states the layers"
-    )
-
-
-def _box(tensors: Tensors) -> dict[str, Any]:
-    """Bounds of the actions, which CleanRL keeps as scale and bias of tanh."""
-    if "action_scale" not in tensors or "action_bias" not in tensors:
-        return {}
-    scale, bias = (frozen(tensors[key]).ravel() for key in ("action_scale", "action_bias"))
-    if scale.shape != bias.shape:
-        raise BadPolicyFile("its action_scale and action_bias are of different sizes")
-    return {"low": bias - scale, "high": bias + scale}
+def _with_defaults(description: dict[str, Any], layout: Layout, beside: Beside) -> dict[str, Any]:
+    """Add what a configuration beside the file says, and say what else is assumed."""
+    if layout.assumed and not {"head", "squash"} & set(description):
+        beside.assume(f"{layout.assumed}; a .json beside can say otherwise")
+    if layout.options.squash == "clip" and "squash" not in description:
+        beside.assume(
+            f"real actions are clipped to [-1, 1] and rescaled to the box, as {layout.library} "
+            "does by default; squash in a .json beside can say otherwise"
+        )
+    activation = configured_activation(layout, beside)
+    return {"activation": activation, **description} if activation else description
 
 
 def _changed(
     policy: NetworkPolicy, description: Mapping[str, Any], tensors: Tensors
 ) -> NetworkPolicy:
-    """The policy with what a description says instead of CleanRL's defaults."""
+    """The policy with what a description says instead of the library's defaults."""
     described.refuse_unknown(description, described.COMMON | {"activation"})
     given = described.read_head(description, tensors)
     changes: dict[str, Any] = dict(given.arrays)

@@ -114,15 +114,18 @@ def read_head(
     return HeadDescription(head, options, arrays, discrete)
 
 
-# Where libraries keep statistics among the tensors: library, name of the variance, epsilon, and
-# whether that is added to the deviation instead of the variance. Each clips at LIMIT by default.
+# Where libraries keep statistics among the tensors: library, names of mean and variance, epsilon,
+# whether that is added to the deviation instead of the variance, and where it clips by default.
 KEPT = {
-    "running_mean_std": ("rl_games", "running_var", 1e-5, False),
+    "running_mean_std": ("rl_games", "running_mean", "running_var", 1e-5, False, 5.0),
     # skrl 2 tells observations, which the policy sees, from states, which its critic may see.
-    "observation_preprocessor": ("skrl", "running_variance", 1e-8, True),
-    "state_preprocessor": ("skrl", "running_variance", 1e-8, True),
+    "observation_preprocessor": ("skrl", "running_mean", "running_variance", 1e-8, True, 5.0),
+    "state_preprocessor": ("skrl", "running_mean", "running_variance", 1e-8, True, 5.0),
+    # Of rsl_rl 5, of 3 and 4, and of those before.
+    "obs_normalizer": ("rsl_rl", "_mean", "_var", 1e-2, True, math.inf),
+    "actor_obs_normalizer": ("rsl_rl", "_mean", "_var", 1e-2, True, math.inf),
+    "obs_norm_state_dict": ("rsl_rl", "_mean", "_var", 1e-2, True, math.inf),
 }
-LIMIT = 5.0
 
 
 def read_statistics(
@@ -152,20 +155,21 @@ def _statistics_inside(tensors: Tensors, beside: Beside) -> Normaliser | None:
 
     Their epsilon and limit are not in the file: that the library's own are taken is assumed.
     """
-    for folder, (library, variance_name, epsilon, outside) in KEPT.items():
-        names = (f"{folder}.running_mean", f"{folder}.{variance_name}")
+    for folder, (library, first, second, epsilon, outside, limit) in KEPT.items():
+        names = (f"{folder}.{first}", f"{folder}.{second}")
         if not all(name in tensors for name in names):
             continue
         mean, variance = (_named_or_numbers(name, name, tensors) for name in names)
         if mean.shape != variance.shape or (variance < 0).any():
             raise UsageError(f"{' and '.join(names)} are no mean and variance")
+        clipped = f" and clipped at {limit:g}" if limit < math.inf else ""
         beside.assume(
-            f"normalised by {folder} in the file, with epsilon {epsilon:g} and clipped at "
-            f"{LIMIT:g} as {library} does by default; a .json beside can say otherwise"
+            f"normalised by {folder} in the file, with epsilon {epsilon:g}{clipped} as {library} "
+            "does by default; a .json beside can say otherwise"
         )
         if outside:
-            return Normaliser(mean, np.sqrt(variance) + epsilon, np.full(mean.shape, LIMIT))
-        return Normaliser.of_variance(mean, variance, epsilon, LIMIT)
+            return Normaliser(mean, np.sqrt(variance) + epsilon, np.full(mean.shape, limit))
+        return Normaliser.of_variance(mean, variance, epsilon, limit)
     return None
 
 

@@ -14,7 +14,7 @@ from pivec.policies.policy import PolicyInfo
 UNINFORMATIVE = frozenset(
     {
         *("checkpoint", "checkpoints", "ckpt", "ckpts", "files", "log", "logs", "model", "models"),
-        *("out", "output", "outputs", "policies", "policy", "save", "saved", "saved_models"),
+        *("nn", "out", "output", "outputs", "policies", "policy", "save", "saved", "saved_models"),
         *("saves", "snapshots", "weights", "zips"),
     }
 )

@@ -95,7 +95,7 @@ def _folder(beside: Beside) -> str:
 
 @functools.lru_cache(maxsize=16)  # the checkpoints of a run share it, and YAML is slow to read
 def _read_run(folder: str, config: bytes | None, command: bytes | None) -> ZooRun:
-    settings, given = _read_yaml(config), _read_yaml(command)
+    settings, given = read_yaml(config), read_yaml(command)
     environment = given.get("env", folder[:-1])
     if not isinstance(environment, str) or not 0 < len(environment) <= 200:
         raise UsageError("env is no name of an environment")
@@ -140,7 +140,7 @@ def _construct_plain(loader: yaml.SafeLoader, _: str, node: yaml.Node) -> Any:
 _PlainLoader.add_multi_constructor("tag:yaml.org,2002:python/", _construct_plain)
 
 
-def _read_yaml(data: bytes | None) -> dict[Any, Any]:
+def read_yaml(data: bytes | None) -> dict[Any, Any]:
     """Read a mapping, which may be written as an OrderedDict: a list with a list of pairs in it."""
     if data is None:
         return {}

@@ -22,6 +22,7 @@ from pivec.policies.pickles import Interpreter, Name
 from pivec.reading import BoundedZip, Budget
 
 Tensors = dict[str, NDArray[Any]]
+BESIDE_WEIGHTS = ("_optimizers",)  # which Tianshou 2 keeps among them
 
 # Kinds of storage, and how their numbers lie in the file (bfloat16 is the upper half of float32).
 STORAGES = {
@@ -63,9 +64,10 @@ def named_tensors(value: Any) -> Tensors:
     """Check that what was read is a dictionary of tensors by name."""
     if not isinstance(value, dict):
         raise BadPolicyFile("it holds no dictionary of tensors")
-    if not all(isinstance(k, str) and isinstance(v, np.ndarray) for k, v in value.items()):
+    tensors = {key: array for key, array in value.items() if key not in BESIDE_WEIGHTS}
+    if not all(isinstance(k, str) and isinstance(v, np.ndarray) for k, v in tensors.items()):
         raise BadPolicyFile("it holds something else than named tensors")
-    return dict(value)
+    return tensors
 
 
 def read_torch(data: bytes | bytearray, budget: Budget | None = None) -> Any:
