@@ -82,7 +82,7 @@ def test_squashed_actions_fill_their_box():
     )
 
 
-@pytest.mark.parametrize("deviations", ["clip", "tanh", "plain"])
+@pytest.mark.parametrize("deviations", ["clip", "tanh", "softplus", "plain"])
 def test_deviations_come_from_the_second_half(deviations):
     options = Options(deviations=deviations, log_std_range=(-1.0, 0.5), mean_limit=0.7)
     head = make_head("state_gaussian", 4, options)
@@ -94,6 +94,7 @@ def test_deviations_come_from_the_second_half(deviations):
         "clip": np.exp(np.clip(raw, -1, 0.5)),
         "tanh": np.exp(-1 + 0.75 * (np.tanh(raw) + 1)),
         "plain": raw,
+        "softplus": np.log1p(np.exp(raw)) + 0.001,
     }[deviations]
     np.testing.assert_allclose(std, expected, rtol=1e-5)
     noise = head.noise(RNG, 20)

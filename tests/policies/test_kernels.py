@@ -85,6 +85,15 @@ def gelu(x):
     return x * np.where(x < 0, above, f32(1) - above)
 
 
+def softplus(x):
+    e = exp(-np.abs(x))
+    t = e / (f32(2) + e)
+    series = np.zeros_like(x)
+    for n in (15, 13, 11, 9, 7, 5, 3):
+        series = (series + f32(1 / n)) * (t * t)
+    return np.where(x < 0, f32(0), x) + f32(2) * (t + t * series)
+
+
 SEQUENCES = {
     "exp": exp,
     "tanh": tanh,
@@ -94,6 +103,7 @@ SEQUENCES = {
     "sigmoid": lambda x: f32(1) / (f32(1) + exp(-x)),
     "silu": lambda x: x * (f32(1) / (f32(1) + exp(-x))),
     "gelu": gelu,
+    "softplus": softplus,
     "identity": lambda x: x,
 }
 FORMULAS = {
@@ -105,6 +115,7 @@ FORMULAS = {
     "sigmoid": expit,
     "silu": lambda x: x * expit(x),
     "gelu": lambda x: x * ndtr(x),
+    "softplus": lambda x: np.logaddexp(0, x),
     "identity": lambda x: x,
 }
 

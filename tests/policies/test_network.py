@@ -36,6 +36,7 @@ SLOW = {
     "sigmoid": lambda x: 1 / (1 + math.exp(-x)),
     "silu": lambda x: x / (1 + math.exp(-x)),
     "gelu": lambda x: x * 0.5 * (1 + math.erf(x / math.sqrt(2))),
+    "softplus": lambda x: math.log1p(math.exp(x)),
     "identity": lambda x: x,
 }
 

@@ -103,7 +103,7 @@ def test_dict_observations_and_whole_numbers_reach_the_library():
     seen = spaces.Dict({"a": spaces.Box(-1, 1, (2, 3)), "b": spaces.Discrete(3)})
     for space, policy in ((seen, "MultiInputPolicy"), (spaces.Discrete(5), "MlpPolicy")):
         env = Still(space, spaces.Discrete(4))
-        made = model("PPO", env, policy, policy_kwargs={"activation_fn": torch.nn.Softplus})
+        made = model("PPO", env, policy, policy_kwargs={"activation_fn": torch.nn.Mish})
         asked = bound(saved(made), env)
         samples = [space.sample() for _ in range(10)]
         rows = np.array([spaces.flatten(space, x) if policy[1] == "u" else x for x in samples])

@@ -7,6 +7,7 @@ Nothing of the file is run, see `pivec.policies.tensors`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -18,6 +19,7 @@ from pivec.policies import described
 from pivec.policies import tensors as torch_files
 from pivec.policies.cnn import ImageNetwork, find_features, square_images
 from pivec.policies.extractors import DenseFeatures
+from pivec.policies.flax import read_cleanrl_jax
 from pivec.policies.formats import Beside, reader
 from pivec.policies.head import Options, frozen
 from pivec.policies.layouts import Layout, configured_activation, plain_names, recognise
@@ -44,6 +46,8 @@ def read_weights(
     epsilon or a normaliser where they differ from the library's, or state the ``layers`` of any
     other network.
     """
+    if re.match(rb"[\x81-\x8f][\xa0-\xbf]", data):  # MessagePack: a mapping, its first key
+        return read_cleanrl_jax(data, beside)
     saved = torch_files.read_torch(data)
     tensors, others = _weights(saved)
     everything = {**others, **tensors}

@@ -24,13 +24,15 @@ from pivec.engines.offered import is_settled
 from pivec.engines.source import stamp_of
 from pivec.errors import BadPolicyFile, UsageError
 from pivec.policies.policy import Origin, Policy, remember
+from pivec.policies.unreadable import known_as
 from pivec.reading import Budget, naming, read_regular
 
 MAX_BYTES, MAX_BYTES_BESIDE = 1 << 30, 1 << 26
 JSON_ITEM = 72  # bytes of an empty list and its place in another one
 FOLDER_DESCRIPTION = "policies.json"
+PICKLES = (".pkl", ".pickle", ".params")
 ASSUMED = "assumed"  # what had to be assumed of a policy, in its metadata
-AMBIGUOUS = frozenset({".npy", ".npz", ".pkl"})
+AMBIGUOUS = frozenset({".npy", ".npz", *PICKLES})
 """Files that are often something else: in a folder, only those with a description count."""
 TUNE = "result.json"  # Ray Tune keeps it beside params.json and params.pkl, which is no policy
 
@@ -45,7 +47,9 @@ FORMATS: dict[str, str] = {
     ".pt2": "pivec.policies.torch_models:read_pt2",
     ".onnx": "pivec.policies.onnx_models:read_onnx",
     ".neat": "pivec.policies.neat_files:read_genome",
-    ".pkl": "pivec.policies.neat_files:read_pickled_genome",
+    **dict.fromkeys(PICKLES, "pivec.policies.pickled:read_pickle"),
+    ".msgpack": "pivec.policies.flax:read_flax",
+    ".flax": "pivec.policies.flax:read_flax",
     "module_state.pkl": "pivec.policies.rllib:read_rllib",
     "policy_state.pkl": "pivec.policies.rllib:refuse_old_stack",
 }
@@ -93,7 +97,7 @@ def is_policy_file(path: Path, *, named: bool = True) -> bool:
     if named or suffix not in AMBIGUOUS or path.with_suffix(".json").is_file():
         return suffix in FORMATS
     # What describes a folder is meant for its arrays, and not for pickles of all kinds.
-    return suffix != ".pkl" and (path.parent / FOLDER_DESCRIPTION).is_file()
+    return suffix not in PICKLES and (path.parent / FOLDER_DESCRIPTION).is_file()
 
 
 def format_of(path: Path) -> str:
@@ -109,15 +113,20 @@ def read_file(
     Gives the policy, what the file tells about it, and the policy's fingerprint: that of the
     file's bytes if it has none of its own. A file of another SHA-256 than ``digest`` is refused.
     """
-    reader = FORMATS.get(format_of(path))
-    if reader is None:
-        raise UsageError(
-            f"{path} has the extension {path.suffix or '(none)'}, which no reader knows: "
-            f"expected one of {', '.join(sorted(FORMATS))}"
-        )
     with readable(path):
         stamp = stamp_of(path)
         data = read_regular(path, MAX_BYTES)
+    reader = FORMATS.get(format_of(path))
+    if reader is None and data.startswith(b"\x80") and b"brax.training" in data:
+        reader = FORMATS[".pkl"]  # which Brax gives no extension
+    if reader is None:
+        what = known_as(path, data)
+        raise UsageError(
+            f"{path} is {what}"
+            if what
+            else f"{path} has the extension {path.suffix or '(none)'}, which no reader knows: "
+            f"expected one of {', '.join(sorted(FORMATS))}"
+        )
     if not data:
         raise BadPolicyFile(f"{path} is empty")
     content = hashlib.sha256(data).hexdigest()
@@ -131,9 +140,14 @@ def read_file(
     # The function itself, not the one that `reader` decorated: the file is named here.
     read = inspect.unwrap(getattr(importlib.import_module(module), function))
     beside = Beside(path, trust, without_normaliser, str(path))
-    with about(str(path)):
-        policy, metadata = read(data, beside)
-        fingerprint = str(getattr(policy, "fingerprint", "") or content)
+    try:
+        with about(str(path)):
+            policy, metadata = read(data, beside)
+            fingerprint = str(getattr(policy, "fingerprint", "") or content)
+    except BadPolicyFile as error:
+        if what := known_as(path, data):
+            raise BadPolicyFile(f"{path} is {what}") from error
+        raise
     if beside.assumed:
         metadata = {**metadata, ASSUMED: list(beside.assumed)}
     # Where its folder is in truth: one that does not see it cannot follow links.

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 Float = NDArray[np.float32]
 Layer = tuple[Float, Float]
 
-ACTIVATIONS = ("tanh", "relu", "elu", "leaky_relu", "sigmoid", "silu", "gelu", "identity")
+ACTIVATIONS = (
+    *("tanh", "relu", "elu", "leaky_relu", "sigmoid", "silu", "gelu", "softplus", "identity"),
+)
 """Each is torch's module of that name with its default settings."""
 
 

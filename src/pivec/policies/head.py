@@ -38,9 +38,9 @@ class Options:
     squash: bool | Literal["clip"] = False
     # Of "state_gaussian": means are clipped to plus and minus mean_limit, and the second half x of
     # the outputs gives deviations. "clip": exp of x clipped to log_std_range; "tanh": exp of
-    # tanh(x) rescaled to it; "plain": x itself.
+    # tanh(x) rescaled to it; "softplus": log(1 + exp(x)) + 0.001; "plain": x itself.
     mean_limit: float = math.inf
-    deviations: Literal["clip", "tanh", "plain"] = "clip"
+    deviations: Literal["clip", "tanh", "softplus", "plain"] = "clip"
     log_std_range: tuple[float, float] = (-20.0, 2.0)  # of the logarithm of a deviation
     shape: tuple[int, ...] | None = None  # of an action that has several axes
 

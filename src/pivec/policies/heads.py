@@ -320,6 +320,8 @@ class StateGaussian(Continuous):
         elif options.deviations == "tanh":
             middle = np.float32(0.5) * (most - least)
             spread = evaluate("exp", least + middle * (evaluate("tanh", spread) + np.float32(1)))
+        elif options.deviations == "softplus":
+            spread = evaluate("softplus", spread) + np.float32(0.001)
         return mean, spread
 
 

@@ -243,6 +243,22 @@ def gelu(x):
         x[i] = x[i] * (above if x[i] < 0 else f32(1) - above)
 
 
+_ATANH = tuple(f32(1 / n) for n in (15, 13, 11, 9, 7, 5, 3))
+"""Of artanh(t) / t - 1 as a series in t^2: of t up to 1/3, within 5e-9."""
+
+
+@exact
+def softplus(x):
+    """Replace numbers by log(1 + e^x)."""
+    for i in range(x.size):
+        e = _exp(-abs(x[i]))
+        t = e / (f32(2) + e)  # log(1 + e) = 2 artanh(t)
+        series = f32(0)
+        for c in _ATANH:
+            series = (series + c) * (t * t)
+        x[i] = (f32(0) if x[i] < 0 else x[i]) + f32(2) * (t + t * series)
+
+
 @exact
 def identity(x):
     """Leave numbers as they are."""

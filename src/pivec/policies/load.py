@@ -19,6 +19,7 @@ from pivec.policies.formats import FORMATS, is_policy_file, readable
 from pivec.policies.paths import natural_key
 from pivec.policies.policy import NamedPolicy, Policy, PolicyInfo, fingerprint_of
 from pivec.policies.uniform import UniformPolicy
+from pivec.policies.unreadable import known_as
 
 _RANDOM = re.compile(r"random(?::(\d{1,6}))?")
 
@@ -218,6 +219,9 @@ def _policy_files(files: list[Path], what: str, suffix: str) -> list[Path]:
     """
     known = [path for path in files if is_policy_file(path, named=path.suffix.lower() == suffix)]
     if not known:
+        for path in files:
+            if sign := known_as(path, b""):
+                raise UsageError(f"{what} holds no policy file: {path.name} in it is {sign}")
         kinds = ", ".join(sorted(FORMATS))
         raise UsageError(
             f"{what} holds no policy file that may be read: expected some that end in {kinds}"

@@ -93,8 +93,7 @@ def read_genome(data: bytes, beside: Beside) -> tuple[OutputPolicy, dict[str, An
     return _policy(content, content, beside, KEYS)
 
 
-@reader
-def read_pickled_genome(data: bytes, beside: Beside) -> tuple[OutputPolicy, dict[str, Any]]:
+def read_pickled(data: bytes, beside: Beside) -> tuple[OutputPolicy, dict[str, Any]]:
     """Read a ``.pkl`` file with a genome of neat-python.
 
     The configuration beside it has the same name and ends in .cfg, .ini, .config or .txt, or is
@@ -110,6 +109,9 @@ def read_pickled_genome(data: bytes, beside: Beside) -> tuple[OutputPolicy, dict
     if isinstance(fitness, float | int) and not isinstance(fitness, bool):
         info["fitness"] = float(fitness)
     return policy, {**info, **own}
+
+
+read_pickled_genome = reader(read_pickled)
 
 
 def _policy(

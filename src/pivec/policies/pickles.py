@@ -271,6 +271,9 @@ class _ObjectInterpreter(Interpreter):
                 return _Array()
             case "numpy._core.numeric._frombuffer", (bytes(raw), _Dtype() as dtype, shape, str(o)):
                 return self.array(raw, dtype, shape, fortran=o == "F")
+            case "jax._src.array._reconstruct_array", (Name(), tuple(), (int(), *state), *_):
+                array = self.build(_Array(), (0, *state))
+                return array.values
             case "numpy._core.multiarray.scalar", (_Dtype() as dtype, bytes(raw)):
                 return self.array(raw, dtype, (), fortran=False)[()]
             case "numpy.dtype", (str(code), *_):
