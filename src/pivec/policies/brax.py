@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from pivec.errors import BadPolicyFile, UsageError
-from pivec.policies.described import COMMON, read_info, read_statistics, refuse_unknown
+from pivec.policies.described import read_info, read_statistics, refuse_unknown
 from pivec.policies.flax import find_chain, flat_tensors
 from pivec.policies.formats import Beside, reader
 from pivec.policies.forward import Layer
@@ -52,13 +52,13 @@ def params_policy(
         )
     statistics, parameters = parts[:2]
     description = beside.description() or {}
-    refuse_unknown(description, COMMON | {"activation"})
+    refuse_unknown(description, {"activation", "normaliser", "info"}, "the description of a Brax policy")
     arguments = settings.get("network_factory_kwargs")
     arguments = arguments if isinstance(arguments, dict) else {}
     if arguments.get("mean_clip_scale") is not None:
         raise BadPolicyFile("its means are clipped softly (mean_clip_scale): not supported")
     tensors = flat_tensors(parameters)
-    layers, changes = _layers(tensors, beside)
+    layers, changes = _layers(tensors)
     activation = description.get("activation", arguments.get("activation"))
     if not isinstance(activation, str):
         activation = "silu"
@@ -80,13 +80,13 @@ def params_policy(
     return policy, {**info, **read_info(description, policy)}
 
 
-def _layers(tensors: Tensors, beside: Beside) -> tuple[tuple[Layer, ...], dict[str, Any]]:
+def _layers(tensors: Tensors) -> tuple[tuple[Layer, ...], dict[str, Any]]:
     """Give the layers in order, and what is done with what the last one gives."""
     odd = [name for name in tensors if not name.endswith((".weight", ".bias", "value"))]
     if odd:
         raise BadPolicyFile(f"its network has parameters that are not known ({odd[0][:60]})")
     spread = {name.partition(".")[0]: array for name, array in tensors.items() if "std_" in name}
-    names = find_chain({k: v for k, v in tensors.items() if "MLP" in k} or tensors, beside)
+    names = find_chain({k: v for k, v in tensors.items() if "MLP" in k} or tensors)
     if spread:  # a normal distribution that is not squashed, behind an MLP
         names = [*names, "Dense_0"]
         if set(spread) & {"Dense_1"} or len(spread) != 1 or "Dense_1.weight" in tensors:

@@ -30,16 +30,17 @@ def read_flax(data: bytes, beside: Beside) -> tuple[NetworkPolicy, dict[str, Any
     The description beside it has ``activation`` and ``head``, and ``layers`` where the names and
     shapes of the layers do not tell which of them are the policy's.
     """
-    return tree_policy(read_msgpack(data), beside)
+    described = beside.description() or {}
+    return tree_policy(read_msgpack(data), described, beside, f"{beside.stem or 'it'}.json")
 
 
-def tree_policy(tree: Any, beside: Beside) -> tuple[NetworkPolicy, dict[str, Any]]:
-    """Make the policy of nested dictionaries of parameters, by the description beside the file."""
+def tree_policy(
+    tree: Any, description: Mapping[str, Any], beside: Beside, where: str
+) -> tuple[NetworkPolicy, dict[str, Any]]:
+    """Make the policy of nested dictionaries of parameters; ``where`` they are to be described."""
     tensors = flat_tensors(tree)
-    description = beside.description() or {}
     names = ", ".join(f"{name} {tensors[name].shape}" for name in list(tensors)[:12])
     if not {"activation", "head"} <= set(description):
-        where = f"{beside.stem or 'the file'}.json"
         raise BadPolicyFile(
             "it holds parameters of Flax, and neither their activation nor what the outputs mean: "
             f'put {where} beside it, as {{"activation": "tanh", "head": "categorical"}} (it has '
@@ -48,7 +49,13 @@ def tree_policy(tree: Any, beside: Beside) -> tuple[NetworkPolicy, dict[str, Any
     if description["activation"] == "gelu":
         beside.assume("gelu is the exact one, of which Flax's nn.gelu differs by up to 0.0005")
     if "layers" not in description:
-        description = {**description, "layers": find_chain(tensors, beside)}
+        chain = find_chain(tensors)
+        # In calls within calls Flax numbers the outer one first.
+        beside.assume(
+            f"layers of the policy assumed {', '.join(chain)}, one after another; layers in a "
+            ".json beside can say otherwise"
+        )
+        description = {**description, "layers": chain}
     if description["head"] == "gaussian" and "log_std" not in description:
         spreads = [name for name in tensors if name.rpartition(".")[2] in ("log_std", "logstd")]
         description = {**description, **({"log_std": spreads[0]} if len(spreads) == 1 else {})}
@@ -87,7 +94,7 @@ def flat_tensors(tree: Any) -> Tensors:
     return tensors
 
 
-def find_chain(tensors: Tensors, beside: Beside) -> Chain:
+def find_chain(tensors: Tensors) -> Chain:
     """Find the layers of the policy by their names and shapes, or say that they must be named."""
     chains = _chains(tensors)
     chosen = [chain for chain in chains if any(word in chain[0].lower() for word in ACTORS)]
@@ -97,13 +104,8 @@ def find_chain(tensors: Tensors, beside: Beside) -> Chain:
     if len(chosen) != 1:
         layers = "; ".join(", ".join(chain) for chain in chains)
         raise UsageError(
-            f'layers is missing: name those of the policy in order, as ["Dense_0", "Dense_1"] '
+            'layers is missing: name those of the policy in order, as ["Dense_0", "Dense_1"] '
             f"(it has {layers[:400] or 'no layers'})"
-        )
-    if len(chains) > 1:
-        beside.assume(
-            f"layers of the policy assumed {', '.join(chosen[0])}; layers in a .json beside can "
-            "say otherwise"
         )
     return chosen[0]
 
@@ -146,6 +148,6 @@ def read_cleanrl_jax(data: bytes, beside: Beside) -> tuple[NetworkPolicy, dict[s
         )
     full = {"weights": "in-out", "activation": "relu", **known, **description}
     if "layers" not in full:
-        full["layers"] = find_chain(tensors, beside)
+        full["layers"] = find_chain(tensors)
     policy, _ = described_network(full, tensors, beside)
     return policy, {"algorithm": algorithm, **read_info(description, policy)}

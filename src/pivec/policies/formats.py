@@ -50,6 +50,7 @@ FORMATS: dict[str, str] = {
     **dict.fromkeys(PICKLES, "pivec.policies.pickled:read_pickle"),
     ".msgpack": "pivec.policies.flax:read_flax",
     ".flax": "pivec.policies.flax:read_flax",
+    "_METADATA": "pivec.policies.orbax:read_orbax",
     "module_state.pkl": "pivec.policies.rllib:read_rllib",
     "policy_state.pkl": "pivec.policies.rllib:refuse_old_stack",
 }

@@ -39,8 +39,8 @@ _LARGE = re.compile(r".*[-_](\d{4,})")
 _RUNS = re.compile(
     r"(?:.*[^a-z])?(?:run|seed|trial|fold|rank|worker|env|id)[-_]?\d+", re.IGNORECASE
 )
-# Folders that RLlib has between a checkpoint and the weights of a policy.
-_WRAPPING = ("learner_group", "learner", "rl_module", "policies", "default_policy")
+# Folders that RLlib and Orbax have between a checkpoint and the weights of a policy.
+_WRAPPING = ("learner_group", "learner", "rl_module", "policies", "default_policy", "default")
 _ZOO_RUN = re.compile(r".+-v\d+_\d+(?:_[0-9a-f-]{36})?")
 
 
@@ -91,7 +91,7 @@ def read_paths(paths: Sequence[str | os.PathLike[str]]) -> list[PolicyInfo]:
 
 def _telling_path(path: Path) -> Path:
     """Give what names a policy: its file, or of a checkpoint that is a folder that folder."""
-    if path.name not in ("module_state.pkl", "policy_state.pkl"):
+    if path.name not in ("module_state.pkl", "policy_state.pkl", "_METADATA"):
         return path
     folder, agent = path.parent, ""
     if folder.name not in _WRAPPING and folder.parent.name in _WRAPPING:  # of several agents
