@@ -57,7 +57,9 @@ if not hasattr(jax, "device_put_replicated"):  # newer JAX than this Brax was wr
 
 def rows():
     factory = functools.partial(
-        networks.make_ppo_networks, policy_hidden_layer_sizes=(16, 16), value_hidden_layer_sizes=(8,)
+        networks.make_ppo_networks,
+        policy_hidden_layer_sizes=(16, 16),
+        value_hidden_layer_sizes=(8,),
     )
     make_inference, params, _ = train.train(
         environment=Pendulum(), num_timesteps=40_000, episode_length=200, num_envs=32,

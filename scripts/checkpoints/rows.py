@@ -137,7 +137,7 @@ def table() -> str:
             row["what"],
             f"`{row['policy']}`",
             ", ".join([row["environment"], *(f"`{name}`" for name in row.get("wrappers", ()))]),
-            "yes",
+            f"with `pip install {row['needs']}`" if "needs" in row else "yes",
             "with `--trust`" if row["needs_trust"] else "yes",
             ", ".join(numbers).replace("mean, std", "means, deviations"),
             f"as its own ({returns.mean():.0f} ± {returns.std() / len(returns) ** 0.5:.0f})",

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import os
 import pickle
+import sys
+import types
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -107,7 +111,49 @@ def samples(folder):
         "onnx inside": {"a.onnx": graph(description={"head": "categorical"})},
         "neat": {"a.neat": json.dumps(GENOME).encode()},
         "pickled neat": {"a.pkl": _pickled_genome(), "a.cfg": CONFIG},
+        "flax": {
+            "a.msgpack": flax_bytes({"step": 3, "params": tree(4, 5, 3), "opt_state": {}}),
+            "a.json": json.dumps(DESCRIPTION).encode(),
+        },
+        "brax": {"a.pickle": brax_bytes(tree(4, 5, 4))},
     }
+
+
+def tree(*sizes):
+    """Parameters as Flax nests them."""
+    rng = np.random.default_rng(0)
+    return {
+        f"hidden_{i}": {
+            "kernel": rng.normal(size=shape).astype("f4"),
+            "bias": rng.normal(size=shape[1]).astype("f4"),
+        }
+        for i, shape in enumerate(itertools.pairwise(sizes))
+    }
+
+
+def flax_bytes(value):
+    """What ``flax.serialization.to_bytes`` makes of nested dictionaries of arrays."""
+    msgpack = pytest.importorskip("msgpack")
+
+    def pack(array):
+        content = array.shape, array.dtype.name, array.tobytes()
+        return msgpack.ExtType(1, msgpack.packb(content, use_bin_type=True))
+
+    return msgpack.packb(value, default=pack, use_bin_type=True, strict_types=True)
+
+
+def brax_bytes(params):
+    """What ``brax.io.model.save_params`` makes of statistics and parameters of a policy."""
+    name = "brax.training.acme.running_statistics"
+    statistics = type("RunningStatisticsState", (), {"__module__": name})
+    module = types.ModuleType(name)
+    module.RunningStatisticsState = statistics
+    seen = statistics()
+    seen.mean, seen.std = np.full(4, 0.5, "f4"), np.full(4, 2.0, "f4")
+    parts = name.split(".")
+    packages = {".".join(parts[:i]): types.ModuleType(".".join(parts[:i])) for i in (1, 2, 3)}
+    with mock.patch.dict(sys.modules, {**packages, name: module}):
+        return pickle.dumps((seen, {"params": params}, {"params": params}))
 
 
 def _tensors():

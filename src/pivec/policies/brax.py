@@ -52,7 +52,9 @@ def params_policy(
         )
     statistics, parameters = parts[:2]
     description = beside.description() or {}
-    refuse_unknown(description, {"activation", "normaliser", "info"}, "the description of a Brax policy")
+    refuse_unknown(
+        description, {"activation", "normaliser", "info"}, "the description of a Brax policy"
+    )
     arguments = settings.get("network_factory_kwargs")
     arguments = arguments if isinstance(arguments, dict) else {}
     if arguments.get("mean_clip_scale") is not None:

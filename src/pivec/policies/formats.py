@@ -30,7 +30,7 @@ from pivec.reading import Budget, naming, read_regular
 MAX_BYTES, MAX_BYTES_BESIDE = 1 << 30, 1 << 26
 JSON_ITEM = 72  # bytes of an empty list and its place in another one
 FOLDER_DESCRIPTION = "policies.json"
-PICKLES = (".pkl", ".pickle", ".params")
+PICKLES = (".pkl", ".pickle")
 ASSUMED = "assumed"  # what had to be assumed of a policy, in its metadata
 AMBIGUOUS = frozenset({".npy", ".npz", *PICKLES})
 """Files that are often something else: in a folder, only those with a description count."""
@@ -49,7 +49,6 @@ FORMATS: dict[str, str] = {
     ".neat": "pivec.policies.neat_files:read_genome",
     **dict.fromkeys(PICKLES, "pivec.policies.pickled:read_pickle"),
     ".msgpack": "pivec.policies.flax:read_flax",
-    ".flax": "pivec.policies.flax:read_flax",
     "_METADATA": "pivec.policies.orbax:read_orbax",
     "module_state.pkl": "pivec.policies.rllib:read_rllib",
     "policy_state.pkl": "pivec.policies.rllib:refuse_old_stack",

@@ -1,0 +1,220 @@
+"""Parameters of Flax and Brax, and what cannot be read, which is named for what it is."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import struct
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+pytest.importorskip("msgpack")
+
+import msgpack
+from fuzzing import brax_bytes, flax_bytes, tree
+
+from pivec.errors import BadPolicyFile, PivecError, PivecWarning, UsageError
+from pivec.policies import load_policies
+from pivec.policies.brax import read_brax
+from pivec.policies.flax import read_flax
+from pivec.policies.formats import Beside
+from pivec.policies.msgpack import read_msgpack
+
+RNG = np.random.default_rng(0)
+ROWS = RNG.normal(size=(10, 4))
+TANH = {"activation": "tanh", "head": "categorical"}
+
+
+def write(folder, data, description=None, name="a.msgpack"):
+    (folder / name).write_bytes(data)
+    if description is not None:
+        (folder / "a.json").write_text(json.dumps(description))
+    return folder / name
+
+
+def forward(parameters, rows, activation):
+    """Outputs by the plain formula."""
+    *hidden, last = parameters.values()
+    for layer in hidden:
+        rows = activation(rows @ layer["kernel"].astype(float) + layer["bias"])
+    return rows @ last["kernel"].astype(float) + last["bias"]
+
+
+def test_messagepack_is_read_as_its_own_package_reads_it():
+    value = {
+        "small": [0, 1, 127, 128, 255, 256, 65535, 65536, 2**32 - 1, 2**40],
+        "negative": [-1, -32, -33, -128, -129, -32768, -32769, -(2**31), -(2**40)],
+        "others": [None, True, False, 1.5, "x" * 40, "é" * 300, b"y" * 10, b"z" * 70_000],
+        "long": list(range(70_000)),
+        **{f"key{i}": i for i in range(20)},
+    }
+    assert read_msgpack(msgpack.packb(value)) == value
+    assert read_msgpack(msgpack.packb(1.5, use_single_float=True)) == 1.5
+
+
+def test_arrays_of_every_type_are_read():
+    for kind in ("f4", "f8", "f2", "i4", "u1", "?"):
+        array = RNG.integers(0, 2, size=(2, 3)).astype(kind)
+        np.testing.assert_array_equal(read_msgpack(flax_bytes({"a": array}))["a"], array)
+    content = msgpack.packb(([1], "bfloat16", struct.pack("<f", 1.5)[2:]))
+    assert read_msgpack(msgpack.packb(msgpack.ExtType(1, content))) == [1.5]
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"\xc1", "stands for nothing"),
+        (b"\x01\x01", "left over"),
+        (b"\x92\x01", "cut short"),
+        (b"\x91" * 100 + b"\x01", "nested more than"),
+        (b"\x81\x01\x01", "no text"),
+        (b"\xd4\x05\x00", "the kind 5"),
+        (b"\xdd\xff\xff\xff\xff" + b"\xc0" * 9, "cut short"),
+        (msgpack.packb(msgpack.ExtType(1, msgpack.packb(([9], "f4", b"1234")))), "makes no sense"),
+        (msgpack.packb(msgpack.ExtType(1, msgpack.packb(([1], "O", b"12345678")))), "has 8 bytes"),
+        (msgpack.packb(msgpack.ExtType(1, msgpack.packb(7))), "damaged"),
+    ],
+)
+def test_spoilt_messagepack_is_a_sentence(data, words):
+    with pytest.raises(BadPolicyFile, match=words):
+        read_msgpack(data)
+
+
+def test_parameters_of_flax_are_the_network_that_is_described(tmp_path):
+    params = tree(4, 8, 5, 3)
+    path = write(tmp_path, flax_bytes({"step": 7, "params": {"params": params}}), TANH)
+    with pytest.warns(PivecWarning, match="layers of the policy assumed hidden_0, hidden_1"):
+        (named,) = load_policies(path)
+    assert named.info.step == 7
+    logits = forward(params, ROWS, np.tanh)
+    expected = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(named.policy.distribution(ROWS), expected, atol=1e-5)
+
+
+def test_without_a_description_it_says_what_to_write(tmp_path):
+    with pytest.raises(BadPolicyFile, match=r'put a\.json beside it, as \{"activation": "tanh"'):
+        load_policies(write(tmp_path, flax_bytes({"params": tree(4, 5, 3)})))
+
+
+def test_the_actor_is_told_from_the_critic_or_must_be_named(tmp_path):
+    both = {"critic": tree(4, 6, 1), "actor": tree(4, 5, 3)}
+    with pytest.warns(PivecWarning, match=r"actor\.hidden_0, actor\.hidden_1"):
+        (named,) = load_policies(write(tmp_path, flax_bytes({"params": both}), TANH))
+    assert named.policy.sizes == (4, 5, 3)
+    alike = flax_bytes({"params": {"x": tree(4, 6, 3), "y": tree(4, 5, 3)}})
+    with pytest.raises(BadPolicyFile, match=r"layers is missing: .*x\.hidden_0, x\.hidden_1; y\."):
+        load_policies(write(tmp_path, alike, TANH))
+    layers = {**TANH, "layers": ["y.hidden_0", "y.hidden_1"]}
+    (named,) = load_policies(write(tmp_path, alike, layers))
+    assert named.policy.sizes == (4, 5, 3)
+
+
+def test_deviations_of_flax_are_found_by_their_name():
+    class Described(Beside):
+        def description(self):
+            return {"activation": "tanh", "head": "gaussian"}
+
+    params = {**tree(4, 5, 2), "log_std": np.array([0.5, -0.5], "f4")}
+    policy, _ = read_flax(flax_bytes({"params": params}), "it", Described())
+    np.testing.assert_allclose(policy.log_std, [0.5, -0.5])
+
+
+def test_cleanrls_scripts_for_jax_are_told_by_their_trees(tmp_path):
+    actor = {"params": tree(4, 5, 2)}
+    path = write(tmp_path, flax_bytes({"0": actor, "1": actor}), name="a.cleanrl_model")
+    with pytest.warns(PivecWarning, match="activation assumed relu"):
+        (named,) = load_policies(path)
+    assert named.info.metadata["algorithm"] == "DDPG or TD3"
+    assert named.policy.options.squash
+    path = write(
+        tmp_path, flax_bytes({"0": {"seed": 1}, "1": {"0": actor}}), name="a.cleanrl_model"
+    )
+    with pytest.raises(BadPolicyFile, match="scripts for JAX that is not supported"):
+        load_policies(path)
+
+
+def test_brax_normalises_and_squashes(tmp_path):
+    params = tree(4, 5, 4)
+    with pytest.warns(PivecWarning) as said:
+        (named,) = load_policies(write(tmp_path, brax_bytes(params), name="params"))
+    texts = " ".join(str(warning.message) for warning in said)
+    for words in ("activation assumed swish", "normalised by the statistics", "from -1 to 1"):
+        assert words in texts
+    outputs = forward(params, (ROWS - 0.5) / 2, lambda x: x / (1 + np.exp(-x)))
+    mean, std = replace(named.policy, low=[-1, -1], high=[1, 1]).distribution(ROWS)
+    np.testing.assert_allclose(mean, outputs[:, :2], atol=1e-5)
+    np.testing.assert_allclose(std, np.log1p(np.exp(outputs[:, 2:])) + 0.001, atol=1e-5)
+
+
+def test_a_description_says_what_a_file_of_brax_does_not(tmp_path):
+    given = {"activation": "relu", "normaliser": None}
+    path = write(tmp_path, brax_bytes(tree(4, 5, 4)), given, "a.pkl")
+    with pytest.warns(PivecWarning, match="from -1 to 1"):
+        (named,) = load_policies(path)
+    assert named.policy.activation == "relu"
+    assert named.policy.normaliser is None
+    with pytest.raises(BadPolicyFile, match="'head' is nothing that the description of a Brax"):
+        load_policies(write(tmp_path, brax_bytes(tree(4, 5, 4)), {"head": "gaussian"}, "a.pkl"))
+
+
+def test_a_network_of_brax_that_is_not_known_is_refused():
+    odd = {**tree(4, 5, 4), "LayerNorm_0": {"scale": np.ones(5, "f4")}}
+    with pytest.raises(BadPolicyFile, match=r"not known \(LayerNorm_0\.scale"):
+        read_brax(brax_bytes(odd))
+    spread = {"MLP_0": tree(4, 5), "Dense_0": tree(5, 2)["hidden_0"]}
+    policy, _ = read_brax(brax_bytes({**spread, "std_param": {"value": np.array([1.0, 2.0])}}))
+    np.testing.assert_allclose(policy.log_std, np.log([1, 2]), rtol=1e-6)
+    assert policy.sizes == (4, 5, 2)
+
+
+def test_lists_within_lists_do_not_fill_the_memory():
+    shared = [0]
+    for _ in range(60):
+        shared = [shared, shared]
+    with pytest.raises(BadPolicyFile, match="out of proportion"):
+        read_brax(pickle.dumps((shared, "brax.training"))[:-1] + b".")
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "words"),
+    [
+        ("saved_model.pb", b"\x08\x01", "a SavedModel of TensorFlow, which pivec does not read"),
+        ("ckpt.199", b"x", "Dopamine and Acme"),
+        ("model.ckpt-3.index", b"x", "part of a checkpoint of TensorFlow"),
+        ("model.h5", b"\x89HDF...keras_version", "a Keras model"),
+        ("data.hdf5", b"\x89HDF", "`pivec import`"),
+        ("model.pkl", b"\x80\x04.stable_baselines.common.policies", "Stable-Baselines 2"),
+        ("b.pkl", pickle.dumps("stable_baselines3.common.buffers"), "a replay buffer"),
+        ("v.pkl", pickle.dumps("stable_baselines3.common.vec_env.vec_normalize"), "VecNormalize"),
+        ("agent.pkl", pickle.dumps({"dyn/rssm/w": 1}), "DreamerV3"),
+    ],
+)
+def test_what_cannot_be_read_is_named(tmp_path, name, data, words):
+    with pytest.raises(PivecError, match=words):
+        load_policies(write(tmp_path, data, name=name))
+
+
+def test_an_optimiser_is_no_policy_and_a_folder_of_tensorflow_is_named(tmp_path):
+    torch = pytest.importorskip("torch")
+    layer = torch.nn.Linear(2, 2)
+    torch.save(torch.optim.Adam(layer.parameters()).state_dict(), tmp_path / "optimizer.pt")
+    with pytest.raises(BadPolicyFile, match="the state of an optimiser"):
+        load_policies(tmp_path / "optimizer.pt")
+    (tmp_path / "saved").mkdir()
+    (tmp_path / "saved" / "saved_model.pb").write_bytes(b"x")
+    with pytest.raises(UsageError, match=r"saved_model\.pb in it is a SavedModel"):
+        load_policies(tmp_path / "saved")
+
+
+def test_a_checkpoint_of_orbax_needs_tensorstore_and_says_so(tmp_path):
+    entry = {
+        "key_metadata": [{"key": "a", "key_type": 2}],
+        "value_metadata": {"value_type": "jax.Array"},
+    }
+    (tmp_path / "step_5").mkdir()
+    path = tmp_path / "step_5" / "_METADATA"
+    path.write_text(json.dumps({"tree_metadata": {"('a',)": entry}}))
+    with pytest.raises(BadPolicyFile, match=r"_METADATA.*TensorStore|cannot be read"):
+        load_policies(tmp_path)
