@@ -47,6 +47,7 @@ _EXPORTS = {
     "explain": "pivec.explanations.pairs.pairs",
     "explain_groups": "pivec.explanations.groups.groups",
     "explain_run": "pivec.explanations.runs.runs",
+    "fit_encoder": "pivec.training.encoder",
     "load": "pivec.states",
     "load_policies": "pivec.policies",
     "plan": "pivec.pilot",
@@ -81,6 +82,7 @@ if TYPE_CHECKING:
     from pivec.states import Store as Store
     from pivec.states import VisitedStates as VisitedStates
     from pivec.states import load as load
+    from pivec.training.encoder import fit_encoder as fit_encoder
     from pivec.watching.watch import watch as watch
 
 __all__ = sorted([*_EXPORTS, "__version__"])  # noqa: PLE0605

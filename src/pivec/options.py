@@ -17,7 +17,7 @@ from pivec.errors import UsageError
 Features = Callable[..., Any]  # of observations, and of infos and environments if it takes them
 Wrapper = str | Callable[[Any], Any]
 
-_IN_PYTHON = {"command_line": False}  # metadata of fields that only Python has
+IN_PYTHON = {"command_line": False}  # metadata of fields that only Python has
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,12 +113,12 @@ class CollectOptions(EngineOptions):
     partners: Sequence[str] | Any = ()
     joint: bool = False
     features: Features | str | None = None
-    feature_names: Sequence[str] | None = field(default=None, metadata=_IN_PYTHON)
+    feature_names: Sequence[str] | None = field(default=None, metadata=IN_PYTHON)
     max_steps: Count | None = None
     max_states_per_policy: Annotated[int, Range(2)] | None = None
     backend: str = "auto"
     n_envs: Count | None = None
-    threads: Count | None = field(default=None, metadata=_IN_PYTHON)
+    threads: Count | None = field(default=None, metadata=IN_PYTHON)
     trust: bool = False
     without_normaliser: bool = False
     skip_unreadable: bool = False

@@ -10,6 +10,7 @@ import typer
 
 from pivec.__main__ import STOPPED
 from pivec.cli import answers, comparing, states
+from pivec.cli.encoder import encoder
 from pivec.cli.explain import explain
 from pivec.cli.groups import groups
 from pivec.cli.importing import import_
@@ -37,6 +38,7 @@ COMMANDS = (
     states.collect,
     import_,
     states.export,
+    encoder,
     groups,
     explain,
     regions,

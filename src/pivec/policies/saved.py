@@ -19,7 +19,7 @@ from pivec.policies.network import NetworkPolicy
 from pivec.policies.normaliser import Normaliser
 from pivec.policies.tensors import Tensors
 
-FORMAT = "pivec-policy"
+FORMAT, ENCODER = "pivec-policy", "pivec-encoder"
 VERSION = "1"
 MAX_LAYERS = 1000
 EXTRA = ("log_std", "low", "high", "state_std")
@@ -108,6 +108,8 @@ def policy_of(
     tensors: Tensors, metadata: Mapping[str, Any]
 ) -> tuple[NetworkPolicy, dict[str, Any]]:
     """Make the network that `save_policy` took apart, and its ``info``."""
+    if metadata.get("format") == ENCODER:
+        raise BadPolicyFile("it is an encoder of images and no policy: use it with --features")
     if metadata.get("format") != FORMAT:
         raise BadPolicyFile(
             "it is a safetensors file without a description of its network: expected one that "

@@ -25,10 +25,10 @@ from pivec.errors import BadData, BadPolicyFile, PivecError
 from pivec.policies.cnn import ImageFeatures, find_features
 from pivec.policies.formats import about
 from pivec.policies.outputs import row_by_row
-from pivec.policies.saved import read_safetensors, tensor_bytes
+from pivec.policies.saved import ENCODER, read_safetensors, tensor_bytes
 from pivec.reading import digest_of, read_regular
 
-FORMAT, VERSION = "pivec-encoder", "1"
+VERSION = "1"
 _MOST_PIXELS = 1 << 16  # of a side
 Run = Callable[[NDArray[np.float32]], Any]
 DIGITS = 16  # of an encoder's SHA-256
@@ -110,13 +110,13 @@ def encoder_bytes(features: ImageFeatures, info: Mapping[str, Any]) -> bytes:
     tensors |= {"linear.weight": features.linear[0].T, "linear.bias": features.linear[1]}
     whole = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
     texts = {"network": json.dumps(network), "info": json.dumps(dict(info))}
-    return tensor_bytes(whole, {"format": FORMAT, "version": VERSION, **texts})
+    return tensor_bytes(whole, {"format": ENCODER, "version": VERSION, **texts})
 
 
 def read_encoder(data: bytes) -> ImageFeatures:
     """Read what `encoder_bytes` wrote; errors speak of it as "it"."""
     tensors, metadata = read_safetensors(data)
-    if metadata.get("format") != FORMAT:
+    if metadata.get("format") != ENCODER:
         raise BadPolicyFile("it is no encoder: expected one that `pivec encoder` wrote")
     if metadata.get("version") != VERSION:
         raise BadPolicyFile(

@@ -16,6 +16,8 @@ trust_region.py     `TrustRegionPPO`: PPO whose updates a rule stops, with Stabl
 behaviour.py        `BehaviourMonitor`: follows one run, description by description
 behaviour_callback.py  the same inside Stable-Baselines3's training, and its end; see `pivec.sb3`
 watching.py         whole episodes out of the steps that such training takes
+encoder.py          `fit_encoder`: of the images that policies see, a few numbers
+image_networks.py   its networks: learned as autoencoders, or drawn at random
 cloning.py          `clone`: imitates an expert from a few of its episodes
 """
 
