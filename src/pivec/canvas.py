@@ -16,6 +16,7 @@ import numpy as np
 
 from pivec.atomic import atomic_write
 from pivec.terminal import printable, shortened
+from pivec.text import told_apart
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -98,6 +99,11 @@ def literal(text: str, length: int = 60) -> str:
     \$x\$
     """
     return shortened(printable(text), length).replace("$", r"\$")
+
+
+def literals(names: Sequence[str], length: int) -> list[str]:
+    """Make names that matplotlib shows as they are, cut where they do not differ."""
+    return [name.replace("$", r"\$") for name in told_apart([printable(n) for n in names], length)]
 
 
 def add_heading(figure: Figure, title: str, subtitle: str = "") -> None:

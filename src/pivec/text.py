@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import re
+from collections import Counter
 from collections.abc import Sequence
-from itertools import takewhile
+from itertools import accumulate, takewhile
 
 
 def without_shared_folder(names: Sequence[str]) -> list[str]:
@@ -22,6 +24,65 @@ def without_shared_folder(names: Sequence[str]) -> list[str]:
     shared = list(takewhile(lambda column: len(set(column)) == 1, folders))
     length = sum(len(column[0]) + 1 for column in shared)
     return [name[length:] for name in names]
+
+
+def told_apart(names: Sequence[str], width: int) -> list[str]:
+    """Cut names that are longer than ``width`` where they do not differ, so that they still do.
+
+    A name is longer than that where it would be that of another otherwise.
+
+    Examples
+    --------
+    >>> told_apart(["walker/seed_1/rl_model_40000_steps", "walker/seed_2/rl_model_9000_steps"], 22)
+    ['w…_1/rl…el_40000_steps', 'w…_2/rl…del_9000_steps']
+    """
+    different = list(dict.fromkeys(names))
+    pieces = {name: _pieces(name) for name in different}
+    times = Counter(piece for name in different for piece in {*pieces[name]})
+    rare = {
+        name: [1.0 - times[piece] / len(different) for piece in pieces[name] for _ in piece[1]]
+        for name in different
+    }
+    room = dict.fromkeys(different, width)
+    while True:
+        shown = {name: _cut(name, rare[name], room[name]) for name in different}
+        holders = Counter(shown.values())
+        clashing = [name for name in different if holders[shown[name]] > 1 and shown[name] != name]
+        if not clashing:
+            return [shown[name] for name in names]
+        for name in clashing:
+            room[name] += 4
+
+
+def _pieces(name: str) -> list[tuple[str, str]]:
+    """Take a name apart into numbers, each with the word before it, words, and what joins them."""
+    pieces, word = [], ""
+    for piece in re.findall(r"\d+|[^\W\d_]+|[\W_]", name):
+        pieces.append((word if piece.isdecimal() else "", piece))
+        word = piece if piece.isalpha() else word
+    return pieces
+
+
+def _cut(text: str, rare: Sequence[float], width: int) -> str:
+    """Cut out the longest stretches that are in all names; at last the least rare one."""
+    costs = list(rare)
+    while (out := len(text) - max(width, 3) + 1) > 1:
+        shared = [
+            m.span() for m in re.finditer("0{4,}", "".join("0" if c == 0 else "1" for c in costs))
+        ]
+        if shared:
+            start, end = max(shared, key=lambda ends: ends[1] - ends[0])
+            out = min(out, end - start - 2)
+            first = start + (end - start - out) // 2
+        else:
+            sums = [0.0, *accumulate(costs)]
+            first = min(
+                range(1, len(text) - out),
+                key=lambda at: (round(sums[at + out] - sums[at], 9), abs(2 * at + out - len(text))),
+            )
+        text = f"{text[:first]}…{text[first + out :]}"
+        costs[first : first + out] = [1.0]
+    return text
 
 
 def thousands(number: int) -> str:

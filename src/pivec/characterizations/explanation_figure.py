@@ -18,7 +18,7 @@ from pivec.canvas import (
     literal,
     new_figure,
 )
-from pivec.terminal import shortened
+from pivec.text import told_apart
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,7 +38,7 @@ def explanation_figure(explanation: Explanation, headline: str = "") -> Figure:
     order = explanation.order[:LEADING]
     height = 1.75 + ROW * len(order)
     figure = new_figure(LABEL + 2 * PANEL + 0.9, height)
-    a, b = (shortened(label, 40) for label in explanation.labels)
+    a, b = told_apart(explanation.labels, 40)
     add_heading(figure, f"What differs between {a} and {b}", headline or explanation.headline())
     kinds = [kind for kind in _KINDS if kind in explanation.kinds]
     colours = [*(_KINDS[kind] for kind in kinds), GROUP_PALETTE[0], GROUP_PALETTE[1]]

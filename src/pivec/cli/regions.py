@@ -12,7 +12,7 @@ from pivec.cli.comparing import SpaceArgument
 from pivec.cli.explained import say_report
 from pivec.cli.options import Out, Quiet, with_options
 from pivec.options import ReplayOptions
-from pivec.terminal import literal, say, shortened
+from pivec.terminal import literal, say
 
 if TYPE_CHECKING:
     from pivec.explanations.regions.regions import Regions
@@ -84,7 +84,7 @@ def _print(result: Regions, top: int) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from pivec.text import percent
+    from pivec.text import percent, told_apart
 
     table = Table(box=None)
     table.add_column("region", justify="right")
@@ -93,15 +93,16 @@ def _print(result: Regions, top: int) -> None:
     table.add_column("when", max_width=11)
     table.add_column("most time", max_width=18, overflow="fold")
     table.add_column("", justify="right", no_wrap=True)
-    for region in result.by_share()[:top]:
-        label, share = region.highest
+    shown = result.by_share()[:top]
+    labels = told_apart([region.highest[0] for region in shown], 36)
+    for region, label in zip(shown, labels, strict=True):
         table.add_row(
             str(region.number),
             percent(region.share),
             literal(region.words),
             region.when_words,
-            literal(shortened(label, 40)),
-            percent(share),
+            literal(label),
+            percent(region.highest[1]),
         )
     Console().print(table)
     if (more := len(result) - top) > 0:

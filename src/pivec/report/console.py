@@ -20,7 +20,7 @@ from pivec.report.sections.pairs import UNSURE
 from pivec.report.tables import words_of_file
 from pivec.states import Store
 from pivec.terminal import literal, say, shortened
-from pivec.text import interval, n_policies, percent
+from pivec.text import interval, n_policies, percent, told_apart
 
 
 def print_summary(labels: Sequence[str], measured: Measured) -> None:
@@ -31,6 +31,8 @@ def print_summary(labels: Sequence[str], measured: Measured) -> None:
         for title, pairs in (("nearest", measured.nearest), ("farthest", measured.farthest))
         for row in pair_rows(labels, pairs)[:3]
     ]
+    names = [name for _, row in rows for name in (row.policy, row.other)]
+    brief = dict(zip(names, told_apart(names, max(20, (console.width - 48) // 2)), strict=True))
     sure = any(math.isfinite(row.low) for _, row in rows)
     shared = any(math.isfinite(row.overlap) for _, row in rows)
     table = Table("", box=None)
@@ -44,7 +46,9 @@ def print_summary(labels: Sequence[str], measured: Measured) -> None:
         if math.isfinite(row.low):
             distance += f" ({interval(row.low, row.high)}){' *' * row.alike}"
         apart = [percent(1 - row.overlap)] * shared
-        table.add_row(title, literal(row.policy), literal(row.other), distance, *apart)
+        table.add_row(
+            title, literal(brief[row.policy]), literal(brief[row.other]), distance, *apart
+        )
     console.print(table)
     if measured.n_known:
         say(f"* {UNSURE}: {len(measured.alike)} of {measured.n_known} pairs")
@@ -87,10 +91,11 @@ def print_store(store: Store) -> None:
     """Print the policies of a store, a row each."""
     say(f"{store.settings.get('environment', '')}, {len(store)} policies")
     table = Table("policy", "group", "step", "episodes", "states", "mean return", box=None)
-    for row in store.rows.values():
+    labels = told_apart(list(store.rows), max(24, Console().width - 50))
+    for label, row in zip(labels, store.rows.values(), strict=True):
         step = "" if row["step"] is None else str(row["step"])
         numbers = (step, str(row["episodes"]), str(row["states"]), f"{row['mean_return']:.4g}")
-        table.add_row(literal(row["label"]), literal(row["group"]), *numbers)
+        table.add_row(literal(label), literal(row["group"]), *numbers)
     Console().print(table)
 
 

@@ -17,6 +17,7 @@ from pivec.canvas import (
     axes_at,
     lined_axes,
     literal,
+    literals,
     new_figure,
 )
 from pivec.text import percent
@@ -68,7 +69,7 @@ def unusual_figure(result: Unusual) -> Figure:
                 fontweight="bold",
                 color=INK,
             )
-    _finish_strips(axes, [literal(label, 34) for label in labels], end)
+    _finish_strips(axes, literals(labels, 34), end)
     if dots is not None:
         bar = figure.colorbar(dots, cax=axes_at(figure, _WIDE - 1.15, 0.75, 0.14, _ROW * len(rows)))
         bar.outline.set_visible(False)
@@ -114,7 +115,7 @@ def outside_figure(result: Outside) -> Figure:
                       va="center", fontsize=8.5, color=INK)  # fmt: skip
     lined_axes(axes)
     axes.grid(visible=False)
-    axes.set_yticks(range(len(rows)), [literal(row.policy, 34) for row in rows], fontsize=9)
+    axes.set_yticks(range(len(rows)), literals([row.policy for row in rows], 34), fontsize=9)
     axes.set_ylim(len(rows) - 0.5, -0.5)
     axes.set_xlim(0.0, max([*shares, 1.0]))
     axes.set_xlabel("% of states", fontsize=9.5)

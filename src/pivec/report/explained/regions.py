@@ -74,7 +74,7 @@ def _card(region: Region, most: float, embed: Embedder) -> str:
         visits = (region.frame.visit,)
         if address := embed(region.frame.path):
             image = f'<img src="{address}" alt="{shown_text(region.words)}" loading="lazy">'
-    most_of, share = shown_text(shortened(region.highest[0], _LONGEST)), region.highest[1]
+    most_of, share = _named(region.highest[0]), region.highest[1]
     width = 100 * region.share / most if most else 0.0
     parts = [
         image,
@@ -84,12 +84,17 @@ def _card(region: Region, most: float, embed: Embedder) -> str:
         _tenths(region),
         *(
             f'<p class="foot">{"Picture" if image else "Nearest state"}: '
-            f"{shown_text(shortened(visit.policy, _LONGEST))}, episode {visit.episode}, "
+            f"{_named(visit.policy)}, episode {visit.episode}, "
             f"step {visit.step}</p>"
             for visit in visits
         ),
     ]
     return f'<div class="card" id="region-{region.number}">{"".join(parts)}</div>'
+
+
+def _named(label: str) -> str:
+    """Write the name of a policy, short, with the whole of it where the pointer rests."""
+    return f'<span title="{shown_text(label)}">{shown_text(shortened(label, _LONGEST))}</span>'
 
 
 def _tenths(region: Region) -> str:

@@ -13,7 +13,7 @@ from pivec.canvas import (
     MUTED,
     add_heading,
     axes_at,
-    literal,
+    literals,
     new_figure,
     quiet_axes,
 )
@@ -116,7 +116,7 @@ def distances_figure(
         shown, cmap="magma_r", vmin=0.0, vmax=high, extent=(0, n, n, 0), interpolation="nearest"
     )
     mark_groups(axes, blocks, n)
-    axes.set_yticks([at for at, _ in ticks], [literal(text, 30) for _, text in ticks])
+    axes.set_yticks([at for at, _ in ticks], literals([text for _, text in ticks], 30))
     size = float(np.clip(300.0 / max(1, len(ticks)), 6.0, 9.5))
     axes.tick_params(axis="y", length=0, pad=10 if blocks else 3, labelsize=size, labelcolor=INK)
     if classes:

@@ -14,7 +14,7 @@ from pivec.canvas import (
     add_panel_title,
     axes_at,
     group_colours,
-    literal,
+    literals,
     new_figure,
 )
 from pivec.distances.groups import Estimate, Permanova
@@ -196,7 +196,7 @@ def _draw(axes: Axes, lines: Sequence[Line], start: float) -> None:
         )  # fmt: skip
     axes.set_xlim(start, edge)
     axes.set_ylim(max(2, len(lines)) - 0.5, -0.5)
-    axes.set_yticks(range(len(lines)), [literal(name, 34) for name, *_ in lines])
+    axes.set_yticks(range(len(lines)), literals([name for name, *_ in lines], 34))
     axes.tick_params(axis="y", length=0, labelsize=10, labelcolor=INK, pad=8)
     axes.tick_params(axis="x", length=2.5, width=0.6, labelsize=9, color=MUTED, labelcolor=INK)
     axes.grid(axis="x", color=HAIRLINE, linewidth=0.6)

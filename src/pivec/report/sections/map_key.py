@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from pivec.canvas import INK, LONE_COLOUR, MUTED, REFERENCE_COLOUR, literal, quiet_axes
+from pivec.canvas import INK, LONE_COLOUR, MUTED, REFERENCE_COLOUR, literals, quiet_axes
 from pivec.report.data import PolicyRow, colours_of_groups, compared
 from pivec.report.sections.map_classes import MAX_CLASS_COLOURS, class_colours, class_sizes
 from pivec.text import n_policies, short_number, thousands, without_shared_folder
@@ -130,7 +130,8 @@ def _draw_entries(key: Axes, entries: Sequence[Entry], key_rows: int) -> None:
     columns, in_column = 3, key_rows
     if len(entries) <= 2 * key_rows and not short:
         columns, in_column = 2, -(-len(entries) // 2)
-    for k, (words, paint, marker) in enumerate(entries):
+    shown = literals([words for words, _, _ in entries], 18 if columns == 3 else 27)
+    for k, (_, paint, marker) in enumerate(entries):
         column, line = divmod(k, in_column)
         x, y = column / columns, 0.90 - 0.205 * line
         looks: dict[str, Any] = {"c": paint, "linewidths": 1.0 if marker == "x" else 0.0}
@@ -140,7 +141,7 @@ def _draw_entries(key: Axes, entries: Sequence[Entry], key_rows: int) -> None:
         key.text(
             x + (0.04 if paint != "none" else 0.0),
             y - 0.008,
-            literal(words, 18 if columns == 3 else 27),
+            shown[k],
             va="center",
             fontsize=8.8,
             color=INK,

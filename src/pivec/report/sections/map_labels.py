@@ -9,7 +9,7 @@ from unicodedata import east_asian_width
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.canvas import INK, MUTED, literal
+from pivec.canvas import INK, MUTED, literals
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,8 +41,8 @@ def draw_labels(
     dots = (places - low) / span * size
     taken: list[Box] = []
     drawn = []
-    for anchor, text in zip((anchors - low) / span * size, texts, strict=True):
-        shown = literal(text, LETTERS)
+    shown_texts = literals(texts, LETTERS)
+    for anchor, text, shown in zip((anchors - low) / span * size, texts, shown_texts, strict=True):
         box = _free_box(anchor, _extent(shown), dots, radius, taken, (width, height))
         if box is None:
             continue

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -17,7 +16,7 @@ from pivec.canvas import (
     add_key,
     axes_at,
     lined_axes,
-    literal,
+    literals,
     new_figure,
 )
 from pivec.distances import LEVEL, Travel
@@ -34,8 +33,7 @@ from pivec.report.markup import (
     shown_text,
     table,
 )
-from pivec.terminal import printable, shortened
-from pivec.text import percent, rounded, short_number, without_shared_folder
+from pivec.text import percent, rounded, short_number, told_apart, without_shared_folder
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -97,9 +95,9 @@ def _line(run: Travel, colour: str) -> str:
 
 def travel_svg(travels: Sequence[Travel], colours: Sequence[str]) -> str:
     """Draw a line a run as an SVG element whose text follows the page's colours."""
-    names = without_shared_folder([run.group for run in travels])
+    names = told_apart(without_shared_folder([run.group for run in travels]), 26)
     width, height, left, top, bottom = 1060.0, 360.0, 58.0, 14.0, 44.0
-    right = 36.0 + 7.0 * max(min(len(name), 26) for name in names)
+    right = 36.0 + 7.0 * max(len(name) for name in names)
     steps = [float(step) for run in travels for step in run.steps]
     first, last = min(steps), max(steps)
     ticks = round_ticks(0.0, max(_band(run)[1].max() for run in travels) or 1.0)
@@ -138,11 +136,12 @@ def travel_svg(travels: Sequence[Travel], colours: Sequence[str]) -> str:
             f'{band}<polyline points="{line}"/>{"".join(dots)}</g>'
         )
     spots = spread_out([y(run.total) for run in travels], 16, top, height - bottom)
-    for name, colour, spot in zip(names, colours, spots, strict=True):
+    for run, name, colour, spot in zip(travels, names, colours, spots, strict=True):
+        whole = "" if name == run.group else f"<title>{shown_text(run.group)}</title>"
         parts.append(
             f'<circle style="--run:{colour}" cx="{width - right + 14:.1f}" cy="{spot:.1f}" '
             f'r="4"/><text class="name" x="{width - right + 23:.1f}" y="{spot + 4:.1f}">'
-            f"{html.escape(shortened(printable(name), 26))}</text>"
+            f"{shown_text(name)}{whole}</text>"
         )
     return "".join([*parts, "</svg>"])
 
@@ -154,10 +153,10 @@ def travel_figure(runs: Sequence[Travel], colours: Mapping[str, str], subtitle: 
     add_heading(figure, "Distance travelled", subtitle)
     axes = axes_at(figure, 0.72, 0.6, 7.0, 3.2)
     lined_axes(axes)
-    names = without_shared_folder([run.group for run in shown])
+    names = literals(without_shared_folder([run.group for run in shown]), 30)
     for run, name in zip(shown, names, strict=True):
         colour = colours.get(run.group, LONE_COLOUR)
-        axes.plot(run.steps, run.cumulative, "o-", color=colour, ms=3.5, label=literal(name, 30))
+        axes.plot(run.steps, run.cumulative, "o-", color=colour, ms=3.5, label=name)
         axes.fill_between(run.steps, *_band(run), color=colour, alpha=0.15, linewidth=0)
     axes.set_ylim(bottom=0.0)
     axes.set_xlabel("training step", color=MUTED)
