@@ -24,7 +24,7 @@ def test_a_notebook_runs(name, tmp_path):
         for output in cell.get("outputs", ())
         for kind in output.get("data", ())
     ]
-    assert shown.count("text/html") >= 5
+    assert shown.count("text/html") >= 4
     assert ("image/png" in shown) == (name == "tutorial-policies")
 
 

@@ -177,7 +177,10 @@ def test_minari_there_and_back(tmp_path, minari):
     with pytest.raises(UsageError, match="already"):
         export(tmp_path / "s", "minari:cartpole/test-v0")
     back = import_recorded(["minari:cartpole/test-v0#policy"], tmp_path / "back")
+    again = import_recorded(["minari:cartpole/test-v0#policy"], tmp_path / "back")
+    assert np.array_equal(again["lean"].states, data["lean"].states)
     assert back.labels == data.labels
+    assert back.groups == data.groups
     assert np.array_equal(back.states, data.states)
     assert np.array_equal(back.actions, data.actions)
     assert np.allclose(back.returns, data.returns)
