@@ -293,6 +293,17 @@ def _space_and_names(
     probe = Probe.of(environment, features)
     if features is None:
         default = spaces.feature_names(probe.space)
+        if not default:
+            raise UsageError(
+                f"observations of the kind {probe.space} hold no numbers: make some with features="
+            )
+        if texts := spaces.text_parts(probe.space):
+            warnings.warn(
+                f"text is no part of a state, so {', '.join(texts)} of the observations is left "
+                "out: --features (from Python features=) can make numbers of it",
+                PivecWarning,
+                stacklevel=3,
+            )
     else:
         own = getattr(probe.features, "names", None) or ()
         fits = len(own) == probe.width

@@ -10,7 +10,8 @@ from test_play import coin, same
 from worlds import Pixels, RoomWithMission
 
 import pivec
-from pivec.errors import BadData, BadPolicyFile, UsageError
+from pivec.errors import BadData, BadPolicyFile, PivecWarning, UsageError
+from pivec.policies import NetworkPolicy
 from pivec.policies.policy import NamedPolicy, PolicyInfo
 from pivec.rollouts.cells import GreyCells
 from pivec.rollouts.features import load_features
@@ -73,8 +74,14 @@ WANDER = NamedPolicy(Wander(), PolicyInfo("wander"))
 
 
 def test_a_world_with_a_mission_in_words():
-    with pytest.raises(UsageError, match=r"no fixed length.*features="):
-        pivec.collect(RoomWithMission, WANDER, episodes=2)
+    with pytest.warns(PivecWarning, match="so mission of the observations is left out"):
+        data = pivec.collect(RoomWithMission, WANDER, episodes=2)
+    assert data.feature_names[:5] == (*(f"direction={i}" for i in range(4)), "image[0,0,0]")
+    assert data.n_features == 4 + 7 * 7 * 3
+    network = NetworkPolicy(((np.zeros((151, 3)), np.zeros(3)),), "tanh", "categorical")
+    words = "expects numbers, but mission of the observations is text"
+    with pytest.warns(PivecWarning), pytest.raises(UsageError, match=words):
+        pivec.collect(RoomWithMission, network, episodes=2)
     data = pivec.collect(RoomWithMission, WANDER, episodes=2, features=where)
     assert data.n_features == 4
     assert np.array_equal(data.states[:, 2:], np.tile([[3.0, 9.0]], (data.n_states, 1)))
@@ -101,6 +108,9 @@ def test_minigrid_itself():
         **options,
     )
     assert flat.n_features == 7 * 7 * 3
+    with pytest.warns(PivecWarning, match="mission"):
+        whole = pivec.collect("MiniGrid-Empty-5x5-v0", WANDER, **options)
+    assert whole.n_features == 4 + 7 * 7 * 3
 
 
 @pytest.mark.bits

@@ -17,7 +17,7 @@ from pivec.policies.forward import Float, Layer
 from pivec.policies.head import Distribution, Head, Options, counts, frozen
 from pivec.policies.heads import HEADS
 from pivec.policies.normaliser import Normaliser
-from pivec.policies.policy import BatchPolicy, check_width, unbound
+from pivec.policies.policy import BatchPolicy, check_width, flat_width, unbound
 
 if TYPE_CHECKING:
     import gymnasium
@@ -220,13 +220,11 @@ class OutputPolicy(BatchPolicy):
         self, observation_space: gymnasium.Space[Any], action_space: gymnasium.Space[Any]
     ) -> OutputPolicy:
         """Make the policy for an environment with these spaces, or tell why it does not fit."""
-        from gymnasium import spaces
-
         one_hot = one_hot_of(observation_space, self.model.n_inputs)
         model = self.model.bind(observation_space)
         shape = observation_space.shape
         if one_hot or shape is None:
-            shape = (spaces.flatdim(observation_space),)
+            shape = (flat_width(observation_space),)
         if self.normaliser is not None:
             self.normaliser.check_width(int(np.prod(shape)), "the environment gives")
         sample = np.asarray(model.outputs(np.zeros((1, *shape), np.float32)))

@@ -167,18 +167,34 @@ def check_width(n_inputs: int, space: gymnasium.Space[Any], flat: bool = True) -
 
     Without ``flat``, whole numbers may also come as they are instead of one-hot.
     """
-    from gymnasium import spaces
-
-    try:
-        width = spaces.flatdim(space)
-    except (NotImplementedError, ValueError) as error:
-        raise UsageError(f"a network needs observations of a fixed size, not {space}") from error
+    width = flat_width(space)
     plain = width if flat or space.shape is None else int(np.prod(space.shape))
     if n_inputs not in (width, plain):
         raise UsageError(
             f"this policy expects observations of {n_inputs} values, but the environment gives "
             f"{width} ({space}): was it trained in another environment?"
         )
+
+
+def flat_width(space: gymnasium.Space[Any]) -> int:
+    """Count the numbers of a flattened observation, which must have no text in it."""
+    from gymnasium import spaces
+
+    if isinstance(space, spaces.Dict) and (texts := [key for key in space if is_text(space[key])]):
+        raise UsageError(
+            f"this policy expects numbers, but {', '.join(texts)} of the observations is text: "
+            "wrap the environment as in training (of MiniGrid, say, with --wrapper "
+            "minigrid.wrappers:FlatObsWrapper or minigrid.wrappers:ImgObsWrapper)"
+        )
+    try:
+        return spaces.flatdim(space)
+    except (NotImplementedError, ValueError) as error:
+        raise UsageError(f"a network needs observations of a fixed size, not {space}") from error
+
+
+def is_text(space: gymnasium.Space[Any]) -> bool:
+    """Whether elements of a space are text, as the missions of MiniGrid."""
+    return space.dtype is not None and space.dtype.kind == "U"
 
 
 def unbound(policy: str, what: str) -> UsageError:

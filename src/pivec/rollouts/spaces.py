@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from pivec.errors import BadData, UsageError
 from pivec.options import Features
+from pivec.policies.policy import is_text
 from pivec.rollouts.seen import Seen, look, sees
 
 _FAR = 1e5  # below it float32 has steps finer than a hundredth
@@ -54,18 +55,42 @@ def feature_names(space: spaces.Space[Any], prefix: str = "") -> tuple[str, ...]
             "Discrete, MultiDiscrete, MultiBinary, Dict or Tuple: turn them into numbers with "
             "features="
         )
-    inner = space.spaces.items() if isinstance(space, spaces.Dict) else enumerate(space.spaces)
     return tuple(
         name
-        for key, part in inner
+        for key, part in _parts(space)
+        if not is_text(part)
         for name in feature_names(part, f"{prefix}.{key}" if prefix else str(key))
     )
+
+
+def _parts(space: Any) -> list[tuple[Any, spaces.Space[Any]]]:
+    """Give the parts of a Dict or Tuple by key or number."""
+    inner = space.spaces.items() if isinstance(space, spaces.Dict) else enumerate(space.spaces)
+    return list(inner)
+
+
+def text_parts(space: spaces.Space[Any]) -> list[str]:
+    """Name the parts of observations that are text, which is no part of a state by itself.
+
+    Examples
+    --------
+    >>> text_parts(spaces.Dict({"goal": spaces.Text(9), "x": spaces.Discrete(2)}))
+    ['goal']
+    """
+    if not isinstance(space, spaces.Dict | spaces.Tuple):
+        return []
+    names = []
+    for key, part in _parts(space):
+        names += [str(key)] if is_text(part) else [f"{key}.{name}" for name in text_parts(part)]
+    return names
 
 
 def flatten(space: spaces.Space[Any], batch: Any, dtype: Any = np.float32) -> NDArray[Any]:
     """Turn a batch of elements of ``space`` into rows: Box flattened, Discrete one-hot.
 
     An element that the space does not have is an error with its row as ``lane``.
+
+    Parts that are text are left out.
 
     Examples
     --------
@@ -91,11 +116,9 @@ def flatten(space: spaces.Space[Any], batch: Any, dtype: Any = np.float32) -> ND
             (column[:, None] == values).astype(dtype)
             for column, values in zip(columns, ranges, strict=True)
         ]
-    elif isinstance(space, spaces.Dict):
-        parts = [flatten(part, batch[key], dtype) for key, part in space.spaces.items()]
     else:
-        pieces = zip(space.spaces, batch, strict=True)  # type: ignore[attr-defined]
-        parts = [flatten(part, piece, dtype) for part, piece in pieces]
+        seen = [(key, part) for key, part in _parts(space) if not is_text(part)]
+        parts = [flatten(part, batch[key], dtype) for key, part in seen]
     return np.concatenate(parts, axis=1)
 
 

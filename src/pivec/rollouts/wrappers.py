@@ -17,7 +17,8 @@ from pivec.rollouts.named_objects import named_object, split_arguments
 # A file may ask for these: they change what is seen and done, and touch nothing else.
 KNOWN_WRAPPERS = re.compile(
     r"(gymnasium\.wrappers(\.\w+)?|stable_baselines3\.common\.atari_wrappers"
-    r"|pivec\.rollouts\.atari|sb3_contrib\.common\.wrappers(\.\w+)?|rl_zoo3\.wrappers)"
+    r"|pivec\.rollouts\.atari|sb3_contrib\.common\.wrappers(\.\w+)?|rl_zoo3\.wrappers"
+    r"|minigrid\.wrappers)"
     r":(?!RecordVideo|HumanRendering|RenderCollection)\w+"
 )
 
