@@ -17,7 +17,9 @@ from ray.rllib.algorithms.sac import SACConfig
 from ray.rllib.connectors.env_to_module import MeanStdFilter
 from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 from ray.rllib.utils.spaces.space_utils import unsquash_action
+from ray.tune.registry import register_env
 from rows import ROWS, write_row
+from rows import make as made
 
 FACTS = {
     "library": "RLlib",
@@ -29,12 +31,15 @@ FACTS = {
 KEPT = ("rllib_checkpoint.json", "learner_group/learner/rl_module", "connector/")
 
 
-def make(name, environment, what, config, squash=None):
+# Images that are small enough to ship what sees them: stacks of stacked observations, 4 x 5 x 4.
+IMAGES = tuple(f'gymnasium.wrappers:FrameStackObservation{{"stack_size": {n}}}' for n in (5, 4))
+
+
+def make(name, environment, what, config, squash=None, wrappers=()):
     if sys.argv[1:] and name not in sys.argv[1:]:
         return
-    algorithm = (
-        config.environment(environment).learners(num_learners=0).debugging(seed=0).build_algo()
-    )
+    register_env(name, lambda _: made(environment, wrappers))
+    algorithm = config.environment(name).learners(num_learners=0).debugging(seed=0).build_algo()
     algorithm.train()
     folder = ROWS / name / FACTS["policy"]
     shutil.rmtree(folder, ignore_errors=True)
@@ -88,7 +93,8 @@ def make(name, environment, what, config, squash=None):
         return answers
 
     greedy = isinstance(config, DQNConfig)
-    write_row(name, environment, lambda rows: chosen(rows, not greedy), answer, **FACTS, what=what)
+    act = lambda observations: chosen(observations, not greedy)  # noqa: E731
+    write_row(name, environment, act, answer, wrappers, **FACTS, what=what)
     algorithm.stop()
 
 
@@ -114,6 +120,14 @@ def off_policy(config):
 if __name__ == "__main__":
     ray.init(num_cpus=1, include_dashboard=False, object_store_memory=100_000_000)
     make("rllib-ppo", "CartPole-v1", "PPO, MLP, Discrete actions", ppo().rl_module(**model()))
+    convolutions = [[4, 3, 2], [5, 2, 1], [6, 2, 1, "valid"]]
+    make(
+        "rllib-ppo-images",
+        "CartPole-v1",
+        "PPO, convolutions, Discrete actions",
+        ppo().rl_module(**model(conv_filters=convolutions, head_fcnet_hiddens=[8])),
+        wrappers=IMAGES,
+    )
     make(
         "rllib-ppo-real",
         "Pendulum-v1",

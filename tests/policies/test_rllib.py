@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import pickle
 import shutil
+from collections import OrderedDict
 from pathlib import Path
 
 import numpy as np
 import pytest
+from gymnasium.spaces import Box, Discrete
 
 from pivec.errors import BadPolicyFile
 from pivec.policies import load_policies
 from pivec.policies.formats import is_policy_file
+from pivec.policies.pickles import read_objects
 from pivec.policies.policy import origin_of
+from pivec.policies.rllib import MODULES
 
 ROWS = Path(__file__).parents[1] / "data" / "libraries"
 MODULE = "learner_group/learner/rl_module/default_policy"
@@ -117,3 +121,26 @@ def test_the_old_stack_is_named(tmp_path):
     (folder / "policy_state.pkl").write_bytes(pickle.dumps({"weights": {}}))
     with pytest.raises(BadPolicyFile, match="an RLlib checkpoint of the old API stack"):
         load_policies(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("filters", "match"),
+    [
+        (None, "not there"),  # RLlib has none for images of this size
+        ([[4, [3, 2], 2]], "no squares"),
+        ([[4, 3, 2], [5, 2, 1]], "do not fit together"),
+        ([[4, 9, 2, "valid"]], "not that of"),
+    ],
+)
+def test_convolutions_that_do_not_fit_are_named(tmp_path, filters, match):
+    shutil.copytree(ROWS / "rllib-ppo-images" / "checkpoint_000000", tmp_path / "run")
+    file = tmp_path / "run" / MODULE / "class_and_ctor_args.pkl"
+    read = read_objects(file.read_bytes(), MODULES)["ctor_args_and_kwargs"][1]
+    about = {"model_config": {**read["model_config"], "conv_filters": filters}}
+    spaces = {"observation_space": Box(-1, 1, (4, 5, 4)), "action_space": Discrete(2)}
+    made = {"class": OrderedDict, "ctor_args_and_kwargs": ((), {**about, **spaces})}
+    # The class is told by its name alone, which stands here for one of RLlib's.
+    data = pickle.dumps(made, protocol=2).replace(b"ccollections\n", b"cray.rllib\n", 1)
+    file.write_bytes(data)
+    with pytest.raises(BadPolicyFile, match=match):
+        load_policies(tmp_path / "run")

@@ -27,11 +27,13 @@ Kernels = tuple[tuple[int, int], ...]  # size and stride of each convolution
 NATURE: Kernels = ((8, 4), (4, 2), (3, 1))
 AT_ONCE = 16  # images whose windows are laid out as rows
 MOST = 1 << 16  # pixels of a side
+Margins = tuple[int, int, int, int]  # zeros above, below, left and right of an image
+NO_MARGINS: Margins = (0, 0, 0, 0)
 
 
 @dataclass(frozen=True, eq=False)
 class ImageFeatures(Features):
-    """Convolutions without padding, relu behind each, and a linear layer of what they give.
+    """Convolutions, relu behind each, and mostly a linear layer of what they give.
 
     Examples
     --------
@@ -46,9 +48,10 @@ class ImageFeatures(Features):
     shape: tuple[int, int, int]  # channels, height, width
     kernels: Kernels
     convolutions: tuple[Layer, ...]  # weights of shape (channels * size * size, filters)
-    linear: Layer  # from the flattened result, which counts channels first, to the features
+    linear: Layer | None  # from the flattened result, which counts channels first, to the features
     scale: float = 255.0  # that images are divided by
     last: str = "relu"  # behind the linear layer
+    margins: tuple[Margins, ...] = ()  # around what each convolution sees; empty: none
 
     @property
     def n_inputs(self) -> int:
@@ -57,18 +60,29 @@ class ImageFeatures(Features):
     @property
     def n_outputs(self) -> int:
         """Number of features of an image."""
-        return len(self.linear[1])
+        if self.linear is not None:
+            return len(self.linear[1])
+        _, height, width = self.shape
+        for (size, stride), margins in self._steps:
+            height, width = smaller(height, width, size, stride, margins)
+        return len(self.convolutions[-1][1]) * height * width
+
+    @property
+    def _steps(self) -> list[tuple[tuple[int, int], Margins]]:
+        margins = self.margins or (NO_MARGINS,) * len(self.kernels)
+        return list(zip(self.kernels, margins, strict=True))
 
     @property
     def about(self) -> tuple[Any, ...]:
         """Shape and scale of images, and what is not as in Mnih et al. 2015."""
         usual = (self.kernels, self.last) == (NATURE, "relu")
-        return (self.shape, self.scale) + (() if usual else (self.kernels, self.last))
+        more = (self.margins,) if self.margins or self.linear is None else ()
+        return (self.shape, self.scale) + (() if usual else (self.kernels, self.last)) + more
 
     @property
     def weights(self) -> tuple[Layer, ...]:
-        """Convolutions and the linear layer."""
-        return *self.convolutions, self.linear
+        """Convolutions and the linear layer, if there is one."""
+        return (*self.convolutions, *([] if self.linear is None else [self.linear]))
 
     def outputs(self, images: NDArray[Any]) -> Float:
         """Features (n, k) of images (n, channels, height, width), or with the channels last."""
@@ -104,14 +118,18 @@ class ImageFeatures(Features):
     def _features(self, images: NDArray[Any]) -> Float:
         """Give the features of images whose channels come last."""
         x = np.asarray(images, np.float32) / np.float32(self.scale)
-        for layer, (_, bias), (size, stride) in zip(
-            self._padded, self.convolutions, self.kernels, strict=False
+        for layer, (_, bias), ((size, stride), (above, below, left, right)) in zip(
+            self._padded, self.convolutions, self._steps, strict=False
         ):
+            if self.margins:
+                x = np.pad(x, ((0, 0), (above, below), (left, right), (0, 0)))
             windows = np.lib.stride_tricks.sliding_window_view(x, (size, size), axis=(1, 2))
             windows = windows[:, ::stride, ::stride]  # n, rows, columns, channels, size, size
             flat = windows.reshape(-1, len(layer[0]))
             x = affine(flat, layer, "relu")[:, : len(bias)].reshape(*windows.shape[:3], -1)
         flat = np.moveaxis(x, -1, 1).reshape(len(x), -1)
+        if self.linear is None:
+            return flat
         return affine(flat, self._padded[-1], self.last)[:, : self.n_outputs]
 
 
@@ -177,19 +195,31 @@ def find_features(
     kernels: Kernels = NATURE,
     scale: float = 255.0,
     last: str = "relu",
+    margins: tuple[Margins, ...] = (),
 ) -> ImageFeatures:
-    """Make features of images of torch's layers of these names."""
+    """Make features of images of torch's layers of these names; ``linear`` may be empty."""
     channels, height, width = shape
     layers: list[Layer] = []
-    for name, (size, stride) in zip(convolutions, kernels, strict=True):
+    around = margins or (NO_MARGINS,) * len(kernels)
+    for name, (size, stride), margin in zip(convolutions, kernels, around, strict=True):
         layers.append(_layer(tensors, name, (channels, size, size)))
         channels = len(layers[-1][1])
-        height, width = (height - size) // stride + 1, (width - size) // stride + 1
+        height, width = smaller(height, width, size, stride, margin)
         if min(height, width) < 1:
             raise BadPolicyFile(f"images of shape {tuple(shape)} are too small for its CNN")
-    last_layer = _layer(tensors, linear, (channels * height * width,))
+    last_layer = _layer(tensors, linear, (channels * height * width,)) if linear else None
     own = (shape[0], shape[1], shape[2])
-    return ImageFeatures(own, kernels, tuple(layers), last_layer, scale, last)
+    return ImageFeatures(own, kernels, tuple(layers), last_layer, scale, last, margins)
+
+
+def smaller(
+    height: int, width: int, size: int, stride: int, margins: Margins = NO_MARGINS
+) -> tuple[int, int]:
+    """Give height and width of what a convolution makes of an image with these margins."""
+    above, below, left, right = margins
+    return (above + height + below - size) // stride + 1, (
+        left + width + right - size
+    ) // stride + 1
 
 
 def square_images(tensors: Tensors, first: str, last: str, linear: str) -> tuple[int, int, int]:

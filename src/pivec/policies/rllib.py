@@ -17,7 +17,16 @@ from typing import Any
 import numpy as np
 
 from pivec.errors import BadPolicyFile
+from pivec.policies.cnn import (
+    MOST,
+    NO_MARGINS,
+    ImageFeatures,
+    ImageNetwork,
+    find_features,
+    smaller,
+)
 from pivec.policies.formats import Beside, about, reader
+from pivec.policies.forward import Layer
 from pivec.policies.head import Options
 from pivec.policies.network import NetworkPolicy
 from pivec.policies.normaliser import Normaliser
@@ -49,6 +58,15 @@ HARMLESS = frozenset(
 ACTIVATIONS = {"swish": "silu", "leakyrelu": "leaky_relu"}
 INSTEAD = "restore it with RLlib and pass it as module:object"
 MAX_STATISTICS = 1 << 24  # bytes
+CNN = "net.0.cnn"
+# Size and stride of convolutions by the height of images, where settings do not tell.
+DEFAULT_FILTERS = {
+    96: ((16, 8, 4), (32, 4, 2), (256, 11, 2)),
+    84: ((16, 8, 4), (32, 4, 2), (256, 11, 1)),
+    64: ((16, 4, 2), (32, 4, 2), (64, 4, 2), (128, 4, 2)),
+    42: ((16, 4, 2), (32, 4, 2), (256, 11, 1)),
+    10: ((16, 5, 2), (32, 5, 2)),
+}
 
 
 @reader
@@ -66,18 +84,24 @@ def read_rllib(data: bytes, beside: Beside) -> tuple[Policy, dict[str, Any]]:
     config = config.state if isinstance(config, Object) else config
     config = config if isinstance(config, dict) else {}
     algorithm, encoder, head = _parts(tensors)
-    layers = [
-        *sequence(tensors, f"{encoder}.net.mlp"),
-        *(last := sequence(tensors, f"{head}.net.mlp")),
-    ]
-    activation = _activation(config, len(last) > 1)
+    layers = sequence(tensors, f"{head}.net.mlp")
     normaliser, normalised_actions = _connectors(beside)
-    policy = NetworkPolicy(
+    features = _image_features(tensors, encoder, settings.get("observation_space"), config)
+    names = {config.get("head_fcnet_activation", "relu")} if len(layers) > 1 else set()
+    if features is None:
+        layers = [*sequence(tensors, f"{encoder}.net.mlp"), *layers]
+        names |= {config.get("fcnet_activation", "tanh")}
+    else:
+        layers[0] = _channels_first(layers[0], features)
+    network = NetworkPolicy(
         tuple(layers),
-        activation,
+        _activation(names or {"relu"}),
         **_head(algorithm, settings.get("action_space"), tensors, normalised_actions),
-        normaliser=normaliser,
+        normaliser=normaliser if features is None else None,
     )
+    policy = network if features is None else ImageNetwork(features, network).policy()
+    if features is not None and normaliser is not None:
+        raise BadPolicyFile(f"it sees images that are normalised, which is not read: {INSTEAD}")
     info = {"library": "RLlib", "algorithm": algorithm}
     if algorithm == "DQN":
         beside.assume("the best action is taken, as RLlib's DQN does without exploration")
@@ -120,18 +144,81 @@ def _parts(tensors: Tensors) -> tuple[str, str, str]:
     if odd := next((key for key in tensors if "lstm" in key or "gru" in key), ""):
         raise BadPolicyFile(f"it has a memory ({odd[:60]}), which is not read here: {INSTEAD}")
     for algorithm, encoder, head in PARTS:
-        if all(f"{part}.net.mlp.0.weight" in tensors for part in (encoder, head)):
+        first = (
+            f"{encoder}.net.mlp.0.weight",
+            f"{encoder}.{CNN}.0.weight",
+            f"{encoder}.{CNN}.1.weight",
+        )
+        if f"{head}.net.mlp.0.weight" in tensors and any(name in tensors for name in first):
             return algorithm, encoder, head
     names = ", ".join(list(tensors)[:4])
     raise BadPolicyFile(
-        f"it is not named as RLlib's default modules for vectors are ({names[:200]}): {INSTEAD}"
+        f"it is not named as RLlib's default modules are ({names[:200]}): {INSTEAD}"
     )
 
 
-def _activation(config: Mapping[str, Any], head: bool) -> str:
-    """Give the activation of all layers; ``head`` tells whether those of the head count."""
-    names = [config.get("fcnet_activation", "tanh")]
-    names += [config.get("head_fcnet_activation", "relu")] if head else []
+def _image_features(
+    tensors: Tensors, encoder: str, space: Any, config: Mapping[str, Any]
+) -> ImageFeatures | None:
+    """Find the convolutions of RLlib's encoder for images; None if it has none."""
+    if f"{encoder}.net.mlp.0.weight" in tensors:
+        return None
+    shape = space.state.get("_shape") if isinstance(space, Object) else None
+    if not isinstance(shape, tuple) or len(shape) != 3:
+        raise BadPolicyFile(f"a CNN needs images of three axes, not of shape {shape}")
+    if _activation({config.get("conv_activation", "relu")}) != "relu":
+        raise BadPolicyFile(f"its convolutions have another activation than relu: {INSTEAD}")
+    height, width, channels = shape
+    names, kernels, margins, place = [], [], [], 0
+    for size, stride, same in _filters(config, shape):
+        around = NO_MARGINS
+        if same:  # as TensorFlow pads
+            around = (*_margins(height, size, stride), *_margins(width, size, stride))
+        place += same
+        names.append(f"{encoder}.{CNN}.{place}")
+        place += 2
+        kernels.append((size, stride))
+        margins.append(around)
+        height, width = smaller(height, width, size, stride, around)
+    images = (channels, *shape[:2])
+    return find_features(tensors, names, "", images, tuple(kernels), 1.0, "relu", tuple(margins))
+
+
+def _filters(config: Mapping[str, Any], shape: tuple[int, ...]) -> list[tuple[int, int, bool]]:
+    """Give size and stride of each convolution, and whether images keep their size but for it."""
+    given = config.get("conv_filters") or DEFAULT_FILTERS.get(shape[0], ())
+    filters = []
+    for entry in given if isinstance(given, list | tuple) else ():
+        match entry:
+            case [_, size, stride, *rest] if rest in ([], ["same"], ["valid"]):
+                pairs = [
+                    side if isinstance(side, list | tuple) else (side,) for side in (size, stride)
+                ]
+                numbers = [set(pair) for pair in pairs]
+                if all(len(sides) == 1 and 0 < min(sides) < MOST for sides in numbers):
+                    filters.append((*(sides.pop() for sides in numbers), rest != ["valid"]))
+    if not filters or len(filters) < len(given):
+        raise BadPolicyFile(f"its conv_filters are no squares, or not there: {INSTEAD}")
+    return filters
+
+
+def _margins(side: int, size: int, stride: int) -> tuple[int, int]:
+    total = max(0, (-(-side // stride) - 1) * stride + size - side)
+    return total // 2, total - total // 2
+
+
+def _channels_first(layer: Layer, features: ImageFeatures) -> Layer:
+    """Give a layer of what RLlib flattens with the channels last, for channels that come first."""
+    weight, bias = layer
+    channels = len(features.convolutions[-1][1])
+    if len(weight) != features.n_outputs:
+        raise BadPolicyFile("its convolutions and the layers behind them do not fit together")
+    turned = weight.reshape(-1, channels, weight.shape[1]).transpose(1, 0, 2)
+    return turned.reshape(weight.shape), bias
+
+
+def _activation(names: set[Any]) -> str:
+    """Give the activation that layers share."""
     known = {ACTIVATIONS.get(str(name).lower(), str(name).lower()) for name in names}
     if len(known) > 1:
         raise BadPolicyFile(

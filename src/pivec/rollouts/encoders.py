@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from pivec.engines.devices import require_torch
 from pivec.engines.files import present
 from pivec.engines.offered import offer
-from pivec.errors import BadData, BadPolicyFile, PivecError
+from pivec.errors import BadData, BadPolicyFile, PivecError, UsageError
 from pivec.policies.cnn import ImageFeatures, find_features
 from pivec.policies.formats import about
 from pivec.policies.outputs import row_by_row
@@ -107,6 +107,8 @@ def encoder_bytes(features: ImageFeatures, info: Mapping[str, Any]) -> bytes:
         turned = weight.T.reshape(len(bias), channels, size, size)
         tensors |= {f"convolutions.{i}.weight": turned, f"convolutions.{i}.bias": bias}
         channels = len(bias)
+    if features.linear is None:
+        raise UsageError("an encoder needs a linear layer behind its convolutions")
     tensors |= {"linear.weight": features.linear[0].T, "linear.bias": features.linear[1]}
     whole = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
     texts = {"network": json.dumps(network), "info": json.dumps(dict(info))}
