@@ -12,6 +12,7 @@ import pivec
 from pivec.errors import MissingExtra, PivecWarning, UsageError
 from pivec.explanations.film.drawing import pictures
 from pivec.explanations.film.replay import Replayer
+from pivec.options import CollectOptions
 from pivec.policies.network import NetworkPolicy
 from pivec.policies.saved import save_policy
 from pivec.rollouts.environment import Environment, environment_of
@@ -224,6 +225,24 @@ def test_mistakes_are_told(env, options, words):
         play("random", env, **options)
 
 
+def test_a_function_of_python_makes_games_too():
+    by_name = play({"coin": coin})
+    by_function = play({"coin": coin}, Chase)
+    assert same(by_name, by_function)
+    assert by_function.environment == "pettingzoo:Chase"
+    with pytest.raises(UsageError, match="name a game of several agents as pettingzoo:"):
+        pivec.collect(Chase, {"coin": coin}, episodes=1)
+
+
+def test_partners_of_a_store_are_not_imported_without_trust(tmp_path):
+    play({"left": left}, partners={"*": "test_games:away"}, store=tmp_path)
+    with pytest.raises(pivec.PivecError, match="the partner test_games:away is a Python object"):
+        _ = Replayer(Store(tmp_path), CHASE, {"left": left}).environment
+    trusting = CollectOptions(trust=True)
+    replayer = Replayer(Store(tmp_path), CHASE, {"left": left}, trusting)
+    assert replayer.stored("left", 0).last > 0
+
+
 def test_pettingzoo_is_an_extra(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with pytest.raises(MissingExtra, match=r"pivec\[agents\]"):
@@ -233,9 +252,7 @@ def test_pettingzoo_is_an_extra(monkeypatch):
 def test_the_environment_alone_is_gymnasium_s():
     from gymnasium.utils.env_checker import check_env
 
-    world = environment_of(
-        CHASE, [], pivec.collection.CollectOptions(agent="prey_0", partners="random")
-    )
+    world = environment_of(CHASE, [], CollectOptions(agent="prey_0", partners="random"))
     env = world.make()
     assert isinstance(env, RoleEnv)
     check_env(env, skip_render_check=True)

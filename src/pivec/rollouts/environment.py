@@ -137,13 +137,17 @@ class Environment:
     def _made(self, arguments: Mapping[str, Any]) -> gymnasium.Env[Any, Any]:
         make = self.factory
         if self.name.startswith(GAME):
-            make = partial(make_role, self.name, self.partners)
+            make = partial(make_role, self.name, make, self.partners)
         elif make is None and ":" in self.name and not ID.search(self.name):
             make = named_object(self.name, "an environment")
         env: Any = self._registered(arguments) if make is None else make(**arguments)
         if not isinstance(env, gymnasium.Env):
             kind = f"{type(env).__module__}.{type(env).__name__}"
-            raise UsageError(f"{self.name} must make a gymnasium.Env, but made {kind}")
+            hint = (
+                ": name a game of several agents as pettingzoo:..., with --agent (in Python agent=)"
+            )
+            hint *= hasattr(env, "possible_agents")
+            raise UsageError(f"{self.name} must make a gymnasium.Env, but made {kind}{hint}")
         return env
 
     def _registered(self, arguments: Mapping[str, Any]) -> gymnasium.Env[Any, Any]:
@@ -282,7 +286,7 @@ def _named_in_files(trained: Sequence[PolicyInfo], trust: bool) -> str:
     if ":" in name and not trust:
         raise UsageError(
             f"{first.source} asks for the environment {name!r}, which imports a module: name the "
-            "environment first, or allow it with --trust (in Python: trust=True)"
+            "environment (first, or with --env), or allow it with --trust (in Python: trust=True)"
         )
     return name
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from pivec.errors import BadPolicyFile, MissingExtra, PivecWarning, UsageError, did_you_mean
 from pivec.options import CollectOptions
+from pivec.policies.callables import IMPORTABLE
 from pivec.policies.load import name_policies
 from pivec.policies.policy import NamedPolicy
 from pivec.policies.travelling import PackedPolicy, packed, unpacked
@@ -32,12 +33,20 @@ _NAMED = re.compile(r"(?P<role>[\w*?-]+)=(?P<policy>.+)")
 _KNOWN = re.compile(r"(?P<source>.+)#(?P<fingerprint>[0-9a-f]{16})")
 
 
-def make_game(name: str, arguments: Mapping[str, Any]) -> Any:
-    """Make a game of PettingZoo, the parallel one where a module has both kinds."""
+def make_game(name: str, factory: Any, arguments: Mapping[str, Any]) -> Any:
+    """Make a game of PettingZoo by a function or by name."""
     if importlib.util.find_spec("pettingzoo") is None:
         raise MissingExtra(f"{name} is an environment of PettingZoo, which", "agents")
     import pettingzoo  # type: ignore[import-untyped]
 
+    game = (factory or _function(name))(**arguments)
+    if not isinstance(game, pettingzoo.AECEnv | pettingzoo.ParallelEnv):
+        raise UsageError(f"{name} must make an environment of PettingZoo, but made {type(game)}")
+    return game
+
+
+def _function(name: str) -> Any:
+    """Find what makes a game, a parallel one where a module has both kinds."""
     path, _, function = name.removeprefix(GAME).partition(":")
     try:
         try:
@@ -55,14 +64,12 @@ def make_game(name: str, arguments: Mapping[str, Any]) -> Any:
     if not hasattr(module, function):
         hint = did_you_mean(function, dir(module))
         raise UsageError(f"{path} has no {function!r}{hint}: expected a module of PettingZoo")
-    game = getattr(module, function)(**arguments)
-    if not isinstance(game, pettingzoo.AECEnv | pettingzoo.ParallelEnv):
-        raise UsageError(f"{name} must make an environment of PettingZoo, but made {type(game)}")
-    return game
+    return getattr(module, function)
 
 
 def make_role(
     name: str,
+    factory: Any,
     policies: Mapping[str, Any],
     *,
     agent: str | None = None,
@@ -73,7 +80,7 @@ def make_role(
     """Make the environment of one role."""
     from pivec.rollouts.role_env import RoleEnv
 
-    game = make_game(name, arguments)
+    game = make_game(name, factory, arguments)
     roles = list(game.possible_agents)
     if agent not in roles:
         asked = "say" if agent is None else f"it has no {agent!r}{did_you_mean(agent, roles)}, say"
@@ -95,46 +102,33 @@ def packed_partners(partners: Mapping[str, NamedPolicy | str]) -> dict[str, Pack
 
 def with_partners(environment: Environment, options: CollectOptions) -> Environment:
     """Settle role and partners by what the user says, or else by what the arguments hold."""
+    mine = _by_role(options.partners)
+    if environment.factory is not None and options.agent is not None:
+        environment = replace(environment, name=GAME + environment.name.removeprefix(GAME))
     if not environment.name.startswith(GAME):
-        if options.agent is not None or options.joint or _by_role(options.partners):
+        if options.agent is not None or options.joint or mine:
             raise UsageError(
                 f"{environment.name} has no agent, partner or joint states to choose: those are of "
                 "games of several agents, which are named as pettingzoo:module"
             )
+        return environment
+    if environment.partners and not mine:
         return environment
     arguments = dict(environment.arguments)
     if options.agent is not None:
         arguments["agent"] = options.agent
     if options.joint:
         arguments["joint"] = True
-    asked = _by_role(options.partners) or _by_role(arguments.pop("partners", None))
-    env = make_role(environment.name, {}, **arguments)
+    asked = mine or _by_role(arguments.pop("partners", None))
+    env = make_role(environment.name, environment.factory, {}, **arguments)
     env.close()
-    others = list(env.partners)
-    for pattern in asked:
-        if not any(fnmatchcase(role, pattern) for role in others):
-            hint = did_you_mean(pattern, others)
-            raise UsageError(
-                f"no partner is called {pattern!r}{hint}: they are {', '.join(others)}"
-            )
-    chosen = {
-        role: policy
-        for pattern, policy in sorted(asked.items(), key=lambda item: "*" not in item[0])
-        for role in others
-        if fnmatchcase(role, pattern)
-    }
-    if random := [role for role in others if role not in chosen]:
-        warnings.warn(
-            f"{', '.join(random)} act{'s' * (len(random) == 1)} at random: choose partners with "
-            "--partner [NAME=]POLICY (in Python partners=)",
-            PivecWarning,
-            stacklevel=4,
-        )
-    read = {id(policy): _read(policy, options) for policy in [*chosen.values(), "random"]}
-    policies = {role: read[id(chosen.get(role, "random"))] for role in others}
+    chosen = _chosen(asked, list(env.partners))
+    may_import = bool(mine) or options.trust  # as arguments they may be a stranger's
+    read = {id(policy): _read(policy, options, may_import) for policy in chosen.values()}
+    policies = {role: read[id(policy)] for role, policy in chosen.items()}
     for role, policy in policies.items():
-        mine = env.seats[role]
-        if policy == _SELF and (mine.observation_space.shape, mine.action_space) != (
+        seat = env.seats[role]
+        if policy == _SELF and (seat.observation_space.shape, seat.action_space) != (
             env.observation_space.shape,
             env.action_space,
         ):
@@ -144,6 +138,27 @@ def with_partners(environment: Environment, options: CollectOptions) -> Environm
             )
     texts = {role: _text(policy) for role, policy in policies.items()}
     return replace(environment, arguments={**arguments, "partners": texts}, partners=policies)
+
+
+def _chosen(asked: Mapping[str, Any], roles: Sequence[str]) -> dict[str, Any]:
+    """Give a partner for each role, and say who acts at random because nobody chose."""
+    chosen = dict.fromkeys(roles, "random")
+    random = set(roles)
+    for pattern in sorted(asked, key=lambda pattern: "*" not in pattern):  # a whole name wins
+        named = [role for role in roles if fnmatchcase(role, pattern)]
+        if not named:
+            hint = did_you_mean(pattern, roles)
+            raise UsageError(f"no partner is called {pattern!r}{hint}: they are {', '.join(roles)}")
+        chosen |= dict.fromkeys(named, asked[pattern])
+        random -= set(named)
+    if random:
+        warnings.warn(
+            f"{', '.join(sorted(random))} act{'s' * (len(random) == 1)} at random: choose partners "
+            "with --partner [NAME=]POLICY (in Python partners=)",
+            PivecWarning,
+            stacklevel=5,
+        )
+    return chosen
 
 
 def joint_states(environment: Environment) -> Values:
@@ -167,20 +182,22 @@ def _by_role(partners: Any) -> dict[str, Any]:
     return result
 
 
-def _read(partner: Any, options: CollectOptions) -> NamedPolicy | str:
+def _read(partner: Any, options: CollectOptions, may_import: bool) -> NamedPolicy | str:
     """Read the one policy that a partner is; of one that a store names it must be the same."""
     if partner == _SELF:
         return _SELF
     known = _KNOWN.fullmatch(partner) if isinstance(partner, str) else None
-    policies = name_policies(
-        known["source"] if known else partner, options.trust, options.without_normaliser
-    )
+    source = known["source"] if known else partner
+    if not may_import and IMPORTABLE.fullmatch(str(source)):
+        raise UsageError(
+            f"the partner {source} is a Python object: allow importing it with --trust (in Python: "
+            "trust=True), or name partners again"
+        )
+    policies = name_policies(source, options.trust, options.without_normaliser)
     if len(policies) != 1:
         raise UsageError(f"a partner is one policy, but {partner} are {len(policies)}")
     if known and not policies[0].info.fingerprint.startswith(known["fingerprint"]):
-        raise BadPolicyFile(
-            f"the partner {known['source']} is another than when the states were collected"
-        )
+        raise BadPolicyFile(f"the partner {source} is another than when the states were collected")
     return policies[0]
 
 

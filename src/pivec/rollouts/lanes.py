@@ -74,6 +74,7 @@ class SteppedLanes(Lanes):
         self.n, self.name = n, environment.name
         self._make = environment.make
         self._envs = [environment.make() for _ in range(n)]
+        self._seated: list[Any] = [None] * n  # who acts, and whether deterministically
         self.observation_space = self._envs[0].observation_space
         self.action_space = self._envs[0].action_space
         # Features never see an environment before its first reset.
@@ -85,6 +86,7 @@ class SteppedLanes(Lanes):
             if keeps_traces(self._envs[lane]):
                 self._envs[lane].close()
                 self._envs[lane] = self._make()
+                self._tell(lane)
             observation, self._infos[lane] = self._envs[lane].reset(seed=seed)
             self._shown[lane] = self._envs[lane]
             spaces.assign(self.observations, lane, observation)
@@ -117,9 +119,13 @@ class SteppedLanes(Lanes):
     def seat(self, lanes: range, policy: Any, deterministic: bool) -> None:
         """Tell games of several agents, whose partners may be the policy itself."""
         for lane in lanes:
-            tell = getattr(self._envs[lane].unwrapped, "seat_policy", None)
-            if tell is not None:
-                tell(policy, deterministic)
+            self._seated[lane] = policy, deterministic
+            self._tell(lane)
+
+    def _tell(self, lane: int) -> None:
+        tell = getattr(self._envs[lane].unwrapped, "seat_policy", None)
+        if tell is not None and self._seated[lane] is not None:
+            tell(*self._seated[lane])
 
     def seen(self, rows: slice) -> Seen:
         """Give observations, infos and environments."""

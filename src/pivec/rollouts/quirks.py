@@ -75,7 +75,9 @@ def keeps_traces(env: gymnasium.Env[Any, Any]) -> bool:
     What is destroyed in a world of Box2D leaves traces in its trees and lists of contacts, and
     BipedalWalker has one world for all its episodes.
     """
-    return type(getattr(env.unwrapped, "world", None)).__name__ == "b2World"
+    game = getattr(getattr(env.unwrapped, "game", None), "unwrapped", None)  # of several agents
+    places = env.unwrapped, game, getattr(game, "env", None)
+    return any(type(getattr(place, "world", None)).__name__ == "b2World" for place in places)
 
 
 def has_other_equations(entry_point: str) -> bool:

@@ -94,7 +94,8 @@ class Seat:
         That is drawn by the policy's probabilities of legal moves, so that legal moves come as
         often as if the others had been masked before: p + (1 - sum) p / sum = p / sum.
         """
-        if self._legal is None or self.policy is None:
+        chosen_of_few = isinstance(self.action_space, gymnasium.spaces.Discrete)
+        if self._legal is None or self.policy is None or not chosen_of_few:
             return action
         mask, first = (
             np.asarray(self._legal, dtype=bool),
