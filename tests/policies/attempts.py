@@ -6,7 +6,7 @@ import gymnasium
 import numpy as np
 
 from pivec.errors import PivecError
-from pivec.policies import load_policies
+from pivec.policies import RecurrentPolicy, load_policies
 from pivec.policies.formats import FORMATS
 
 SEEN, ACTIONS = gymnasium.spaces.Box(-9, 9, (4,)), gymnasium.spaces.Discrete(3)
@@ -20,7 +20,11 @@ def use(folder):
     policy = named.policy
     space = gymnasium.spaces.Box(-1, 1, (2,)) if _is_real(policy) else ACTIONS
     try:
-        policy.bind(SEEN, space).act(ROWS, np.random.default_rng(0))
+        bound = policy.bind(SEEN, space)
+        if isinstance(bound, RecurrentPolicy):
+            bound.respond(ROWS, None, bound.initial_memory(len(ROWS)))
+        else:
+            bound.act(ROWS, np.random.default_rng(0))
     except PivecError as error:
         raise PivecError(f"{path}: {error}") from error
 

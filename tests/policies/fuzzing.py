@@ -64,6 +64,9 @@ def samples(folder):
     env = Still(SEEN, ACTIONS)
     box = Still(SEEN, spaces.Box(-1, 1, (2,)))
     images = Still(spaces.Box(0, 255, (36, 36, 1), np.uint8), ACTIONS)
+    both = Still(spaces.Dict({"eye": images.observation_space, "x": SEEN}), ACTIONS)
+    lstm = {**SMALL, "lstm_hidden_size": 4}
+    few = {**SMALL, "features_extractor_kwargs": {"cnn_output_dim": 4}}
     statistics = VecNormalize(DummyVecEnv([lambda: env]))
     statistics.reset()
     weights = {f"actor.{i}.{part}": tensor for i, part, tensor in _tensors()}
@@ -88,6 +91,10 @@ def samples(folder):
         "sb3 dqn": {"a.zip": saved(model("DQN", env, policy_kwargs=SMALL))},
         "sb3 sac": {"a.zip": saved(model("SAC", box, policy_kwargs=dict(SMALL), use_sde=True))},
         "sb3 td3": {"a.zip": saved(model("TD3", box, policy_kwargs=SMALL))},
+        "sb3 lstm": {
+            "a.zip": saved(model("RecurrentPPO", env, "MlpLstmPolicy", policy_kwargs=lstm))
+        },
+        "sb3 dict": {"a.zip": saved(model("DQN", both, "MultiInputPolicy", policy_kwargs=few))},
         "sb3 cnn": {
             "a.zip": saved(
                 model(

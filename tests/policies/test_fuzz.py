@@ -20,14 +20,26 @@ from fuzzing import Payload, samples
 from spoiling import Sample, archive, check, counts, forged
 
 NAMES = [
-    *("sb3 ppo", "sb3 dqn", "sb3 sac", "sb3 td3", "sb3 cnn", "saved", "safetensors", "npy", "npz"),
-    *("cleanrl", "pth", "pt", "torchscript", "export", "onnx", "onnx inside", "neat"),
+    *("sb3 ppo", "sb3 dqn", "sb3 sac", "sb3 td3", "sb3 lstm", "sb3 dict", "sb3 cnn", "saved"),
+    *(
+        "safetensors",
+        "npy",
+        "npz",
+        "cleanrl",
+        "pth",
+        "pt",
+        "torchscript",
+        "export",
+        "onnx",
+        "onnx inside",
+        "neat",
+    ),
     *("pickled neat", "flax", "brax"),
 ]
 # Others are whole names, of files in folders: see test_libraries.
 SUFFIXES = sorted(suffix for suffix in FORMATS if suffix.startswith("."))
-# Those that need trust, and one that looks at images, where the others see four numbers.
-EXPECTED = dict.fromkeys(("torchscript", "export", "sb3 cnn"), "refused")
+# Those that need trust, and those that look at images, where the others see four numbers.
+EXPECTED = dict.fromkeys(("torchscript", "export", "sb3 cnn", "sb3 dict"), "refused")
 
 
 @pytest.fixture(scope="module")

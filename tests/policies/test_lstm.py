@@ -7,9 +7,10 @@ import pytest
 
 from pivec.characterizations.actions import Actions
 from pivec.collection import collect
-from pivec.errors import BadPolicyFile, UsageError
+from pivec.errors import BadPolicyFile, PivecWarning, UsageError
 from pivec.explanations.film.replay import Replayer
 from pivec.policies import (
+    Beside,
     NetworkPolicy,
     RecurrentNetwork,
     RecurrentPolicy,
@@ -23,6 +24,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("sb3_contrib")
 
 from sb3_models import Still, model, saved, spaces  # noqa: E402
+from stable_baselines3.common.torch_layers import FlattenExtractor  # noqa: E402
 
 RNG = np.random.default_rng(0)
 PLANE = spaces.Box(-1, 1, (3,))
@@ -187,3 +189,25 @@ def test_what_cannot_be_is_refused():
     made = recurrent(lstm_kwargs={"bias": False})
     with pytest.raises(BadPolicyFile, match="lstm_actor is no plain LSTM with biases"):
         read_sb3(saved(made))
+
+
+class Doubled(FlattenExtractor):
+    def forward(self, observations):
+        return 2 * super().forward(observations)
+
+
+def test_a_model_that_cannot_be_copied_is_asked_with_its_state():
+    made = recurrent(env="CartPole-v1", features_extractor_class=Doubled)
+    for trust in (False, True):
+        with pytest.raises(BadPolicyFile, match="since it has a memory, load it in a module"):
+            read_sb3(saved(made), beside=Beside(trust=trust))
+    with pytest.warns(PivecWarning, match="its predict is asked instead"):
+        policy = as_policy(made)
+    rows, rng = RNG.normal(size=(4, 1, 4)).astype(np.float32), np.random.default_rng(0)
+    memory, state = None, None
+    for row in rows:
+        ours, memory = policy.ask(row, rng, memory, deterministic=True)
+        expected, state = made.predict(row, state, deterministic=True)
+        assert ours == expected
+        np.testing.assert_array_equal(np.array(memory), np.array(state))
+    assert np.abs(memory).max() > 0

@@ -181,7 +181,6 @@ def read_cells(tensors: Tensors, prefix: str) -> tuple[Layer, ...]:
         cells.append((weight, first.astype(np.float32) + second.astype(np.float32)))
     if not cells or len(cells) * len(PARTS) != len(names):
         raise BadPolicyFile(
-            f"its {prefix} is no plain LSTM with biases ({', '.join(sorted(names))[:200]}): pass "
-            "it as module:object"
+            f"its {prefix} is no plain LSTM with biases ({', '.join(sorted(names))[:200]})"
         )
     return tuple(cells)

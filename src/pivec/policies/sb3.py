@@ -198,7 +198,7 @@ def _algorithm(
         other = "PPO, A2C or TRPO with settings that belong to none of these"
     raise BadPolicyFile(
         f"this looks like {other}, which is not supported: expected PPO, A2C, DQN, SAC, TD3, DDPG, "
-        "TRPO, QR-DQN or TQC"
+        "TRPO, QR-DQN, TQC or RecurrentPPO"
     )
 
 

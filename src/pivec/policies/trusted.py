@@ -47,13 +47,18 @@ MARKS = {
     "gae_lambda": (LIBRARY, "A2C"),
 }
 # Modules of policies of algorithms that have the settings of another one.
-MODULES = {"crossq": "CrossQ", "maskable": "MaskablePPO", "recurrent": "RecurrentPPO"}
+MODULES = {"crossq": "CrossQ", "maskable": "MaskablePPO"}
 
 
 def read_by_library(
     data: bytes, settings: SB3Settings, tensors: Tensors, beside: Beside, reason: PivecError
 ) -> tuple[OutputPolicy, dict[str, Any]]:
     """Let the library read a checkpoint that was refused for ``reason``, if the user trusts it."""
+    if any(name.startswith("lstm_actor.") for name in tensors):
+        raise BadPolicyFile(
+            f"{reason}; since it has a memory, load it in a module of your own and pass the model "
+            "as module:object"
+        ) from reason
     if not beside.trust:
         raise BadPolicyFile(
             f"{reason}; if you trust where it comes from, --trust (in Python: trust=True) lets "
