@@ -256,3 +256,22 @@ def test_the_environment_alone_is_gymnasium_s():
     env = world.make()
     assert isinstance(env, RoleEnv)
     check_env(env, skip_render_check=True)
+
+
+def test_from_the_command_line(run):
+    many = ["--episodes", 2, "--out", "s", "--actions"]
+    said = run("collect", CHASE, "random", "--agent", "hunter", *many).err
+    assert "prey_0, prey_1 act at random: choose partners with --partner" in said
+    run("collect", CHASE, "random", "--agent", "prey_0", "--partner", "self", "--partner",
+        "hunter=random", "--joint", "--episodes", 2, "--out", "joint")  # fmt: skip
+    settings = Store("joint").settings
+    assert settings["arguments"] == {
+        "agent": "prey_0",
+        "joint": True,
+        "partners": {"hunter": "random", "prey_1": "self"},
+    }
+    assert "expected policies after" in run("collect", CHASE, "--out", "n", code=2).err
+    assert "say with --agent" in run("collect", CHASE, "random", "--out", "n", code=2).err
+    run("collect", f'{CHASE}{{"preys": 1}}', "random", "--agent", "prey_0", "--partner", "random",
+        "--features", "info:at", "--episodes", 2, "--out", "few")  # fmt: skip
+    assert Store("few").feature_names == ("at",)

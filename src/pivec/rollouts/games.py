@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pivec.rollouts.role_env import RoleEnv
 
 GAME = "pettingzoo:"  # how the names of games begin
-_SELF = "self"
+SELF = "self"  # the partner that is the policy itself
 _NAMED = re.compile(r"(?P<role>[\w*?-]+)=(?P<policy>.+)")
 _KNOWN = re.compile(r"(?P<source>.+)#(?P<fingerprint>[0-9a-f]{16})")
 
@@ -78,7 +78,7 @@ def make_role(
     **arguments: Any,
 ) -> RoleEnv:
     """Make the environment of one role."""
-    from pivec.rollouts.role_env import RoleEnv
+    from pivec.rollouts.role_env import RoleEnv  # which needs what this is part of
 
     game = make_game(name, factory, arguments)
     roles = list(game.possible_agents)
@@ -128,7 +128,7 @@ def with_partners(environment: Environment, options: CollectOptions) -> Environm
     policies = {role: read[id(policy)] for role, policy in chosen.items()}
     for role, policy in policies.items():
         seat = env.seats[role]
-        if policy == _SELF and (seat.observation_space.shape, seat.action_space) != (
+        if policy == SELF and (seat.observation_space.shape, seat.action_space) != (
             env.observation_space.shape,
             env.action_space,
         ):
@@ -184,8 +184,8 @@ def _by_role(partners: Any) -> dict[str, Any]:
 
 def _read(partner: Any, options: CollectOptions, may_import: bool) -> NamedPolicy | str:
     """Read the one policy that a partner is; of one that a store names it must be the same."""
-    if partner == _SELF:
-        return _SELF
+    if partner == SELF:
+        return SELF
     known = _KNOWN.fullmatch(partner) if isinstance(partner, str) else None
     source = known["source"] if known else partner
     if not may_import and IMPORTABLE.fullmatch(str(source)):
@@ -204,5 +204,5 @@ def _read(partner: Any, options: CollectOptions, may_import: bool) -> NamedPolic
 def _text(partner: NamedPolicy | str) -> str:
     """Say by what a store knows a partner."""
     if isinstance(partner, str) or partner.info.source == "random":
-        return _SELF if isinstance(partner, str) else "random"
+        return SELF if isinstance(partner, str) else "random"
     return f"{partner.info.source}#{partner.info.fingerprint[:16]}"

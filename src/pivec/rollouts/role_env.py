@@ -21,8 +21,7 @@ from pivec.policies.uniform import UniformPolicy
 from pivec.rollouts import spaces
 from pivec.rollouts.answers import make_answers
 from pivec.rollouts.backends import Layout
-
-SELF = "self"  # the partner that is the policy itself
+from pivec.rollouts.games import SELF
 
 _CHUNK = 32  # actions whose random numbers are drawn at once
 _LANE = np.zeros(1, np.intp)
@@ -94,13 +93,10 @@ class Seat:
         That is drawn by the policy's probabilities of legal moves, so that legal moves come as
         often as if the others had been masked before: p + (1 - sum) p / sum = p / sum.
         """
-        chosen_of_few = isinstance(self.action_space, gymnasium.spaces.Discrete)
-        if self._legal is None or self.policy is None or not chosen_of_few:
+        numbered = isinstance(self.action_space, gymnasium.spaces.Discrete)
+        if self._legal is None or self.policy is None or not numbered:
             return action
-        mask, first = (
-            np.asarray(self._legal, dtype=bool),
-            int(getattr(self.action_space, "start", 0)),
-        )
+        mask, first = np.asarray(self._legal, dtype=bool), int(self.action_space.start)
         if mask[action - first] or not mask.any():
             return action
         weights = mask / mask.sum()
@@ -156,7 +152,8 @@ class RoleEnv(gymnasium.Env[Any, Any]):
     def seat_policy(self, policy: Policy | None, deterministic: bool) -> None:
         """Tell which policy acts in the role: it also acts as `SELF`, at random until then."""
         for role, partner in self.partners.items():
-            acting: Any = (policy or UniformPolicy()) if partner == SELF else partner
+            itself = UniformPolicy() if policy is None else policy
+            acting: Any = itself if partner == SELF else partner
             self.seats[role].put(acting, deterministic)
         if policy is not None:
             self._mine.put(policy, deterministic)
@@ -204,7 +201,8 @@ class RoleEnv(gymnasium.Env[Any, Any]):
     def _step(self, action: Any) -> None:
         """Let the agent act whose turn it is."""
         self.game.step(action)
-        self._reward += sum(self.game.rewards.values())
+        gains = self.game.rewards
+        self._reward += sum(gains.values()) if self._sums else gains.get(self.agent, 0.0)
 
     def _until_turn(self) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Let partners act until it is the role's turn, or its episode is over."""
@@ -217,7 +215,7 @@ class RoleEnv(gymnasium.Env[Any, Any]):
                 total = self._reward if self._sums else reward
                 return shown, float(total), bool(over), bool(cut), info
             self._step(None if over or cut else self.seats[role].act())
-        return self._shown, self._reward * self._sums, True, False, {}
+        return self._shown, self._reward, True, False, {}  # it left without a last turn
 
     @property
     def joint(self) -> dict[str, NDArray[np.float32]]:

@@ -24,6 +24,7 @@ Seen = tuple[Any, ...]  # a batch of observations; infos and environments, lists
 
 _WHAT = ("observations", "infos", "environments")
 _KEPT = re.compile(r"Values\(of='(?P<of>info|env)', keys=\((?P<keys>(?:'[^'\\]*',? ?)+)\)\)")
+_JOINT = re.compile(r"joint\.[^.]+")  # what all agents of a game see, see `role_env`
 
 
 def sees(features: Features | None) -> int:
@@ -103,7 +104,7 @@ class Values:
         """Read what a store keeps of it; of environments only joint states: methods are called."""
         match = _KEPT.fullmatch(name)
         keys = tuple(re.findall(r"'([^']*)'", match["keys"])) if match else ()
-        harmless = match and (match["of"] == "info" or all(k.startswith("joint.") for k in keys))
+        harmless = match and (match["of"] == "info" or all(_JOINT.fullmatch(k) for k in keys))
         return cls(match["of"], keys) if match and harmless else None
 
     @property
