@@ -132,3 +132,12 @@ def test_a_configuration_that_says_nothing_is_no_mistake(tmp_path):
     (tmp_path / "config.yaml").write_text("wandb_version: 1")
     named = load(tmp_path, {**RL_GAMES, "a2c_network.sigma": ACTIONS})
     assert named.policy.activation == "elu"
+
+
+def test_a_description_has_the_last_word_key_by_key(tmp_path):
+    (tmp_path / "policy.json").write_text('{"squash": false, "activation": "relu"}')
+    weights = {**RL_GAMES, **layer("a2c_network.sigma", 4, 2)}
+    named = load(tmp_path, weights)
+    assert named.policy.options.squash is False
+    assert named.policy.options.log_std_range == (-80.0, 80.0)
+    assert "assumed" not in named.info.metadata

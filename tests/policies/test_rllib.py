@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Discrete
 
-from pivec.errors import BadPolicyFile
+from pivec.errors import BadPolicyFile, PivecError
 from pivec.policies import load_policies
 from pivec.policies.formats import is_policy_file
 from pivec.policies.pickles import read_objects
@@ -144,3 +144,25 @@ def test_convolutions_that_do_not_fit_are_named(tmp_path, filters, match):
     file.write_bytes(data)
     with pytest.raises(BadPolicyFile, match=match):
         load_policies(tmp_path / "run")
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_spoilt_checkpoints_give_one_sentence(tmp_path):
+    folder = tmp_path / "run"
+    shutil.copytree(ROWS / "rllib-ppo-filter" / "checkpoint_000000", folder)
+    rng = np.random.default_rng(0)
+    refused = []
+    for file in sorted(folder.rglob("*.pkl")):
+        sound = file.read_bytes()
+        for _ in range(30):
+            data = bytearray(sound)
+            for place in rng.integers(len(data), size=3):
+                data[place] = rng.integers(256)
+            file.write_bytes(data[: rng.integers(1, len(data) + 1)] if rng.random() < 0.3 else data)
+            try:
+                load_policies(folder)
+            except PivecError as error:
+                refused.append(str(error))
+        file.write_bytes(sound)
+    assert len(refused) > 30
+    assert not any("\n" in text for text in refused)

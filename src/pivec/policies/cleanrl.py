@@ -21,7 +21,7 @@ from pivec.policies.cnn import ImageNetwork, find_features, square_images
 from pivec.policies.extractors import DenseFeatures
 from pivec.policies.flax import read_cleanrl_jax
 from pivec.policies.formats import Beside, reader
-from pivec.policies.head import Options, frozen
+from pivec.policies.head import frozen
 from pivec.policies.layouts import Layout, configured_activation, plain_names, recognise
 from pivec.policies.lstm import RecurrentNetwork, read_cells
 from pivec.policies.network import NetworkPolicy
@@ -187,8 +187,8 @@ def _changed(
     described.refuse_unknown(description, described.COMMON | {"activation"})
     given = described.read_head(description, tensors)
     changes: dict[str, Any] = dict(given.arrays)
-    if given.options != Options():
-        changes["options"] = given.options
+    named = {key: getattr(given.options, key) for key in described.OPTIONS if key in description}
+    changes["options"] = replace(policy.options, **named)
     if given.name:
         changes["head"] = given.name
         if given.name != "gaussian":

@@ -9,7 +9,6 @@ what is done with observations and actions. All of them are interpreted, see
 from __future__ import annotations
 
 import base64
-import io
 import zlib
 from collections.abc import Mapping
 from typing import Any
@@ -33,6 +32,7 @@ from pivec.policies.normaliser import Normaliser
 from pivec.policies.pickles import Name, Object, as_array, read_objects
 from pivec.policies.policy import Policy
 from pivec.policies.tensors import Tensors, sequence
+from pivec.policies.vectors import parse_npy
 
 MODULES = ("ray", "gymnasium", "numpy", "torch")
 SETTINGS = "class_and_ctor_args.pkl"
@@ -298,12 +298,11 @@ def _statistics(beside: Beside, file: str) -> Normaliser:
         filters = read_objects(data, MODULES) if data is not None else None
         match list(filters.values()) if isinstance(filters, dict) else None:
             case [{"running_stats": [dict() as moments], "clip_by_value": clip, **switches}]:
-                count = moments.get("num_pushes")
-                mean, squares = (
-                    _packed(moments.get(f"{k}_array")) for k in ("mean", "sum_sq_diff")
-                )
+                count, mean = moments.get("num_pushes"), _packed(moments.get("mean_array"))
+                # Sums of squares, which Ray 2.47 calls std_array.
+                squares = _packed(moments.get("sum_sq_diff_array", moments.get("std_array")))
                 whole = switches.get("de_mean_to_zero") and switches.get("de_std_to_one")
-                if type(count) is int and count > 1 and whole:
+                if isinstance(count, int | float) and count > 1 and whole:
                     scale = np.sqrt(squares / (count - 1)) + 1e-6
                     limit = float(clip) if isinstance(clip, int | float) else np.inf
                     return Normaliser(mean, scale, np.full(mean.shape, limit))
@@ -315,4 +314,4 @@ def _packed(text: Any) -> Any:
     if not isinstance(text, str):
         raise BadPolicyFile("it holds no packed array")
     inner = zlib.decompressobj().decompress(base64.b64decode(text), MAX_STATISTICS)
-    return np.load(io.BytesIO(inner), allow_pickle=False).astype(np.float64).ravel()
+    return parse_npy(inner).astype(np.float64).ravel()
