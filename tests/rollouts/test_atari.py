@@ -91,3 +91,27 @@ def test_what_does_not_fit_is_named():
         Environment.of("ALE/Pong-v5", wrappers=["pivec.rollouts.atari:Atari"]).make()
     with pytest.raises(UsageError, match="games of ale-py"):
         environment_of("CartPole-v1", [], pivec.options.CollectOptions(atari=True)).make()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("algorithm", ["PPO", "A2C", "DQN", "QRDQN"])
+def test_policies_of_sb3_answer_games_as_they_do_themselves(algorithm, tmp_path):
+    pytest.importorskip("sb3_contrib")
+    import sb3_contrib
+    import stable_baselines3 as sb3
+
+    env = Atari(game("ALE/Pong-v5", frameskip=1))
+    kind = getattr(sb3, algorithm, None) or getattr(sb3_contrib, algorithm)
+    buffer = {"buffer_size": 1} if "DQN" in algorithm else {}
+    model = kind("CnnPolicy", env, seed=0, device="cpu", **buffer)
+    model.save(tmp_path / "model.zip")
+    [named] = pivec.load_policies(tmp_path / "model.zip")
+    policy = named.policy.bind(env.observation_space, env.action_space)
+    frames = [env.reset(seed=0)[0], *(env.step(2)[0] for _ in range(99))]
+    expected = [model.predict(frame, deterministic=True)[0] for frame in frames]
+    answers = policy.act(np.stack(frames), np.random.default_rng(0), deterministic=True)
+    np.testing.assert_array_equal(answers, expected)
+    data = pivec.collect(
+        "ALE/Pong-v5", [named], 1, atari=True, features=f"policy:{named.info.label}", max_steps=30
+    )
+    assert data.states.shape == (31, 512)
