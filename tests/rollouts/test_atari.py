@@ -86,6 +86,12 @@ def test_it_is_an_option_that_a_folder_tells_again():
     assert len(data.states) == 21
 
 
+def test_a_shape_may_be_written_as_a_list():
+    resized = 'gymnasium.wrappers:ResizeObservation{"shape": [42, 40]}'
+    env = Environment.of("ALE/Pong-v5", wrappers=[resized]).make()
+    assert env.observation_space.shape == (42, 40, 3)
+
+
 def test_what_does_not_fit_is_named():
     with pytest.raises(UsageError, match="frameskip=1"):
         Environment.of("ALE/Pong-v5", wrappers=["pivec.rollouts.atari:Atari"]).make()

@@ -28,7 +28,9 @@ def wrapped(env: gymnasium.Env[Any, Any], wrapper: Wrapper) -> gymnasium.Env[Any
     arguments: dict[str, Any] = {}
     around = wrapper
     if isinstance(around, str):
-        name, arguments = split_arguments(around)
+        name, given = split_arguments(around)
+        # JSON has no tuples, and Gymnasium takes nothing else for a shape.
+        arguments = {k: tuple(v) if isinstance(v, list) else v for k, v in given.items()}
         around = named_object(name, "a wrapper")
     try:
         result: gymnasium.Env[Any, Any] = around(env, **arguments)
