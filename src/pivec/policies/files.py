@@ -28,11 +28,12 @@ def read_all(
         except PivecError as error:
             errors[source] = error
             result.append(None)
-        if errors and not skip and any(result):
+        is_read = any(named and named not in sources for named in result)
+        if errors and not skip and is_read:
             break  # that another can be read is all that there is to know
     if errors and not (skip and any(result)):
         first = next(iter(errors.values()))
-        if any(result):
+        if is_read:
             _add(first, "--skip-unreadable, in Python skip_unreadable=True, leaves such files out")
         elif len(errors) > 1:
             _add(first, f"nor can the other {len(errors) - 1} files be read")
