@@ -218,13 +218,25 @@ def test_models_in_memory_are_copied():
     assert policy.fingerprint != as_policy(made).fingerprint
 
 
-def test_other_models_in_memory_are_asked_by_predict():
+def test_other_models_in_memory_are_asked_by_the_library_and_drawn_from_our_generator():
     made = model(env="Pendulum-v1", policy_kwargs={"features_extractor_class": Doubling})
-    with pytest.warns(PivecWarning, match="extractor of its own.*predict is asked instead"):
-        policy, rows = as_policy(made), np.ones((4, 3), np.float32)
+    policy, rows = as_policy(made), np.ones((4, 3), np.float32)
+    policy = policy.bind(made.observation_space, made.action_space)
     expected, _ = made.predict(rows, deterministic=True)
     actions = policy.act(rows, np.random.default_rng(0), deterministic=True)
-    np.testing.assert_array_equal(actions, expected)
+    np.testing.assert_allclose(actions, expected, rtol=1e-5, atol=1e-5)
+    first, again = (policy.act(rows, np.random.default_rng(1)) for _ in range(2))
+    np.testing.assert_array_equal(first, again)
+
+
+def test_models_that_the_library_cannot_be_asked_about_are_asked_by_predict():
+    settings = {"features_extractor_class": Doubling, "lstm_hidden_size": 4}
+    made = model("RecurrentPPO", "Pendulum-v1", "MlpLstmPolicy", policy_kwargs=settings)
+    with pytest.warns(PivecWarning, match="has a memory.*predict is asked instead"):
+        policy = as_policy(made)
+    actions, memory = policy.ask(np.ones((1, 3), np.float32), None, deterministic=True)
+    np.testing.assert_array_equal(actions, made.predict(np.ones((1, 3)), deterministic=True)[0])
+    assert memory is not None
 
 
 def test_pickled_fields_are_never_decoded(tmp_path):

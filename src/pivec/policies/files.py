@@ -19,16 +19,17 @@ def read_all(
     names = iter(read_paths([source for source in sources if isinstance(source, Path)]))
     result: list[NamedPolicy | None] = []
     errors: dict[Path, PivecError] = {}
+    is_read = False
     for source in sources:
         if isinstance(source, NamedPolicy):
             result.append(source)
             continue
         try:
             result.append(read_named(source, next(names), trust, without_normaliser))
+            is_read = True
         except PivecError as error:
             errors[source] = error
             result.append(None)
-        is_read = any(named and named not in sources for named in result)
         if errors and not skip and is_read:
             break  # that another can be read is all that there is to know
     if errors and not (skip and any(result)):

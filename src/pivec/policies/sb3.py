@@ -17,6 +17,7 @@ from pivec.policies.cnn import ImageNetwork
 from pivec.policies.extractors import CombinedFeatures, read_extractor
 from pivec.policies.formats import Beside, about, reader
 from pivec.policies.lstm import RecurrentNetwork, read_cells
+from pivec.policies.masked import MaskedPolicy
 from pivec.policies.network import NetworkPolicy
 from pivec.policies.normaliser import Normaliser
 from pivec.policies.outputs import Features, OutputPolicy
@@ -32,11 +33,13 @@ POLICY_MODULES = frozenset(
         *("", "abc"),
         *(f"stable_baselines3.{part}.policies" for part in ("common", "sac", "td3", "dqn")),
         *(f"sb3_contrib.{part}.policies" for part in ("tqc", "qrdqn", "common.recurrent")),
+        "sb3_contrib.common.maskable.policies",
     }
 )
 SPACES = {
     **dict.fromkeys(("SAC", "TQC", "TD3", "DDPG"), ("Box",)),
     **dict.fromkeys(("DQN", "QR-DQN"), ("Discrete",)),
+    "MaskablePPO": ("Discrete", "MultiDiscrete"),
     **dict.fromkeys(
         ("PPO", "A2C", "TRPO", "RecurrentPPO"), ("Box", "Discrete", "MultiDiscrete", "MultiBinary")
     ),
@@ -44,7 +47,7 @@ SPACES = {
 """Algorithm -> the kinds of actions it may have."""
 
 
-SB3Policy = NetworkPolicy | OutputPolicy | RecurrentNetwork
+SB3Policy = NetworkPolicy | OutputPolicy | RecurrentNetwork | MaskedPolicy
 
 
 @reader
@@ -108,6 +111,10 @@ def _policy(settings: SB3Settings, tensors: Tensors) -> tuple[SB3Policy, dict[st
     if algorithm == "RecurrentPPO":
         cells = read_cells(tensors, "lstm_actor")
         return RecurrentNetwork(cells, network, features=features), info
+    if algorithm == "MaskablePPO":
+        if features:
+            raise BadPolicyFile("it is MaskablePPO behind a features extractor: not supported")
+        return MaskedPolicy(network), info
     return (ImageNetwork(features, network).policy() if features else network), info
 
 
@@ -115,6 +122,8 @@ def _normalised(
     policy: SB3Policy, normaliser: Normaliser | None, shape: tuple[int, ...] | None
 ) -> SB3Policy:
     """Give a policy the statistics of its observations, which have this shape."""
+    if isinstance(policy, MaskedPolicy):
+        return MaskedPolicy(replace(policy.network, normaliser=normaliser))
     if normaliser is not None and not isinstance(policy, NetworkPolicy):
         model = policy if isinstance(policy, RecurrentNetwork) else policy.model
         features = getattr(model, "features", None)
@@ -130,16 +139,17 @@ def convert_sb3(model: Any) -> SB3Policy:
 
     Its actions then follow the generator they are given, where ``model.predict`` follows torch's
     and NumPy's global ones, and it can be stacked with others. Observations are normalised if the
-    model's environment is a VecNormalize. A policy of a kind that is not supported is a
-    BadPolicyFile.
+    model's environment is a VecNormalize. Networks of kinds that are not known are asked by the
+    library, see `pivec.policies.trusted`; what that cannot do either is a BadPolicyFile.
     """
     from gymnasium.spaces import flatdim
 
     buffer = io.BytesIO()
     model.save(buffer)
     name = f"the {type(model).__name__} model"
-    # That no statistics lie beside it is as it should be: they are in the model's environment.
-    policy, _ = read_sb3(buffer.getvalue(), name, Beside(without_normaliser=True))
+    # That no statistics lie beside it is as it should be: they are in the model's environment. Its
+    # code is the user's own.
+    policy, _ = read_sb3(buffer.getvalue(), name, Beside(trust=True, without_normaliser=True))
     wrapper = model.get_vec_normalize_env()
     if wrapper is None or not wrapper.norm_obs:
         return policy
@@ -178,8 +188,8 @@ def _algorithm(
     if "lstm_actor" in prefixes:
         return "RecurrentPPO", sb3_networks.actor_critic
     if "maskable" in settings.policy_module:
-        other = "MaskablePPO, whose actions depend on masks"
-    elif "actor" in prefixes and "crossq" in settings.policy_module:
+        return "MaskablePPO", sb3_networks.actor_critic
+    if "actor" in prefixes and "crossq" in settings.policy_module:
         other = "CrossQ, whose networks normalise batches"
     elif "actor" in prefixes and "policy_delay" in settings.values:
         single = settings.argument("n_critics") == 1 and settings.values["policy_delay"] == 1

@@ -132,6 +132,8 @@ class LibraryModel(Model):
         from stable_baselines3.common import distributions
 
         policy, shape = self.policy, self.policy.action_space.shape
+        if hasattr(policy, "lstm_actor"):
+            raise BadPolicyFile("it has a memory behind layers that are not known: not supported")
         options = Options(shape=shape if shape and len(shape) > 1 else None)
         if hasattr(policy, "q_net") or hasattr(policy, "quantile_net"):
             epsilon = float(getattr(policy, "exploration_rate", 0.0))
@@ -159,7 +161,7 @@ class LibraryModel(Model):
                 return HeadDescription("actions" if whole else "deterministic", options)
         raise BadPolicyFile(
             f"its policy is a {type(policy).__name__}, of which it is not known how actions are "
-            "drawn: pass it as module:object"
+            "drawn (of MaskablePPO only MLPs are read): pass it as module:object"
         )
 
     def outputs(self, observations: Float) -> NDArray[Any]:

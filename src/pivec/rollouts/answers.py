@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from pivec.errors import PivecError, UsageError
 from pivec.policies.callables import as_policy
+from pivec.policies.masked import MaskedPolicy
 from pivec.policies.network import NetworkPolicy, Stack
 from pivec.policies.policy import BatchPolicy, Policy, RecurrentPolicy
 from pivec.rollouts import spaces
@@ -39,6 +40,8 @@ def make_answers(
         return StackAnswers(shape, lanes, noise, like)
     if isinstance(like, RecurrentPolicy):
         return RecurrentAnswers(shape, lanes, noise, like)
+    if isinstance(like, MaskedPolicy):
+        return MaskedAnswers(shape, lanes, noise)
     return BatchAnswers(shape, lanes, noise)
 
 
@@ -131,6 +134,29 @@ class BatchAnswers(Answers):
         lanes: slice,  # noqa: ARG002
     ) -> NDArray[Any]:
         actions: NDArray[Any] = policy.respond(seen, noise)
+        return actions
+
+
+class MaskedAnswers(BatchAnswers):
+    """Policies that are told which actions the environment of each lane allows."""
+
+    def __init__(self, shape: Layout, lanes: Lanes, noise: NDArray[np.float32] | None) -> None:
+        super().__init__(shape, lanes, noise)
+        self.needs_flat = True
+        self._lanes = lanes
+
+    def _respond(
+        self, policy: Any, seen: NDArray[Any], noise: NDArray[np.float32] | None, lanes: slice
+    ) -> NDArray[Any]:
+        try:
+            _, _, environments = self._lanes.seen(lanes)
+            masks = [env.get_wrapper_attr("action_masks")() for env in environments]
+        except (AttributeError, ValueError) as error:  # an array of states has no environments
+            raise UsageError(
+                "a policy of MaskablePPO needs an environment with action_masks(), which this one "
+                "has not: wrap it as in its training"
+            ) from error
+        actions: NDArray[Any] = policy.respond(seen, noise, np.stack(masks))
         return actions
 
 
