@@ -15,7 +15,7 @@ from pivec.policies.load import name_policies
 from pivec.policies.network import NetworkPolicy
 from pivec.policies.paths import natural_key
 from pivec.policies.policy import NamedPolicy, first_names
-from pivec.policies.travelling import packed, unpacked
+from pivec.policies.travelling import PackedPolicy, packed, unpacked
 from pivec.rollouts import spaces
 
 NONE = "has no hidden layer that is known: expected a network with one, as a .zip of SB3 has it"
@@ -43,6 +43,8 @@ class PolicyLatent:
     ([[1.0, 0.0]], ('latent[0]', 'latent[1]'))
     """
 
+    sees = 1  # observations alone
+
     def __init__(self, policy: Any, *, trust: bool = False) -> None:
         named = name_policies(policy, trust)
         if len(named) != 1:
@@ -56,10 +58,11 @@ class PolicyLatent:
             raise UsageError(f"{self._named.info.label} {NONE}")
 
     def settled(self, observation_space: Any, action_space: Any) -> PolicyLatent:
-        """Tell the policy the spaces of the environment, as those that act are told."""
-        self._world = observation_space, action_space
-        self._policy = cast(Any, self._named.policy).bind(observation_space, action_space)
-        return self
+        """Give the same with the policy told the spaces of the environment, as those that act."""
+        settled = PolicyLatent(self._named)
+        settled._world = observation_space, action_space
+        settled._policy = cast(Any, self._named.policy).bind(observation_space, action_space)
+        return settled
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -78,13 +81,14 @@ class PolicyLatent:
         info = self._named.info
         return f"PolicyLatent({info.source!r}, fingerprint={info.fingerprint!r})"
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {"named": packed(self._named), "world": self._world}
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _arrived, (packed(self._named), self._world)
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(unpacked(state["named"]))  # type: ignore[misc]
-        if state["world"] is not None:
-            self.settled(*state["world"])
+
+def _arrived(packing: PackedPolicy, world: tuple[Any, Any] | None) -> PolicyLatent:
+    """Make it again in another process."""
+    eyes = PolicyLatent(unpacked(packing))
+    return eyes if world is None else eyes.settled(*world)
 
 
 def has_latent(named: NamedPolicy) -> bool:
