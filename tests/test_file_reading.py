@@ -11,7 +11,7 @@ from pivec.characterizations import Space
 from pivec.errors import BadData, BadPolicyFile, PivecError
 from pivec.policies import load_policies
 from pivec.reading import FREE, MOST, Budget, naming, open_regular
-from pivec.states.recorded import import_recorded
+from pivec.states.recordings import import_recorded
 from pivec.states.store import Store
 
 

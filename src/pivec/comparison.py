@@ -45,7 +45,8 @@ from pivec.report import (
 from pivec.report.compared import SPACE, STATES, distances_in, subtitle_of
 from pivec.run_log import RunLog
 from pivec.states.moments import warn_of_constants
-from pivec.states.recorded import Recordings, split_recorded
+from pivec.states.recorded import split_recorded
+from pivec.states.recordings import Recordings
 from pivec.states.visited import VisitedStates
 
 __all__ = ["SPACE", "STATES", "Comparison", "compare", "distances_in"]

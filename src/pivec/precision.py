@@ -23,7 +23,7 @@ from pivec.distances.intervals import Intervals
 from pivec.distances.planning import noise_left
 from pivec.errors import PivecWarning, UsageError
 from pivec.options import CollectOptions, PrecisionOptions
-from pivec.states.recorded import Recordings
+from pivec.states.recordings import Recordings
 from pivec.states.visited import VisitedStates
 from pivec.terminal import say
 
@@ -86,7 +86,7 @@ def play_until(
     """
     if options.until is None:
         return collector.run(), None
-    if not isinstance(collector, Collector) or not collector.acting:
+    if isinstance(collector, Recordings) or not collector.acting:
         raise UsageError(
             "until lets policies play on, but these states were recorded and nobody can act: leave "
             "--until out, and pairs.csv tells how sure distances are"

@@ -22,7 +22,8 @@ from pivec.policies.policy import PolicyInfo, find_policy, first_names
 from pivec.rollouts.backends import BACKENDS
 from pivec.rollouts.environment import Environment, environment_of
 from pivec.states.index import info_of
-from pivec.states.recorded import Recordings, find_recorded, is_recorded
+from pivec.states.recorded import find_recorded, is_recorded
+from pivec.states.recordings import Recordings
 from pivec.states.store import Store
 from pivec.states.visited import VisitedStates
 

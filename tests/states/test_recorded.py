@@ -11,7 +11,7 @@ import pytest
 import pivec
 from pivec.errors import BadData, UsageError
 from pivec.states.export import export, write_parquet
-from pivec.states.recorded import import_recorded
+from pivec.states.recordings import import_recorded
 
 
 def lean(observations):

@@ -270,7 +270,7 @@ def test_actions_of_two_kinds_are_not_in_one_shard(tmp_path):
 def test_what_is_read_of_a_shard_as_recorded_states_differs(tmp_path):
     write(tmp_path / "a")
     pivec.collect("CartPole-v1", "random", 1, store=tmp_path / "alone")
-    from pivec.states.recorded import import_recorded
+    from pivec.states.recordings import import_recorded
 
     data = import_recorded([f"store:{tmp_path / 'a'}"], tmp_path / "b")
     assert len({info.fingerprint for info in data.policies}) == N

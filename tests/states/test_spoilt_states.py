@@ -11,7 +11,7 @@ import pytest
 
 from pivec.characterizations import Space, characterization
 from pivec.states.index import sum_of
-from pivec.states.recorded import import_recorded
+from pivec.states.recordings import import_recorded
 from pivec.states.visited import VisitedStates
 from spoiling import Sample, check, counts
 

@@ -18,7 +18,7 @@ from pivec import VisitedStates
 from pivec.errors import BadData, PivecWarning, UsageError
 from pivec.options import TableOptions
 from pivec.states.export import export, write_parquet
-from pivec.states.recorded import import_recorded
+from pivec.states.recordings import import_recorded
 
 
 @pytest.fixture

@@ -38,7 +38,7 @@ def import_(
     A .npz, .npy or .hdf5 file is one policy; a Minari dataset is one policy, or with
     minari:NAME#KEY one for each value of KEY in the metadata of its episodes.
     """
-    from pivec.states.recorded import import_recorded
+    from pivec.states.recordings import import_recorded
 
     result = import_recorded(
         data,

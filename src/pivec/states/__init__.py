@@ -14,8 +14,15 @@ shards.py       which policies of a large store lie in one file
 shelf.py        the files behind an index: names, checksums, what a killed run left
 store.py        `Store`: what is written, put together and loaded
 recorder.py     `StateRecorder`: a store that grows while somebody else's loop runs
-recorded.py     states that others recorded, beside policies or alone
-npz.py          recorded episodes in .npz files
+choosing.py     which policies of many are meant
+recorded.py     states that others recorded: found, and read
+recordings.py   such states alone, with no environment
+files.py        files of them, by path, folder or glob
+tables.py       tables with a row a state: Parquet, CSV, Feather, frames
+columns.py      which column of a table tells what
+log_rows.py     rows of a log, cut into episodes
+hdf5.py         recorded episodes in D4RL's HDF5 files
+npz.py          recorded episodes in .npz and .npy files
 minari_data.py  recorded episodes in Minari datasets
 export.py       a store for other tools: pandas, Parquet, .npz, Minari
 """

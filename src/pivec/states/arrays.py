@@ -57,7 +57,7 @@ def from_arrays(
             label,
             "" if groups is None else str(groups[i]),
             None if step is None else int(step),
-            fingerprint=_digest(rows["length"], rows["return"], states, moves),
+            fingerprint=content_digest(rows, states, moves),
         )
         records.append(PolicyRecord.in_memory(info, rows, (states, moves)))
     features = moved_names(names_of(feature_names, flat.shape[1]), offsets)
@@ -142,10 +142,10 @@ def _filled(
     return flat
 
 
-def _digest(*arrays: NDArray[Any] | None) -> str:
+def content_digest(episodes: NDArray[Any], states: NDArray[Any], moves: NDArray[Any] | None) -> str:
     """Digest all that is known of a policy: what stands for its fingerprint."""
     digest = hashlib.sha256()
-    for array in arrays:
+    for array in (episodes["length"], episodes["return"], states, moves):
         if array is not None:
             digest.update(f"{array.dtype} {array.shape} ".encode())
             digest.update(np.ascontiguousarray(array).data)

@@ -53,7 +53,7 @@ def find_files(
         paths = [Path(path) for path in glob.glob(str(home), recursive=True)]
     else:
         raise UsageError(f"{home} is not a folder or file of recorded states: check the path")
-    paths = [path for path in paths if path.is_file() and path.suffix.lower() in suffixes]
+    paths = [path for path in paths if path.suffix.lower() in suffixes]
     if not paths:
         raise UsageError(
             f"{home} holds no {kinds} file that may be read: expected at least one policy"

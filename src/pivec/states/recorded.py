@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import glob
 import os
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -18,47 +17,47 @@ from typing import Any
 import numpy as np
 
 from pivec.atomic import is_uri
-from pivec.errors import BadData, PivecError, PivecWarning, UsageError
+from pivec.errors import BadData, PivecError, UsageError
 from pivec.options import Features, TableOptions
 from pivec.policies.formats import is_policy_file
 from pivec.reading import naming
 from pivec.rollouts import spaces
 from pivec.rollouts.episodes import PolicyEpisodes
 from pivec.rollouts.features import feature_rows
-from pivec.states.arrays import lost_offsets
-from pivec.states.files import find_files, is_recording, told_apart
+from pivec.states.arrays import content_digest, lost_offsets
+from pivec.states.files import find_files, is_recording
 from pivec.states.folder import shown_place
 from pivec.states.minari_data import datasets_in, find_minari
 from pivec.states.record import (
     PolicyRecord,
     Recorded,
     check_finite,
-    check_unique,
     feature_called,
-    names_of,
     record_of,
 )
 from pivec.states.store import Store
-from pivec.states.tables import is_frame, recorded_of, table_of
+from pivec.states.tables import is_frame
 from pivec.states.visited import VisitedStates
 
-_WORLD = ("environment", "arguments", "wrappers", "imports", "features")  # that states are of
 EXPECTED = "a table or array file, a folder of them, npz:DIR, minari:NAME or store:DIR"
 
 
 def _find_store(where: str, _: TableOptions) -> list[Recorded]:
-    """The policies of another store; a fingerprint is the checksum of the states."""
+    """The policies of another store, or of a comparison."""
     store = Store.find(where if is_uri(where) else Path(where).expanduser())
-    sums = {label: str(row["sha256"]) for label, row in store.rows.items()}
-    return [replace(x, collected=store.settings) for x in recorded_in(store.load(), sums)]
+    return [replace(x, collected=store.settings) for x in recorded_in(store.load())]
 
 
-def recorded_in(data: VisitedStates, sums: Mapping[str, str] | None = None) -> list[Recorded]:
-    """Give the policies of data as they are; ``sums`` has checksums of their states."""
-    known = sums or {record.info.label: record.info.fingerprint for record in data.records}
+def recorded_in(data: VisitedStates) -> list[Recorded]:
+    """Give the policies of data as they are; a fingerprint is the digest of the states.
+
+    That of a policy would stay the same while it plays other episodes.
+    """
     return [
         Recorded(
-            replace(record.info, fingerprint=known[record.info.label]),
+            replace(
+                record.info, fingerprint=content_digest(record.episodes, *record.read_arrays())
+            ),
             record.as_episodes,
             environment=data.environment,
             names=data.feature_names,
@@ -156,7 +155,7 @@ def find_recorded(spec: Any, options: TableOptions | None = None) -> list[Record
     if isinstance(spec, VisitedStates):
         return recorded_in(spec)
     if is_frame(spec):
-        return recorded_of(table_of(spec), chosen)
+        return recorded_in(VisitedStates.from_pandas(spec, **vars(chosen)))
     if _is_episodes(spec):
         return recorded_in(VisitedStates.from_arrays([spec]))
     text = os.fspath(spec)
@@ -189,7 +188,7 @@ def read_recorded(
     kept = PolicyEpisodes(max_states)
     for number, episode in enumerate(recorded.episodes()):
         where = f"episode {number} of {label}"
-        rows = _rows(episode.states, space, features, where, recorded.names)
+        rows = rows_of(episode.states, space, features, where, recorded.names)
         if rows.shape[1] != width:
             raise BadData(
                 f"the recorded states of {label} have {rows.shape[1]} values, but those of the "
@@ -205,122 +204,21 @@ def read_recorded(
         kept.append(replace(episode, states=rows, actions=moves if actions else None, seed=seed))
     if not len(kept):
         raise BadData(f"{recorded.info.source} holds no episodes of {label}")
-    return record_of(recorded.info, kept.all(), kept.every)
+    record = record_of(recorded.info, kept.all(), kept.every)
+    if record.info.fingerprint:
+        return record
+    digest = content_digest(record.episodes, *record.read_arrays())
+    return replace(record, info=replace(record.info, fingerprint=digest))
 
 
-class Recordings:
-    """Recorded states that are put together with no environment, as a `Collector` would.
-
-    Actions are kept if every policy has them. The environment is that of the first source, if not
-    given, and so are names of features, which may not differ.
-
-    Attributes
-    ----------
-    settings : dict
-        What a store of them keeps.
-    """
-
-    acting: tuple[str, ...] = ()
-
-    def __init__(
-        self,
-        sources: Sequence[Recorded],
-        store: str | Path | None = None,
-        environment: str = "",
-        max_states_per_policy: int | None = None,
-    ) -> None:
-        if not sources:
-            raise UsageError(f"expected at least one of {EXPECTED}, but none is given")
-        self._sources, self._store = told_apart(sources), store
-        check_unique([source.info.label for source in self._sources])
-        first = self._sources[0]
-        known = spaces.feature_names(first.space) if first.space is not None else first.names
-        if known is None:
-            probe = _rows(next(first.episodes()).states, first.space, None, first.info.label)
-            known = names_of(None, probe.shape[1])
-        self._names = tuple(known)
-        for source in self._sources:
-            if source.names not in (None, self._names):
-                raise BadData(
-                    f"{source.info.source or source.info.label} has the features "
-                    f"{', '.join(source.names or ())[:200]}, but {first.info.label} has "
-                    f"{', '.join(self._names)[:200]}: all need the same, in the same order"
-                )
-        world = dict(first.collected) | {"environment": environment or first.environment}
-        self.settings: dict[str, Any] = {
-            **{key: world[key] for key in _WORLD if world.get(key)},
-            "environment": world["environment"],
-            "arguments": world.get("arguments") or {},
-            "backend": "recorded",
-            "actions": all(map(_has_actions, self._sources)),
-            "max_states_per_policy": max_states_per_policy,
-        }
-        self._warn_of_other_worlds(world)
-
-    def run(self) -> VisitedStates:
-        """Read what is not in the store yet, and return the states of all."""
-        if self._store is None:
-            records = [self._read(source) for source in self._sources]
-            return VisitedStates(records, self._names, self.settings["environment"])
-        labels = [source.info.label for source in self._sources]
-        kept = Store(self._store, self.settings, self._names)
-        with kept.writing():
-            kept.claim([source.info for source in self._sources])
-            for source in self._sources:
-                if not (source.info.fingerprint and kept.holds(source.info)):
-                    kept.add(self._read(source))
-            kept.reorder(labels)
-        return kept.load(labels)
-
-    def _warn_of_other_worlds(self, world: Mapping[str, Any]) -> None:
-        """Say where states come from something else than the first do."""
-        for source in self._sources[1:]:
-            theirs = dict(source.collected) | {"environment": source.environment}
-            for key in _WORLD:
-                if theirs.get(key) and world.get(key) and theirs[key] != world[key]:
-                    warnings.warn(
-                        f"{source.info.label} was recorded with {key} = {theirs[key]!r}, "
-                        f"{self._sources[0].info.label} with {world[key]!r}: what differs may come "
-                        "from that",
-                        PivecWarning,
-                        stacklevel=4,
-                    )
-
-    def _read(self, source: Recorded) -> PolicyRecord:
-        actions, most = self.settings["actions"], self.settings["max_states_per_policy"]
-        return read_recorded(source, source.space, None, actions, most, len(self._names))
-
-
-def _has_actions(source: Recorded) -> bool:
-    if source.has_actions is not None:
-        return source.has_actions
-    return next(source.episodes()).actions is not None
-
-
-def import_recorded(
-    specs: Sequence[Any],
-    store: str | Path,
-    *,
-    environment: str = "",
-    max_states_per_policy: int | None = None,
-    options: TableOptions | None = None,
-) -> VisitedStates:
-    """Put recorded states into a store of their own, with no environment to make.
-
-    ``specs`` are files, folders of files, ``npz:DIR``, ``minari:NAME`` and ``store:DIR``; see
-    `Recordings`. ``options`` tell what the columns of tables mean, where their names do not.
-    """
-    sources = [source for spec in specs for source in find_recorded(spec, options)]
-    return Recordings(sources, store, environment, max_states_per_policy).run()
-
-
-def _rows(
+def rows_of(
     observations: Any,
     space: Any,
     features: Features | None,
     where: str,
     names: Sequence[str] | None = None,
 ) -> Any:
+    """Turn observations into states, (n_steps, n_values); ``where`` says whose they are."""
     try:
         if features is not None:
             rows = feature_rows(features, observations)

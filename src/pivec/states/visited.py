@@ -154,9 +154,10 @@ class VisitedStates:
         >>> VisitedStates.from_pandas(table)
         VisitedStates(2 policies, 2 episodes, 3 states of 1 features)
         """
-        from pivec.states.recorded import Recordings, find_recorded
+        from pivec.states.recordings import Recordings
+        from pivec.states.tables import recorded_of, table_of
 
-        sources = find_recorded(frame, TableOptions(**columns))
+        sources = recorded_of(table_of(frame), TableOptions(**columns))
         return Recordings(sources, environment=environment).run()
 
     def __len__(self) -> int:
