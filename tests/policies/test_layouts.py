@@ -102,7 +102,10 @@ def test_deviations_and_statistics_of_old_rsl_rl(tmp_path):
 @pytest.mark.parametrize(
     ("saved", "match"),
     [
-        ({"model_state_dict": {"memory_a.rnn.weight_ih_l0": torch.zeros(4, 3)}}, "has a memory"),
+        (
+            {"model_state_dict": {"memory_a.rnn.weight_ih_l0": torch.zeros(4, 3)}},
+            "a memory or convolutions .memory_a",
+        ),
         ({"model_state_dict": {**hidden("actor"), "std": torch.zeros(4)}}, "not above 0"),
         (
             {**TRUNK, **layer("actor.mu.model.0", 4, 4), **hidden("actor.sigma.model")},
@@ -126,6 +129,21 @@ def test_the_configuration_of_a_run_tells_the_activation(tmp_path, place):
     (tmp_path / "nn" / "run.json").write_text('{"activation": "tanh"}')
     (named,) = load_policies(tmp_path / "nn" / "run.pth")
     assert named.policy.activation == "tanh"
+
+
+@pytest.mark.parametrize(("mu", "squash"), [("tanh", None), ("None", False)])
+def test_the_configuration_tells_what_becomes_of_outputs(tmp_path, mu, squash):
+    space = f"space: {{continuous: {{mu_activation: {mu}}}}}"
+    text = f"params: {{network: {{{space}}}, config: {{clip_actions: false}}}}"
+    (tmp_path / "config.yaml").write_text(text)
+    weights = {**RL_GAMES, "a2c_network.sigma": ACTIONS}
+    if squash is None:
+        with pytest.raises(BadPolicyFile, match="puts 'tanh' on the outputs"):
+            load(tmp_path, weights)
+    else:
+        named = load(tmp_path, weights)
+        assert named.policy.options.squash is squash
+        assert [text[:10] for text in named.info.metadata["assumed"]] == ["activation"]
 
 
 def test_a_configuration_that_says_nothing_is_no_mistake(tmp_path):

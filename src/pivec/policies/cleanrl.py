@@ -22,7 +22,7 @@ from pivec.policies.extractors import DenseFeatures
 from pivec.policies.flax import read_cleanrl_jax
 from pivec.policies.formats import Beside, reader
 from pivec.policies.head import frozen
-from pivec.policies.layouts import Layout, configured_activation, plain_names, recognise
+from pivec.policies.layouts import plain_names, recognise, with_defaults
 from pivec.policies.lstm import RecurrentNetwork, read_cells
 from pivec.policies.network import NetworkPolicy
 from pivec.policies.outputs import Features, OutputPolicy
@@ -62,7 +62,7 @@ def read_weights(
         tensors = plain_names(tensors)
         layout = recognise(tensors, others)
         library, algorithm, network = layout.library, layout.algorithm, layout.network(tensors)
-        description = _with_defaults(description, layout, beside)
+        description = with_defaults(layout, description, beside)
     network = _changed(network, description, everything)
     normaliser = described.read_statistics(description, everything, beside)
     if features is not None and normaliser is not None:
@@ -165,19 +165,6 @@ def _recurrent_script(tensors: Tensors) -> tuple[str, NetworkPolicy, None] | Non
         return "PPO with an LSTM", NetworkPolicy(layers, "relu", "categorical"), None
     log_std = frozen(tensors["actor_logstd"]).ravel()
     return "PPO with an LSTM", NetworkPolicy(layers, "relu", "gaussian", log_std), None
-
-
-def _with_defaults(description: dict[str, Any], layout: Layout, beside: Beside) -> dict[str, Any]:
-    """Add what a configuration beside the file says, and say what else is assumed."""
-    if layout.assumed and not {"head", "squash"} & set(description):
-        beside.assume(f"{layout.assumed}; a .json beside can say otherwise")
-    if layout.options.squash == "clip" and "squash" not in description:
-        beside.assume(
-            f"real actions are clipped to [-1, 1] and rescaled to the box, as {layout.library} "
-            "does by default; squash in a .json beside can say otherwise"
-        )
-    activation = configured_activation(layout, beside)
-    return {"activation": activation, **description} if activation else description
 
 
 def _changed(

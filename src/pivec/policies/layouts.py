@@ -6,6 +6,7 @@ what its library does by default, which a configuration beside the file may corr
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,15 +24,24 @@ from pivec.policies.tensors import Tensors, linear, sequence, side_by_side
 PREFIXES = ("_orig_mod.", "module.", "policy.")  # of torch.compile, DataParallel and Tianshou 2
 # Where Isaac Lab and these libraries keep the settings of a run, seen from its checkpoints.
 CONFIGURATIONS = ("params/agent.yaml", "../params/agent.yaml", "config.yaml", "../config.yaml")
-ACTIVATIONS: dict[str, tuple[tuple[str | int, ...], ...]] = {
-    "rl_games": (
-        ("params", "network", "mlp", "activation"),
-        ("train", "params", "network", "mlp", "activation"),
-    ),
-    "rsl_rl": (("policy", "activation"), ("actor", "activation")),
-    "skrl": (("models", "policy", "network", 0, "activations"),),
+Path = tuple[str | int, ...]
+RL_GAMES: Path = ("params", "network")
+# Where they tell the activation, what is put on the outputs, and whether actions are rescaled.
+CONFIGURED: dict[str, dict[str, tuple[Path, ...]]] = {
+    "rl_games": {
+        "activation": ((*RL_GAMES, "mlp", "activation"), ("train", *RL_GAMES, "mlp", "activation")),
+        "output": ((*RL_GAMES, "space", "continuous", "mu_activation"),),
+        "rescaled": (("params", "config", "clip_actions"),),
+    },
+    "rsl_rl": {"activation": (("policy", "activation"), ("actor", "activation"))},
+    "skrl": {
+        "activation": (("models", "policy", "network", 0, "activations"),),
+        "output": (("models", "policy", "output"),),
+    },
 }
+NOTHING = ("None", "none", "ACTIONS")  # on the outputs
 SPELLINGS = {"leakyrelu": "leaky_relu", "lrelu": "leaky_relu", "swish": "silu", "none": "identity"}
+NOT_READ = re.compile(r"(^|\.)(rnn|[ac]_rnn|memory_a|lstm|gru|cnns?|actor_cnn)\.")
 FREE = (-80.0, 80.0)  # of the logarithms of deviations that a library does not clip
 
 
@@ -92,11 +102,13 @@ LAYOUTS = (
         *("rl_games", "PPO", (f"{ACTOR}.actor_mlp", f"{ACTOR}.mu"), "gaussian", "elu"),
         log_std=f"{ACTOR}.sigma",
         options=RESCALED,
+        assumed=PLAIN,
     ),
     Layout(
         *("rl_games", "PPO", (f"{ACTOR}.actor_mlp", f"{ACTOR}.mu"), "state_gaussian", "elu"),
         spread=f"{ACTOR}.sigma",
         options=Options(squash="clip", log_std_range=FREE),
+        assumed=PLAIN,
     ),
     Layout(
         *("Tianshou", "PPO", (*TRUNK, "actor.mu.model"), "gaussian", "relu"),
@@ -171,41 +183,73 @@ def plain_names(tensors: Tensors) -> Tensors:
 def recognise(tensors: Tensors, others: Mapping[str, Any]) -> Layout:
     """Tell the layout of tensors; ``others`` are in the same file."""
     names = {*tensors, *others}
+    if odd := next((name for name in tensors if NOT_READ.search(name)), ""):
+        raise BadPolicyFile(
+            f"it has a memory or convolutions ({odd[:60]}), which are read of Stable-Baselines3, "
+            "CleanRL and RLlib only: pass it as module:object"
+        )
     for layout in LAYOUTS:
         if layout.fits(tensors, names):
             return layout
     shown = ", ".join(list(tensors)[:6])[:200]
     libraries = ", ".join(sorted({layout.library for layout in LAYOUTS}))
-    memory = next((name for name in tensors if "rnn" in name or "memory_a" in name), "")
-    if memory:
-        raise BadPolicyFile(
-            f"it has a memory ({memory[:60]}), which is read of Stable-Baselines3 and CleanRL "
-            "only: pass it as module:object"
-        )
     raise BadPolicyFile(
         f"it is not named as any network of {libraries} ({shown}): put a .json of the same name "
         "beside it that states the layers"
     )
 
 
-def configured_activation(layout: Layout, beside: Beside) -> str:
-    """Read the activation off the configuration of a run; empty if there is none."""
-    for file in CONFIGURATIONS if layout.library in ACTIVATIONS else ():
+def with_defaults(layout: Layout, description: dict[str, Any], beside: Beside) -> dict[str, Any]:
+    """Add what the configuration of a run says to a description, and say what else is assumed."""
+    known = _configured(layout.library, beside)
+    output = known.get("output")
+    if output is not None and output not in NOTHING and "head" not in description:
+        raise BadPolicyFile(
+            f"its configuration puts {str(output)[:60]!r} on the outputs, which is not supported: "
+            "export it to ONNX, or pass it as module:object"
+        )
+    settled = output is not None or bool({"head", "squash"} & set(description))
+    if layout.assumed and not settled:
+        beside.assume(f"{layout.assumed}; a .json beside can say otherwise")
+    if known.get("rescaled") is False:
+        description = {"squash": False, **description}
+    if layout.options.squash == "clip" and "squash" not in description:
+        beside.assume(
+            f"real actions are clipped to [-1, 1] and rescaled to the box, as {layout.library} "
+            "does by default; squash in a .json beside can say otherwise"
+        )
+    activation = known.get("activation")
+    if not isinstance(activation, str):
+        return description
+    spelt = SPELLINGS.get(activation.lower(), activation.lower())
+    return {"activation": spelt, **description}
+
+
+def _configured(library: str, beside: Beside) -> dict[str, Any]:
+    """Read the settings that count off the configuration of a run, those that are there."""
+    known: dict[str, Any] = {}
+    for file in CONFIGURATIONS if library in CONFIGURED else ():
         data = beside.read(file)
         if data is None:
             continue
         with about(f"{file} beside it"):
             settings = read_yaml(data)
-        for path in ACTIVATIONS[layout.library]:
-            value: Any = settings
-            for key in path:
-                inside = isinstance(value, dict if isinstance(key, str) else list)
-                value = value[key] if inside and value and (key == 0 or key in value) else None
-            if isinstance(value, list) and len(set(map(str, value))) == 1:
-                value = value[0]
-            if isinstance(value, str):
-                return SPELLINGS.get(value.lower(), value.lower())
-    return ""
+        for name, paths in CONFIGURED[library].items():
+            values = (_inside(settings, path) for path in paths)
+            value = next((value for value in values if value is not None), None)
+            if value is not None:
+                known.setdefault(name, value)
+    return known
+
+
+def _inside(value: Any, path: Path) -> Any:
+    """Give what lies at a path of keys; None if nothing does. Equal entries of a list are one."""
+    for key in path:
+        inside = isinstance(value, dict if isinstance(key, str) else list)
+        value = value[key] if inside and value and (key == 0 or key in value) else None
+    if isinstance(value, list) and len({str(entry) for entry in value}) == 1:
+        return value[0]
+    return value
 
 
 def _is_layer(tensors: Tensors, name: str) -> bool:

@@ -9,6 +9,7 @@ what is done with observations and actions. All of them are interpreted, see
 from __future__ import annotations
 
 import base64
+import re
 import zlib
 from collections.abc import Mapping
 from typing import Any
@@ -78,8 +79,9 @@ def read_rllib(data: bytes, beside: Beside) -> tuple[Policy, dict[str, Any]]:
         raise BadPolicyFile(
             f"{SETTINGS}, which RLlib keeps beside it, is missing: give the whole checkpoint"
         )
-    if kind.module.partition(".")[0] != "ray":
-        raise BadPolicyFile(f"its class is {str(kind)[:80]}, which is not RLlib's own: {INSTEAD}")
+    for name in (kind, settings.get("catalog_class")):
+        if name is not None and not _is_own(name):
+            raise BadPolicyFile(f"{str(name)[:80]} in it is not RLlib's own class: {INSTEAD}")
     config = settings.get("model_config")
     config = config.state if isinstance(config, Object) else config
     config = config if isinstance(config, dict) else {}
@@ -102,7 +104,8 @@ def read_rllib(data: bytes, beside: Beside) -> tuple[Policy, dict[str, Any]]:
     policy = network if features is None else ImageNetwork(features, network).policy()
     if features is not None and normaliser is not None:
         raise BadPolicyFile(f"it sees images that are normalised, which is not read: {INSTEAD}")
-    info = {"library": "RLlib", "algorithm": algorithm}
+    match = re.fullmatch(r"Default(\w+)TorchRLModule", kind.name)
+    info = {"library": "RLlib", "algorithm": match[1] if match else algorithm}
     if algorithm == "DQN":
         beside.assume("the best action is taken, as RLlib's DQN does without exploration")
     return policy, info | ({"normaliser": "its MeanStdFilter"} if normaliser is not None else {})
@@ -137,6 +140,10 @@ def _constructed(beside: Beside, file: str) -> tuple[Name | None, dict[str, Any]
             case {"class": Name() as kind, "ctor_args_and_kwargs": (tuple(), dict() as arguments)}:
                 return kind, arguments
     raise BadPolicyFile(f"{file} near it does not tell a class and its arguments")
+
+
+def _is_own(name: Any) -> bool:
+    return isinstance(name, Name) and name.module.startswith("ray.rllib")
 
 
 def _parts(tensors: Tensors) -> tuple[str, str, str]:
@@ -272,10 +279,16 @@ def _connectors(beside: Beside) -> tuple[Normaliser | None, bool]:
         _, arguments = _constructed(beside, f"{RUNNER}/{pipeline}/{SETTINGS}")
         for connector in arguments.get("connectors", ()):
             match connector:
+                case (name, _, _) if not _is_own(name):
+                    raise BadPolicyFile(
+                        f"{str(name)[:80]} in its connectors is not RLlib's own class: {INSTEAD}"
+                    )
                 case (Name(name="MeanStdFilter"), _, dict()):
                     normaliser = _statistics(beside, f"{RUNNER}/{pipeline}/MeanStdFilter/state.pkl")
                 case (Name(name="NormalizeAndClipActions"), _, {"normalize_actions": bool(value)}):
                     normalised = value
+                    if not (value or connector[2].get("clip_actions")):
+                        beside.assume("real actions are clipped to their box, though not by RLlib")
                 case (Name(name=str(name)), _, _) if name in HARMLESS:
                     pass
                 case _:
