@@ -99,6 +99,22 @@ def test_the_distribution_is_the_librarys():
     np.testing.assert_allclose(std, given.stddev, rtol=1e-5, atol=1e-5)
 
 
+def test_whole_numbers_that_are_normalised_stay_real(tmp_path):
+    from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
+
+    space = spaces.Box(0, 255, (6,), np.uint8)
+    env = VecNormalize(DummyVecEnv([lambda: Still(space, REAL)]))
+    env.obs_rms.mean, env.obs_rms.var = np.full(6, 120.0), np.full(6, 5000.0)
+    made = model("PPO", env, policy_kwargs={**OWN})
+    (tmp_path / "a.zip").write_bytes(saved(made))
+    env.save(str(tmp_path / "vecnormalize.pkl"))
+    (named,) = load_policies(tmp_path / "a.zip", trust=True)
+    rows = np.stack([space.sample() for _ in range(10)])
+    best = named.policy.bind(space, REAL).act(rows, np.random.default_rng(0), deterministic=True)
+    expected, _ = made.predict(env.normalize_obs(rows), deterministic=True)
+    np.testing.assert_allclose(best, expected, rtol=1e-5, atol=1e-5)
+
+
 def test_dict_observations_and_whole_numbers_reach_the_library():
     seen = spaces.Dict({"a": spaces.Box(-1, 1, (2, 3)), "b": spaces.Discrete(3)})
     for space, policy in ((seen, "MultiInputPolicy"), (spaces.Discrete(5), "MlpPolicy")):

@@ -74,6 +74,8 @@ def test_mistakes_are_told():
 
     with pytest.raises(PivecError, match=r"shape \(1, 2\) behind an action, but \(1, 1\) before"):
         pivec.collect(Countdown, {"grows": Grows()}, episodes=1)
+    with pytest.raises(PivecError, match="takes a memory, but gives none: return actions, memory"):
+        pivec.collect(Countdown, {"keeps": lambda observations, memory: [0]}, episodes=1)
     with pytest.raises(UsageError, match="counts has a memory"):
         as_policy(counts).act(np.zeros((2, 2)), np.random.default_rng(0))
     with pytest.raises(UsageError, match="this policy has a memory"):

@@ -93,6 +93,8 @@ class CallablePolicy:
                     f"{self.name} gives a memory beside its actions, but takes none: add an "
                     "argument 'memory' (None as an episode begins), or return actions alone"
                 )
+        elif self.memory == "memory":
+            raise UsageError(f"{self.name} takes a memory, but gives none: return actions, memory")
         try:
             actions = np.asarray(result)
         except ValueError as error:

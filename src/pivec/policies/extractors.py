@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 # Where Stable-Baselines3 has the features extractor of what acts.
 EXTRACTORS = [f"{of}features_extractor" for of in ("pi_", "", "actor.", "q_net.", "quantile_net.")]
-MOST, MOST_AXES = 1 << 24, 1000  # values and axes of a part of an observation
+MOST, MOST_AXES = 1 << 24, 32  # values and axes of a part of an observation
 # A part of a Dict space as Gymnasium writes it: a shape, or numbers of choices.
 _PART = re.compile(
     r"'(?P<key>[^'\\]*)': (?:"
@@ -176,7 +176,7 @@ def read_extractor(
 def _read_combined(
     tensors: Tensors, prefix: str, parts: Sequence[Part], scale: float
 ) -> CombinedFeatures:
-    """Give the parts of a dictionary that have a CNN that."""
+    """Let the parts of a dictionary that have a CNN be seen through it."""
     keys = {
         key.removeprefix(f"{prefix}.").partition(".")[0]
         for key in tensors
@@ -205,9 +205,9 @@ def read_spaces(text: Any) -> list[Part]:
     rest = text[1:-1] if isinstance(text, str) and text[:1] + text[-1:] == "{}" else ""
     while match := _PART.match(rest):
         shape, counted = match["box"] or match["switches"], match["choices"] or match["several"]
-        numbers = tuple(int(n) for n in re.findall(r"\d+", shape or counted or "")[:MOST_AXES])
-        size = sum(numbers) if counted else prod(numbers)
-        if not 0 < size <= MOST:
+        numbers = tuple(map(int, re.findall(r"\d+", shape or counted or "")))
+        size = sum(numbers) if counted else prod(numbers[:MOST_AXES])
+        if not 0 < size <= MOST or (len(numbers) > MOST_AXES and not counted):
             break
         parts.append(Part(match["key"], numbers, size))
         rest = rest[match.end() :]

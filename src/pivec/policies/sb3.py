@@ -21,12 +21,15 @@ from pivec.policies.masked import MaskedPolicy
 from pivec.policies.network import NetworkPolicy
 from pivec.policies.normaliser import Normaliser
 from pivec.policies.outputs import Features, OutputPolicy
-from pivec.policies.sb3_networks import SB3Settings, class_name
+from pivec.policies.sb3_networks import SB3Settings
 from pivec.policies.sb3_run import find_normaliser, find_zoo_run
 from pivec.policies.tensors import Tensors, read_tensors
 from pivec.reading import BoundedZip, Budget
 
-KNOWN_EXTRACTORS = ("FlattenExtractor", "CombinedExtractor", "NatureCNN")
+KNOWN_EXTRACTORS = tuple(
+    f"<class 'stable_baselines3.common.torch_layers.{kind}'>"
+    for kind in ("FlattenExtractor", "CombinedExtractor", "NatureCNN")
+)
 NOT_NORMALISED = "it sees {}, which is not supported: pass it as module:object"
 POLICY_MODULES = frozenset(
     {
@@ -218,7 +221,7 @@ def _features(settings: SB3Settings, tensors: Tensors) -> Features | None:
     extractor = settings.argument("features_extractor_class")
     scaled = bool(settings.argument("normalize_images", True))
     features, spoken = None, None
-    if extractor is not None and class_name(extractor) not in KNOWN_EXTRACTORS:
+    if extractor is not None and extractor not in KNOWN_EXTRACTORS:
         spoken = "a policy with a features extractor of its own"
     elif settings.policy_module not in POLICY_MODULES:
         spoken = f"a policy class of {settings.policy_module[:80]}"

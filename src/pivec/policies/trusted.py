@@ -185,7 +185,7 @@ class LibraryModel(Model):
 
         space = self.space or self.policy.observation_space
         if not isinstance(space, spaces.Dict):
-            return rows.astype(space.dtype)
+            return _typed(rows, space)
         sizes = [spaces.flatdim(part) for part in space.spaces.values()]
         pieces = np.split(rows, np.cumsum(sizes)[:-1], axis=1)
         return {key: _unflat(space[key], rows) for key, rows in zip(space, pieces, strict=True)}
@@ -218,7 +218,14 @@ def _unflat(space: gymnasium.Space[Any], rows: NDArray[Any]) -> NDArray[Any]:
     if isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
         parts = np.split(rows, np.cumsum(counts(space))[:-1], axis=1)
         rows = np.stack([part.argmax(axis=1) for part in parts], axis=1) + np.ravel(space.start)
-    return rows.reshape(len(rows), *(space.shape or ())).astype(space.dtype)
+    return _typed(rows.reshape(len(rows), *(space.shape or ())), space)
+
+
+def _typed(rows: NDArray[Any], space: gymnasium.Space[Any]) -> NDArray[Any]:
+    """Give numbers the type that the space has, unless statistics made others of them."""
+    with np.errstate(invalid="ignore"):
+        typed = rows.astype(space.dtype)
+    return typed if np.array_equal(typed, rows) else rows
 
 
 def _load(data: bytes, package: str, algorithm: str) -> Any:
