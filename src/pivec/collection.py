@@ -116,7 +116,8 @@ class Collector:
             self._named = name_policies(acting, *allowed)
         if not self._named and not self._recorded:
             raise UsageError("expected at least one policy, but none is given")
-        self.environment = environment_of(env, [named.info for named in self._named], options)
+        infos, acts = [n.info for n in self._named], [n.policy for n in self._named]
+        self.environment = environment_of(env, infos, options, acts)
         features = options.features
         if isinstance(features, str):
             features = self._find_features(features, options.trust)

@@ -183,12 +183,14 @@ def env_and_policies(env: str, policies: list[str] | None) -> tuple[str | None, 
     """
     import gymnasium
 
+    from pivec.policies.formats import is_policy_file
     from pivec.rollouts.games import GAME
     from pivec.states.recorded import is_recorded
 
     given = list(policies or [])
     if env not in gymnasium.registry and not env.startswith(GAME):
-        if os.path.exists(os.path.expanduser(env)) or glob.has_magic(env) or is_recorded(env):
+        path = Path(env).expanduser()
+        if path.exists() or is_policy_file(path) or glob.has_magic(env) or is_recorded(env):
             return None, [env, *given]
     elif not given and not os.path.exists(env):
         raise UsageError(

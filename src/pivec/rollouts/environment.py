@@ -19,8 +19,9 @@ from gymnasium.envs.registration import EnvSpec
 from pivec.errors import EnvironmentFailure, PivecError, PivecWarning, UsageError, did_you_mean
 from pivec.options import CollectOptions, Wrapper
 from pivec.policies.callables import check_module, module_digest
-from pivec.policies.policy import PolicyInfo
+from pivec.policies.policy import Policy, PolicyInfo
 from pivec.rollouts.atari import ATARI, ONE_FRAME_A_STEP
+from pivec.rollouts.fitting import fitting_words
 from pivec.rollouts.games import GAME, make_role, packed_partners, with_partners
 from pivec.rollouts.named_objects import import_here, named_object, split_arguments
 from pivec.rollouts.quirks import registrars
@@ -212,6 +213,7 @@ def environment_of(
     env: str | Environment | Callable[[], Any] | None,
     policies: Sequence[PolicyInfo],
     options: CollectOptions | None = None,
+    acting: Sequence[Policy] = (),
 ) -> Environment:
     """Make an `Environment` of what the user says and of what the policies' files tell.
 
@@ -219,7 +221,7 @@ def environment_of(
     ``env`` it is what the files tell. The user's arguments are added to theirs and come first,
     the user's wrappers and imports stand instead of theirs. Files that disagree, or ask for
     something that they may not, are refused; of those that tell of another environment than
-    ``env`` a warning is given.
+    ``env`` a warning is given. Where neither tells, the error says what those ``acting`` fit.
     """
     options = options or CollectOptions()
     arguments, wrappers, imports = options.env_kwargs, options.wrappers, options.imports
@@ -229,7 +231,7 @@ def environment_of(
         return with_partners(Environment.of(env, arguments, wrappers, imports), options)
     env, inside = (None, {}) if env is None else split_arguments(env)
     trained = [info for info in policies if isinstance(info.metadata.get(ENVIRONMENT), str)]
-    name = _named_in_files(trained, options.trust) if env is None else env
+    name = _named_in_files(trained, options.trust, acting) if env is None else env
     elsewhere = [
         info
         for info in trained
@@ -268,12 +270,12 @@ def environment_of(
     return with_partners(made, options)
 
 
-def _named_in_files(trained: Sequence[PolicyInfo], trust: bool) -> str:
+def _named_in_files(trained: Sequence[PolicyInfo], trust: bool, acting: Sequence[Policy]) -> str:
     """Give the one environment that all files name which name any."""
     if not trained:
         raise UsageError(
             "no file of these policies tells which environment it was trained in: name it first, "
-            "as in `pivec compare CartPole-v1 runs`"
+            f"as in `pivec compare CartPole-v1 runs`{fitting_words(acting)}"
         )
     first = trained[0]
     name = str(first.metadata[ENVIRONMENT])
