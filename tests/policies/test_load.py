@@ -55,6 +55,10 @@ def test_folders_and_globs_are_sorted_as_people_count(runs, spec):
     assert labels(load_policies(spec)) == SORTED
 
 
+def test_a_glob_of_folders_means_what_is_below_them(runs):
+    assert labels(load_policies("runs/run_*")) == SORTED
+
+
 def test_everything_known_about_a_file_is_told(runs):
     path = runs / "run_2" / "step_500.safetensors"
     (named,) = load_policies(path)

@@ -44,7 +44,7 @@ def params_policy(
     params: Any, settings: Mapping[str, Any], beside: Beside
 ) -> tuple[NetworkPolicy, dict[str, Any]]:
     """Make the policy of parameters, with what Brax wrote beside them of the network, if it did."""
-    parts = list(params.values()) if isinstance(params, dict) else params
+    parts = [params[key] for key in sorted(params)] if isinstance(params, dict) else params
     if not isinstance(parts, list | tuple) or not 2 <= len(parts) <= 3:
         raise BadPolicyFile(
             "it holds no policy of Brax: expected statistics of observations, parameters of the "

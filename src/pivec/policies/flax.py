@@ -6,6 +6,7 @@ the file says that. Of CleanRL's scripts for JAX both are known.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,7 +20,7 @@ from pivec.policies.network import NetworkPolicy
 from pivec.policies.paths import natural_key
 from pivec.policies.tensors import Tensors
 
-ACTORS = ("actor", "policy", "pi", "q_network")
+ACTOR = re.compile(r"actor|policy|(^|[._])pi([._]|$)", re.IGNORECASE)
 Chain = list[str]  # names of layers of which each gives what the next one takes
 
 
@@ -97,7 +98,7 @@ def flat_tensors(tree: Any) -> Tensors:
 def find_chain(tensors: Tensors) -> Chain:
     """Find the layers of the policy by their names and shapes, or say that they must be named."""
     chains = _chains(tensors)
-    chosen = [chain for chain in chains if any(word in chain[0].lower() for word in ACTORS)]
+    chosen = [chain for chain in chains if ACTOR.search(chain[0])]
     if not chosen:  # a critic gives one number
         chosen = [chain for chain in chains if tensors[f"{chain[-1]}.weight"].shape[1] > 1]
     chosen = chains if len(chains) == 1 else chosen

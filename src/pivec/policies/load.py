@@ -190,16 +190,24 @@ def _named(
 
 
 def _files_in(folder: Path) -> list[Path]:
-    """Policy files below a folder; hidden files and folders are left out."""
+    """Policy files below a folder."""
+    return _policy_files(_files_below(folder), f"the folder {folder}", "")
+
+
+def _files_below(folder: Path) -> list[Path]:
+    """All files below a folder; hidden files and folders are left out."""
     files = []
     for where, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith(".")]
         files += [Path(where, name) for name in names if not name.startswith(".")]
-    return _policy_files(files, f"the folder {folder}", "")
+    return files
 
 
 def _files_of_glob(pattern: str) -> list[Path]:
-    files = [path for path in map(Path, glob.glob(pattern, recursive=True)) if path.is_file()]
+    paths = list(map(Path, glob.glob(pattern, recursive=True)))
+    files = [path for path in paths if path.is_file()]
+    if not files:  # but maybe checkpoints that are folders
+        files = [file for path in paths for file in _files_below(path)]
     if not files:
         fixed = Path(pattern)
         while glob.has_magic(str(fixed)):

@@ -132,8 +132,6 @@ class LibraryModel(Model):
         from stable_baselines3.common import distributions
 
         policy, shape = self.policy, self.policy.action_space.shape
-        if hasattr(policy, "lstm_actor"):
-            raise BadPolicyFile("it has a memory behind layers that are not known: not supported")
         options = Options(shape=shape if shape and len(shape) > 1 else None)
         if hasattr(policy, "q_net") or hasattr(policy, "quantile_net"):
             epsilon = float(getattr(policy, "exploration_rate", 0.0))
