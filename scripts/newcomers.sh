@@ -6,7 +6,8 @@
 #   scripts/newcomers.sh --shipped         the files in tests/data/libraries, nothing is made
 #   scripts/newcomers.sh [...] flax brax   these scripts of scripts/checkpoints alone
 #
-# PYTHON names the interpreter that has pivec; KEEP a folder in which everything stays.
+# PYTHON names the interpreter that has pivec; KEEP a folder in which everything stays; CLEANRL a
+# checkout of CleanRL, whose own script is run.
 set -u
 root=$(cd "$(dirname "$0")/.." && pwd)
 python=$(command -v "${PYTHON:-python}") || { echo "no interpreter called ${PYTHON:-python}"; exit 2; }
@@ -19,7 +20,7 @@ for argument in "$@"; do
     case $argument in
         --install) install=yes ;;
         --shipped) shipped=yes ;;
-        -*) sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 2 ;;
+        -*) sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 2 ;;
         *) only+=("$argument") ;;
     esac
 done
@@ -29,8 +30,13 @@ last() { tail -n 1 "$1" | cut -c 1-300; }
 # Writes the rows of a script into $place/rows; says why not if that fails.
 make_rows() {
     local script=$1 own=$python packages
+    local arguments=()
+    if [ "$name" = cleanrl ]; then
+        [ -n "${CLEANRL:-}" ] || { echo "not made: CLEANRL must name a checkout of it"; return 1; }
+        arguments=("$CLEANRL")
+    fi
     packages=$(sed -n '1,9s/.*`pip install \([^`]*\)`.*/\1/p' "$script" | head -n 1)
-    run() { (cd "$(dirname "$script")" && PIVEC_ROWS=$place/rows "$own" "$script") >"$place/log" 2>&1; }
+    run() { (cd "$(dirname "$script")" && PIVEC_ROWS=$place/rows "$own" "$script" "${arguments[@]}") >"$place/log" 2>&1; }
     run && return
     if grep -q ModuleNotFoundError "$place/log" && [ -n "$install" ]; then
         own=$place/venv-$(basename "$script" .py)/bin/python
