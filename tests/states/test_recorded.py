@@ -9,8 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import pivec
-from pivec.errors import BadData, UsageError
+from pivec.errors import BadData, PivecWarning, UsageError
 from pivec.states.export import export, write_parquet
+from pivec.states.recorded import is_recorded
 from pivec.states.recordings import import_recorded
 
 
@@ -137,6 +138,19 @@ def test_recorded_states_stand_beside_policies(tmp_path, walks):
     )
     assert named.labels == ("lean", "me")
     assert named["me"].n_states == 5
+
+
+def test_policies_beside_what_they_left_still_act(tmp_path):
+    weights = np.ones((4, 2), np.float32), np.zeros(2, np.float32)
+    network = pivec.policies.NetworkPolicy((weights,), activation="tanh", head="categorical")
+    pivec.collect("CartPole-v1", {"net": network}, 2, store=tmp_path / "states", keep_policies=True)
+    assert is_recorded(tmp_path)
+    assert is_recorded(tmp_path / "states")
+    [file] = (tmp_path / "states").glob("*.safetensors")
+    (tmp_path / "net.safetensors").write_bytes(file.read_bytes())
+    assert not is_recorded(tmp_path)
+    with pytest.warns(PivecWarning, match="copies"):  # the one in the store is a copy
+        assert pivec.collect("CartPole-v1", tmp_path, episodes=3).n_episodes == 3
 
 
 def test_mistakes_beside_policies_are_named(tmp_path, walks):

@@ -89,11 +89,19 @@ def is_recorded(thing: object) -> bool:
     path = Path(text).expanduser()
     with contextlib.suppress(OSError, ValueError):  # of names that are no paths
         if path.is_dir():
-            return Store.exists(path) or Store.exists(path / "states")
+            return Store.exists(path) or _is_comparison(path)
         files = [path] if path.is_file() else map(Path, glob.glob(str(path), recursive=True))
         kinds = [is_recording(file) for file in files]
         return bool(kinds) and all(kinds)
     return False
+
+
+def _is_comparison(folder: Path) -> bool:
+    """Tell whether a folder holds states of a comparison, and no policies beside them."""
+    if not Store.exists(folder / "states"):
+        return False
+    beside = (path for path in folder.rglob("*") if path.relative_to(folder).parts[0] != "states")
+    return not any(is_policy_file(path, named=False) for path in beside if path.is_file())
 
 
 def _is_episodes(thing: object) -> bool:
