@@ -48,7 +48,7 @@ COMMANDS = (
     reproduce,
     watch,
 )
-for command in COMMANDS + comparing.COMMANDS + answers.COMMANDS:
+for command in comparing.COMMANDS + answers.COMMANDS + COMMANDS:
     app.command(name=command.__name__.rstrip("_"))(command)
 app.add_typer(states.store_app, name="store")
 
