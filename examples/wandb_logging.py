@@ -10,9 +10,10 @@ come when there are enough to fit a space, and Weights & Biases does not go back
 from __future__ import annotations
 
 import argparse
+import io
 
-import matplotlib.pyplot  # noqa: F401  # wandb.Image looks for it
 import wandb
+from PIL import Image
 from stable_baselines3 import PPO
 
 import pivec.sb3
@@ -31,7 +32,10 @@ run.define_metric("behaviour/*", step_metric="behaviour/step")
 
 def log(values, step, figure):
     """Hand one description on to the run."""
-    run.log({**values, "behaviour/step": step, "behaviour/map": wandb.Image(figure)})
+    picture = io.BytesIO()
+    figure.savefig(picture)
+    shown = wandb.Image(Image.open(picture))  # which knows no figures made without pyplot
+    run.log({**values, "behaviour/step": step, "behaviour/map": shown})
 
 
 behaviour = pivec.sb3.BehaviourCallback(
