@@ -13,6 +13,7 @@ from pivec.errors import MissingExtra, PivecWarning, UsageError
 from pivec.explanations.film.drawing import pictures
 from pivec.explanations.film.replay import Replayer
 from pivec.options import CollectOptions
+from pivec.policies.masked import MaskedPolicy
 from pivec.policies.network import NetworkPolicy
 from pivec.policies.saved import save_policy
 from pivec.rollouts.environment import Environment, environment_of
@@ -127,6 +128,15 @@ def test_illegal_moves_are_masked_by_the_policy_s_probabilities():
     seat.put(policy, True)
     seat.begin(np.random.SeedSequence(0))
     assert seat.act() == 1
+
+
+def test_masked_policies_ask_the_game():
+    policy = MaskedPolicy(network([0.0, 1.0, 2.0]))
+    data = play({"masked": policy}, NIM, "first", "self", deterministic=True)
+    for states in data.episodes():  # three each, as long as there are three
+        assert (np.diff(states[:-1, 0]) == -6).all()
+    two = MaskedPolicy(network([0.0, 1.0]))  # where all is legal
+    assert play({"masked": two}, agent="prey_0", partners="random").n_episodes == 4
 
 
 def test_illegal_moves_without_probabilities_are_replaced_and_that_is_said():

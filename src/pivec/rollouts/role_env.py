@@ -22,6 +22,7 @@ from pivec.rollouts import spaces
 from pivec.rollouts.answers import make_answers
 from pivec.rollouts.backends import Layout
 from pivec.rollouts.games import SELF
+from pivec.rollouts.seen import Seen
 
 _CHUNK = 32  # actions whose random numbers are drawn at once
 _LANE = np.zeros(1, np.intp)
@@ -74,6 +75,19 @@ class Seat:
         """What is seen, as a batch of one flat row."""
         rows: NDArray[np.float32] = spaces.flatten(self.observation_space, self.observations)
         return rows
+
+    def action_masks(self) -> NDArray[np.bool_]:
+        """Tell which moves are legal, for policies that ask."""
+        every = np.ones(int(getattr(self.action_space, "n", 1)), dtype=bool)
+        return every if self._legal is None else np.asarray(self._legal, dtype=bool)
+
+    def seen(self, rows: slice) -> Seen:  # noqa: ARG002 - there is one lane
+        """Give what a lane shows; the seat stands for its environment."""
+        return self.observations, [{}], [self]
+
+    def get_wrapper_attr(self, name: str) -> Any:
+        """Give an attribute, as environments do."""
+        return getattr(self, name)
 
     def act(self) -> Any:
         """Give a legal action of the policy for what is seen."""
@@ -226,6 +240,10 @@ class RoleEnv(gymnasium.Env[Any, Any]):
                 shown = observation[_SHOWN] if self.seats[role].masked else observation
                 spaces.assign(self.seats[role].observations, 0, shown)
         return {role: seat.flat[0] for role, seat in self.seats.items()}
+
+    def action_masks(self) -> NDArray[np.bool_]:
+        """Tell which moves of the role are legal, as MaskablePPO asks."""
+        return self._mine.action_masks()
 
     def state(self) -> Any:
         """Give the game's own joint state."""
