@@ -302,12 +302,9 @@ def test_settings_that_contradict_the_weights_are_named(algorithm, settings, wor
         read_sb3(changed(data, **settings))
 
 
-@pytest.mark.parametrize("algorithm", ["MaskablePPO", "CrossQ"])
-def test_algorithms_that_need_more_than_the_observation_are_named(algorithm):
-    env = Still(PLANE, BOX if algorithm == "CrossQ" else spaces.Discrete(2))
-    extra = {"buffer_size": 10} if algorithm == "CrossQ" else {}
-    with pytest.raises(BadPolicyFile, match=f"looks like {algorithm}"):
-        read_sb3(saved(model(algorithm, env, **extra)))
+def test_algorithms_that_need_more_than_the_observation_are_named():
+    with pytest.raises(BadPolicyFile, match="looks like CrossQ"):
+        read_sb3(saved(model("CrossQ", Still(PLANE, BOX), buffer_size=10)))
 
 
 @pytest.mark.parametrize("algorithm", ["SAC", "DQN"])
