@@ -125,7 +125,8 @@ class Environment:
 
     def _register(self) -> None:
         known = [] if self.factory is not None or self.imports else registrars(self.name)
-        for module in filter(None, (*known, *self.imports, _module_of(self.name))):
+        own = [module] if (module := _module_of(self.name)) else []
+        for module in (*known, *self.imports, *own):
             try:
                 import_here(module)
             except (Exception, SystemExit) as error:
