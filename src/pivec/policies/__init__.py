@@ -10,12 +10,17 @@
 - `outputs`: `OutputPolicy`, any other function from observations to outputs
 - `uniform`: `UniformPolicy`, the random one
 - `callables`: functions and objects of the user as policies
-- `saved`, `sb3` (with `sb3_networks`, `cnn`, `sb3_run`), `cleanrl`,
-  `described`, `vectors`, `onnx_models`, `neat_files` (with `neat`), `torch_models`: file formats
+- `cnn`, `extractors`: networks that see images and dictionaries; `masked`: those that are told which
+  actions are allowed
+- `saved`, `sb3` (with `sb3_networks`, `sb3_run`), `cleanrl`, `layouts` (other libraries of torch),
+  `rllib`, `flax` and `brax` (with `msgpack`, `pickled`), `orbax`, `described`, `vectors`,
+  `onnx_models`, `neat_files` (with `neat`), `torch_models`: file formats; `trusted`: what only
+  Stable-Baselines3 itself reads; `unreadable`: what nobody reads, named for what it is
 - `pickles`, `tensors`: read them without running anything
 - `formats`: which extension is read by which reader, and what a reader gets
 - `paths`: labels, groups and steps from file names; `grouping`: which runs make a group
-- `load`: from names (paths, globs, ``random``, ``module:object``) to policies
+- `load`: from names (paths, globs, ``random``, ``module:object``) to policies; `files`: those of
+  files; `copies`: several names of a policy
 
 Importing this package needs NumPy only.
 """

@@ -1,9 +1,14 @@
 """Acting: episode quotas, seeds, vectorised environments, many policies in lock-step.
 
 environment.py          which environment, made from a name or a factory, with clear errors
+fitting.py              which environment a policy fits, where nobody says
+wrappers.py, atari.py   what is put around it
+games.py, role_env.py   games of several agents, of which one role is played
 named_objects.py        objects named on the command line: wrappers, features
 spaces.py               batches of observations as rows of numbers
-features.py             images as few numbers: grey cells, encoders in files
+features.py             states that are something else than observations, found by name:
+cells.py, encoders.py   grey cells, encoders in files
+latent.py, seen.py      what a policy sees; values of infos and environments
 seeds.py                one seed for each (seed, policy, episode)
 lanes.py                environments side by side, each reset and stepped under our control
 array_lanes.py          lanes on arrays, equal to Gymnasium's to the last bit
