@@ -10,8 +10,8 @@
 - `outputs`: `OutputPolicy`, any other function from observations to outputs
 - `uniform`: `UniformPolicy`, the random one
 - `callables`: functions and objects of the user as policies
-- `cnn`, `extractors`: networks that see images and dictionaries; `masked`: those that are told which
-  actions are allowed
+- `cnn`, `extractors`: networks that see images and dictionaries; `masked`: those that are told
+  which actions are allowed
 - `saved`, `sb3` (with `sb3_networks`, `sb3_run`), `cleanrl`, `layouts` (other libraries of torch),
   `rllib`, `flax` and `brax` (with `msgpack`, `pickled`), `orbax`, `described`, `vectors`,
   `onnx_models`, `neat_files` (with `neat`), `torch_models`: file formats; `trusted`: what only
