@@ -17,7 +17,7 @@ from stable_baselines3.common.vec_env import VecNormalize
 import pivec.paper.worlds  # noqa: F401 - registers
 from pivec.characterizations import characterization
 from pivec.collection import collect
-from pivec.errors import PivecWarning, UsageError
+from pivec.errors import BadPolicyFile, PivecWarning, UsageError
 from pivec.policies.network import NetworkPolicy
 from pivec.states.derived import joined
 from pivec.training.trust_region import (
@@ -240,13 +240,13 @@ def test_learning_stops_by_behaviour():
     assert model(rule).learn(64).updates_made == [1]
 
 
-def test_policies_that_are_not_known_play_through_torch_and_see_normalised_observations():
-    class Own(torch.nn.Tanh):
-        """An activation that no reader knows."""
+def test_policies_that_are_not_known_play_through_torch_and_are_normalised(monkeypatch):
+    def refuse(_):
+        raise BadPolicyFile("its actions are drawn in another way")
 
+    monkeypatch.setattr("pivec.training.trust_region.convert_sb3", refuse)
     normalised = VecNormalize(make_vec_env(PATH, 1))
-    changes = {"policy_kwargs": {"net_arch": [8], "activation_fn": Own}}
-    learner = model(NoConstraint(), normalised, **changes)
+    learner = model(NoConstraint(), normalised, policy_kwargs={"net_arch": [8]})
     with pytest.warns(PivecWarning, match="plays slowly, by torch"):
         learner.learn(64)
     actor = Actor(learner)

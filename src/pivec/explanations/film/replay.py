@@ -285,7 +285,8 @@ class Replayer:
             raise CannotReplay(f"the actions of {label} are not known")
         info = self._infos[label]
         seated = None
-        if self.environment.name.startswith(GAME):  # whose partners may be the policy itself
+        # Partners in a game may be the policy itself.
+        if str(self._collected.get(ENVIRONMENT, "")).startswith(GAME):
             named = _attempt(self._policy, label)
             if not isinstance(named, CannotReplay):
                 seated = packed(named), bool(self._collected.get("deterministic"))
