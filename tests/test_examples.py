@@ -21,7 +21,10 @@ MODULES = {
     "pivec[torch]": "torch",
     "ray[rllib]": "lz4",
 }
-LONG = {"wandb_logging", "mlflow_logging", "cleanrl_loop", "rllib_loop", "qdax_descriptors"}
+LONG = {
+    "wandb_logging", "mlflow_logging", "cleanrl_loop", "rllib_loop", "qdax_descriptors",
+    "ribs_archive", "stopping",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
