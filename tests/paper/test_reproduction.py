@@ -63,6 +63,15 @@ def test_some_environments_only():
         counts_of(made(), "smoke", ["Pong"])
 
 
+def test_fewer_runs_than_the_scale_says():
+    assert counts_of(made(), "smoke", runs=2).runs == 2
+    assert counts_of(recipe("metrics"), "paper", runs=1).sets == 1
+    with pytest.raises(UsageError, match="gridworld trains no runs"):
+        counts_of(recipe("gridworld"), "smoke", runs=2)
+    with pytest.raises(UsageError, match="--runs is 0"):
+        counts_of(made(), "smoke", runs=0)
+
+
 def test_everything_is_written(tmp_path):
     result = Result({"mean": 0.5}, {"picture": new_figure(2, 2)})
     one = made()

@@ -43,6 +43,12 @@ Environments = Annotated[
     list[str] | None,
     typer.Option(metavar="ENV", help="Only this environment; may be repeated."),
 ]
+Runs = Annotated[
+    int | None,
+    typer.Option(
+        min=1, metavar="N", help="So many runs of training, or sets of policies (the scale's)."
+    ),
+]
 Cache = Annotated[
     Path | None,
     typer.Option(metavar="DIR", parser=folder, help="Policies, states and results (OUT/cache)."),
@@ -70,6 +76,7 @@ def reproduce(
     scale: Scale = "small",
     out: Out = None,
     env: Environments = None,
+    runs: Runs = None,
     cache: Cache = None,
     seed: Seed = 0,
     backend: Backend = "auto",
@@ -106,7 +113,13 @@ def reproduce(
     if running == EngineOptions():
         running = EngineOptions(engine="processes")
     out = out or Path("reproduced")
-    given: dict[str, Any] = {"environments": env, "cache": cache, "seed": seed, "backend": backend}
+    given: dict[str, Any] = {
+        "environments": env,
+        "runs": runs,
+        "cache": cache,
+        "seed": seed,
+        "backend": backend,
+    }
     if plan:
         steps = paper.plan(names, scale, out, **given)
         with using(running.engine, running.jobs) as engine:

@@ -47,6 +47,7 @@ def plan(
     out: str | Path = "reproduced",
     *,
     environments: Sequence[str] | None = None,
+    runs: int | None = None,
     cache: str | Path | None = None,
     seed: int = 0,
     backend: str = "auto",
@@ -66,7 +67,7 @@ def plan(
     needs: list[tuple[str, Need]] = []
     seen: set[str] = set()
     for recipe in chosen_recipes(names):
-        for need in recipe.needs(shop, counts_of(recipe, shop.scale, environments)):
+        for need in recipe.needs(shop, counts_of(recipe, shop.scale, environments, runs)):
             if isinstance(need, Calculation):
                 needs.append((recipe.name, need))
             elif need.key not in seen:

@@ -28,6 +28,7 @@ def reproduce(
     out: str | Path = "reproduced",
     *,
     environments: Sequence[str] | None = None,
+    runs: int | None = None,
     cache: str | Path | None = None,
     engine: str | Engine = "auto",  # noqa: ARG001  (as the next, of `on_engine`)
     jobs: int | None = None,  # noqa: ARG001
@@ -51,6 +52,8 @@ def reproduce(
         Gets ``<scale>/<recipe>/`` with figures, ``numbers.json``, ``numbers.csv``, ``README.md``.
     environments : sequence of str, optional
         Only these, in recipes that go through several.
+    runs : int, optional
+        So many runs of each training, or sets of policies, in place of the scale's.
     cache : path, optional
         Where policies, states and results are kept (``out/cache``); recipes share them.
     engine, jobs : optional
@@ -81,7 +84,7 @@ def reproduce(
     out = check_folder(out)
     cache = check_folder(cache or out / "cache")
     shop = Workshop(cache, scale, seed=seed, backend=backend, progress=progress)
-    plans = [(chosen, counts_of(chosen, scale, environments)) for chosen in recipes]
+    plans = [(chosen, counts_of(chosen, scale, environments, runs)) for chosen in recipes]
     folders = {chosen.name: out / scale / chosen.name for chosen in recipes}
     for chosen, counts in plans:
         _make(chosen, counts, shop, folders[chosen.name], RunLog(folders[chosen.name], command))
@@ -110,9 +113,21 @@ def chosen_recipes(names: str | Sequence[str]) -> list[Recipe]:
     return [recipe(name) for name in dict.fromkeys(wanted)]
 
 
-def counts_of(recipe: Recipe, scale: str, environments: Sequence[str] | None) -> Any:
-    """Return the counts of a recipe at a scale, for some of its environments or all."""
+def counts_of(
+    recipe: Recipe,
+    scale: str,
+    environments: Sequence[str] | None = None,
+    runs: int | None = None,
+) -> Any:
+    """Return the counts of a recipe at a scale, for some of its environments and runs or all."""
     counts = recipe.counts[scale]
+    if runs is not None:
+        name = next((name for name in ("runs", "sets") if hasattr(counts, name)), None)
+        if name is None:
+            raise UsageError(f"{recipe.name} trains no runs that --runs could count: leave it out")
+        if runs < 1:
+            raise UsageError(f"expected one run or more, but --runs is {runs}")
+        counts = replace(counts, **{name: runs})
     if not environments or not hasattr(counts, "environments"):
         return counts
     known = dict.fromkeys(name for any_ in recipe.counts.values() for name in any_.environments)
