@@ -33,6 +33,17 @@ class UsageError(PivecError):
     exit_code = 2
 
 
+class UnknownEnvironment(UsageError):
+    """Nobody tells the environment; ``fitting`` names those that the policies fit, in words."""
+
+    def __init__(self, fitting: str = "") -> None:
+        self.fitting = fitting
+        super().__init__(
+            "no file of these policies tells which environment it was trained in: name it first, "
+            f"as in `pivec compare CartPole-v1 runs`{'; ' * bool(fitting)}{fitting}"
+        )
+
+
 class BadPolicyFile(PivecError):
     """A policy file is damaged, of a kind that is not supported, or tries to run code."""
 

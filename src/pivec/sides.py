@@ -18,7 +18,7 @@ from pivec.collection import Collector
 from pivec.errors import PivecWarning, UsageError
 from pivec.options import CollectOptions
 from pivec.policies.load import name_policies
-from pivec.policies.policy import PolicyInfo, find_policy, first_names
+from pivec.policies.policy import NamedPolicy, PolicyInfo, find_policy, first_names
 from pivec.rollouts.backends import BACKENDS
 from pivec.rollouts.environment import Environment, environment_of
 from pivec.states.index import info_of
@@ -150,7 +150,8 @@ def visit(
     source = next((side.name for side in sides if side.settings), "the space")
     telling = [PolicyInfo("", source=source, metadata=dict(elsewhere))]
     files = [side.info for side in sides if side.info is not None]
-    environment = environment_of(env, telling if elsewhere else files, options)
+    acting = [side.acting.policy for side in sides if isinstance(side.acting, NamedPolicy)]
+    environment = environment_of(env, telling if elsewhere else files, options, acting)
     options = replace(_alike(options, elsewhere), env_kwargs=None, wrappers=(), imports=())
     result: list[Side] = []
     for side in sides:

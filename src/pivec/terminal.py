@@ -31,6 +31,17 @@ def say(text: str, *, error: bool = False) -> None:
             raise
 
 
+def ask(question: str) -> str:
+    """Ask who sits at the terminal; empty where there is none, and of who does not want to tell."""
+    if not all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout)):
+        return ""
+    try:
+        return input(printable(question)).strip()
+    except (EOFError, KeyboardInterrupt):
+        say("")  # ends the line of the question
+        return ""
+
+
 def _mute(number: int) -> None:
     """Let what is still to be written go nowhere, so that Python does not fail at its end too."""
     with contextlib.suppress(OSError):

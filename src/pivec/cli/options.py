@@ -21,7 +21,8 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 import typer
 
 from pivec.cli import completion
-from pivec.errors import UsageError
+from pivec.errors import UnknownEnvironment, UsageError
+from pivec.terminal import ask
 
 
 def folder(name: str | Path) -> Path:
@@ -90,11 +91,26 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
         for name, bundle in bundles.items():
             chosen = {field.name: values.pop(field.name) for field in _shown(bundle)}
             values[name] = bundle(**{key: _read(bundle, key, v) for key, v in chosen.items()})
-        command(**values)
+        try:
+            command(**values)
+        except UnknownEnvironment as error:
+            command(**_with_environment(values, error))
 
     call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return call
+
+
+def _with_environment(values: dict[str, Any], error: UnknownEnvironment) -> dict[str, Any]:
+    """Put the environment in front of the policies, as somebody at the terminal names it."""
+    hint = f" ({error.fitting})" if error.fitting else ""
+    env = ask(f"Which environment do these policies act in{hint}? ") if "policies" in values else ""
+    if not env:
+        raise error
+    acting = values["policies"] or []
+    if "env" not in values:  # `same` tells them apart by their number
+        return values | {"policies": [env, *acting]}
+    return values | {"env": env, "policies": [values["env"], *acting]}
 
 
 def _shown(bundle: Any) -> list[Field[Any]]:

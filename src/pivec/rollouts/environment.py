@@ -16,7 +16,14 @@ from typing import Any
 import gymnasium
 from gymnasium.envs.registration import EnvSpec
 
-from pivec.errors import EnvironmentFailure, PivecError, PivecWarning, UsageError, did_you_mean
+from pivec.errors import (
+    EnvironmentFailure,
+    PivecError,
+    PivecWarning,
+    UnknownEnvironment,
+    UsageError,
+    did_you_mean,
+)
 from pivec.options import CollectOptions, Wrapper
 from pivec.policies.callables import check_module, module_digest
 from pivec.policies.policy import Policy, PolicyInfo
@@ -274,10 +281,7 @@ def environment_of(
 def _named_in_files(trained: Sequence[PolicyInfo], trust: bool, acting: Sequence[Policy]) -> str:
     """Give the one environment that all files name which name any."""
     if not trained:
-        raise UsageError(
-            "no file of these policies tells which environment it was trained in: name it first, "
-            f"as in `pivec compare CartPole-v1 runs`{fitting_words(acting)}"
-        )
+        raise UnknownEnvironment(fitting_words(acting))
     first = trained[0]
     name = str(first.metadata[ENVIRONMENT])
     for info in trained:

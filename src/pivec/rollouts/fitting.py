@@ -26,7 +26,7 @@ def fitting_words(policies: Sequence[Policy]) -> str:
         except Exception:  # noqa: S112  # it does not fit, or another kind of policy says so in its own way
             continue
         shown.append(f"{name} ({_counted(seen, 'value')}, {_counted(done, 'action')})")
-    return f"; the first fits {' and '.join(shown)}" if 0 < len(shown) <= MOST else ""
+    return f"the first fits {' and '.join(shown)}" if 0 < len(shown) <= MOST else ""
 
 
 def _own_spaces() -> Iterator[tuple[str, Any, Any]]:

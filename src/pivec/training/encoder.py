@@ -93,7 +93,7 @@ def fit_encoder(
         raise UsageError(f"an encoder is a .safetensors file, but it is to be {path}")
     allowed = chosen.trust, chosen.without_normaliser, chosen.skip_unreadable
     named = name_policies(policies, *allowed)
-    world = environment_of(env, [member.info for member in named], chosen)
+    world = environment_of(env, [n.info for n in named], chosen, [n.policy for n in named])
     images = Images.of(sample_frames(world, named, chosen, progress))
     if len(images.frames) < FEWEST:
         raise UsageError(
