@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from made_pages import drawn, report_of
 from sight import FRAMES, figure, pixels_of
 
 
@@ -48,6 +52,24 @@ def test_the_table_shows_what_the_search_leaves(page):
     assert 0 < rows.count() <= 25
     assert all("ppo-00077/" in (row.locator("th").get_attribute("title")) for row in rows.all())
     page.locator("#search").fill("")
+
+
+def test_long_names_in_the_table_are_cut_where_they_do_not_differ(page_of):
+    space = drawn(501)
+    folder = "results/humanoid-standup-with-obstacles/hyperparameters-of-the-second-search"
+    infos = [
+        replace(info, label=f"{folder}/seed_{i % 3}/checkpoint_{i}_steps", source=f"{folder}/{i}")
+        for i, info in enumerate(space.descriptions.policies)
+    ]
+    described = replace(space.descriptions, policies=tuple(infos))
+    page = page_of(report_of(replace(space, descriptions=described)), width=700)
+    cells = page.locator("#policy-table tbody.sight tr[data-i] th")
+    cells.first.wait_for()
+    for cell in cells.all():
+        full, shown = cell.get_attribute("title"), cell.text_content()
+        assert len(shown) < len(full)
+        assert "…" in shown
+        assert re.findall(r"_(\d+)", shown) == re.findall(r"_(\d+)", full)
 
 
 @pytest.fixture(scope="module")

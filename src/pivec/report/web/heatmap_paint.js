@@ -1,7 +1,8 @@
 // Draws the heatmap: cells, strips and names of runs, lines of A and B, the cell pointed at.
 import { app, state } from "./state.js";
 import { groupColour } from "./colours.js";
-import { pageColour, sharpPen, squeezed, strokeTwice } from "./pen.js";
+import { squeezed } from "./names.js";
+import { pageColour, sharpPen, strokeTwice } from "./pen.js";
 
 /** @typedef {import("./heatmap_tile.js").Tile} Tile @typedef {import("./heatmap_tile.js").Sight} Sight */
 
@@ -42,7 +43,7 @@ export const paintHeatmap = (canvas, rows, sight, tile, every, at) => {
   let named = 0;
   const say = (/** @type {string} */ words, /** @type {number} */ y) => {
     if (y - named < 15 || left < 60) return;
-    pen.fillStyle = soft; pen.fillText(squeezed(words, 18), left - MARGIN - 4, y); named = y;
+    pen.fillStyle = soft; pen.fillText(squeezed(words, 18, letters), left - MARGIN - 4, y); named = y;
   };
   mark(sight.x, left, (x, long, g, line) => {
     pen.fillStyle = groupColour(g); pen.fillRect(x, top - STRIP - 4, long, STRIP);

@@ -18,9 +18,6 @@ export const strokeTwice = (pen, colour, width) => {
   pen.lineWidth = width; pen.strokeStyle = colour; pen.stroke();
 };
 
-/** @param {string} text @param {number} room for so many letters; ends often tell more than the middle */
-export const squeezed = (text, room) => (text.length > room ? text.slice(0, room * 0.4) + "…" + text.slice(1 - room * 0.6) : text);
-
 /** @param {any} node @param {() => void} work @returns {() => void} asks for the work, which is done once the node is in sight */
 export const whenInSight = (node, work) => {
   let inSight = false, wanted = false;

@@ -3,7 +3,7 @@ import { byId, framed, make, number, whole } from "./format.js";
 import { app, choose, on, set, state } from "./state.js";
 import { measurer } from "./distances.js";
 import { groupColour } from "./colours.js";
-import { squeezed } from "./pen.js";
+import { squeezed } from "./names.js";
 import { asButton } from "./sorting.js";
 
 /** @typedef {import("./data.js").Data} Data */
@@ -93,7 +93,7 @@ export const tablePart = () => {
       if (id === "label") { cell.scope = "row"; if (side) cell.append(make("b", side, "badge " + side.toLowerCase())); }
       if (id === "group") { const dot = make("i", undefined, "dot"); dot.style.background = groupColour(data.group[i]); cell.append(dot); }
       if (!head.className) cell.title = words;
-      cell.append(head.className ? words : squeezed(words, head.room));
+      cell.append(head.className ? words : squeezed(words, head.room, /** @type {any} */ (data)[id === "group" ? "groups" : id]));
       row.append(cell);
     }
     return row;

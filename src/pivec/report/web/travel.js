@@ -2,7 +2,8 @@
 import { byId, framed, make, number, whole } from "./format.js";
 import { app, choose, on, set, state } from "./state.js";
 import { groupColour } from "./colours.js";
-import { pageColour, placeTip, sharpPen, squeezed, strokeTwice, whenInSight } from "./pen.js";
+import { squeezed } from "./names.js";
+import { pageColour, placeTip, sharpPen, strokeTwice, whenInSight } from "./pen.js";
 
 /** @typedef {import("./data.js").Travel & {x: Float32Array, y: Float32Array, n: number}} Line a run, where its checkpoints are drawn, and how many are */
 /** @typedef {CanvasRenderingContext2D} Pen */
@@ -86,7 +87,7 @@ export const travelPart = () => {
     for (const line of front) drawLine(pen, line, 3);
     if (right > 16) for (const { line, y } of named) {
       pen.fillStyle = groupColour(line.group); dot(pen, width - right + 12, y, 4); pen.fill();
-      pen.fillStyle = pageColour("ink"); pen.fillText(squeezed(nameOf(line), 20) + sidesOf(line).map((is, k) => (is ? " · " + "AB"[k] : "")).join(""), width - right + 21, y);
+      pen.fillStyle = pageColour("ink"); pen.fillText(squeezed(nameOf(line), 20, app.data.groups) + sidesOf(line).map((is, k) => (is ? " · " + "AB"[k] : "")).join(""), width - right + 21, y);
     }
     for (const line of front) for (const [i, id] of /** @type {[number, string][]} */ ([[state.a, "a"], [state.b, "b"], [near && near.line === line ? line.rows[near.k] : -1, "ink"]])) {
       const k = i < 0 ? -1 : line.rows.indexOf(i);

@@ -1,0 +1,60 @@
+"""The page's script cuts names as the terminal and figures do."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from importlib.resources import files
+
+import numpy as np
+import pytest
+
+from pivec.text import told_apart
+
+CALL = """
+import { squeezed } from "./names.mjs";
+const [names, room] = JSON.parse(process.argv[2]);
+console.log(JSON.stringify(names.map((name) => squeezed(name, room, names))));
+"""
+
+
+@pytest.fixture
+def squeezed(tmp_path):
+    """Give the function of the page's script, run by node."""
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("needs node")
+    source = (files("pivec.report") / "web" / "names.js").read_text(encoding="utf-8")
+    (tmp_path / "names.mjs").write_text(source, encoding="utf-8")
+    (tmp_path / "call.mjs").write_text(CALL, encoding="utf-8")
+
+    def call(names, room):
+        command = [node, tmp_path / "call.mjs", json.dumps([names, room])]
+        done = subprocess.run(command, capture_output=True, check=True)
+        return json.loads(done.stdout)
+
+    return call
+
+
+@pytest.mark.parametrize("room", [3, 16, 22, 40])
+def test_names_are_cut_as_in_python(squeezed, room):
+    names = [
+        f"runs/BipedalWalkerHardcore-v3_{kind}/seed_{seed}/rl_model_{1000 * step}_steps"
+        for kind in ("schön", "𝔉est")
+        for seed in range(3)
+        for step in (4, 40)
+    ]
+    shown = squeezed(names, room)
+    pairs = [(a, b) for a, b in zip(shown, told_apart(names, room), strict=True) if len(b) <= room]
+    assert pairs or room < 22  # Python makes names longer that would be those of others
+    assert all(a == b for a, b in pairs)
+    assert {len(name) for name in shown} == {min(room, len(name)) for name in names}
+
+
+def test_of_many_names_a_sample_tells_what_is_common(squeezed):
+    rng = np.random.default_rng(0)
+    names = [f"results/experiment/run_{i}/{rng.integers(10**6)}" for i in range(1500)]
+    for name, shown in zip(names, squeezed(names, 22), strict=True):
+        assert len(shown) <= 22
+        assert shown.endswith(name.partition("_")[2])
