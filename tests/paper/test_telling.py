@@ -61,6 +61,44 @@ def test_findings_name_claims_that_there_are():
         assert {finding["of"] for finding in json.loads(file.read_text())["findings"]} <= keys
 
 
+def in_folders(out, parts):
+    """Write results of clipping, cut by environments, a folder for each part."""
+    content = json.loads((RESULTS / "small" / "clipping" / "numbers.json").read_text())
+    for name, places in parts.items():
+        folder = out / "small" / name
+        folder.mkdir(parents=True)
+        rows = {
+            key: [row for row in content[key] if row["environment"] in places]
+            for key in ("runs", "summary", "curves")
+        }
+        counts = content["counts"] | {"environments": places}
+        (folder / "numbers.json").write_text(json.dumps({**content, **rows, "counts": counts}))
+    retell(out)
+    lines = (out / "index.md").read_text().splitlines()
+    return [line for line in lines if "the distance grows by more in LunarLander" in line]
+
+
+def test_environments_of_several_folders_are_judged_together(tmp_path):
+    flat, rest = ["CartPole-v1", "Pendulum-v1"], ["LunarLander-v3", "BipedalWalker-v3"]
+    [whole] = in_folders(tmp_path / "a", {"clipping": ["Acrobot-v1", *flat, *rest]})
+    [joint] = in_folders(
+        tmp_path / "b", {"clipping": ["Acrobot-v1", *flat], "clipping-Box2D": rest}
+    )
+    cells = [cell.strip() for cell in joint.split("|")]
+    assert cells[6].startswith("small: [clipping](small/clipping/README.md), [clipping-Box2D](")
+    assert [*cells[:6], *cells[7:]] == [
+        cell.strip() for number, cell in enumerate(whole.split("|")) if number != 6
+    ]
+    assert " cannot be told " not in joint
+
+
+def test_environments_that_are_in_two_folders_are_judged_by_each(tmp_path):
+    flat = ["CartPole-v1", "Pendulum-v1"]
+    lines = in_folders(tmp_path, {"clipping": flat, "clipping-again": flat[:1]})
+    assert len(lines) == 2
+    assert all("cannot be told" in line for line in lines)
+
+
 def test_what_holds_no_numbers_is_refused(tmp_path):
     with pytest.raises(PivecError, match="has no results"):
         verify(tmp_path)

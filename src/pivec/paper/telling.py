@@ -11,6 +11,7 @@ import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from pivec.paper.rows import markdown, short
 
 NUMBERS, PAGE, CSV, INDEX = "numbers.json", "README.md", "numbers.csv", "index.md"
 _HOLDS = {True: "holds", False: "**does not**", None: "cannot be told"}
+_Entry = tuple[Sequence[Path], str, Finding]  # where it was found, at which scale
 _BEST_FIRST = ("paper", "small", "smoke")  # which scale the table of claims takes
 
 
@@ -177,12 +179,12 @@ def index(folder: Path) -> str:
     """Write the table of all claims of the paper, beside what came out in the results there."""
     results = [(file, Measured.read(file)) for file in _numbers(folder)]
     results.sort(key=lambda pair: _BEST_FIRST.index(pair[1].scale))
-    known: dict[tuple[str, str], list[tuple[Path, str, Finding]]] = {}
-    for file, measured in results:
-        for finding in measured.account.findings:
+    known: dict[tuple[str, str], list[_Entry]] = {}
+    for files, measured, findings in _judged(results):
+        for finding in findings:
             entries = known.setdefault((finding.of, finding.place), [])
             if not entries or entries[0][1] == measured.scale:  # the best scale alone
-                entries.append((file, measured.scale, finding))
+                entries.append((files, measured.scale, finding))
     lines = [
         line
         for number, claim in enumerate(toml("claims")["claims"], 1)
@@ -203,22 +205,69 @@ def index(folder: Path) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def _judged(
+    results: Sequence[tuple[Path, Measured]],
+) -> Iterator[tuple[Sequence[Path], Measured, Sequence[Finding]]]:
+    """Give findings with the files they come from.
+
+    Where several folders hold a recipe at one scale, each for other environments, what it says of
+    all environments is judged by all of them together.
+    """
+    groups: dict[tuple[str, str], list[tuple[Path, Measured]]] = {}
+    for file, measured in results:
+        groups.setdefault((measured.recipe.name, measured.scale), []).append((file, measured))
+    for group in groups.values():
+        files, parts = [file for file, _ in group], [measured for _, measured in group]
+        told_apart = [(file, part, part.account.findings) for file, part in group]
+        places = [place for part in parts for place in getattr(part.counts, "environments", ())]
+        together = len(parts) > 1 and len(set(places)) == len(places) >= len(parts)
+        for file, part, findings in told_apart:
+            own = [finding for finding in findings if finding.place or not together]
+            yield [file], part, own
+        if together:
+            counts = replace(parts[0].counts, environments=tuple(places))
+            numbers = reduce(_joined, (part.numbers for part in parts))
+            all_of_it = replace(parts[0], counts=counts, numbers=numbers)
+            shared = [finding for finding in all_of_it.account.findings if not finding.place]
+            yield files, all_of_it, shared
+
+
+def _joined(first: Any, second: Any) -> Any:
+    """Put lists after one another, in mappings by key; all else must be the same in both."""
+    if first == second:
+        return first
+    if isinstance(first, Mapping) and isinstance(second, Mapping):
+        shared = {key: _joined(first[key], second[key]) for key in first if key in second}
+        return {**first, **second, **shared}
+    if isinstance(first, list) and isinstance(second, list):
+        return [*first, *second]
+    raise BadData(f"results of one recipe do not fit together: {first!r} and {second!r}")
+
+
 def _link(file: Path, folder: Path) -> str:
     return (file.parent / PAGE).relative_to(folder).as_posix()
+
+
+def _links(files: Sequence[Path], scale: str, folder: Path) -> str:
+    """Name the scale, with links to the pages; those of several by the names of their folders."""
+    if len(files) == 1:
+        return f"[{scale}]({_link(files[0], folder)})"
+    pages = [f"[{file.parent.name}]({_link(file, folder)})" for file in sorted(files)]
+    return f"{scale}: {', '.join(pages)}"
 
 
 def _lines(
     number: int,
     claim: Mapping[str, Any],
-    known: Mapping[tuple[str, str], Sequence[tuple[Path, str, Finding]]],
+    known: Mapping[tuple[str, str], Sequence[_Entry]],
     folder: Path,
 ) -> Iterator[list[str]]:
     """Give the lines of a claim: one for each place and finding."""
     words, where = f"“{claim['words']}”", claim["where"]
     for place in ["", *claim.get("places", [])]:
         entries = known.get((claim["key"], place), [])
-        for file, scale, finding in entries:
-            cells = [finding.paper, finding.ours, f"[{scale}]({_link(file, folder)})"]
+        for files, scale, finding in entries:
+            cells = [finding.paper, finding.ours, _links(files, scale, folder)]
             head = [f"{number}", f"{words} ({where})" if words else "", _claim(finding)]
             yield [*head, *cells, _HOLDS[finding.holds], finding.why]
             words = ""

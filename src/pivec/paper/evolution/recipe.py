@@ -70,7 +70,7 @@ def make(shop: Workshop, counts: Counts) -> Result:
             {**row, **ends[row["algorithm"]]}
             for row in measured(environment, maps[environment], new, shop.seed)
         ]
-    numbers = {"runs": rows, "policies": sum(len(drawn.positions) for drawn in maps.values())}
+    numbers = {"runs": rows}
     figures = {"evolution": evolution_figure(maps), "algorithms": algorithms_figure(maps)}
     return Result(numbers, figures)
 
