@@ -25,6 +25,13 @@ from pivec.rollouts.environment import Environment
         ("AntBulletEnv-v0", "pybullet-envs-gymnasium"),
         ("dm_control/cartpole-balance-v0", "shimmy[dm-control]"),
         ("PongNoFrameskip-v4", "pivec[atari]"),
+        ("four-room-v0", "mo-gymnasium"),
+        ("procgen:procgen-coinrun-v0", "procgen-mirror"),
+        ("procgen-coinrun-v0", "procgen-mirror"),
+        ("VizdoomBasic-v1", "vizdoom"),
+        ("PyFlyt/QuadX-Hover-v4", "pyflyt"),
+        ("sumo-rl-v0", "sumo-rl"),
+        ("gym_pusht/PushT-v0", "gym-pusht"),
     ],
 )
 def test_a_missing_package_is_named(monkeypatch, name, package):

@@ -4,6 +4,7 @@ environment.py          which environment, made from a name or a factory, with c
 fitting.py              which environment a policy fits, where nobody says
 wrappers.py, atari.py   what is put around it
 games.py, role_env.py   games of several agents, of which one role is played
+procgen_games.py        games of Procgen, which knows the old Gym alone
 named_objects.py        objects named on the command line: wrappers, features
 spaces.py               batches of observations as rows of numbers
 features.py             states that are something else than observations, found by name:

@@ -17,7 +17,7 @@ import gymnasium
 from pivec.errors import UsageError
 
 # Gymnasium has no plugins: what it is to know must be imported. By the beginnings of ids: the
-# module that registers them when it is imported, and what to install for it.
+# modules that register them when they are imported, and what to install for the first.
 REGISTERED_BY = {
     "pivec/": ("pivec.paper.worlds", "pivec"),
     r"ALE/|\w+(-ram)?(NoFrameskip|Deterministic)-v[04]": ("ale_py", "pivec[atari]"),
@@ -33,14 +33,22 @@ REGISTERED_BY = {
     ),
     "Panda(Flip|PickAndPlace|Push|Reach|Slide|Stack)": ("panda_gym", "panda-gym"),
     r"\w+BulletEnv-": ("pybullet_envs_gymnasium", "pybullet-envs-gymnasium"),
-    "mo-|deep-sea-treasure|minecart-|fruit-tree|resource-gathering": (
-        "mo_gymnasium",
-        "mo-gymnasium",
-    ),
+    "mo-|deep-sea-treasure|minecart-|fruit-tree|resource-gathering|breakable-bottles|fishwood-"
+    "|four-room-|water-reservoir-": ("mo_gymnasium", "mo-gymnasium"),
     "Meta-World/": ("metaworld", "metaworld"),
     "FlappyBird-": ("flappy_bird_gymnasium", "flappy-bird-gymnasium"),
     "dm_control/": ("shimmy", "shimmy[dm-control]"),
     "bsuite/": ("shimmy", "shimmy[bsuite]"),
+    # That called procgen has no builds for the Python that is needed here.
+    "(procgen:)?procgen-": ("procgen pivec.rollouts.procgen_games", "procgen-mirror"),
+    "Vizdoom": ("vizdoom.gymnasium_wrapper", "vizdoom"),
+    "PyFlyt/": ("PyFlyt.gym_envs", "pyflyt"),
+    "sumo-rl-": ("sumo_rl", "sumo-rl"),
+    "gym_aloha/": ("gym_aloha", "gym-aloha"),
+    "gym_pusht/": ("gym_pusht", "gym-pusht"),
+    "gym_xarm/": ("gym_xarm", "gym-xarm"),
+    "popgym-": ("popgym", "popgym"),
+    "tetris_gymnasium/": ("tetris_gymnasium.envs", "tetris-gymnasium"),
 }
 
 # Arguments that change nothing but what lanes on arrays know, by the entry point.
@@ -52,20 +60,20 @@ ON_ARRAYS: dict[str, Set[str]] = {
 
 
 def registrars(name: str) -> list[str]:
-    """Name the module to import before an environment can be made, where it is known by its id.
+    """Name the modules to import before an environment can be made, where it is known by its id.
 
     Examples
     --------
     >>> registrars("CartPole-v1"), registrars("pivec/New-v0")
     ([], ['pivec.paper.worlds'])
     """
-    for ids, (module, package) in REGISTERED_BY.items():
+    for ids, (modules, package) in REGISTERED_BY.items():
         if name not in gymnasium.registry and re.match(ids, name):
-            if find_spec(module.partition(".")[0]) is None:
+            if find_spec(re.split(r"\W", modules)[0]) is None:
                 raise UsageError(
                     f'{name} comes with a package that is not installed: pip install "{package}"'
                 )
-            return [module]
+            return modules.split()
     return []
 
 
