@@ -1,12 +1,12 @@
-"""Makes the rows of SB3-contrib: `pip install sb3-contrib`, then run this."""
+"""Makes the rows of SB3-contrib: `pip install sb3-contrib pettingzoo pygame`, then run this."""
 
 from __future__ import annotations
 
 import numpy as np
 import sb3_contrib
 import torch
-from rows import ROWS, write_row
-from sb3_contrib import CrossQ, RecurrentPPO
+from rows import make, save_sb3, write_row
+from sb3_contrib import CrossQ, MaskablePPO, RecurrentPPO
 
 FACTS = {
     "library": "SB3-contrib",
@@ -16,15 +16,10 @@ FACTS = {
 }
 
 
-def save(model, name):
-    (ROWS / name).mkdir(parents=True, exist_ok=True)
-    model.save(ROWS / name / "model.zip", exclude=["_last_obs", "ep_info_buffer"])
-
-
 def crossq():
     model = CrossQ("MlpPolicy", "Pendulum-v1", policy_kwargs={"net_arch": [8]}, seed=0)
     model.learn(400)
-    save(model, "contrib-crossq")
+    save_sb3(model, "contrib-crossq")
     model.policy.set_training_mode(False)
 
     def answer(observations):
@@ -43,7 +38,7 @@ def recurrent_ppo():
     settings["enable_critic_lstm"] = False
     model = RecurrentPPO("MlpLstmPolicy", "CartPole-v1", policy_kwargs=settings, seed=0)
     model.learn(2048)
-    save(model, "contrib-recurrent-ppo")
+    save_sb3(model, "contrib-recurrent-ppo")
     state = None
 
     def act(rows, start):
@@ -66,6 +61,27 @@ def recurrent_ppo():
     write_row("contrib-recurrent-ppo", "CartPole-v1", act, answer, **facts)
 
 
+def maskable_ppo():
+    game = 'pettingzoo:classic.connect_four_v3{"agent": "player_0"}'
+    settings = {"policy_kwargs": {"net_arch": [8]}, "learning_rate": 3e-3, "seed": 0}
+    model = MaskablePPO("MlpPolicy", make(game, ()), **settings)
+    model.learn(8192)
+    save_sb3(model, "contrib-maskable-ppo")
+
+    def act(rows, masks):
+        return model.predict(rows, action_masks=masks)[0]
+
+    @torch.no_grad()
+    def answer(observations, masks):
+        chances = model.policy.get_distribution(torch.as_tensor(observations), masks).distribution
+        actions, _ = model.predict(observations, deterministic=True, action_masks=masks)
+        return {"actions": actions, "probabilities": chances.probs}
+
+    facts = {**FACTS, "what": "MaskablePPO, MLP, Discrete actions, some of which are allowed"}
+    write_row("contrib-maskable-ppo", game, act, answer, **facts)
+
+
 if __name__ == "__main__":
     crossq()
     recurrent_ppo()
+    maskable_ppo()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import tomllib
+import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -32,11 +33,11 @@ def make(environment: str, wrappers: Sequence[str]) -> Any:
     """Make an environment, with wrappers around it as `pivec compare --wrapper` takes them."""
     import gymnasium
 
-    if not wrappers:
+    if environment in gymnasium.registry and not wrappers:
         return gymnasium.make(environment)
     from pivec.rollouts.environment import Environment
 
-    return Environment(environment, wrappers=tuple(wrappers)).make()
+    return Environment.of(environment, wrappers=wrappers).make()
 
 
 def play(env: Any, act: Act, recurrent: bool) -> dict[str, Any]:
@@ -44,17 +45,18 @@ def play(env: Any, act: Act, recurrent: bool) -> dict[str, Any]:
 
     ``act`` takes a batch of one observation and gives a batch of one action, as the environment
     gets it. One with a memory is also told whether an episode begins; its observations are then
-    successive ones.
+    successive ones. Where the environment tells which actions are allowed, so is ``act``.
     """
-    returns, observations, starts = [], [], []
+    masked = env.has_wrapper_attr("action_masks")
+    returns, observations, told = [], [], []
     for episode in range(EPISODES):
         observation, _ = env.reset(seed=episode)
         total, start, done = 0.0, True, False
         while not done:
             observations.append(observation)
-            starts.append(start)
+            told.append(env.get_wrapper_attr("action_masks")() if masked else start)
             batch = stacked([observation])
-            action = np.asarray(act(batch, start) if recurrent else act(batch))[0]
+            action = np.asarray(act(batch, *told[-1:] * (masked or recurrent)))[0]
             if action.shape == ():
                 action = action.item()
             observation, reward, terminated, truncated, _ = env.step(action)
@@ -66,11 +68,11 @@ def play(env: Any, act: Act, recurrent: bool) -> dict[str, Any]:
     chosen = rng.choice(len(observations), OBSERVATIONS, replace=few)
     if recurrent:
         chosen = np.arange(OBSERVATIONS)
-    memory = {"starts": np.array(starts)[chosen]} if recurrent else {}
+    more = {"masks" if masked else "starts": np.array(told)[chosen]}
     return {
         "returns": np.array(returns),
         "observations": stacked([observations[i] for i in chosen]),
-        **memory,
+        **(more if masked or recurrent else {}),
     }
 
 
@@ -79,6 +81,19 @@ def stacked(observations: Sequence[Any]) -> Any:
     if not isinstance(observations[0], dict):
         return np.stack([np.asarray(observation) for observation in observations])
     return {key: stacked([each[key] for each in observations]) for key in observations[0]}
+
+
+def save_sb3(model: Any, name: str) -> None:
+    """Save a model of Stable-Baselines3, without what it tells of this machine."""
+    file = ROWS / name / "model.zip"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    model.save(file, exclude=["_last_obs", "ep_info_buffer"])
+    with zipfile.ZipFile(file) as saved:
+        parts = {part: saved.read(part) for part in saved.infolist()}
+    with zipfile.ZipFile(file, "w") as kept:
+        for part, content in parts.items():
+            if part.filename != "system_info.txt":
+                kept.writestr(part, content)
 
 
 def write_row(
@@ -94,11 +109,12 @@ def write_row(
 
     ``answer`` takes observations and gives ``actions`` (deterministic) and ``probabilities``, or
     ``mean`` and ``std``. Of a ``recurrent`` model it also takes which of the successive
-    observations are the first ones of episodes.
+    observations are the first ones of episodes; or else which actions are allowed, where that is
+    told.
     """
     arrays = play(make(environment, wrappers), act, recurrent)
     observations, returns = arrays["observations"], arrays["returns"]
-    told = [arrays["starts"]] if recurrent else []
+    told = [arrays[key] for key in ("starts", "masks") if key in arrays]
     arrays |= {key: np.asarray(value) for key, value in answer(observations, *told).items()}
     if isinstance(observations, dict):
         del arrays["observations"]
@@ -134,15 +150,18 @@ def table() -> str:
         with np.load(ROWS / name / "answers.npz") as answers:
             numbers = [k for k in ("actions", "probabilities", "mean", "std") if k in answers]
             returns = answers["returns"]
+        world = row["environment"], *row.get("wrappers", ())
+        mean, error = returns.mean(), returns.std() / len(returns) ** 0.5
+        digits = 0 if error >= 0.5 else 2
         cells = (
             f"{row['library']} {row['version']}",
             row["what"],
             f"`{row['policy']}`",
-            ", ".join([row["environment"], *(f"`{name}`" for name in row.get("wrappers", ()))]),
+            ", ".join(f"`{n}`" if ":" in n else n for n in world),
             f"with `pip install {row['needs']}`" if "needs" in row else "yes",
             "with `--trust`" if row["needs_trust"] else "yes",
             ", ".join(numbers).replace("mean, std", "means, deviations"),
-            f"as its own ({returns.mean():.0f} ± {returns.std() / len(returns) ** 0.5:.0f})",
+            f"as its own ({mean:.{digits}f} ± {error:.{digits}f})",
         )
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import stable_baselines3
 import torch
-from rows import ROWS, make, write_row
+from rows import make, save_sb3, write_row
 from stable_baselines3 import PPO, SAC
 
 FACTS = {
@@ -15,11 +15,6 @@ FACTS = {
 }
 
 
-def save(model, name):
-    (ROWS / name).mkdir(parents=True, exist_ok=True)
-    model.save(ROWS / name / "model.zip", exclude=["_last_obs", "ep_info_buffer"])
-
-
 def sample(model):
     return lambda observations: model.predict(observations)[0]
 
@@ -27,7 +22,7 @@ def sample(model):
 def ppo():
     model = PPO("MlpPolicy", "CartPole-v1", policy_kwargs={"net_arch": [8, 8]}, n_steps=256, seed=0)
     model.learn(2048)
-    save(model, "sb3-ppo")
+    save_sb3(model, "sb3-ppo")
 
     def answer(observations):
         with torch.no_grad():
@@ -44,7 +39,7 @@ def ppo():
 def sac():
     model = SAC("MlpPolicy", "Pendulum-v1", policy_kwargs={"net_arch": [8]}, seed=0)
     model.learn(500)
-    save(model, "sb3-sac")
+    save_sb3(model, "sb3-sac")
 
     def answer(observations):
         with torch.no_grad():
@@ -64,7 +59,7 @@ def multi_input():
     env = make("CartPole-v1", wrappers)
     model = PPO("MultiInputPolicy", env, policy_kwargs={"net_arch": [8, 8]}, n_steps=256, seed=0)
     model.learn(2048)
-    save(model, "sb3-multi-input")
+    save_sb3(model, "sb3-multi-input")
 
     def answer(observations):
         with torch.no_grad():
