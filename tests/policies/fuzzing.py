@@ -71,6 +71,9 @@ def samples(folder):
     statistics.reset()
     weights = {f"actor.{i}.{part}": tensor for i, part, tensor in _tensors()}
     module = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Tanh(), torch.nn.Linear(4, 3))
+    values = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.Linear(4, 9))
+    returns = {f"network.{key}": value for key, value in values.state_dict().items()}
+    c51 = {"model_weights": {**returns, "atoms": torch.linspace(0, 1, 3)}, "args": {"seed": 1}}
     script = io.BytesIO()
     torch.jit.save(torch.jit.trace(module, torch.zeros(1, 4)), script)
     program = io.BytesIO()
@@ -110,6 +113,7 @@ def samples(folder):
         "npy": {"a.npy": npy.getvalue(), "a.json": sizes},
         "npz": {"a.npz": npz.getvalue(), "a.json": sizes},
         "cleanrl": {"a.cleanrl_model": torch_bytes(weights), "a.json": b'{"activation": "relu"}'},
+        "c51": {"a.cleanrl_model": torch_bytes(c51)},
         "pth": {"a.pth": torch_bytes((weights, {})), "a.json": layers},
         "pt": {"a.pt": torch_bytes(weights)},
         "torchscript": {"a.pt": script.getvalue()},

@@ -121,6 +121,35 @@ def test_networks_for_atari():
         read_cleanrl(dumped(Agent(network=other, actor=nn.Linear(16, 3)).state_dict()))
 
 
+def c51_weights(last=22, atoms=11):
+    """What CleanRL's C51 saves, of a smaller network."""
+    agent = Agent(network=mlp([4, 12, 8, last], nn.ReLU))
+    agent.register_buffer("atoms", torch.linspace(-100, 100, atoms))
+    return {"model_weights": agent.state_dict(), "args": {"n_atoms": atoms, "v_min": -100}}
+
+
+@pytest.mark.parametrize("images", [False, True], ids=["vectors", "images"])
+def test_c51_takes_the_action_of_the_best_mean(images):
+    rows, seen = ROWS, spaces.Box(-9, 9, (4,))
+    network = mlp([4, 12, 8, 33], nn.ReLU)
+    if images:
+        rows = np.random.default_rng(0).integers(0, 256, (20, 4, 84, 84), np.uint8)
+        seen = spaces.Box(0, 255, (4, 84, 84), np.uint8)
+        network = nn.Sequential(*atari_layers(), nn.Linear(16, 33))
+    network[-1].weight.data *= 50
+    agent = Agent(network=network)
+    agent.register_buffer("atoms", torch.linspace(-5, 10, 11))
+    saved = {"model_weights": agent.state_dict(), "args": {"n_atoms": 11, "v_min": -5.0}}
+    policy, info = read_cleanrl(dumped(saved))
+    assert info == {"library": "CleanRL", "algorithm": "C51"}
+    logits = agent.network(torch.from_numpy(rows) / 255.0 if images else tensor())
+    values = (logits.view(len(rows), 3, 11).softmax(2) * agent.atoms).sum(2).detach().numpy()
+    bound = policy.bind(seen, spaces.Discrete(3))
+    np.testing.assert_allclose(bound.model.outputs(rows), values, atol=1e-4)
+    assert len(set(values.argmax(1))) > 1
+    np.testing.assert_array_equal(bound.act(rows, RNG), values.argmax(1))
+
+
 SCALE, BIAS = torch.tensor([1.5, 1.5]), torch.tensor([-0.5, 1.5])
 
 
@@ -191,7 +220,19 @@ def test_a_description_may_explain_any_other_network(tmp_path):
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        ({"model_weights": {}, "args": {}}, "C51"),
+        ({"model_weights": {}, "args": {}}, "no dictionary"),
+        (c51_weights(last=21), "not 11 atoms an action"),
+        (c51_weights(atoms=0), "not 0 atoms an action"),
+        (
+            {
+                "model_weights": {
+                    "network.0.weight": torch.ones(22, 4),
+                    "atoms": torch.ones(11),
+                    "network.0.bias": torch.ones(22),
+                }
+            },
+            "behind hidden layers",
+        ),
         ({"w": torch.zeros(2)}, "not named as any network of CleanRL"),
         ({"w": 5}, "something else than named tensors"),
         ([], "no dictionary"),

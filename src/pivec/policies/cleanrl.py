@@ -18,7 +18,7 @@ from pivec.errors import BadPolicyFile, UsageError
 from pivec.policies import described
 from pivec.policies import tensors as torch_files
 from pivec.policies.cnn import ImageNetwork, find_features, square_images
-from pivec.policies.extractors import DenseFeatures
+from pivec.policies.extractors import MOST, DenseFeatures, ReturnChances
 from pivec.policies.flax import read_cleanrl_jax
 from pivec.policies.formats import Beside, reader
 from pivec.policies.head import frozen
@@ -31,7 +31,7 @@ from pivec.policies.tensors import Tensors, linear, sequence
 # Where training scripts put the weights among other things.
 WRAPPERS = (
     *("state_dict", "model_state_dict", "actor_state_dict", "model", "agent", "actor", "policy"),
-    "q_network",
+    *("q_network", "model_weights"),
 )
 STEPS = ("frame", "iter")  # where rl_games and rsl_rl count
 NOT_SAVED = "none (CleanRL normalises observations here, but does not save the statistics)"
@@ -63,6 +63,8 @@ def read_weights(
         layout = recognise(tensors, others)
         library, algorithm, network = layout.library, layout.algorithm, layout.network(tensors)
         description = with_defaults(layout, description, beside)
+    atoms = tensors.get("atoms") if (library, algorithm) == ("CleanRL", "DQN") else None
+    algorithm = algorithm if atoms is None else "C51"
     network = _changed(network, description, everything)
     normaliser = described.read_statistics(description, everything, beside)
     if features is not None and normaliser is not None:
@@ -96,8 +98,10 @@ def read_weights(
     info |= described.read_info(description, replace(network, normaliser=normaliser))
     if cells:
         return RecurrentNetwork(cells, network, normaliser, features), info
+    if atoms is not None:
+        features, network = _mean_returns(atoms.ravel(), features, network)
     if features is not None:
-        return ImageNetwork(features, network).policy(), info
+        return replace(ImageNetwork(features, network).policy(), normaliser=normaliser), info
     return replace(network, normaliser=normaliser), info
 
 
@@ -112,11 +116,6 @@ def _weights(value: Any) -> tuple[Tensors, Tensors]:
     others: Tensors = {}
     if isinstance(value, tuple | list) and value:  # DDPG and TD3 save the actor and its critics
         value = value[0]
-    if isinstance(value, dict) and "model_weights" in value:
-        raise BadPolicyFile(
-            "this looks like CleanRL's C51, whose outputs are distributions of returns: expected "
-            "PPO, DQN, DDPG, TD3 or SAC; pass it as module:object"
-        )
     for wrapper in WRAPPERS:
         if isinstance(value, dict) and isinstance(value.get(wrapper), dict):
             others = {
@@ -165,6 +164,22 @@ def _recurrent_script(tensors: Tensors) -> tuple[str, NetworkPolicy, None] | Non
         return "PPO with an LSTM", NetworkPolicy(layers, "relu", "categorical"), None
     log_std = frozen(tensors["actor_logstd"]).ravel()
     return "PPO with an LSTM", NetworkPolicy(layers, "relu", "gaussian", log_std), None
+
+
+def _mean_returns(
+    atoms: Any, features: Features | None, network: NetworkPolicy
+) -> tuple[ReturnChances, NetworkPolicy]:
+    """Values of actions as C51 has them: means of returns, by a linear layer behind chances."""
+    n_outputs, hidden = network.n_outputs, network.layers[:-1]
+    n_actions, more = divmod(n_outputs, max(1, len(atoms)))
+    if len(atoms) < 2 or more or n_actions * n_outputs > MOST or not (features or hidden):
+        raise BadPolicyFile(
+            f"its {n_outputs} outputs behind hidden layers are not {len(atoms)} atoms an action"
+        )
+    before = features or DenseFeatures(hidden, network.activation)
+    logits = ImageNetwork(before, replace(network, layers=network.layers[-1:]))
+    means = frozen(np.kron(np.eye(n_actions), atoms[:, None])), frozen(np.zeros(n_actions))
+    return ReturnChances(logits, len(atoms)), replace(network, layers=(means,))
 
 
 def _changed(

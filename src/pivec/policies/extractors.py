@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pivec.errors import BadPolicyFile, UsageError
-from pivec.policies.cnn import ImageFeatures, nature_features
+from pivec.policies.cnn import ImageFeatures, ImageNetwork, nature_features
 from pivec.policies.forward import Float, Layer, affine, padded
+from pivec.policies.heads import probabilities
 from pivec.policies.normaliser import Normaliser
 from pivec.policies.outputs import Features
 from pivec.policies.tensors import Tensors
@@ -71,6 +72,42 @@ class DenseFeatures(Features):
     @cached_property
     def _padded(self) -> tuple[Layer, ...]:
         return tuple(map(padded, self.layers))
+
+
+@dataclass(frozen=True, eq=False)
+class ReturnChances(Features):
+    """Chances of returns, action by action, that have logits (C51; Bellemare et al. 2017)."""
+
+    logits: ImageNetwork
+    n_returns: int  # of an action
+
+    @property
+    def n_inputs(self) -> int | None:
+        return self.logits.n_inputs
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of chances of all actions."""
+        return self.logits.rest.n_outputs
+
+    @property
+    def about(self) -> tuple[Any, ...]:
+        """How many returns there are, and what is seen."""
+        return ("returns", self.n_returns, self.logits.rest.activation, self.logits.features.about)
+
+    @property
+    def weights(self) -> tuple[Layer, ...]:
+        """All layers."""
+        return (*self.logits.features.weights, *self.logits.rest.layers)
+
+    def outputs(self, observations: Float) -> Float:
+        """Chances (n, k) for observations (n, ...)."""
+        logits = self.logits.outputs(observations)
+        return probabilities(logits.reshape(-1, self.n_returns)).reshape(logits.shape)
+
+    def bind(self, observation_space: gymnasium.Space[Any]) -> ReturnChances:
+        """Let the logits be made of these observations."""
+        return replace(self, logits=self.logits.bind(observation_space))
 
 
 @dataclass(frozen=True)

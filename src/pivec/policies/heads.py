@@ -32,7 +32,8 @@ def _pick(logits: Float, uniform: Float | None) -> NDArray[np.int64]:
     return sample_categorical(rows, uniform.reshape(-1)).reshape(logits.shape[:-1])
 
 
-def _probabilities(logits: Float) -> Float:
+def probabilities(logits: Float) -> Float:
+    """Probabilities (n, k) of logits (n, k)."""
     terms = softmax_terms(logits)
     # Running sums are taken in order; NumPy's sum of a single row is not.
     terms /= terms.cumsum(axis=0)[-1]
@@ -53,7 +54,7 @@ class Categorical(Head):
         return _pick(outputs, noise)
 
     def distribution(self, outputs: Float) -> Distribution:
-        return _probabilities(outputs)
+        return probabilities(outputs)
 
 
 class EpsilonGreedy(Categorical):
@@ -145,7 +146,7 @@ class MultiCategorical(Head):
         return self._shaped(actions)
 
     def distribution(self, outputs: Float) -> Distribution:
-        parts = [_probabilities(np.ascontiguousarray(part)) for part in self._parts(outputs)]
+        parts = [probabilities(np.ascontiguousarray(part)) for part in self._parts(outputs)]
         return np.concatenate(parts, axis=1)
 
 

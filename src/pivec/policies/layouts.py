@@ -169,7 +169,7 @@ LAYOUTS = (
         options=Options(squash=True, deviations="tanh", log_std_range=(-5.0, 2.0)),
     ),
     Layout("CleanRL", "PPO", ("actor",), "categorical", "tanh", never=("actor.weight",)),
-    Layout("CleanRL", "DQN", ("network",), "epsilon_greedy", "relu", never=("actor", "atoms")),
+    Layout("CleanRL", "DQN", ("network",), "epsilon_greedy", "relu", never=("actor",)),
 )
 
 
