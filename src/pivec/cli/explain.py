@@ -41,6 +41,7 @@ Pair = Annotated[
 Run = Annotated[
     str | None,
     typer.Option(
+        "--run",
         metavar="RUN",
         help="Tell instead what changed along this run of checkpoints.",
         autocompletion=completion.runs,

@@ -41,7 +41,7 @@ Out = Annotated[
 ]
 Environments = Annotated[
     list[str] | None,
-    typer.Option(metavar="ENV", help="Only this environment; may be repeated."),
+    typer.Option("--env", metavar="ENV", help="Only this environment; may be repeated."),
 ]
 Runs = Annotated[
     int | None,
