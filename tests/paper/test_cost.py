@@ -8,6 +8,7 @@ import pytest
 from pivec.characterizations.registry import names
 from pivec.collection import collect
 from pivec.errors import PivecError
+from pivec.paper.cost import recipe as cost
 from pivec.paper.cost.figure import cost_figure
 from pivec.paper.cost.page import at_most_policies, findings, growth, table
 from pivec.paper.cost.recipe import (
@@ -137,3 +138,20 @@ def test_the_plan_knows_what_was_measured(tmp_path):
     assert first.left == 0.0
     assert all(need.left is None for need in again)
     assert len(again) == len(others)
+
+
+def test_what_a_method_takes_for_any_data_is_planned_once_for_each_size(monkeypatch):
+    clock = [0.0]
+
+    class Slow:
+        def fit(self, data):
+            clock[0] += 3.0 + 0.5 * len(data)  # of two episodes each
+            return self
+
+        def distances(self, data):
+            pass
+
+    monkeypatch.setattr(cost, "characterization", lambda _, **__: Slow())
+    monkeypatch.setattr(cost.time, "perf_counter", lambda: clock[0])
+    a_trajectory = cost._seconds_a_trajectory("slow", {}, [100, 300])
+    assert a_trajectory * 400 == pytest.approx(2 * 3.0 + 0.25 * 400)

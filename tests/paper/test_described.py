@@ -44,7 +44,7 @@ class TrainedShop(Workshop):
 
 
 def training(name, runs):
-    return Training(name, "CartPole-v1", name, runs, None, 0, {"steps": 1})
+    return Training(name, "CartPole-v1", name, runs, None, 0, {"generations": 6, "keep_every": 1})
 
 
 @dataclass(frozen=True)
@@ -66,10 +66,23 @@ def test_the_background_has_so_many_policies_of_each_training(space, tmp_path):
     assert not space.policies.kept
     few = space_of(replace(space.policies, policies=3), 100, Counts(3, 1000))
     assert [part.policies for part in few.background] == [3, 3]
-    assert space.policies in space.needs(shop)
+    played = [need for need in space.needs(shop) if isinstance(need, Collection)]
+    assert [(part.kept, part.policies) for part in played] == [
+        (True, 2), (True, 4), (False, 4), (False, 2),  # six of each run
+    ]  # fmt: skip
     whole = space_of(replace(space.policies, policies=3), None, Counts(3, 1000))
     assert [part.policies for part in whole.background] == [3, 3]
-    assert whole.policies not in whole.needs(shop)  # nothing is played beside the background
+    played = [need for need in whole.needs(shop) if isinstance(need, Collection)]
+    assert played == list(whole.background)  # nothing is played beside the background
+
+
+def test_the_plan_counts_the_states_that_are_fitted_on_and_described(space, tmp_path):
+    *_, fitted, described_ = space.needs(TrainedShop(tmp_path, "smoke"))
+    assert fitted.amount == pytest.approx(50 * (2 * 2 + 4) * 6 * 501 / 1e6)
+    assert described_.amount == pytest.approx(18 * 6 * 501 / 1e6)
+    assert (fitted.share, described_.share) == (1.0, 1.0)  # of algorithms that nobody knows
+    few = replace(space, states=1000).needs(TrainedShop(tmp_path, "smoke"))[-2]
+    assert few.amount == pytest.approx(50 * 1000 / 1e6)
 
 
 def test_another_kind_of_description_has_the_same_background_model(space, tmp_path):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from pivec.evaluation import Evaluation, Row
+from pivec.paper import evaluating
 from pivec.paper.components import recipe as components
 from pivec.paper.cost.recipe import shipped_policies
 from pivec.paper.evaluating import (
@@ -17,6 +18,7 @@ from pivec.paper.evaluating import (
     unit_rows,
 )
 from pivec.paper.metrics import recipe as metrics
+from pivec.paper.published import toml
 from pivec.paper.recipes import Calculation
 from pivec.paper.workshop import Collection, Training, Workshop
 
@@ -56,11 +58,33 @@ def test_the_plan_counts_every_trajectory_of_every_characterization(tmp_path):
     work = [need for need in metrics.needs(shop, counts) if isinstance(need, Calculation)]
     assert len(work) == 7 * 5  # characterizations and environments
     assert {need.amount for need in work} == {3 * 100 * 3 * (100 + 50 + 25 + 10)}
+    shares = {need.what.rpartition(" ")[2]: need.share for need in work}
+    assert shares["Pendulum-v1"] == 1.0
+    assert shares["CartPole-v1"] == toml("lengths")["CartPole-v1"]["ppo"]["steps"] / 500
 
 
 @pytest.mark.parametrize("name", ["gaussian", "supervector"])  # the latter with 64 components
 def test_the_speed_of_a_characterization_is_measured(name):
-    assert 0 < seconds_a_trajectory("Pendulum-v1", (name, {})) < 10
+    assert 0 < seconds_a_trajectory("Pendulum-v1", (name, {}), 20) < 10
+
+
+def test_speeds_are_measured_on_more_and_more_states_until_it_takes_a_second(monkeypatch):
+    shapes, clock = [], [0.0]
+
+    class Slow:
+        def fit(self, data):
+            shapes.append((len(data), data.n_episodes, data.n_states))
+            clock[0] += 1e-4 * data.n_states  # 0.1 ms a state
+            return self
+
+        def distances(self, data):
+            pass
+
+    monkeypatch.setattr(evaluating, "characterization", lambda _, **__: Slow())
+    monkeypatch.setattr(evaluating.time, "perf_counter", lambda: clock[0])
+    assert seconds_a_trajectory("Pendulum-v1", ("slow", {}), 10) == pytest.approx(200 * 1e-4)
+    # The first warms up; then trajectories grow until they are full.
+    assert shapes == [(8, 8, 128), *((10, 10, n) for n in (160, 640, 2000))]
 
 
 def test_the_supervectors_of_metrics_are_a_row_of_components(shop, monkeypatch):

@@ -9,8 +9,11 @@ import pytest
 
 from pivec.paper.imitation.page import all_notes, findings, table
 from pivec.paper.imitation.recipe import RECIPE, experts, normalised_return
+from pivec.paper.planning import EpisodeWork
+from pivec.paper.published import toml
 from pivec.paper.rows import pearson
 from pivec.paper.workshop import Workshop
+from pivec.training import settings_for
 
 
 def test_experts_are_the_runs_of_other_recipes(tmp_path):
@@ -24,7 +27,28 @@ def test_experts_are_the_runs_of_other_recipes(tmp_path):
     assert experts(shop, fewer, "LunarLander-v3").key == ours.key
     hard = experts(shop, fewer, "BipedalWalkerHardcore-v3")
     assert (hard.settings["steps"], hard.checkpoints) == (3_000_000, 1)
-    assert experts(shop, counts, "BipedalWalkerHardcore-v3").settings["steps"] == 100_000_000
+
+
+def test_experts_of_hardcore_are_trained_for_as_long_as_there_is_time_and_the_page_says_so(
+    tmp_path,
+):
+    counts, place = RECIPE.counts["paper"], "BipedalWalkerHardcore-v3"
+    ours = experts(Workshop(tmp_path, "paper"), counts, place).settings
+    assert ours["steps"] == 20_000_000
+    assert settings_for("ppo", place) == {**ours, "steps": 100_000_000}
+    runs = runs_with([-0.5], environment=place, expert=310.0, expert_steps=ours["steps"])
+    assert "for 20,000,000 steps (the paper: 100,000,000)" in all_notes(runs)[-1]
+
+
+def test_what_is_planned_of_cloning_follows_the_lengths_of_episodes(tmp_path):
+    shop, counts = Workshop(tmp_path, "paper"), RECIPE.counts["paper"]
+    work = [need for need in RECIPE.needs(shop, counts) if isinstance(need, EpisodeWork)]
+    hard, lander = work[:3], work[3:]
+    assert {need.share for need in hard} == {1.0}  # not known, so their limit
+    length = toml("lengths")["LunarLander-v3"]["ppo"]["steps"]
+    assert [need.share for need in lander[:2]] == [length / 1000] * 2
+    assert lander[0].amount == 5 * 50 * 10 * 1000 / 1e3
+    assert lander[2].share == min(1, 5 * 51 * 100 * (length + 1) / 10_000_000)
 
 
 def test_returns_are_divided_by_the_experts(rng):

@@ -21,21 +21,32 @@ def print_recipes() -> None:
 
 
 def print_plan(steps: Sequence[Step], jobs: int) -> None:
-    """Print the steps of a plan, and what they take altogether."""
-    table = Table("recipe", "step", "how much", "at most", "disk", box=None)
+    """Print the steps of a plan, then what each recipe takes, and all together."""
+    table = Table("recipe", "step", "how much", "time", "at most", "disk", box=None)
     for step in steps:
-        if step.done:
-            table.add_row(step.recipe, step.what, step.amount, "there", "")
-        else:
-            table.add_row(
-                step.recipe, step.what, step.amount, _time(step.seconds), _size(step.bytes)
-            )
-    Console().print(table)
-    seconds, size = sum(step.seconds for step in steps), sum(step.bytes for step in steps)
+        took = ("there", "", "") if step.done else _took([step])
+        table.add_row(step.recipe, step.what, step.amount, *took)
+    console = Console()
+    console.print(table)
+    recipes = dict.fromkeys(step.recipe for step in steps)
+    if len(recipes) > 1:
+        console.print()
+        table = Table("recipe", f"time, {jobs} side by side", "at most", "disk, at most", box=None)
+        for name in recipes:
+            table.add_row(name, *_took([step for step in steps if step.recipe == name], jobs))
+        console.print(table)
+    expected, seconds, size = _took(steps)
     say(
-        f"Altogether at most {_time(seconds)} of one core, {_time(seconds / jobs)} with "
-        f"{jobs} side by side, and {_size(size)} of disk."
+        f"Altogether about {expected} of one core, {_took(steps, jobs)[0]} with {jobs} side by "
+        f"side; at most {seconds} and {_took(steps, jobs)[1]}, if every episode and search lasts "
+        f"until its limit; and at most {size} of disk."
     )
+
+
+def _took(steps: Sequence[Step], jobs: int = 1) -> tuple[str, str, str]:
+    """Tell the time to expect of steps, the most that it can be, and their size on disk."""
+    expected, most = sum(step.expected for step in steps), sum(step.seconds for step in steps)
+    return _time(expected / jobs), _time(most / jobs), _size(sum(step.bytes for step in steps))
 
 
 def _time(seconds: float) -> str:

@@ -16,15 +16,16 @@ import numpy as np
 
 from pivec.characterizations.registry import characterization
 from pivec.evaluation import Evaluation, evaluate
-from pivec.paper.planning import longest_episode, n_features
-from pivec.paper.recipes import Calculation, Need
-from pivec.paper.workshop import Collection, Workshop
+from pivec.paper.planning import EpisodeWork, expected_length, longest_episode, n_features
+from pivec.paper.recipes import Need
+from pivec.paper.workshop import Collection, Workshop, digest_of
 from pivec.states import VisitedStates
 
 ENVIRONMENTS = ("CartPole-v1", "Pendulum-v1", "Acrobot-v1", "LunarLander-v3", "BipedalWalker-v3")
 SIZES = (100, 50, 25, 10)
-# Trained on every state so often that a trajectory of a few policies is enough to measure them.
-_SLOW = ("discriminator", "encoder", "trajectory-encoder", "skill-discriminator", "state-actions")
+# How long methods take is measured on trajectories of a few states, and of more and more until that
+# takes a second or they are full. Some policies warm up.
+_FEW, _SECONDS, _WARM = 16, 1.0, 8
 
 # What rows call the metrics, and what evaluations do.
 METRICS = {
@@ -123,40 +124,57 @@ def needs(
     result: list[Need] = []
     trajectories = counts.sets * counts.policies * counts.repetitions * sum(counts.sizes)
     for environment in counts.environments:
-        result.append(shop.training(environment, "ppo", counts.sets))
-        result += policy_sets(shop, counts, environment)
+        training = shop.training(environment, "ppo", counts.sets)
+        share = expected_length(training) / longest_episode(environment)
+        result += [training, *policy_sets(shop, counts, environment)]
         result += [
-            Calculation(
+            EpisodeWork(
                 f"{label}{unit} of trajectories in {environment}",
                 trajectories,
-                partial(seconds_a_trajectory, environment, method),
+                partial(seconds_a_trajectory, environment, method, counts.policies),
+                share=share,
+                key=_unit_key(environment, method, counts),
             )
             for label, method in methods.items()
         ]
     return result
 
 
-def seconds_a_trajectory(environment: str, method: Method) -> float:
-    """Measure how long a characterization takes for a trajectory of full length, about."""
+def _unit_key(environment: str, method: Method, counts: SetCounts) -> str:
+    """Name the units of a method by all that decides them, as recipes share them."""
     name, parameters = method
-    policies, episodes = 10, (1 if name in _SLOW else 20)
+    amounts = [counts.sets, counts.policies, counts.episodes, counts.sizes, counts.repetitions]
+    chosen = characterization(name, **parameters)
+    return digest_of([environment, name, chosen.parameters_json(), amounts])
+
+
+def seconds_a_trajectory(environment: str, method: Method, policies: int) -> float:
+    """Measure how long a characterization takes for a trajectory of full length, about.
+
+    There are as many policies as will be: on a graphics card their networks are trained side by
+    side.
+    """
+    name, parameters = method
+    longest, features = longest_episode(environment), n_features(environment)
     rng = np.random.default_rng(0)
-    features = n_features(environment)
 
-    def walks(policies: int, episodes: int, length: int) -> VisitedStates:
+    def seconds(policies: int, length: int) -> float:
+        """Time trajectories of so many states, or as many full ones as have about so many."""
+        lengths = [longest] * (length // longest) or [length]
         states = [
-            [rng.normal(mean, 1, (length, features)) for _ in range(episodes)]
-            for mean in range(policies)
+            [rng.normal(i % 10, 1, (n, features)).astype(np.float32) for n in lengths]
+            for i in range(policies)
         ]
-        return VisitedStates.from_arrays(states, returns=list(range(policies)))
+        data = VisitedStates.from_arrays(states, returns=list(range(policies)))
+        began = time.perf_counter()
+        characterization(name, **parameters).fit(data).distances(data)
+        return (time.perf_counter() - began) / sum(lengths)
 
-    # Few states warm up, but more than a mixture has components.
-    few = walks(2, 1, 16 if name in _SLOW else 512)
-    data = walks(policies, episodes, longest_episode(environment))
-    characterization(name, **parameters).fit(few).distances(few)
-    began = time.perf_counter()
-    characterization(name, **parameters).fit(data).distances(data)
-    return (time.perf_counter() - began) / (policies * episodes)
+    length = _FEW
+    seconds(min(policies, _WARM), length)
+    while (a_state := seconds(policies, length)) * length < _SECONDS and length < longest:
+        length *= 4
+    return a_state * longest / policies
 
 
 def unit_rows(evaluation: Evaluation) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ from pivec.paper.workshop import Workshop, spread_evenly
 from pivec.policies import load_policies
 from pivec.policies.policy import NamedPolicy
 from pivec.run_log import peak_mb
+from pivec.states import VisitedStates
 from pivec.states.store import load
 
 ENVIRONMENT = "CartPole-v1"  # of the policies that come with the package
@@ -54,12 +55,12 @@ def shipped_policies(count: int) -> list[NamedPolicy]:
 
 def needs(shop: Workshop, counts: Counts) -> list[Need]:
     """List the measurements."""
-    trajectories = sum(counts.policies) * counts.episodes
+    sizes = [count * counts.episodes for count in counts.policies]
     return [
         Calculation(
             f"{name} of trajectories in {ENVIRONMENT}",
-            trajectories,
-            partial(_seconds_a_trajectory, name, _parameters(counts, name)),
+            sum(sizes),
+            partial(_seconds_a_trajectory, name, _parameters(counts, name), sizes),
             left=0.0 if shop.is_computed("cost", _inputs(shop, counts, name)) else None,
         )
         for name in counts.methods
@@ -70,12 +71,31 @@ def _parameters(counts: Counts, name: str) -> dict[str, Any]:
     return {**AUTHORS.get(name, {}), **counts.parameters.get(name, {})}
 
 
-def _seconds_a_trajectory(method: str, parameters: Mapping[str, Any]) -> float:
-    """Time a characterization on two policies."""
-    data = collect(ENVIRONMENT, shipped_policies(2), 2, actions=True)
-    began = time.perf_counter()
-    characterization(method, **parameters).fit(data).distances(data)
-    return (time.perf_counter() - began) / data.n_episodes
+def _seconds_a_trajectory(
+    method: str, parameters: Mapping[str, Any], sizes: Sequence[int]
+) -> float:
+    """Time a characterization on two policies and on some more, after a first time that compiles.
+
+    What the others add is for their trajectories; the rest, as updates of a network that are always
+    as many, comes once for each of ``sizes``, numbers of trajectories.
+    """
+    data = _few_states()
+
+    def seconds(policies: int) -> float:
+        part, began = data[:policies], time.perf_counter()
+        characterization(method, **parameters).fit(part).distances(part)
+        return time.perf_counter() - began
+
+    seconds(2)  # loads and compiles
+    few, many = seconds(2), seconds(len(data))
+    of_policy = max(many - few, 0.0) / (len(data) - 2)
+    always = max(few - 2 * of_policy, 0.0)
+    return of_policy * len(data) / data.n_episodes + always * len(sizes) / sum(sizes)
+
+
+@cache
+def _few_states() -> VisitedStates:
+    return collect(ENVIRONMENT, shipped_policies(6), 2, actions=True, keep_policies=True)
 
 
 def make(shop: Workshop, counts: Counts) -> Result:
