@@ -35,12 +35,13 @@ KEPT = ("rllib_checkpoint.json", "learner_group/learner/rl_module", "connector/"
 IMAGES = tuple(f'gymnasium.wrappers:FrameStackObservation{{"stack_size": {n}}}' for n in (5, 4))
 
 
-def make(name, environment, what, config, squash=None, wrappers=()):
+def make(name, environment, what, config, squash=None, wrappers=(), rounds=1):
     if sys.argv[1:] and name not in sys.argv[1:]:
         return
     register_env(name, lambda _: made(environment, wrappers))
     algorithm = config.environment(name).learners(num_learners=0).debugging(seed=0).build_algo()
-    algorithm.train()
+    for _ in range(rounds):
+        algorithm.train()
     folder = ROWS / name / FACTS["policy"]
     shutil.rmtree(folder, ignore_errors=True)
     algorithm.save_to_path(str(folder))
@@ -51,10 +52,29 @@ def make(name, environment, what, config, squash=None, wrappers=()):
     space = runner.env.single_action_space
     filters = [c for c in runner._env_to_module.connectors if isinstance(c, MeanStdFilter)]
 
-    def outputs(observations, explore):
+    recurrent, memory = module.is_stateful(), None
+
+    def remembered(observations, starts, explore):
+        """Give the outputs of a module with a memory, for successive observations."""
+        nonlocal memory
+        rows = []
+        for row, start in zip(observations, starts, strict=True):
+            if start:
+                first = module.get_initial_state()
+                memory = {key: torch.as_tensor(value)[None] for key, value in first.items()}
+            batch = {"obs": torch.as_tensor(row)[None, None], "state_in": memory}
+            out = module.forward_exploration(batch) if explore else module.forward_inference(batch)
+            memory = out["state_out"]
+            rows.append(out["action_dist_inputs"][:, 0])
+        return {"action_dist_inputs": torch.cat(rows)}
+
+    def outputs(observations, explore, *starts):
         for connector in filters:
             (statistics,) = connector._filters.values()
             observations = np.stack([statistics(row, update=False) for row in observations])
+        if recurrent:
+            with torch.no_grad():
+                return remembered(observations, *starts, explore)
         batch = {"obs": torch.as_tensor(np.asarray(observations, np.float32))}
         with torch.no_grad():
             return (
@@ -63,8 +83,8 @@ def make(name, environment, what, config, squash=None, wrappers=()):
                 else module.forward_inference(batch)
             )
 
-    def chosen(observations, explore):
-        out = outputs(observations, explore)
+    def chosen(observations, explore, *starts):
+        out = outputs(observations, explore, *starts)
         if "actions" in out:  # of DQN
             return out["actions"].numpy()
         kind = module.get_exploration_action_dist_cls()
@@ -77,9 +97,9 @@ def make(name, environment, what, config, squash=None, wrappers=()):
             values = distribution.to_deterministic().sample()
         return unsquash_action(values.numpy(), space)
 
-    def answer(observations):
-        answers = {"actions": chosen(observations, explore=False)}
-        out = outputs(observations, explore=False)
+    def answer(observations, *starts):
+        answers = {"actions": chosen(observations, False, *starts)}
+        out = outputs(observations, False, *starts)
         if "action_dist_inputs" in out:
             given = (
                 module.get_exploration_action_dist_cls()
@@ -93,8 +113,8 @@ def make(name, environment, what, config, squash=None, wrappers=()):
         return answers
 
     greedy = isinstance(config, DQNConfig)
-    act = lambda observations: chosen(observations, not greedy)  # noqa: E731
-    write_row(name, environment, act, answer, wrappers, **FACTS, what=what)
+    act = lambda rows, *start: chosen(rows, not greedy, *([first] for first in start))  # noqa: E731
+    write_row(name, environment, act, answer, wrappers, recurrent, **FACTS, what=what)
     algorithm.stop()
 
 
@@ -133,6 +153,15 @@ if __name__ == "__main__":
         "Pendulum-v1",
         "PPO, MLP, real actions, free deviations",
         ppo().rl_module(**model(vf_share_layers=False, free_log_std=True, fcnet_activation="relu")),
+    )
+    make(
+        "rllib-ppo-lstm",
+        "CartPole-v1",
+        "PPO, LSTM, Discrete actions",
+        ppo()
+        .training(lr=0.003)
+        .rl_module(**model(use_lstm=True, lstm_cell_size=8, max_seq_len=10)),
+        rounds=20,
     )
     make(
         "rllib-ppo-filter",

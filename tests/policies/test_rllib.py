@@ -101,7 +101,16 @@ class Own:
         ),
         (f"{MODULE}/class_and_ctor_args.pkl", [Own()], "it asks to run .*Own"),
         (f"{MODULE}/class_and_ctor_args.pkl", {}, "does not tell a class"),
-        (f"{MODULE}/module_state.pkl", {"encoder.lstm.weight": np.zeros(2)}, "it has a memory"),
+        (f"{MODULE}/module_state.pkl", {"encoder.gru.weight": np.zeros(2)}, "it has a memory"),
+        (
+            f"{MODULE}/module_state.pkl",
+            {
+                f"{name}.{part}": np.zeros(shape)
+                for name in ("encoder.tokenizer.net.mlp.0", "pi.net.mlp.0")
+                for part, shape in (("weight", (2, 2)), ("bias", 2))
+            },
+            "no plain LSTM",
+        ),
         (
             f"{MODULE}/module_state.pkl",
             {"mine.weight": np.zeros(2)},
@@ -113,6 +122,41 @@ def test_what_is_not_read_is_named(checkpoint, file, value, match):
     (checkpoint / file).write_bytes(pickle.dumps(value))
     with pytest.raises(BadPolicyFile, match=match):
         load_policies(checkpoint)
+
+
+def test_a_memory_of_its_own_is_that_of_the_actor(tmp_path):
+    folder = tmp_path / "checkpoint_000000"
+    shutil.copytree(ROWS / "rllib-ppo-lstm" / "checkpoint_000000", folder)
+    (shared,) = load_policies(folder)
+    path = folder / MODULE / "module_state.pkl"
+    weights = pickle.loads(path.read_bytes())
+    parts = [key for key in weights if key.startswith("encoder.encoder.")]
+    for key in parts:
+        name = key.removeprefix("encoder.encoder.")
+        weights[f"encoder.actor_encoder.{name}"] = weights.pop(key)
+        weights[f"encoder.critic_encoder.{name}"] = weights[f"encoder.actor_encoder.{name}"] + 1
+    path.write_bytes(pickle.dumps(weights))
+    (apart,) = load_policies(folder)
+    assert apart.info.fingerprint == shared.info.fingerprint
+
+
+def test_images_with_a_memory_are_named(tmp_path):
+    folder = tmp_path / "checkpoint_000000"
+    shutil.copytree(ROWS / "rllib-ppo-images" / "checkpoint_000000", folder)
+    path = folder / MODULE / "module_state.pkl"
+    weights = pickle.loads(path.read_bytes())
+    renamed = {key.replace(".net.0.cnn", ".tokenizer.net.0.cnn"): weights[key] for key in weights}
+    outer = next(key.partition(".tokenizer")[0] for key in renamed if ".tokenizer" in key)
+    for part, shape in (
+        ("weight_ih", (8, 6)),
+        ("weight_hh", (8, 2)),
+        ("bias_ih", 8),
+        ("bias_hh", 8),
+    ):
+        renamed[f"{outer}.lstm.{part}_l0"] = np.zeros(shape, np.float32)
+    path.write_bytes(pickle.dumps(renamed))
+    with pytest.raises(BadPolicyFile, match="it sees images and has a memory"):
+        load_policies(folder)
 
 
 def test_the_old_stack_is_named(tmp_path):

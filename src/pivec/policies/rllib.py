@@ -25,9 +25,11 @@ from pivec.policies.cnn import (
     find_features,
     smaller,
 )
+from pivec.policies.extractors import DenseFeatures
 from pivec.policies.formats import Beside, about, reader
 from pivec.policies.forward import Layer
 from pivec.policies.head import Options
+from pivec.policies.lstm import RecurrentNetwork, read_cells
 from pivec.policies.network import NetworkPolicy
 from pivec.policies.normaliser import Normaliser
 from pivec.policies.pickles import Name, Object, as_array, read_objects
@@ -60,6 +62,7 @@ ACTIVATIONS = {"swish": "silu", "leakyrelu": "leaky_relu"}
 INSTEAD = "restore it with RLlib and pass it as module:object"
 MAX_STATISTICS = 1 << 24  # bytes
 CNN = "net.0.cnn"
+TOKENS = ".tokenizer"  # of an encoder with an LSTM: what is before that
 # Size and stride of convolutions by the height of images, where settings do not tell.
 DEFAULT_FILTERS = {
     96: ((16, 8, 4), (32, 4, 2), (256, 11, 2)),
@@ -88,22 +91,28 @@ def read_rllib(data: bytes, beside: Beside) -> tuple[Policy, dict[str, Any]]:
     algorithm, encoder, head = _parts(tensors)
     layers = sequence(tensors, f"{head}.net.mlp")
     normaliser, normalised_actions = _connectors(beside)
+    cells = read_cells(tensors, f"{encoder[: -len(TOKENS)]}.lstm") if TOKENS in encoder else ()
     features = _image_features(tensors, encoder, settings.get("observation_space"), config)
     names = {config.get("head_fcnet_activation", "relu")} if len(layers) > 1 else set()
-    if features is None:
-        layers = [*sequence(tensors, f"{encoder}.net.mlp"), *layers]
-        names |= {config.get("fcnet_activation", "tanh")}
-    else:
+    hidden = [] if features else sequence(tensors, f"{encoder}.net.mlp")
+    activation = config.get("fcnet_activation", "tanh")
+    if features is not None:
         layers[0] = _channels_first(layers[0], features)
+    elif not cells:
+        layers, names = [*hidden, *layers], names | {activation}
     network = NetworkPolicy(
         tuple(layers),
         _activation(names or {"relu"}),
         **_head(algorithm, settings.get("action_space"), tensors, normalised_actions),
-        normaliser=normaliser if features is None else None,
+        normaliser=None if features or cells else normaliser,
     )
-    policy = network if features is None else ImageNetwork(features, network).policy()
-    if features is not None and normaliser is not None:
-        raise BadPolicyFile(f"it sees images that are normalised, which is not read: {INSTEAD}")
+    policy: Policy = network if features is None else ImageNetwork(features, network).policy()
+    if features is not None and (cells or normaliser is not None):
+        what = "and has a memory" if cells else "that are normalised"
+        raise BadPolicyFile(f"it sees images {what}, which is not read: {INSTEAD}")
+    if cells:
+        seen = DenseFeatures(tuple(hidden), _activation({activation}))
+        policy = RecurrentNetwork(cells, network, normaliser, seen)
     match = re.fullmatch(r"Default(\w+)TorchRLModule", kind.name)
     info = {"library": "RLlib", "algorithm": match[1] if match else algorithm}
     if algorithm == "DQN":
@@ -148,16 +157,17 @@ def _is_own(name: Any) -> bool:
 
 def _parts(tensors: Tensors) -> tuple[str, str, str]:
     """Give the algorithm and the names of its encoder and head."""
-    if odd := next((key for key in tensors if "lstm" in key or "gru" in key), ""):
+    if odd := next((key for key in tensors if "gru" in key), ""):
         raise BadPolicyFile(f"it has a memory ({odd[:60]}), which is not read here: {INSTEAD}")
-    for algorithm, encoder, head in PARTS:
-        first = (
-            f"{encoder}.net.mlp.0.weight",
-            f"{encoder}.{CNN}.0.weight",
-            f"{encoder}.{CNN}.1.weight",
-        )
-        if f"{head}.net.mlp.0.weight" in tensors and any(name in tensors for name in first):
-            return algorithm, encoder, head
+    for algorithm, outer, head in PARTS:
+        for encoder in (outer, outer + TOKENS):
+            first = (
+                f"{encoder}.net.mlp.0.weight",
+                f"{encoder}.{CNN}.0.weight",
+                f"{encoder}.{CNN}.1.weight",
+            )
+            if f"{head}.net.mlp.0.weight" in tensors and any(name in tensors for name in first):
+                return algorithm, encoder, head
     names = ", ".join(list(tensors)[:4])
     raise BadPolicyFile(
         f"it is not named as RLlib's default modules are ({names[:200]}): {INSTEAD}"
