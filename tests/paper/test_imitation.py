@@ -15,6 +15,8 @@ from pivec.paper.rows import pearson
 from pivec.paper.workshop import Workshop
 from pivec.training import settings_for
 
+pytest.importorskip("Box2D")  # here, where warnings are no errors: they would crash it
+
 
 def test_experts_are_the_runs_of_other_recipes(tmp_path):
     shop = Workshop(tmp_path, "paper")

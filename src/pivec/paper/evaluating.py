@@ -23,9 +23,9 @@ from pivec.states import VisitedStates
 
 ENVIRONMENTS = ("CartPole-v1", "Pendulum-v1", "Acrobot-v1", "LunarLander-v3", "BipedalWalker-v3")
 SIZES = (100, 50, 25, 10)
-# How long methods take is measured on trajectories of a few states, and of more and more until that
-# takes a second or they are full. Some policies warm up.
-_FEW, _SECONDS, _WARM = 16, 1.0, 8
+# How long methods take is measured on trajectories of a few states, and of twice as many until that
+# takes two seconds or they are full. Some policies warm up.
+_FEW, _SECONDS, _WARM = 16, 2.0, 8
 
 # What rows call the metrics, and what evaluations do.
 METRICS = {
@@ -152,28 +152,26 @@ def seconds_a_trajectory(environment: str, method: Method, policies: int) -> flo
     """Measure how long a characterization takes for a trajectory of full length, about.
 
     There are as many policies as will be: on a graphics card their networks are trained side by
-    side.
+    side. What a method takes for any data is left out: it is little beside many trajectories.
     """
     name, parameters = method
     longest, features = longest_episode(environment), n_features(environment)
     rng = np.random.default_rng(0)
 
     def seconds(policies: int, length: int) -> float:
-        """Time trajectories of so many states, or as many full ones as have about so many."""
-        lengths = [longest] * (length // longest) or [length]
-        states = [
-            [rng.normal(i % 10, 1, (n, features)).astype(np.float32) for n in lengths]
-            for i in range(policies)
-        ]
+        """Time a trajectory of so many states for each policy."""
+        states = [[rng.normal(i % 10, 1, (length, features))] for i in range(policies)]
         data = VisitedStates.from_arrays(states, returns=list(range(policies)))
         began = time.perf_counter()
         characterization(name, **parameters).fit(data).distances(data)
-        return (time.perf_counter() - began) / sum(lengths)
+        return time.perf_counter() - began
 
-    length = _FEW
-    seconds(min(policies, _WARM), length)
-    while (a_state := seconds(policies, length)) * length < _SECONDS and length < longest:
-        length *= 4
+    seconds(min(policies, _WARM), _FEW)
+    length, before, took = _FEW, 0.0, seconds(policies, _FEW)
+    while before == 0.0 or (took < _SECONDS and length < longest):
+        length, before, took = 2 * length, took, seconds(policies, 2 * length)
+    # Half of the states came last; times of little data are not exact.
+    a_state = max(took - before, 0.2 * took) / (length / 2)
     return a_state * longest / policies
 
 
