@@ -70,16 +70,21 @@ def test_a_wrong_answer_is_a_mistake_as_any(files, run, monkeypatch):
     assert "did you mean CartPole-v1" in run(*COMMANDS["compare"], code=2).err
 
 
-@pytest.mark.parametrize("key", [b"\x03", b"\x04"], ids=["Ctrl-C", "Ctrl-D"])
-def test_a_key_that_ends_the_question_on_a_real_terminal(files, key):
+@pytest.mark.parametrize("end", [KeyboardInterrupt, EOFError], ids=["Ctrl-C", "Ctrl-D"])
+def test_keys_that_end_the_question_are_no_answer(files, run, monkeypatch, end):
+    def press(question):
+        raise end
+
+    answer(monkeypatch, "")
+    monkeypatch.setattr("builtins.input", press)
+    assert SENTENCE in run(*COMMANDS["same"], code=2).err
+
+
+def test_a_real_terminal_is_asked(files):
     pytest.importorskip("pty")
     spawn = "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))"
     command = [sys.executable, "-c", spawn, sys.executable, "-m", "pivec", *COMMANDS["same"]]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen(command, cwd=files, **pipes) as process:
-        said = b""
-        while b"? " not in said and (part := process.stdout.read1()):
-            said += part
-        said += process.communicate(key)[0]
-    assert process.returncode == 2, said.decode()
-    assert SENTENCE in said.decode()
+    done = subprocess.run(command, cwd=files, input=b"\n", capture_output=True, check=False)
+    assert done.returncode == 2, done.stderr.decode()
+    assert QUESTION in done.stdout.decode()
+    assert SENTENCE in done.stdout.decode()
