@@ -141,13 +141,13 @@ def show(episodes: int) -> None:
                 f"| {game} | {row['step']:,} | {row['return']:.1f} | {row['distance']:.2f} "
                 f"({max(row['low'], 0):.2f} to {row['high']:.2f}) | {row['q']:.3f} |"
             )
-        steps = [row["step"] for row in rows]
+        steps = [row["step"] / 1000 for row in rows]
         middle = [row["distance"] for row in rows]
         below = [max(0.0, row["distance"] - max(row["low"], 0.0)) for row in rows]
         above = [row["high"] - row["distance"] for row in rows]
         axis.errorbar(steps, middle, (below, above), marker="o", capsize=3, color="#0b5394")
-        axis.set(title=GAMES[game]["env"], xlabel="steps of training", ylim=(0, None))
-        axis.axhline(0, color="0.7", linewidth=0.8)
+        axis.set(title=GAMES[game]["env"], xlabel="thousand steps of training")
+        axis.set(xlim=(0, None), ylim=(0, None))
     axes[0][0].set_ylabel("distance from the untrained policy")
     figure.tight_layout()
     figure.savefig(FIGURE, dpi=110)
