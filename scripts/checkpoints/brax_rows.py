@@ -88,6 +88,8 @@ def rows():
     folder = fresh("brax-ppo-folder")
     config = checkpoint.network_config(3, 1, True, factory)
     checkpoint.save(folder / "checkpoints", 40_000, params, config)
+    for told in folder.rglob("commit_success.txt"):  # it names the folder of who made the row
+        told.write_text("Checkpoint commit was successful", encoding="utf-8")
     what = "PPO, checkpoint (Orbax), MLP, real actions"
     facts |= {"policy": "checkpoints", "needs": "tensorstore"}
     write_row("brax-ppo-folder", ENVIRONMENT, act, answer, what=what, **facts)
