@@ -223,10 +223,11 @@ def test_the_table_has_ours_and_the_papers():
     [ours, _] = summary(rows)
     assert ours["distance_mean"] == pytest.approx(3.05)
     assert ours["distance_std"] == pytest.approx(0.05)
-    text = table(summary(rows))
+    text = table(summary(rows), 2)
     assert "| 0.2 | 3.0 ± 0.1 (9.7 ± 1.1) |" in text
     assert "| A2C | 9.00 ± 0.00 (0.40 ± 0.10) |" in text
     assert "| A2C | 0.25 ± 0.00 |" in text
+    assert "| A2C | 0.25 |" in table(summary(rows), 1)
 
 
 def test_curves_are_means_over_runs(rng):

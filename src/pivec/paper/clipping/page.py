@@ -22,11 +22,13 @@ OLD = (
 )
 
 
-def table(summary: Rows) -> str:
+def table(summary: Rows, runs: int) -> str:
     """Write both halves of the paper's table as Markdown, ours with the paper's in brackets.
 
-    Beside them stands what visitation gives, of which the paper has nothing.
+    Beside them stands what visitation gives, of which the paper has nothing. One run has no
+    deviation.
     """
+    kinds = ("mean", "std") if runs > 1 else ("mean",)
     environments = different(summary, "environment")
     parts = []
     for name, title, digits in (
@@ -39,7 +41,7 @@ def table(summary: Rows) -> str:
             cells = ["A2C" if setting == A2C else setting]
             for environment in environments:
                 [ours] = where(summary, environment=environment, setting=setting)
-                pair = ours[f"{name}_mean"], ours[f"{name}_std"]
+                pair = [ours[f"{name}_{kind}"] for kind in kinds]
                 paper = _shown(theirs[environment][setting], digits)
                 cells.append(f"{_shown(pair, digits)} ({paper})")
             lines.append(cells)
@@ -55,7 +57,7 @@ def table(summary: Rows) -> str:
             [
                 "A2C" if setting == A2C else setting,
                 *(
-                    _shown((row[f"{name}_mean"], row[f"{name}_std"]), digits)
+                    _shown([row[f"{name}_{kind}"] for kind in kinds], digits)
                     for environment in environments
                     for row in where(summary, environment=environment, setting=setting)
                 ),
@@ -68,7 +70,7 @@ def table(summary: Rows) -> str:
 
 
 def _shown(pair: Sequence[float], digits: int) -> str:
-    return f"{pair[0]:.{digits}f} ± {pair[1]:.{digits}f}"
+    return " ± ".join(f"{number:.{digits}f}" for number in pair)
 
 
 def remarks_on(numbers: Mapping[str, Any], policies: int, states: int) -> list[str]:

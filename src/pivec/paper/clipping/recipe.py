@@ -163,7 +163,7 @@ def tell(numbers: Mapping[str, Any], counts: Counts) -> Told:
     judged = findings(rows, numbers["curves"])
     if "trained" not in numbers:
         judged = [replace(known, why=f"{known.why}; {EARLIER}".lstrip("; ")) for known in judged]
-    return Told(rows, table(numbers["summary"]), judged, remarks)
+    return Told(rows, table(numbers["summary"], counts.runs), judged, remarks)
 
 
 def run_of(policies: Described, group: str) -> Run:
