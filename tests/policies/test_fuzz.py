@@ -26,6 +26,7 @@ NAMES = [
         "npy",
         "npz",
         "cleanrl",
+        "c51",
         "pth",
         "pt",
         "torchscript",
