@@ -218,12 +218,11 @@ def _judged(
         groups.setdefault((measured.recipe.name, measured.scale), []).append((file, measured))
     for group in groups.values():
         files, parts = [file for file, _ in group], [measured for _, measured in group]
-        told_apart = [(file, part, part.account.findings) for file, part in group]
         places = [place for part in parts for place in getattr(part.counts, "environments", ())]
         together = len(parts) > 1 and len(set(places)) == len(places) >= len(parts)
-        for file, part, findings in told_apart:
-            own = [finding for finding in findings if finding.place or not together]
-            yield [file], part, own
+        for file, part in group:
+            findings = part.account.findings
+            yield [file], part, [known for known in findings if known.place or not together]
         if together:
             counts = replace(parts[0].counts, environments=tuple(places))
             numbers = reduce(_joined, (part.numbers for part in parts))
