@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pytest
 
@@ -92,7 +93,7 @@ def test_lengths_are_of_runs_there_are_and_within_their_limits(environment):
 
 
 def training(runs, environment="CartPole-v1", algorithm="ppo"):
-    shop = Workshop("unused", "paper", backend="gymnasium")
+    shop = Workshop(Path("unused"), "paper", backend="gymnasium")
     return shop.training(environment, algorithm, runs)
 
 
@@ -167,7 +168,7 @@ def test_work_with_a_key_is_done_once_and_a_share_of_it_is_expected(monkeypatch,
 
 
 def test_supervectors_of_metrics_are_not_counted_again_for_components():
-    shop = Workshop("unused", "paper", backend="gymnasium")
+    shop = Workshop(Path("unused"), "paper", backend="gymnasium")
     keys = [
         {
             need.key

@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -91,7 +92,7 @@ def evaluated(shop: Workshop, counts: SetCounts, methods: Mapping[str, Method]) 
         for number, collection in enumerate(policy_sets(shop, counts, environment)):
             shop.collect(collection)
             stores[f"{environment} {number}"] = shop.store_folder(collection)
-    return evaluate(
+    evaluation = evaluate(
         stores,
         methods,
         counts.sizes,
@@ -101,6 +102,11 @@ def evaluated(shop: Workshop, counts: SetCounts, methods: Mapping[str, Method]) 
         progress=shop.progress,
         isolate=False,  # a process each takes seconds
     )
+    failed = {(method, store.rpartition(" ")[0]) for method, store, _ in evaluation.problems}
+    for environment, label in product(counts.environments, methods):
+        if (label, environment) not in failed:
+            shop.finish(_stage(shop, environment, methods[label], counts))
+    return evaluation
 
 
 def mean_returns(shop: Workshop, counts: SetCounts) -> dict[str, list[list[float]]]:
@@ -133,19 +139,21 @@ def needs(
                 trajectories,
                 partial(seconds_a_trajectory, environment, method, counts.policies),
                 share=share,
-                key=_unit_key(environment, method, counts),
+                left=0.0 if shop.is_finished(stage) else None,
+                key=stage,
             )
             for label, method in methods.items()
+            for stage in [_stage(shop, environment, method, counts)]
         ]
     return result
 
 
-def _unit_key(environment: str, method: Method, counts: SetCounts) -> str:
+def _stage(shop: Workshop, environment: str, method: Method, counts: SetCounts) -> str:
     """Name the units of a method by all that decides them, as recipes share them."""
     name, parameters = method
-    amounts = [counts.sets, counts.policies, counts.episodes, counts.sizes, counts.repetitions]
-    chosen = characterization(name, **parameters)
-    return digest_of([environment, name, chosen.parameters_json(), amounts])
+    sets = [collection.key for collection in policy_sets(shop, counts, environment)]
+    chosen = characterization(name, **parameters).parameters_json()
+    return f"evaluated-{digest_of([sets, name, chosen, counts.sizes, counts.repetitions])}"
 
 
 def seconds_a_trajectory(environment: str, method: Method, policies: int) -> float:

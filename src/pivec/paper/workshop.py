@@ -3,6 +3,7 @@
 policies/   runs of training, one folder for each `Training`
 states/     a store for each `Collection`
 results/    what was computed, one file for each set of inputs
+finished/   an empty file for each stage of many such results that is whole, for the plan
 
 A stage that is there already is not repeated, so a recipe that was stopped goes on, and recipes
 that need the same policies or states share them.
@@ -19,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.atomic import atomic_write
+from pivec.atomic import atomic_write, make_folder
 from pivec.collection import collect
 from pivec.engines.engine import Work, current
 from pivec.errors import PivecError, UsageError
@@ -261,6 +262,16 @@ class Workshop:
                 _write_result(self._result_file(name, reply.item), reply.content)
                 bar.advance(1)
         return [_read_result(file) for file in files]
+
+    def finish(self, stage: str) -> None:
+        """Note that all results of a stage, named by a digest of what decides it, are there."""
+        make_folder(self.cache / "finished")
+        with atomic_write(self.cache / "finished" / stage, "w"):
+            pass
+
+    def is_finished(self, stage: str) -> bool:
+        """Tell whether a stage was noted to be whole."""
+        return (self.cache / "finished" / stage).exists()
 
     def _result_file(self, name: str, inputs: Mapping[str, Any]) -> Path:
         return self.cache / "results" / f"{name}-{digest_of(dict(inputs))}.npz"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import Any
 
@@ -26,6 +26,7 @@ from pivec.states import VisitedStates
 from pivec.training import clone
 
 HARD = "BipedalWalkerHardcore-v3"
+_DESCRIBED = {"fit": PAPERS_FIT, "beside": "visitation"}  # how, which decides nothing about clones
 
 
 @dataclass(frozen=True)
@@ -51,8 +52,7 @@ def needs(shop: Workshop, counts: Counts) -> list[Need]:
         training = experts(shop, counts, environment)
         longest, length = longest_episode(environment), expected_length(training)
         states = episodes * (longest + 1), episodes * (length + 1)
-        result += [
-            training,
+        works = [
             EpisodeWork(
                 f"epochs of cloning in {environment}, a thousand states each",
                 counts.runs * counts.epochs * counts.trajectories * longest / 1e3,
@@ -67,6 +67,9 @@ def needs(shop: Workshop, counts: Counts) -> list[Need]:
             ),
             fit_need(environment, states, counts.components, counts.background_states),
         ]
+        if shop.is_computed("imitation", _inputs(shop, counts, training) | _DESCRIBED):
+            works = [replace(work, left=0.0) for work in works]
+        result += [training, *works]
     return result
 
 
@@ -176,9 +179,7 @@ def followed(shop: Workshop, counts: Counts, environment: str) -> Arrays:
     and ``chance`` (runs,), the distance of two samples of the expert.
     """
     training = experts(shop, counts, environment)
-    elsewhere = "environments", "expert_steps"  # in the key of the training
-    amounts = {name: count for name, count in vars(counts).items() if name not in elsewhere}
-    inputs = {"expert": training.key, "seed": shop.seed, **amounts}
+    inputs = _inputs(shop, counts, training)
 
     def follow() -> dict[str, Any]:
         data = played(shop, counts, training, digest_of(inputs))
@@ -201,8 +202,14 @@ def followed(shop: Workshop, counts: Counts, environment: str) -> Arrays:
             "chance": chance_distances(descriptions).reshape(shape)[:, 0],
         }
 
-    # How clones are described decides nothing about them.
-    return shop.computed("imitation", inputs | {"fit": PAPERS_FIT, "beside": "visitation"}, follow)
+    return shop.computed("imitation", inputs | _DESCRIBED, follow)
+
+
+def _inputs(shop: Workshop, counts: Counts, training: Training) -> dict[str, Any]:
+    """All that decides the clones and their episodes."""
+    elsewhere = "environments", "expert_steps"  # in the key of the training
+    amounts = {name: count for name, count in vars(counts).items() if name not in elsewhere}
+    return {"expert": training.key, "seed": shop.seed, **amounts}
 
 
 def played(shop: Workshop, counts: Counts, training: Training, key: str) -> VisitedStates:
