@@ -18,6 +18,7 @@ from pivec.paper.cost.recipe import (
     measure_in_process,
     needs,
     shipped_policies,
+    tell,
 )
 from pivec.paper.published import published
 from pivec.paper.workshop import Workshop
@@ -118,6 +119,12 @@ def test_the_table_has_the_papers_rating_beside_ours():
     lines = text.splitlines()
     assert lines[2] == "| mmd | – | – | 0.1 | 1 | 1.0 | 50 | 250 |"
     assert lines[3].startswith("| supervector | States + GMM (Proposed) | Low | 0.3 | 3 | 1.0 |")
+
+
+@pytest.mark.parametrize(("cores", "words"), [(1, "one core"), (2, "2 cores"), (None, "the cores")])
+def test_the_page_says_how_many_cores_there_were(cores, words):
+    told = tell({"rows": rows(supervector=3.0), "methods": {}, "cores": cores}, None)
+    assert f"distances on {words} of this machine" in told.notes[0]
 
 
 def test_the_figure_has_a_line_for_each_method():

@@ -21,6 +21,7 @@ from pivec.characterizations.registry import characterization, names
 from pivec.collection import collect
 from pivec.engines.engine import Tell
 from pivec.engines.processes import ask
+from pivec.engines.workers import usable_cores
 from pivec.paper.background import AUTHORS
 from pivec.paper.cost.figure import cost_figure
 from pivec.paper.cost.page import findings, table
@@ -107,7 +108,7 @@ def make(shop: Workshop, counts: Counts) -> Result:
         for row in _rows(name, _measured(shop, counts, store, name), counts)
     ]
     methods = {name: _parameters(counts, name) for name in counts.methods}
-    facts = {"environment": ENVIRONMENT, "episodes": counts.episodes}
+    facts = {"environment": ENVIRONMENT, "episodes": counts.episodes, "cores": usable_cores()}
     numbers = {**facts, "methods": methods, "rows": rows}
     return Result(numbers, {"cost": cost_figure(rows, ENVIRONMENT, counts.episodes)})
 
@@ -115,7 +116,9 @@ def make(shop: Workshop, counts: Counts) -> Result:
 def tell(numbers: Mapping[str, Any], _counts: Counts) -> Told:
     """Say what the numbers show."""
     rows = numbers["rows"]
-    remarks = notes("cost")
+    known = numbers.get("cores")
+    cores = "the cores" if known is None else "one core" if known == 1 else f"{known} cores"
+    remarks = notes("cost", cores=cores)
     if "methods" not in numbers:
         remarks = [*remarks[:-1], BEFORE]
     return Told(rows, table(rows), findings(rows), remarks)
@@ -146,6 +149,7 @@ def _inputs(shop: Workshop, counts: Counts, name: str) -> dict[str, Any]:
         "policies": list(counts.policies),
         "episodes": counts.episodes,
         "seed": shop.seed,
+        "cores": usable_cores(),
     }
 
 
