@@ -99,7 +99,9 @@ def test_findings_follow_the_numbers():
     changes, nearer, _ = findings(runs_with([0.5, -0.1], last=2.0))
     assert (changes.holds, nearer.holds) == (False, False)
     assert "-0.465 ± 0.297" in table(runs_with([0.5]))
-    assert {one.place for one in findings(runs_with([0.5]))} == {"LunarLander-v3"}
+    one_run = findings(runs_with([0.5]))
+    assert {one.place for one in one_run} == {"LunarLander-v3"}
+    assert one_run[0].ours == "0.500 over 1 run"  # which has no deviation
 
 
 @pytest.mark.parametrize(

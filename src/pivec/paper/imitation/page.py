@@ -49,7 +49,8 @@ def _shown(value: float | None, digits: int) -> str:
 
 def _correlation(runs: Rows) -> str:
     changes = column(runs, "correlation")
-    return f"{np.mean(changes):.3f} ± {np.std(changes):.3f}"
+    deviation = f" ± {np.std(changes):.3f}" if len(changes) > 1 else ""  # one has none
+    return f"{np.mean(changes):.3f}{deviation}"
 
 
 def _papers_correlation() -> str:
@@ -84,7 +85,7 @@ def _changes(runs: Rows, place: str) -> Finding:
         "When the clone's return rises from an epoch to the next, it comes nearer to the expert: "
         "the changes are negatively correlated",
         _papers_correlation() + ("" if not place else " over both environments"),
-        f"{_correlation(runs)} over {len(runs)} runs",
+        f"{_correlation(runs)} over {len(runs)} run{'s' * (len(runs) > 1)}",
         bool(np.mean(column(runs, "correlation")) < 0),
         place,
         runs,
