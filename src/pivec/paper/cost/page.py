@@ -34,6 +34,17 @@ def growth(rows: Rows, method: str) -> float:
     return math.log(many["seconds"] / few["seconds"]) / math.log(ratio)
 
 
+def rounded(seconds: float) -> str:
+    """Write three digits, and thousands without an exponent.
+
+    Examples
+    --------
+    >>> rounded(1096.4), rounded(0.0168)
+    ('1100', '0.0168')
+    """
+    return f"{float(f'{seconds:.3g}'):g}"
+
+
 def table(rows: Rows) -> str:
     """Write seconds and memory beside the paper's rating, the fastest first."""
     counts = sorted(different(rows, "policies"))
@@ -47,10 +58,7 @@ def table(rows: Rows) -> str:
                 last["method"],
                 last["row_of_the_table"] or "–",
                 last["paper"] or "–",
-                *(
-                    f"{seconds:.3g}"
-                    for seconds in column(of_method(rows, last["method"]), "seconds")
-                ),
+                *map(rounded, column(of_method(rows, last["method"]), "seconds")),
                 "–" if math.isnan(power) else f"{power:.1f}",
                 f"{last['added_mb']:.0f}",
                 f"{last['peak_mb']:.0f}",
@@ -117,4 +125,4 @@ def findings(rows: Rows) -> list[Finding]:
 
 
 def _seconds(row: dict[str, Any]) -> str:
-    return f"{row['method']} {row['seconds']:.3g} s"
+    return f"{row['method']} {rounded(row['seconds'])} s"
