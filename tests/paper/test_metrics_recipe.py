@@ -141,7 +141,8 @@ def test_other_methods_alone_give_no_findings():
 
 
 def test_numbers_of_before_are_told_with_dashes():
-    numbers = {"averages": averages(**STEADY), "units": [{"method": "gaussian"}], "remarks": ["so"]}
+    numbers = {"averages": averages(**STEADY), "remarks": ["so"],
+               "units": [{"method": "gaussian", "correlation": 0.5}]}  # fmt: skip
     text = tables(numbers)
     assert "| gaussian | 50 | – | – | – | – |" in text
     assert "fast start" not in text
@@ -160,8 +161,9 @@ def test_what_is_said_of_the_error_comes_from_the_numbers():
         {"environment": "Walk-v0", "trajectories": 10, "other_fit": 0.9, "other_draw": None},
         {"environment": "Walk-v0", "trajectories": 10, "other_fit": 0.8, "other_draw": 0.7},
     ]
-    numbers = {"averages": summary, "units": [{"card": True}, {"card": False}], "remarks": [],
-               "methods": {}, "fits": fits}  # fmt: skip
+    failed = {"card": None, "correlation": None}
+    units = [{"card": True, "correlation": 0.5}, {"card": False, "correlation": 0.4}, failed]
+    numbers = {"averages": summary, "units": units, "remarks": [], "methods": {}, "fits": fits}
     text = " ".join(remarks(numbers))
     for part in ("errors above 1 000 %: Walk 7.1 %", "median pair, in percent: Walk 60.",
                  "either policy: Walk 50.0 %;", "in percent: Walk 30.", "by Walk 0.850;",

@@ -106,7 +106,8 @@ def remarks(numbers: Mapping[str, Any]) -> list[str]:
         )
         for name in AGREEMENT
     }
-    cards = [row.get("card") for row in numbers["units"]]
+    # What was not computed used no card; earlier numbers do not know.
+    cards = [row.get("card") for row in numbers["units"] if row["correlation"] is not None]
     text = notes(
         "metrics",
         few=min(sizes),
