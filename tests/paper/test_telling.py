@@ -61,6 +61,17 @@ def test_findings_name_claims_that_there_are():
         assert {finding["of"] for finding in json.loads(file.read_text())["findings"]} <= keys
 
 
+def test_a_claim_that_does_not_hold_has_its_reason():
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in (RESULTS / "index.md").read_text().splitlines()
+        if line.startswith("| ") and not line.startswith("| no.")
+    ]
+    others = [(*cells[:3], cells[7]) for cells in rows if cells[6] not in ("holds", "---")]
+    assert others
+    assert [row for row in others if not row[-1]] == []
+
+
 def in_folders(out, parts):
     """Write results of clipping, cut by environments, a folder for each part."""
     content = json.loads((RESULTS / "small" / "clipping" / "numbers.json").read_text())

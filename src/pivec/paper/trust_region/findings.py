@@ -23,6 +23,7 @@ TITLES = {
 _SUFFIXES = {"ends": "end points", "anew": "old policy played anew", "64": "64 units"}
 PAPER_THRESHOLDS = {"max-tv": 0.4, "gaussian": 10.0, "supervector": 0.05}
 PAPER_CLIPPED = 10.0
+OPEN = "an interval reaches over 0"
 
 
 def title(method: str) -> str:
@@ -160,7 +161,8 @@ def findings(numbers: Mapping[str, Any]) -> list[Finding]:
         values: Mapping[str, Array] = whole,
     ) -> Finding:
         gaps = Gaps(values, better, others)
-        alone, why = numbers["methods"][better]["self_stops"], ""
+        alone = numbers["methods"][better]["self_stops"]
+        why = OPEN if gaps.holds is None else ""
         if gaps.holds is False and alone:
             why = f"two samples of one policy exceed its threshold in {alone:.0%} of the iterations"
         return Finding(of, claim, paper, str(gaps), gaps.holds, why=why)
@@ -207,6 +209,7 @@ def _peak(numbers: Mapping[str, Any]) -> Finding:
     )
     early = peak <= 5  # that tenth ends before two thirds of training
     verdicts = (early, quick.holds, drop.holds)
+    holds = False if False in verdicts else None if None in verdicts else True
     mean, low, high = drop.gaps["last"]
     return Finding(
         "trust-peak",
@@ -214,7 +217,8 @@ def _peak(numbers: Mapping[str, Any]) -> Finding:
         PICTURE,
         f"first fifth {quick}; best in tenth {peak + 1} of 10, last one {-mean:+.2f} "
         f"(95 %: {-high:+.2f} to {-low:+.2f})",
-        False if False in verdicts else None if None in verdicts else True,
+        holds,
+        why=OPEN if holds is None else "",
     )
 
 
