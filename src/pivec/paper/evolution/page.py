@@ -103,9 +103,10 @@ def _worms(rows: Rows, place: str) -> Finding:
     step = means(rows, place, "step", LEARNERS)
     holds, why = step["ppo"] < step["a2c"], ""
     unseen = " and ".join(NAMES[name] for name, mean in step.items() if mean <= 0)
-    if not holds:
+    if not holds and unseen:
+        why = f"what sampling adds hides the steps of {unseen}"
+    elif not holds:
         why = "the paper says it of more complicated environments"
-        why = f"what sampling adds hides the steps of {unseen}" if unseen else why
     return Finding(
         "evolution-worms",
         "Successive policies of PPO are closer than those of A2C",

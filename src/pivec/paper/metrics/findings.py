@@ -71,19 +71,19 @@ def _correlate(here: Here) -> Finding:
 
 def _need_many(here: Here) -> Finding:
     few, most = (here.get("variance", size, UNSTEADY) for size in (here.few, here.most))
-    grown = {
-        name: None if a is None or b is None else a > GROWTH * b
-        for name, a, b in zip(UNSTEADY, few.values(), most.values(), strict=True)
-    }
-    less = [name for name, doubles in grown.items() if doubles is False]
-    ends = (f"{shown(most[name], 2)} to {shown(few[name], 2)}" for name in UNSTEADY)
+    grown = [
+        None if a is None or b is None else a > GROWTH * b
+        for a, b in zip(few.values(), most.values(), strict=True)
+    ]
+    less = [name for name, doubles in zip(UNSTEADY, grown, strict=True) if doubles is False]
+    ends = (f"{name} {shown(most[name], 2)} to {shown(few[name], 2)}" for name in UNSTEADY)
     return here.finding(
         "metrics-many",
         f"Distance variance of Gaussian and discriminator more than doubles from {here.most} to "
         f"{here.few} trajectories",
         PICTURE,
-        ", ".join(f"{name} {end}" for name, end in zip(UNSTEADY, ends, strict=True)),
-        _all(list(grown.values())),
+        ", ".join(ends),
+        _all(grown),
         f"Not that of {' and '.join(less)}" if less else "",
     )
 
