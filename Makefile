@@ -30,7 +30,7 @@ demo: $(VENV)/.core  ## Install the core, compare the policies that ship with it
 	$(BIN)/pivec demo --out pivec-demo
 
 test: check  ## Install everything, check the code, run the tests
-	$(PYTEST) -m "not slow" --doctest-modules --ignore-glob '*/conftest.py' src tests
+	$(PYTEST) -m "not slow" --doctest-modules --ignore-glob '*/conftest.py' src tests reproduction
 
 test-slow: $(VENV)/.dev  ## Run the tests that take long
 	$(PYTEST) -m slow

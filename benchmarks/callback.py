@@ -1,4 +1,4 @@
-"""What `pivec.sb3.BehaviourCallback` adds to the time of training PPO.
+"""What `pivec.integrations.sb3.BehaviourCallback` adds to the time of training PPO.
 
 Counted is the processor's time inside the callback and outside of it, in one and the same run, so
 that others who use the machine do not matter. The space that the callback fits on the first
@@ -24,9 +24,9 @@ def train(name: str) -> dict[str, float]:
     from stable_baselines3.common.env_util import make_vec_env
 
     import pivec
-    import pivec.sb3
+    import pivec.integrations.sb3
 
-    class Timed(pivec.sb3.BehaviourCallback):
+    class Timed(pivec.integrations.sb3.BehaviourCallback):
         seconds = 0.0
 
         def _on_step(self) -> bool:

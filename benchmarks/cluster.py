@@ -184,9 +184,9 @@ def price(_folder: Path, times: int) -> str:
     """Time 200 policies × 100 episodes on two processes and on two CPUs of a cluster."""
     from dataclasses import replace
 
-    from pivec.engines.engine import using
-    from pivec.engines.ray_engine import RayEngine
     from pivec.options import CollectOptions
+    from pivec.parallel.engine import using
+    from pivec.parallel.ray_engine import RayEngine
     from pivec.policies.load import load_policies
     from pivec.policies.policy import NamedPolicy
     from pivec.rollouts.environment import Environment

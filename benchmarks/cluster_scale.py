@@ -73,7 +73,7 @@ def waits(folder: str, _tell: Any) -> None:
 def in_truth(lengths: NDArray[np.float64], nodes: int = 4) -> float:
     """Sleep so long on a cluster of so many workers, all of them started."""
     from cluster import cluster
-    from pivec.engines.ray_engine import RayEngine
+    from pivec.parallel.ray_engine import RayEngine
 
     done: set[int] = set()
     with cluster(nodes, cpus=WORKERS // nodes) as made, tempfile.TemporaryDirectory() as folder:

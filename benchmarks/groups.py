@@ -4,7 +4,7 @@
 
 Runs are points with normal or heavy-tailed (Student's t, 4 degrees of freedom) scatter, of which
 the true mean squared distances within and between two groups are known. Beside the jackknife of
-`pivec.distances.groups` stands the bootstrap of runs by percentiles.
+`pivec.statistics.groups` stands the bootstrap of runs by percentiles.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import numpy as np
 from scipy.stats import norm
 
 from measure import write_section
-from pivec.distances.behaviours import behaviours
-from pivec.distances.groups import effective_number, mean_between, mean_within, shares_of
+from pivec.statistics.behaviours import behaviours
+from pivec.statistics.groups import effective_number, mean_between, mean_within, shares_of
 
 SCALES = np.array([1.0, 0.7, 0.5, 0.3, 0.2])
 OFFSET = 1.5

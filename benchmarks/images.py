@@ -12,8 +12,8 @@ import gymnasium
 import numpy as np
 
 from measure import table, write_section
-from pivec.engines.workers import single_threaded_blas
-from pivec.policies import read_sb3
+from pivec.parallel.workers import single_threaded_blas
+from pivec.policies.formats.sb3 import read_sb3
 
 
 class Frames(gymnasium.Env):

@@ -61,8 +61,8 @@ def policies(name: str, n: int = POLICIES):
 def ours(name: str, backend: str, jobs: int, n: int, episodes: int) -> dict[str, float]:
     from dataclasses import replace
 
-    from pivec.engines.engine import using
     from pivec.options import CollectOptions
+    from pivec.parallel.engine import using
     from pivec.rollouts.environment import Environment
     from pivec.rollouts.play import bind, play, play_here
 
@@ -85,7 +85,7 @@ def ours(name: str, backend: str, jobs: int, n: int, episodes: int) -> dict[str,
 
 def timed_answers() -> list[float]:
     """Give a list that takes the seconds of all answers of policies from now on."""
-    from pivec.rollouts import table
+    from pivec.rollouts import play as table
 
     seconds, make = [], table.make_answers
 

@@ -22,8 +22,8 @@ def compare(name: str, algorithm: str) -> dict[str, float]:
     from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 
     from pivec.rollouts.environment import Environment
-    from pivec.training.reinforcement import make_model
-    from pivec.training.settings import settings_for
+    from reproduction.training.reinforcement import make_model
+    from reproduction.training.runs import settings_for
 
     values = settings_for(algorithm, name)
     update = values["n_envs"] * values["n_steps"]

@@ -250,8 +250,7 @@ def _picture(found: Found, path: Path) -> None:
     """Agreement and cover against episodes, the paper's distance beside ours."""
     from matplotlib.figure import Figure
 
-    from pivec.canvas import group_colours
-    from pivec.report import save_png
+    from pivec.figures import group_colours, save_png
 
     figure = Figure(figsize=(11, 4.2), layout="constrained")
     left, right = figure.subplots(1, 2)

@@ -19,9 +19,9 @@ def check() -> dict[str, list[float]]:
     """Seconds of a check: compiled, and by the characterization."""
     import numpy as np
 
-    from pivec.characterizations import characterization
-    from pivec.paper.trust_region.checks import supervector_distance, symmetric_kl
+    from pivec.characterizations.registry import characterization
     from pivec.states.visited import VisitedStates
+    from reproduction.trust_region.checks import supervector_distance, symmetric_kl
 
     rng = np.random.default_rng(0)
     walks = rng.integers(0, 2, (2, 130, 5)).cumsum(axis=1) / 26 + rng.normal(0, 1e-3, (2, 130, 5))

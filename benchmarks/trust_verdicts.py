@@ -15,8 +15,8 @@ TWICE = 60  # pairs of samples of one policy
 
 def measure(data: Any, rng: np.random.Generator) -> dict[str, Any]:
     """Verdicts on identical pairs and on pairs beyond the margin, each with a pilot of its own."""
-    from pivec import characterization
-    from pivec.distances.sameness import MARGIN
+    from pivec.characterizations.registry import characterization
+    from pivec.statistics.equivalence import MARGIN
 
     (fitted,) = samples(data, (25,), rng)
     method = characterization("visitation").fit(fitted)
@@ -35,10 +35,9 @@ def measure(data: Any, rng: np.random.Generator) -> dict[str, Any]:
 def _judge(
     method: Any, data: Any, pair: tuple[int, int], rng: np.random.Generator, result: dict[str, Any]
 ) -> None:
-    from pivec.distances.planning import episodes_for_precision, episodes_to_decide
-    from pivec.distances.sameness import MARGIN
-    from pivec.equivalence import judge
-    from pivec.sides import Side
+    from pivec.statistics.equivalence import MARGIN, episodes_for_precision, episodes_to_decide
+    from pivec.workflows.inputs import Side
+    from pivec.workflows.same import judge
 
     draw = _Draws(data, pair, rng)
     seen = method.intervals(*draw.take(PILOT))

@@ -17,7 +17,7 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.logger import configure
 
-import pivec.sb3
+import pivec.integrations.sb3
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--steps", type=int, default=100_000)
@@ -32,7 +32,7 @@ def balance(observations):
     return (observations[:, 2] + 0.5 * observations[:, 3] > 0).astype(int)
 
 
-behaviour = pivec.sb3.BehaviourCallback(
+behaviour = pivec.integrations.sb3.BehaviourCallback(
     every=steps // 10,
     parameters={"n_components": 16},
     expert={"balance": balance},

@@ -12,7 +12,7 @@ import argparse
 import mlflow
 from stable_baselines3 import PPO
 
-import pivec.sb3
+import pivec.integrations.sb3
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--steps", type=int, default=100_000)
@@ -28,7 +28,7 @@ def log(values, step, figure):
 
 
 mlflow.set_experiment("pivec")
-behaviour = pivec.sb3.BehaviourCallback(
+behaviour = pivec.integrations.sb3.BehaviourCallback(
     every=steps // 10, parameters={"n_components": 8}, min_episodes=3, log=log
 )
 with mlflow.start_run():

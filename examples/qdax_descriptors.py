@@ -23,8 +23,7 @@ from qdax.core.map_elites import MAPElites
 from qdax.utils.metrics import default_qd_metrics
 
 import pivec
-import pivec.paper.worlds  # registers pivec/DeceptivePoint-v0
-from pivec.maps import BehaviourMeasures
+from pivec.integrations.measures import BehaviourMeasures
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--seed", type=int, default=0)

@@ -14,7 +14,7 @@ import gymnasium
 import numpy as np
 
 import pivec
-from pivec.gymnasium import RecordStates
+from pivec.integrations.gymnasium import RecordStates
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--store", type=Path, default=None, help="a temporary folder if not given")

@@ -18,8 +18,8 @@ from ribs.emitters import EvolutionStrategyEmitter
 from ribs.schedulers import Scheduler
 
 import pivec
-import pivec.paper.worlds  # registers pivec/DeceptivePoint-v0
-from pivec.ribs import BehaviourMeasures, ProximityArchive
+from pivec.integrations.measures import BehaviourMeasures
+from pivec.integrations.ribs import ProximityArchive
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--archive", choices=["grid", "proximity"], default="grid")

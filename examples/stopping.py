@@ -12,8 +12,8 @@ import argparse
 from stable_baselines3 import PPO
 from stable_baselines3.common.env_util import make_vec_env
 
-import pivec.sb3
-from pivec.distances import SettlingRule
+import pivec.integrations.sb3
+from pivec.statistics.convergence import SettlingRule
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--steps", type=int, default=300_000)
@@ -22,8 +22,10 @@ options = parser.parse_args()
 # At smoke size nearly everything counts as unchanged, so that something is seen to stop.
 steps, checkpoints, tolerance = (8_000, 2, 1.0) if options.smoke else (options.steps, 6, 0.05)
 
-behaviour = pivec.sb3.BehaviourCallback(every=steps // 40, parameters={"n_components": 16})
-stop = pivec.sb3.StopWhenBehaviourSettles(behaviour, checkpoints, tolerance, verbose=1)
+behaviour = pivec.integrations.sb3.BehaviourCallback(
+    every=steps // 40, parameters={"n_components": 16}
+)
+stop = pivec.integrations.sb3.StopWhenBehaviourSettles(behaviour, checkpoints, tolerance, verbose=1)
 model = PPO("MlpPolicy", make_vec_env("CartPole-v1", 4, seed=0), n_steps=128, seed=0, device="cpu")
 model.learn(steps, callback=[behaviour, stop])
 print(f"trained for {model.num_timesteps} of {steps} steps")

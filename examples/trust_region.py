@@ -12,7 +12,7 @@ import argparse
 
 from torch.distributions import kl_divergence
 
-from pivec.training.trust_region import MaxBehaviourDistance, MaxTotalVariation, TrustRegionPPO
+from pivec.integrations.trust_region import MaxBehaviourDistance, MaxTotalVariation, TrustRegionPPO
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--env", default="CartPole-v1")

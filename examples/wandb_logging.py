@@ -16,7 +16,7 @@ import wandb
 from PIL import Image
 from stable_baselines3 import PPO
 
-import pivec.sb3
+import pivec.integrations.sb3
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--steps", type=int, default=100_000)
@@ -38,7 +38,7 @@ def log(values, step, figure):
     run.log({**values, "behaviour/step": step, "behaviour/map": shown})
 
 
-behaviour = pivec.sb3.BehaviourCallback(
+behaviour = pivec.integrations.sb3.BehaviourCallback(
     every=steps // 10, parameters={"n_components": 8}, min_episodes=3, log=log
 )
 PPO("MlpPolicy", "CartPole-v1", n_steps=128, seed=0, device="cpu").learn(steps, callback=behaviour)

@@ -113,7 +113,7 @@ def differ(a: Any, b: Any) -> bool:
 
 
 def main() -> None:
-    from pivec.paper import NAMES
+    from reproduction.recipes import NAMES
 
     everything = ["compare", "evaluate", *NAMES]
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])

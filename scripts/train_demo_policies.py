@@ -1,6 +1,6 @@
 """Trains the demo policies that ship with the package, and copies their checkpoints.
 
-The settings are those of `pivec.training`; the steps that are kept lie closer together where a
+The settings are those of `reproduction.training`; the steps that are kept lie closer together where a
 policy changes fast. Finished runs are skipped, and a killed script continues where it was.
 """
 
@@ -45,7 +45,7 @@ RECIPES = (
 
 def main() -> None:
     """Train what is missing, then copy what is not there yet."""
-    from pivec.training import train
+    from reproduction.training import train
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--work", type=Path, default=ROOT / "build" / "demo_policies")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 
-from pivec.engines.engine import Engine, Shared, using
+from pivec.parallel.engine import Engine, Shared, using
 
 
 class Elsewhere(Engine):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from pivec.characterizations.explanation import Explanation, Parts
-from pivec.explanations.pairs.difference import Clip, Difference, Still, leading_regions
-from pivec.explanations.regions.names import Feature
-from pivec.explanations.regions.visits import Visit
+from pivec.characterizations.decomposition import Explanation, Parts
+from pivec.explanations.names import Feature
+from pivec.explanations.pairs import Clip, Difference, Still, leading_regions
+from pivec.explanations.visits import Visit
 
 WORDS = (
     "pole angle 0.08 to 0.15, cart velocity below −0.9",

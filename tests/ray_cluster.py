@@ -27,7 +27,7 @@ _started = []  # kept until this process ends, and the cluster with it
 def ray_address(tmp_path_factory):
     """Address of the cluster; this process is connected with it, so that workers stay."""
     pytest.importorskip("ray", reason="Ray is not installed")
-    from pivec.engines.ray_engine import RayEngine
+    from pivec.parallel.ray_engine import RayEngine
 
     folder, session = tmp_path_factory.getbasetemp(), os.getpid()
     if "PYTEST_XDIST_WORKER" in os.environ:
@@ -54,7 +54,7 @@ def ray_address(tmp_path_factory):
 @pytest.fixture
 def ray_engine(ray_address):
     """The engine of that cluster."""
-    from pivec.engines.ray_engine import RayEngine
+    from pivec.parallel.ray_engine import RayEngine
 
     return RayEngine(ray_address)
 

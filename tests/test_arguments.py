@@ -57,7 +57,7 @@ def test_classes_of_users_need_no_types():
 
         _describe = _distances = _learned = _restore = None
 
-    from pivec.states import VisitedStates
+    from pivec.states.visited import VisitedStates
 
     data = VisitedStates.from_arrays([[np.zeros((3, 2))]])
     assert Own(anything=object()).fit(data).seen.labels == data.labels

@@ -7,7 +7,7 @@ import stat
 
 import pytest
 
-from pivec.atomic import atomic_write
+from pivec.files import atomic_write
 
 
 def test_text_and_bytes_arrive_unchanged(tmp_path):

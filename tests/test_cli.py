@@ -134,7 +134,7 @@ def test_debug_shows_the_traceback(tmp_path):
 
 
 def test_ctrl_c_keeps_what_was_collected(run, tmp_path, monkeypatch):
-    from pivec.states import shelf
+    from pivec.states import store as shelf
 
     written = []
 

@@ -16,7 +16,7 @@ pytest.importorskip("numba")
 FIT = """
 import numpy as np
 from pivec.characterizations.supervector import Supervector
-from pivec.states import VisitedStates
+from pivec.states.visited import VisitedStates
 
 rng = np.random.default_rng(0)
 walks = [[rng.normal(rng.normal(size=3), 1, (150, 3)) for _ in range(20)] for _ in range(10)]
@@ -27,7 +27,7 @@ print(method.background_.means.tobytes().hex(), method.describe(data).vectors.to
 
 LEARN = """
 import numpy as np
-from pivec.paper.trust_region.path import PathSettings, learn_path
+from reproduction.trust_region.path import PathSettings, learn_path
 
 for rule in ("none", "max-tv", "gaussian", "supervector"):
     settings = PathSettings(rule=rule, threshold=0.5, total_steps=40_000)

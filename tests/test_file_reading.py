@@ -7,11 +7,11 @@ import os
 import numpy as np
 import pytest
 
-from pivec.characterizations import Space
+from pivec.characterizations.space import Space
 from pivec.errors import BadData, BadPolicyFile, PivecError
-from pivec.policies import load_policies
-from pivec.reading import FREE, MOST, Budget, naming, open_regular
-from pivec.states.recordings import import_recorded
+from pivec.files import FREE, MOST, Budget, naming, open_regular
+from pivec.policies.load import load_policies
+from pivec.states.recorded import import_recorded
 from pivec.states.store import Store
 
 

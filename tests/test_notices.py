@@ -10,7 +10,7 @@ import pytest
 
 import pivec
 from pivec.errors import PivecWarning
-from pivec.notices import Notice, Notices, warn_again
+from pivec.terminal import Notice, Notices, warn_again
 
 MINE = """
 import warnings

@@ -8,11 +8,11 @@ import pytest
 import typer
 
 from pivec.characterizations.registry import names
-from pivec.cli import app
+from pivec.cli.main import app
 from pivec.cli.options import flag
-from pivec.collection import Collector
 from pivec.errors import UsageError
 from pivec.options import CollectOptions, DescribeOptions, PrecisionOptions, WatchOptions
+from pivec.workflows.collect import Collector
 
 COMMANDS = {
     "collect": [CollectOptions],

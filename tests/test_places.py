@@ -13,8 +13,8 @@ import pytest
 
 import pivec
 from pivec.__main__ import STOPPED
-from pivec.atomic import atomic_write, check_folder, make_folder
 from pivec.errors import UsageError
+from pivec.files import atomic_write, check_folder, make_folder
 
 COLLECT = ("collect", "CartPole-v1", "random", "--episodes", "1")
 

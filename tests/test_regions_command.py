@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 import pivec
-from pivec.characterizations import Space
+from pivec.characterizations.space import Space
 from pivec.characterizations.visitation import Visitation
-from pivec.explanations.regions.names import Feature
-from pivec.explanations.regions.regions import Region, Regions, Visit
-from pivec.report.explained.regions import regions_html
-from pivec.states import Store
+from pivec.explanations.names import Feature
+from pivec.explanations.regions import Region, Regions, Visit
+from pivec.report.explained import regions_html
+from pivec.states.store import Store
 
 
 @pytest.fixture(scope="module")

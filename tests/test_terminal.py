@@ -9,8 +9,7 @@ import sys
 import pytest
 
 import pivec
-from pivec.progress import Progress
-from pivec.terminal import encodable, literal, printable, say
+from pivec.terminal import Progress, encodable, literal, printable, say
 
 HOSTILE = "a\x1b]0;title\x07\x1b[31m\x9b2J\u202e\u2066\r\x08\udcff\x00[red]b[/red]"
 

@@ -41,49 +41,49 @@ _EXPORTS = {
     "UsageError": "pivec.errors",
     "VisitedStates": "pivec.states",
     "characterization": "pivec.characterizations",
-    "collect": "pivec.collection",
-    "compare": "pivec.comparison",
-    "compare_groups": "pivec.maps",
-    "explain": "pivec.explanations.pairs.pairs",
-    "explain_groups": "pivec.explanations.groups.groups",
-    "explain_run": "pivec.explanations.runs.runs",
-    "fit_encoder": "pivec.training.encoder",
+    "collect": "pivec.workflows.collect",
+    "compare": "pivec.workflows.compare",
+    "compare_groups": "pivec.report",
+    "explain": "pivec.explanations.pairs",
+    "explain_groups": "pivec.explanations.groups",
+    "explain_run": "pivec.explanations.runs",
+    "fit_encoder": "pivec.workflows.encoder",
     "load": "pivec.states",
     "load_policies": "pivec.policies",
-    "plan": "pivec.pilot",
-    "regions": "pivec.explanations.regions.regions",
-    "same": "pivec.equivalence",
-    "unusual": "pivec.explanations.unusual.unusual",
-    "using": "pivec.engines.engine",
-    "watch": "pivec.watching.watch",
+    "plan": "pivec.workflows.plan",
+    "regions": "pivec.explanations.regions",
+    "same": "pivec.workflows.same",
+    "unusual": "pivec.explanations.unusual",
+    "using": "pivec.parallel.engine",
+    "watch": "pivec.workflows.watch",
 }
 
 if TYPE_CHECKING:
-    from pivec.characterizations import Characterization as Characterization
-    from pivec.characterizations import Descriptions as Descriptions
-    from pivec.characterizations import Space as Space
-    from pivec.characterizations import characterization as characterization
-    from pivec.collection import collect as collect
-    from pivec.comparison import compare as compare
-    from pivec.engines.engine import using as using
-    from pivec.equivalence import same as same
+    from pivec.characterizations.base import Characterization as Characterization
+    from pivec.characterizations.descriptions import Descriptions as Descriptions
+    from pivec.characterizations.registry import characterization as characterization
+    from pivec.characterizations.space import Space as Space
     from pivec.errors import PivecError as PivecError
     from pivec.errors import UsageError as UsageError
-    from pivec.explanations.groups.groups import explain_groups as explain_groups
-    from pivec.explanations.pairs.pairs import explain as explain
-    from pivec.explanations.regions.regions import regions as regions
-    from pivec.explanations.runs.runs import explain_run as explain_run
-    from pivec.explanations.unusual.unusual import unusual as unusual
-    from pivec.maps import compare_groups as compare_groups
-    from pivec.pilot import plan as plan
-    from pivec.policies import Policy as Policy
-    from pivec.policies import load_policies as load_policies
-    from pivec.report import Comparison as Comparison
-    from pivec.states import Store as Store
-    from pivec.states import VisitedStates as VisitedStates
-    from pivec.states import load as load
-    from pivec.training.encoder import fit_encoder as fit_encoder
-    from pivec.watching.watch import watch as watch
+    from pivec.explanations.groups import explain_groups as explain_groups
+    from pivec.explanations.pairs import explain as explain
+    from pivec.explanations.regions import regions as regions
+    from pivec.explanations.runs import explain_run as explain_run
+    from pivec.explanations.unusual import unusual as unusual
+    from pivec.parallel.engine import using as using
+    from pivec.policies.load import load_policies as load_policies
+    from pivec.policies.policy import Policy as Policy
+    from pivec.report.comparison import Comparison as Comparison
+    from pivec.report.groups import compare_groups as compare_groups
+    from pivec.states.store import Store as Store
+    from pivec.states.store import load as load
+    from pivec.states.visited import VisitedStates as VisitedStates
+    from pivec.workflows.collect import collect as collect
+    from pivec.workflows.compare import compare as compare
+    from pivec.workflows.encoder import fit_encoder as fit_encoder
+    from pivec.workflows.plan import plan as plan
+    from pivec.workflows.same import same as same
+    from pivec.workflows.watch import watch as watch
 
 __all__ = sorted([*_EXPORTS, "__version__"])  # noqa: PLE0605
 

@@ -11,6 +11,6 @@ class NotebookFigure(Figure):
     """A figure of matplotlib that gives notebooks its picture."""
 
     def _repr_png_(self) -> bytes:
-        from pivec.canvas import to_png
+        from pivec.figures import to_png
 
         return to_png(self, _SHARPNESS)

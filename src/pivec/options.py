@@ -34,7 +34,7 @@ class EngineOptions:
         are cores, if not given.
     """
 
-    engine: str | Any = "auto"  # or a `pivec.engines.engine.Engine`
+    engine: str | Any = "auto"  # or a `pivec.parallel.engine.Engine`
     jobs: Count | None = None
 
 
@@ -327,3 +327,41 @@ def split_options(options: Mapping[str, Any], *bundles: Any) -> list[Any]:
         for bundle in bundles
     ]
     return [CollectOptions(**rest), *made]
+
+
+# -----------------------------------------------------------------------------
+# What users may choose of encoders of images, as `pivec.options` says it of everything else.
+
+
+@dataclass(frozen=True)
+class EncoderOptions(CollectOptions):
+    """How an encoder of images is made, and how the policies act that see them.
+
+    Attributes
+    ----------
+    method : str
+        ``autoencoder``: convolutions that are learned, with torch; ``random``: convolutions that
+        are drawn, and the directions in which what they give varies most.
+    size : int
+        Numbers that an image becomes.
+    frames : int
+        Different images that are kept to learn from, a random sample of all: memory and time.
+    epochs : int
+        Passes over them at most; learning ends earlier when images held out gain no more.
+    """
+
+    method: str = "autoencoder"
+    size: Count = 32
+    frames: Count = 4000
+    epochs: Count = 40
+    episodes: Annotated[int, Range(1, most=10**9)] = 10
+    features: Features | str | None = field(default=None, metadata=IN_PYTHON)
+    actions: bool = field(default=False, metadata=IN_PYTHON)
+    keep_policies: bool = field(default=False, metadata=IN_PYTHON)
+    max_states_per_policy: Annotated[int, Range(2)] | None = field(default=None, metadata=IN_PYTHON)
+    backend: str = field(default="auto", metadata=IN_PYTHON)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.method not in ("autoencoder", "random"):
+            raise UsageError(f"method must be autoencoder or random, but is {self.method!r}")

@@ -11,7 +11,7 @@ from dataclasses import fields, is_dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from pivec.canvas import to_png
+from pivec.figures import to_png
 from pivec.terminal import printable
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Result:
     ...     def rows(self):
     ...         return [{"region": "a", "share": 0.25}, {"region": "b", "share": 0.75}]
     ...     def figure(self):
-    ...         from pivec.canvas import new_figure
+    ...         from pivec.figures import new_figure
     ...         return new_figure(2, 1)
     >>> len(Shares().table()), Shares()._repr_html_()[:24]
     (2, '<p>b is visited most</p>')

@@ -15,8 +15,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from pivec.atomic import atomic_write, make_folder
-from pivec.notices import Notice, Notices, joined
+from pivec.files import atomic_write, make_folder
+from pivec.terminal import Notice, Notices, joined
 
 RUN = "run.json"
 _PACKAGES = (

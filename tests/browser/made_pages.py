@@ -7,13 +7,14 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from pivec import Space, VisitedStates, characterization
 from pivec.characterizations.descriptions import Descriptions
-from pivec.distances import Measured
-from pivec.distances.measured import measure
+from pivec.characterizations.registry import characterization
+from pivec.characterizations.space import Space
 from pivec.policies.policy import PolicyInfo
-from pivec.report.data import ReportData, policy_rows
+from pivec.report.findings import ReportData, policy_rows
 from pivec.run_log import RunLog
+from pivec.states.visited import VisitedStates
+from pivec.statistics.measure import Measured, measure
 
 FEATURES = ("cart position", "cart velocity", "pole angle", "pole velocity")
 # What a file may be called, and what must never run, load or break a page.

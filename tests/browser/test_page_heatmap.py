@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pivec.report.sections.distances import heatmap_order
+from pivec.report.distances_figure import heatmap_order
 
 
 @pytest.fixture(scope="module")

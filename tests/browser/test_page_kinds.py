@@ -9,8 +9,10 @@ import pytest
 from made_pages import report_of
 from sight import chosen, figure
 
-from pivec import Space, VisitedStates, characterization
-from pivec.distances.measured import measure
+from pivec.characterizations.registry import characterization
+from pivec.characterizations.space import Space
+from pivec.states.visited import VisitedStates
+from pivec.statistics.measure import measure
 
 METHODS = {
     "supervector": {"n_components": 4},

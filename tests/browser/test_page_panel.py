@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from sight import chosen, figure
 
-from pivec.report.media import explained_pairs, notable_pairs
+from pivec.report.page_data import explained_pairs, notable_pairs
 from pivec.run_log import RunLog
 
 # A picture of 2 × 2 white dots, as WebP.

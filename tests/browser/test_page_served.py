@@ -14,10 +14,9 @@ import pytest
 from made_pages import HOSTILE
 
 from pivec.options import ReplayOptions
-from pivec.server.current import Current
-from pivec.server.desk import Desk
 from pivec.server.routes import Answers
-from pivec.server.serving import listening, server_of
+from pivec.server.serving import Desk, listening, server_of
+from pivec.server.snapshot import Current
 
 # A picture of one dot.
 PICTURE = base64.b64decode(

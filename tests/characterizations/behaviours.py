@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from pivec.policies.network import NetworkPolicy
-from pivec.states import VisitedStates
+from pivec.policies.networks import NetworkPolicy
 from pivec.states.record import PolicyRecord
+from pivec.states.visited import VisitedStates
 
 PLACES = [0.0, 0.5, 1.0, 0.0, -0.5, -1.0]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pivec.characterizations.cells import cell_words, count_cells, digits_of_word, half_l1
+from pivec.characterizations.discretization import cell_words, count_cells, digits_of_word, half_l1
 
 
 def dense(rows, low, high, bins):

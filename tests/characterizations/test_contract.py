@@ -11,9 +11,10 @@ from behaviours import PLACES, make_behaviours, with_policies
 from sklearn.base import clone
 
 import pivec
-from pivec.characterizations import Space, characterization, names
+from pivec.characterizations.registry import characterization, names
+from pivec.characterizations.space import Space
 from pivec.errors import BadData, BadStore, UsageError
-from pivec.states import VisitedStates
+from pivec.states.visited import VisitedStates
 
 # Small enough for the data of these tests; otherwise defaults.
 SMALL = {

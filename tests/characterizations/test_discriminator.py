@@ -10,23 +10,14 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from pivec.characterizations import torch_mlp as discriminators  # noqa: E402
+from pivec.characterizations import torch_mlp as mlp  # noqa: E402
 from pivec.characterizations.discriminator import Discriminator  # noqa: E402
-from pivec.characterizations.networks import batched_mlp as mlp  # noqa: E402
-from pivec.characterizations.networks import discriminators  # noqa: E402
-from pivec.characterizations.networks.canonical import (  # noqa: E402
-    in_key_order,
-    row_keys,
-    set_key,
-)
-from pivec.characterizations.networks.discriminators import (  # noqa: E402
-    Batches,
-    Discriminators,
-    left_out,
-    slope_of_loss,
-)
-from pivec.engines.devices import single_threaded_torch  # noqa: E402
+from pivec.characterizations.network_method import in_key_order, row_keys, set_key
+from pivec.characterizations.torch_mlp import Batches, Discriminators, left_out, slope_of_loss
 from pivec.errors import MissingExtra, UsageError  # noqa: E402
-from pivec.states import VisitedStates  # noqa: E402
+from pivec.parallel.devices import single_threaded_torch  # noqa: E402
+from pivec.states.visited import VisitedStates  # noqa: E402
 
 SMALL = {"n_units": 16, "epochs": 20, "learning_rate": 0.01}
 

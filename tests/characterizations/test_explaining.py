@@ -7,8 +7,9 @@ import json
 import numpy as np
 import pytest
 
-from pivec import UsageError, VisitedStates, characterization
-from pivec.errors import PivecWarning
+from pivec.characterizations.registry import characterization
+from pivec.errors import PivecWarning, UsageError
+from pivec.states.visited import VisitedStates
 
 METHODS = {
     "visitation": {"n_components": 4},
@@ -294,7 +295,7 @@ def test_many_episodes_are_left_out_in_groups(name, monkeypatch):
     data = VisitedStates.from_arrays(walks(11, episodes=60))
     method = fitted(name, data)
     whole = method.explain(data[0], data[2])
-    monkeypatch.setattr("pivec.characterizations.explaining._GROUPS", 20)
+    monkeypatch.setattr("pivec.characterizations.decomposition._GROUPS", 20)
     grouped = method.explain(data[0], data[2])
     first = whole.order[0]
     widths = [(p.share_high - p.share_low)[0, first] for p in (whole, grouped)]

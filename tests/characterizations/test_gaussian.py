@@ -7,7 +7,7 @@ import pytest
 
 from pivec.characterizations.gaussian import Gaussian
 from pivec.errors import UsageError
-from pivec.states import VisitedStates
+from pivec.states.visited import VisitedStates
 
 
 def kl(a, b):

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from pivec import VisitedStates, characterization
+from pivec.characterizations.registry import characterization
 from pivec.characterizations.resampling import left_out, without_noise
 from pivec.errors import PivecWarning, UsageError
+from pivec.states.visited import VisitedStates
 
 
 def walks(rng, place, n=8, length=30):
@@ -131,7 +132,7 @@ def test_a_policy_is_zero_from_itself_on_average(method):
 
 
 def test_the_permutation_test_divides_episodes_anew(method, data):
-    from pivec.distances.permutation import sides
+    from pivec.statistics.intervals import sides
 
     a, b = data[0], data[1]
     statistics = np.concatenate([method._statistics(a), method._statistics(b)])

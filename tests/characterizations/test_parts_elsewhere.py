@@ -10,15 +10,19 @@ import pytest
 
 import pivec
 from elsewhere import Elsewhere
-from pivec import VisitedStates, characterization
 from pivec.characterizations import resampling
-from pivec.distances.measured import measure
-from pivec.engines.engine import using
+from pivec.characterizations.registry import characterization
 from pivec.errors import BadData
-from pivec.mixtures import ArraySource, Mixture, fit_mixture, policy_statistics
 from pivec.mixtures.accumulate import Passes
-from pivec.states import parts
-from pivec.states.moments import constant_features
+from pivec.mixtures.adapt import policy_statistics
+from pivec.mixtures.fit import fit_mixture
+from pivec.mixtures.model import Mixture
+from pivec.mixtures.source import ArraySource
+from pivec.parallel.engine import using
+from pivec.states import derived as parts
+from pivec.states.derived import constant_features
+from pivec.states.visited import VisitedStates
+from pivec.statistics.measure import measure
 
 FIT = {"n_components": 4, "n_init": 1, "max_iter": 3}
 METHODS = {
@@ -134,7 +138,7 @@ def test_a_fit_has_the_same_bits_elsewhere(device, stored):
 @pytest.mark.bits
 @pytest.mark.parametrize("name", ["visitation", "gaussian"])
 def test_rows_of_distances_have_the_same_bits_elsewhere(name, monkeypatch):
-    monkeypatch.setattr("pivec.distances.measured._ROWS_BYTES", 8 * 9 * 2)  # two rows at a time
+    monkeypatch.setattr("pivec.statistics.measure._ROWS_BYTES", 8 * 9 * 2)  # two rows at a time
     data = in_memory()
     method = characterization(name, **METHODS[name]).fit(data)
     described = method.describe(data, influences=method.has_influences)

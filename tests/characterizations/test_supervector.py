@@ -7,7 +7,7 @@ import pytest
 
 from pivec.characterizations.supervector import Supervector
 from pivec.errors import PivecError, UsageError
-from pivec.states import VisitedStates
+from pivec.states.visited import VisitedStates
 
 
 def plain_supervector(states, background, center, scale, relevance=16.0):

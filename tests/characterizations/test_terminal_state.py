@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pivec.characterizations.terminal_state import TerminalState
-from pivec.states import VisitedStates
+from pivec.characterizations.returns import TerminalState
+from pivec.states.visited import VisitedStates
 
 
 def test_mean_of_the_last_states(rng):

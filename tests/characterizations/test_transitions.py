@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pivec.characterizations.discretization import Discretization
-from pivec.characterizations.transitions import Transitions
-from pivec.states import VisitedStates
+from pivec.characterizations.discretization import Discretization, Transitions
+from pivec.states.visited import VisitedStates
 
 
 def test_shares_by_hand():

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from pivec import VisitedStates, characterization
-from pivec.mixtures import Mixture
+from pivec.characterizations.registry import characterization
+from pivec.mixtures.model import Mixture
+from pivec.states.visited import VisitedStates
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import pivec
-from pivec import canvas
-from pivec.explanations.pairs import films as pair_films
+from pivec import figures as canvas
+from pivec.explanations import films as pair_films
 
 LABELS = ["ppo-0/100", "ppo-0/200", "[red]a2c"]
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import pivec
-from pivec import comparison
 from pivec.run_log import RunLog
-from pivec.states import Store
+from pivec.states.store import Store
+from pivec.workflows import compare as comparison
 
 ESCAPE = "\x1b[31m[bold]$odd$<b>"
 

@@ -52,7 +52,7 @@ def test_names_are_offered_by_their_beginnings(finished):
 
 
 def test_recipes_are_those_that_there_are():
-    from pivec.paper.recipes import NAMES
+    from reproduction.recipes import NAMES
 
     assert set(completion.recipes("")) == {"all", *NAMES}
 

@@ -12,14 +12,11 @@ import pytest
 from PIL import Image, ImageSequence
 
 import pivec
-from pivec.engines.engine import Engine, using
 from pivec.errors import PivecWarning, UsageError
-from pivec.explanations.film import montage
-from pivec.explanations.film.clips import Scene, clip, clips, film_episodes
-from pivec.explanations.film.drawing import Job, attempt
-from pivec.explanations.film.montage import Reel, draw_clip
-from pivec.explanations.film.replay import CannotReplay, Replayer
-from pivec.explanations.film.takes import Take
+from pivec.explanations import clips as montage
+from pivec.explanations.clips import Reel, Scene, clip, clips, draw_clip, film_episodes
+from pivec.explanations.replay import CannotReplay, Job, Replayer, Take, attempt
+from pivec.parallel.engine import Engine, using
 from pivec.states.store import Store
 
 

@@ -13,16 +13,20 @@ import pytest
 from places import RIGHT, findings, region_at, run_of, shifted
 
 import pivec
-from pivec import explain_run
 from pivec.errors import UsageError
-from pivec.explanations.pairs.difference import Clip
-from pivec.explanations.regions.names import Feature
-from pivec.explanations.runs.changes import Change, kind_of
-from pivec.explanations.runs.feature_times import FeatureTimes
-from pivec.explanations.runs.runs import MOST_STRETCHES
-from pivec.explanations.runs.spans import best_span, edges_of, round_edges, times_below
-from pivec.explanations.runs.stretches import joined, stretches
-from pivec.report.explained.runs import print_run, run_html
+from pivec.explanations.changes import (
+    Change,
+    FeatureTimes,
+    best_span,
+    edges_of,
+    kind_of,
+    round_edges,
+    times_below,
+)
+from pivec.explanations.names import Feature
+from pivec.explanations.pairs import Clip
+from pivec.explanations.runs import MOST_STRETCHES, explain_run, joined, stretches
+from pivec.report.explained import print_run, run_html
 
 
 @pytest.fixture(scope="module")
@@ -155,7 +159,7 @@ def test_a_run_is_known_by_the_end_of_its_name_and_policies_without_steps_are_le
 
 
 def test_of_very_many_checkpoints_some_are_looked_at(monkeypatch):
-    monkeypatch.setattr("pivec.explanations.runs.checkpoints._MOST", 3)
+    monkeypatch.setattr("pivec.explanations.runs._MOST", 3)
     result = explain_run(findings(run_of([0.0, 0.0, 0.0, 0.4, 0.4])), "ppo-0")
     assert result.steps == (0, 20_000, 40_000)
     assert result.notes == ("of 5 checkpoints 3 are looked at, evenly over the run",)

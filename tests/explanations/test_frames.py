@@ -14,12 +14,20 @@ import pytest
 from PIL import Image
 
 import pivec
-import pivec.paper.worlds
-from pivec.engines.engine import Engine, Reply, WorkFailed, using
-from pivec.explanations.film import frames
-from pivec.explanations.film.drawing import Job, Studio, attempt, draw_stills, pictures, sized, work
-from pivec.explanations.film.frames import film
-from pivec.explanations.film.replay import CannotReplay, Replayer
+from pivec.explanations import frames
+from pivec.explanations.frames import film
+from pivec.explanations.replay import (
+    CannotReplay,
+    Job,
+    Replayer,
+    Studio,
+    attempt,
+    draw_stills,
+    pictures,
+    sized,
+    work,
+)
+from pivec.parallel.engine import Engine, Reply, WorkFailed, using
 from pivec.rollouts.environment import Environment
 from pivec.states.store import Store
 
@@ -33,7 +41,7 @@ def drawable():
     for name, spec in sorted(gymnasium.registry.items()):
         newer = f"{name.rpartition('-v')[0]}-v{int(spec.version or 0) + 1}"
         module = str(spec.entry_point)
-        known = module.startswith(("gymnasium.envs.classic", "gymnasium.envs.toy", "pivec.paper"))
+        known = module.startswith(("gymnasium.envs.classic", "gymnasium.envs.toy", "reproduction"))
         if (known or "box2d" in module) and newer not in gymnasium.registry:
             yield pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else [])
 
@@ -188,7 +196,7 @@ def test_a_process_has_no_screen(monkeypatch):
 
 
 def test_a_process_that_draws_imports_nothing_heavy():
-    code = "import sys, pivec.explanations.film.montage; print(*sys.modules)"
+    code = "import sys, pivec.explanations.clips; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     heavy = {"matplotlib", "numba", "pyarrow", "scipy", "sklearn", "torch"}
     assert not heavy & set(done.stdout.split())

@@ -9,8 +9,8 @@ import gymnasium
 import numpy as np
 import pytest
 
-from pivec.explanations.regions.names import _TABLE, Feature, features_of
-from pivec.rollouts.spaces import feature_names, flatten
+from pivec.explanations.names import _TABLE, Feature, features_of
+from pivec.rollouts.observations import feature_names, flatten
 
 IDS = (
     "CartPole-v0", "CartPole-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Acrobot-v1",

@@ -7,13 +7,13 @@ import pytest
 from PIL import Image
 
 import pivec
-from pivec.characterizations import Space
+from pivec.characterizations.space import Space
 from pivec.characterizations.visitation import Visitation
 from pivec.explanations.folder import Findings
-from pivec.explanations.regions.pictures import choose
-from pivec.explanations.regions.regions import regions
-from pivec.explanations.regions.visits import Near
-from pivec.states import Store
+from pivec.explanations.frames import choose
+from pivec.explanations.regions import regions
+from pivec.explanations.visits import Near
+from pivec.states.store import Store
 
 
 def near(*rows):

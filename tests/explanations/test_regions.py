@@ -13,19 +13,20 @@ import pytest
 from scipy import stats
 
 import pivec
-from pivec.canvas import to_png
-from pivec.characterizations import Space, characterization
 from pivec.characterizations.background import region_ranges
+from pivec.characterizations.registry import characterization
+from pivec.characterizations.space import Space
 from pivec.characterizations.visitation import Visitation
+from pivec.explanations import names as words_of
 from pivec.explanations.folder import Findings
-from pivec.explanations.regions import words as words_of
-from pivec.explanations.regions.names import Feature
-from pivec.explanations.regions.regions import Region, Regions, Visit, regions
-from pivec.explanations.regions.visits import nearest_visits, sightings, words_of_when
-from pivec.explanations.regions.words import MIDDLE, region_words, written
-from pivec.mixtures.mixture import Mixture
-from pivec.report.explained.regions import regions_html
-from pivec.states import Store, VisitedStates
+from pivec.explanations.names import MIDDLE, Feature, region_words, written
+from pivec.explanations.regions import Region, Regions, Visit, regions
+from pivec.explanations.visits import nearest_visits, sightings, words_of_when
+from pivec.figures import to_png
+from pivec.mixtures.model import Mixture
+from pivec.report.explained import regions_html
+from pivec.states.store import Store
+from pivec.states.visited import VisitedStates
 
 
 def fitted(mixture):

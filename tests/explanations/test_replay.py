@@ -12,16 +12,13 @@ import pytest
 from filmed_worlds import doubled, halved, make_far, make_seen, make_walk
 
 import pivec
-from pivec.characterizations import characterization
+from pivec.characterizations.registry import characterization
 from pivec.characterizations.space import Space
-from pivec.explanations.film.drawing import pictures
-from pivec.explanations.film.replay import CannotReplay, Replayer, Take
-from pivec.explanations.film.sources import find_again
 from pivec.explanations.folder import Findings
+from pivec.explanations.replay import CannotReplay, Replayer, Take, find_again, pictures
 from pivec.options import CollectOptions
 from pivec.policies.policy import PolicyInfo
-from pivec.states.index import INDEX, sum_of
-from pivec.states.store import Store
+from pivec.states.store import INDEX, Store, sum_of
 
 DEMO = Path(pivec.__file__).parent / "demo_policies" / "CartPole-v1"
 FILES = sorted(DEMO.glob("*/*.safetensors"))[:2]

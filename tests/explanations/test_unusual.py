@@ -15,14 +15,20 @@ from PIL import Image
 
 import pivec
 from pivec.errors import BadStore, PivecWarning, UsageError
-from pivec.explanations.film.replay import Replayer
 from pivec.explanations.folder import Findings
-from pivec.explanations.pairs.difference import Clip
-from pivec.explanations.unusual.outside import NOTABLE, space_reach, states_outside, warn_of_outside
-from pivec.explanations.unusual.reach import nearest_regions, reach_of
-from pivec.explanations.unusual.unusual import unusual
-from pivec.mixtures.mixture import Mixture
-from pivec.report.explained.unusual_page import unusual_html
+from pivec.explanations.outside import (
+    NOTABLE,
+    nearest_regions,
+    reach_of,
+    space_reach,
+    states_outside,
+    warn_of_outside,
+)
+from pivec.explanations.pairs import Clip
+from pivec.explanations.replay import Replayer
+from pivec.explanations.unusual import unusual
+from pivec.mixtures.model import Mixture
+from pivec.report.explained import unusual_html
 from pivec.states.derived import regrouped
 
 NAMES = ("height", "speed", "angle")

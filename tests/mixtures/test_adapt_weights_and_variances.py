@@ -10,7 +10,7 @@ import pytest
 from pivec.errors import BadData, UsageError
 from pivec.mixtures.accumulate import accumulate
 from pivec.mixtures.adapt import map_offsets, map_variances, map_weights, policy_statistics
-from pivec.mixtures.mixture import Mixture
+from pivec.mixtures.model import Mixture
 
 
 @pytest.fixture

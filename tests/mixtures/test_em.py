@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from mixture_reference import clusters, random_mixture, responsibilities, spiky
 
-from pivec.mixtures import Mixture, accumulate
-from pivec.mixtures.em import EMRun, Reseeder, maximise, run_em
+from pivec.mixtures import accumulate
+from pivec.mixtures.fit import EMRun, Reseeder, maximise, run_em
+from pivec.mixtures.model import Mixture
 
 
 def passes_over(states, device="numpy"):

@@ -10,8 +10,8 @@ from mixture_reference import ENGINES, clusters
 
 from pivec.errors import BadData
 from pivec.mixtures.accumulate import Passes
+from pivec.mixtures.fit import overview
 from pivec.mixtures.source import ArraySource
-from pivec.mixtures.start import overview
 
 
 def look(states, engine="numpy", subsample=500, seed=0):

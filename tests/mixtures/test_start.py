@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pivec.mixtures import Mixture
 from pivec.mixtures.accumulate import Passes
+from pivec.mixtures.fit import Overview, first_mixture, lloyd, plus_plus
+from pivec.mixtures.model import Mixture
 from pivec.mixtures.source import ArraySource
-from pivec.mixtures.start import Overview, first_mixture, lloyd, plus_plus
 
 
 def groups(n_each=200, seed=0):

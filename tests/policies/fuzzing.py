@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from pivec.policies import NetworkPolicy
-from pivec.policies.saved import save_policy
+from pivec.policies.networks import NetworkPolicy
+from pivec.policies.saving import save_policy
 
 torch = pytest.importorskip("torch")
 

@@ -16,11 +16,9 @@ import msgpack
 from fuzzing import brax_bytes, flax_bytes, tree
 
 from pivec.errors import BadPolicyFile, PivecError, PivecWarning, UsageError
-from pivec.policies import load_policies
-from pivec.policies.brax import read_brax
-from pivec.policies.flax import read_flax
 from pivec.policies.formats import Beside
-from pivec.policies.msgpack import read_msgpack
+from pivec.policies.formats.jax import read_brax, read_flax, read_msgpack
+from pivec.policies.load import load_policies
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.normal(size=(10, 4))

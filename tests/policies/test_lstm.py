@@ -6,19 +6,17 @@ import numpy as np
 import pytest
 
 from pivec.characterizations.actions import Actions
-from pivec.collection import collect
 from pivec.errors import BadPolicyFile, PivecWarning, UsageError
-from pivec.explanations.film.replay import Replayer
-from pivec.policies import (
-    Beside,
-    NetworkPolicy,
-    RecurrentNetwork,
-    RecurrentPolicy,
-    as_policy,
-    load_policies,
-    read_sb3,
-)
+from pivec.explanations.replay import Replayer
+from pivec.policies.callables import as_policy
+from pivec.policies.formats import Beside
+from pivec.policies.formats.sb3 import read_sb3
+from pivec.policies.load import load_policies
+from pivec.policies.networks import NetworkPolicy
+from pivec.policies.policy import RecurrentPolicy
+from pivec.policies.recurrent import RecurrentNetwork
 from pivec.states.store import Store
+from pivec.workflows.collect import collect
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("sb3_contrib")

@@ -12,10 +12,17 @@ import numpy as np
 import pytest
 
 from pivec.errors import BadPolicyFile, UsageError
-from pivec.policies import BatchPolicy, load_policies, save_genome
-from pivec.policies import neat as neat_module
-from pivec.policies.neat import ACTIVATIONS, AGGREGATIONS, Node, make_graph
-from pivec.policies.neat_files import read_genome
+from pivec.policies.formats import neat as neat_module
+from pivec.policies.formats.neat import (
+    ACTIVATIONS,
+    AGGREGATIONS,
+    Node,
+    make_graph,
+    read_genome,
+    save_genome,
+)
+from pivec.policies.load import load_policies
+from pivec.policies.policy import BatchPolicy
 
 spaces = gymnasium.spaces
 SEEN = spaces.Box(-9, 9, (4,))

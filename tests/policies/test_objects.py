@@ -8,9 +8,9 @@ from collections import OrderedDict
 import numpy as np
 import pytest
 
-from pivec import reading
+from pivec import files as reading
 from pivec.errors import BadPolicyFile
-from pivec.policies.pickles import Object, as_array, read_objects
+from pivec.policies.safe_pickle import Object, as_array, read_objects
 
 
 class Thing:

@@ -11,13 +11,15 @@ import numpy as np
 import pytest
 
 from pivec.errors import BadPolicyFile, MissingExtra, PivecWarning, UsageError
-from pivec.policies import BatchPolicy, Stack, load_policies
+from pivec.policies.load import load_policies
+from pivec.policies.networks import Stack
+from pivec.policies.policy import BatchPolicy
 
 onnx = pytest.importorskip("onnx")
 
 from onnx_graphs import graph, slow  # noqa: E402
 
-from pivec.policies.onnx_models import read_onnx  # noqa: E402
+from pivec.policies.formats.onnx import read_onnx  # noqa: E402
 
 spaces = gymnasium.spaces
 SEEN, THREE = spaces.Box(-9, 9, (4,)), spaces.Discrete(3)

@@ -13,14 +13,15 @@ import numpy as np
 import pytest
 
 from pivec.errors import BadPolicyFile
-from pivec.policies import load_policies, onnx_process
-from pivec.policies.onnx_process import runtime
+from pivec.policies.formats import onnx_process
+from pivec.policies.formats.onnx_process import runtime
+from pivec.policies.load import load_policies
 
 onnx = pytest.importorskip("onnx")
 
 from onnx_graphs import graph, slow  # noqa: E402
 
-from pivec.policies.onnx_models import read_onnx  # noqa: E402
+from pivec.policies.formats.onnx import read_onnx  # noqa: E402
 
 helper, FLOAT, INT, BOOL = onnx.helper, onnx.TensorProto.FLOAT, onnx.TensorProto.INT64, 9
 SEEN, THREE = gymnasium.spaces.Box(-9, 9, (4,)), gymnasium.spaces.Discrete(3)
@@ -88,8 +89,8 @@ def test_a_model_that_never_ends_is_stopped_and_the_others_go_on(monkeypatch):
 def test_ctrl_c_ends_a_model_that_never_ends(tmp_path):
     (tmp_path / "stuck.onnx").write_bytes(endless())
     code = (
-        "from pivec.policies.onnx_models import read_onnx\nimport numpy as np, sys\n"
-        "from pivec.policies.onnx_process import runtime\n"
+        "from pivec.policies.formats.onnx import read_onnx\nimport numpy as np, sys\n"
+        "from pivec.policies.formats.onnx_process import runtime\n"
         f"policy, _ = read_onnx(open({str(tmp_path / 'stuck.onnx')!r}, 'rb').read())\n"
         "print(runtime()._process.pid, flush=True)\n"
         "try:\n    policy.model.outputs(np.zeros((1, 4)))\n"
@@ -108,8 +109,8 @@ def test_ctrl_c_ends_a_model_that_never_ends(tmp_path):
 def test_no_process_outlives_its_parent(tmp_path):
     (tmp_path / "stuck.onnx").write_bytes(endless())
     code = (
-        "from pivec.policies.onnx_models import read_onnx\nimport numpy as np\n"
-        "from pivec.policies.onnx_process import runtime\n"
+        "from pivec.policies.formats.onnx import read_onnx\nimport numpy as np\n"
+        "from pivec.policies.formats.onnx_process import runtime\n"
         f"policy, _ = read_onnx(open({str(tmp_path / 'stuck.onnx')!r}, 'rb').read())\n"
         "print(runtime()._process.pid, flush=True)\n"
         "policy.model.outputs(np.zeros((1, 4)))\n"
@@ -197,7 +198,7 @@ def test_many_rows_travel_in_parts(monkeypatch):
     policy, _ = read_onnx(graph(), "a.onnx")
     rows = np.random.default_rng(0).normal(size=(1000, 4)).astype(np.float32)
     expected = policy.model.outputs(rows)
-    monkeypatch.setattr("pivec.policies.onnx_models.REQUEST", 1000)
+    monkeypatch.setattr("pivec.policies.formats.onnx.REQUEST", 1000)
     np.testing.assert_array_equal(policy.model.outputs(rows), expected)
 
 

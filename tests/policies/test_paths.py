@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pivec.policies.paths import natural_key, read_paths, read_step
+from pivec.policies.naming import natural_key, read_paths, read_step
 
 
 @pytest.mark.parametrize(

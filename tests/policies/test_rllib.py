@@ -12,11 +12,11 @@ import pytest
 from gymnasium.spaces import Box, Discrete
 
 from pivec.errors import BadPolicyFile, PivecError
-from pivec.policies import load_policies
 from pivec.policies.formats import is_policy_file
-from pivec.policies.pickles import read_objects
+from pivec.policies.formats.rllib import MODULES
+from pivec.policies.load import load_policies
 from pivec.policies.policy import origin_of
-from pivec.policies.rllib import MODULES
+from pivec.policies.safe_pickle import read_objects
 
 ROWS = Path(__file__).parents[1] / "data" / "libraries"
 MODULE = "learner_group/learner/rl_module/default_policy"

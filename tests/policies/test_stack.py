@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from pivec.errors import UsageError
-from pivec.policies import NetworkPolicy, Stack, UniformPolicy
-from pivec.policies.head import Options
-from pivec.policies.normaliser import Normaliser
+from pivec.policies.callables import UniformPolicy
+from pivec.policies.distributions import Options
+from pivec.policies.forward import Normaliser
+from pivec.policies.networks import NetworkPolicy, Stack
 
 
 def make(sizes, seed, head="categorical", activation="tanh"):

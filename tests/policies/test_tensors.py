@@ -13,11 +13,12 @@ from collections import OrderedDict
 import numpy as np
 import pytest
 
-from pivec import reading
+from pivec import files as reading
 from pivec.errors import BadPolicyFile
-from pivec.policies import pickles, tensors
+from pivec.files import Budget
+from pivec.policies import safe_pickle as pickles
+from pivec.policies import tensors
 from pivec.policies.tensors import read_tensors
-from pivec.reading import Budget
 
 
 def torch_file(program: bytes, storages: dict[str, bytes] | None = None, **members: bytes) -> bytes:

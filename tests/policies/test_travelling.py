@@ -10,15 +10,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pivec.engines import files, offered
-from pivec.engines.offered import answer
-from pivec.engines.source import Source
 from pivec.errors import BadPolicyFile, PivecError, UsageError
-from pivec.policies import NetworkPolicy, load_policies, save_policy
+from pivec.parallel import files, offered
+from pivec.parallel.offered import answer
+from pivec.parallel.source import Source
 from pivec.policies.callables import check_module
-from pivec.policies.load import name_policies
+from pivec.policies.load import load_policies, name_policies
+from pivec.policies.networks import NetworkPolicy
 from pivec.policies.policy import NamedPolicy
-from pivec.policies.travelling import packed, unpacked
+from pivec.policies.saving import save_policy
+from pivec.policies.serialization import packed, unpacked
 
 LAYERS = ((np.eye(4, 2, dtype=np.float32), np.zeros(2, np.float32)),)
 
@@ -133,7 +134,7 @@ def test_what_was_made_of_a_policy_is_not_taken_for_it(saved):
 
 MODULE = """
 import numpy as np
-from pivec.policies import NetworkPolicy
+from pivec.policies.networks import NetworkPolicy
 network = NetworkPolicy(((np.eye(4, 2, dtype="f4"), np.zeros(2, "f4")),), "tanh", "categorical")
 class Still:
     def __init__(self): self.moves = 0

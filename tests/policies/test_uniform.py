@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from pivec.errors import UsageError
-from pivec.policies import BatchPolicy, UniformPolicy
+from pivec.policies.callables import UniformPolicy
+from pivec.policies.policy import BatchPolicy
 
 spaces = gymnasium.spaces
 SPACES = [

@@ -8,9 +8,9 @@ import pickle
 import numpy as np
 import pytest
 
-from pivec import collect
 from pivec.errors import BadPolicyFile, PivecWarning, UsageError
-from pivec.policies import load_policies
+from pivec.policies.load import load_policies
+from pivec.workflows.collect import collect
 
 pytest.importorskip("torch")
 

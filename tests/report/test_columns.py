@@ -8,16 +8,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pivec import Space, VisitedStates, characterization
-from pivec.characterizations.registry import names
-from pivec.distances import Measured
-from pivec.distances.measured import measure
+from pivec.characterizations.registry import characterization, names
+from pivec.characterizations.space import Space
 from pivec.errors import UsageError
-from pivec.report import ReportData, certainty, policy_rows
-from pivec.report.columns import page_data
-from pivec.report.data import in_order
-from pivec.report.packed import numbers, text, unpacked
-from pivec.report.sections.distances import heatmap_order
+from pivec.report import page_data as certainty
+from pivec.report.distances_figure import heatmap_order
+from pivec.report.findings import ReportData, in_order, policy_rows
+from pivec.report.page_data import numbers, page_data, text, unpacked
+from pivec.states.visited import VisitedStates
+from pivec.statistics.measure import Measured, measure
 
 # Those that need nothing but states, and no network.
 PLAIN = [n for n in names() if not (characterization(n).needs or n.endswith(("encoder", "nator")))]
@@ -217,7 +216,7 @@ def test_the_space_must_be_that_of_the_report(space, log_of, measured):
 def test_what_there_is_no_room_for_is_said(space, log_of, monkeypatch):
     report = report_of(space, log_of, measured=bare_measured(7, 2))
     assert "half of them to within" in page_data(report)["words"]
-    monkeypatch.setattr("pivec.report.columns._ROOM", 0.0)
+    monkeypatch.setattr("pivec.report.page_data._ROOM", 0.0)
     blob = page_data(report)
     assert blob["points"] is None
     assert unpacked(blob["near"]["rows"])[:4].tolist() == [1, 2, 0, 2]

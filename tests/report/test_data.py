@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from pivec.errors import UsageError
-from pivec.report.data import colours_of_groups, training_runs
-from pivec.report.sections.distances import distances_figure
+from pivec.report.distances_figure import distances_figure
+from pivec.report.findings import colours_of_groups, training_runs
 from pivec.report.tables import write_distances_csv
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pivec.evaluation import Evaluation, Row
 from pivec.report.evaluation_figure import PANELS, draw_evaluation, evaluation_figure
+from pivec.statistics.evaluation import Evaluation, Row
 
 LIMIT = 300_000
 

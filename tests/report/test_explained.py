@@ -10,12 +10,16 @@ import pytest
 from test_page import PAYLOADS, Elements
 
 import explained_pairs as made
-from pivec.explanations.pairs.difference import Clip, Still
-from pivec.explanations.pairs.overview import Overview
-from pivec.explanations.regions.names import Feature
-from pivec.report.explained.console import print_difference, say_written
-from pivec.report.explained.pair import difference_html, overview_html, write_difference
-from pivec.report.explained.shell import Embedder
+from pivec.explanations.names import Feature
+from pivec.explanations.pairs import Clip, Overview, Still
+from pivec.report.explained import (
+    Embedder,
+    difference_html,
+    overview_html,
+    print_difference,
+    say_written,
+    write_difference,
+)
 
 
 @pytest.fixture

@@ -8,16 +8,20 @@ import sys
 import numpy as np
 import pytest
 
-from pivec.canvas import LONE_COLOUR, new_figure, save_png, to_png
 from pivec.characterizations.registry import characterization
 from pivec.characterizations.space import Space
-from pivec.distances import Measured, Travel, measure
 from pivec.errors import UsageError
-from pivec.report.sections.distances import averaged, distances_figure, matrix_figure
-from pivec.report.sections.map import informative_colourings, map_figure
-from pivec.report.sections.map_classes import MAX_CLASS_COLOURS, class_colours
-from pivec.report.sections.map_density import SPOTS
-from pivec.report.sections.travel import round_ticks, spread_out, travel_svg
+from pivec.figures import LONE_COLOUR, new_figure, save_png, to_png
+from pivec.report.distances_figure import averaged, distances_figure, matrix_figure
+from pivec.report.map_figure import (
+    MAX_CLASS_COLOURS,
+    SPOTS,
+    class_colours,
+    informative_colourings,
+    map_figure,
+)
+from pivec.report.travel_section import round_ticks, spread_out, travel_svg
+from pivec.statistics.measure import Measured, Travel, measure
 
 LIMIT = 300_000
 
@@ -72,7 +76,7 @@ def test_map_of_thirty_thousand_points_is_small_and_readable(tmp_path, rows_of):
 
 
 def test_a_crowd_shows_what_lies_at_each_spot(rows_of, monkeypatch):
-    monkeypatch.setattr("pivec.report.sections.map_panel.DENSE", 8)
+    monkeypatch.setattr("pivec.report.map_figure.DENSE", 8)
     corners = [(0.0, 0.0), (1.0, 0.0), (0.0, 1.0), (1.0, 1.0)]
     # Three at a corner with returns 0, 3 and unknown; groups a, b, b; one reference alone.
     x, y = zip(*[corner for corner in corners[:3] for _ in range(3)], corners[3], strict=True)
@@ -317,7 +321,7 @@ def test_of_too_many_policies_for_a_matrix_some_are_shown(walks, monkeypatch):
     space = Space(method, method.describe(walks, influences=True))
     whole = measure(method, space.descriptions)
     none = Measured(None, whole.neighbours, whole.neighbour_distances)
-    monkeypatch.setattr("pivec.report.sections.distances.MAX_SHOWN", 4)
+    monkeypatch.setattr("pivec.report.distances_figure.MAX_SHOWN", 4)
     figure = matrix_figure(space, none, "6 policies")
     shown = figure.axes[0].images[0].get_array()
     kept = whole.matrix[::2, ::2]

@@ -11,11 +11,14 @@ import numpy as np
 import pytest
 from scipy.special import gammaincc
 
-from pivec import Space, VisitedStates, characterization
-from pivec.distances.measured import Measured, measure
-from pivec.report import ReportData, certainty, policy_rows
-from pivec.report.columns import page_data
+from pivec.characterizations.registry import characterization
+from pivec.characterizations.space import Space
+from pivec.report import page_data as certainty
+from pivec.report.findings import ReportData, policy_rows
+from pivec.report.page_data import page_data
 from pivec.run_log import RunLog
+from pivec.states.visited import VisitedStates
+from pivec.statistics.measure import Measured, measure
 
 ASKED = """
 import { readFileSync } from "node:fs";
@@ -161,7 +164,7 @@ def test_many_pairs_are_measured_from_points(ask, visited, monkeypatch):
 
 def test_only_the_nearest_are_known(ask, visited, monkeypatch):
     space, _, report = visited
-    monkeypatch.setattr("pivec.report.columns._ROOM", 0.0)
+    monkeypatch.setattr("pivec.report.page_data._ROOM", 0.0)
     matrix = report.measured.matrix + np.diag([np.inf] * 12)
     near = np.argsort(matrix)[:, :3]
     measured = Measured(None, near, np.take_along_axis(matrix, near, axis=1))

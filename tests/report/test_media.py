@@ -9,14 +9,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pivec import Space, VisitedStates, characterization
-from pivec.distances import Measured, Pairs
+from pivec.characterizations.registry import characterization
+from pivec.characterizations.space import Space
 from pivec.errors import PivecWarning
-from pivec.explanations.regions.names import features_of
-from pivec.explanations.regions.words import region_words
-from pivec.report import media
-from pivec.report.columns import page_data
-from pivec.report.media import explained_pairs, notable_pairs, panel_media, region_pictures
+from pivec.explanations.names import features_of, region_words
+from pivec.report import page_data as media
+from pivec.report.page_data import (
+    explained_pairs,
+    notable_pairs,
+    page_data,
+    panel_media,
+    region_pictures,
+)
+from pivec.states.visited import VisitedStates
+from pivec.statistics.measure import Measured, Pairs
 
 
 def put(file, content=b"RIFF"):

@@ -8,10 +8,11 @@ import pytest
 from matplotlib.figure import Figure
 
 import pivec
-from pivec import Comparison, VisitedStates, characterization
+from pivec.characterizations.registry import characterization
 from pivec.errors import PivecWarning, UsageError
-from pivec.states.recorded import split_recorded
-from pivec.states.recordings import Recordings
+from pivec.report.comparison import Comparison
+from pivec.states.recorded import Recordings, split_recorded
+from pivec.states.visited import VisitedStates
 
 NASTY = "<script>alert(1)</script>\x1b[31m"
 SMALL = {"parameters": {"n_components": 4}}

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pivec.report import points as module
-from pivec.report.packed import unpacked
-from pivec.report.points import TOLERANCE, rounded_points
+from pivec.report import page_data as module
+from pivec.report.page_data import TOLERANCE, rounded_points, unpacked
 
 
 def squares(rows):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pivec.report.markup import resource
-from pivec.report.script import BUILT, fingerprint, joined, script
+from pivec.report.page import BUILT, fingerprint, joined, script
 
 LARGEST = 80_000  # bytes
 

@@ -10,19 +10,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pivec.distances import Pairs, Travel
-from pivec.report import (
-    PairRow,
-    alike_pairs,
-    distances_figure,
-    map_figure,
-    pair_rows,
-    write_pairs_csv,
-)
 from pivec.report.console import print_summary
-from pivec.report.packed import unpacked
+from pivec.report.distances_figure import distances_figure
+from pivec.report.findings import PairRow, pair_rows
+from pivec.report.map_figure import alike_pairs, map_figure
 from pivec.report.page import report_html
-from pivec.report.sections.travel import travel_svg
+from pivec.report.page_data import unpacked
+from pivec.report.tables import write_pairs_csv
+from pivec.report.travel_section import travel_svg
+from pivec.statistics.measure import Pairs, Travel
 
 # Two clusters: 0, 1, 2 are near each other, and so are 3 and 4.
 PLACES = np.array([0.0, 0.1, 0.2, 3.0, 3.1])
@@ -118,7 +114,7 @@ def test_the_map_joins_a_cluster_by_its_nearest_pairs(measured, measured_of, row
     expected = [[(rows[i].x, rows[i].y), (rows[j].x, rows[j].y)] for i, j in joins]
     assert np.allclose(lines.get_segments(), expected)
     assert alike_pairs(measured_of(5, DISTANCES)) == []
-    monkeypatch.setattr("pivec.report.sections.map.MAX_JOINS", 2)
+    monkeypatch.setattr("pivec.report.map_figure.MAX_JOINS", 2)
     assert alike_pairs(measured) == []
 
 

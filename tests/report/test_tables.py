@@ -7,11 +7,12 @@ import csv
 import numpy as np
 import pytest
 
-from pivec.distances import Measured
-from pivec.distances.intervals import Intervals
 from pivec.errors import UsageError
-from pivec.report import tables, write_distances, write_map_csv
+from pivec.report import tables
+from pivec.report.tables import write_distances, write_map_csv
 from pivec.report.tables import write_distances_csv as write_csv_of
+from pivec.statistics.intervals import Intervals
+from pivec.statistics.measure import Measured
 
 ODD_LABELS = [
     "a,b",

@@ -70,7 +70,7 @@ def test_it_is_an_option_that_a_folder_tells_again():
     options = pivec.options.CollectOptions(atari=True)
     world = environment_of("ALE/Pong-v5", [], options)
     assert world.arguments == {"frameskip": 1}
-    info = pivec.policies.PolicyInfo(
+    info = pivec.policies.policy.PolicyInfo(
         "a",
         metadata={
             "environment": world.name,

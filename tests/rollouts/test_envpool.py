@@ -87,7 +87,7 @@ def test_episodes_are_those_of_cartpole(rng):
 
 @pytest.mark.usefixtures("envpool")
 def test_spaces_are_gymnasiums(rng):
-    from pivec.rollouts.envpool_lanes import EnvPoolLanes
+    from pivec.rollouts.envpool import EnvPoolLanes
 
     lanes = EnvPoolLanes(Environment("LunarLander-v3"), Layout(1, 2))
     assert lanes.observation_space == Environment("LunarLander-v3").make().observation_space

@@ -11,10 +11,9 @@ from worlds import Pixels, RoomWithMission
 
 import pivec
 from pivec.errors import BadData, BadPolicyFile, PivecWarning, UsageError
-from pivec.policies import NetworkPolicy
+from pivec.policies.networks import NetworkPolicy
 from pivec.policies.policy import NamedPolicy, PolicyInfo
-from pivec.rollouts.cells import GreyCells
-from pivec.rollouts.features import load_features
+from pivec.rollouts.features import GreyCells, load_features
 
 
 def slow_cells(image, height, width, levels):

@@ -10,12 +10,10 @@ from test_play import same
 
 import pivec
 from pivec.errors import MissingExtra, PivecWarning, UsageError
-from pivec.explanations.film.drawing import pictures
-from pivec.explanations.film.replay import Replayer
+from pivec.explanations.replay import Replayer, pictures
 from pivec.options import CollectOptions
-from pivec.policies.masked import MaskedPolicy
-from pivec.policies.network import NetworkPolicy
-from pivec.policies.saved import save_policy
+from pivec.policies.networks import MaskedPolicy, NetworkPolicy
+from pivec.policies.saving import save_policy
 from pivec.rollouts.environment import Environment, environment_of
 from pivec.rollouts.role_env import RoleEnv, Seat
 from pivec.states.store import Store

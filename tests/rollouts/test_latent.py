@@ -11,12 +11,11 @@ import pytest
 
 import pivec
 from pivec.errors import BadPolicyFile, PivecWarning, UsageError
-from pivec.policies import NetworkPolicy
-from pivec.policies.head import Options
-from pivec.policies.normaliser import Normaliser
-from pivec.policies.saved import save_policy
-from pivec.rollouts.features import find_features, load_features
-from pivec.rollouts.latent import PolicyLatent
+from pivec.policies.distributions import Options
+from pivec.policies.forward import Normaliser
+from pivec.policies.networks import NetworkPolicy
+from pivec.policies.saving import save_policy
+from pivec.rollouts.features import PolicyLatent, find_features_features, load_features
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.normal(size=(7, 4)).astype(np.float32)
@@ -121,10 +120,10 @@ def test_it_travels_and_its_name_finds_it_again(runs):
     assert repr(again) == repr(eyes)
     [named] = pivec.load_policies(path)
     seek = lambda source, fingerprint: {(path, named.info.fingerprint): named}[source, fingerprint]  # noqa: E731
-    assert repr(find_features(None, repr(eyes), 5, seek=seek)) == repr(eyes)
-    assert repr(find_features("policy", repr(eyes), 5, seek=seek)) == repr(eyes)
+    assert repr(find_features_features(None, repr(eyes), 5, seek=seek)) == repr(eyes)
+    assert repr(find_features_features("policy", repr(eyes), 5, seek=seek)) == repr(eyes)
     with pytest.raises(UsageError, match="only the name is kept"):
-        find_features(None, repr(eyes), 5)
+        find_features_features(None, repr(eyes), 5)
 
 
 def test_who_has_no_hidden_layer_is_told(runs):

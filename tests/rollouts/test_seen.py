@@ -10,7 +10,7 @@ from worlds import Countdown
 
 import pivec
 from pivec.errors import BadData, PivecWarning, UsageError
-from pivec.explanations.film.replay import Replayer
+from pivec.explanations.replay import Replayer
 from pivec.rollouts.backends import choose_backend
 from pivec.rollouts.environment import Environment
 from pivec.rollouts.seen import Values, sees

@@ -8,7 +8,7 @@ import pytest
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Text, Tuple
 
 from pivec.errors import UsageError
-from pivec.rollouts import spaces
+from pivec.rollouts import observations as spaces
 
 SPACES = [
     Box(-1, 1, (3,)),

@@ -9,15 +9,13 @@ from types import SimpleNamespace
 import numpy as np
 
 import pivec
-from pivec import comparison
 from pivec.options import ReplayOptions
 from pivec.run_log import RunLog
-from pivec.server.current import Current
-from pivec.server.desk import Desk
-from pivec.server.films import Films
-from pivec.server.guard import Guard
-from pivec.server.routes import Answers, application
-from pivec.states import Store
+from pivec.server.routes import Answers, Films, application
+from pivec.server.serving import Desk, Guard
+from pivec.server.snapshot import Current
+from pivec.states.store import Store
+from pivec.workflows import compare as comparison
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # newer ones would rather have another client than httpx

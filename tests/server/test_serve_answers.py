@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from served_folders import LABELS, client_of, leave
 
-from pivec.comparison import distances_in
 from pivec.explanations.folder import Findings
-from pivec.explanations.pairs.pairs import measure_difference
-from pivec.server.media import read_picture
-from pivec.server.pairs import shown
+from pivec.explanations.pairs import measure_difference
+from pivec.report.comparison import distances_in
+from pivec.server.routes import read_picture
+from pivec.server.snapshot import shown
 from pivec.terminal import printable
 
 ODD = printable(LABELS[3])

@@ -11,12 +11,12 @@ from endless import hang
 from served_folders import client_of
 
 import pivec
-from pivec.engines.engine import Reply
 from pivec.errors import PivecError, UsageError
 from pivec.options import ReplayOptions
-from pivec.server import films as filming
-from pivec.server.current import Current
-from pivec.server.films import Film, Films, make_film
+from pivec.parallel.engine import Reply
+from pivec.server import routes as filming
+from pivec.server.routes import Film, Films, make_film
+from pivec.server.snapshot import Current
 
 DONE = {"state": "done", "words": "", "clips": [], "frames": []}
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from served_folders import LABELS, client_of, describe, leave
 
-from pivec.server.current import Current, signature_of
+from pivec.server.snapshot import Current, signature_of
 
 MORE = (*LABELS, "run/5")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from pivec.characterizations import Space
-from pivec.states.recordings import import_recorded
+from pivec.characterizations.space import Space
+from pivec.states.recorded import import_recorded
 from pivec.states.store import Store
 
 

@@ -24,7 +24,7 @@ def compared(tmp_path_factory):
     folder = tmp_path_factory.mktemp("flips")
     rng = np.random.default_rng(0)
     layers = ((rng.normal(size=(4, 2)).astype(np.float32), np.zeros(2, np.float32)),)
-    network = pivec.policies.NetworkPolicy(layers, activation="tanh", head="categorical")
+    network = pivec.policies.networks.NetworkPolicy(layers, activation="tanh", head="categorical")
     policies = {"net": network, "random": "random"}
     pivec.collect(
         "CartPole-v1", policies, 2, store=folder / "states", keep_policies=True, actions=True

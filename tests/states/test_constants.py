@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import pivec
-from pivec.comparison import compare
 from pivec.errors import PivecWarning
-from pivec.rollouts.cells import GreyCells
-from pivec.states.moments import constant_features, warn_of_constants
+from pivec.rollouts.features import GreyCells
+from pivec.states.derived import constant_features, warn_of_constants
+from pivec.workflows.compare import compare
 
 
 def visited(columns, names=None):

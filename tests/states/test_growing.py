@@ -8,14 +8,13 @@ import numpy as np
 import pytest
 
 import pivec
-from pivec.collection import Collector
 from pivec.errors import BadStore, PivecError, PivecWarning, UsageError
 from pivec.options import CollectOptions
-from pivec.policies import NetworkPolicy
-from pivec.rollouts import table
+from pivec.policies.networks import NetworkPolicy
+from pivec.rollouts import play as table
 from pivec.states import arrow
-from pivec.states.index import sum_of
-from pivec.states.shelf import Shelf
+from pivec.states.store import Shelf, sum_of
+from pivec.workflows.collect import Collector
 
 
 def coin(observations, rng):
@@ -180,7 +179,7 @@ def test_a_kill_while_a_store_grows_loses_only_what_is_in_flight(
                 patched.setattr(Shelf, "_remove", killed)
             return arrow.policy_bytes(record, store)
 
-        patched.setattr("pivec.states.shelf.policy_bytes", write)
+        patched.setattr("pivec.states.store.policy_bytes", write)
         with pytest.raises(KeyboardInterrupt):
             collect(tmp_path, 8)
     kept = pivec.load(tmp_path)

@@ -11,9 +11,11 @@ import pytest
 
 import pivec
 from pivec.errors import PivecWarning
-from pivec.policies import NamedPolicy, NetworkPolicy, save_policy
+from pivec.policies.networks import NetworkPolicy
+from pivec.policies.policy import NamedPolicy
+from pivec.policies.saving import save_policy
 from pivec.rollouts import play as playing
-from pivec.states import Store, load
+from pivec.states.store import Store, load
 
 EPISODES = 3
 
@@ -54,7 +56,7 @@ def played(monkeypatch):
         names.extend(named.info.label for named in policies)
         return playing.play(environment, policies, *rest)
 
-    monkeypatch.setattr(sys.modules["pivec.collection"], "play", counting)
+    monkeypatch.setattr(sys.modules["pivec.workflows.collect"], "play", counting)
     return names
 
 
@@ -208,6 +210,6 @@ def test_distances_and_places_do_not_depend_on_the_order(runs):
 
 
 def test_a_named_policy_without_a_fingerprint_gets_the_one_of_its_weights():
-    info = pivec.policies.PolicyInfo("mine")
+    info = pivec.policies.policy.PolicyInfo("mine")
     named = NamedPolicy(network(0), info)
     assert visited(collect(named), "mine") == visited(collect({"x": network(0)}), "x")

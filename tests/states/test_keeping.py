@@ -9,8 +9,7 @@ import pytest
 
 from pivec.policies.policy import NamedPolicy, PolicyInfo
 from pivec.rollouts.episodes import Episode, PlayedPolicy
-from pivec.states.keeping import Keeper, take
-from pivec.states.store import Store
+from pivec.states.store import Keeper, Store, take
 
 SETTINGS = {"environment": "Walk-v0"}
 

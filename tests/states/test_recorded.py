@@ -11,8 +11,7 @@ import pytest
 import pivec
 from pivec.errors import BadData, PivecWarning, UsageError
 from pivec.states.export import export, write_parquet
-from pivec.states.recorded import is_recorded
-from pivec.states.recordings import import_recorded
+from pivec.states.recorded import import_recorded, is_recorded
 
 
 def lean(observations):
@@ -142,7 +141,9 @@ def test_recorded_states_stand_beside_policies(tmp_path, walks):
 
 def test_policies_beside_what_they_left_still_act(tmp_path):
     weights = np.ones((4, 2), np.float32), np.zeros(2, np.float32)
-    network = pivec.policies.NetworkPolicy((weights,), activation="tanh", head="categorical")
+    network = pivec.policies.networks.NetworkPolicy(
+        (weights,), activation="tanh", head="categorical"
+    )
     pivec.collect("CartPole-v1", {"net": network}, 2, store=tmp_path / "states", keep_policies=True)
     assert is_recorded(tmp_path)
     assert is_recorded(tmp_path / "states")
@@ -210,7 +211,9 @@ def test_minari_there_and_back(tmp_path, minari):
 
 def test_datasets_lie_in_the_folder_of_the_policies(tmp_path, minari):
     weights = np.ones((4, 2), np.float32), np.zeros(2, np.float32)
-    network = pivec.policies.NetworkPolicy((weights,), activation="tanh", head="categorical")
+    network = pivec.policies.networks.NetworkPolicy(
+        (weights,), activation="tanh", head="categorical"
+    )
     data = pivec.collect(
         "CartPole-v1", {"net": network}, 2, actions=True, store=tmp_path / "s", keep_policies=True
     )

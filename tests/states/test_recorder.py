@@ -149,7 +149,7 @@ def test_a_crash_between_file_and_index_leaves_the_longer_one(tmp_path, monkeypa
 def test_a_killed_loop_leaves_a_store_that_can_be_read(tmp_path):
     code = """
 import os, sys, gymnasium
-from pivec.gymnasium import RecordStates
+from pivec.integrations.gymnasium import RecordStates
 env = RecordStates(gymnasium.make("CartPole-v1"), sys.argv[1], flush_seconds=0.0)
 for number in range(5):
     env.reset(seed=number)

@@ -15,7 +15,7 @@ import pytest
 import pivec
 from pivec.errors import BadStore, PivecError, PivecWarning, UsageError
 from pivec.states import remote
-from pivec.states.folder import folder_of
+from pivec.states.store import folder_of
 
 POLICIES = ["random:3"]
 
@@ -100,7 +100,7 @@ def test_a_store_elsewhere_has_the_files_it_would_have_here(place, tmp_path, job
 
 
 def test_shards_elsewhere(place, tmp_path, monkeypatch):
-    monkeypatch.setattr("pivec.states.shards.ALONE", 3)
+    monkeypatch.setattr("pivec.states.store.ALONE", 3)
     data = collect(place, policies=["random:8"])
     collect(tmp_path / "here", policies=["random:8"])
     assert content(place) == content(tmp_path / "here")

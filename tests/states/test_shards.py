@@ -12,12 +12,11 @@ import pytest
 
 import pivec
 from pivec.errors import BadStore, PivecWarning
-from pivec.policies import NetworkPolicy
+from pivec.policies.networks import NetworkPolicy
 from pivec.policies.policy import PolicyInfo
 from pivec.rollouts.episodes import Episode
-from pivec.states.folder import Folder
 from pivec.states.record import record_of
-from pivec.states.shelf import Shelf, policy_files
+from pivec.states.store import Folder, Shelf, policy_files
 
 N = 30
 SETTINGS = {"environment": "CartPole-v1", "policies": True}
@@ -27,8 +26,8 @@ NAMES = ("a", "b")
 @pytest.fixture(autouse=True)
 def small_shards(monkeypatch):
     """Stores of more than 10 policies have shards, of about 8 policies."""
-    monkeypatch.setattr("pivec.states.shards.ALONE", 10)
-    monkeypatch.setattr("pivec.states.shards._MEAN", 8 << 10)
+    monkeypatch.setattr("pivec.states.store.ALONE", 10)
+    monkeypatch.setattr("pivec.states.store._MEAN", 8 << 10)
     monkeypatch.setattr("pivec.states.store._SECONDS", 1000.0)
 
 
@@ -161,7 +160,7 @@ OPERATIONS = ["write", "place", "remove", "_enter_all"]
 def test_a_kill_at_any_moment_loses_nothing_that_was_written(tmp_path, monkeypatch, first, step):
     write(tmp_path / "whole")
     owners = {name: Folder if hasattr(Folder, name) else pivec.Store for name in OPERATIONS}
-    monkeypatch.setattr("pivec.states.store._MOST", 20_000)  # several gathered files
+    monkeypatch.setattr("pivec.states.store._MOST_STORE", 20_000)  # several gathered files
     for moment in itertools.count(0, step):
         path = tmp_path / str(moment)
         if first:
@@ -270,7 +269,7 @@ def test_actions_of_two_kinds_are_not_in_one_shard(tmp_path):
 def test_what_is_read_of_a_shard_as_recorded_states_differs(tmp_path):
     write(tmp_path / "a")
     pivec.collect("CartPole-v1", "random", 1, store=tmp_path / "alone")
-    from pivec.states.recordings import import_recorded
+    from pivec.states.recorded import import_recorded
 
     data = import_recorded([f"store:{tmp_path / 'a'}"], tmp_path / "b")
     assert len({info.fingerprint for info in data.policies}) == N

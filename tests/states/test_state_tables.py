@@ -14,11 +14,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import pivec
-from pivec import VisitedStates
 from pivec.errors import BadData, PivecWarning, UsageError
 from pivec.options import TableOptions
 from pivec.states.export import export, write_parquet
-from pivec.states.recordings import import_recorded
+from pivec.states.recorded import import_recorded
+from pivec.states.visited import VisitedStates
 
 
 @pytest.fixture
@@ -296,7 +296,7 @@ def test_a_table_that_unpacks_out_of_proportion_is_refused(tmp_path, monkeypatch
     n = 1_000_000
     zeros = pa.DictionaryArray.from_arrays(np.zeros(n, np.int8), [0.0])
     pq.write_table(pa.table({"x": zeros}), tmp_path / "bomb.parquet")
-    monkeypatch.setattr("pivec.reading.FREE", 1 << 16)
+    monkeypatch.setattr("pivec.files.FREE", 1 << 16)
     with pytest.raises(BadData, match="out of proportion"):
         import_recorded([tmp_path / "bomb.parquet"], tmp_path / "store")
 

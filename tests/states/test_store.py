@@ -16,10 +16,9 @@ import pytest
 
 import pivec
 from pivec.errors import BadStore, PivecError, PivecWarning, UsageError
-from pivec.reading import digest_of
+from pivec.files import digest_of
 from pivec.states import arrow
-from pivec.states.folder import Folder
-from pivec.states.index import sum_of
+from pivec.states.store import Folder, sum_of
 
 
 def lean(observations):
@@ -81,7 +80,7 @@ def test_a_rerun_plays_only_what_is_missing(tmp_path, monkeypatch):
     first = collect(tmp_path, {"lean": lean})
     calls = []
     monkeypatch.setattr(
-        "pivec.states.shelf.policy_bytes",
+        "pivec.states.store.policy_bytes",
         lambda record, store: calls.append(record.info.label) or arrow.policy_bytes(record, store),
     )
     both = collect(tmp_path)
@@ -94,8 +93,8 @@ def test_a_rerun_plays_only_what_is_missing(tmp_path, monkeypatch):
 
 def test_another_policy_behind_the_same_label_is_played_anew(tmp_path):
     weights = np.ones((4, 2), np.float32), np.zeros(2, np.float32)
-    one = pivec.policies.NetworkPolicy((weights,), activation="tanh", head="categorical")
-    two = pivec.policies.NetworkPolicy(
+    one = pivec.policies.networks.NetworkPolicy((weights,), activation="tanh", head="categorical")
+    two = pivec.policies.networks.NetworkPolicy(
         ((-weights[0], weights[1]),), activation="tanh", head="categorical"
     )
     collect(tmp_path, {"a": one})
@@ -190,7 +189,7 @@ def test_files_just_written_are_not_read_again(tmp_path, monkeypatch):
     collect(tmp_path, {"lean": lean})
     read = []
     monkeypatch.setattr(
-        "pivec.states.shelf.digest_of", lambda path: read.append(path.name) or digest_of(path)
+        "pivec.states.store.digest_of", lambda path: read.append(path.name) or digest_of(path)
     )
     collect(tmp_path)
     assert len(read) == 1  # the old one, to check it
@@ -307,7 +306,9 @@ def test_two_processes_cannot_write_at_once(tmp_path):
 
 def test_policies_are_kept_on_request(tmp_path):
     weights = np.ones((4, 2), np.float32), np.zeros(2, np.float32)
-    network = pivec.policies.NetworkPolicy((weights,), activation="tanh", head="categorical")
+    network = pivec.policies.networks.NetworkPolicy(
+        (weights,), activation="tanh", head="categorical"
+    )
     policies = {"net": network, "random": "random"}
     kept = collect(tmp_path / "kept", policies, keep_policies=True)
     assert kept.select(["net"]).policy(0).fingerprint == network.fingerprint

@@ -8,8 +8,8 @@ import pytest
 
 import pivec
 from pivec.errors import BadStore, PivecError, PivecWarning, UsageError
-from pivec.gymnasium import RecordStates
-from pivec.states.recordings import import_recorded
+from pivec.integrations.gymnasium import RecordStates
+from pivec.states.recorded import import_recorded
 
 
 def lean(observations):

@@ -10,26 +10,3 @@ space.py          a fitted characterization on disk, with the policies it has de
 
 One file for each characterization, named after it: see `names()`.
 """
-
-from typing import TYPE_CHECKING
-
-from pivec.lazy import attach
-
-if TYPE_CHECKING:
-    from pivec.characterizations.base import Characterization
-    from pivec.characterizations.descriptions import Descriptions
-    from pivec.characterizations.registry import characterization, names
-    from pivec.characterizations.space import Space
-
-__all__ = ["Characterization", "Descriptions", "Space", "characterization", "names"]
-
-__getattr__, __dir__ = attach(
-    __name__,
-    {
-        "Characterization": "pivec.characterizations.base",
-        "Descriptions": "pivec.characterizations.descriptions",
-        "Space": "pivec.characterizations.space",
-        "characterization": "pivec.characterizations.registry",
-        "names": "pivec.characterizations.registry",
-    },
-)

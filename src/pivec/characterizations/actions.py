@@ -13,11 +13,11 @@ from pivec.characterizations.base import Characterization
 from pivec.characterizations.descriptions import Description, Descriptions
 from pivec.characterizations.gaussian import gaussian_distances, gaussians
 from pivec.characterizations.views import View, draw_rows
-from pivec.distances.pairwise import total_variation
 from pivec.errors import UsageError
+from pivec.policies.callables import UniformPolicy
 from pivec.policies.policy import Policy, RecurrentPolicy
-from pivec.policies.uniform import UniformPolicy
 from pivec.states.visited import VisitedStates
+from pivec.statistics.pairwise import total_variation
 
 # Heads that choose one of n actions: there, the random policy gives each 1/n.
 _SINGLE_CHOICE = ("categorical", "epsilon_greedy", "proportional")
@@ -51,8 +51,8 @@ class Actions(Characterization):
 
     Examples
     --------
-    >>> from pivec.policies.network import NetworkPolicy
-    >>> from pivec.collection import collect
+    >>> from pivec.policies.networks import NetworkPolicy
+    >>> from pivec.workflows.collect import collect
     >>> weights = np.zeros((4, 2))
     >>> left, both = (
     ...     NetworkPolicy(((weights, np.array([pull, 0.0])),), "tanh", "categorical")

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from pivec.arguments import Count, Positive, Seed
 from pivec.characterizations.base import Characterization
+from pivec.characterizations.decomposition import USUAL, Faces
 from pivec.characterizations.descriptions import Descriptions
-from pivec.characterizations.explaining import USUAL, Faces
-from pivec.engines.engine import using
 from pivec.mixtures.adapt import policy_statistics
 from pivec.mixtures.fit import fit_mixture
-from pivec.mixtures.mixture import Mixture
+from pivec.mixtures.model import Mixture
+from pivec.parallel.engine import using
 from pivec.states.derived import thin
 from pivec.states.visited import VisitedStates
 
@@ -39,7 +39,7 @@ class BackgroundModel(Characterization):
         How states are drawn under the cap: as many of every policy, so that those with long
         episodes do not decide the space; or of all states alike, as the paper's scripts do.
     init, warm_start, n_init, tol, max_iter, variance_floor, device
-        How the background model is fitted; see `pivec.mixtures.fit_mixture`.
+        How the background model is fitted; see `pivec.mixtures.fit.fit_mixture`.
     random_state : int
         Seed of the fit.
     progress : bool

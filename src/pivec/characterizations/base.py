@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,17 +13,24 @@ from sklearn.base import BaseEstimator
 
 from pivec.arguments import Count, Range, Seed, check_arguments, checked
 from pivec.characterizations import resampling
+from pivec.characterizations.decomposition import Anatomy, Explanation, explain
 from pivec.characterizations.descriptions import Description, Descriptions, part_of, summarise
-from pivec.characterizations.explaining import Anatomy, explain
-from pivec.characterizations.explanation import Explanation
-from pivec.characterizations.listed import Array, Rows, pair_intervals
-from pivec.distances.intervals import Intervals, intervals_of
-from pivec.distances.pairwise import arranged, squared_euclidean
-from pivec.distances.permutation import PermutationTest
+from pivec.characterizations.resampling import described_spread, warn_of_spread
 from pivec.errors import BadData, UsageError
 from pivec.policies.policy import canonical_order
 from pivec.states.arrays import check_states
 from pivec.states.visited import VisitedStates
+from pivec.statistics.intervals import (
+    Intervals,
+    PermutationTest,
+    Spread,
+    intervals_of,
+    paired_variances,
+)
+from pivec.statistics.pairwise import arranged, paired_squares, squared_euclidean
+
+if TYPE_CHECKING:
+    pass
 
 
 class Characterization(BaseEstimator):
@@ -127,7 +134,8 @@ class Characterization(BaseEstimator):
 
         Examples
         --------
-        >>> from pivec import VisitedStates, characterization
+        >>> from pivec.states.visited import VisitedStates
+        >>> from pivec.characterizations.registry import characterization
         >>> rng = np.random.default_rng(0)
         >>> walks = [[rng.normal(p, 1, (20, 2)) for _ in range(10)] for p in (0, 0, 1)]
         >>> data = VisitedStates.from_arrays(walks)
@@ -165,7 +173,8 @@ class Characterization(BaseEstimator):
 
         Examples
         --------
-        >>> from pivec import VisitedStates, characterization
+        >>> from pivec.states.visited import VisitedStates
+        >>> from pivec.characterizations.registry import characterization
         >>> rng = np.random.default_rng(0)
         >>> walks = [[rng.normal(p, 1, (20, 2)) for _ in range(10)] for p in (0, 1)]
         >>> data = VisitedStates.from_arrays(walks)
@@ -186,7 +195,8 @@ class Characterization(BaseEstimator):
 
         Examples
         --------
-        >>> from pivec import VisitedStates, characterization
+        >>> from pivec.states.visited import VisitedStates
+        >>> from pivec.characterizations.registry import characterization
         >>> rng = np.random.default_rng(0)
         >>> walks = [[rng.normal(p, 1, (20, 2)) for _ in range(10)] for p in (0, 1)]
         >>> data = VisitedStates.from_arrays(walks)
@@ -346,3 +356,43 @@ class Characterization(BaseEstimator):
         check_states(described, Descriptions)
         if (name := described.method) != self.name:
             raise UsageError(f"these are descriptions by {name}, which {self.name} cannot compare")
+
+
+# -----------------------------------------------------------------------------
+# How sure the distances of listed pairs are, where all pairs are too many to look at.
+
+
+Array = NDArray[np.float64]
+Rows = NDArray[np.intp]
+
+
+def pair_intervals(
+    method: Characterization,
+    described: Descriptions,
+    i: Rows,
+    j: Rows,
+    distances: Array,
+    level: float,
+) -> Intervals:
+    """As `Characterization.intervals`, a value a pair; the spread of each policy is found once."""
+    variance, spread = _measured(method, described, i, j)
+    squares = distances if method.squared else distances**2
+    warn_of_spread(method, [described], [spread], squares, (i, j))
+    scatter = method._scatter([described], lambda a, b: paired_squares(a, b, i, j))
+    both = spread.take(i), spread.take(j)
+    return intervals_of(squares, variance, *both, level, scatter, squared=method.squared)
+
+
+def _measured(
+    method: Characterization, described: Descriptions, i: Rows, j: Rows
+) -> tuple[Array, Spread]:
+    """Variances of the distances of pairs, and the spread of all policies."""
+    if method.exact or method.no_intervals:
+        value = 0.0 if method.exact else np.nan
+        flat = np.full(len(described), value)
+        return np.full(len(i), value), Spread(flat, flat, flat, np.ones_like(flat))
+    [rows] = described.values("points" if method.squared else "vectors")
+    influences, starts = described.values("influences", "influences.starts")
+    forth = paired_variances(influences, starts, rows, i, j)
+    back = paired_variances(influences, starts, rows, j, i)
+    return 4.0 * (forth + back), described_spread(described, rows)

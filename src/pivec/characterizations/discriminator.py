@@ -11,14 +11,13 @@ from numpy.typing import NDArray
 
 from pivec.arguments import Count, Positive
 from pivec.characterizations.descriptions import Description, Descriptions
-from pivec.characterizations.networks.canonical import in_key_order, set_key
-from pivec.characterizations.networks.method import NetworkCharacterization
-from pivec.engines.workers import run_tasks
-from pivec.progress import Progress
+from pivec.characterizations.network_method import NetworkCharacterization, in_key_order, set_key
+from pivec.parallel.workers import run_tasks
 from pivec.states.visited import VisitedStates
+from pivec.terminal import Progress
 
 if TYPE_CHECKING:
-    from pivec.characterizations.networks.discriminators import Discriminators
+    from pivec.characterizations.torch_mlp import Discriminators
 
 
 @dataclass(eq=False, repr=False)
@@ -65,7 +64,7 @@ class Discriminator(NetworkCharacterization):
         Where the networks are trained; the results agree but for rounding. "auto" is the graphics
         card where there is one.
     learning_rate, random_state, progress
-        As of `pivec.characterizations.networks.method.NetworkCharacterization`.
+        As of `pivec.characterizations.network_method.NetworkCharacterization`.
 
     Attributes
     ----------
@@ -127,9 +126,9 @@ class Discriminator(NetworkCharacterization):
         self.keys_ = _keys(data)
 
     def _describe(self, data: VisitedStates) -> Description:
-        from pivec.characterizations.networks import discriminators as train
-        from pivec.characterizations.networks.batched_mlp import n_values, starting_values
-        from pivec.engines.devices import single_threaded_torch
+        from pivec.characterizations import torch_mlp as train
+        from pivec.characterizations.torch_mlp import n_values, starting_values
+        from pivec.parallel.devices import single_threaded_torch
 
         networks, keys = self._networks(), _keys(data)
         seen = {key: i for i, key in reversed(list(enumerate(self.keys_.tolist())))}
@@ -173,7 +172,7 @@ class Discriminator(NetworkCharacterization):
         return result
 
     def _networks(self) -> Discriminators:
-        from pivec.characterizations.networks.discriminators import Discriminators
+        from pivec.characterizations.torch_mlp import Discriminators
 
         return Discriminators(
             self._sizes(self.n_layers, 1),

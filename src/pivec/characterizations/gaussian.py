@@ -11,14 +11,13 @@ from numpy.typing import NDArray
 
 from pivec.arguments import Positive
 from pivec.characterizations.averages import RowMeans, segment_sums
+from pivec.characterizations.decomposition import USUAL, WHERE, WIDE, Anatomy, Faces
 from pivec.characterizations.descriptions import Description, Descriptions
-from pivec.characterizations.explaining import USUAL, Anatomy, Faces
-from pivec.characterizations.explanation import WHERE, WIDE
 from pivec.characterizations.views import center_and_scale
-from pivec.distances.pairwise import symmetric_kl_diagonal, symmetric_kl_full
-from pivec.engines.workers import single_threaded_blas
 from pivec.errors import UsageError
+from pivec.parallel.workers import single_threaded_blas
 from pivec.states.visited import VisitedStates
+from pivec.statistics.pairwise import symmetric_kl_diagonal, symmetric_kl_full
 
 
 @dataclass(eq=False, repr=False)

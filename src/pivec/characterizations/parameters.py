@@ -7,10 +7,10 @@ from numpy.typing import NDArray
 
 from pivec.characterizations.base import Characterization
 from pivec.characterizations.descriptions import Description, Descriptions
-from pivec.distances.pairwise import euclidean
 from pivec.errors import UsageError
-from pivec.policies.network import NetworkPolicy
+from pivec.policies.networks import NetworkPolicy
 from pivec.states.visited import VisitedStates
+from pivec.statistics.pairwise import euclidean
 
 
 class Parameters(Characterization):
@@ -25,7 +25,7 @@ class Parameters(Characterization):
 
     Examples
     --------
-    >>> from pivec.collection import collect
+    >>> from pivec.workflows.collect import collect
     >>> weak, strong = (
     ...     NetworkPolicy(((np.full((4, 2), size), np.zeros(2)),), "tanh", "categorical")
     ...     for size in (1.0, 2.0)

@@ -49,7 +49,7 @@ def background_share(method: Characterization, data: VisitedStates) -> Backgroun
 
     Examples
     --------
-    >>> from pivec import characterization
+    >>> from pivec.characterizations.registry import characterization
     >>> rng = np.random.default_rng(0)
     >>> walks = [[rng.normal(place, 1, (50, 2))] for place in (0, 1, 3)]
     >>> data = VisitedStates.from_arrays(walks)

@@ -19,17 +19,17 @@ _REGISTRY = {
     "discretization": "pivec.characterizations.discretization:Discretization",
     "mmd": "pivec.characterizations.mmd:MMD",
     "sliced-wasserstein": "pivec.characterizations.sliced_wasserstein:SlicedWasserstein",
-    "transitions": "pivec.characterizations.transitions:Transitions",
+    "transitions": "pivec.characterizations.discretization:Transitions",
     "trajectories": "pivec.characterizations.trajectories:Trajectories",
-    "terminal-state": "pivec.characterizations.terminal_state:TerminalState",
+    "terminal-state": "pivec.characterizations.returns:TerminalState",
     "returns": "pivec.characterizations.returns:Returns",
     "actions": "pivec.characterizations.actions:Actions",
     "parameters": "pivec.characterizations.parameters:Parameters",
     "discriminator": "pivec.characterizations.discriminator:Discriminator",
     "encoder": "pivec.characterizations.encoder:PolicyEncoder",
-    "skill-discriminator": "pivec.characterizations.skill_discriminator:SkillDiscriminator",
-    "trajectory-encoder": "pivec.characterizations.trajectory_encoder:TrajectoryEncoder",
-    "state-actions": "pivec.characterizations.state_actions:StateActions",
+    "skill-discriminator": "pivec.characterizations.state_classifiers:SkillDiscriminator",
+    "trajectory-encoder": "pivec.characterizations.encoder:TrajectoryEncoder",
+    "state-actions": "pivec.characterizations.state_classifiers:StateActions",
 }
 
 

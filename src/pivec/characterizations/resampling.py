@@ -15,13 +15,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.characterizations.descriptions import Description, Descriptions, summarise
-from pivec.distances.intervals import Spread, directional_variances, gram_spread, spread_of
-from pivec.distances.pairwise import squared_euclidean
-from pivec.distances.permutation import PermutationTest, mean_differences, share_as_large, sides
 from pivec.errors import PivecWarning, UsageError
-from pivec.states.derived import regrouped
-from pivec.states.parts import Span, over_policies, runs_of
+from pivec.states.derived import Span, over_policies, regrouped, runs_of
 from pivec.states.visited import VisitedStates
+from pivec.statistics.intervals import (
+    PermutationTest,
+    Spread,
+    directional_variances,
+    gram_spread,
+    mean_differences,
+    share_as_large,
+    sides,
+    spread_of,
+)
+from pivec.statistics.pairwise import squared_euclidean
 
 if TYPE_CHECKING:
     from pivec.characterizations.base import Characterization

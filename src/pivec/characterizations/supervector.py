@@ -13,10 +13,8 @@ from numpy.typing import NDArray
 
 from pivec.arguments import Positive
 from pivec.characterizations.background import Array, BackgroundModel
+from pivec.characterizations.decomposition import WHERE, Anatomy
 from pivec.characterizations.descriptions import Description, Descriptions
-from pivec.characterizations.explaining import Anatomy
-from pivec.characterizations.explanation import WHERE
-from pivec.distances.pairwise import matched_kl, squared_euclidean
 from pivec.errors import UsageError
 from pivec.mixtures.adapt import (
     PolicyStatistics,
@@ -27,6 +25,7 @@ from pivec.mixtures.adapt import (
     policy_statistics,
 )
 from pivec.states.visited import VisitedStates
+from pivec.statistics.pairwise import matched_kl, squared_euclidean
 
 
 @dataclass(eq=False, repr=False)

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from pivec.characterizations.base import Characterization
 from pivec.errors import BadData, UsageError
-from pivec.states.moments import Moments, moments_of
-from pivec.states.parts import over_policies
+from pivec.states.derived import Moments, moments_of, over_policies
 from pivec.states.visited import VisitedStates
 
 Array = NDArray[np.float64]

@@ -10,13 +10,12 @@ from numpy.typing import NDArray
 
 from pivec.arguments import Count, Positive
 from pivec.characterizations.background import Array, BackgroundModel
+from pivec.characterizations.decomposition import OFTEN, WHERE, Anatomy
 from pivec.characterizations.descriptions import Description, Descriptions
-from pivec.characterizations.explaining import Anatomy
-from pivec.characterizations.explanation import OFTEN, WHERE
 from pivec.characterizations.resampling import policy_sums
-from pivec.distances.pairwise import squared_euclidean
 from pivec.errors import UsageError
 from pivec.states.visited import VisitedStates
+from pivec.statistics.pairwise import squared_euclidean
 
 _PAIRS = 4096  # looked at together
 

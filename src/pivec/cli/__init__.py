@@ -9,9 +9,3 @@ train.py      training policies
 reproduce.py  the paper's figures and tables
 options.py    arguments and options: those of `pivec.options`, and how their text is read
 """
-
-from __future__ import annotations
-
-from pivec.cli.main import app, main
-
-__all__ = ["app", "main"]

@@ -1,4 +1,4 @@
-"""What the shell offers after Tab: names of environments, methods, recipes, policies and runs.
+"""What the shell offers after Tab: names of environments, methods, policies and runs.
 
 A person waits for it: nothing heavy is imported, and what cannot be read offers nothing.
 """
@@ -32,13 +32,6 @@ def methods(incomplete: str) -> list[str]:
     return [before + comma + name for name in _offered(names(), last)]
 
 
-def recipes(incomplete: str) -> list[str]:
-    """Offer recipes of the paper: its folders, since importing them takes long."""
-    folder = Path(__file__).parents[1] / "paper"
-    names = sorted(path.parent.name.replace("_", "-") for path in folder.glob("*/recipe.py"))
-    return _offered(["all", *names], incomplete)
-
-
 def policies(context: typer.Context, incomplete: str) -> list[str]:
     """Offer the policies of the folder that was named before."""
     return _offered(_column(context, "label"), incomplete)
@@ -51,7 +44,7 @@ def runs(context: typer.Context, incomplete: str) -> list[str]:
 
 def _column(context: typer.Context, name: str) -> list[str]:
     """Read a column of the map.csv that `pivec compare` leaves in its folder."""
-    from pivec.reading import open_regular
+    from pivec.files import open_regular
 
     # Behind an option that has no value yet nothing is parsed.
     folder = Path(str(context.params.get("space") or (*context.args, "")[0]))

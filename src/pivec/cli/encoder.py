@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from pivec.cli.options import Env, Policies, Quiet, env_and_policies, with_options
-from pivec.encoder_options import EncoderOptions
+from pivec.options import EncoderOptions
 from pivec.terminal import say
 
 Out = Annotated[
@@ -35,7 +35,7 @@ def encoder(
 
       pivec compare ALE/Breakout-v5 'runs/*.zip' --atari --features breakout.safetensors
     """
-    from pivec.training.encoder import fit_encoder
+    from pivec.workflows.encoder import fit_encoder
 
     named, acting = env_and_policies(env, policies)
     fit = fit_encoder(named, acting, out, progress=not quiet, **vars(options))

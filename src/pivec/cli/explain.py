@@ -2,30 +2,382 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pivec.cli import completion
-from pivec.cli.answers import Json
-from pivec.cli.comparing import SpaceArgument
-from pivec.cli.explained import PAGE, Films, Showing, say_report
-from pivec.cli.groups import patterns
-from pivec.cli.options import Out, Quiet, with_options
-from pivec.engines.engine import on_engine
-from pivec.errors import UsageError
-from pivec.options import ReplayOptions
-from pivec.terminal import say
+from pivec.cli.compare import SpaceArgument
+from pivec.cli.options import Out, Quiet, Seed, with_options
+from pivec.cli.same import Json
+from pivec.errors import PivecError, UsageError
+from pivec.options import EngineOptions, ReplayOptions
+from pivec.parallel.engine import on_engine
+from pivec.terminal import literal, say
 
 if TYPE_CHECKING:
-    from pivec.distances import Measured
     from pivec.explanations.folder import Findings
-    from pivec.explanations.pairs.difference import Difference
+    from pivec.explanations.pairs import Clip, Difference
+    from pivec.explanations.regions import Regions
+    from pivec.explanations.replay import Replayer
+    from pivec.statistics.behaviours import Behaviours
+    from pivec.statistics.measure import Measured
+
+# -----------------------------------------------------------------------------
+# What `pivec explain` films, and where its results go.
+
+
+PAGE = "explain.html"
+_BEHAVIOURS = 8  # that are filmed
+
+
+@dataclass(frozen=True)
+class Films:
+    """What is filmed, and how."""
+
+    findings: Findings
+    frames: bool
+    clips: int
+    replaying: ReplayOptions
+
+    def add(
+        self, difference: Difference, replayer: Replayer, folder: Path, progress: bool
+    ) -> Difference:
+        """Add pictures and clips to a difference; what fails leaves the rest whole."""
+        from pivec.explanations.films import with_films
+
+        chosen = self.frames, self.clips
+        try:
+            return with_films(difference, self.findings, replayer, folder, *chosen, progress)
+        except PivecError as error:
+            return replace(difference, notes=(*difference.notes, f"no pictures: {error}"))
+
+    def of_behaviours(
+        self,
+        classes: Behaviours | None,
+        words: Sequence[str],
+        replayer: Replayer,
+        folder: Path,
+        progress: bool,
+    ) -> tuple[Clip, ...]:
+        """Film the policy in the middle of each behaviour, the largest first."""
+        from pivec.explanations.films import alone, shot
+
+        if classes is None or not self.clips:
+            return ()
+        wanted = []
+        for number, medoid in enumerate(classes.medoids[:_BEHAVIOURS], 1):
+            n = classes.numbers.count(number)
+            title = f"Behaviour {number}: {n} {'policy' if n == 1 else 'policies'}"
+            label = self.findings.policies[medoid].label
+            wanted.append(alone(self.findings, replayer, label, title, words))
+        return shot(wanted, replayer, folder / "clips", progress)
+
+    def replayer(self) -> Replayer:
+        """Make what plays episodes again; before anything else, since names may be mistaken."""
+        from pivec.explanations.replay import Replayer
+
+        chosen = self.replaying
+        policies = list(chosen.policies) or None
+        return Replayer(self.findings, chosen.env, policies, chosen.collecting)
+
+
+@dataclass(frozen=True)
+class Showing:
+    """Where results go, and what is said of them."""
+
+    out: Path | None
+    as_json: bool
+    quiet: bool
+    command: str
+
+    @property
+    def progress(self) -> bool:
+        """Whether to draw bars."""
+        return not (self.quiet or self.as_json)
+
+    def leave(self, folder: Path, result: Any, page: Callable[[Path], None]) -> None:
+        """Write explain.json, explain.html and explain.png; print the first if that is wanted."""
+        from pivec.figures import save_png
+        from pivec.files import atomic_write, make_folder
+        from pivec.report.answers import say_json
+
+        make_folder(folder)
+        content = result.to_json()
+        with atomic_write(folder / "explain.json", "w") as file:
+            json.dump(content, file, indent=1, allow_nan=False)
+        page(folder / PAGE)
+        save_png(result.figure(), folder / "explain.png")
+        if self.as_json:
+            say_json(content)
+
+
+def say_report(folder: Path, made: Sequence[Path | None]) -> None:
+    """Say how pictures that were made come to the page of the comparison, if it has one."""
+    if (folder / "report.html").is_file() and any(made):
+        say(f"To see pictures in report.html too: pivec report {shlex.quote(str(folder))}")
+
+
+# -----------------------------------------------------------------------------
+# The command that shows the regions of a space: parse, call, print.
+
+
+FRAMES = "frames"  # the folder of pictures
+_SHARPEST = 150  # dpi: a page of 64 regions is long enough
+
+Frames = Annotated[
+    bool,
+    typer.Option(
+        "--frames",
+        help="Draw a state near the middle of each region: episodes are played again from their "
+        "seeds, with the policies' files.",
+    ),
+]
+Top = Annotated[int, typer.Option(help="Print so many regions; the files have all.", min=1)]
+
+
+@with_options
+def regions(
+    space: SpaceArgument,
+    *,
+    frames: Frames = False,
+    top: Top = 20,
+    out: Out = None,
+    as_json: Json = False,
+    replaying: ReplayOptions,
+    quiet: Quiet = False,
+) -> None:
+    """Show the regions of a space: in words, who spends time there, and when in an episode.
+
+    A region is told by what sets it apart from all states ("pole angle 0.08 to 0.15 rad, cart
+    velocity below −0.9 m/s"), and by states near its middle that were really visited.
+
+    Example: pivec regions pivec-out --frames
+
+    Leaves regions.json, regions.png and the page regions.html beside the space.
+    """
+    from pivec.explanations.folder import Findings
+    from pivec.explanations.regions import regions as find
+    from pivec.figures import save_png
+    from pivec.files import atomic_write, make_folder
+    from pivec.report.answers import say_json
+    from pivec.report.explained import write_regions_page
+
+    findings = Findings.open(space)
+    folder = make_folder(out or findings.folder)
+    pictures = folder / FRAMES if frames else None
+    result = find(findings, frames=pictures, progress=not quiet, **vars(replaying))
+    content = result.to_json(folder)
+    with atomic_write(folder / "regions.json", "w") as file:
+        json.dump(content, file, indent=1)
+    save_png(result.figure(), folder / "regions.png", _SHARPEST)
+    write_regions_page(folder / "regions.html", result)
+    if as_json:
+        say_json(content)
+        return
+    if not quiet:
+        _print(result, top)
+    for note in result.notes:
+        say(f"Note: {note}")
+    say(f"Page: {folder / 'regions.html'}")
+    if folder == findings.folder:  # elsewhere the page does not look
+        say_report(folder, [region.frame.path for region in result if region.frame])
+
+
+def _print(result: Regions, top: int) -> None:
+    """Print those in which most time is spent, a line each."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from pivec.text import percent, told_apart
+
+    table = Table(box=None)
+    table.add_column("region", justify="right")
+    table.add_column("time", justify="right", no_wrap=True)
+    table.add_column("where", ratio=1)
+    table.add_column("when", max_width=11)
+    table.add_column("most time", max_width=18, overflow="fold")
+    table.add_column("", justify="right", no_wrap=True)
+    shown = result.by_share()[:top]
+    labels = told_apart([region.highest[0] for region in shown], 36)
+    for region, label in zip(shown, labels, strict=True):
+        table.add_row(
+            str(region.number),
+            percent(region.share),
+            literal(region.words),
+            region.when_words,
+            literal(label),
+            percent(region.highest[1]),
+        )
+    Console().print(table)
+    if (more := len(result) - top) > 0:
+        say(f"{more} more region{'s' * (more > 1)}: --top {len(result)}, or the page")
+
+
+# -----------------------------------------------------------------------------
+# The command that finds unusual episodes and states: parse, call, print.
+
+
+Names = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="POLICY",
+        help="Policies by their names, or the ends of them; all if none is given.",
+        show_default=False,
+        autocompletion=completion.policies,
+    ),
+]
+Top_unusual = Annotated[int, typer.Option(help="How many episodes to list.", min=1)]
+Clips = Annotated[
+    bool,
+    typer.Option(
+        "--clips",
+        help="Film the most typical and the most unusual episode of the first policies in the list "
+        "side by side: they are played again from their seeds, with the policies' files.",
+    ),
+]
+
+
+@with_options
+@on_engine
+def unusual(
+    space: SpaceArgument,
+    names: Names = None,
+    *,
+    top: Top_unusual = 10,
+    clips: Clips = False,
+    as_json: Json = False,
+    out: Out = None,
+    replaying: ReplayOptions,
+    quiet: Quiet = False,
+) -> None:
+    """Find episodes that are unlike their policy's others, and states where no policy has been.
+
+    [bold]times as far[/bold]: how far an episode lies from its policy's others, where 1 is the
+    policy's usual (median) episode.
+
+    A state is [bold]outside[/bold] if it is farther from all regions of the space than 99 % of the
+    states of each policy that the space was fitted on; policies placed in an earlier space
+    (compare --space) may have many of them.
+
+    Example: pivec unusual pivec-out ppo-0/step_100096 --clips
+
+    Leaves unusual.json, unusual.png and the page unusual.html beside the space.
+    """
+    from pivec.explanations.folder import Findings
+    from pivec.explanations.replay import Replayer
+    from pivec.explanations.unusual import unusual as find
+    from pivec.figures import save_png
+    from pivec.files import atomic_write, make_folder
+    from pivec.report.answers import say_json
+    from pivec.report.explained import print_unusual, write_unusual
+
+    findings = Findings.open(space)
+    folder = make_folder(out or findings.folder)
+    films, replayer = folder / "clips" if clips else None, None
+    if clips:
+        acting = list(replaying.policies) or None
+        replayer = Replayer(findings, replaying.env, acting, replaying.collecting)
+    progress = not (quiet or as_json)
+    result = find(findings, names, top=top, clips=films, replayer=replayer, progress=progress)
+    content = result.to_json()
+    with atomic_write(folder / "unusual.json", "w") as file:
+        json.dump(content, file, indent=1, allow_nan=False)
+    save_png(result.figure(), folder / "unusual.png")
+    write_unusual(folder / "unusual.html", result, shlex.join(["pivec", *sys.argv[1:]]))
+    if as_json:
+        say_json(content)
+        return
+    if not quiet:
+        print_unusual(result)
+    say(f"Page: {folder / 'unusual.html'}")
+
+
+# -----------------------------------------------------------------------------
+# The command that compares groups of runs: parse, call, print.
+
+
+Group = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME=PATTERN",
+        help="The runs of a group, as ppo='ppo-*'; may be repeated, also for the same name. If not "
+        "given, runs whose names differ in the number at their end are a group.",
+    ),
+]
+Last = Annotated[
+    int | None,
+    typer.Option(help="Look at so many checkpoints of each run, the last; else at all.", min=1),
+]
+
+
+@with_options
+@on_engine
+def groups(
+    space: SpaceArgument,
+    group: Group = None,
+    last: Last = None,
+    out: Out = None,
+    seed: Seed = 0,
+    *,
+    running: EngineOptions,  # noqa: ARG001  (of `on_engine`)
+    quiet: Quiet = False,
+) -> None:
+    """Find out whether groups of runs behave differently: PPO and A2C, say, of several runs each.
+
+    Runs are the samples, not policies or episodes. A permutation test (PERMANOVA) tells whether
+    the groups differ, and how much of the variance between runs they explain; distances within
+    and between groups, and the diversity of each group, have intervals about other runs.
+
+    Example: pivec groups pivec-out --group ppo='ppo-*' --group a2c='a2c-*' --last 1
+
+    Leaves groups.json and groups.png beside the space.
+    """
+    from pivec.characterizations.space import Space
+    from pivec.figures import save_png
+    from pivec.files import atomic_write, make_folder
+    from pivec.report.comparison import SPACE, distances_in
+    from pivec.report.console import print_groups
+    from pivec.report.groups import compare_groups
+    from pivec.report.groups_section import groups_figure
+
+    described = Space.load(space)
+    beside = space.parent if space.name == SPACE else space
+    intervals = None
+    if "influences" not in described.descriptions.arrays:  # then the states are needed
+        intervals = distances_in(described, beside).intervals
+    result = compare_groups(described, patterns(group), last=last, seed=seed, intervals=intervals)
+    folder = make_folder(out or beside)
+    with atomic_write(folder / "groups.json", "w") as file:
+        json.dump(result.to_json(), file, indent=1)
+    environment = str(described.collected.get("environment", ""))
+    save_png(groups_figure(result, environment), folder / "groups.png")
+    if not quiet:
+        print_groups(result)
+    say(f"Figure: {folder / 'groups.png'}")
+
+
+def patterns(texts: list[str] | None) -> dict[str, list[str]]:
+    """Read NAME=PATTERN, several of them for a name if need be.
+
+    Examples
+    --------
+    >>> patterns(["on=ppo-*", "on=a2c-*", "off=sac-*"])
+    {'on': ['ppo-*', 'a2c-*'], 'off': ['sac-*']}
+    """
+    result: dict[str, list[str]] = {}
+    for text in texts or []:
+        name, _, pattern = text.partition("=")
+        if not name or not pattern:
+            raise UsageError(f"--group expects NAME=PATTERN, but got {text!r}")
+        result.setdefault(name, []).append(pattern)
+    return result
 
 
 Pair = Annotated[
@@ -55,13 +407,15 @@ Groups = Annotated[
         "more, also for the same name.",
     ),
 ]
-Last = Annotated[
+Last_explain = Annotated[
     int | None,
     typer.Option(help="Of groups: so many checkpoints of each run, the last; else all.", min=1),
 ]
-Top = Annotated[int, typer.Option(help="Regions that are shown, at most.", min=1)]
-Frames = Annotated[bool, typer.Option(help="Draw states of both policies in these regions.")]
-Clips = Annotated[
+Top_explain = Annotated[int, typer.Option(help="Regions that are shown, at most.", min=1)]
+Frames_explain = Annotated[
+    bool, typer.Option(help="Draw states of both policies in these regions.")
+]
+Clips_explain = Annotated[
     int,
     typer.Option(
         help="Short films: the first where the difference is largest, the others of both policies "
@@ -81,10 +435,10 @@ def explain(
     *,
     run: Run = None,
     group: Groups = None,
-    last: Last = None,
-    top: Top = 6,
-    frames: Frames = True,
-    clips: Clips = 2,
+    last: Last_explain = None,
+    top: Top_explain = 6,
+    frames: Frames_explain = True,
+    clips: Clips_explain = 2,
     level: Level = 0.95,
     as_json: Json = False,
     out: Out = None,
@@ -143,10 +497,9 @@ def _check_question(
 def _explain_pair(
     findings: Findings, names: list[str], top: int, level: float, films: Films, showing: Showing
 ) -> None:
-    from pivec.atomic import check_folder
-    from pivec.explanations.pairs.pairs import folder_of, measure_difference
-    from pivec.report.explained.console import print_difference, say_written
-    from pivec.report.explained.pair import write_difference
+    from pivec.explanations.pairs import folder_of, measure_difference
+    from pivec.files import check_folder
+    from pivec.report.explained import print_difference, say_written, write_difference
 
     difference = measure_difference(findings, *names, top=top, level=level)
     folder = check_folder(showing.out or folder_of(findings, difference))
@@ -165,13 +518,11 @@ def _explain_pair(
 def _explain_space(
     findings: Findings, top: int, level: float, films: Films, showing: Showing
 ) -> None:
-    from pivec.atomic import check_folder
-    from pivec.comparison import distances_in
-    from pivec.explanations.pairs.overview import Overview
-    from pivec.explanations.pairs.pairs import FOLDER, measure_difference
-    from pivec.report.data import behaviours_in
-    from pivec.report.explained.console import print_difference, say_written
-    from pivec.report.explained.pair import write_overview
+    from pivec.explanations.pairs import FOLDER, Overview, measure_difference
+    from pivec.files import check_folder
+    from pivec.report.comparison import distances_in
+    from pivec.report.explained import print_difference, say_written, write_overview
+    from pivec.report.findings import behaviours_in
 
     labels = findings.space.descriptions.labels
     if len(labels) < 2:
@@ -221,9 +572,9 @@ def _notable_pairs(measured: Measured, labels: Sequence[str]) -> dict[str, tuple
 def _explain_run(
     findings: Findings, run: str, level: float, films: Films, showing: Showing
 ) -> None:
-    from pivec.explanations.pairs.pairs import measure_difference
-    from pivec.explanations.runs.runs import RunChanges, explain_run
-    from pivec.report.explained.runs import print_run, run_html
+    from pivec.explanations.pairs import measure_difference
+    from pivec.explanations.runs import RunChanges, explain_run
+    from pivec.report.explained import print_run, run_html
 
     def filmed(result: RunChanges, folder: Path) -> RunChanges:
         if result.largest is None or not films.clips:
@@ -244,8 +595,8 @@ def _explain_groups(
     level: float,
     showing: Showing,
 ) -> None:
-    from pivec.explanations.groups.groups import explain_groups
-    from pivec.report.explained.runs import group_difference_html, print_group_difference
+    from pivec.explanations.groups import explain_groups
+    from pivec.report.explained import group_difference_html, print_group_difference
 
     result = explain_groups(findings, groups, last=last, level=level)
     name = "groups-" + "--".join(groups)
@@ -262,9 +613,9 @@ def _show(
     filmed: Callable[[Any, Path], Any] = lambda result, _: result,
 ) -> None:
     """Print a result, add what is filmed of it, and write it."""
-    from pivec.atomic import check_folder, file_name
-    from pivec.explanations.pairs.pairs import FOLDER
-    from pivec.report.explained.shell import write_page
+    from pivec.explanations.pairs import FOLDER
+    from pivec.files import check_folder, file_name
+    from pivec.report.explained import write_page
 
     folder = check_folder(showing.out or findings.folder / FOLDER / file_name(name, 120))
     if not showing.as_json:

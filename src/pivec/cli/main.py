@@ -9,20 +9,16 @@ from typing import Annotated
 import typer
 
 from pivec.__main__ import STOPPED
-from pivec.cli import answers, comparing, states
+from pivec.cli import compare as comparing
+from pivec.cli import same as answers
+from pivec.cli import states
 from pivec.cli.encoder import encoder
-from pivec.cli.explain import explain
-from pivec.cli.groups import groups
-from pivec.cli.importing import import_
-from pivec.cli.regions import regions
-from pivec.cli.reproduce import reproduce
+from pivec.cli.explain import explain, groups, regions, unusual
 from pivec.cli.serve import serve
-from pivec.cli.train import train
-from pivec.cli.unusual import unusual
+from pivec.cli.states import import_
 from pivec.cli.watch import watch
 from pivec.errors import PivecError
-from pivec.notices import Notice, Notices
-from pivec.terminal import say, shortened
+from pivec.terminal import Notice, Notices, say, shortened
 
 app = typer.Typer(
     name="pivec",
@@ -44,8 +40,6 @@ COMMANDS = (
     regions,
     unusual,
     serve,
-    train,
-    reproduce,
     watch,
 )
 for command in comparing.COMMANDS + answers.COMMANDS + COMMANDS:
@@ -70,13 +64,18 @@ def _root(
 
 
 def main() -> None:
-    """Run the command line; every mistake is one sentence and an exit code."""
+    """Run the command line of pivec."""
+    run(app, "pivec")
+
+
+def run(app: typer.Typer, name: str) -> None:
+    """Run a command line; every mistake is one sentence and an exit code."""
     debug = "--debug" in sys.argv
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
     try:
         with Notices(_warn) as notices:
             try:
-                code = app(args=arguments, prog_name="pivec", standalone_mode=False)
+                code = app(args=arguments, prog_name=name, standalone_mode=False)
             finally:
                 _count(notices)
     except KeyboardInterrupt:

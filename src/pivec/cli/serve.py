@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from pivec.cli.comparing import SpaceArgument
+from pivec.cli.compare import SpaceArgument
 from pivec.cli.options import Quiet, with_options
 from pivec.options import ReplayOptions
 
@@ -37,6 +37,6 @@ def serve(
 
     Example: pivec serve pivec-out --open
     """
-    from pivec.server import serve as serve_page
+    from pivec.server.serving import serve as serve_page
 
     serve_page(space, port, options=replaying, browser=browser, quiet=quiet)

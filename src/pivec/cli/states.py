@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 import typer
 
-from pivec.atomic import check_folder
 from pivec.cli.options import (
     Env,
     Policies,
@@ -18,10 +17,11 @@ from pivec.cli.options import (
     whole_numbers,
     with_options,
 )
-from pivec.engines.engine import on_engine
 from pivec.errors import PivecError, UsageError
-from pivec.options import CollectOptions
-from pivec.terminal import say
+from pivec.files import check_folder
+from pivec.options import CollectOptions, TableOptions
+from pivec.parallel.engine import on_engine
+from pivec.terminal import say, shortened
 
 store_app = typer.Typer(help="Look into stores of states.", no_args_is_help=True)
 
@@ -51,7 +51,7 @@ def collect(
     quiet: Quiet = False,
 ) -> None:
     """Let policies act, and keep the states they visit in a store."""
-    from pivec.collection import Collector
+    from pivec.workflows.collect import Collector
 
     named, acting = env_and_policies(env, policies)
     chosen = whole_numbers(render_episodes, "--render-episodes")
@@ -81,8 +81,8 @@ def _film(
     collector: Any, policies: list[str], out: Path, folder: Path, chosen: list[int], show: bool
 ) -> int:
     """Film the chosen episodes of all who act."""
-    from pivec.explanations.film.clips import film_episodes
-    from pivec.explanations.film.replay import Replayer
+    from pivec.explanations.clips import film_episodes
+    from pivec.explanations.replay import Replayer
     from pivec.policies.callables import IMPORTABLE
     from pivec.states.store import Store
 
@@ -97,7 +97,7 @@ def _film(
 def say_collected(data: Any, store: Path) -> None:
     """Say what a store holds now."""
     say(f"{data.n_policies} policies, {data.n_episodes} episodes, {data.n_states} states")
-    from pivec.states.folder import shown_place
+    from pivec.states.store import shown_place
 
     say(f"Store: {shown_place(store)}")
 
@@ -121,7 +121,7 @@ def export(
 def ls(store: StorePath) -> None:
     """List the policies of a store."""
     from pivec.report.console import print_store
-    from pivec.states import Store
+    from pivec.states.store import Store
 
     print_store(Store.find(store))
 
@@ -129,7 +129,7 @@ def ls(store: StorePath) -> None:
 @store_app.command()
 def verify(store: StorePath) -> None:
     """Check every file of a store against its checksum."""
-    from pivec.states import Store
+    from pivec.states.store import Store
 
     kept = Store.find(store)
     problems = kept.verify()
@@ -138,3 +138,46 @@ def verify(store: StorePath) -> None:
     if problems:
         raise PivecError(f"{len(problems)} of {kept.n_files} files are damaged or missing")
     say(f"{len(kept)} policies, all files are whole")
+
+
+# -----------------------------------------------------------------------------
+# The command `import`: recorded states of files, tables and datasets into a store.
+
+
+@with_options
+def import_(
+    data: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="DATA",
+            help="Tables (.parquet, .csv, .feather, .arrow), arrays (.npz, .npy) and D4RL's .hdf5, "
+            "by path, folder or quoted glob; npz:DIR, minari:NAME or store:DIR.",
+        ),
+    ],
+    out: StoreFolder,
+    env: Annotated[str, typer.Option(help="The environment it was recorded in.")] = "",
+    max_states_per_policy: Annotated[
+        int | None, typer.Option(help="Thin longer policies to every k-th state.", min=2)
+    ] = None,
+    *,
+    columns: TableOptions,
+) -> None:
+    """Put recorded states into a store; nobody acts.
+
+    Columns of a table are found by name: policy, group, training_step, episode, step, return or
+    reward, action; the other numbers are features. What `pivec export` wrote comes back as it was.
+
+    A .npz, .npy or .hdf5 file is one policy; a Minari dataset is one policy, or with
+    minari:NAME#KEY one for each value of KEY in the metadata of its episodes.
+    """
+    from pivec.states.recorded import import_recorded
+
+    result = import_recorded(
+        data,
+        out,
+        environment=env,
+        max_states_per_policy=max_states_per_policy,
+        options=columns,
+    )
+    say(shortened(f"States of {', '.join(result.feature_names)}", 200))
+    say_collected(result, out)

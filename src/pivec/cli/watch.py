@@ -36,10 +36,10 @@ def watch(
 
     Example: pivec watch CartPole-v1 runs/ --out live --episodes 20
     """
-    from pivec.atomic import check_folder
+    from pivec.files import check_folder
     from pivec.run_log import RunLog
     from pivec.text import n_policies
-    from pivec.watching.watch import watch_with
+    from pivec.workflows.watch import watch_with
 
     named, acting = env_and_policies(env, policies)
     log = RunLog(check_folder(out), shlex.join(["pivec", *sys.argv[1:]]))

@@ -10,7 +10,7 @@ from typing import Any
 from pivec.characterizations.background import BackgroundModel
 from pivec.characterizations.space import Space
 from pivec.errors import UsageError
-from pivec.explanations.regions.names import Feature, features_of
+from pivec.explanations.names import Feature, features_of, region_words
 from pivec.options import CollectOptions
 from pivec.policies.policy import PolicyInfo, find_policy
 from pivec.rollouts.environment import Environment, environment_of
@@ -97,3 +97,22 @@ def kept_states(folder: Path, labels: Sequence[str]) -> VisitedStates | None:
     kept = Store(folder / "states")
     there = [label for label in labels if label in kept]
     return kept.load(there) if there else None
+
+
+# -----------------------------------------------------------------------------
+# The words for the regions and features of what a comparison left.
+
+
+@dataclass(frozen=True)
+class Worded:
+    """Words of all regions, and names and units of the features."""
+
+    regions: tuple[str, ...]
+    features: tuple[Feature, ...]
+
+    @classmethod
+    def of(cls, findings: Findings) -> Worded:
+        """Find them in the space and in how its states were collected."""
+        method = findings.background
+        features = findings.features
+        return cls(region_words(method, features), features)

@@ -11,26 +11,3 @@ adapt.py         `policy_statistics` and MAP adaptation of means, weights and va
 *_kernel.py      the kernels: NumPy, Numba (with numba_sums, numba_loops, numba_vector), torch
                  and, where it is at hand, Triton
 """
-
-from pivec.engines.workers import threads
-from pivec.mixtures.accumulate import accumulate
-from pivec.mixtures.adapt import PolicyStatistics, map_offsets, policy_statistics
-from pivec.mixtures.em import EMRun
-from pivec.mixtures.fit import fit_mixture
-from pivec.mixtures.mixture import Mixture
-from pivec.mixtures.source import ArraySource, StateSource
-from pivec.mixtures.statistics import Statistics
-
-__all__ = [
-    "ArraySource",
-    "EMRun",
-    "Mixture",
-    "PolicyStatistics",
-    "StateSource",
-    "Statistics",
-    "accumulate",
-    "fit_mixture",
-    "map_offsets",
-    "policy_statistics",
-    "threads",
-]

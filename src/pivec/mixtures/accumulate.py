@@ -14,12 +14,11 @@ from typing import Any, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.engines.engine import make_engine
 from pivec.errors import MissingExtra, UsageError
-from pivec.mixtures.mixture import Mixture
+from pivec.mixtures.model import Mixture, SegmentSums, Statistics
 from pivec.mixtures.source import Starts, StateSource, block_at, check_shape, spans_of
-from pivec.mixtures.statistics import SegmentSums, Statistics
-from pivec.states.parts import Sent, Span, engine_for
+from pivec.parallel.engine import make_engine
+from pivec.states.derived import Sent, Span, engine_for
 
 Array = NDArray[np.float64]
 BlockWork = Callable[..., Any]

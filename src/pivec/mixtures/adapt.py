@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pivec.arguments import Positive, checked
 from pivec.errors import BadData, UsageError
 from pivec.mixtures.accumulate import Kernel, Passes
-from pivec.mixtures.mixture import Mixture
+from pivec.mixtures.model import Mixture
 from pivec.mixtures.source import Starts, StateSource, as_source
 from pivec.states.record import overlapping
 

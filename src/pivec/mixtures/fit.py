@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal
 
@@ -11,12 +12,227 @@ from numpy.typing import NDArray
 
 from pivec.arguments import Count, Positive, checked
 from pivec.errors import BadData
-from pivec.mixtures.accumulate import Passes
-from pivec.mixtures.em import EMRun, Reseeder, run_em
-from pivec.mixtures.mixture import Mixture
-from pivec.mixtures.source import ArraySource, StateSource, as_source
-from pivec.mixtures.start import first_mixture, overview
-from pivec.progress import Progress
+from pivec.mixtures.accumulate import Kernel, Passes
+from pivec.mixtures.model import Mixture, Statistics
+from pivec.mixtures.source import ArraySource, Floats, StateSource, as_source
+from pivec.parallel.workers import single_threaded_blas
+from pivec.states.derived import Moments
+from pivec.terminal import Progress
+
+# -----------------------------------------------------------------------------
+# Expectation maximisation on top of additive statistics.
+
+
+_DEAD = 0.5
+"""A component with fewer (expected) states than this has died."""
+
+
+def maximise(statistics: Statistics, mixture: Mixture, variance_floor: float) -> Mixture:
+    """M-step with variances of at least the floor, which is the constrained maximum.
+
+    Components without states keep their mean and variance.
+    """
+    n = np.maximum(statistics.counts, np.finfo(np.float64).tiny)[:, None]
+    alive = statistics.counts[:, None] > 10 * np.finfo(np.float64).eps
+    shift = np.where(alive, statistics.sums / n, 0.0)
+    spread = np.where(alive, statistics.squares / n - shift**2, 1.0)
+    return replace(
+        mixture,
+        weights=statistics.counts / statistics.counts.sum(),
+        means=mixture.means + np.sqrt(mixture.variances) * shift,
+        variances=np.maximum(mixture.variances * spread, variance_floor),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Reseeder:
+    """Puts components that died on raw states, (m, D), among the percent explained worst."""
+
+    states: Floats
+    rng: np.random.Generator
+
+    def __call__(self, mixture: Mixture, counts: NDArray[np.float64]) -> tuple[Mixture, int]:
+        """Give the mixture with its dead components reseeded, and how many there were."""
+        dead = np.flatnonzero(counts < _DEAD)
+        if not len(dead) or len(dead) == mixture.n_components:
+            return mixture, 0
+        density = mixture.log_density(self.states)
+        worst = np.argsort(density, kind="stable")[: max(len(dead), len(density) // 100)]
+        chosen = self.rng.choice(worst, size=len(dead), replace=len(worst) < len(dead))
+        weights, means = mixture.weights.copy(), mixture.means.copy()
+        variances = mixture.variances.copy()
+        means[dead] = mixture.standardise(self.states[chosen])
+        variances[dead] = mixture.weights @ mixture.variances
+        # Light at first: the likelihood can fall by no more than the weight taken from the rest.
+        weights[dead] = 0.1 / mixture.n_components
+        weights /= weights.sum()
+        reseeded = replace(mixture, weights=weights, means=means, variances=variances)
+        return reseeded, len(dead)
+
+
+@dataclass
+class EMRun:
+    """Where a run of EM stands; kept up to date after every pass."""
+
+    mixture: Mixture  # after the last M-step
+    # Mean log-likelihood (nats a state, standardised) before each M-step. Never falls, except after
+    # a reseeding.
+    history: list[float] = field(default_factory=list)
+    converged: bool = False  # whether the last change was smaller than the tolerance
+    reseeded: int = 0  # how many components had died and were placed anew
+
+    @property
+    def n_iter(self) -> int:
+        """Passes over the states."""
+        return len(self.history)
+
+
+def run_em(
+    run: EMRun,
+    passes: Callable[[Mixture], Statistics],
+    *,
+    tol: float,
+    max_iter: int,
+    variance_floor: float,
+    reseed: Reseeder | None = None,
+    on_pass: Callable[[EMRun], None] | None = None,
+) -> EMRun:
+    """Iterate to scikit-learn's rule: stop when the mean log-likelihood changes by under ``tol``.
+
+    ``run`` is changed in place, one whole pass at a time, so that an interruption leaves it
+    usable.
+    """
+    previous = run.history[-1] if run.history else -np.inf
+    while run.n_iter < max_iter and not run.converged:
+        statistics = passes(run.mixture)
+        value = statistics.mean_log_likelihood
+        mixture, placed = maximise(statistics, run.mixture, variance_floor), 0
+        if reseed is not None:
+            mixture, placed = reseed(mixture, statistics.counts)
+        run.mixture = mixture
+        run.history.append(value)
+        run.reseeded += placed
+        run.converged = not placed and abs(value - previous) < tol
+        previous = value
+        if on_pass is not None:
+            on_pass(run)
+    return run
+
+
+# -----------------------------------------------------------------------------
+# The way to a first mixture: a look at all states, k-means++ seeds, Lloyd steps, their Gaussians.
+#
+# A Lloyd step is one pass of the kernel with hard assignments and unit variances, so k-means runs
+# wherever EM does, also out of core. scikit-learn's k-means++ draws from another kind of generator.
+
+
+Array = NDArray[np.float64]
+
+_SEEDING = 16_384
+"""States among which k-means++ looks for seeds."""
+
+
+def plus_plus(points: Array, n_clusters: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Row numbers of k-means++ seeds, the best of a few candidates each.
+
+    Arthur and Vassilvitskii 2007: a seed is drawn with probability in proportion to the squared
+    distance to the nearest seed so far; of 2 + log K candidates the one that lowers the sum most
+    is kept, as in their section 5 and in scikit-learn.
+    """
+    n = len(points)
+    trials = 2 + int(np.log(n_clusters))
+    norms = np.einsum("ij,ij->i", points, points)[:, None]
+    ones = np.ones((n, 1))
+    # ‖a − b‖² = [−2a, 1, ‖a‖²] · [b, ‖b‖², 1], one product for all points.
+    left = np.hstack([-2 * points, ones, norms])
+    right = np.ascontiguousarray(np.hstack([points, norms, ones]).T)
+    seeds = np.empty(n_clusters, dtype=np.int64)
+    seeds[0] = rng.integers(n)
+    with single_threaded_blas():
+        nearest = np.maximum(left[seeds[0]] @ right, 0)
+        for k in range(1, n_clusters):
+            cumulative = np.cumsum(nearest)
+            draws = rng.random(trials)
+            if cumulative[-1] <= 0:  # every state lies on a seed already
+                seeds[k] = rng.integers(n)
+                continue
+            candidates = np.searchsorted(cumulative, draws * cumulative[-1], side="right")
+            candidates = np.minimum(candidates, n - 1)
+            reduced = left[candidates] @ right
+            np.minimum(reduced, nearest, out=reduced)
+            best = int(reduced.sum(axis=1).argmin())
+            seeds[k], nearest = candidates[best], np.maximum(reduced[best], 0)
+    return seeds
+
+
+def lloyd(
+    passes: Callable[[Mixture, bool], Statistics], clusters: Mixture, max_iter: int, tol: float
+) -> Mixture:
+    """Lloyd's algorithm until the centres move by less than ``tol`` (mean square a feature).
+
+    ``clusters`` has unit variances and equal weights, so the best component of a state is the
+    nearest centre. An empty cluster keeps its centre.
+    """
+    for _ in range(max_iter):
+        statistics = passes(clusters, True)
+        n = np.maximum(statistics.counts, 1e-300)[:, None]
+        step = np.where(statistics.counts[:, None] > 0, statistics.sums / n, 0.0)
+        clusters = replace(clusters, means=clusters.means + step)
+        if (step**2).sum() <= tol * clusters.n_features:
+            break
+    return clusters
+
+
+@dataclass(frozen=True, eq=False)
+class Overview:
+    """Pooled mean and deviation of all states, and a subsample of them."""
+
+    center: Array  # mean and standard deviation in float64; a constant feature has scale 1
+    scale: Array
+    subsample: Floats  # raw states, in the order of the source, drawn without replacement
+
+
+def overview(passes: Passes, subsample: int, rng: np.random.Generator) -> Overview:
+    """One pass that checks every state, pools moments and draws the subsample."""
+    n = passes.source.n_states
+    chosen = np.sort(rng.choice(n, size=min(subsample, n), replace=False, shuffle=False))
+    parts = [(*span, chosen[slice(*np.searchsorted(chosen, span))]) for span in passes.spans]
+    drawn: list[Floats] = []
+    pooled = Moments()
+    for (first, last, _), (moments, rows) in zip(parts, passes.in_order(_look, parts), strict=True):
+        pooled.add(last - first, *moments)
+        drawn.append(rows)
+    return Overview(pooled.mean, pooled.scale, np.concatenate(drawn))
+
+
+def _look(
+    kernel: Kernel, block: Any, part: tuple[int, int, NDArray[np.int64]]
+) -> tuple[tuple[Array, Array], Floats]:
+    """Moments of a block, and the rows of it that were drawn."""
+    first, _, drawn = part
+    return kernel.moments(block, first), kernel.take(block, drawn - first)
+
+
+def first_mixture(
+    passes: Passes,
+    look: Overview,
+    n_components: int,
+    rng: np.random.Generator,
+    *,
+    lloyd_steps: int,
+    variance_floor: float,
+) -> Mixture:
+    """Seed among the subsample, run Lloyd steps through ``passes``, and fit the clusters."""
+    states = look.subsample
+    if len(states) > _SEEDING:
+        states = states[np.sort(rng.choice(len(states), _SEEDING, replace=False))]
+    points = (states.astype(np.float64) - look.center) / look.scale
+    seeds = points[plus_plus(points, n_components, rng)]
+    weights = np.full(n_components, 1 / n_components)
+    clusters = Mixture(weights, seeds, np.ones_like(seeds), look.center, look.scale)
+    clusters = lloyd(passes, clusters, lloyd_steps, tol=1e-4)
+    return maximise(passes(clusters, True), clusters, variance_floor)
+
 
 _LLOYD = {"kmeans++": 10, "kmeans": 300}
 """Most Lloyd steps of each kind of start."""

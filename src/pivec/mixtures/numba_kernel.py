@@ -11,18 +11,422 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from numba import njit, types
 from numpy.typing import NDArray
 
-from pivec.engines.workers import n_threads, run_tasks
-from pivec.mixtures.mixture import FAR, Mixture
-from pivec.mixtures.numba_loops import STRIDE, TILE
-from pivec.mixtures.numba_sums import sum_chunk, sum_segments
+from pivec.mixtures.model import FAR, Mixture, SegmentSums, Statistics
+from pivec.mixtures.numba_vector import F32, F64, SMALLEST, vector_code
 from pivec.mixtures.numpy_kernel import hold, moments, take
 from pivec.mixtures.source import Starts, refuse_not_finite
-from pivec.mixtures.statistics import SegmentSums, Statistics
+from pivec.parallel.hardware import compiler
+from pivec.parallel.workers import n_threads, run_tasks
 from pivec.states.record import overlapping
 
 __all__ = ["accumulate", "add_segments", "hold", "moments", "take"]
+
+# -----------------------------------------------------------------------------
+# The innermost loops over a tile: responsibilities, their normalisation, and weighted sums.
+#
+# Each takes a `Tile` and a `Packed` mixture. Differences are taken as they stand here: their order
+# matters where the low parts of states and means are carried along.
+
+
+# mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
+
+
+TILE = 512
+"""States of a tile."""
+STRIDE = TILE + 16
+"""Numbers from row to row of a tile: rows 2 kB apart would crowd the first-level cache."""
+
+_CHAINS = 4
+"""Sums kept side by side, because an addition takes four cycles to arrive."""
+_LOWEST = -3e38
+
+
+def _either_way(write, model, d, branch, width=4):
+    """Call branch(compensated) for the features from d on: with low parts if one is narrow."""
+    narrow = model.narrow.number(d // 4)
+    if width == 8:
+        narrow = narrow | model.narrow.number((d + 4) // 4)
+    return write.either(narrow.differs(0), branch)
+
+
+def _difference(high, low, at, mean, mean_low, width=0):
+    """Give x − μ of the vector at a place, with low parts if there is a ``mean_low``."""
+    result = high.vector(at, width) - mean
+    return result if mean_low is None else result + (low.vector(at, width) - mean_low)
+
+
+@vector_code(types.float64)
+def load(write, block, first, n, model, tile):
+    """Standardise n states in float64 into tile.x and tile.low; give NaN if one is not finite.
+
+    Beyond the last state it is repeated; its factor in tile.total will be zero there.
+    """
+    D = block.shape[1]
+    lowest, highest = ((model.limit * sign).filled(write.width) for sign in (-1.0, 1.0))
+    whole = n & -write.width
+    features = write.loop(0, D, sums=[write.constant(0.0, kind=block.element)])
+    with features as d:
+        center, inverse = model.center.spread(d), model.inverse.spread(d)
+        for begin, end, clamped in ((0, whole, False), (whole, TILE, True)):
+            states = write.loop(begin, end, write.width, features.sums)
+            with states as i:
+                rows = [i + j for j in range(write.width)]
+                if clamped:
+                    rows = [(row < n - 1).choose(row, n - 1) for row in rows]
+                raw = write.joined([block.number((first + row) * D + d) for row in rows])
+                states.sums = [raw.times_plus(0.0, states.sums[0])]
+                value = ((raw.to(F64) - center) * inverse).larger(lowest)
+                value = (value < highest).choose(value, highest)
+                high = value.to(F32)
+                tile.x.put(d * STRIDE + i, high)
+                tile.low.put(d * STRIDE + i, (value - high.to(F64)).to(F32))
+            features.sums = states.sums
+    return features.sums[0].total().to(F64)
+
+
+@vector_code(types.void)
+def share(write, tile, model, hard):
+    """Set tile.values to responsibilities times tile.total, their total over components.
+
+    A logit is rest_k + Σ_d factor_kd (x_id − μ_kd)², where a factor is −log₂e / 2σ²; the whole one
+    is quantum_k more. The maximum over k, tile.top, is rounded to a quantum, so that the difference
+    of two quanta is exact and only that of two small numbers is rounded. tile.nearest is the
+    largest logit without quantum: minus half the squared distance to the nearest component, in
+    units of log₂e. With ``hard`` a state belongs to its largest logit, in equal parts if several.
+    """
+    # First states of the vectors that are held in registers, with two values for each.
+    lanes = range(0, write.registers // 4 * write.width, write.width)
+    with write.loop(0, TILE, len(lanes) * write.width) as first:
+        tops = _put_logits(write, tile, model, first, lanes)
+        for lane, top in zip(lanes, tops, strict=True):
+            tile.top.put(first + lane, top)
+        last = first + len(lanes) * write.width
+        write.either(hard, lambda is_hard: _put_shares(write, tile, model, first, last, is_hard))
+
+
+def _put_logits(write, tile, model, first, lanes):
+    """Set tile.values of states from first on to logits without quantum; give the largest whole."""
+    K, D = model.means.shape
+    components = write.loop(0, K, sums=[write.constant(_LOWEST)] * len(lanes))
+    with components as k:
+        features = write.loop(0, D, 4, [model.rests.spread(k)] * len(lanes))
+        with features as d:
+
+            def add(compensated):
+                logits = list(features.sums)
+                for feature in (d + j for j in range(4)):
+                    at = k * D + feature
+                    mean, factor = model.means.spread(at), model.factors.spread(at)
+                    low = model.means_low.spread(at) if compensated else None
+                    for s, lane in enumerate(lanes):
+                        place = feature * STRIDE + first + lane
+                        e = _difference(tile.x, tile.low, place, mean, low)
+                        logits[s] = factor.times_plus(e * e, logits[s])
+                return logits
+
+            features.sums = _either_way(write, model, d, add)
+        for lane, logit in zip(lanes, features.sums, strict=True):
+            tile.values.put(k * STRIDE + first + lane, logit)
+        quantum = model.quanta.spread(k)
+        wholes = [quantum + logit for logit in features.sums]
+        components.sums = [a.larger(b) for a, b in zip(components.sums, wholes, strict=True)]
+    return components.sums
+
+
+def _put_shares(write, tile, model, first, last, hard):
+    """Turn the logits of states first to last into shares of one, with their totals."""
+    with write.loop(first, last, write.width) as at:
+        top = tile.top.vector(at)
+        if not hard:
+            top = (top * 256.0 + 0.5).floor() * (1.0 / 256.0)
+            tile.top.put(at, top)
+        nothing = [write.constant(0.0), write.constant(_LOWEST)]
+        components = write.loop(0, model.means.shape[0], sums=nothing)
+        with components as k:
+            total, nearest = components.sums
+            logit, quantum = tile.values.vector(k * STRIDE + at), model.quanta.spread(k)
+            if hard:
+                result = (quantum + logit >= top).choose(write.constant(1.0), write.constant(0.0))
+            else:
+                result = write.exp2(quantum - top + logit)
+            tile.values.put(k * STRIDE + at, result)
+            components.sums = [total + result, nearest.larger(logit)]
+        for array, value in zip((tile.total, tile.nearest), components.sums, strict=True):
+            array.put(at, value)
+
+
+@vector_code(types.void)
+def normalise(write, tile):
+    """Multiply tile.values by the factors in tile.total; tile.counts gets the sum of every row."""
+    with write.loop(0, tile.counts.shape[0]) as k:
+        nothing = [write.constant(0.0)] * _CHAINS
+        states = write.loop(0, TILE, _CHAINS * write.width, nothing)
+        with states as i:
+            for c in range(_CHAINS):
+                at = i + c * write.width
+                value = tile.values.vector(k * STRIDE + at) * tile.total.vector(at)
+                tile.values.put(k * STRIDE + at, value)
+                states.sums[c] = states.sums[c] + value
+        tile.counts.put(k, write.sum(states.sums).total())
+
+
+@vector_code(types.void)
+def add_statistics(write, tile, model, sums, squares):
+    """Add Σ r e and Σ r e² of a tile, where e = x − μ in float32, to float64 sums (K, D)."""
+    K, D = model.means.shape
+    # Components whose sums over four features are held in registers.
+    together = range(write.registers // 16)
+    with write.loop(0, D, 4) as d:
+
+        def add(compensated):
+            with write.loop(0, K, len(together)) as k:
+                counts = [tile.counts.number(k + c) for c in together]
+                with write.when(write.sum(counts) > 0.0):
+                    cells = [(k + c, d + j) for c in together for j in range(4)]
+                    _add_cells(write, tile, model, cells, compensated, sums, squares)
+
+        _either_way(write, model, d, add)
+
+
+def _add_cells(write, tile, model, cells, compensated, sums, squares):
+    """Add Σ r e and Σ r e² of pairs of a component and a feature."""
+    places = [k * model.means.shape[1] + d for k, d in cells]
+    means = [model.means.spread(at) for at in places]
+    lows = [model.means_low.spread(at) if compensated else None for at in places]
+    states = write.loop(0, TILE, write.width, [write.constant(0.0)] * (2 * len(cells)))
+    with states as i:
+        for n, (k, d) in enumerate(cells):
+            e = _difference(tile.x, tile.low, d * STRIDE + i, means[n], lows[n])
+            part = tile.values.vector(k * STRIDE + i) * e
+            states.sums[2 * n] = states.sums[2 * n] + part
+            states.sums[2 * n + 1] = part.times_plus(e, states.sums[2 * n + 1])
+    for n, at in enumerate(places):
+        sums.increase(at, states.sums[2 * n].total())
+        squares.increase(at, states.sums[2 * n + 1].total())
+
+
+@vector_code(types.void)
+def add_rows(write, tile, model, first, n, counts, sums):
+    """Add Σ r (K) and Σ r e (K, D) of n states of a normalised tile to float64 sums.
+
+    With vectors of features, because an episode of twenty steps is too short for ones of states.
+    """
+    K, D = model.means.shape
+    in_eights = D & -8
+    with write.loop(0, K) as k:
+        shares = k * STRIDE + first
+        nothing = write.constant(0.0, width=0)
+        count = _over_states(
+            write, n, lambda i, running: running + tile.values.number(shares + i), nothing
+        )
+        with write.when(count > 0.0):
+            counts.increase(k, count)
+            for begin, end, width in ((0, in_eights, 8), (in_eights, D, 4)):
+                with write.loop(begin, end, width) as d:
+                    _add_features(write, tile, model, first, n, k, d, width, sums)
+
+
+def _over_states(write, n, term, nothing):
+    """Sum term(state, running) over n states, in chains and then one by one."""
+    whole = n & -_CHAINS
+    chains = write.loop(0, whole, _CHAINS, [nothing] * _CHAINS)
+    with chains as i:
+        chains.sums = [term(i + c, running) for c, running in enumerate(chains.sums)]
+    rest = write.loop(whole, n, 1, [write.sum(chains.sums)])
+    with rest as i:
+        rest.sums = [term(i, rest.sums[0])]
+    return rest.sums[0]
+
+
+def _add_features(write, tile, model, first, n, k, d, width, sums):
+    """Add Σ r e of n states for a component and so many features."""
+    D = model.means.shape[1]
+    at = k * D + d
+
+    def add(compensated):
+        mean = model.means.vector(at, width)
+        low = model.means_low.vector(at, width) if compensated else None
+
+        def product(i, running):
+            row = (first + i) * D + d
+            e = _difference(tile.rows, tile.rows_low, row, mean, low, width)
+            return tile.values.spread(k * STRIDE + first + i, width).times_plus(e, running)
+
+        sums.increase(at, _over_states(write, n, product, write.constant(0.0, width)))
+
+    _either_way(write, model, d, add, width)
+
+
+# -----------------------------------------------------------------------------
+# The compiled sums over states, of chunks for EM and of segments for adaptation, tile by tile.
+#
+# A chunk or a run of segments is the work of one thread. A tile of 512 states stays in the caches
+# of a core.
+#
+# Inside a tile everything is float32 and lies as [component, state] or [feature, state], so that
+# the innermost loops run over states and become vector instructions. Sums over tiles are float64.
+# Features and components come in fours; what is padded has weight zero. Logarithms are of base 2.
+#
+# Three things keep float32 right where it would lose digits:
+#
+# - distances are ((x − μ)/σ)² directly, and statistics are centred, never [x², x, 1];
+# - fours with a "narrow" feature, where some |μ|/σ is large, carry the low parts of state and mean
+#   along, so that x − μ is right to the last digit although x itself is rounded;
+# - the constant of a component is split into a multiple of 2⁻⁸, which cancels exactly against the
+#   maximum, and a small rest; states far from every component are done again in float64.
+
+
+# mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
+
+
+_PIECE = 256
+"""States of a segment that are summed in one go: their rows stay in the first-level cache."""
+
+f32 = np.float32
+
+
+# NaN and infinity always keep their meaning, and sums the order they are written in. What another
+# function calls becomes a part of it before it is compiled, so that nothing is compiled twice, and
+# the process that compiles runs the same code as later ones that find it in the cache.
+compiled = compiler("contract", "nsz", sources="numba_*.py")
+part = njit(inline="always")
+
+
+@part
+def _share_precisely(state, model, values, i, work):
+    """Do state i of a tile again in float64; give the base-2 log of its largest density."""
+    K, D = model.precise_means.shape
+    for k in range(K):
+        work[k] = model.constants[k]
+    for d in range(D):
+        x = (np.float64(state[d]) - model.center[d]) * model.inverse[d]
+        x = min(max(x, -model.limit), model.limit)
+        for k in range(K):
+            e = x - model.precise_means[k, d]
+            work[k] += model.precise_factors[k, d] * e * e
+    top = -np.inf
+    for k in range(K):
+        top = max(top, work[k])
+    total = 0.0
+    for k in range(K):
+        share = 2.0 ** (work[k] - top) if work[k] - top > SMALLEST else 0.0
+        values[k, i] = f32(share)
+        total += share
+    return top, f32(total)
+
+
+@part
+def _finish(n, top, total):
+    """Give the sum of n log-densities, top + log total; turn totals into factors, 0 beyond n."""
+    density = 0.0
+    for i in range(n):
+        density += np.float64(top[i])
+    for i in range(n, TILE):
+        total[i] = f32(1.0)
+    for first in range(0, TILE, 32):
+        # One logarithm for 32 states; totals lie between 1 and K.
+        product = 1.0
+        for i in range(first, first + 32):
+            product *= np.float64(total[i])
+        density += np.log2(product)
+    for i in range(TILE):
+        total[i] = f32(1.0) / total[i]
+    for i in range(n, TILE):
+        total[i] = f32(0.0)
+    return density
+
+
+@part
+def expect(block, first, n, model, hard, tile):
+    """E-step of n states: responsibilities times total in tile.values, factors in tile.total.
+
+    Gives the base-2 log-likelihood, NaN if a state is not finite.
+    """
+    if np.isnan(load(block, first, n, model, tile)):
+        return np.nan
+    share(tile, model, hard)
+    correction = 0.0
+    if not hard:
+        for i in range(n):
+            if tile.nearest[i] < -model.far:
+                top, total = _share_precisely(block[first + i], model, tile.values, i, tile.work)
+                correction += top - np.float64(tile.top[i])
+                tile.total[i] = total
+    return correction + _finish(n, tile.top, tile.total)
+
+
+@compiled
+def sum_chunk(block, first, last, model, hard, tile, counts, sums, squares):
+    """Statistics of rows first to last into zeroed float64 arrays; give the log-likelihood."""
+    density = 0.0
+    for row in range(first, last, TILE):
+        n = min(TILE, last - row)
+        density += expect(block, row, n, model, hard, tile)
+        if np.isnan(density):
+            break
+        normalise(tile)
+        for k in range(len(counts)):
+            counts[k] += tile.counts[k]
+        add_statistics(tile, model, sums, squares)
+    return density
+
+
+@part
+def _close(tile, factors, counts, sums):
+    """Add the segment in the tile, its n (K) and f · factors (K, D), and empty the tile's."""
+    K, D = sums.shape
+    for k in range(K):
+        count = tile.open_counts[k]
+        if count == 0.0:
+            continue
+        tile.open_counts[k] = 0.0
+        counts[k] += count
+        for d in range(D):
+            sums[k, d] += tile.open_sums[k, d] * factors[k, d]
+            tile.open_sums[k, d] = 0.0
+
+
+@compiled
+def sum_segments(
+    block, first, last, starts, segment, final, model, tile, counts, sums, edge_counts, edge_sums
+):
+    """Add rows first to last to their segments' counts and sums; NaN if a row is not finite.
+
+    ``segment`` and ``final`` are those that hold the first and the last row: what belongs to them
+    goes into edges 0 and 1, because neighbouring runs may have parts of them too.
+    """
+    s = segment
+    for row in range(first, last, TILE):
+        in_tile = min(TILE, last - row)
+        if np.isnan(expect(block, row, in_tile, model, False, tile)):
+            return np.nan
+        normalise(tile)
+        for i in range(in_tile):
+            for d in range(block.shape[1]):
+                tile.rows[i, d] = tile.x[d, i]
+                if model.narrow[d // 4]:
+                    tile.rows_low[i, d] = tile.low[d, i]
+        a = np.int64(0)
+        while a < in_tile:
+            b = min(in_tile, starts[s + 1] - row, a + _PIECE)
+            add_rows(tile, model, a, b - a, tile.open_counts, tile.open_sums)
+            a = b
+            if row + b < starts[s + 1] and row + b < last:
+                continue
+            n, f = counts[s], sums[s]
+            if s == segment:
+                n, f = edge_counts[0], edge_sums[0]
+            elif s == final:
+                n, f = edge_counts[1], edge_sums[1]
+            _close(tile, model.inverse_deviations, n, f)
+            s += 1
+            while s < len(counts) and starts[s + 1] <= row + b:
+                s += 1
+    return 0.0
+
 
 _CHUNK = 8 * TILE
 """States a task, with sums of its own."""

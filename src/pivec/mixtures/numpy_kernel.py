@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.engines.workers import run_tasks, single_threaded_blas
-from pivec.mixtures.mixture import FAR, Mixture
+from pivec.mixtures.model import FAR, Mixture, SegmentSums, Statistics
 from pivec.mixtures.source import Starts, StateSource, check_finite
-from pivec.mixtures.statistics import SegmentSums, Statistics
+from pivec.parallel.workers import run_tasks, single_threaded_blas
 from pivec.states.record import overlapping
 
 _TILE = 4096

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.errors import BadData
-from pivec.states.parts import Span
+from pivec.states.derived import Span
 
 Floats = NDArray[np.floating[Any]]
 Starts = NDArray[np.int64]

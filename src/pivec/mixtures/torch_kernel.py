@@ -17,17 +17,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pivec.engines.devices import torch_device
-from pivec.mixtures.mixture import FAR, Mixture
+from pivec.mixtures.model import FAR, Mixture, SegmentSums, Statistics
 from pivec.mixtures.numpy_kernel import centred, coefficients
-from pivec.mixtures.source import (
-    Starts,
-    StateSource,
-    block_at,
-    refuse_not_finite,
-    spans_of,
-)
-from pivec.mixtures.statistics import SegmentSums, Statistics
+from pivec.mixtures.source import Starts, StateSource, block_at, refuse_not_finite, spans_of
+from pivec.parallel.devices import torch_device
 from pivec.states.record import overlapping
 
 _ROOM = 1 << 28

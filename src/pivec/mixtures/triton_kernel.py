@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from pivec.mixtures.mixture import FAR, Mixture
+from pivec.mixtures.model import FAR, Mixture, Statistics
 from pivec.mixtures.numpy_kernel import centred, coefficients
-from pivec.mixtures.statistics import Statistics
 
 try:
     import triton

@@ -1,7 +1,7 @@
 """Reads the tensors of a torch file without torch, and without running anything the file asks.
 
 A torch file is a zip archive with a pickle of the structure and raw numbers beside it. The pickle
-is interpreted by `pivec.policies.pickles`: what builds dictionaries of tensors is understood here,
+is interpreted by `pivec.policies.safe_pickle`: what builds dictionaries of tensors is understood here,
 and everything else is refused by name. Then layers are found among the tensors by their names.
 """
 
@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.errors import BadPolicyFile
+from pivec.files import BoundedZip, Budget
+from pivec.policies.distributions import frozen
 from pivec.policies.forward import Layer
-from pivec.policies.head import frozen
-from pivec.policies.pickles import Interpreter, Name
-from pivec.reading import BoundedZip, Budget
+from pivec.policies.safe_pickle import Interpreter, Name
 
 Tensors = dict[str, NDArray[Any]]
 BESIDE_WEIGHTS = ("_optimizers",)  # which Tianshou 2 keeps among them

@@ -12,9 +12,8 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from pivec.atomic import atomic_write
-from pivec.distances.planning import POWER, Plan
-from pivec.distances.sameness import Sameness
+from pivec.files import atomic_write
+from pivec.statistics.equivalence import POWER, Plan, Sameness
 from pivec.terminal import literal, printable, say
 
 _ROWS = 20  # policies in a table on the terminal

@@ -14,7 +14,7 @@ from html import escape
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from pivec.canvas import to_png
+from pivec.figures import to_png
 from pivec.terminal import printable
 from pivec.text import thousands
 

@@ -13,11 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.atomic import atomic_write
-from pivec.csv_file import cell, write_csv
-from pivec.distances import Measured
 from pivec.errors import UsageError
-from pivec.report.data import PairRow, PolicyRow
+from pivec.files import atomic_write, cell, write_csv
+from pivec.report.findings import PairRow, PolicyRow
+from pivec.statistics.measure import Measured
 from pivec.terminal import encodable
 
 # Text of more distances is large and slow to read: of 3 000 policies it was 181 MB.

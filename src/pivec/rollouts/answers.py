@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 
 from pivec.errors import PivecError, UsageError
 from pivec.policies.callables import as_policy
-from pivec.policies.masked import MaskedPolicy
-from pivec.policies.network import NetworkPolicy, Stack
+from pivec.policies.networks import MaskedPolicy, NetworkPolicy, Stack
 from pivec.policies.policy import BatchPolicy, Policy, RecurrentPolicy
-from pivec.rollouts import spaces
+from pivec.rollouts import observations as spaces
 from pivec.rollouts.backends import Layout
 from pivec.rollouts.lanes import Lanes
 from pivec.rollouts.seeds import action_stream

@@ -89,7 +89,7 @@ def make_lanes(
 ) -> Lanes:
     """Make lanes of the fastest kind there is for this environment and backend."""
     if backend == "envpool":
-        from pivec.rollouts.envpool_lanes import EnvPoolLanes
+        from pivec.rollouts.envpool import EnvPoolLanes
 
         return EnvPoolLanes(environment, shape, threads)
     kind = array_lanes(environment) or SteppedLanes

@@ -5,15 +5,17 @@ Files of policies may tell what they were trained in; what a user says comes fir
 
 from __future__ import annotations
 
+import importlib.util
 import pickle
 import re
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 import gymnasium
+from gymnasium import spaces
 from gymnasium.envs.registration import EnvSpec
 
 from pivec.errors import (
@@ -28,11 +30,104 @@ from pivec.options import CollectOptions, Wrapper
 from pivec.policies.callables import check_module, module_digest
 from pivec.policies.policy import Policy, PolicyInfo
 from pivec.rollouts.atari import ATARI, ONE_FRAME_A_STEP
-from pivec.rollouts.fitting import fitting_words
 from pivec.rollouts.games import GAME, make_role, packed_partners, with_partners
 from pivec.rollouts.named_objects import import_here, named_object, split_arguments
 from pivec.rollouts.quirks import registrars
-from pivec.rollouts.wrappers import check_wrappers, wrapped
+
+# -----------------------------------------------------------------------------
+# Which of Gymnasium's own environments a policy fits, where its file does not tell.
+
+
+MOST = 4  # a policy that fits more than these tells nothing
+
+
+def fitting_words(policies: Sequence[Policy]) -> str:
+    """Say what the first policy fits by the numbers it sees and does; empty if nobody can tell."""
+    bind = getattr(policies[0], "bind", None) if policies else None
+    if bind is None:
+        return ""
+    shown = []
+    for name, seen, done in _own_spaces():
+        try:
+            bind(seen, done)
+        except Exception:  # noqa: S112  # it does not fit, or another kind of policy says so in its own way
+            continue
+        shown.append(f"{name} ({_counted(seen, 'value')}, {_counted(done, 'action')})")
+    return f"the first fits {' and '.join(shown)}" if 0 < len(shown) <= MOST else ""
+
+
+def _own_spaces() -> Iterator[tuple[str, Any, Any]]:
+    """Give the spaces of Gymnasium's own environments that are installed, of the newest version."""
+    newest = {
+        spec.name: spec
+        for spec in sorted(gymnasium.registry.values(), key=lambda spec: spec.version or 0)
+        if str(spec.entry_point).startswith("gymnasium.envs.") and not spec.namespace
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for spec in newest.values():
+            try:
+                env = gymnasium.make(spec.id, disable_env_checker=True)
+            except Exception:  # noqa: S112  # what it needs is not installed
+                continue
+            yield spec.id, env.observation_space, env.action_space
+            env.close()
+
+
+def _counted(space: Any, what: str) -> str:
+    n = int(space.n) if isinstance(space, spaces.Discrete) else spaces.flatdim(space)
+    return f"{n} {what}{'s' * (n > 1)}"
+
+
+# -----------------------------------------------------------------------------
+# Wrappers by name: how they are put around environments, and which a file may ask for.
+
+
+# A file may ask for these: they change what is seen and done, and touch nothing else.
+KNOWN_WRAPPERS = re.compile(
+    r"(gymnasium\.wrappers(\.\w+)?|stable_baselines3\.common\.atari_wrappers"
+    r"|pivec\.rollouts\.atari|sb3_contrib\.common\.wrappers(\.\w+)?|rl_zoo3\.wrappers"
+    r"|minigrid\.wrappers)"
+    r":(?!RecordVideo|HumanRendering|RenderCollection)\w+"
+)
+
+
+def wrapped(env: gymnasium.Env[Any, Any], wrapper: Wrapper) -> gymnasium.Env[Any, Any]:
+    """Put a wrapper around an environment."""
+    arguments: dict[str, Any] = {}
+    around = wrapper
+    if isinstance(around, str):
+        name, given = split_arguments(around)
+        # JSON has no tuples, and Gymnasium takes nothing else for a shape.
+        arguments = {k: tuple(v) if isinstance(v, list) else v for k, v in given.items()}
+        around = named_object(name, "a wrapper")
+    try:
+        result: gymnasium.Env[Any, Any] = around(env, **arguments)
+    except (Exception, SystemExit) as error:
+        raise UsageError(
+            f"the wrapper {wrapper} cannot be put around {env}: {type(error).__name__}: {error}"
+        ) from error
+    return result
+
+
+def check_wrappers(wrappers: Sequence[Any], infos: Sequence[PolicyInfo], trust: bool) -> None:
+    """Refuse wrappers that files may not ask for, or that are not installed."""
+    for wrapper in wrappers:
+        name = split_arguments(str(wrapper))[0]
+        if not trust and not KNOWN_WRAPPERS.fullmatch(name):
+            raise UsageError(
+                f"{infos[0].source} was trained with the wrapper {name}, which a file may not ask "
+                "for: give all wrappers with --wrapper (in Python: wrappers=), or allow it with "
+                "--trust"
+            )
+        package = name.partition(".")[0]
+        if importlib.util.find_spec(package) is None:
+            raise UsageError(
+                f"{infos[0].source} was trained with the wrapper {name}, but {package} is not "
+                f"installed: pip install {package.replace('_', '-')}, or give all wrappers with "
+                "--wrapper (in Python: wrappers=)"
+            )
+
 
 ID = re.compile(r"-v\d+$")  # a function that makes environments has another kind of name
 ENVIRONMENT, ARGUMENTS, WRAPPERS, IMPORTS = "environment", "arguments", "wrappers", "imports"

@@ -19,7 +19,7 @@ from pivec.options import CollectOptions
 from pivec.policies.callables import IMPORTABLE
 from pivec.policies.load import name_policies
 from pivec.policies.policy import NamedPolicy
-from pivec.policies.travelling import PackedPolicy, packed, unpacked
+from pivec.policies.serialization import PackedPolicy, packed, unpacked
 from pivec.rollouts.named_objects import import_here
 from pivec.rollouts.seen import Values
 

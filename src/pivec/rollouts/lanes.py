@@ -18,10 +18,9 @@ from numpy.typing import NDArray
 
 from pivec.errors import BadData, PivecError
 from pivec.options import Features
-from pivec.rollouts import spaces
+from pivec.rollouts import observations as spaces
 from pivec.rollouts.environment import Environment, close, failure
-from pivec.rollouts.features import feature_rows
-from pivec.rollouts.latent import PolicyLatent
+from pivec.rollouts.features import PolicyLatent, feature_rows
 from pivec.rollouts.quirks import keeps_traces
 from pivec.rollouts.seen import Seen, Values
 

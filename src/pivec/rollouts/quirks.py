@@ -19,7 +19,7 @@ from pivec.errors import UsageError
 # Gymnasium has no plugins: what it is to know must be imported. By the beginnings of ids: the
 # modules that register them when they are imported, and what to install for the first.
 REGISTERED_BY = {
-    "pivec/": ("pivec.paper.worlds", "pivec"),
+    "pivec/": ("reproduction.worlds", "pivec"),
     r"ALE/|\w+(-ram)?(NoFrameskip|Deterministic)-v[04]": ("ale_py", "pivec[atari]"),
     "MiniGrid-|BabyAI-": ("minigrid", "minigrid"),
     "MiniWorld-": ("miniworld", "miniworld"),
@@ -40,7 +40,7 @@ REGISTERED_BY = {
     "dm_control/": ("shimmy", "shimmy[dm-control]"),
     "bsuite/": ("shimmy", "shimmy[bsuite]"),
     # That called procgen has no builds for the Python that is needed here.
-    "(procgen:)?procgen-": ("procgen pivec.rollouts.procgen_games", "procgen-mirror"),
+    "(procgen:)?procgen-": ("procgen pivec.rollouts.atari", "procgen-mirror"),
     "Vizdoom": ("vizdoom.gymnasium_wrapper", "vizdoom"),
     "PyFlyt/": ("PyFlyt.gym_envs", "pyflyt"),
     "sumo-rl-": ("sumo_rl", "sumo-rl"),
@@ -65,7 +65,7 @@ def registrars(name: str) -> list[str]:
     Examples
     --------
     >>> registrars("CartPole-v1"), registrars("pivec/New-v0")
-    ([], ['pivec.paper.worlds'])
+    ([], ['reproduction.worlds'])
     """
     for ids, (modules, package) in REGISTERED_BY.items():
         if name not in gymnasium.registry and re.match(ids, name):

@@ -10,7 +10,3 @@ films.py     clips and pictures that are made when somebody asks for them
 media.py     pictures below the folder, and nothing else of it
 desk.py      a thread for heavy work, a call at a time
 """
-
-from pivec.server.serving import serve
-
-__all__ = ["serve"]

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import secrets
 import socket
+import threading
 import webbrowser
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
+from concurrent.futures import Future
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from pivec.arguments import Range, checked
 from pivec.errors import MissingExtra, UsageError
 from pivec.options import ReplayOptions
+from pivec.report.page import content_policy, script
 from pivec.terminal import say
 from pivec.text import n_policies
 
 if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
     from uvicorn import Server
 
-    from pivec.server.current import Current
     from pivec.server.routes import Answers
+    from pivec.server.snapshot import Current
 
 _HOST = "127.0.0.1"
 _PATIENCE = 1  # seconds that requests have to end after Ctrl-C
@@ -62,10 +68,8 @@ def serve(
     except ImportError as error:
         raise MissingExtra("pivec serve", "serve") from error
     from pivec.explanations.folder import folder_around
-    from pivec.server.current import Current
-    from pivec.server.desk import Desk
-    from pivec.server.films import Films
-    from pivec.server.routes import Answers
+    from pivec.server.routes import Answers, Films
+    from pivec.server.snapshot import Current
 
     with listening(port) as listener:
         current = Current(folder_around(Path(out)), quiet)
@@ -83,7 +87,6 @@ def server_of(answers: Answers, listener: socket.socket) -> tuple[Server, str]:
     """Make what answers requests that come to a socket, and the address of the page there."""
     import uvicorn
 
-    from pivec.server.guard import Guard
     from pivec.server.routes import application
 
     host, port = listener.getsockname()
@@ -133,3 +136,149 @@ def _announce(current: Current, address: str, browser: bool, quiet: bool) -> Non
         say("Ctrl-C ends it; whoever has this address, on this computer, can see the page")
     if browser and not webbrowser.open(address):
         say("pivec: no browser could be opened: open the address above", error=True)
+
+
+# -----------------------------------------------------------------------------
+# Who may ask, how much, and the headers of every answer.
+#
+# The page is for whoever has the address with its token, on this computer. A browser that is sent
+# here under another name (DNS rebinding) is told nothing, as are those without the token.
+
+
+LONGEST = 8192  # bytes of an address: two labels, written in percent signs
+HEADERS = {
+    "Content-Security-Policy": content_policy(
+        script(), "connect-src 'self'", "frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+_HEADERS = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
+
+
+class Guard:
+    """Stands before an application: takes the token off addresses, or gives nothing away.
+
+    Parameters
+    ----------
+    app : ASGI application
+        Gets requests whose paths begin behind the token.
+    token : str
+        The first part of every address.
+    hosts : collection of str
+        Names and port under which the server may be asked.
+    """
+
+    def __init__(self, app: ASGIApp, token: str, hosts: Collection[str]) -> None:
+        self._app = app
+        self._token = token.encode()
+        self._hosts = {host.encode() for host in hosts}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            await send({"type": "websocket.close"})
+            return
+        started = False
+
+        async def answer(message: Message) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                message["headers"] = [*message.get("headers", ()), *_HEADERS]
+            await send(message)
+
+        status, path = self._check(scope)
+        if status == 307:
+            await _empty(answer, status, [(b"location", f"{path}/".encode())])
+        elif status != 200:
+            await _empty(answer, status)
+        else:
+            try:
+                await self._app({**scope, "path": path, "root_path": ""}, receive, answer)
+            except Exception as error:  # a defect: the server goes on
+                say(f"pivec: unexpected {type(error).__name__}: {error}", error=True)
+                if not started:
+                    await _empty(answer, 500)
+
+    def _check(self, scope: Scope) -> tuple[int, str]:
+        """Give the status of an answer, and the path behind the token."""
+        headers: dict[bytes, list[bytes]] = {}
+        for name, value in scope["headers"]:
+            headers.setdefault(name, []).append(value)
+        first, slash, path = scope["path"][1:].partition("/")
+        given = first.encode("utf-8", "replace")
+        hosts = headers.get(b"host", [])
+        own = len(hosts) == 1 and hosts[0].lower() in self._hosts
+        if own and scope["path"] == "/favicon.ico":
+            return 204, ""  # browsers ask for it by themselves, and would complain
+        if not secrets.compare_digest(given, self._token) or not own:
+            return 404, ""
+        if len(scope.get("raw_path") or b"") + len(scope["query_string"]) > LONGEST:
+            return 414, ""
+        if sum(len(name) + len(value) for name, value in scope["headers"]) > 2 * LONGEST:
+            return 431, ""
+        # Nothing that is asked here needs more than an address.
+        if headers.get(b"content-length", [b"0"]) != [b"0"] or b"transfer-encoding" in headers:
+            return 413, ""
+        if scope["method"] not in ("GET", "HEAD", "POST"):
+            return 405, ""
+        return (200, f"/{path}") if slash else (307, first)
+
+
+async def _empty(send: Send, status: int, headers: Collection[tuple[bytes, bytes]] = ()) -> None:
+    """Answer with a status and nothing else; what may still come on this connection is not read."""
+    fixed = [(b"connection", b"close")] + [(b"content-length", b"0")] * (status != 204)
+    start = {"type": "http.response.start", "status": status, "headers": [*fixed, *headers]}
+    await send(start)
+    await send({"type": "http.response.body", "body": b""})
+
+
+# -----------------------------------------------------------------------------
+# A thread for heavy work, a call at a time; Ctrl-C does not wait for it.
+
+
+T = TypeVar("T")
+
+
+class Desk:
+    """Takes calls, and makes them one after another in a thread of its own.
+
+    Python waits at its end for the threads of an executor, but not for this one.
+
+    Examples
+    --------
+    >>> Desk().submit(sum, [1, 2]).result()
+    3
+    """
+
+    def __init__(self) -> None:
+        self._calls: SimpleQueue[tuple[Future[Any], Callable[..., Any], tuple[Any, ...]]]
+        self._calls = SimpleQueue()
+        threading.Thread(target=self._work, daemon=True).start()
+
+    def submit(self, function: Callable[..., T], *arguments: Any) -> Future[T]:
+        """Make a call when those before it are done."""
+        future: Future[T] = Future()
+        self._calls.put((future, function, arguments))
+        return future
+
+    async def call(self, function: Callable[..., T], *arguments: Any) -> T:
+        """Make a call, and wait for what it returns."""
+        return await asyncio.wrap_future(self.submit(function, *arguments))
+
+    def _work(self) -> None:
+        while True:
+            future, function, arguments = self._calls.get()
+            if not future.set_running_or_notify_cancel():
+                continue  # nobody waits for it any more
+            try:
+                future.set_result(function(*arguments))
+            except BaseException as error:
+                future.set_exception(error)

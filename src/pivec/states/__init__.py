@@ -26,8 +26,3 @@ npz.py          recorded episodes in .npz and .npy files
 minari_data.py  recorded episodes in Minari datasets
 export.py       a store for other tools: pandas, Parquet, .npz, Minari
 """
-
-from pivec.states.store import Store, load
-from pivec.states.visited import VisitedStates
-
-__all__ = ["Store", "VisitedStates", "load"]

@@ -21,11 +21,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pivec.engines.files import present
 from pivec.errors import BadStore
-from pivec.policies.described import read_policy as read_network
+from pivec.files import read_regular
+from pivec.parallel.files import present
+from pivec.policies.formats.safetensors import read_policy as read_network
 from pivec.policies.policy import Policy, PolicyInfo
-from pivec.reading import read_regular
 from pivec.states.record import EPISODE, Arrays, PolicyRecord, starts_of
 
 _KEY = b"pivec"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
@@ -11,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.arguments import Count, checked
-from pivec.errors import BadData, UsageError
+from pivec.errors import BadData, PivecWarning, UsageError
+from pivec.parallel.engine import Engine, current, make_engine
 from pivec.states.visited import VisitedStates
 
 _MOST_TO_DRAW_FROM = 10**9  # of NumPy's hypergeometric distribution
@@ -163,3 +165,172 @@ def _even_quotas(sizes: NDArray[np.int64], total: int) -> NDArray[np.int64]:
         quotas[policy] = min(sizes[policy], share)
         left -= int(quotas[policy])
     return quotas
+
+
+# -----------------------------------------------------------------------------
+# Going through states in parts, which are cut by the data alone, wherever the engine has workers.
+#
+# A part is a range of rows or of policies; what goes back and forth are its numbers and what comes
+# of it. The states themselves are read where the part is worked on.
+
+
+Span = tuple[int, int]
+_VALUES = 1 << 23  # float32 numbers of a run of policies: 32 MB
+
+
+@dataclass(frozen=True)
+class Sent:
+    """Something to read states from, which goes to other processes without the policies.
+
+    Data of a store are the paths of its files then, and others are sent whole.
+    """
+
+    source: Any
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        strip = getattr(self.source, "without_policies", lambda: self.source)
+        return Sent, (strip(),)
+
+
+def engine_for(parts: Sequence[Any]) -> Engine:
+    """Give the engine for these parts: a single one is not worth the way to another process."""
+    return current() if len(parts) > 1 else make_engine("serial")
+
+
+def over_policies(
+    function: Callable[..., Any],
+    data: VisitedStates,
+    *arguments: Any,
+    runs: Sequence[Span] | None = None,
+) -> Iterator[Any]:
+    """Give ``function(run, *arguments)`` for one run of policies after another.
+
+    ``runs`` are the first and the last policy, less one, of each; by default they have about 32 MB
+    of states. The function is at the top level of a module.
+    """
+    most = max(1, _VALUES // data.n_features)
+    parts = runs_of(data.state_starts, most) if runs is None else runs
+    engine = engine_for(parts)
+    shared = engine.share(Sent(data)), engine.share(arguments)
+    return engine.in_order(_over_run, parts, function, *shared)
+
+
+def _over_run(
+    run: Span, function: Callable[..., Any], sent: Sent, arguments: tuple[Any, ...]
+) -> Any:
+    return function(sent.source.select(range(*run)), *arguments)
+
+
+def runs_of(starts: NDArray[np.int64], most: int) -> list[Span]:
+    """Cut policies, which begin at ``starts``, into runs of at most so much, or of one policy.
+
+    Examples
+    --------
+    >>> runs_of(np.array([0, 3, 5, 20, 22]), 6)
+    [(0, 2), (2, 3), (3, 4)]
+    """
+    runs: list[Span] = []
+    first = 0
+    while first < len(starts) - 1:
+        last = int(np.searchsorted(starts, starts[first] + most, side="right")) - 1
+        runs.append((first, max(last, first + 1)))
+        first = runs[-1][1]
+    return runs
+
+
+# -----------------------------------------------------------------------------
+# Pooled moments of rows that come in blocks, and features that are constant.
+
+
+Array = NDArray[np.float64]
+_ROWS = 1 << 16
+_NAMED = 3
+
+
+class Moments:
+    """Mean and squared deviations of all rows added so far, in float64.
+
+    Examples
+    --------
+    >>> pooled = Moments()
+    >>> pooled.add(*moments_of(np.array([[0.0, 7.0], [2.0, 7.0]])))
+    >>> pooled.add(*moments_of(np.array([[4.0, 7.0]])))
+    >>> pooled.mean, pooled.scale.round(2)
+    (array([2., 7.]), array([1.63, 1.  ]))
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.mean: Array = np.zeros(1)
+        self._squares: Array = np.zeros(1)
+
+    def add(self, count: int, mean: Array, squares: Array) -> None:
+        """Add so many rows of this mean and these sums of squared deviations from it.
+
+        By the formula of Chan, Golub and LeVeque 1983, which does not cancel.
+        """
+        shift, total = mean - self.mean, self.count + count
+        self.mean = self.mean + shift * (count / total)
+        self._squares = self._squares + squares + shift**2 * (self.count * count / total)
+        self.count = total
+
+    @property
+    def scale(self) -> Array:
+        """The deviation of each column; 1 where it is constant.
+
+        States are float32: a deviation of at most 1e-7 of the mean is only their rounding.
+        """
+        deviation = np.sqrt(self._squares / self.count)
+        return np.where(deviation <= 1e-7 * np.abs(self.mean), 1.0, deviation)
+
+
+def moments_of(rows: NDArray[Any]) -> tuple[int, Array, Array]:
+    """Number of rows, their mean, and the sums of squared deviations from it."""
+    mean = rows.mean(axis=0, dtype=np.float64)
+    return len(rows), mean, ((rows - mean) ** 2).sum(axis=0)
+
+
+def constant_features(data: VisitedStates) -> list[str]:
+    """Name the features that have one value in all states.
+
+    Examples
+    --------
+    >>> data = VisitedStates.from_arrays([[[[0.0, 1.0], [0.0, 2.0]]], [[[0.0, 3.0]]]])
+    >>> constant_features(data)
+    ['x[0]']
+    """
+    beginning = data.rows(0, _ROWS)
+    value = beginning[0].copy()
+    varies = (beginning != value).any(axis=0)
+    # Most often this is all: nothing is sent for it.
+    firsts = () if varies.all() else range(_ROWS, data.n_states, _ROWS)
+    parts = [(first, first + _ROWS) for first in firsts]
+    engine = engine_for(parts)
+    for varies_there in engine.in_order(_varies, parts, engine.share(Sent(data)), value):
+        varies |= varies_there
+        if varies.all():
+            break
+    return [data.feature_names[i] for i in np.flatnonzero(~varies)]
+
+
+def _varies(span: Span, sent: Sent, value: NDArray[np.float32]) -> NDArray[np.bool_]:
+    return np.asarray((sent.source.rows(*span) != value).any(axis=0))
+
+
+def warn_of_constants(data: VisitedStates) -> None:
+    """Warn if most features are the same in all states; a few are in many environments.
+
+    A value of a Discrete that nobody visits (``x=3``) is no feature of its own: it does not count.
+    """
+    counted = [name for name in data.feature_names if "=" not in name]
+    same = [name for name in constant_features(data) if "=" not in name]
+    if 2 * len(same) <= len(counted) or data.n_states == 1:
+        return
+    names = ", ".join(same[:_NAMED]) + (", ..." if len(same) > _NAMED else "")
+    warnings.warn(
+        f"{len(same)} of {len(counted)} features are the same in every state of every policy "
+        f"({names}), so distances follow from the rest alone: if that is not meant, choose other "
+        "--features (from Python features=)",
+        PivecWarning,
+        stacklevel=3,
+    )

@@ -13,14 +13,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from pivec.atomic import atomic_write, check_folder
 from pivec.errors import MissingExtra, UsageError
+from pivec.files import atomic_write, check_folder
 from pivec.rollouts.environment import Environment
-from pivec.states.columns import METADATA
-from pivec.states.minari_data import write_minari
+from pivec.states.minari import write_minari
 from pivec.states.npz import inner_path, write_npz
 from pivec.states.record import EPISODE, PolicyRecord
 from pivec.states.store import Store
+from pivec.states.tables import METADATA
 from pivec.states.visited import VisitedStates
 
 

@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 
 from pivec.errors import BadData, MissingExtra, PivecWarning
+from pivec.files import Budget
 from pivec.options import TableOptions
 from pivec.policies.policy import PolicyInfo
-from pivec.reading import Budget
 from pivec.rollouts.episodes import Episode
-from pivec.states.log_rows import LogRows
 from pivec.states.record import Recorded
+from pivec.states.tables import LogRows
 
 MOST = 1 << 34  # bytes a file may unpack to
 _FIELDS = {

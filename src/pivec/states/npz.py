@@ -26,15 +26,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.atomic import atomic_write, file_name, make_folder
 from pivec.errors import BadData, BadPolicyFile
+from pivec.files import Budget, atomic_write, file_name, make_folder, open_regular
 from pivec.options import TableOptions
+from pivec.policies.formats.safetensors import unpack_npz
 from pivec.policies.policy import PolicyInfo
-from pivec.policies.vectors import unpack_npz
-from pivec.reading import Budget, open_regular
 from pivec.rollouts.episodes import Episode
-from pivec.states.log_rows import LogRows
 from pivec.states.record import PolicyRecord, Recorded
+from pivec.states.tables import LogRows
 
 _MOST = 1 << 34  # bytes a file may unpack to
 Index = tuple[NDArray[np.int64], ...]  # of the rows of an episode

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.errors import BadData, UsageError
+from pivec.files import naming
 from pivec.policies.policy import Policy, PolicyInfo
-from pivec.reading import naming
 from pivec.rollouts.episodes import Episode, PlayedPolicy
 
 # What is known of an episode beside its states; -1 stands for an unknown seed.

@@ -8,7 +8,9 @@ from __future__ import annotations
 import contextlib
 import glob
 import os
-from collections.abc import Callable, Mapping, Sequence
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,28 +18,138 @@ from typing import Any
 
 import numpy as np
 
-from pivec.atomic import is_uri
-from pivec.errors import BadData, PivecError, UsageError
+from pivec.errors import BadData, BadPolicyFile, PivecError, PivecWarning, UsageError
+from pivec.files import digest_of, is_uri, naming
 from pivec.options import Features, TableOptions
 from pivec.policies.formats import is_policy_file
-from pivec.reading import naming
-from pivec.rollouts import spaces
+from pivec.policies.naming import natural_key
+from pivec.policies.policy import PolicyInfo
+from pivec.rollouts import observations as spaces
 from pivec.rollouts.episodes import PolicyEpisodes
 from pivec.rollouts.features import feature_rows
 from pivec.states.arrays import content_digest, lost_offsets
-from pivec.states.files import find_files, is_recording
-from pivec.states.folder import shown_place
-from pivec.states.minari_data import datasets_in, find_minari
+from pivec.states.hdf5 import recorded_hdf5
+from pivec.states.minari import datasets_in, find_minari
+from pivec.states.npz import recorded_npy, recorded_npz
 from pivec.states.record import (
     PolicyRecord,
     Recorded,
     check_finite,
+    check_unique,
     feature_called,
+    names_of,
     record_of,
 )
-from pivec.states.store import Store
-from pivec.states.tables import is_frame
+from pivec.states.store import Store, shown_place, sum_of
+from pivec.states.tables import TABLES, is_frame, open_table, recorded_of
 from pivec.states.visited import VisitedStates
+
+# -----------------------------------------------------------------------------
+# Files of recorded states: found by path, folder or glob, and read by their extension.
+
+
+_ARRAYS = {
+    ".npz": recorded_npz,
+    ".npy": recorded_npy,
+    ".hdf5": recorded_hdf5,
+    ".h5": recorded_hdf5,
+}  # one policy a file
+SUFFIXES = frozenset(_ARRAYS) | TABLES
+
+
+def is_recording(path: Path) -> bool:
+    """Tell whether a file is one of recorded states, by its extension, and no policy."""
+    suffix = path.suffix.lower()
+    return suffix in SUFFIXES and not is_policy_file(path, named=False)
+
+
+def find_files(
+    where: str, options: TableOptions | None = None, suffixes: frozenset[str] = SUFFIXES
+) -> list[Recorded]:
+    """Find what a file, the files of a folder or a glob hold; each has one policy or more.
+
+    A policy that its file does not name is called after the file.
+    """
+    home = Path(where).expanduser()
+    kinds = " or ".join(sorted(suffixes))
+    if home.is_dir():
+        paths = [path for path in home.rglob("*") if not path.name.startswith(".")]
+    elif home.exists():
+        paths, suffixes = [home], suffixes | {home.suffix.lower()}
+    elif glob.has_magic(str(home)):
+        paths = [Path(path) for path in glob.glob(str(home), recursive=True)]
+    else:
+        raise UsageError(f"{home} is not a folder or file of recorded states: check the path")
+    paths = [path for path in paths if path.suffix.lower() in suffixes]
+    if not paths:
+        raise UsageError(
+            f"{home} holds no {kinds} file that may be read: expected at least one policy"
+        )
+    paths.sort(key=lambda path: [natural_key(part) for part in path.parts])
+    return told_apart(
+        [
+            source
+            for path in paths
+            for source in _recorded(path, home if home.is_dir() else path.parent, options)
+        ]
+    )
+
+
+def _recorded(path: Path, home: Path, options: TableOptions | None) -> list[Recorded]:
+    """Find the policies of one file below the folder ``home``."""
+    inner = path.relative_to(home)
+    label = inner.with_suffix("").as_posix()
+    group = inner.parent.as_posix() if inner.parent != Path() else home.resolve().name
+    suffix, chosen = path.suffix.lower(), options or TableOptions()
+    if suffix not in SUFFIXES:
+        raise UsageError(
+            f"{path} has the extension {suffix or '(none)'}, which no reader of recorded states "
+            f"knows: expected one of {', '.join(sorted(SUFFIXES))}"
+        )
+    with _about(path):
+        digest = digest_of(path)
+        source = f"{'npz' if suffix == '.npz' else 'table'}:{path}"
+        if suffix in TABLES:
+            return recorded_of(open_table(path), chosen, label, source, digest)
+        fingerprint = digest if suffix == ".npz" else sum_of([digest, label, vars(chosen)])
+        info = PolicyInfo(label, group, None, source, {}, fingerprint)
+        return [_ARRAYS[suffix](path, info, chosen)]
+
+
+@contextlib.contextmanager
+def _about(path: Path) -> Iterator[None]:
+    """Let errors name the file."""
+    try:
+        with naming(path, "recorded states", BadData):
+            yield
+    except (BadData, BadPolicyFile) as error:
+        text = str(error)
+        raise BadData(text if str(path) in text else f"{path}: {text}") from error
+    except UsageError as error:
+        raise UsageError(f"{path}: {error}") from error
+
+
+def told_apart(sources: Sequence[Recorded]) -> list[Recorded]:
+    """Put the name of the file, or of its folder, before labels that come twice.
+
+    Examples
+    --------
+    >>> twice = [PolicyInfo("a", source=f"table:{run}/states.csv") for run in ("one", "two")]
+    >>> [recorded.info.label for recorded in told_apart([Recorded(i, iter) for i in twice])]
+    ['one/states/a', 'two/states/a']
+    """
+    result = list(sources)
+    for level in range(2):
+        counts = Counter(source.info.label for source in result)
+        for number, source in enumerate(result):
+            label = source.info.label
+            path = Path(source.info.source.partition(":")[2])
+            names = path.stem, path.parent.name
+            if counts[label] > 1 and names[level] not in ("", label):
+                info = replace(source.info, label=f"{names[level]}/{label}")
+                result[number] = replace(source, info=info)
+    return result
+
 
 EXPECTED = "a table or array file, a folder of them, npz:DIR, minari:NAME or store:DIR"
 
@@ -251,3 +363,116 @@ def rows_of(
     if rows.ndim != 2 or not len(rows):
         raise BadData(f"{where}: expected one row of numbers for each step, got {rows.shape}")
     return rows
+
+
+# -----------------------------------------------------------------------------
+# Recorded states put together with no environment, in memory or in a store.
+
+
+_WORLD = ("environment", "arguments", "wrappers", "imports", "features")  # that states are of
+
+
+class Recordings:
+    """Recorded states that are put together with no environment, as a `Collector` would.
+
+    Actions are kept if every policy has them. The environment is that of the first source, if not
+    given, and so are names of features, which may not differ.
+
+    Attributes
+    ----------
+    settings : dict
+        What a store of them keeps.
+    """
+
+    acting: tuple[str, ...] = ()
+
+    def __init__(
+        self,
+        sources: Sequence[Recorded],
+        store: str | Path | None = None,
+        environment: str = "",
+        max_states_per_policy: int | None = None,
+    ) -> None:
+        if not sources:
+            raise UsageError(f"expected at least one of {EXPECTED}, but none is given")
+        self._sources, self._store = told_apart(sources), store
+        check_unique([source.info.label for source in self._sources])
+        first = self._sources[0]
+        known = spaces.feature_names(first.space) if first.space is not None else first.names
+        if known is None:
+            probe = rows_of(next(first.episodes()).states, first.space, None, first.info.label)
+            known = names_of(None, probe.shape[1])
+        self._names = tuple(known)
+        for source in self._sources:
+            if source.names not in (None, self._names):
+                raise BadData(
+                    f"{source.info.source or source.info.label} has the features "
+                    f"{', '.join(source.names or ())[:200]}, but {first.info.label} has "
+                    f"{', '.join(self._names)[:200]}: all need the same, in the same order"
+                )
+        world = dict(first.collected) | {"environment": environment or first.environment}
+        self.settings: dict[str, Any] = {
+            **{key: world[key] for key in _WORLD if world.get(key)},
+            "environment": world["environment"],
+            "arguments": world.get("arguments") or {},
+            "backend": "recorded",
+            "actions": all(map(_has_actions, self._sources)),
+            "max_states_per_policy": max_states_per_policy,
+        }
+        self._warn_of_other_worlds(world)
+
+    def run(self) -> VisitedStates:
+        """Read what is not in the store yet, and return the states of all."""
+        if self._store is None:
+            records = [self._read(source) for source in self._sources]
+            return VisitedStates(records, self._names, self.settings["environment"])
+        labels = [source.info.label for source in self._sources]
+        kept = Store(self._store, self.settings, self._names)
+        with kept.writing():
+            kept.claim([source.info for source in self._sources])
+            for source in self._sources:
+                if not kept.holds(source.info):
+                    kept.add(self._read(source))
+            kept.reorder(labels)
+        return kept.load(labels)
+
+    def _warn_of_other_worlds(self, world: Mapping[str, Any]) -> None:
+        """Say where states come from something else than the first do."""
+        for source in self._sources[1:]:
+            theirs = dict(source.collected) | {"environment": source.environment}
+            for key in _WORLD:
+                if theirs.get(key) and world.get(key) and theirs[key] != world[key]:
+                    warnings.warn(
+                        f"{source.info.label} was recorded with {key} = {theirs[key]!r}, "
+                        f"{self._sources[0].info.label} with {world[key]!r}: what differs may come "
+                        "from that",
+                        PivecWarning,
+                        stacklevel=4,
+                    )
+
+    def _read(self, source: Recorded) -> PolicyRecord:
+        actions, most = self.settings["actions"], self.settings["max_states_per_policy"]
+        return read_recorded(source, source.space, None, actions, most, len(self._names))
+
+
+def _has_actions(source: Recorded) -> bool:
+    if source.has_actions is not None:
+        return source.has_actions
+    return next(source.episodes()).actions is not None
+
+
+def import_recorded(
+    specs: Sequence[Any],
+    store: str | Path,
+    *,
+    environment: str = "",
+    max_states_per_policy: int | None = None,
+    options: TableOptions | None = None,
+) -> VisitedStates:
+    """Put recorded states into a store of their own, with no environment to make.
+
+    ``specs`` are files, folders of files, ``npz:DIR``, ``minari:NAME`` and ``store:DIR``; see
+    `Recordings`. ``options`` tell what the columns of tables mean, where their names do not.
+    """
+    sources = [source for spec in specs for source in find_recorded(spec, options)]
+    return Recordings(sources, store, environment, max_states_per_policy).run()

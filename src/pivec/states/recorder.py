@@ -19,13 +19,11 @@ from pivec.arguments import Count, NotNegative, check_arguments
 from pivec.errors import UsageError
 from pivec.options import Features
 from pivec.policies.policy import PolicyInfo
-from pivec.rollouts import spaces
-from pivec.rollouts.episodes import Episode, PolicyEpisodes
+from pivec.rollouts import observations as spaces
+from pivec.rollouts.episodes import Episode, Gatherer, PolicyEpisodes
 from pivec.rollouts.features import feature_rows
-from pivec.rollouts.gather import Gatherer
-from pivec.states.folder import shown_place
 from pivec.states.record import check_finite, names_of, record_of
-from pivec.states.store import Store
+from pivec.states.store import Store, shown_place
 
 LOCK_SECONDS = 30.0  # others that write to the same store hold it for a moment only
 _SHARE = 20  # writing may take one part in that many of the time
@@ -33,7 +31,7 @@ _SHARE = 20  # writing may take one part in that many of the time
 
 @dataclass(frozen=True)
 class Recording:
-    """What is recorded, and where; parameters as for `pivec.gymnasium.RecordStates`."""
+    """What is recorded, and where; parameters as for `pivec.integrations.gymnasium.RecordStates`."""
 
     store: str | Path
     space: Any  # of one observation
@@ -82,7 +80,7 @@ class Recording:
 class StateRecorder:
     """Records what happens in some lanes into a store, for one policy after another.
 
-    `pivec.gymnasium.RecordStates` puts one around an environment. Used by hand: `set_policy`,
+    `pivec.integrations.gymnasium.RecordStates` puts one around an environment. Used by hand: `set_policy`,
     `start` when episodes begin, `step` after each step, `close` in the end.
     """
 
@@ -143,7 +141,7 @@ class StateRecorder:
         actions: ArrayLike | None = None,
         terminal: Mapping[int, Any] | None = None,
     ) -> None:
-        """Take in one step of all lanes; see `pivec.rollouts.gather.Gatherer.step`.
+        """Take in one step of all lanes; see `pivec.rollouts.episodes.Gatherer.step`.
 
         ``terminal`` maps lanes to observations where ``observations`` has the first ones of the
         next episodes already; those then begin.

@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
-from pivec.atomic import make_folder
 from pivec.errors import PivecError, UsageError
-from pivec.states.folder import is_left
+from pivec.files import make_folder
+from pivec.states.store import is_left
 
 _SECONDS = 20.0  # that a request may take
 _ATTEMPTS = 3
@@ -36,7 +36,7 @@ _OPTIONS = {"region", "endpoint_override", "scheme"}  # that may be shown
 
 
 class RemoteFolder:
-    """A folder on another file system; see `pivec.states.folder.Folder`.
+    """A folder on another file system; see `pivec.states.store.Folder`.
 
     Nobody can lock it: another writer is noticed by the index, which then is not the one that was
     read or written here.

@@ -1,14 +1,16 @@
 """Recorded states in tables: Parquet, CSV, Feather and Arrow files, and frames in memory.
 
-A row is a state; `pivec.states.columns` tells which columns say whose and when. Of a file that has
+A row is a state; `pivec.states.tables` tells which columns say whose and when. Of a file that has
 row groups one policy is in memory at a time.
 """
 
 from __future__ import annotations
 
 import json
+import re
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,15 +19,329 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pivec.errors import BadData, UsageError
+from pivec.errors import BadData, PivecWarning, UsageError, did_you_mean
+from pivec.files import Budget, open_regular
 from pivec.options import TableOptions
 from pivec.policies.policy import PolicyInfo
-from pivec.reading import Budget, open_regular
 from pivec.rollouts.episodes import Episode
-from pivec.states.columns import KEYS, METADATA, Columns, find_columns, is_numeric
-from pivec.states.index import sum_of
-from pivec.states.log_rows import LogRows
 from pivec.states.record import Recorded, starts_of
+from pivec.states.store import sum_of
+
+# -----------------------------------------------------------------------------
+# Which column of a table tells what: by name, or as the user says.
+
+
+# What columns are usually called, small and with _ between words; the first that is there counts.
+NAMES: dict[str, tuple[str, ...]] = {
+    "training_step": ("training_step", "training_steps", "train_step", "checkpoint_step",
+                      "checkpoint", "global_step"),
+    "policy": ("policy", "label", "policy_label", "policy_name", "policy_id", "agent", "model",
+               "checkpoint"),
+    "group": ("group", "run", "run_name", "run_id"),
+    "episode": ("episode", "episode_id", "episode_index", "episode_number", "trajectory",
+                "trajectory_id", "traj", "traj_id"),
+    "step": ("step", "time_step", "timestep", "time", "t", "frame_index", "timestamp"),
+    "return": ("return", "returns", "episode_return", "total_reward"),
+    "reward": ("reward", "rewards", "next.reward"),
+    "seed": ("seed", "episode_seed"),
+    "terminated": ("terminated", "terminal", "terminals", "termination", "terminations", "done",
+                   "dones", "next.done"),
+    "truncated": ("truncated", "truncation", "truncations", "timeout", "timeouts"),
+}  # fmt: skip
+_OF_ANY_KIND = {"policy", "group", "episode"}  # the others are numbers
+_ACTION = re.compile(r"(actions?|act)(\[\d+\]|[_.]?\d+)?")
+_INDEX = re.compile(r"(|index|unnamed:_\d+|__index_level_\d+__)")  # that pandas writes
+_TOLD = 8  # columns that a sentence names
+KEYS = ("policy", "group", "training_step")  # whose a row is
+METADATA = b"pivec"  # under which a table that pivec wrote tells its features
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns of a table by what they tell; ``roles`` has those of `NAMES` that are there."""
+
+    roles: Mapping[str, str]
+    features: tuple[str, ...]
+    actions: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()  # next_x of each feature x
+    written: Mapping[str, Any] = field(default_factory=dict)  # what pivec itself wrote into it
+
+    @property
+    def all(self) -> list[str]:
+        """Every column that is read of a policy."""
+        own = [name for role, name in self.roles.items() if role not in KEYS]
+        return list(dict.fromkeys([*own, *self.features, *self.actions, *self.after]))
+
+    @property
+    def keys(self) -> list[str]:
+        """The columns that tell whose a row is."""
+        return [self.roles[role] for role in KEYS if role in self.roles]
+
+
+def find_columns(
+    schema: pa.Schema, options: TableOptions, written: Mapping[str, Any] | None = None
+) -> Columns:
+    """Find what the columns of a table tell; what is left out is said.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> table = pa.table({"agent": ["a"], "t": [0], "x": [0.5], "y": [1.0], "action": [1]})
+    >>> known = find_columns(table.schema, TableOptions())
+    >>> dict(known.roles), known.features, known.actions
+    ({'policy': 'agent', 'step': 't'}, ('x', 'y'), ('action',))
+    """
+    names, written = list(schema.names), written or {}
+    if len(set(names)) < len(names):
+        raise BadData("two of its columns have the same name: rename one of them")
+    roles, spare = _roles(schema, options)
+    left = [name for name in names if name not in {*roles.values(), *spare}]
+    actions = _given(options.action_columns, names, "--action") or [
+        name for name in left if _ACTION.fullmatch(_plain(name))
+    ]
+    features = _given(options.feature_columns, names, "--feature") or list(
+        written.get("features", ())
+    )
+    if not features:
+        left = [name for name in left if name not in actions]
+        features = [name for name in left if is_numeric(schema.field(name).type)]
+        features = [name for name in features if not _INDEX.fullmatch(_plain(name))]
+        following = {_next(name) for name in features} & set(features)
+        features = [name for name in features if name not in following]
+        spare += [name for name in left if _plain(name) and name not in {*features, *following}]
+    if not features:
+        raise BadData(
+            f"it has no columns of numbers for the states, only {_list(names)}: name them with "
+            "--feature of `pivec import`"
+        )
+    if spare and not written and not options.feature_columns:
+        warnings.warn(
+            f"columns that are no part of the states are left out: {_list(spare)} (name those of "
+            "the states with --feature of `pivec import`, in Python feature_columns=)",
+            PivecWarning,
+            stacklevel=2,
+        )
+    after = [_next(name) for name in features]
+    is_whole = set(after) <= set(names)
+    return Columns(
+        roles, tuple(features), tuple(actions), tuple(after) if is_whole else (), written
+    )
+
+
+def _roles(schema: pa.Schema, options: TableOptions) -> tuple[dict[str, str], list[str]]:
+    """Find the column of each role, and others of that name, which tell nothing more."""
+    roles: dict[str, str] = {}
+    spare: list[str] = []
+    names = schema.names
+    used = {*options.feature_columns, *options.action_columns}
+    for role, usual in NAMES.items():
+        given = getattr(options, f"{role}_column", None)
+        if given is not None:
+            [roles[role]] = _given([given], names, f"--{role.replace('_', '-')}-column")
+            continue
+        known = {_plain(name): name for name in names if name not in used}
+        mine = [known[name] for name in usual if name in known]
+        mine = [name for name in mine if name not in roles.values()]
+        if role not in _OF_ANY_KIND:
+            kinds = {name: schema.field(name).type for name in mine}
+            timed = pa.types.is_temporal if role == "step" else is_numeric
+            mine = [name for name in mine if is_numeric(kinds[name]) or timed(kinds[name])]
+        if mine:
+            roles[role], *others = mine
+            spare += others
+    return roles, [name for name in spare if name not in roles.values()]
+
+
+def _given(wanted: Sequence[str], names: Sequence[str], option: str) -> list[str]:
+    """Check that columns the user names are there."""
+    for name in wanted:
+        if name not in names:
+            raise UsageError(
+                f"there is no column {name!r}, which {option} names"
+                f"{did_you_mean(name, names)}: it has {_list(names)}"
+            )
+    return list(wanted)
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[\s-]+", "_", name.strip().lower())
+
+
+def _next(name: str) -> str:
+    return f"next_{name}"
+
+
+def _list(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _TOLD} more" if len(names) > _TOLD else ""
+    return ", ".join(map(repr, names[:_TOLD])) + more
+
+
+def is_numeric(kind: pa.DataType) -> bool:
+    """Tell whether values of a column are numbers, or lists of them."""
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        return is_numeric(kind.value_type)
+    numbers = pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean
+    return any(is_kind(kind) for is_kind in numbers)
+
+
+# -----------------------------------------------------------------------------
+# Rows of a log, one a state, in whatever order somebody wrote them: cut into episodes.
+
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class LogRows:
+    """The rows of one policy; each array has a value a row, and what is not known is None.
+
+    Attributes
+    ----------
+    states : (n, ...) array
+    actions : (n, ...) array
+        Those of the last row of an episode are not read, unless ``after`` is known.
+    acted : (n,) bool array
+        Where an action is known; everywhere if not given.
+    episode, step : (n,) arrays
+        Whose a row is, and when. Without ``episode`` one begins where ``step`` falls.
+    reward, total, seed : (n,) arrays
+        ``total`` is the return of the whole episode, as ``seed`` the same in all its rows.
+    terminated, truncated : (n,) bool arrays
+        An episode that has neither number nor step ends with a row where either is true.
+    after : (n, ...) array
+        The state that follows each row, where that is kept too.
+    length : int
+        Rows after which an episode ends at the latest, where nothing else tells.
+    starts : array
+        The rows where episodes begin.
+    """
+
+    states: Array
+    actions: Array | None = None
+    acted: NDArray[np.bool_] | None = None
+    episode: Array | None = None
+    step: Array | None = None
+    reward: Array | None = None
+    total: Array | None = None
+    seed: Array | None = None
+    terminated: NDArray[np.bool_] | None = None
+    truncated: NDArray[np.bool_] | None = None
+    after: Array | None = None
+    length: int | None = None
+    starts: Array | None = None
+
+    def episodes(self) -> Iterator[Episode]:
+        """Go through the episodes, in the order of their first rows.
+
+        Examples
+        --------
+        >>> rows = LogRows(np.arange(5.0)[:, None], step=np.array([0, 1, 2, 0, 1]))
+        >>> [episode.states.ravel().tolist() for episode in rows.episodes()]
+        [[0.0, 1.0, 2.0], [3.0, 4.0]]
+        """
+        for number, rows in enumerate(self._cut()):
+            states, moves = self.states[rows], rows[:-1]
+            if self.after is not None:
+                states, moves = np.concatenate([states, self.after[rows[-1:]]]), rows
+            yield Episode(
+                states,
+                self._moves(moves, number),
+                self._total(rows, number),
+                int(self._same(self.seed, "seed", rows, number, -1)),
+                self.terminated is not None and bool(self.terminated[rows].any()),
+                self.truncated is not None and bool(self.truncated[rows].any()),
+            )
+
+    def _cut(self) -> list[NDArray[np.intp]]:
+        """Give the rows of each episode, in order of time."""
+        n = len(self.states)
+        if not n:
+            raise BadData("it holds no rows: leave it out")
+        if self.episode is None:
+            return np.split(np.arange(n), self._starts()[1:])
+        _, first, code = np.unique(self.episode, return_index=True, return_inverse=True)
+        order = np.lexsort((np.arange(n) if self.step is None else self.step, first[code]))
+        pieces = np.split(order, np.flatnonzero(np.diff(code[order])) + 1)
+        for rows in pieces if self.step is not None else ():
+            times = self.step[rows]  # type: ignore[index]
+            if twice := np.flatnonzero(~(np.diff(times) > 0)).tolist():
+                raise BadData(
+                    f"episode {self.episode[rows[0]]} has the time {times[twice[0]]} twice: name "
+                    "the columns that tell policies, episodes and the time (--policy-column, "
+                    "--episode-column, --step-column of `pivec import`)"
+                )
+        return pieces
+
+    def _starts(self) -> NDArray[np.intp]:
+        """Find the rows where episodes begin, where no column numbers them."""
+        n = len(self.states)
+        begins = np.zeros(n, dtype=bool)
+        begins[0] = True
+        if self.starts is not None:
+            whole = self.starts.ndim == 1 and self.starts.dtype.kind in "iu"
+            if not whole or not ((self.starts >= 0) & (self.starts < n)).all():
+                raise BadData(f"starts of episodes must be numbers of its rows, from 0 to {n - 1}")
+            begins[self.starts] = True
+        elif self.step is not None:
+            begins[1:] |= ~(np.diff(self.step) > 0)
+            firsts = self.step[begins]
+            if (firsts != firsts[0]).any():
+                raise BadData(
+                    f"an episode begins wherever the time falls, but they begin at {firsts[0]} and "
+                    f"at {firsts[firsts != firsts[0]][0]}: sort the rows by time, or name the "
+                    "column of episodes"
+                )
+        else:
+            ends = [flag for flag in (self.terminated, self.truncated) if flag is not None]
+            for flag in ends:
+                begins[1:] |= flag[:-1]
+            if self.after is not None:
+                moved = self.after[:-1] != self.states[1:]
+                begins[1:] |= moved.reshape(n - 1, -1).any(axis=1)
+            if self.length is not None:
+                before = np.maximum.accumulate(np.where(begins, np.arange(n), 0))
+                begins |= (np.arange(n) - before) % self.length == 0
+            elif not ends and self.after is None:
+                raise BadData(
+                    "nothing tells where its episodes begin: a column or array is missing that "
+                    "numbers them (episode), tells the time (step) or their ends (terminated), or "
+                    "a fixed length (--episode-length of `pivec import`)"
+                )
+        return np.flatnonzero(begins)
+
+    def _moves(self, rows: NDArray[np.intp], number: int) -> Array | None:
+        if self.actions is None:
+            return None
+        if self.acted is not None and not self.acted[rows].all():
+            step = int(np.argmin(self.acted[rows]))
+            raise BadData(f"step {step} of episode {number} has no action: fill it, or leave "
+                          "all actions out")  # fmt: skip
+        if len(self.actions) <= rows.max(initial=0):
+            raise BadData(f"it has {len(self.actions)} actions for {len(self.states)} states")
+        return np.asarray(self.actions[rows])
+
+    def _total(self, rows: NDArray[np.intp], number: int) -> float:
+        if self.total is None and self.reward is not None:
+            values = np.asarray(self.reward[rows], dtype=np.float64)
+            # A terminal state is followed by no reward, which some logs leave open.
+            last = -1 if self.after is None and np.isnan(values[-1]) else len(values)
+            return float(values[:last].sum())
+        return float(self._same(self.total, "return", rows, number, np.nan))
+
+    def _same(
+        self, values: Array | None, name: str, rows: NDArray[np.intp], number: int, unknown: Any
+    ) -> Any:
+        """Give the value that all rows of an episode share."""
+        if values is None:
+            return unknown
+        mine = values[rows]
+        if not np.array_equal(mine, np.full_like(mine, mine[0]), equal_nan=mine.dtype.kind == "f"):
+            raise BadData(
+                f"the {name} of episode {number} is not the same in all its rows, "
+                f"{mine[0]} and {mine[mine != mine[0]][0]}: rewards of steps are called reward"
+            )
+        return mine[0]
+
 
 MOST = 1 << 34  # bytes a file may unpack to
 _Key = tuple[str | None, ...]
@@ -200,10 +516,10 @@ def _runs(table: Table, keys: list[str]) -> tuple[list[_Key], NDArray[np.int64]]
 
 def _text(column: Any) -> Any:
     """Give a column as text, in one piece."""
-    return _plain(column).cast(pa.string())
+    return _plain_tables(column).cast(pa.string())
 
 
-def _plain(column: Any) -> Any:
+def _plain_tables(column: Any) -> Any:
     """Give a column in one piece, and not as numbers of a dictionary."""
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
@@ -231,7 +547,7 @@ def _episodes(
 
 def log_rows(table: Any, columns: Columns, options: TableOptions) -> LogRows:
     """Give the rows of one policy as arrays."""
-    column = {name: _plain(table.column(name)) for name in columns.all}
+    column = {name: _plain_tables(table.column(name)) for name in columns.all}
     if (name := columns.roles.get("episode", "")) and not is_numeric(column[name].type):
         column[name] = column[name].dictionary_encode().indices  # names are as good as numbers
     known = {
@@ -306,6 +622,6 @@ def _feature_names(table: Table, columns: Columns) -> tuple[str, ...]:
         if whole is None or not pa.types.is_nested(table.schema.field(name).type):
             names.append(name)
             continue
-        first = _plain(table.read(whole, [name]).column(name).slice(0, 1))
+        first = _plain_tables(table.read(whole, [name]).column(name).slice(0, 1))
         names += [f"{name}[{i}]" for i in range(_array(first, name).shape[1])]
     return tuple(columns.written.get("feature_names", names))

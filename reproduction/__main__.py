@@ -1,0 +1,214 @@
+"""The command `reproduce`: parse, call, print."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+import reproduction as paper
+from pivec.cli.main import run
+from pivec.cli.options import Quiet, Seed, folder, with_options
+from pivec.errors import PivecError, UsageError
+from pivec.options import EngineOptions
+from pivec.parallel.engine import using
+from pivec.terminal import say
+from reproduction.planning import Step
+from reproduction.recipes import NAMES, recipe
+
+Names = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[NAME]...",
+        help="Recipes (see --list), or [bold]all[/bold].",
+    ),
+]
+Scale = Annotated[
+    str,
+    typer.Option(
+        help="[bold]smoke[/bold] (a try), [bold]small[/bold] (at most an hour each on two cores) "
+        "or [bold]paper[/bold] (the paper's own counts)."
+    ),
+]
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        parser=folder,
+        help="Gets SCALE/NAME/ for each recipe (reproduced); what is verified (docs/results).",
+    ),
+]
+Environments = Annotated[
+    list[str] | None,
+    typer.Option("--env", metavar="ENV", help="Only this environment; may be repeated."),
+]
+Runs = Annotated[
+    int | None,
+    typer.Option(
+        min=1, metavar="N", help="So many runs of training, or sets of policies (the scale's)."
+    ),
+]
+Cache = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", parser=folder, help="Policies, states and results (OUT/cache)."),
+]
+Backend = Annotated[
+    str, typer.Option(help="What steps the environments: auto, gymnasium or envpool.")
+]
+Plan = Annotated[
+    bool, typer.Option("--plan", help="Only print the steps, and the time and disk to expect.")
+]
+Verify = Annotated[
+    bool,
+    typer.Option(
+        "--verify", help="Only check that all that is said in OUT follows from its numbers."
+    ),
+]
+Retell = Annotated[
+    bool, typer.Option("--retell", help="Only write anew what is said in OUT of its numbers.")
+]
+
+
+@with_options
+def reproduce(
+    names: Names = None,
+    scale: Scale = "small",
+    out: Out = None,
+    env: Environments = None,
+    runs: Runs = None,
+    cache: Cache = None,
+    seed: Seed = 0,
+    backend: Backend = "auto",
+    list_: Annotated[bool, typer.Option("--list", help="Name the recipes.")] = False,
+    plan: Plan = False,
+    verify: Verify = False,
+    retell: Retell = False,
+    *,
+    running: EngineOptions,
+    quiet: Quiet = False,
+) -> None:
+    """Make the paper's figures and tables: train, collect, describe, measure, draw.
+
+    Example: python -m reproduction gridworld clipping --scale small
+
+    First: python -m reproduction --plan clipping --scale paper
+
+    Check what is said of numbers: python -m reproduction --verify --out docs/results
+
+    Run the same command again to go on after a stop; recipes share policies and states. Uses all
+    cores, unless --jobs or --engine says otherwise.
+    """
+    if list_:
+        print_recipes()
+        return
+    if verify or retell:
+        _told_again(out or Path("docs/results"), write=retell)
+        return
+    if not names:
+        raise UsageError(f"expected one or more recipes, or all: {', '.join(paper.NAMES)}")
+    if running == EngineOptions():
+        running = EngineOptions(engine="processes")
+    out = out or Path("reproduced")
+    given: dict[str, Any] = {
+        "environments": env,
+        "runs": runs,
+        "cache": cache,
+        "seed": seed,
+        "backend": backend,
+    }
+    if plan:
+        steps = paper.plan(names, scale, out, **given)
+        with using(running.engine, running.jobs) as engine:
+            print_plan(steps, engine.n_workers)
+        return
+    command = shlex.join(["python", "-m", "reproduction", *sys.argv[1:]])
+    folders = paper.reproduce(
+        names, scale, out, progress=not quiet, command=command, **given, **vars(running)
+    )
+    for name, written in folders.items():
+        say(f"{name}: {written / 'README.md'}")
+
+
+def _told_again(out: Path, *, write: bool) -> None:
+    """Write what follows from the numbers in a folder, or check what is there."""
+    if write:
+        changed = paper.retell(out)
+        say(f"{len(changed)} files in {out} were written anew.")
+    elif wrong := paper.verify(out):
+        raise PivecError(
+            f"{len(wrong)} files in {out} do not follow from their numbers; the first: {wrong[0]}"
+        )
+    else:
+        say(f"All that is said in {out} follows from its numbers.")
+
+
+# -----------------------------------------------------------------------------
+# Recipes and plans on the terminal.
+
+
+def print_recipes() -> None:
+    """Print the recipes, and what they show."""
+    table = Table("recipe", "what", box=None)
+    for name in NAMES:
+        table.add_row(name, recipe(name).shows)
+    Console().print(table)
+
+
+def print_plan(steps: Sequence[Step], jobs: int) -> None:
+    """Print the steps of a plan, then what each recipe takes, and all together."""
+    table = Table("recipe", "step", "how much", "time", "at most", "disk", box=None)
+    for step in steps:
+        took = ("there", "", "") if step.done else _took([step])
+        table.add_row(step.recipe, step.what, step.amount, *took)
+    console = Console()
+    console.print(table)
+    recipes = dict.fromkeys(step.recipe for step in steps)
+    if len(recipes) > 1:
+        console.print()
+        table = Table("recipe", f"time, {jobs} side by side", "at most", "disk, at most", box=None)
+        for name in recipes:
+            table.add_row(name, *_took([step for step in steps if step.recipe == name], jobs))
+        console.print(table)
+    expected, seconds, size = _took(steps)
+    say(
+        f"Altogether about {expected} of one core, {_took(steps, jobs)[0]} with {jobs} side by "
+        f"side; at most {seconds} and {_took(steps, jobs)[1]}, if every episode and search lasts "
+        f"until its limit; and at most {size} of disk."
+    )
+
+
+def _took(steps: Sequence[Step], jobs: int = 1) -> tuple[str, str, str]:
+    """Tell the time to expect of steps, the most that it can be, and their size on disk."""
+    expected, most = sum(step.expected for step in steps), sum(step.seconds for step in steps)
+    return _time(expected / jobs), _time(most / jobs), _size(sum(step.bytes for step in steps))
+
+
+def _time(seconds: float) -> str:
+    for unit, length in (("h", 3600.0), ("min", 60.0)):
+        if seconds >= length:
+            return f"{seconds / length:.1f} {unit}"
+    return f"{seconds:.1f} s"
+
+
+def _size(size: int) -> str:
+    for unit, length in (("GB", 10**9), ("MB", 10**6)):
+        if size >= length:
+            return f"{size / length:.1f} {unit}"
+    return f"{size / 1000:.0f} kB"
+
+
+def main() -> None:
+    """Run the command line."""
+    app = typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False)
+    app.command()(reproduce)
+    run(app, "python -m reproduction")
+
+
+if __name__ == "__main__":
+    main()

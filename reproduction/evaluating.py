@@ -1,0 +1,223 @@
+"""Characterizations evaluated on policies of PPO runs: what `metrics` and `components` share.
+
+A set of policies is one run; recipes of the same counts share the sets, the draws and the units.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from pivec.characterizations.registry import characterization
+from pivec.states.visited import VisitedStates
+from pivec.statistics.evaluation import Evaluation
+from pivec.workflows import evaluate
+from reproduction.pipeline import Collection, Workshop, digest_of
+from reproduction.planning import EpisodeWork, expected_length, longest_episode, n_features
+from reproduction.recipes import Need
+
+ENVIRONMENTS = ("CartPole-v1", "Pendulum-v1", "Acrobot-v1", "LunarLander-v3", "BipedalWalker-v3")
+SIZES = (100, 50, 25, 10)
+# How long methods take is measured on trajectories of a few states, and of twice as many until that
+# takes two seconds or they are full. Some policies warm up.
+_FEW, _SECONDS, _WARM = 16, 2.0, 8
+
+# What rows call the metrics, and what evaluations do.
+METRICS = {
+    "correlation": "correlation",
+    "error_percent": "error",
+    "variance": "variance",
+    "median_error_percent": "median_error",
+    "error_apart_percent": "error_apart",
+    "share_apart": "share_apart",
+    "share_far_off": "share_far_off",
+}
+
+# Of numbers that do not say how methods were set: they were measured before recipes had AUTHORS.
+BEFORE = (
+    "These numbers were measured with the library's defaults, not yet as in the authors' scripts: "
+    "the background model has a fast start on a sample of the states, and the discriminator has "
+    "standardised states, at most 1 000 of a policy in a distance, and a diagonal of 0."
+)
+
+Method = tuple[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetCounts:
+    """How many sets of policies, policies in each, trajectories, and draws of them."""
+
+    environments: tuple[str, ...] = ENVIRONMENTS
+    sets: int  # runs of PPO; policies of one run are compared with each other
+    policies: int  # of each run, spread evenly over it
+    episodes: int  # collected of each policy
+    sizes: tuple[int, ...] = SIZES  # trajectories drawn of those
+    repetitions: int = 3  # draws of each size
+
+
+# Of the recipes that evaluate, by scale: they share the sets.
+SETS: dict[str, dict[str, Any]] = {
+    "smoke": {
+        "environments": ("CartPole-v1",),
+        "sets": 1,
+        "policies": 5,
+        "episodes": 6,
+        "sizes": (4, 2),
+        "repetitions": 2,
+    },
+    "small": {"sets": 1, "policies": 20, "episodes": 40, "sizes": (20, 10, 5)},
+    "paper": {"sets": 3, "policies": 100, "episodes": 200},
+}
+
+
+def policy_sets(shop: Workshop, counts: SetCounts, environment: str) -> list[Collection]:
+    """Return a collection for each set of policies."""
+    training = shop.training(environment, "ppo", counts.sets)
+    return [
+        Collection((training,), counts.episodes, counts.policies, shop.seed, runs=(number,))
+        for number in range(counts.sets)
+    ]
+
+
+def evaluated(shop: Workshop, counts: SetCounts, methods: Mapping[str, Method]) -> Evaluation:
+    """Evaluate characterizations, by their labels; finished units are kept in the cache."""
+    stores = {}
+    for environment in counts.environments:
+        for number, collection in enumerate(policy_sets(shop, counts, environment)):
+            shop.collect(collection)
+            stores[f"{environment} {number}"] = shop.store_folder(collection)
+    evaluation = evaluate(
+        stores,
+        methods,
+        counts.sizes,
+        counts.repetitions,
+        shop.seed,
+        shop.cache / "evaluation",
+        progress=shop.progress,
+        isolate=False,  # a process each takes seconds
+    )
+    failed = {(method, store.rpartition(" ")[0]) for method, store, _ in evaluation.problems}
+    for environment, label in product(counts.environments, methods):
+        if (label, environment) not in failed:
+            shop.finish(_stage(shop, environment, methods[label], counts))
+    return evaluation
+
+
+def mean_returns(shop: Workshop, counts: SetCounts) -> dict[str, list[list[float]]]:
+    """Return the mean returns of the policies of each set, in the order of training."""
+    result = {}
+    for environment in counts.environments:
+        sets = [shop.collect(part) for part in policy_sets(shop, counts, environment)]
+        result[environment] = [
+            data.mean_returns[
+                np.argsort([info.step or 0 for info in data.policies], kind="stable")
+            ].tolist()
+            for data in sets
+        ]
+    return result
+
+
+def needs(
+    shop: Workshop, counts: SetCounts, methods: Mapping[str, Method], unit: str = ""
+) -> list[Need]:
+    """List what is trained, collected and computed; ``unit`` is what labels of methods count."""
+    result: list[Need] = []
+    trajectories = counts.sets * counts.policies * counts.repetitions * sum(counts.sizes)
+    for environment in counts.environments:
+        training = shop.training(environment, "ppo", counts.sets)
+        share = expected_length(training) / longest_episode(environment)
+        result += [training, *policy_sets(shop, counts, environment)]
+        result += [
+            EpisodeWork(
+                f"{label}{unit} of trajectories in {environment}",
+                trajectories,
+                partial(seconds_a_trajectory, environment, method, counts.policies),
+                share=share,
+                left=0.0 if shop.is_finished(stage) else None,
+                key=stage,
+            )
+            for label, method in methods.items()
+            for stage in [_stage(shop, environment, method, counts)]
+        ]
+    return result
+
+
+def _stage(shop: Workshop, environment: str, method: Method, counts: SetCounts) -> str:
+    """Name the units of a method by all that decides them, as recipes share them."""
+    name, parameters = method
+    sets = [collection.key for collection in policy_sets(shop, counts, environment)]
+    chosen = characterization(name, **parameters).parameters_json()
+    return f"evaluated-{digest_of([sets, name, chosen, counts.sizes, counts.repetitions])}"
+
+
+def seconds_a_trajectory(environment: str, method: Method, policies: int) -> float:
+    """Measure how long a characterization takes for a trajectory of full length, about.
+
+    There are as many policies as will be: on a graphics card their networks are trained side by
+    side. What a method takes for any data is left out: it is little beside many trajectories.
+    """
+    name, parameters = method
+    longest, features = longest_episode(environment), n_features(environment)
+    rng = np.random.default_rng(0)
+
+    def seconds(policies: int, length: int) -> float:
+        """Time a trajectory of so many states for each policy."""
+        states = [[rng.normal(i % 10, 1, (length, features))] for i in range(policies)]
+        data = VisitedStates.from_arrays(states, returns=list(range(policies)))
+        began = time.perf_counter()
+        characterization(name, **parameters).fit(data).distances(data)
+        return time.perf_counter() - began
+
+    seconds(min(policies, _WARM), _FEW)
+    length, before, took = _FEW, 0.0, seconds(policies, _FEW)
+    while before == 0.0 or (took < _SECONDS and length < longest):
+        length, before, took = 2 * length, took, seconds(policies, 2 * length)
+    # Half of the states came last; times of little data are not exact.
+    a_state = max(took - before, 0.2 * took) / (length / 2)
+    return a_state * longest / policies
+
+
+def unit_rows(evaluation: Evaluation) -> list[dict[str, Any]]:
+    """Return a row for each unit, with None where a number is not known."""
+    return [
+        {
+            "environment": row.environment,
+            "method": row.method,
+            "set": int(row.store.rpartition(" ")[2]),
+            "trajectories": row.size,
+            "repetition": row.repetition,
+            **{name: _known(getattr(row, field)) for name, field in METRICS.items()},
+            "card": row.card,
+        }
+        for row in evaluation.rows
+    ]
+
+
+def averages(evaluation: Evaluation) -> list[dict[str, Any]]:
+    """Return a row for each environment, method and size, averaged as the paper does."""
+    rows = []
+    for row in evaluation.summary():
+        facts = {"environment": row.environment, "method": row.method, "trajectories": row.size}
+        for name, field in METRICS.items():
+            value = getattr(row, field)
+            std = _known(value.std) if value.n > 1 else None
+            facts |= {name: _known(value.mean), f"{name}_std": std}
+        rows.append(facts)
+    return rows
+
+
+def _known(value: float) -> float | None:
+    """Return the value, or None for NaN, which JSON does not have."""
+    return None if math.isnan(value) else value
+
+
+def problems(evaluation: Evaluation) -> list[str]:
+    """Say what failed, a line each."""
+    return [f"{method} on {store}: {why}" for method, store, why in evaluation.problems]

@@ -1,0 +1,186 @@
+"""The picture of the extraction: pooled states, background model, adapted means, supervectors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pivec.figures import (
+    HAIRLINE,
+    INK,
+    MUTED,
+    add_heading,
+    add_panel_title,
+    axes_at,
+    group_colours,
+    new_figure,
+    quiet_axes,
+)
+from pivec.states.visited import VisitedStates
+from reproduction.panels import add_labels, arrow
+from reproduction.published import Array
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+RED = "#B3261E"  # the Gaussians, as in the paper
+GREY = "#9AA3AD"  # where they were before
+DOTS = 2_000  # states of each policy that are drawn
+MOST = 1.5  # deviations at the ends of the colour scale
+
+# Inches.
+SIDE, GAP, LEFT, RIGHT, TOP, BETWEEN, STRIP, BOTTOM = 2.75, 0.42, 0.9, 0.3, 1.42, 1.42, 0.34, 0.62
+
+
+@dataclass(frozen=True, eq=False)
+class Components:
+    """A mixture in the units of the states: weights (K,), means and deviations (K, 2)."""
+
+    weights: Array
+    means: Array
+    deviations: Array
+
+
+def extraction_figure(
+    data: VisitedStates, background: Components, means: Array, distances: Array
+) -> Figure:
+    """Draw the way from states, which are angle and speed, to supervectors and distances.
+
+    For n policies, adapted means are (n, K, 2), and distances (n, n).
+    """
+    n = len(data)
+    colours = group_colours(n)
+    above = BOTTOM + n * STRIP + BETWEEN
+    figure = new_figure(LEFT + (n + 1) * SIDE + n * GAP + RIGHT, above + SIDE + TOP)
+    add_heading(
+        figure,
+        "From the states a policy visits to its supervector",
+        "Three policies swing a pendulum. A dot is a state; an ellipse is a Gaussian of the "
+        "mixture, one standard deviation to each side.",
+    )
+    states = [data.policy_states(i) for i in range(n)]
+    shown = [visited[:: max(1, len(visited) // DOTS)] for visited in states]
+    pool = axes_at(figure, LEFT, above, SIDE, SIDE)
+    _draw_dots(pool, shown, colours)
+    _draw_ellipses(pool, background.means, background.deviations, RED, 1.5)
+    _draw_numbers(pool, background.means)
+    _dress(pool, labelled=True)
+    add_panel_title(pool, "1  Pool the states, fit a mixture", "the background model")
+    for i, colour in enumerate(colours):
+        axes = axes_at(figure, LEFT + (i + 1) * (SIDE + GAP), above, SIDE, SIDE)
+        _draw_dots(axes, shown[i : i + 1], [colour])
+        _draw_ellipses(axes, background.means, background.deviations, GREY, 0.9)
+        _draw_ellipses(axes, means[i], background.deviations, RED, 1.3)
+        _draw_arrows(axes, background.means, means[i])
+        _dress(axes)
+        title = "2  Adapt its means to each policy" if i == 0 else ""
+        returned = f"mean return {data.mean_returns[i]:.0f}".replace("-", "−")
+        add_panel_title(axes, title, f"{data.labels[i]}, {returned}", colour)
+    strips = axes_at(figure, LEFT, BOTTOM, 3 * SIDE + 2 * GAP, n * STRIP)
+    moved = ((means - background.means) / background.deviations).reshape(n, -1)
+    _draw_supervectors(strips, moved, data.labels, colours)
+    bars = axes_at(figure, LEFT + 3 * (SIDE + GAP) + 0.55, BOTTOM, SIDE - 0.55, n * STRIP)
+    _draw_distances(bars, distances, colours)
+    return figure
+
+
+def _draw_dots(axes: Axes, states: Sequence[NDArray[Any]], colours: Sequence[str]) -> None:
+    """Draw states in pale colours, in an order in which no policy covers another."""
+    from matplotlib.colors import to_rgb
+
+    paint = np.repeat([to_rgb(c) for c in colours], [len(part) for part in states], axis=0)
+    order = np.random.default_rng(0).permutation(len(paint))
+    pale = 0.5 + 0.5 * paint[order]  # not transparent: fewer shades make a sharper file
+    x, y = np.concatenate(states)[order].T
+    axes.scatter(x, y, s=3.0, c=pale, linewidths=0, zorder=1)
+
+
+def _draw_ellipses(axes: Axes, means: Array, sizes: Array, colour: str, line: float) -> None:
+    from matplotlib.patches import Ellipse
+
+    style: Any = {"fill": False, "edgecolor": colour, "linewidth": line, "zorder": 2}
+    for mean, size in zip(means, sizes, strict=True):
+        axes.add_patch(Ellipse(tuple(mean), *(2 * size), **style))
+
+
+def _draw_numbers(axes: Axes, means: Array) -> None:
+    from matplotlib.patheffects import Normal, Stroke
+
+    halo = [Stroke(linewidth=2.5, foreground="white"), Normal()]
+    style: Any = {"ha": "center", "va": "center", "path_effects": halo, "zorder": 4}
+    for k, (x, y) in enumerate(means):
+        axes.text(x, y, str(k + 1), color=RED, fontsize=9.5, fontweight="bold", **style)
+
+
+def _draw_arrows(axes: Axes, before: Array, after: Array) -> None:
+    axes.plot(*before.T, "o", color=GREY, markersize=3.4, zorder=3)
+    axes.plot(*after.T, "o", color=RED, markersize=4.6, zorder=4)
+    far = np.linalg.norm((after - before) / (2 * np.pi, 16), axis=1) > 0.025  # others have no room
+    for start, end in zip(before[far], after[far], strict=True):
+        arrow(axes, start, end, INK, (0.18, 0.3), 1.3, 12)
+
+
+def _dress(axes: Axes, *, labelled: bool = False) -> None:
+    axes.set_xlim(-3.5, 3.5)
+    axes.set_ylim(-9.2, 9.2)
+    axes.set_xticks([-np.pi, 0, np.pi], ["upright", "hanging", "upright"])
+    axes.set_yticks([-8, -4, 0, 4, 8], ["−8", "−4", "0", "4", "8"] if labelled else [""] * 5)
+    axes.tick_params(length=2.5, width=0.6, labelsize=9.5, color=MUTED, labelcolor=INK)
+    add_labels(axes, "angle", "speed, rad/s" if labelled else "", labelpad=2)
+    for spine in axes.spines.values():
+        spine.set_color(HAIRLINE)
+
+
+def _draw_supervectors(
+    axes: Axes, moved: Array, names: Sequence[str], colours: Sequence[str]
+) -> None:
+    """Draw the vectors as rows of cells: how far each mean moved along angle and speed."""
+    n, k = len(moved), moved.shape[1] // 2
+    edges = np.arange(2 * k + 1), np.arange(n + 1)
+    style: Any = {"cmap": "RdBu_r", "edgecolors": "white", "linewidth": 0.8}
+    image = axes.pcolormesh(*edges, moved, vmin=-MOST, vmax=MOST, **style)
+    axes.invert_yaxis()
+    quiet_axes(axes, frame=False)
+    for edge in range(0, 2 * k + 1, 2):
+        axes.axvline(edge, color="white", linewidth=4)
+    axes.set_xticks(np.arange(k) * 2 + 1, [str(i + 1) for i in range(k)])
+    axes.set_yticks(np.arange(n) + 0.5, list(names))
+    axes.tick_params(length=0, labelsize=9.5, labelcolor=INK)
+    for label, colour in zip(axes.get_yticklabels(), colours, strict=True):
+        label.set_color(colour)
+        label.set_fontweight("bold")
+    add_labels(axes, "Gaussian: its angle and its speed", labelpad=2)
+    add_panel_title(
+        axes,
+        "3  Stack the adapted means: the supervectors",
+        "shown as the way from the background's mean, in standard deviations",
+    )
+    scale = axes.inset_axes((0.78, 1.16, 0.22, 0.1))
+    bar = axes.figure.colorbar(image, cax=scale, orientation="horizontal")
+    bar.outline.set_visible(False)
+    scale.xaxis.set_ticks_position("top")
+    scale.set_xticks([-MOST, 0, MOST], [f"−{MOST:g}", "0", f"+{MOST:g}"])
+    scale.tick_params(length=0, labelsize=8.5, labelcolor=MUTED, pad=1)
+
+
+def _draw_distances(axes: Axes, distances: Array, colours: Sequence[str]) -> None:
+    pairs = list(combinations(range(len(distances)), 2))
+    lengths = [float(distances[pair]) for pair in pairs]
+    places = np.arange(len(pairs)) + 0.5
+    axes.barh(places, lengths, height=0.5, color="#C9CFD6")
+    beside: Any = {"transform": axes.get_yaxis_transform(), "clip_on": False}
+    for place, length, pair in zip(places, lengths, pairs, strict=True):
+        axes.text(length, place, f" {length:.2f}", va="center", fontsize=10, color=INK)
+        for k, i in enumerate(pair):
+            axes.plot((k - 1.6) * 0.1, place, "o", color=colours[i], markersize=9, **beside)
+    axes.set_xlim(0, 1.25 * max(lengths))
+    axes.set_ylim(len(pairs), 0)
+    quiet_axes(axes, frame=False)
+    axes.axvline(0, color=MUTED, linewidth=0.8)
+    add_panel_title(axes, "4  Measure", "distances, equation 6")

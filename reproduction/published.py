@@ -1,0 +1,138 @@
+"""What stands beside the code of recipes: the paper's own numbers, scales, and notes to readers."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@cache
+def toml(name: str) -> dict[str, Any]:
+    """Read a file of settings that stands beside the recipes."""
+    return tomllib.loads((files("reproduction") / f"{name}.toml").read_text(encoding="utf-8"))
+
+
+def published() -> dict[str, Any]:
+    """Return the tables of published.toml by name.
+
+    Examples
+    --------
+    >>> published()["imitation"]["correlation"]
+    [-0.465, 0.297]
+    """
+    return toml("published")
+
+
+def notes(recipe: str, **numbers: Any) -> list[str]:
+    """Return the paragraphs of a recipe's notes.md, with numbers where it names them in braces.
+
+    Examples
+    --------
+    >>> notes("gridworld", start=0.25)[3][-59:]
+    'states, too, changes a distance by states by at most 0.250.'
+    """
+    text = (files("reproduction") / recipe / "notes.md").read_text(encoding="utf-8")
+    return [" ".join(part.split()) for part in text.format(**numbers).split("\n\n")]
+
+
+def scaled_return(environment: str, returns: Any) -> Any:
+    """Scale returns to 0 for the least and 1 for the most, by the paper's table.
+
+    Examples
+    --------
+    >>> scaled_return("CartPole-v1", 250.0)
+    0.5
+    """
+    low, high = published()["reward_range"][environment]
+    return (returns - low) / (high - low)
+
+
+# -----------------------------------------------------------------------------
+# Rows of numbers: looked up by their columns, summed up, and written as Markdown.
+
+
+Array = NDArray[np.float64]
+Rows = Sequence[dict[str, Any]]
+
+
+def different(rows: Rows, name: str) -> list[Any]:
+    """List what a column holds, each value once, in the order of the rows.
+
+    Examples
+    --------
+    >>> different([{"run": 1}, {"run": 0}, {"run": 1}], "run")
+    [1, 0]
+    """
+    return list(dict.fromkeys(row[name] for row in rows))
+
+
+def where(rows: Rows, **columns: Any) -> list[dict[str, Any]]:
+    """Take the rows whose columns have these values.
+
+    Examples
+    --------
+    >>> where([{"run": 1, "return": 5.0}, {"run": 0, "return": 7.0}], run=0)
+    [{'run': 0, 'return': 7.0}]
+    """
+    return [row for row in rows if all(row[name] == value for name, value in columns.items())]
+
+
+def column(rows: Rows, name: str, **columns: Any) -> list[Any]:
+    """Return a column of the rows that `where` takes."""
+    return [row[name] for row in where(rows, **columns)]
+
+
+def markdown(heads: Sequence[str], lines: Iterable[Sequence[str]], left: int | None = None) -> str:
+    """Write a table; all columns after the first ``left`` are aligned to the right.
+
+    Examples
+    --------
+    >>> print(markdown(["run", "return"], [["0", "7.0"]], left=1))
+    | run | return |
+    | --- | ---: |
+    | 0 | 7.0 |
+    """
+    marks = ["---" if left is None or i < left else "---:" for i in range(len(heads))]
+    return "\n".join(
+        "|" + "".join(f" {cell} |" if cell else " |" for cell in line)
+        for line in (heads, marks, *lines)
+    )
+
+
+def short(environment: str) -> str:
+    """Leave the version out.
+
+    Examples
+    --------
+    >>> short("CartPole-v1")
+    'CartPole'
+    """
+    return environment.rpartition("-v")[0]
+
+
+def pearson(a: Array, b: Array) -> float:
+    """Pearson correlation; NaN where one of the two does not vary."""
+    varies = np.ptp(a) > 0 and np.ptp(b) > 0
+    return float(np.corrcoef(a, b)[0, 1]) if varies else float("nan")
+
+
+def spearman(a: Array, b: Array) -> float:
+    """Rank correlation; NaN where one of the two does not vary."""
+    from scipy.stats import rankdata
+
+    return pearson(rankdata(a), rankdata(b))
+
+
+def bootstrap_interval(samples: Array, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Give the percentile interval of 95 % of the mean over the rows, by the bootstrap."""
+    n = len(samples)
+    # How often each row is drawn is all that counts.
+    counts = rng.multinomial(n, np.full(n, 1 / n), size=10_000)
+    low, high = np.percentile(counts @ samples / n, [2.5, 97.5], axis=0)
+    return low, high

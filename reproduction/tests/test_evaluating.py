@@ -1,0 +1,144 @@
+"""What metrics and components share: sets of policies, units, rows and averages."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pivec.statistics.evaluation import Evaluation, Row
+from reproduction import evaluating
+from reproduction.components import recipe as components
+from reproduction.cost.recipe import shipped_policies
+from reproduction.evaluating import (
+    averages,
+    evaluated,
+    mean_returns,
+    policy_sets,
+    seconds_a_trajectory,
+    unit_rows,
+)
+from reproduction.metrics import recipe as metrics
+from reproduction.pipeline import Collection, Training, Workshop
+from reproduction.published import toml
+from reproduction.recipes import Calculation
+
+pytest.importorskip("Box2D")  # here, where warnings are no errors: they would crash it
+
+NAN = float("nan")
+
+
+@pytest.fixture
+def shop(tmp_path):
+    return Workshop(tmp_path, "smoke")
+
+
+def test_each_set_is_one_run_of_the_training_that_other_recipes_share(shop):
+    counts = metrics.Counts(sets=3, policies=5, episodes=6)
+    sets = policy_sets(shop, counts, "CartPole-v1")
+    assert [one.runs for one in sets] == [(0,), (1,), (2,)]
+    assert len({one.key for one in sets}) == 3
+    assert {one.trainings[0].key for one in sets} == {shop.training("CartPole-v1", "ppo", 5).key}
+
+
+@pytest.mark.parametrize("scale", ["smoke", "small", "paper"])
+def test_metrics_and_components_need_the_same_runs_and_sets(tmp_path, scale):
+    shop = Workshop(tmp_path, scale)
+    found = [
+        [
+            need
+            for need in one.RECIPE.needs(shop, one.RECIPE.counts[scale])
+            if isinstance(need, Training | Collection)
+        ]
+        for one in (metrics, components)
+    ]
+    assert found[0] == found[1]
+    assert len(found[0]) == sum(1 + need.runs for need in found[0] if isinstance(need, Training))
+
+
+def test_the_plan_counts_every_trajectory_of_every_characterization(tmp_path):
+    shop, counts = Workshop(tmp_path, "paper"), metrics.RECIPE.counts["paper"]
+    work = [need for need in metrics.needs(shop, counts) if isinstance(need, Calculation)]
+    assert len(work) == 7 * 5  # characterizations and environments
+    assert {need.amount for need in work} == {3 * 100 * 3 * (100 + 50 + 25 + 10)}
+    shares = {need.what.rpartition(" ")[2]: need.share for need in work}
+    assert shares["Pendulum-v1"] == 1.0
+    assert shares["CartPole-v1"] == toml("lengths")["CartPole-v1"]["ppo"]["steps"] / 500
+
+
+@pytest.mark.parametrize("name", ["gaussian", "supervector"])  # the latter with 64 components
+def test_the_speed_of_a_characterization_is_measured(name):
+    assert 0 < seconds_a_trajectory("Pendulum-v1", (name, {}), 20) < 10
+
+
+def test_speeds_are_measured_on_more_and_more_states_until_it_takes_long(monkeypatch):
+    shapes, clock = [], [0.0]
+
+    class Slow:
+        def fit(self, data):
+            shapes.append((len(data), data.n_episodes, data.n_states))
+            clock[0] += 9.0 * (len(shapes) == 1) + 0.3 + 1e-4 * data.n_states
+            return self
+
+        def distances(self, data):
+            pass
+
+    monkeypatch.setattr(evaluating, "characterization", lambda _, **__: Slow())
+    monkeypatch.setattr(evaluating.time, "perf_counter", lambda: clock[0])
+    assert seconds_a_trajectory("Pendulum-v1", ("slow", {}), 10) == pytest.approx(200 * 1e-4)
+    # The first warms up; then trajectories grow until they are full.
+    assert shapes == [(8, 8, 128), *((10, 10, 10 * n) for n in (16, 32, 64, 128, 256))]
+    shapes.clear()
+    seconds_a_trajectory("CartPole-v1", ("slow", {}), 200)
+    assert [n // 200 for _, _, n in shapes[1:]] == [16, 32, 64, 128]  # 0.3 s and 2.56 s
+
+
+def test_the_supervectors_of_metrics_are_a_row_of_components(shop, monkeypatch):
+    """The same unit, so that it is computed once."""
+    counts = {"environments": ("CartPole-v1",), "sets": 1, "policies": 3, "episodes": 4,
+              "sizes": (2,), "repetitions": 2}  # fmt: skip
+    monkeypatch.setattr(Workshop, "train", lambda *_: None)
+    monkeypatch.setattr(Workshop, "policies", lambda *_: shipped_policies(3))
+    for module, own in (
+        (
+            metrics,
+            {"methods": ("supervector",), "parameters": {"supervector": {"n_components": 4}}},
+        ),
+        (components, {"components": (1, 4)}),
+    ):
+        chosen = module.Counts(**counts, **own)
+        found = evaluated(shop, chosen, module.methods_of(chosen))
+        assert found.computed == (4 if module is metrics else 2)  # there with both fits
+    assert len(list((shop.cache / "evaluation" / "units").iterdir())) == 6
+    [returns] = mean_returns(shop, chosen)["CartPole-v1"]
+    assert len(returns) == 3
+
+
+def some_rows():
+    return Evaluation(
+        (
+            Row("Walk-v0", "gaussian", "Walk-v0 0", 10, 1, 0.5, NAN, 0.25),
+            Row("Walk-v0", "gaussian", "Walk-v0 0", 10, 2, 0.7, 30.0, 0.25),
+            Row("Walk-v0", "gaussian", "Walk-v0 1", 10, 1, 0.9, NAN, 0.75),
+            Row("Walk-v0", "gaussian", "Walk-v0 1", 10, 2, 0.9, 10.0, 0.75),
+        )
+    )
+
+
+def test_rows_have_the_number_of_the_set_and_none_where_nothing_is_known():
+    rows = unit_rows(some_rows())
+    assert [row["set"] for row in rows] == [0, 0, 1, 1]
+    assert [row["error_percent"] for row in rows] == [None, 30.0, None, 10.0]
+
+
+def test_averages_are_over_sets_and_draws():
+    [row] = averages(some_rows())
+    assert row["correlation"] == pytest.approx(0.75)
+    assert row["correlation_std"] == pytest.approx(np.std([0.5, 0.7, 0.9, 0.9]))
+    assert row["error_percent"] == pytest.approx(20.0)
+    assert (row["variance"], row["variance_std"]) == (0.5, 0.25)  # one a set
+
+
+def test_one_value_has_no_deviation():
+    [row] = averages(Evaluation(some_rows().rows[:1]))
+    assert row["correlation_std"] is None
+    assert row["error_percent"] is None

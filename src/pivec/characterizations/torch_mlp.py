@@ -1,0 +1,466 @@
+"""Many multilayer perceptrons of one shape, trained together as one batched network.
+
+The weights of a layer of all networks lie in one tensor (networks, inputs, outputs), so that a
+step of all of them is a handful of batched matrix products. The gradients are written out: no
+graph is recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from pivec.characterizations.averages import segment_sums
+from pivec.parallel.devices import single_threaded_torch, torch_device
+from pivec.parallel.workers import run_tasks
+from pivec.terminal import Progress
+
+# -----------------------------------------------------------------------------
+# Training with torch: starting weights, precision and Adam; global state is left alone.
+
+
+# mypy: disable-error-code="no-untyped-call"
+
+
+_BETA1, _BETA2, _EPSILON = 0.9, 0.999, 1e-8
+
+
+def uniform(rng: np.random.Generator, shape: Sequence[int], fan_in: int) -> NDArray[np.float32]:
+    """Starting weights as torch's layers have them: uniform within ±1/sqrt(fan_in)."""
+    bound = np.float32(1.0 / np.sqrt(fan_in))
+    return (2.0 * rng.random(tuple(shape), dtype=np.float32) - 1.0) * bound
+
+
+def full_precision(device: torch.device) -> AbstractContextManager[Any]:
+    """Keep cuDNN from rounding products to TF32: a graphics card gives what the processor does."""
+    if device.type == "cpu":
+        return nullcontext()
+    flags: AbstractContextManager[Any] = torch.backends.cudnn.flags(
+        enabled=True, deterministic=True, allow_tf32=False
+    )
+    return flags
+
+
+class Adam:
+    """Adam (Kingma and Ba 2015) on tensors whose first axis counts separate networks.
+
+    It works value by value, so stacked networks are trained as by an optimiser each. A step may
+    be for the first few networks only: the others have had all theirs. To the bit it is
+    `torch.optim.Adam`, which knows no such step, takes three times as long for stacked networks
+    and seconds to import (benchmarks/networks.py).
+    """
+
+    def __init__(self, parameters: Sequence[torch.Tensor], learning_rate: float) -> None:
+        self.parameters, self.learning_rate = parameters, learning_rate
+        self._firsts = [torch.zeros_like(p) for p in parameters]
+        self._seconds = [torch.zeros_like(p) for p in parameters]
+        self._steps = 0
+
+    def step(self, gradients: Sequence[torch.Tensor], active: int | None = None) -> None:
+        """Move the first ``active`` networks (all by default) against their gradients."""
+        self._steps += 1
+        size = self.learning_rate / (1.0 - _BETA1**self._steps)
+        scale = (1.0 - _BETA2**self._steps) ** 0.5
+        with torch.no_grad():
+            for values, gradient, first, second in zip(
+                self.parameters, gradients, self._firsts, self._seconds, strict=True
+            ):
+                m, v = first[:active], second[:active]
+                m.lerp_(gradient, 1.0 - _BETA1)
+                v.mul_(_BETA2).addcmul_(gradient, gradient, value=1.0 - _BETA2)
+                values[:active].addcdiv_(m, v.sqrt().div_(scale).add_(_EPSILON), value=-size)
+
+
+# mypy: disable-error-code="no-untyped-call"
+
+
+# Weights (networks, inputs, outputs) and offsets (networks, 1, outputs) of one layer after another.
+Layers = list[torch.Tensor]
+
+
+def n_values(sizes: Sequence[int]) -> int:
+    """How many weights and offsets one network has."""
+    return sum((n + 1) * m for n, m in pairwise(sizes))
+
+
+def starting_values(rng: np.random.Generator, sizes: Sequence[int]) -> NDArray[np.float32]:
+    """Starting weights of one network, as one row of `unstacked`."""
+    parts = [uniform(rng, (n + 1, m), n).ravel() for n, m in pairwise(sizes)]
+    return np.concatenate(parts)
+
+
+def stacked(
+    rows: NDArray[np.float32], sizes: Sequence[int], device: torch.device | None = None
+) -> Layers:
+    """Layers of all networks from one row of values for each."""
+    layers, at = [], 0
+    for n, m in pairwise(sizes):
+        part = torch.from_numpy(rows[:, at : at + (n + 1) * m].copy()).to(device)
+        block = part.view(len(rows), n + 1, m)
+        layers += [block[:, :n].contiguous(), block[:, n:].contiguous()]
+        at += (n + 1) * m
+    return layers
+
+
+def unstacked(layers: Layers) -> NDArray[np.float32]:
+    """One row of values for each network; the opposite of `stacked`."""
+    flat = [part.reshape(len(part), -1) for part in layers]
+    return np.asarray(torch.cat(flat, dim=1).cpu().numpy())
+
+
+def forward(layers: Layers, x: torch.Tensor) -> tuple[list[torch.Tensor], torch.Tensor]:
+    """Inputs of every layer, and the outputs (networks, rows, outputs), of tanh networks.
+
+    ``x`` is (networks, rows, inputs).
+    """
+    inputs = [x]
+    for weights, offsets in zip(layers[:-2:2], layers[1:-2:2], strict=True):
+        # tanh(a) = 2 sigmoid(2a) - 1, which torch computes four times as fast.
+        a = torch.baddbmm(offsets, inputs[-1], weights, beta=2.0, alpha=2.0)
+        inputs.append(a.sigmoid_().mul_(2.0).sub_(1.0))
+    return inputs, torch.baddbmm(layers[-1], inputs[-1], layers[-2])
+
+
+def backward(layers: Layers, inputs: list[torch.Tensor], slope: torch.Tensor) -> Layers:
+    """Gradients of all weights and offsets, given that by the outputs."""
+    gradients: Layers = []
+    for layer in range(len(inputs) - 1, -1, -1):
+        gradients = [
+            torch.bmm(inputs[layer].transpose(1, 2), slope),
+            slope.sum(dim=1, keepdim=True),
+            *gradients,
+        ]
+        if layer:
+            slope = torch.bmm(slope, layers[2 * layer].transpose(1, 2))
+            # The derivative of tanh is 1 - tanh².
+            slope.addcmul_(slope * inputs[layer], inputs[layer], value=-1.0)
+    return gradients
+
+
+def train(
+    layers: Layers,
+    updates: Sequence[int],
+    batch: Callable[[int, int], torch.Tensor],
+    slope: Callable[[int, torch.Tensor], torch.Tensor],
+    learning_rate: float,
+) -> None:
+    """Train all networks in place with Adam, each for its own number of updates.
+
+    Parameters
+    ----------
+    layers : list of tensors
+        As `stacked` gives them.
+    updates : sequence of int
+        Updates of each network, falling: those that need most come first.
+    batch : callable
+        ``batch(t, active)`` gives the inputs (active, rows, inputs) of update ``t``.
+    slope : callable
+        ``slope(t, outputs)`` gives the gradient of the loss by the outputs.
+    learning_rate : float
+    """
+    optimiser = Adam(layers, learning_rate)
+    waiting = np.sort(np.asarray(updates))
+    with torch.no_grad():
+        for t in range(int(waiting[-1])):
+            active = len(waiting) - int(np.searchsorted(waiting, t, side="right"))
+            trained = [part[:active] for part in layers]
+            inputs, outputs = forward(trained, batch(t, active))
+            optimiser.step(backward(trained, inputs, slope(t, outputs)), active)
+
+
+# -----------------------------------------------------------------------------
+# One discriminator a policy, all trained together: its states against those of the others.
+
+
+# Networks that are trained together stay near the processor: their weights, gradients, the two
+# averages of Adam and the layers' outputs take this many bytes or less.
+_ROOM = 24 << 20
+_MOST = 64
+_MOST_ON_CARD = 512
+_DRAWN = 64  # updates whose batches are drawn at a time
+_ROWS, _ROWS_ON_CARD = 8192, 1 << 18  # states that go through a network at a time
+
+Array = NDArray[np.float32]
+
+
+class Batches:
+    """Numbers of the states in the batches of one policy: its own in turn, the others' at random.
+
+    The epochs of its own states run into each other, so that all batches are full. Of ``n_others``
+    states those from ``without[0]`` up to ``without[1]``, its own, are left out.
+    """
+
+    def __init__(
+        self, rng: np.random.Generator, n_own: int, n_others: int, without: tuple[int, int]
+    ) -> None:
+        self._rng, self._n_own = rng, n_own
+        self._begin, self._end = without
+        self._n_left = n_others - (self._end - self._begin)
+        self._rest = np.empty(0, dtype=np.int64)
+
+    def draw(self, n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Give the numbers of ``n`` own states and of ``n`` of the others."""
+        parts, count = [self._rest], len(self._rest)
+        while count < n:
+            parts.append(self._rng.permutation(self._n_own))
+            count += self._n_own
+        own = np.concatenate(parts)
+        self._rest = own[n:]
+        others = self._rng.integers(self._n_left, size=n)
+        others[others >= self._begin] += self._end - self._begin
+        return own[:n], others
+
+
+def left_out(starts: NDArray[np.int64], policy: int | None) -> tuple[int, int]:
+    """Where a policy's own states lie among the others: nowhere if there are none but its own.
+
+    ``starts`` tells where the states of each policy of the fit begin.
+    """
+    if policy is None or len(starts) == 2:
+        return 0, 0
+    return int(starts[policy]), int(starts[policy + 1])
+
+
+def slope_of_loss(outputs: torch.Tensor, clip: float) -> torch.Tensor:
+    """Gradient of -E[log D] - E[log(1 - D)] by the logits, the first half of them of its own.
+
+    Logits beyond ±clip are clipped, and so have none.
+    """
+    n_own = outputs.shape[1] // 2
+    slope = torch.sigmoid(outputs)
+    slope[:, :n_own] -= 1.0
+    return slope.mul_(outputs.abs() <= clip).div_(n_own)
+
+
+@dataclass(frozen=True)
+class Discriminators:
+    """How discriminators are trained and asked; see the arguments of `Discriminator`."""
+
+    sizes: Sequence[int]
+    epochs: float
+    batch_size: int
+    learning_rate: float
+    clip: float
+    device: str = "cpu"
+
+    def updates(self, n_states: int) -> int:
+        """Updates of a network: an epoch is counted over its policy's own states."""
+        return max(1, int(np.ceil(self.epochs * n_states / self.batch_size)))
+
+    def group_size(self) -> int:
+        """How many networks to train together."""
+        if torch_device(self.device).type != "cpu":
+            return _MOST_ON_CARD
+        rows = 2 * self.batch_size * 2 * sum(self.sizes)
+        return int(np.clip(_ROOM // (4 * (5 * n_values(self.sizes) + rows)), 1, _MOST))
+
+    def train(
+        self, start: Array, own: Sequence[Array], batches: Sequence[Batches], others: Array
+    ) -> Array:
+        """Train a network for each of ``own``, most states first; one row of weights each."""
+        device = torch_device(self.device)
+        layers = stacked(start, self.sizes, device)
+        size = self.batch_size
+        offsets = np.cumsum([0] + [len(states) for states in own[:-1]])
+        mine = torch.from_numpy(np.concatenate(own)).to(device)
+        theirs = torch.from_numpy(others).to(device)
+        drawn: list[torch.Tensor] = []
+
+        def batch(t: int, active: int) -> torch.Tensor:
+            if t % _DRAWN == 0:
+                pairs = [stream.draw(_DRAWN * size) for stream in batches[:active]]
+                numbers = np.array(pairs).reshape(active, 2, _DRAWN, size)
+                numbers[:, 0] += offsets[:active, None, None]
+                drawn[:] = [torch.from_numpy(numbers).to(device)]
+            a, b = drawn[0][:active, :, t % _DRAWN].transpose(0, 1).reshape(2, -1)
+            shape = (active, size, mine.shape[1])
+            return torch.cat(
+                [mine.index_select(0, a).view(shape), theirs.index_select(0, b).view(shape)], dim=1
+            )
+
+        train(
+            layers,
+            [self.updates(len(states)) for states in own],
+            batch,
+            lambda _, outputs: slope_of_loss(outputs, self.clip),
+            self.learning_rate,
+        )
+        return unstacked(layers)
+
+    def mean_inverse_ratios(self, networks: Array, states: Sequence[Array]) -> NDArray[np.float64]:
+        """E[exp(-log r)] of each network over each policy's states, (networks, policies).
+
+        The paper's equation for f: r = D / (1 - D), whose logarithm is the clipped logit.
+        """
+        result = np.empty((len(networks), len(states)))
+        device = torch_device(self.device)
+        at_once = _ROWS if device.type == "cpu" else _ROWS_ON_CARD
+        held = [torch.from_numpy(rows).to(device).split(at_once) for rows in states]
+
+        def work(i: int) -> None:
+            layers = stacked(networks[i : i + 1], self.sizes, device)
+            with torch.no_grad():
+                logits = [
+                    torch.cat([forward(layers, rows[None])[1] for rows in parts], dim=1)
+                    for parts in held
+                ]
+                ratios = [torch.exp(-x.clamp_(-self.clip, self.clip).double()) for x in logits]
+            result[i] = torch.stack([x.mean() for x in ratios]).cpu().numpy()
+
+        with single_threaded_torch():
+            run_tasks(work, len(networks))
+        return result
+
+
+# -----------------------------------------------------------------------------
+# One perceptron for the rows of all policies: a classifier of policies, an encoder of pairs.
+
+
+# mypy: disable-error-code="no-untyped-call"
+
+
+_ROWS_SINGLE_MLP = 8192  # rows that go through the network at a time
+
+
+class SingleMLP:
+    """A perceptron and the rows of all policies, (n, n_inputs) for each.
+
+    Attributes
+    ----------
+    counts, starts : (n_policies,) int arrays
+        How many rows each policy has, and where they begin among all.
+    """
+
+    def __init__(
+        self, policies: Sequence[Array], sizes: Sequence[int], rng: np.random.Generator
+    ) -> None:
+        self.rng = rng
+        self.start = starting_values(rng, sizes)
+        self.counts = np.array([len(rows) for rows in policies])
+        self.starts = np.cumsum(self.counts) - self.counts
+        self._rows = torch.from_numpy(np.concatenate(policies))
+        self._sizes = sizes
+
+    def train(
+        self,
+        draw: Callable[[], NDArray[np.int64]],
+        slope: Callable[[torch.Tensor], torch.Tensor],
+        *,
+        title: str,
+        n_updates: int,
+        learning_rate: float,
+        progress: bool = False,
+    ) -> Array:
+        """Train with Adam and return all weights in one row.
+
+        ``draw()`` gives the numbers of the rows of a batch, and ``slope(outputs)`` the gradient of
+        the loss by the outputs (1, rows, outputs).
+        """
+        layers = stacked(self.start[None], self._sizes)
+
+        def batch(_t: int, _active: int) -> torch.Tensor:
+            return self._rows.index_select(0, torch.from_numpy(draw()))[None]
+
+        def counted(_t: int, outputs: torch.Tensor) -> torch.Tensor:
+            bar.advance(1)
+            return slope(outputs)
+
+        # One thread: a network this small gains little from more, and loses much on busy cores.
+        with (
+            single_threaded_torch(),
+            Progress(title, n_updates, unit="updates", show=progress) as bar,
+        ):
+            train(layers, [n_updates], batch, counted, learning_rate)
+        return np.asarray(unstacked(layers)[0])
+
+
+def train_classifier(network: SingleMLP, batch_size: int, **how: Any) -> Array:
+    """Train by cross-entropy to name the policy of a row; see `SingleMLP.train` for ``how``.
+
+    Every policy is as likely in a batch, however many rows it has.
+    """
+    labels = torch.empty(0, dtype=torch.int64)
+
+    def draw() -> NDArray[np.int64]:
+        nonlocal labels
+        owners = network.rng.integers(len(network.counts), size=batch_size)
+        labels = torch.from_numpy(owners)
+        within = network.rng.integers(network.counts[owners])
+        return np.asarray(network.starts[owners] + within)
+
+    def slope(outputs: torch.Tensor) -> torch.Tensor:
+        # The gradient of the cross-entropy by the logits: probabilities less the truth.
+        result = torch.softmax(outputs, dim=2)
+        result[0, torch.arange(batch_size), labels] -= 1.0
+        return result.div_(batch_size)
+
+    return network.train(draw, slope, title="classifier", **how)
+
+
+def train_encoder(network: SingleMLP, batch_size: int, set_size: int, **how: Any) -> Array:
+    """Train so that sets of rows of one policy, embedded as the mean of their rows, agree.
+
+    A batch is two sets of each of ``batch_size`` policies drawn at random. One policy alone has
+    nobody to be told from, and leaves the network as it starts.
+    """
+    n_policies = len(network.counts)
+    if n_policies < 2:
+        return network.start
+    n_drawn = min(batch_size, n_policies)
+
+    def draw() -> NDArray[np.int64]:
+        owners = network.rng.choice(n_policies, size=n_drawn, replace=False)
+        within = network.rng.random((2, n_drawn, set_size)) * network.counts[owners][:, None]
+        rows = network.starts[owners][:, None] + within.astype(np.int64)
+        return np.asarray(rows.reshape(-1))
+
+    def slope(outputs: torch.Tensor) -> torch.Tensor:
+        sets = outputs.view(2, n_drawn, set_size, -1)
+        _, by_sets = contrast(sets.mean(dim=2))
+        return (by_sets[:, :, None] / set_size).expand_as(sets).reshape(outputs.shape)
+
+    return network.train(draw, slope, title="state-actions", **how)
+
+
+def contrast(sets: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Contrastive loss of the embeddings of two sets a policy, and its gradient by them.
+
+    ``sets`` is (2, policies, n_values). Each first set should be nearer to the second one of its
+    own policy than to those of the others, and the other way round: the cross-entropy of a softmax
+    over the negative squared distances.
+    """
+    values = sets.detach().requires_grad_()
+    with torch.enable_grad():
+        gaps = values[0][:, None] - values[1][None]
+        logits = -(gaps**2).sum(dim=2)
+        truth = torch.arange(len(logits))
+        entropy = torch.nn.functional.cross_entropy
+        loss = 0.5 * (entropy(logits, truth) + entropy(logits.T, truth))
+        (slope,) = torch.autograd.grad(loss, values)
+    return loss.detach(), slope
+
+
+def sum_outputs(
+    row: Array,
+    sizes: Sequence[int],
+    rows: Array,
+    cuts: NDArray[np.int64],
+    *,
+    softmax: bool = False,
+) -> NDArray[np.float64]:
+    """Sums over the rows between cuts of a network's outputs, or of the probabilities they mean."""
+    layers = stacked(row[None], sizes)
+    total = np.zeros((len(cuts) - 1, sizes[-1]))
+    with torch.no_grad():
+        for at, part in enumerate(torch.from_numpy(rows).split(_ROWS_SINGLE_MLP)):
+            outputs = forward(layers, part[None])[1][0].double()
+            values = (torch.softmax(outputs, dim=1) if softmax else outputs).numpy()
+            total += segment_sums(values, np.clip(cuts - at * _ROWS_SINGLE_MLP, 0, len(values)))
+    return total

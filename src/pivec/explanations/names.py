@@ -1,0 +1,492 @@
+"""Names of features with their units: those of the usual Gymnasium environments, as they are.
+
+Held against Gymnasium's code, and not only its documentation: the first leg of LunarLander is the
+right one, and its velocities are scaled, so they have no unit.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr, xlogy
+
+from pivec.characterizations.background import BackgroundModel, region_ranges
+from pivec.mixtures.model import Mixture
+from pivec.terminal import shortened
+
+
+@dataclass(frozen=True)
+class Feature:
+    """What a number of a state means.
+
+    Of a flag, which is 0 or 1, ``name`` says what is so where it is 1, and ``absent`` where it is
+    0, empty where that is not worth a word; of other numbers ``absent`` is None.
+
+    Examples
+    --------
+    >>> Feature("pole angle", "rad").title
+    'pole angle (rad)'
+    """
+
+    name: str
+    unit: str = ""
+    absent: str | None = None
+
+    @property
+    def is_flag(self) -> bool:
+        """Whether it is 0 or 1."""
+        return self.absent is not None
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """From where to where it can be, as far as its name tells."""
+        return (-1.0, 1.0) if self.name.startswith(("cos(", "sin(")) else (-math.inf, math.inf)
+
+    @property
+    def title(self) -> str:
+        """The name with the unit, for axes and columns."""
+        return f"{self.name} ({self.unit})" if self.unit else self.name
+
+
+def features_of(collected: Mapping[str, Any], names: Sequence[str]) -> tuple[Feature, ...]:
+    """Give the features of a state their meaning, where it is known for sure.
+
+    Parameters
+    ----------
+    collected : mapping
+        How the states were collected, as `Space.collected` holds it.
+    names : sequence of str
+        Names of the features, as they are stored.
+
+    Returns
+    -------
+    tuple of Feature
+        From the table below, if the environment is in it, nothing was put between it and the
+        states, and the stored names are those that pivec gives by itself. Otherwise the stored
+        names; ``x=3``, as pivec calls one of several choices, is a flag.
+
+    Examples
+    --------
+    >>> features_of({"environment": "CartPole-v1"}, ["x[0]", "x[1]", "x[2]", "x[3]"])[2]
+    Feature(name='pole angle', unit='rad', absent=None)
+    >>> features_of({"environment": "MyPole-v0"}, ["x[0]", "mode=1"])
+    (Feature(name='x[0]', unit='', absent=None), Feature(name='mode=1', unit='', absent=''))
+    """
+    arguments = collected.get("arguments") or {}
+    plain = not collected.get("wrappers") and not collected.get("features")
+    if plain and isinstance(arguments, Mapping) and all(map(_HARMLESS.fullmatch, arguments)):
+        environment = str(collected.get("environment", ""))
+        for pattern, make in _TABLE.items():
+            if re.fullmatch(pattern, environment):
+                for prefix, features in make():
+                    if tuple(names) == _stored(prefix, features):
+                        return features
+    return tuple(Feature(name, absent="" if _CHOICE.search(name) else None) for name in names)
+
+
+_Known = tuple[str, tuple[Feature, ...]]  # how pivec calls them (below), and what they are
+_CHOICE = re.compile(r"=-?\d+$")
+# Arguments that change what happens and what it is worth, but not what is observed.
+_HARMLESS = re.compile(
+    r"hardcore|continuous|gravity|g|enable_wind|(wind|turbulence)_power|goal_velocity|is_slippery"
+    r"|success_rate|map_name|is_rainy|fickle_passenger|natural|sab|sutton_barto_reward"
+    r"|(reward|control|forward|healthy|ctrl|contact)\w*_(schedule|weight|reward|range)"
+    r"|terminate_when_unhealthy|reset_noise_scale|frame_skip|max_episode_steps|render_mode"
+)
+
+
+def _stored(prefix: str, features: Sequence[Feature]) -> tuple[str, ...]:
+    """Names that `pivec.rollouts.observations.feature_names` gives: of a box, a choice, or Blackjack."""
+    if prefix == "box":
+        return tuple(f"x[{i}]" for i in range(len(features)))
+    if prefix == "choice":
+        return tuple(f"x={i}" for i in range(len(features)))
+    return tuple(f"{k}={i}" for k, n in enumerate((32, 11, 2)) for i in range(n))
+
+
+def _box(*texts: str) -> Callable[[], Iterable[_Known]]:
+    """Read alternatives: features between bars, units in brackets, flags with their absence."""
+
+    def read() -> Iterable[_Known]:
+        for text in texts:
+            yield "box", tuple(_feature(part.strip()) for part in text.split("|"))
+
+    return read
+
+
+def _feature(text: str) -> Feature:
+    present, flag, absent = text.partition(" ~ ")
+    if flag:
+        return Feature(present, absent=absent)
+    name, _, unit = text.partition(" (")
+    return Feature(name, unit.removesuffix(")"))
+
+
+def _joined(parts: Iterable[str]) -> str:
+    return " | ".join(parts)
+
+
+def _joints(names: str, pattern: str) -> str:
+    """Apply a pattern to names with commas between."""
+    return _joined(pattern.format(name) for name in names.split(", "))
+
+
+def _choices(names: Iterable[str]) -> tuple[Feature, ...]:
+    return tuple(Feature(name, absent="") for name in names)
+
+
+def _grid(rows: int, columns: int) -> list[str]:
+    return [f"row {row}, column {column}" for row, column in product(range(rows), range(columns))]
+
+
+def _lake() -> Iterable[_Known]:
+    # Other shapes come with desc=, an argument that is not among the harmless ones.
+    for size in (4, 8):
+        yield "choice", _choices(_grid(size, size))
+
+
+def _cliff() -> Iterable[_Known]:
+    yield "choice", _choices(_grid(4, 12))
+
+
+def _taxi() -> Iterable[_Known]:
+    places = ("at red", "at green", "at yellow", "at blue", "in the taxi")
+    goals = ("red", "green", "yellow", "blue")
+    states = product(_grid(5, 5), places, goals)
+    yield "choice", _choices(f"taxi at {at}, passenger {is_} to {to}" for at, is_, to in states)
+
+
+def _blackjack() -> Iterable[_Known]:
+    sums = [f"player has {i}" for i in range(32)]
+    cards = ["dealer shows nothing", "dealer shows an ace"]
+    cards += [f"dealer shows {i}" for i in range(2, 11)]
+    yield "tuple", _choices([*sums, *cards, "no usable ace", "usable ace"])
+
+
+def _legs(number: str) -> str:
+    return (
+        f"angle of the {number} hip (rad) | speed of the {number} hip | angle of the {number} knee "
+        f"| speed of the {number} knee | {number} leg touches ~ {number} leg off the ground"
+    )
+
+
+_ANGLE, _SPEED = "angle of the {} (rad)", "angular velocity of the {} (rad/s)"
+# Of a body that moves freely: where it is and its quaternion, then how it moves.
+_FREE = _joined(["height (m)", *(f"orientation {axis}" for axis in "wxyz")])
+_FREELY = _joined(
+    [f"velocity along {axis} (m/s)" for axis in "xyz"]
+    + [f"angular velocity around {axis} (rad/s)" for axis in "xyz"]
+)
+_CHEETAH = "back thigh, back shin, back foot, front thigh, front shin, front foot"
+_WALKER = "right thigh, right leg, right foot, left thigh, left leg, left foot"
+_SHOULDER = "shoulder pan, shoulder lift, upper arm roll, elbow, forearm roll, wrist, wrist roll"
+_ANT = ", ".join(f"{joint} of leg {leg}" for leg in range(1, 5) for joint in ("hip", "ankle"))
+_HUMANOID = (
+    "abdomen around z, abdomen around y, abdomen around x, right hip around x, right hip around z, "
+    "right hip around y, right knee, left hip around x, left hip around z, left hip around y, "
+    "left knee, right shoulder 1, right shoulder 2, right elbow, left shoulder 1, left shoulder 2, "
+    "left elbow"
+)
+_ANT_BODIES = "torso, " + ", ".join(f"{part} {leg}" for leg in range(1, 5) for part in
+                                    ("body of leg", "thigh of leg", "shin of leg"))  # fmt: skip
+_HUMANOID_BODIES = (
+    "torso, lower waist, pelvis, right thigh, right shin, right foot, left thigh, left shin, "
+    "left foot, right upper arm, right lower arm, left upper arm, left lower arm"
+)
+
+
+def _moving(place: str, joints: str, motion: str) -> str:
+    """Where a body is and the angles of its joints, then how it moves and its joints turn."""
+    return _joined([place, _joints(joints, _ANGLE), motion, _joints(joints, _SPEED)])
+
+
+def _of_bodies(quantity: str, size: int, bodies: str) -> str:
+    # Which of the numbers is which, MuJoCo and Gymnasium tell differently, so they are counted.
+    return _joined(f"{quantity} {i} of the {b}" for b in bodies.split(", ") for i in range(size))
+
+
+def _humanoid(bodies: str, joints: str) -> str:
+    return _joined(
+        [
+            _moving(_FREE, _HUMANOID, _FREELY),
+            _of_bodies("inertia", 10, bodies),
+            _of_bodies("velocity", 6, bodies),
+            _joints(joints, "motor force of the {}"),
+            _of_bodies("outer force", 6, bodies),
+        ]
+    )
+
+
+_ANT_MOTION = _moving(_FREE, _ANT, _FREELY)
+_ROOT = ", ".join(f"root {i}" for i in range(6))
+_TWO_POLES = (
+    "cart position (m) | sin(first pole from upright) | sin(second pole from the first) "
+    "| cos(first pole from upright) | cos(second pole from the first) | cart velocity (m/s) "
+    "| angular velocity of the first pole (rad/s) | angular velocity of the second pole (rad/s) "
+    "| constraint force on the cart"
+)
+_REACHER = (
+    "cos(first arm) | cos(second arm) | sin(first arm) | sin(second arm) | target x (m) "
+    "| target y (m) | angular velocity of the first arm (rad/s) "
+    "| angular velocity of the second arm (rad/s) | fingertip x from target (m) "
+    "| fingertip y from target (m)"
+)
+_TORSO = "height (m) | angle of the torso (rad)"
+_TORSO_SPEED = "forward velocity (m/s) | vertical velocity (m/s) | " + _SPEED.format("torso")
+
+_TABLE: dict[str, Callable[[], Iterable[_Known]]] = {
+    r"CartPole-v[01]": _box(
+        "cart position (m) | cart velocity (m/s) | pole angle (rad) | pole angular velocity (rad/s)"
+    ),
+    r"MountainCar(Continuous)?-v0": _box("position | velocity"),
+    r"Acrobot-v1": _box(
+        "cos(first link from hanging) | sin(first link from hanging) | cos(second link from first) "
+        "| sin(second link from first) | angular velocity of the first link (rad/s) "
+        "| angular velocity of the second link (rad/s)"
+    ),
+    r"Pendulum-v[01]": _box(
+        "cos(angle from upright) | sin(angle from upright) | angular velocity (rad/s)"
+    ),
+    r"LunarLander(Continuous)?-v[23]": _box(
+        "horizontal position | height | horizontal velocity | vertical velocity | angle (rad) "
+        "| angular velocity | right leg touches ~ right leg off the ground "
+        "| left leg touches ~ left leg off the ground"
+    ),
+    r"BipedalWalker(Hardcore)?-v[23]": _box(
+        _joined(
+            ["hull angle (rad)", "hull angular velocity", "forward velocity", "vertical velocity"]
+            + [_legs("first"), _legs("second")]
+            + [f"lidar {8.6 * i:.0f}° from down" for i in range(10)]
+        )
+    ),
+    r"InvertedPendulum-v[245]": _box(
+        "cart position (m) | pole angle (rad) | cart velocity (m/s) | pole angular velocity (rad/s)"
+    ),
+    r"InvertedDoublePendulum-v[245]": _box(
+        _TWO_POLES,
+        f"{_TWO_POLES} | constraint force on the first pole | constraint force on the second pole",
+    ),
+    r"Reacher-v[245]": _box(_REACHER, f"{_REACHER} | fingertip z from target (m)"),
+    r"Pusher-v[245]": _box(
+        _joined(
+            [_joints(_SHOULDER, _ANGLE), _joints(_SHOULDER, _SPEED)]
+            + [f"{what} {axis} (m)" for what in ("fingertip", "object", "goal") for axis in "xyz"]
+        )
+    ),
+    r"Swimmer-v[2345]": _box(
+        _moving(
+            _ANGLE.format("body"),
+            "first joint, second joint",
+            "velocity along x (m/s) | velocity along y (m/s) | " + _SPEED.format("body"),
+        )
+    ),
+    r"Hopper-v[2345]": _box(_moving(_TORSO, "thigh, leg, foot", _TORSO_SPEED)),
+    r"Walker2d-v[2345]": _box(_moving(_TORSO, _WALKER, _TORSO_SPEED)),
+    r"HalfCheetah-v[2345]": _box(
+        _moving("height from the start (m) | " + _ANGLE.format("torso"), _CHEETAH, _TORSO_SPEED)
+    ),
+    r"Ant-v[2345]": _box(
+        _ANT_MOTION,
+        _joined([_ANT_MOTION, _of_bodies("outer force", 6, _ANT_BODIES)]),
+        _joined([_ANT_MOTION, _of_bodies("outer force", 6, f"world, {_ANT_BODIES}")]),
+    ),
+    r"Humanoid(Standup)?-v[2345]": _box(
+        _humanoid(_HUMANOID_BODIES, _HUMANOID),
+        _humanoid(f"world, {_HUMANOID_BODIES}", f"{_ROOT}, {_HUMANOID}"),
+    ),
+    r"FrozenLake(8x8)?-v[01]": _lake,
+    r"CliffWalking(Slippery)?-v[01]": _cliff,
+    r"Taxi-v[34]": _taxi,
+    r"Blackjack-v[01]": _blackjack,
+}
+
+
+# -----------------------------------------------------------------------------
+# Regions in words: the features that set a region apart from all states, and from where to where.
+#
+# In closed form from the background model; no state is looked at.
+
+
+Array = NDArray[np.float64]
+MIDDLE = "the middle of all states"
+_TAIL = 0.05  # of all states, on either side: a region that reaches there has no end
+_CLEAR = 0.5  # nats that a feature tells; a shift by one deviation of all states does
+_CLEAR_FLAG = 0.2  # of a flag, whose share of all states is bounded
+_MOST = 3  # features that are told, unless it takes more to tell regions apart
+_UTMOST = 8  # even then
+_GRAIN = 0.05  # deviations of all states: what is narrower than that is a point
+_LONGEST = 80  # letters of a name
+
+
+def region_words(background: BackgroundModel, features: Sequence[Feature]) -> tuple[str, ...]:
+    """Tell each region by what sets it apart from all states.
+
+    Features are ranked by how much of the difference between the region and all states they show
+    (the Kullback-Leibler divergence of their normal distributions; of flags that of their shares).
+    At most three are told, and only those that differ clearly, as ranges that hold about 80 % of
+    the region's states; further ones where two regions would have the same words.
+
+    Parameters
+    ----------
+    background : BackgroundModel
+        Fitted; its regions are numbered as its components are.
+    features : sequence of Feature
+        What the numbers of a state mean, from `pivec.explanations.names.features_of`.
+
+    Returns
+    -------
+    tuple of str
+        The words of every region; no two are equal.
+
+    Examples
+    --------
+    >>> from pivec.characterizations.visitation import Visitation
+    >>> from pivec.states.visited import VisitedStates
+    >>> states = np.repeat([[0.0, 1.0], [4.0, 0.0], [8.0, 0.0]], 20, axis=0)
+    >>> states[:, 0] += np.tile(np.linspace(-0.5, 0.5, 20), 3)
+    >>> method = Visitation(n_components=3).fit(VisitedStates.from_arrays([[states]]))
+    >>> named = (Feature("height", "m"), Feature("on the ground", absent="in the air"))
+    >>> for words in sorted(region_words(method, named)):
+    ...     print(words)
+    height 3.6 to 4.4 m, in the air
+    height above 7.6 m, in the air
+    height below 0.4 m, on the ground
+    """
+    mixture = background.background_
+    teller = _Teller(mixture, features)
+    counts = np.minimum(_MOST, teller.clear.sum(axis=1)).tolist()
+    while True:
+        words = [teller.words(k, count) for k, count in enumerate(counts)]
+        shared = Counter(words)
+        equal = {k for k, text in enumerate(words) if shared[text] > 1}
+        longer = [k for k in equal if counts[k] < teller.n_told[k]]
+        if not longer:
+            # Nothing is left to tell them by: two fits of the background side by side, perhaps.
+            return tuple(f"{words[k]} ({k})" if k in equal else words[k] for k in range(len(words)))
+        for k in longer:
+            counts[k] += 1
+
+
+class _Teller:
+    """What can be told of the regions of a mixture, feature by feature."""
+
+    def __init__(self, mixture: Mixture, features: Sequence[Feature]) -> None:
+        self.features = features
+        center, deviation = _overall(mixture)
+        self.flags = _flags(mixture)
+        self.shares = np.clip(mixture.center + mixture.scale * mixture.means, 0.0, 1.0)
+        silent = np.array([feature.absent == "" for feature in features]) & self.flags
+        self.separation = np.where(
+            self.flags,
+            _divergence_of_shares(self.shares, mixture.weights @ self.shares),
+            _divergence(mixture.means, mixture.variances, center, deviation**2),
+        )
+        # That a thing is not so, one of many, is no word; nor is a feature that never changes.
+        self.separation[(silent & (self.shares < 0.1)) | ~np.isfinite(self.separation)] = -1.0
+        self.clear = self.separation >= np.where(self.flags, _CLEAR_FLAG, _CLEAR)
+        self.n_told = np.minimum(_UTMOST, (self.separation > 0).sum(axis=1))
+        # What is clear comes first.
+        self.order = np.lexsort((-self.separation, ~self.clear), axis=1)
+        self.ranges = region_ranges(mixture)
+        self.grain = _GRAIN * deviation * mixture.scale
+        low, middle, high = (
+            mixture.center + mixture.scale * _quantiles(mixture, share)
+            for share in (_TAIL, 0.5, 1.0 - _TAIL)
+        )
+        # Both: where most states are one point, what lies around it reaches nowhere.
+        self.below = (self.ranges[:, :, 0] < low) & (self.ranges[:, :, 1] < middle)
+        self.above = (self.ranges[:, :, 1] > high) & (self.ranges[:, :, 0] > middle)
+
+    def words(self, region: int, count: int) -> str:
+        """Tell a region by so many features."""
+        parts = [self._part(region, feature) for feature in self.order[region, :count].tolist()]
+        return ", ".join(parts) or MIDDLE
+
+    def _part(self, region: int, number: int) -> str:
+        feature = self.features[number]
+        name = shortened(feature.name, _LONGEST)
+        if self.flags[number]:
+            share = float(self.shares[region, number])
+            if share < 0.1:
+                return feature.absent or f"{name} = 0"
+            so = name if feature.is_flag else f"{name} = 1"
+            return so if share > 0.9 else f"{so} ({share:.0%})".replace("%)", " %)")
+        least, most = feature.limits
+        low, high = np.clip(self.ranges[region, number], least, most).tolist()
+        unit = f" {feature.unit}" * bool(feature.unit)
+        if high - low < self.grain[number]:
+            exponent = math.floor(math.log10(self.grain[number]))
+            return f"{name} about {written((low + high) / 2, exponent)}{unit}"
+        # Rounding moves an end by a tenth of the spread at most.
+        exponent = math.floor(math.log10((high - low) / 5))
+        first, last = written(low, exponent), written(high, exponent)
+        if self.below[region, number] or low == least:
+            return f"{name} below {last}{unit}"
+        if self.above[region, number] or high == most:
+            return f"{name} above {first}{unit}"
+        return f"{name} {first} to {last}{unit}"
+
+
+def written(value: float, exponent: int) -> str:
+    """Write a number rounded to a power of ten, with a true minus sign.
+
+    Examples
+    --------
+    >>> written(-0.0812, -2), written(-0.001, -2), written(1234.0, 2), written(3.2e-7, -8)
+    ('−0.08', '0', '1200', '3.2e−07')
+    """
+    rounded = round(value, -exponent)
+    if rounded == 0:
+        return "0"
+    plain = exponent >= -5 and abs(rounded) < 1e6
+    text = f"{rounded:.{max(0, -exponent)}f}" if plain else f"{rounded:.3g}"
+    return text.replace("-", "−")
+
+
+def _overall(mixture: Mixture) -> tuple[Array, Array]:
+    """Mean and deviation of each feature over the whole mixture, in standardised units."""
+    mean = mixture.weights @ mixture.means
+    variance = mixture.weights @ (mixture.variances + (mixture.means - mean) ** 2)
+    return mean, np.sqrt(variance)
+
+
+def _divergence(means: Array, variances: Array, mean: Array, variance: Array) -> Array:
+    """Kullback-Leibler divergence of normal distributions from one, in nats."""
+    ratio = variances / variance
+    return np.asarray(0.5 * (ratio + (means - mean) ** 2 / variance - 1.0 - np.log(ratio)))
+
+
+def _divergence_of_shares(shares: Array, share: Array) -> Array:
+    """Kullback-Leibler divergence of things that are so or not, in nats."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        so = xlogy(shares, shares / share)
+        other = xlogy(1.0 - shares, (1.0 - shares) / (1.0 - share))
+    return np.asarray(so + other)
+
+
+def _flags(mixture: Mixture) -> NDArray[np.bool_]:
+    """Find features that are 0 or 1: then E x² = E x, in every component, and not by chance."""
+    means = mixture.center + mixture.scale * mixture.means
+    squares = mixture.scale**2 * mixture.variances + means**2
+    deviation = mixture.scale * _overall(mixture)[1]
+    return np.asarray((np.abs(squares - means) <= 0.01 * deviation).all(axis=0))
+
+
+def _quantiles(mixture: Mixture, share: float) -> Array:
+    """Quantiles of each feature over the whole mixture, by halving intervals, standardised."""
+    deviations = np.sqrt(mixture.variances)
+    low = (mixture.means - 8.0 * deviations).min(axis=0)
+    high = (mixture.means + 8.0 * deviations).max(axis=0)
+    for _ in range(50):
+        middle = 0.5 * (low + high)
+        below = mixture.weights @ ndtr((middle - mixture.means) / deviations) < share
+        low, high = np.where(below, middle, low), np.where(below, high, middle)
+    return np.asarray(0.5 * (low + high))

@@ -1,0 +1,359 @@
+"""Files that appear whole or not at all: written beside their place, then renamed into it.
+
+And the folders for them, looked at before hours of work are to go there, and locked meanwhile.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import errno
+import hashlib
+import io
+import math
+import os
+import re
+import secrets
+import stat
+import time
+import zipfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, BinaryIO, Literal
+
+from pivec.errors import BadPolicyFile, PivecError, UsageError
+from pivec.terminal import encodable
+
+
+@contextmanager
+def atomic_write(
+    path: str | os.PathLike[str], mode: Literal["w", "wb"] = "wb"
+) -> Iterator[IO[Any]]:
+    """Write a file (bytes, or UTF-8 text) so that a reader sees the old or the whole new one.
+
+    The handle is on a temporary file in the same folder, which must exist. When the block ends
+    well, the data are flushed to disk and the file takes the place of ``path``, or of what a link
+    there points to; when it raises, the temporary file is removed and what was there stays.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> with atomic_write(folder / "note.txt", "w") as file:
+    ...     _ = file.write("whole")
+    >>> (folder / "note.txt").read_text()
+    'whole'
+    """
+    if mode not in ("w", "wb"):
+        raise ValueError(f"mode must be 'w' or 'wb', not {mode!r}")
+    target = Path(os.path.realpath(path))
+    name = target.with_name(f".{target.name[:100]}.{secrets.token_hex(8)}.tmp")
+    # Not mkstemp, whose files only their owner may read: 0o666 obeys the umask as open does.
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    try:
+        handle = os.open(name, flags, 0o666)
+        text: dict[str, Any] = {"encoding": "utf-8", "newline": ""} if mode == "w" else {}
+        with open(handle, mode, **text) as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        with contextlib.suppress(FileNotFoundError):
+            os.chmod(name, target.stat().st_mode & 0o777)
+        os.replace(name, target)
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            os.unlink(name)
+        if isinstance(error, OSError) and error.errno and error.filename in (None, str(name)):
+            error.filename = os.fspath(path)  # a full disk does not say which file it was
+            error.filename2 = None
+        raise
+    _sync_folder(target.parent)
+
+
+def is_uri(path: str | os.PathLike[str]) -> bool:
+    """Tell whether a name is that of a place elsewhere, as ``s3://bucket/runs``.
+
+    Examples
+    --------
+    >>> is_uri("s3://bucket/runs"), is_uri("runs"), is_uri(Path("s3://bucket"))
+    (True, False, True)
+    """
+    slashes = "//" if isinstance(path, str) else "/"  # a path has lost one
+    return bool(re.match(rf"[a-z][a-z0-9+.-]+:{slashes}", os.fspath(path)))
+
+
+def check_folder(path: str | os.PathLike[str]) -> Path:
+    """See that a folder can be written to, or could be made; nothing is made.
+
+    Otherwise a UsageError says what is in the way.
+    """
+    if is_uri(path):
+        raise UsageError(
+            f"cannot write to {os.fspath(path).partition(':')[0]}://...: expected a folder of this "
+            "machine; only stores of states may be elsewhere (`pivec collect --out`)"
+        )
+    folder = place = Path(path)
+    while place != place.parent:
+        try:
+            os.lstat(place)
+            break
+        except (FileNotFoundError, NotADirectoryError):
+            place = place.parent
+        except OSError as error:
+            raise UsageError(f"cannot write to {folder}: {error.strerror}") from error
+    if os.path.islink(place) and not os.path.exists(place):
+        raise UsageError(f"cannot write to {folder}: {place} is a link to nothing")
+    if not os.path.isdir(place):
+        raise UsageError(f"cannot write to {folder}: {place} is not a folder")
+    if not os.access(place, os.W_OK | os.X_OK):
+        raise UsageError(f"cannot write to {folder}: {place} is read-only, or belongs to others")
+    return folder
+
+
+def make_folder(path: str | os.PathLike[str]) -> Path:
+    """Make a folder and those above it, where they are not there yet."""
+    folder = check_folder(path)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"cannot make the folder {folder}: {error.strerror}") from error
+    return folder
+
+
+def file_name(text: str, most: int | None = None) -> str:
+    """Make of any text what every system takes as a name; only the last ``most`` letters.
+
+    Examples
+    --------
+    >>> file_name("../runs/best of 3")
+    'runs_best_of_3'
+    """
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "_", text)
+    return plain[-most if most else 0 :].strip("._")
+
+
+@contextmanager
+def locked(path: str | os.PathLike[str], busy: str, wait: float = 0.0) -> Iterator[None]:
+    """Keep other processes out by a lock on the file ``path``, where the system has locks.
+
+    Another one that holds it is waited for so many seconds; then ``busy`` is what the error says.
+    """
+    try:
+        import fcntl
+    except ImportError:  # not there on Windows
+        yield
+        return
+    with open(path, "w", encoding="utf-8") as file:
+        last = time.monotonic() + wait
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError as error:
+                if time.monotonic() >= last:
+                    raise PivecError(busy) from error
+                time.sleep(0.01)
+        yield
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the rename itself last; systems that cannot open folders do without."""
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+# -----------------------------------------------------------------------------
+# Files from strangers: regular ones only, a budget for what comes out, one kind of error.
+
+
+# Weights and recorded numbers hardly compress, text does by about 10, zeros by 1000.
+FREE, RATIO = 1 << 26, 100
+PLAIN = 4  # times its size that a file may always take: packed, unpacked, and as numbers
+MOST = 1 << 30
+MAX_MEMBERS = 20_000  # of an archive
+CHUNK = 1 << 20
+
+# Where a file is, in a worker that may not see the driver's: set by `pivec.parallel.files`.
+finder: Callable[[str | os.PathLike[str]], Path] | None = None
+
+
+class Budget:
+    """How many bytes may be made of one file: counted while it is read, by all of its readers.
+
+    That is 64 MB and 100 times the ``size`` of the file, but not more than ``most``, unless the
+    file itself is that large. Error messages call it ``name``.
+
+    Examples
+    --------
+    >>> budget = Budget(1000, "a.zip")
+    >>> budget.spend(1 << 26)
+    >>> budget.left
+    100000
+    """
+
+    def __init__(self, size: int, name: str, most: int = MOST) -> None:
+        self.name = name
+        self.total = self.left = min(FREE + RATIO * size, max(most, PLAIN * size))
+
+    def spend(self, n: int) -> None:
+        """Count ``n`` bytes before they are made; an error if they are too many."""
+        self.left -= n
+        if self.left < 0:
+            raise BadPolicyFile(
+                f"{self.name} unpacks to more than {self.total} bytes, which is out of proportion "
+                "to its size: if it is sound, save it without compression"
+            )
+
+
+class BoundedZip:
+    """A zip file, in memory or open; what is read of its ``members`` counts in the budget.
+
+    Whatever is wrong with it is a `BadPolicyFile`.
+    """
+
+    def __init__(self, source: bytes | bytearray | BinaryIO, budget: Budget) -> None:
+        self._budget = budget
+        stream = io.BytesIO(source) if isinstance(source, bytes | bytearray) else source
+        if stream.read(2) != b"PK":
+            raise BadPolicyFile("it is not a zip archive")
+        try:
+            self._zip = zipfile.ZipFile(stream)
+            members = self._zip.infolist()
+        except Exception as error:  # zipfile lets half a dozen kinds through on damaged input
+            raise BadPolicyFile(
+                f"it is a damaged or truncated zip archive ({error}): copy or save it again"
+            ) from error
+        # Archives in archives: of one cut short, zipfile finds the end of one inside.
+        if min((member.header_offset for member in members), default=0) != 0:
+            raise BadPolicyFile("it is a truncated zip archive: copy or save it again")
+        if len(members) > MAX_MEMBERS:
+            raise BadPolicyFile(f"it holds {len(members)} members, more than {MAX_MEMBERS}")
+        self.members = {member.filename: member for member in members}
+        if len(self.members) < len(members):
+            raise BadPolicyFile("it holds two members of the same name")
+
+    def read(self, member: str) -> bytearray:
+        """Give the content of a member, checked against its length and checksum."""
+        if member not in self.members:
+            raise BadPolicyFile(f"it lacks its member {member!r}")
+        info = self.members[member]
+        if info.flag_bits & 0x1:
+            raise BadPolicyFile(f"its member {member!r} is encrypted")
+        # Of others, zipfile unpacks whole blocks whatever length the archive declares.
+        if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise BadPolicyFile(
+                f"its member {member!r} is packed by a method that is not supported: save the "
+                "file without compression"
+            )
+        content = bytearray()
+        try:
+            with self._zip.open(info) as stream:
+                while chunk := stream.read(CHUNK):
+                    self._budget.spend(len(chunk))
+                    content += chunk
+        except BadPolicyFile:
+            raise
+        except Exception as error:  # as above: zlib.error, EOFError, NotImplementedError, ...
+            raise BadPolicyFile(
+                f"its member {member!r} is damaged ({error}): copy or save the file again"
+            ) from error
+        if len(content) != info.file_size:
+            raise BadPolicyFile(
+                f"its member {member!r} has {len(content)} bytes instead of {info.file_size}"
+            )
+        return content
+
+
+def open_regular(path: str | os.PathLike[str]) -> io.BufferedReader:
+    """Open a file for reading; what would wait or never end (pipes, devices) is an OSError.
+
+    Examples
+    --------
+    >>> open_regular("/dev/zero")
+    Traceback (most recent call last):
+    OSError: [Errno 22] is no regular file: '/dev/zero'
+    """
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    handle = os.open(path if finder is None else finder(path), flags)
+    kind = os.fstat(handle).st_mode
+    if not stat.S_ISREG(kind):
+        os.close(handle)
+        number = errno.EISDIR if stat.S_ISDIR(kind) else errno.EINVAL
+        raise OSError(number, "is no regular file", os.fspath(path))
+    return open(handle, "rb")
+
+
+def read_regular(path: str | os.PathLike[str], most: int | None = None) -> bytes:
+    """Read a whole file, of at most ``most`` bytes; see `open_regular`."""
+    with open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if most is not None and size > most:
+            raise BadPolicyFile(f"{path} has {size} bytes, more than {most}")
+        return file.read()
+
+
+def digest_of(path: str | os.PathLike[str]) -> str:
+    """Return the SHA-256 of a file, in hexadecimal."""
+    with open_regular(path) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@contextlib.contextmanager
+def naming(name: str | Path, what: str, kind: type[PivecError] = BadPolicyFile) -> Iterator[None]:
+    """Turn whatever a parser raises inside into an error that names the file.
+
+    Examples
+    --------
+    >>> with naming("a.json", "a description"):
+    ...     int("x")
+    Traceback (most recent call last):
+    pivec.errors.BadPolicyFile: a.json cannot be read as a description (ValueError: invalid ...
+    """
+    try:
+        yield
+    except PivecError:
+        raise
+    except Exception as error:  # parsers of damaged input raise anything
+        detail = " ".join(str(error).split())[:300]
+        raise kind(
+            f"{name} cannot be read as {what} ({type(error).__name__}: {detail}): it may be "
+            "damaged, or of a kind that is not supported"
+        ) from error
+
+
+# -----------------------------------------------------------------------------
+# CSV files (RFC 4180, UTF-8), exact to the last bit of every number.
+#
+# Cells hold text literally. A label such as ``=cmd()`` is a formula to some spreadsheet programs;
+# it is written as it is, so that files can be read back without loss. Import such files as text.
+
+
+def write_csv(
+    path: str | os.PathLike[str], columns: Iterable[str], rows: Iterable[Iterable[Any]]
+) -> None:
+    """Write a line of names and rows of cells; a file is replaced when the new one is whole."""
+    with atomic_write(path, "w") as file:
+        # It writes the shortest text of a float that reads back as the same number.
+        writer = csv.writer(file)
+        writer.writerow(columns)
+        writer.writerows(rows)
+
+
+def cell(value: Any) -> Any:
+    r"""Make a value what a cell shows: what is not known is empty.
+
+    Examples
+    --------
+    >>> [cell(value) for value in (None, float("nan"), True, 0.1, "a\udcff")]
+    ['', '', 'true', 0.1, 'a\\udcff']
+    """
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return encodable(value) if isinstance(value, str) else value

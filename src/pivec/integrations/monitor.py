@@ -1,0 +1,364 @@
+"""BehaviourMonitor: follows one training run, description by description, in one fixed space."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from functools import reduce
+from operator import add
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pivec.arguments import Count, Seed, checked
+from pivec.characterizations.base import Characterization
+from pivec.characterizations.descriptions import Descriptions
+from pivec.characterizations.registry import characterization
+from pivec.characterizations.space import Space
+from pivec.errors import UsageError
+from pivec.report.landmarks import LandmarkMap
+from pivec.report.layout import place
+from pivec.states.derived import held, joined, regrouped
+from pivec.states.visited import VisitedStates
+from pivec.statistics.convergence import SettlingRule
+from pivec.statistics.intervals import Intervals
+from pivec.statistics.measure import sampled_travel
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# -----------------------------------------------------------------------------
+# Change: one description of a run, and how far it is from others, as numbers and as a picture.
+
+
+class Change(NamedTuple):
+    """One description of a run, and how far it is from others; NaN where there is no other.
+
+    What sampling adds to distances is taken off: where behaviour does not change they are 0 on
+    average, so some are a little below. Intervals hold what is true in 95 of 100 cases.
+    """
+
+    label: str
+    step: int | None  # of training
+    to_previous: float
+    to_first: float
+    to_expert: float
+    path_length: float  # sum of the distances from each description to the next, up to here
+    noise: float  # what sampling had added to to_previous
+    standard_error: float  # of to_previous
+    previous_interval: tuple[float, float]
+    first_interval: tuple[float, float]
+    expert_interval: tuple[float, float]
+    path_interval: tuple[float, float]
+    position: tuple[float, float]  # on the map of the space, which does not move
+    mean_return: float
+    n_episodes: int
+    n_states: int
+
+    def values(self) -> dict[str, float]:
+        """What to log of it, by name; what is not known is left out."""
+        values: dict[str, float] = {
+            "noise": self.noise,
+            "map_x": self.position[0],
+            "map_y": self.position[1],
+            "mean_return": self.mean_return,
+            "episodes": self.n_episodes,
+        }
+        for name, value, (low, high) in (
+            ("distance_to_previous", self.to_previous, self.previous_interval),
+            ("distance_to_first", self.to_first, self.first_interval),
+            ("distance_to_expert", self.to_expert, self.expert_interval),
+            ("path_length", self.path_length, self.path_interval),
+        ):
+            values |= {name: value, f"{name}_low": low, f"{name}_high": high}
+        return {f"behaviour/{k}": value for k, value in values.items() if not math.isnan(value)}
+
+
+def way_figure(changes: Sequence[Change], title: str) -> Figure:
+    """Draw the way of a run on its map, in a small figure."""
+    from pivec.report.findings import PolicyRow
+    from pivec.report.map_figure import map_figure
+
+    rows = [
+        PolicyRow(
+            label=change.label,
+            group="run",
+            step=change.step,
+            x=change.position[0],
+            y=change.position[1],
+            mean_return=change.mean_return,
+            episodes=change.n_episodes,
+            states=change.n_states,
+            source="",
+        )
+        for change in changes
+    ]
+    return map_figure(rows, title, colour="return" if changes[0].step is None else "step")
+
+
+_PARTS = 4  # landmarks of each description that a space is fitted on
+Compared = Descriptions | VisitedStates  # what distances are measured between
+Log = Callable[[dict[str, float], int, Any], None]  # gets values, step and the map
+
+
+class BehaviourMonitor:
+    """Describes a policy again and again while it is trained, and says how it moves.
+
+    All descriptions are made in one space: a given one, or one that is fitted on the states of
+    the first ``fit_on`` descriptions and then stays as it is, so that numbers of different times
+    can be compared. The first ones are described when the space is there.
+
+    Parameters
+    ----------
+    method, parameters
+        Name of the characterization, and its arguments; its random_state is ``seed`` unless given.
+    space : Space or path, optional
+        A fitted space, instead of ``method`` and ``parameters``.
+    fit_on : int
+        How many descriptions to fit the space on, where none is given.
+    expert : VisitedStates, optional
+        The states of one policy to measure the distance to.
+    intervals : bool
+        Take the noise of sampling off the distances, and give their intervals, see
+        `Characterization.intervals`, where the method has any. Without influences it leaves out
+        one episode after another for that, and all states stay in memory; False spares that, and
+        leaves distances as they are.
+    seed : int
+    log : callable, optional
+        Called as ``log(values, step, figure)`` for each description, the first ones too: numbers
+        by name (``behaviour/path_length``, see `Change.values`), the training step (or else how
+        many came before), and a matplotlib figure of the map so far. Hand them on to any logger.
+
+    Attributes
+    ----------
+    changes : list of Change
+        One for each description so far.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> monitor = BehaviourMonitor("gaussian", fit_on=1)
+    >>> for step, place in enumerate([0.0, 3.0, 3.0]):
+    ...     walks = [[rng.normal(place, 1, (30, 2)) for _ in range(10)]]
+    ...     data = VisitedStates.from_arrays(walks, labels=[f"step_{step}"], steps=[step])
+    ...     change = monitor.add(data)
+    >>> bool(change.to_first > 10), bool(abs(change.to_previous) < 3 * change.standard_error)
+    (True, True)
+    """
+
+    @checked
+    def __init__(
+        self,
+        method: str = "visitation",
+        parameters: Mapping[str, Any] | None = None,
+        *,
+        space: Space | str | Path | None = None,
+        fit_on: Count = 3,
+        expert: VisitedStates | None = None,
+        intervals: bool = True,
+        seed: Seed = 0,
+        log: Log | None = None,
+    ) -> None:
+        self.changes: list[Change] = []
+        self._log = log
+        self._given = space if isinstance(space, Space) or space is None else Space.load(space)
+        if self._given is not None:
+            self.method: Characterization = self._given.method
+        else:
+            seeded = "random_state" in characterization(method).get_params()
+            arguments = {"random_state": seed} if seeded else {}
+            self.method = characterization(method, **{**arguments, **(parameters or {})})
+        self._fit_on = 0 if self._given is not None else fit_on
+        self._intervals = intervals and not (self.method.exact or self.method.no_intervals)
+        self.expert = expert
+        self._waiting: list[VisitedStates] = []
+        self._described: list[Descriptions] = []
+        # What intervals are made of: descriptions with influences, or else states.
+        self._compared: list[Compared] = []
+        self._expert_compared: Compared | None = None
+        self._way_variance = 0.0
+        self._landmarks: Descriptions | None = None
+
+    @property
+    def expert(self) -> VisitedStates | None:
+        """The policy to measure the distance to; may be set before the first description."""
+        return self._expert
+
+    @expert.setter
+    def expert(self, data: VisitedStates | None) -> None:
+        if data is not None and len(data) != 1:
+            raise UsageError(
+                f"the expert must be one policy, but {len(data)} are given: choose one, data[label]"
+            )
+        self._expert = data
+
+    @property
+    def space(self) -> Space:
+        """The space with all descriptions of this run, to save, and to place others in."""
+        if not self._described:
+            raise UsageError("nothing is described yet")
+        return Space(self.method, self.descriptions)
+
+    @property
+    def descriptions(self) -> Descriptions:
+        """All descriptions so far."""
+        return reduce(add, self._described)
+
+    def add(self, data: VisitedStates) -> Change | None:
+        """Describe one policy by the states it has visited lately.
+
+        Returns None while more data is needed to fit the space.
+        """
+        if len(data) != 1:
+            raise UsageError(f"expected the states of one policy, but got {len(data)}")
+        self._waiting.append(held(data))  # a store that is still written may change
+        if self._landmarks is None:
+            if len(self._waiting) < self._fit_on:
+                return None
+            self._landmarks = self._prepare()
+            self._map = LandmarkMap(self.method.distances(self._landmarks))
+            if self._expert is not None:
+                self._expert_compared = self._describe(self._expert)[1]
+        for window in self._waiting:
+            change = self._change(window, self._landmarks)
+            self.changes.append(change)
+            if self._log is not None:
+                step = len(self.changes) - 1 if change.step is None else change.step
+                self._log(change.values(), step, self.map_figure())
+        self._waiting = []
+        return change
+
+    def map_figure(self) -> Figure:
+        """Draw the way of the run so far on the map."""
+        return way_figure(self.changes, self.method.name)
+
+    def has_settled(self, rule: SettlingRule) -> bool:
+        """Tell whether behaviour has settled, see `SettlingRule`."""
+        n = len(self.changes)
+        if n <= rule.checkpoints:
+            return False
+        before = n - rule.checkpoints - 1
+        recent = self._measure(self._compared[before], _together(self._compared[before + 1 :]))
+        # Nothing is known of the error where distances are left as they are.
+        errors = np.nan_to_num(recent.standard_error[0])
+        return rule.unchanged(recent.distance[0], errors, [c.to_first for c in self.changes])
+
+    def _prepare(self) -> Descriptions:
+        """Fit the space, if it is not given; describe what its map is laid out by."""
+        if self._given is not None:
+            return self._given.descriptions
+        data = joined(self._waiting)
+        self.method.fit(data)
+        if "policies" not in self.method.needs:
+            data = _parts(self._waiting, _PARTS)
+        return self.method.describe(data)
+
+    def _describe(self, data: VisitedStates) -> tuple[Descriptions, Compared]:
+        """Describe one policy, and give what its distances are to be measured by."""
+        influences = self._intervals and self.method.has_influences
+        described = self.method.describe(data, influences=influences)
+        return described, described if influences or not self._intervals else data
+
+    def _change(self, data: VisitedStates, landmarks: Descriptions) -> Change:
+        described, compared = self._describe(data)
+        others: list[Compared | None] = [
+            self._compared[number] if self._compared else None for number in (-1, 0)
+        ]
+        previous, first, expert = (
+            _unmeasured(np.full((1, 1), np.nan))
+            if other is None
+            else self._measure(compared, other)
+            for other in [*others, self._expert_compared]
+        )
+        self._described.append(described)
+        self._compared.append(compared)
+        length, path_interval = self._way(previous)
+        return Change(
+            data.labels[0],
+            data.steps[0],
+            float(previous.distance[0, 0]),
+            float(first.distance[0, 0]),
+            float(expert.distance[0, 0]),
+            length,
+            float(previous.noise[0, 0]),
+            float(previous.standard_error[0, 0]),
+            _bounds(previous),
+            _bounds(first),
+            _bounds(expert),
+            path_interval,
+            self._place(described, landmarks),
+            float(data.mean_returns[0]),
+            data.n_episodes,
+            data.n_states,
+        )
+
+    def _way(self, leg: Intervals) -> tuple[float, tuple[float, float]]:
+        """Length of the way with its newest leg, and its interval.
+
+        Neighbouring legs share a description, and so its error; others share nothing. So the leg
+        adds to the variance of the whole what it adds to that of the last two.
+        """
+        from scipy.stats import t
+
+        if not self.changes:
+            return 0.0, (0.0, 0.0)
+        length = self.changes[-1].path_length + float(leg.distance[0, 0])
+        added = float(leg.standard_error[0, 0]) ** 2
+        last = self._described[-3:]
+        sampled = all("influences" in stop.arrays and stop.n_episodes[0] > 1 for stop in last)
+        if self.method.squared and sampled:
+            points = np.concatenate([stop.values("points")[0] for stop in last])
+            errors = sampled_travel(points, [stop.rows("influences")[0] for stop in last])[1]
+            added = errors[-1] ** 2 - errors[-2] ** 2
+        self._way_variance = max(self._way_variance + added, 0.0)
+        fewest = min(
+            stop.arrays.get("effective_episodes", stop.n_episodes)[0] for stop in self._described
+        )
+        quantile = t.ppf((1.0 + leg.level) / 2.0, max(fewest - 1.0, 1.0))
+        reach = float(quantile * np.sqrt(self._way_variance))
+        return length, tuple(np.maximum([length - reach, length + reach], 0.0).tolist())
+
+    def _measure(self, a: Compared, b: Compared) -> Intervals:
+        """Measure distances with intervals; without, as they are, if nothing is known of noise."""
+        if self._intervals:
+            return self.method.intervals(a, b)
+        return _unmeasured(self.method.distances(a, b))
+
+    def _place(self, described: Descriptions, landmarks: Descriptions) -> tuple[float, float]:
+        known, points = landmarks.points, described.points
+        positions = None if self._given is None else self._given.positions
+        if positions is not None and known is not None and points is not None:
+            # The very map that `pivec compare` drew of the space.
+            x, y = place(known, positions, points)[0]
+        else:
+            x, y = self._map.place(self.method.distances(described, landmarks))[0]
+        return float(x), float(y)
+
+
+def _unmeasured(distances: NDArray[np.float64]) -> Intervals:
+    """Distances of which it is not known how sure they are."""
+    unknown = np.full_like(distances, np.nan)
+    names = [field.name for field in fields(Intervals) if field.name not in ("distance", "level")]
+    return Intervals(distance=distances, level=float("nan"), **dict.fromkeys(names, unknown))
+
+
+def _bounds(intervals: Intervals) -> tuple[float, float]:
+    return float(intervals.low[0, 0]), float(intervals.high[0, 0])
+
+
+def _together(compared: list[Compared]) -> Compared:
+    states = [part for part in compared if isinstance(part, VisitedStates)]
+    return joined(states) if states else reduce(add, compared)
+
+
+def _parts(windows: list[VisitedStates], n: int) -> VisitedStates:
+    """Cut each window into parts, in the order in which its episodes were played."""
+    groups, first = [], 0
+    for window in windows:
+        numbers = np.arange(first, first + window.n_episodes)
+        groups += np.array_split(numbers, min(n, len(numbers)))
+        first += len(numbers)
+    return regrouped(windows, groups)

@@ -1,0 +1,341 @@
+"""TrustRegionPPO: Stable-Baselines3's PPO whose updates a rule stops, instead of ratio clipping.
+
+```python
+model = TrustRegionPPO("MlpPolicy", "CartPole-v1", rule=MaxTotalVariation(0.1))
+model.learn(100_000)
+```
+
+A `Rule` says when a policy has moved far enough from the one that collected the data: `begin` is
+called when data have been collected, before the first update; `exceeded` after every update, and
+ends the updates on these data when it says so. The update that went too far stays, as in the paper:
+the constraint stops, it does not undo.
+"""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from importlib.util import find_spec
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pivec.arguments import Count, NotNegative, Positive, Seed, checked
+from pivec.characterizations.base import Characterization
+from pivec.characterizations.supervector import Supervector
+from pivec.errors import BadPolicyFile, MissingExtra, PivecWarning, UsageError
+from pivec.policies.formats.sb3 import convert_sb3
+from pivec.policies.policy import Policy
+from pivec.rollouts.environment import Environment
+from pivec.states.derived import joined
+from pivec.states.visited import VisitedStates
+from pivec.workflows.collect import collect
+
+if find_spec("stable_baselines3") is None:
+    raise MissingExtra("pivec.integrations.trust_region", "sb3")
+
+import torch
+from stable_baselines3 import PPO
+from torch.distributions import Categorical
+
+
+class Actor:
+    """The policy of a model as rules see it: its network, and a player of episodes.
+
+    Its ``policy`` is Stable-Baselines3's: ask ``policy.get_distribution(observations)``.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self.policy, self._model = model.policy, model
+        self._player: Policy | None = None
+
+    def frozen(self) -> Actor:
+        """Give a copy that stays as it is now."""
+        copied = Actor(self._model)
+        copied.policy = copy.deepcopy(self.policy).requires_grad_(False)
+        copied.policy.set_training_mode(False)
+        copied._player = copied.player()
+        return copied
+
+    def player(self) -> Policy:
+        """Give the policy as `pivec.collect` takes it: it answers the environment's observations.
+
+        Where its network is known to `pivec.policies`, that is a copy which plays fast.
+        """
+        if self._player is not None:
+            return self._player
+        try:
+            return convert_sb3(self._model)
+        except BadPolicyFile as error:
+            warnings.warn(f"the policy plays slowly, by torch: {error}", PivecWarning, stacklevel=2)
+            return self
+
+    def act(
+        self, observations: Any, rng: np.random.Generator, deterministic: bool = False
+    ) -> NDArray[Any]:
+        """Sample an action for each row, by torch, whose global generator stays where it was."""
+        normaliser, device = self._model.get_vec_normalize_env(), self.policy.device
+        if normaliser is not None:
+            observations = normaliser.normalize_obs(observations)
+        with torch.random.fork_rng(devices=[] if device.type == "cpu" else [device]):
+            torch.manual_seed(int(rng.integers(2**63)))
+            actions, _ = self.policy.predict(observations, deterministic=deterministic)
+        return np.asarray(actions)
+
+
+class Rule(Protocol):
+    """What stops the updates; write your own with these two methods."""
+
+    def begin(self, old: Actor, observations: Any) -> None:
+        """Data were collected by ``old``, a copy, which stays as it is.
+
+        ``observations`` are what it saw, as its network takes it: a tensor of shape (n, ...), or a
+        dict of these.
+        """
+        ...
+
+    def exceeded(self, new: Actor) -> bool:
+        """Tell, after an update, whether ``new`` has gone too far for another on these data."""
+        ...
+
+
+class NoConstraint:
+    """Never stops: all updates are made."""
+
+    def begin(self, old: Actor, observations: Any) -> None:
+        """Nothing is to be kept."""
+
+    def exceeded(self, new: Actor) -> bool:  # noqa: ARG002 - whatever it is
+        """No."""
+        return False
+
+
+class MaxTotalVariation:
+    """Stops when the probability of actions has changed too much in any collected state.
+
+    The distance is max over states of ½ Σ_a |π(a|s) − π'(a|s)| (Schulman et al. 2015), for
+    policies with one discrete action. The ``threshold`` is from 0 to 1, the paper's best was 0.4;
+    ``distance`` is what was measured last.
+    """
+
+    @checked
+    def __init__(self, threshold: Positive) -> None:
+        self.threshold, self.distance = threshold, 0.0
+
+    def begin(self, old: Actor, observations: Any) -> None:
+        """Keep the observations and the probabilities of the old policy."""
+        self._observations, self._old = observations, self._probabilities(old, observations)
+
+    def exceeded(self, new: Actor) -> bool:
+        """Compare the probabilities."""
+        change = (self._probabilities(new, self._observations) - self._old).abs().sum(dim=-1) / 2
+        self.distance = float(change.max())
+        return self.distance > self.threshold
+
+    @staticmethod
+    def _probabilities(actor: Actor, observations: Any) -> Any:
+        chances = actor.policy.get_distribution(observations).distribution
+        if not isinstance(chances, Categorical):
+            raise UsageError(
+                "MaxTotalVariation needs policies with one discrete action, but this one has "
+                f"{actor.policy.action_space}: use MaxBehaviourDistance, or a rule of your own"
+            )
+        return chances.probs
+
+
+class MaxBehaviourDistance:
+    """Stops when the states that a policy visits have become too different.
+
+    Every check plays a few episodes of the old policy and of the current one, fits the
+    characterization on both, and measures their distance. It works with any policy and any
+    environment, and takes its time: the environment is played after every update.
+
+    Parameters
+    ----------
+    threshold : float
+        In the units of the characterization. The paper's best were 0.05 for supervectors and 10
+        for Gaussians.
+    env : str or callable
+        Where episodes are played: a Gymnasium id, or a function that makes an environment.
+    characterization : Characterization, optional
+        Anything of the registry; by default supervectors of 4 components, as in the paper.
+    trajectories : int
+        Episodes of either policy a check.
+    debiased : bool
+        Take off the distance what sampling adds to it, see `Characterization.intervals`. Without,
+        as in the paper, two samples of one policy are not at distance 0, and the threshold has to
+        lie above what they are: look at ``distance`` of checks before anything was learned.
+    noise : float
+        Standard deviation of Gaussian noise that is added to states. Where they lie on a grid,
+        a little of it (the paper: 0.001) keeps variances from being zero.
+    seed : int
+        Episodes and noise follow from it, and from the number of the check.
+    env_kwargs : mapping, optional
+        Arguments for `gymnasium.make`.
+    """
+
+    @checked
+    def __init__(
+        self,
+        threshold: Positive,
+        env: str | Environment | Callable[[], Any],
+        characterization: Characterization | None = None,
+        *,
+        trajectories: Count = 5,
+        debiased: bool = False,
+        noise: NotNegative = 0.0,
+        seed: Seed = 0,
+        env_kwargs: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.threshold, self.distance = threshold, 0.0
+        self.characterization = characterization or Supervector(n_components=4)
+        self.environment = Environment.of(env, env_kwargs)
+        self.trajectories, self.debiased, self.noise = trajectories, debiased, noise
+        self._rng = np.random.default_rng(seed)
+        self._old: Policy | None = None
+
+    def begin(self, old: Actor, observations: Any) -> None:  # noqa: ARG002 - plays its own
+        """Keep the old policy."""
+        self._old = old.player()
+
+    def exceeded(self, new: Actor) -> bool:
+        """Play both policies and compare the states they visit."""
+        if self._old is None:
+            raise UsageError("exceeded() compares with an old policy: call begin() first")
+        actions = "actions" in self.characterization.needs
+        played = []
+        for label, policy in (("old", self._old), ("new", new.player())):
+            # A seed for each: policies that are still equal would play the same episodes.
+            seed, named = int(self._rng.integers(2**31)), {label: policy}
+            played.append(
+                collect(self.environment, named, self.trajectories, seed, actions=actions)
+            )
+        data = joined(played)
+        if self.noise > 0:
+            data = _with_noise(data, self.noise, self._rng)
+        method = self.characterization.fit(data)
+        distances = method.intervals(data).distance if self.debiased else method.distances(data)
+        self.distance = float(distances[0, 1])
+        return self.distance > self.threshold
+
+
+def _with_noise(data: VisitedStates, noise: float, rng: np.random.Generator) -> VisitedStates:
+    """Add noise to all states; the policies and their episodes stay."""
+
+    def noisy(episode: NDArray[np.float32]) -> NDArray[np.float64]:
+        return episode + rng.normal(0.0, noise, episode.shape)
+
+    episodes = [[noisy(episode) for episode in data[i].episodes()] for i in range(len(data))]
+    returns = [data[i].returns for i in range(len(data))]
+    return VisitedStates.from_arrays(episodes, data.labels, returns=returns)
+
+
+class TrustRegionPPO(PPO):  # type: ignore[misc]  # the library has no types here
+    """PPO without ratio clipping: updates on a rollout go on until a rule stops them.
+
+    Batches are drawn as in PPO, in as many passes over the data as ``max_updates`` takes. Under
+    ``trust_region/`` it logs ``updates`` (made on the last rollout) and ``exceeded`` (whether the
+    rule ended them).
+
+    Parameters
+    ----------
+    policy, env
+        As for PPO.
+    rule : Rule
+        When to stop: `MaxTotalVariation`, `MaxBehaviourDistance`, `NoConstraint`, or an object
+        of yours with ``begin`` and ``exceeded``. It is not saved with the model:
+        ``TrustRegionPPO.load(path, rule=...)``.
+    max_updates : int
+        Updates on a rollout, at most.
+    clip_range : float or schedule
+        Infinite, which is no clipping; give PPO's 0.2 to have both.
+    **arguments
+        All others of PPO but ``n_epochs``, whose place ``max_updates`` takes.
+
+    Examples
+    --------
+    >>> model = TrustRegionPPO("MlpPolicy", "CartPole-v1", rule=MaxTotalVariation(0.05),
+    ...                        n_steps=128, device="cpu")
+    >>> _ = model.learn(256)
+    >>> model.updates_made[-1] <= 100
+    True
+    """
+
+    rollout_buffer: Any
+
+    @checked
+    def __init__(
+        self,
+        policy: Any,
+        env: Any,
+        rule: Rule | None = None,
+        *,
+        max_updates: Count = 100,
+        clip_range: Any = float("inf"),
+        **arguments: Any,
+    ) -> None:
+        if "n_epochs" in arguments:
+            raise UsageError(
+                "TrustRegionPPO counts updates, not passes over the data: give max_updates "
+                "instead of n_epochs"
+            )
+        self.rule, self.max_updates = rule, max_updates
+        self.updates_made: list[int] = []
+        super().__init__(policy, env, n_epochs=1, clip_range=clip_range, **arguments)
+
+    def train(self) -> None:
+        """Update on the rollout until the rule, or ``max_updates``, ends it.
+
+        PPO's own loop makes the updates. It takes one batch after another out of the rollout
+        buffer, and asks for the next when the update on the last one is made. So a buffer that
+        checks the rule before it gives the next batch, and has none left when the rule is
+        exceeded, is all that is needed: one pass ("epoch") of PPO over as many batches as there
+        are to be updates, in a new order after each pass over the data.
+        """
+        if self.rule is None:
+            raise UsageError(
+                "TrustRegionPPO needs a rule to learn: give rule=... (of a loaded model, to load), "
+                "NoConstraint() for none"
+            )
+        rule, buffer = self.rule, self.rollout_buffer
+        actor, updates, exceeded = Actor(self), 0, False
+        data = buffer.get
+        with torch.no_grad():
+            rule.begin(actor.frozen(), _flat_observations(buffer))
+
+        def batches(batch_size: int | None = None) -> Iterator[Any]:
+            nonlocal updates, exceeded
+            while True:
+                for batch in data(batch_size):
+                    yield batch
+                    updates += 1  # whoever asks for the next batch has made its update
+                    self.policy.set_training_mode(False)
+                    with torch.no_grad():
+                        exceeded = bool(rule.exceeded(actor))
+                    self.policy.set_training_mode(True)
+                    if exceeded or updates == self.max_updates:
+                        return
+
+        buffer.get = batches
+        try:
+            super().train()
+        finally:
+            del buffer.get
+        self.updates_made.append(updates)
+        self.logger.record("trust_region/updates", updates)
+        self.logger.record("trust_region/exceeded", float(exceeded))
+
+    def _excluded_save_params(self) -> list[str]:
+        return [*super()._excluded_save_params(), "rule"]
+
+
+def _flat_observations(buffer: Any) -> Any:
+    """All observations of a full buffer, as the network takes them."""
+
+    def flat(values: NDArray[Any]) -> Any:
+        return buffer.to_torch(values.reshape(-1, *values.shape[2:]))
+
+    seen = buffer.observations
+    return {key: flat(part) for key, part in seen.items()} if isinstance(seen, dict) else flat(seen)

@@ -1,0 +1,339 @@
+"""Reads checkpoints of RLlib's new API stack, which are folders, without Ray and without torch.
+
+The weights of a module lie in ``learner_group/learner/rl_module/default_policy/module_state.pkl``;
+a pickle beside them tells its spaces and settings, and those of the connectors in ``env_runner``
+what is done with observations and actions. All of them are interpreted, see
+`pivec.policies.safe_pickle`, and nothing of them is run.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from pivec.errors import BadPolicyFile
+from pivec.policies.distributions import Options
+from pivec.policies.extractors import (
+    MOST,
+    NO_MARGINS,
+    DenseFeatures,
+    ImageFeatures,
+    ImageNetwork,
+    find_features,
+    smaller,
+)
+from pivec.policies.formats import Beside, about, reader
+from pivec.policies.formats.safetensors import parse_npy
+from pivec.policies.forward import Layer, Normaliser
+from pivec.policies.networks import NetworkPolicy
+from pivec.policies.policy import Policy
+from pivec.policies.recurrent import RecurrentNetwork, read_cells
+from pivec.policies.safe_pickle import Name, Object, as_array, read_objects
+from pivec.policies.tensors import Tensors, sequence
+
+MODULES = ("ray", "gymnasium", "numpy", "torch")
+SETTINGS = "class_and_ctor_args.pkl"
+RUNNER = "../../../../env_runner"
+# Algorithm, encoder, and what is behind it, by the names that RLlib gives them.
+PARTS = (
+    ("SAC", "pi_encoder", "pi"),
+    ("DQN", "encoder", "af"),
+    ("PPO", "encoder.actor_encoder", "pi"),
+    ("PPO", "encoder.encoder", "pi"),
+    ("PPO", "encoder", "pi"),
+)
+# Connectors that change neither observations nor actions, or as pivec does it anyway.
+HARMLESS = frozenset(
+    {
+        *("AddObservationsFromEpisodesToBatch", "AddTimeDimToBatchAndZeroPad"),
+        *("AddStatesFromEpisodesToBatch", "AgentToModuleMapping", "BatchIndividualItems"),
+        *("NumpyToTensor", "FlattenObservations", "GetActions", "TensorToNumpy"),
+        *("UnBatchToIndividualItems", "RemoveSingleTsTimeRankFromBatch"),
+        *("ModuleToAgentUnmapping", "ListifyDataForVectorEnv"),
+    }
+)
+ACTIVATIONS = {"swish": "silu", "leakyrelu": "leaky_relu"}
+INSTEAD = "restore it with RLlib and pass it as module:object"
+MAX_STATISTICS = 1 << 24  # bytes
+CNN = "net.0.cnn"
+TOKENS = ".tokenizer"  # of an encoder with an LSTM: what is before that
+# Size and stride of convolutions by the height of images, where settings do not tell.
+DEFAULT_FILTERS = {
+    96: ((16, 8, 4), (32, 4, 2), (256, 11, 2)),
+    84: ((16, 8, 4), (32, 4, 2), (256, 11, 1)),
+    64: ((16, 4, 2), (32, 4, 2), (64, 4, 2), (128, 4, 2)),
+    42: ((16, 4, 2), (32, 4, 2), (256, 11, 1)),
+    10: ((16, 5, 2), (32, 5, 2)),
+}
+
+
+@reader
+def read_rllib(data: bytes, beside: Beside) -> tuple[Policy, dict[str, Any]]:
+    """Read the weights of a module, and what RLlib keeps of it elsewhere in the checkpoint."""
+    tensors = _weights(data)
+    kind, settings = _constructed(beside, SETTINGS)
+    if kind is None:
+        raise BadPolicyFile(
+            f"{SETTINGS}, which RLlib keeps beside it, is missing: give the whole checkpoint"
+        )
+    for name in (kind, settings.get("catalog_class")):
+        if name is not None and not _is_own(name):
+            raise BadPolicyFile(f"{str(name)[:80]} in it is not RLlib's own class: {INSTEAD}")
+    config = settings.get("model_config")
+    config = config.state if isinstance(config, Object) else config
+    config = config if isinstance(config, dict) else {}
+    algorithm, encoder, head = _parts(tensors)
+    layers = sequence(tensors, f"{head}.net.mlp")
+    normaliser, normalised_actions = _connectors(beside)
+    cells = read_cells(tensors, f"{encoder[: -len(TOKENS)]}.lstm") if TOKENS in encoder else ()
+    features = _image_features(tensors, encoder, settings.get("observation_space"), config)
+    names = {config.get("head_fcnet_activation", "relu")} if len(layers) > 1 else set()
+    hidden = [] if features else sequence(tensors, f"{encoder}.net.mlp")
+    activation = config.get("fcnet_activation", "tanh")
+    if features is not None:
+        layers[0] = _channels_first(layers[0], features)
+    elif not cells:
+        layers, names = [*hidden, *layers], names | {activation}
+    network = NetworkPolicy(
+        tuple(layers),
+        _activation(names or {"relu"}),
+        **_head(algorithm, settings.get("action_space"), tensors, normalised_actions),
+        normaliser=None if features or cells else normaliser,
+    )
+    policy: Policy = network if features is None else ImageNetwork(features, network).policy()
+    if features is not None and (cells or normaliser is not None):
+        what = "and has a memory" if cells else "that are normalised"
+        raise BadPolicyFile(f"it sees images {what}, which is not read: {INSTEAD}")
+    if cells:
+        seen = DenseFeatures(tuple(hidden), _activation({activation}))
+        policy = RecurrentNetwork(cells, network, normaliser, seen)
+    match = re.fullmatch(r"Default(\w+)TorchRLModule", kind.name)
+    info = {"library": "RLlib", "algorithm": match[1] if match else algorithm}
+    if algorithm == "DQN":
+        beside.assume("the best action is taken, as RLlib's DQN does without exploration")
+    return policy, info | ({"normaliser": "its MeanStdFilter"} if normaliser is not None else {})
+
+
+@reader
+def refuse_old_stack(data: bytes, beside: Beside) -> tuple[Policy, dict[str, Any]]:  # noqa: ARG001
+    """Tell what a checkpoint of the old API stack is."""
+    raise BadPolicyFile(
+        "this is an RLlib checkpoint of the old API stack, whose networks are pickled with the "
+        "code that makes them: train on the new stack, or restore it with "
+        "Policy.from_checkpoint and pass it as module:object"
+    )
+
+
+def _weights(data: bytes) -> Tensors:
+    """Give the arrays of a module by name."""
+    value = read_objects(data, MODULES)
+    if not isinstance(value, dict) or not value:
+        raise BadPolicyFile("it holds no weights: give the folder of the checkpoint")
+    arrays = {key: as_array(array) for key, array in value.items()}
+    return {str(key): array for key, array in arrays.items() if array is not None}
+
+
+def _constructed(beside: Beside, file: str) -> tuple[Name | None, dict[str, Any]]:
+    """Give the class that RLlib would make anew, and its arguments; None if it does not say."""
+    data = beside.read(file)
+    if data is None:
+        return None, {}
+    with about(f"{file} near it"):
+        match read_objects(data, MODULES):
+            case {"class": Name() as kind, "ctor_args_and_kwargs": (tuple(), dict() as arguments)}:
+                return kind, arguments
+    raise BadPolicyFile(f"{file} near it does not tell a class and its arguments")
+
+
+def _is_own(name: Any) -> bool:
+    return isinstance(name, Name) and name.module.startswith("ray.rllib")
+
+
+def _parts(tensors: Tensors) -> tuple[str, str, str]:
+    """Give the algorithm and the names of its encoder and head."""
+    if odd := next((key for key in tensors if "gru" in key), ""):
+        raise BadPolicyFile(f"it has a memory ({odd[:60]}), which is not read here: {INSTEAD}")
+    for algorithm, outer, head in PARTS:
+        for encoder in (outer, outer + TOKENS):
+            first = (
+                f"{encoder}.net.mlp.0.weight",
+                f"{encoder}.{CNN}.0.weight",
+                f"{encoder}.{CNN}.1.weight",
+            )
+            if f"{head}.net.mlp.0.weight" in tensors and any(name in tensors for name in first):
+                return algorithm, encoder, head
+    names = ", ".join(list(tensors)[:4])
+    raise BadPolicyFile(
+        f"it is not named as RLlib's default modules are ({names[:200]}): {INSTEAD}"
+    )
+
+
+def _image_features(
+    tensors: Tensors, encoder: str, space: Any, config: Mapping[str, Any]
+) -> ImageFeatures | None:
+    """Find the convolutions of RLlib's encoder for images; None if it has none."""
+    if f"{encoder}.net.mlp.0.weight" in tensors:
+        return None
+    shape = space.state.get("_shape") if isinstance(space, Object) else None
+    if not isinstance(shape, tuple) or len(shape) != 3:
+        raise BadPolicyFile(f"a CNN needs images of three axes, not of shape {shape}")
+    if _activation({config.get("conv_activation", "relu")}) != "relu":
+        raise BadPolicyFile(f"its convolutions have another activation than relu: {INSTEAD}")
+    height, width, channels = shape
+    names, kernels, margins, place = [], [], [], 0
+    for size, stride, same in _filters(config, shape):
+        around = NO_MARGINS
+        if same:  # as TensorFlow pads
+            around = (*_margins(height, size, stride), *_margins(width, size, stride))
+        place += same
+        names.append(f"{encoder}.{CNN}.{place}")
+        place += 2
+        kernels.append((size, stride))
+        margins.append(around)
+        height, width = smaller(height, width, size, stride, around)
+    images = (channels, *shape[:2])
+    return find_features(tensors, names, "", images, tuple(kernels), 1.0, "relu", tuple(margins))
+
+
+def _filters(config: Mapping[str, Any], shape: tuple[int, ...]) -> list[tuple[int, int, bool]]:
+    """Give size and stride of each convolution, and whether images keep their size but for it."""
+    given = config.get("conv_filters") or DEFAULT_FILTERS.get(shape[0], ())
+    filters = []
+    for entry in given if isinstance(given, list | tuple) else ():
+        match entry:
+            case [_, size, stride, *rest] if rest in ([], ["same"], ["valid"]):
+                pairs = [
+                    side if isinstance(side, list | tuple) else (side,) for side in (size, stride)
+                ]
+                numbers = [set(pair) for pair in pairs]
+                if all(len(sides) == 1 and 0 < min(sides) < MOST for sides in numbers):
+                    filters.append((*(sides.pop() for sides in numbers), rest != ["valid"]))
+    if not filters or len(filters) < len(given):
+        raise BadPolicyFile(f"its conv_filters are no squares, or not there: {INSTEAD}")
+    return filters
+
+
+def _margins(side: int, size: int, stride: int) -> tuple[int, int]:
+    total = max(0, (-(-side // stride) - 1) * stride + size - side)
+    return total // 2, total - total // 2
+
+
+def _channels_first(layer: Layer, features: ImageFeatures) -> Layer:
+    """Give a layer of what RLlib flattens with the channels last, for channels that come first."""
+    weight, bias = layer
+    channels = len(features.convolutions[-1][1])
+    if len(weight) != features.n_outputs:
+        raise BadPolicyFile("its convolutions and the layers behind them do not fit together")
+    turned = weight.reshape(-1, channels, weight.shape[1]).transpose(1, 0, 2)
+    return turned.reshape(weight.shape), bias
+
+
+def _activation(names: set[Any]) -> str:
+    """Give the activation that layers share."""
+    known = {ACTIVATIONS.get(str(name).lower(), str(name).lower()) for name in names}
+    if len(known) > 1:
+        raise BadPolicyFile(
+            f"its layers have different activations ({', '.join(sorted(known))[:80]}), which is "
+            f"not supported: {INSTEAD}"
+        )
+    return known.pop()
+
+
+def _head(algorithm: str, space: Any, tensors: Tensors, normalised: bool) -> dict[str, Any]:
+    """Say what the outputs mean, by the space of actions."""
+    state = space.state if isinstance(space, Object) else {}
+    match space.kind.name if isinstance(space, Object) else "":
+        case "Discrete":
+            return {"head": "epsilon_greedy" if algorithm == "DQN" else "categorical"}
+        case "MultiDiscrete" if (choices := as_array(state.get("nvec"))) is not None:
+            options = Options(choices=tuple(int(n) for n in choices.ravel()))
+            return {"head": "multi_categorical", "options": options}
+        case "Box" if box := [as_array(state.get(edge)) for edge in ("low", "high")]:
+            return _real(algorithm, box, tensors, normalised)
+    raise BadPolicyFile(f"its actions are not Discrete, MultiDiscrete or Box: {INSTEAD}")
+
+
+def _real(algorithm: str, box: list[Any], tensors: Tensors, normalised: bool) -> dict[str, Any]:
+    """Say what the outputs mean for real actions in a box."""
+    if any(edge is None for edge in box):
+        raise BadPolicyFile("the box of its actions is missing")
+    low, high = (np.ravel(edge) for edge in box)
+    shape = box[0].shape if box[0].ndim != 1 else None
+    bounded = bool(np.isfinite([low, high]).all())
+    limit = float(np.ravel(tensors.get("pi.log_std_clip_param_const", 20.0))[0])
+    options = Options(
+        squash=True if algorithm == "SAC" else "clip" if normalised and bounded else False,
+        log_std_range=(-5.0, 2.0) if algorithm == "SAC" else (-limit, limit),
+        shape=shape,
+    )
+    known: dict[str, Any] = {"low": low, "high": high, "options": options}
+    if "pi.log_std" in tensors:
+        log_std = np.clip(tensors["pi.log_std"].ravel(), -limit, limit)
+        return {"head": "gaussian", "log_std": log_std, **known}
+    return {"head": "state_gaussian", **known}
+
+
+def _connectors(beside: Beside) -> tuple[Normaliser | None, bool]:
+    """Read what is done with observations before, and with actions after the module.
+
+    Gives statistics of observations, and whether actions are rescaled from [-1, 1].
+    """
+    normaliser, normalised = None, None
+    for pipeline in ("env_to_module_connector", "module_to_env_connector"):
+        _, arguments = _constructed(beside, f"{RUNNER}/{pipeline}/{SETTINGS}")
+        for connector in arguments.get("connectors", ()):
+            match connector:
+                case (name, _, _) if not _is_own(name):
+                    raise BadPolicyFile(
+                        f"{str(name)[:80]} in its connectors is not RLlib's own class: {INSTEAD}"
+                    )
+                case (Name(name="MeanStdFilter"), _, dict()):
+                    normaliser = _statistics(beside, f"{RUNNER}/{pipeline}/MeanStdFilter/state.pkl")
+                case (Name(name="NormalizeAndClipActions"), _, {"normalize_actions": bool(value)}):
+                    normalised = value
+                    if not (value or connector[2].get("clip_actions")):
+                        beside.assume("real actions are clipped to their box, though not by RLlib")
+                case (Name(name=str(name)), _, _) if name in HARMLESS:
+                    pass
+                case _:
+                    name = str(connector[0]) if isinstance(connector, tuple) else "no class"
+                    raise BadPolicyFile(
+                        f"a connector of it is {name[:80]}, which is not read here: {INSTEAD}"
+                    )
+    if normalised is None:
+        beside.assume(
+            "observations are taken as they are and real actions rescaled from [-1, 1], as RLlib "
+            "does by default; its connectors are not in the checkpoint"
+        )
+    return normaliser, normalised is not False
+
+
+def _statistics(beside: Beside, file: str) -> Normaliser:
+    """Read the statistics of RLlib's MeanStdFilter, of one agent's observations."""
+    data = beside.read(file)
+    with about(f"{file} near it"):
+        filters = read_objects(data, MODULES) if data is not None else None
+        match list(filters.values()) if isinstance(filters, dict) else None:
+            case [{"running_stats": [dict() as moments], "clip_by_value": clip, **switches}]:
+                count, mean = moments.get("num_pushes"), _packed(moments.get("mean_array"))
+                # Sums of squares, which Ray 2.47 calls std_array.
+                squares = _packed(moments.get("sum_sq_diff_array", moments.get("std_array")))
+                whole = switches.get("de_mean_to_zero") and switches.get("de_std_to_one")
+                if isinstance(count, int | float) and count > 1 and whole:
+                    scale = np.sqrt(squares / (count - 1)) + 1e-6
+                    limit = float(clip) if isinstance(clip, int | float) else np.inf
+                    return Normaliser(mean, scale, np.full(mean.shape, limit))
+        raise BadPolicyFile("it holds no statistics of one agent's observations")
+
+
+def _packed(text: Any) -> Any:
+    """Unpack an array that RLlib keeps as text: base64 of what zlib made of a .npy file."""
+    if not isinstance(text, str):
+        raise BadPolicyFile("it holds no packed array")
+    inner = zlib.decompressobj().decompress(base64.b64decode(text), MAX_STATISTICS)
+    return parse_npy(inner).astype(np.float64).ravel()

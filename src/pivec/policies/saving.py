@@ -1,0 +1,170 @@
+"""Policies in one ``.safetensors`` file: tensors for the weights, JSON for everything else."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pivec.errors import BadPolicyFile, UsageError
+from pivec.files import atomic_write
+from pivec.policies.distributions import Options
+from pivec.policies.forward import Normaliser
+from pivec.policies.networks import NetworkPolicy
+from pivec.policies.tensors import Tensors
+
+FORMAT, ENCODER = "pivec-policy", "pivec-encoder"
+VERSION = "1"
+MAX_LAYERS = 1000
+EXTRA = ("log_std", "low", "high", "state_std")
+STATISTICS = ("mean", "scale", "limit")
+
+
+def save_policy(
+    policy: NetworkPolicy, path: str | os.PathLike[str], info: Mapping[str, Any] | None = None
+) -> None:
+    """Write a network to ``path``, which should end in ``.safetensors``, whole or not at all.
+
+    ``info`` is anything worth keeping that JSON can hold; ``step`` is the training step.
+
+    Examples
+    --------
+    >>> import numpy as np, tempfile, pathlib
+    >>> from pivec.policies.formats.safetensors import read_policy
+    >>> policy = NetworkPolicy(((np.eye(2), np.zeros(2)),), "tanh", "categorical")
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "step_5.safetensors"
+    >>> save_policy(policy, path, {"step": 5})
+    >>> again, info = read_policy(path.read_bytes(), str(path))
+    >>> info, again.fingerprint == policy.fingerprint
+    ({'step': 5}, True)
+    """
+    content = policy_bytes(policy, info)
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_write(path) as file:
+        file.write(content)
+
+
+def policy_bytes(policy: NetworkPolicy, info: Mapping[str, Any] | None = None) -> bytes:
+    """Give the file of a network as `save_policy` writes it."""
+    if not isinstance(policy, NetworkPolicy):
+        raise UsageError(f"only networks can be saved, not {type(policy).__name__}")
+    tensors: Tensors = {}
+    for i, (weight, bias) in enumerate(policy.layers):
+        tensors[f"{i}.weight"], tensors[f"{i}.bias"] = weight, bias
+    tensors |= {name: getattr(policy, name) for name in EXTRA if getattr(policy, name) is not None}
+    if policy.normaliser is not None:
+        for name in STATISTICS:
+            tensors[f"normaliser.{name}"] = getattr(policy.normaliser, name)
+    defaults = asdict(Options())
+    network = {
+        "layers": len(policy.layers),
+        "activation": policy.activation,
+        "head": policy.head,
+        "options": {k: v for k, v in asdict(policy.options).items() if v != defaults[k]},
+    }
+    try:
+        text = json.dumps(dict(info or {}))
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"info must be what JSON can hold: {error}") from error
+    metadata = {"format": FORMAT, "version": VERSION, "network": json.dumps(network), "info": text}
+    return tensor_bytes(tensors, metadata)
+
+
+def tensor_bytes(tensors: Tensors, metadata: dict[str, str]) -> bytes:
+    """Give the safetensors file of tensors and texts: equal ones have equal files."""
+    import safetensors.numpy
+
+    content = safetensors.numpy.save(tensors, metadata)
+    # The library writes the metadata in any order.
+    end = 8 + int.from_bytes(content[:8], "little")
+    header = json.loads(content[8:end])
+    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    ordered = json.dumps(header, separators=(",", ":")).encode()
+    ordered += b" " * (-len(ordered) % 8)
+    return len(ordered).to_bytes(8, "little") + ordered + bytes(content[end:])
+
+
+def read_safetensors(data: bytes) -> tuple[Tensors, dict[str, Any]]:
+    """Read the tensors and the free metadata of a safetensors file."""
+    import safetensors.numpy
+
+    try:
+        tensors = safetensors.numpy.load(data)
+        length = int.from_bytes(data[:8], "little")
+        metadata = json.loads(data[8 : 8 + length]).get("__metadata__") or {}
+    except Exception as error:  # safetensors has errors of its own beside KeyError and others
+        raise BadPolicyFile(f"it is no safetensors file, or damaged ({error})") from error
+    return tensors, metadata
+
+
+def policy_of(
+    tensors: Tensors, metadata: Mapping[str, Any]
+) -> tuple[NetworkPolicy, dict[str, Any]]:
+    """Make the network that `save_policy` took apart, and its ``info``."""
+    if metadata.get("format") == ENCODER:
+        raise BadPolicyFile("it is an encoder of images and no policy: use it with --features")
+    if metadata.get("format") != FORMAT:
+        raise BadPolicyFile(
+            "it is a safetensors file without a description of its network: expected one that "
+            "pivec saved, or a .json of the same name beside it that states the layers"
+        )
+    if metadata.get("version") != VERSION:
+        raise BadPolicyFile(
+            f"it is of version {metadata.get('version')!r} and this pivec reads {VERSION}: install "
+            "a newer pivec"
+        )
+    network, info = json.loads(metadata["network"]), json.loads(metadata["info"])
+    count = network["layers"]
+    if type(count) is not int or not 0 < count <= MAX_LAYERS or not isinstance(info, dict):
+        raise BadPolicyFile("it is damaged: its description makes no sense")
+    names = [(f"{i}.weight", f"{i}.bias") for i in range(count)]
+    normalised = [f"normaliser.{key}" for key in STATISTICS if "normaliser.mean" in tensors]
+    needed = [*(name for pair in names for name in pair), *normalised]
+    if missing := [name for name in needed if name not in tensors]:
+        raise BadPolicyFile(f"it is damaged: it lacks {missing[0]!r}")
+    if odd := sorted(set(tensors) - {*needed, *EXTRA}):
+        raise BadPolicyFile(f"it has tensors that belong nowhere: {', '.join(odd)}")
+    for key, array in tensors.items():
+        if array.dtype != np.float32 and key not in normalised:
+            raise BadPolicyFile(f"its numbers are {array.dtype} instead of float32")
+    policy = NetworkPolicy(
+        tuple((tensors[weight], tensors[bias]) for weight, bias in names),
+        str(network["activation"]),
+        str(network["head"]),
+        options=read_options(network.get("options", {})),
+        normaliser=Normaliser(*(tensors[key] for key in normalised)) if normalised else None,
+        **{key: tensors[key] for key in EXTRA if key in tensors},
+    )
+    return policy, info
+
+
+def read_options(values: Any) -> Options:
+    """Make `Options` of what JSON gave; a UsageError tells what is wrong with it."""
+    if not isinstance(values, dict):
+        raise UsageError("the options of a head must be a JSON object")
+    known = {option.name for option in fields(Options)}
+    if odd := sorted(set(values) - known):
+        raise UsageError(f"a head has no option {odd[0]!r}: expected {', '.join(sorted(known))}")
+    checked: dict[str, Any] = {}
+    for key, value in values.items():
+        match key, value:
+            case ("choices" | "shape", list()) if all(
+                type(n) is int and 0 < n < 1 << 20 for n in value
+            ):
+                checked[key] = tuple(value)
+            case ("shape", None) | ("squash", bool() | "clip") | ("deviations", str()):
+                checked[key] = value
+            case ("epsilon" | "mean_limit", int() | float()) if not math.isnan(value):
+                checked[key] = float(value)
+            case ("log_std_range", [int() | float() as least, int() | float() as most]):
+                checked[key] = (float(least), float(most))
+            case _:
+                raise UsageError(f"the option {key!r} cannot be {str(value)[:60]!r}")
+    return Options(**checked)

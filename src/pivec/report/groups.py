@@ -1,0 +1,280 @@
+"""Groups of runs: whether they differ, how far apart they are, how diverse each one is."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pivec.arguments import Count, Seed, checked
+from pivec.characterizations.base import Characterization
+from pivec.characterizations.resampling import without_noise
+from pivec.characterizations.space import Space
+from pivec.errors import PivecWarning, UsageError
+from pivec.policies.naming import Patterns, group_names, natural_key, rows_of_runs
+from pivec.results import plain
+from pivec.statistics.groups import (
+    Estimate,
+    Permanova,
+    effective_number,
+    mean_between,
+    mean_within,
+    permanova,
+    run_distances,
+    shares_of,
+)
+from pivec.statistics.intervals import Intervals
+
+Array = NDArray[np.float64]
+MOST_POLICIES = 4000
+
+
+@dataclass(frozen=True)
+class RunGroup:
+    """A group of runs."""
+
+    name: str
+    runs: tuple[str, ...]
+    n_policies: int
+    distance: Estimate  # between the mean behaviours of its runs
+    policy_distance: Estimate  # between policies of different runs
+    behaviours: Estimate  # their effective number
+
+
+@dataclass(frozen=True)
+class GroupPair:
+    """Two groups of runs."""
+
+    groups: tuple[str, str]
+    distance: Estimate  # from the runs of one to those of the other, their mean behaviours
+    test: Permanova | None  # None if both are a single run
+
+
+@dataclass(frozen=True)
+class GroupComparison:
+    """Whether groups of runs differ, how far apart they are, and how diverse each one is.
+
+    All intervals are about other runs of the same kind, and leave out runs to tell how much the
+    numbers depend on which runs there are; they are NaN where a group has too few.
+    """
+
+    groups: tuple[RunGroup, ...]
+    pairs: tuple[GroupPair, ...]
+    test: Permanova | None  # of all groups together; None if there are too few
+    grouping: str  # how the groups came about
+    left_out: tuple[str, ...]  # runs and policies that are in no group
+    last: int | None  # so many checkpoints of each run, the last, were looked at; all if None
+    similarity: str  # how similarities were made of distances
+    level: float
+    runs: tuple[str, ...]  # all runs in groups
+    run_distances: tuple[tuple[float, ...], ...]  # between their mean behaviours
+
+    def to_json(self) -> dict[str, Any]:
+        """Give all of it as JSON can hold it: what is not known is None."""
+        return {key: plain(value) for key, value in asdict(self).items()}
+
+
+@checked
+def compare_groups(
+    space: Space,
+    groups: Patterns | None = None,
+    *,
+    last: Count | None = None,
+    seed: Seed = 0,
+    level: float = 0.95,
+    intervals: Intervals | None = None,
+) -> GroupComparison:
+    """Compare groups of runs: PPO with A2C, say, of which each has several runs.
+
+    Parameters
+    ----------
+    space : Space
+        As `pivec.compare` leaves it: ``comparison.space``, or ``pivec.Space.load(folder)``.
+    groups : mapping, optional
+        Name of a group -> pattern of its runs' names, or several: ``{"ppo": "ppo-*"}``. If not
+        given, runs whose names differ in the number at their end are a group, or those of an
+        algorithm where names say nothing; a run that is alone is left out.
+    last : int, optional
+        Look at so many checkpoints of each run, the last ones; at all if not given.
+    seed : int
+        For the divisions of the test, where there are too many to try all.
+    level : float
+        Of the intervals.
+    intervals : Intervals, optional
+        Of all distances in the space, if they are known already.
+
+    Returns
+    -------
+    GroupComparison
+
+    Examples
+    --------
+    >>> import pivec
+    >>> rng = np.random.default_rng(0)
+    >>> runs = ["ppo-0", "ppo-1", "ppo-2", "a2c-0", "a2c-1", "a2c-2"]
+    >>> walks = [[rng.normal(run[0] == "p", 1, (20, 2)) for _ in range(9)] for run in runs]
+    >>> data = pivec.VisitedStates.from_arrays(walks, groups=runs)
+    >>> method = pivec.characterization("visitation", n_components=4).fit(data)
+    >>> space = pivec.Space(method, method.describe(data, influences=True))
+    >>> result = compare_groups(space)
+    >>> [(group.name, len(group.runs)) for group in result.groups], result.test.p_value
+    ([('a2c', 3), ('ppo', 3)], 0.1)
+    """
+    policies = space.descriptions.policies
+    names, grouping = group_names(policies, groups)
+    rows = rows_of_runs(policies, names, last)
+    if len(rows) > MOST_POLICIES:
+        raise UsageError(
+            f"expected at most {MOST_POLICIES} policies in groups, but there are {len(rows)}: look "
+            "at the last checkpoints of each run only"
+        )
+    runs = _Runs.of(space, rows, intervals, seed, level)
+    members: dict[str, list[int]] = {}
+    for number, run in enumerate(runs.names):
+        members.setdefault(names[run], []).append(number)
+    left_out = {info.group or info.label for info in policies if info.group not in names}
+    return GroupComparison(
+        groups=tuple(runs.group(name, own) for name, own in members.items()),
+        pairs=tuple(runs.pair(a, b, members) for a, b in combinations(members, 2)),
+        test=runs.test(list(members.values())),
+        grouping=grouping,
+        left_out=tuple(sorted(left_out, key=natural_key)),
+        last=last,
+        similarity=runs.similarity,
+        level=level,
+        runs=runs.names,
+        run_distances=runs.table(),
+    )
+
+
+def groups_in(space: Space, intervals: Intervals | None) -> GroupComparison | None:
+    """Compare the groups of runs that names or algorithms tell; None if there are not two."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PivecWarning)  # who measured has said it
+        try:
+            result = compare_groups(space, intervals=intervals)
+        except UsageError:  # no runs, or none that belong together
+            return None
+    return result if len(result.groups) > 1 else None
+
+
+@dataclass(frozen=True)
+class _Runs:
+    """What is measured of runs, in squares, and the noise that was taken off it."""
+
+    names: tuple[str, ...]
+    shares: Array  # of policies in their runs
+    apart: Array  # between the mean behaviours of runs
+    apart_noise: Array
+    means: Array  # between policies of different runs, on average
+    means_noise: Array
+    similarities: Array  # of policies
+    similarity: str
+    method: Characterization
+    seed: int
+    level: float
+
+    @classmethod
+    def of(
+        cls, space: Space, rows: list[int], intervals: Intervals | None, seed: int, level: float
+    ) -> _Runs:
+        method, described = space.method, space.descriptions.select(rows)
+        raw = method.distances(described)
+        distances = raw
+        if intervals is not None:
+            distances = intervals.distance[_block(rows, rows)]
+        elif "influences" in described.arrays:
+            distances = without_noise(method, described, raw)
+        elif not method.exact:
+            warnings.warn(
+                "the noise of sampling is in the distances of these groups: the policies were "
+                "described without how each episode moves them",
+                PivecWarning,
+                stacklevel=3,
+            )
+        power = 1 if method.squared else 2
+        squares = distances**power
+        names = tuple(dict.fromkeys(described.groups))
+        shares = shares_of([names.index(run) for run in described.groups])
+        noise = raw**power - squares
+        others = 1.0 - np.eye(len(names))
+        return cls(
+            names,
+            shares,
+            run_distances(squares, shares),
+            run_distances(noise, shares),
+            others * (shares @ squares @ shares.T),
+            others * (shares @ noise @ shares.T),
+            *similarity(distances, method.largest),
+            method,
+            seed,
+            level,
+        )
+
+    def group(self, name: str, own: list[int]) -> RunGroup:
+        at = _block(own, own)
+        policies = np.flatnonzero(self.shares[own].any(axis=0))
+        alike = self.similarities[_block(policies, policies)]
+        return RunGroup(
+            name,
+            tuple(self.names[k] for k in own),
+            len(policies),
+            self.shown(mean_within(self.apart[at], self.apart_noise[at], self.level)),
+            self.shown(mean_within(self.means[at], self.means_noise[at], self.level)),
+            effective_number(alike, self.shares[_block(own, policies)], self.level),
+        )
+
+    def pair(self, a: str, b: str, members: Mapping[str, list[int]]) -> GroupPair:
+        at = _block(members[a], members[b])
+        distance = mean_between(self.apart[at], self.apart_noise[at], self.level)
+        return GroupPair((a, b), self.shown(distance), self.test([members[a], members[b]]))
+
+    def test(self, members: Sequence[list[int]]) -> Permanova | None:
+        chosen = [run for own in members for run in own]
+        if not 1 < len(members) < len(chosen):
+            return None
+        numbers = [number for number, own in enumerate(members) for _ in own]
+        return permanova(self.apart[_block(chosen, chosen)], numbers, seed=self.seed)
+
+    def table(self) -> tuple[tuple[float, ...], ...]:
+        """Give the distances between runs."""
+        rows = self.apart.tolist()
+        return tuple(tuple(self.shown(Estimate(square)).value for square in row) for row in rows)
+
+    def shown(self, estimate: Estimate) -> Estimate:
+        """Make a distance of a mean of squares, at least 0 and at most the largest there is."""
+        power = 1.0 if self.method.squared else 0.5
+        most = math.inf if self.method.largest is None else self.method.largest
+        return Estimate(*(min(max(end, 0.0) ** power, most) for end in vars(estimate).values()))
+
+
+def _block(rows: ArrayLike, columns: ArrayLike) -> Any:
+    return np.ix_(np.asarray(rows), np.asarray(columns))
+
+
+def similarity(distances: Array, largest: float | None) -> tuple[Array, str]:
+    """Make similarities of distances, and say how: 1 for the same, 0 for nothing in common.
+
+    ``largest`` is the distance of policies that have nothing in common. Where there is none, a
+    similarity means something beside others of the same comparison only.
+
+    Examples
+    --------
+    >>> similarity(np.array([[0.0, 0.3], [0.3, 0.0]]), 1.0)[0]
+    array([[1. , 0.7],
+           [0.7, 1. ]])
+    """
+    if largest is not None:
+        scaled = "distance" if largest == 1 else f"distance / {largest:g}"
+        return np.maximum(1.0 - distances / largest, 0.0), f"1 - {scaled}"
+    others = distances[np.triu_indices(len(distances), 1)]
+    scale = float(np.median(others)) if len(others) else 0.0
+    if scale <= 0:
+        scale = float(others.max(initial=0.0)) or 1.0
+    return np.exp(-distances / scale), f"exp(-distance / {scale:.4g}), the median of all distances"

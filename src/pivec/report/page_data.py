@@ -1,0 +1,754 @@
+"""What the page's script gets: columns of all policies, and what it measures distances with."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import os
+import warnings
+import zlib
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice, pairwise
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pivec.characterizations.background import BackgroundModel
+from pivec.characterizations.descriptions import Descriptions
+from pivec.characterizations.gaussian import Gaussian
+from pivec.characterizations.resampling import described_spread
+from pivec.characterizations.space import Space
+from pivec.characterizations.supervector import Supervector
+from pivec.characterizations.visitation import Visitation
+from pivec.errors import PivecError, PivecWarning
+from pivec.explanations.names import Feature, features_of, region_words
+from pivec.figures import colour_scale, group_colours
+from pivec.files import read_regular
+from pivec.mixtures.adapt import policy_relevance
+from pivec.parallel.workers import single_threaded_blas
+from pivec.report.distances_figure import heatmap_order
+from pivec.report.findings import PolicyRow, ReportData, colours_of_groups, in_order
+from pivec.report.map_figure import alike_pairs
+from pivec.statistics.intervals import RATE, benjamini_hochberg
+from pivec.statistics.measure import LEVEL, Measured
+from pivec.terminal import printable
+
+# -----------------------------------------------------------------------------
+# What the page's panel has beside numbers: notable pairs, and pictures that lie in the folder.
+#
+# `pivec explain` and `pivec regions` leave pictures, and JSON that names them. Folders may come from
+# strangers: only pictures within the folder are named, and what does not fit this comparison is not.
+
+
+_PICTURES = (".webp", ".png")
+_BYTES = 1 << 24  # of a JSON file; one of 350 features and 64 regions has half of that
+_ALL_BYTES = 1 << 26
+_FOLDERS, _PAIRS, _CLIPS, _FRAMES = 400, 200, 20, 400  # that are looked at
+_LETTERS = 1000  # of a text
+_SAME = 1e-3  # of a distance: another comparison has another one
+Content = dict[str, Any]
+
+
+def panel_media(report: ReportData) -> Content:
+    """Give what the panel shows of pairs: rows are by number, addresses relative to the page."""
+    folder = report.log.folder
+    return {
+        # The page is shown to others: where on a disk it was made is left out.
+        "folder": printable(folder.name if folder.is_absolute() else str(folder)),
+        "notable": notable_pairs(report),
+        "pairs": explained_pairs(report, folder),
+        "regions": region_pictures(report, folder),
+    }
+
+
+def notable_pairs(report: ReportData) -> list[Content]:
+    """Choose pairs to begin with: near but told apart, far apart, not told apart."""
+    measured, groups = report.measured, np.array([row.group for row in report.rows])
+    pairs, alike = measured.pairs, measured.pairs.alike
+    sure = " that can be told apart" if measured.n_known else ""
+    # Two runs that came to the same are worth more of a look than two checkpoints of one.
+    other = alike & (groups[pairs.i] != groups[pairs.j])
+    chosen = {
+        f"The nearest pair{sure}": pairs.take(np.flatnonzero(~alike)[:1]),
+        "The farthest pair": measured.farthest,
+        "A pair that cannot be told apart": pairs.take(
+            np.flatnonzero(other if other.any() else alike)[:1]
+        ),
+    }
+    return [
+        {"words": words, "rows": [int(pair.i[0]), int(pair.j[0])]}
+        for words, pair in chosen.items()
+        if len(pair)
+    ]
+
+
+def explained_pairs(report: ReportData, folder: Path) -> list[Content]:
+    """Find clips and pictures of pairs that were explained in this comparison."""
+    rows = {row.label: i for i, row in enumerate(report.rows)}
+    result: dict[frozenset[int], Content] = {}
+    for file, content in _explanations(folder):
+        explanation = _of(content.get("explanation"), dict) or {}
+        pair = [rows.get(label) for label in _list(explanation.get("labels"), str)]
+        if len(pair) != 2 or None in pair or pair[0] == pair[1] or len(result) >= _PAIRS:
+            continue
+        a, b = int(pair[0] or 0), int(pair[1] or 0)
+        if not _same(_of(explanation.get("distance"), float), report, a, b):
+            continue
+        shown = {
+            "a": a,
+            "b": b,
+            "page": _address(folder, file.with_name("explain.html")),
+            "clips": list(islice(_clips(folder, file, content), _CLIPS)),
+            "frames": list(islice(_frames(folder, file, content), _FRAMES)),
+        }
+        if shown["page"] or shown["clips"] or shown["frames"]:
+            result.setdefault(frozenset((a, b)), shown)
+    return list(result.values())
+
+
+def region_pictures(report: ReportData, folder: Path) -> list[Content]:
+    """Find the pictures of regions that `pivec regions --frames` left."""
+    from pivec.explanations.names import features_of, region_words
+
+    space = report.space
+    content = _read(folder, folder / "regions.json")
+    if space is None or not isinstance(space.method, BackgroundModel) or content is None:
+        return []
+    words = region_words(space.method, features_of(space.collected, space.method.feature_names_))
+    result = []
+    for region in _list(content.get("regions"), dict)[: len(words)]:
+        number, frame = _of(region.get("number"), int), _of(region.get("frame"), dict) or {}
+        if number is None or not 0 <= number < len(words) or region.get("words") != words[number]:
+            continue
+        if src := _picture(folder, folder, frame.get("path")):
+            result.append({"region": number, "src": src, "words": _visit(frame.get("visit"))})
+    return result
+
+
+def _explanations(folder: Path) -> Iterator[tuple[Path, Content]]:
+    """Give the explanations of pairs: of folders of their own, then those of the overview."""
+    from pivec.explanations.pairs import FOLDER
+
+    root = folder / FOLDER
+    names: list[str] = []
+    with suppress(OSError):
+        names = sorted(entry.name for entry in islice(os.scandir(root), _FOLDERS))
+    left = _ALL_BYTES
+    for name in names:
+        file = root / name / "explain.json"
+        content = _read(folder, file) if left > 0 else None
+        if content is not None:
+            left -= file.stat().st_size
+            yield file, content
+    file = root / "explain.json"
+    for content in _list((_read(folder, file) or {}).get("pairs"), dict):
+        yield file, content
+
+
+def _read(folder: Path, file: Path) -> Content | None:
+    """Read a JSON object within the folder; None if it is none."""
+    with suppress(OSError, ValueError, RecursionError):
+        if not file.is_file() or not _within(folder, file):
+            return None
+        try:
+            content = json.loads(read_regular(file, _BYTES))
+        except PivecError as error:
+            warnings.warn(f"no pictures on the page: {error}", PivecWarning, stacklevel=2)
+            return None
+        return content if isinstance(content, dict) else None
+    return None
+
+
+def _same(distance: float | None, report: ReportData, i: int, j: int) -> bool:
+    """Tell whether a distance is that of two policies in this comparison."""
+    matrix, space = report.measured.matrix, report.space
+    if distance is None:
+        return False
+    if matrix is not None:
+        now = float(matrix[i, j])
+    elif space is not None:
+        described = space.descriptions
+        now = float(space.method.distances(described.select([i]), described.select([j]))[0, 0])
+    else:
+        return False
+    return math.isclose(distance, now, rel_tol=_SAME, abs_tol=1e-9)
+
+
+def _clips(folder: Path, file: Path, content: Content) -> Iterator[Content]:
+    for clip in _list(content.get("clips"), dict):
+        if src := _picture(folder, file.parent, clip.get("picture")):
+            yield {"src": src, "title": _text(clip.get("title")), "words": _text(clip.get("words"))}
+
+
+def _frames(folder: Path, file: Path, content: Content) -> Iterator[Content]:
+    for still in _list(content.get("stills"), dict):
+        visit, region = _of(still.get("visit"), dict) or {}, _of(still.get("region"), int)
+        src = _picture(folder, file.parent, still.get("picture"))
+        if src and region is not None:
+            policy = _text(visit.get("policy"))
+            yield {"src": src, "region": region, "policy": policy, "words": _visit(visit)}
+
+
+def _visit(visit: Any) -> str:
+    visit = _of(visit, dict) or {}
+    episode, step = (_of(visit.get(name), int) for name in ("episode", "step"))
+    return f"{_text(visit.get('policy'))}, episode {episode}, step {step}"
+
+
+def _picture(folder: Path, start: Path, name: Any) -> str | None:
+    """Give the address of a picture within the folder, seen from there; None if it is none."""
+    name = _of(name, str)
+    if not name or len(name) > _LETTERS or Path(name).suffix.lower() not in _PICTURES:
+        return None
+    return _address(folder, start / name)
+
+
+def _address(folder: Path, file: Path) -> str | None:
+    with suppress(OSError, ValueError, RuntimeError):  # loops of links, zeros in names
+        if file.is_file() and (within := _within(folder, file)):
+            return quote(os.fsencode(within.as_posix()))
+    return None
+
+
+def _within(folder: Path, file: Path) -> Path | None:
+    """Give the path of a file from the folder on, links followed; None if it is elsewhere."""
+    root, real = folder.resolve(), file.resolve()
+    return real.relative_to(root) if real.is_relative_to(root) else None
+
+
+def _of(value: Any, kind: type) -> Any:
+    """Give a value if it is of a kind, else None; whole numbers are numbers, truths are not."""
+    if isinstance(value, bool):
+        return None
+    if kind is float and isinstance(value, int):
+        return float(value) if abs(value) < 1 << 53 else None
+    return value if isinstance(value, kind) else None
+
+
+def _list(value: Any, kind: type) -> list[Any]:
+    """Give what is of a kind in a list, if it is one."""
+    return [item for item in value if isinstance(item, kind)] if isinstance(value, list) else []
+
+
+def _text(value: Any) -> str:
+    return printable(value[:_LETTERS]) if isinstance(value, str) else ""
+
+
+# -----------------------------------------------------------------------------
+# Columns of numbers and texts, deflated, as text in the page; `web/data.js` reads them back.
+#
+# Numbers are little-endian, the first bytes of all before the second bytes of all and so on: bytes
+# that are alike pack well. A text column is its lines.
+
+
+Column = dict[str, Any]
+
+
+def numbers(values: ArrayLike, kind: str) -> Column:
+    r"""Pack numbers of one kind: u1, u2, i4, f4 or f8.
+
+    Examples
+    --------
+    >>> column = numbers([1, 2, 259], "u2")
+    >>> column["type"], zlib.decompress(base64.b64decode(column["data"]))
+    ('u2', b'\x01\x02\x03\x00\x00\x01')
+    """
+    return {"type": kind, "data": base64.b64encode(deflated(values, kind)).decode("ascii")}
+
+
+def text(lines: Iterable[str]) -> Column:
+    """Pack texts, a line each; what could break a line is made visible."""
+    content = zlib.compress("\n".join(map(printable, lines)).encode())
+    return {"type": "text", "data": base64.b64encode(content).decode("ascii")}
+
+
+def deflated(values: ArrayLike, kind: str) -> bytes:
+    """Deflate the bytes of numbers, the first of all, then the second of all."""
+    array = np.asarray(values).astype(np.dtype(kind).newbyteorder("<")).ravel()
+    return zlib.compress(array.view(np.uint8).reshape(-1, array.itemsize).T.tobytes())
+
+
+def unpacked(column: Column) -> Any:
+    """Read a column back: an array, or a list of texts."""
+    content = zlib.decompress(base64.b64decode(column["data"]))
+    if column["type"] == "text":
+        return content.decode().split("\n")
+    dtype = np.dtype(column["type"]).newbyteorder("<")
+    planes = np.frombuffer(content, np.uint8).reshape(dtype.itemsize, -1)
+    return np.ascontiguousarray(planes.T).view(dtype).ravel()
+
+
+def size_of(blob: Any) -> int:
+    """Count the letters of all columns in a blob, which are nearly all of it."""
+    if isinstance(blob, dict):
+        return sum(map(size_of, blob.values()))
+    if isinstance(blob, list):
+        return sum(map(size_of, blob))
+    return len(blob) if isinstance(blob, str) else 8
+
+
+# -----------------------------------------------------------------------------
+# What the page needs to tell what differs: words of regions, and how distances come apart there.
+#
+# `web/parts.js` has the same formulas as `_anatomy` of the characterizations.
+
+
+Array = NDArray[np.float64]
+MOST_VALUES = 3_000_000  # of features or of shares of time
+_ROWS = 4096  # policies taken apart at a time
+
+
+def features_blob(space: Space | None) -> list[dict[str, Any]]:
+    """Means of the features over all of each policy's time; none where they are not known."""
+    means = None if space is None else feature_means(space)
+    if space is None or means is None or means.size > MOST_VALUES:
+        return []
+    return [
+        {**_named(feature), "values": numbers(column, "f4")}
+        for feature, column in zip(_features(space), means.T, strict=True)
+    ]
+
+
+def feature_means(space: Space) -> Array | None:
+    """Means of the features of the states, (n, D), as `Faces.averages`; None if not known."""
+    method, described = space.method, space.descriptions
+    if isinstance(method, Gaussian) and method.covariance == "diagonal":
+        return described.values("means")[0]
+    if not isinstance(method, BackgroundModel) or not _has_parts(space):
+        return None
+    blocks = range(0, len(described), _ROWS)
+    return np.concatenate(
+        [
+            method._faces(*method._parts(_sums(method, described.select(rows)))).averages
+            for rows in (range(i, min(i + _ROWS, len(described))) for i in blocks)
+        ]
+    )
+
+
+def regions_blob(space: Space | None) -> dict[str, Any] | None:
+    """What sets regions apart, in words, and what taking a distance apart needs."""
+    if space is None:
+        return None
+    method, described = space.method, space.descriptions
+    features = _features(space)
+    blob: dict[str, Any] = {"features": [_named(feature) for feature in features]}
+    if isinstance(method, Gaussian) and method.covariance == "diagonal":
+        means, variances = described.values("means", "variances")
+        if means.size > MOST_VALUES:
+            return None
+        packed = {"means": numbers(means.T, "f4"), "variances": numbers(variances.T, "f4")}
+        return blob | packed | {"kind": "gaussian", "words": text(["all states"])}
+    if not isinstance(method, BackgroundModel) or not _has_parts(space):
+        return None
+    deviations = np.sqrt(method.variances_)
+    blob |= {
+        "kind": method.name,
+        "words": text(region_words(method, features)),
+        "fits": method._n_fits,
+        "weights": numbers(method.weights_, "f4"),
+        "middles": numbers(method.center_ + method.scale_ * method.means_, "f4"),
+        "widths": numbers(method.scale_ * deviations, "f4"),
+    }
+    if isinstance(method, Supervector):
+        return blob | _adapted(method, described)
+    return blob | {"prior": method.prior} if isinstance(method, Visitation) else None
+
+
+def _adapted(method: Supervector, described: Descriptions) -> dict[str, Any]:
+    """What supervectors need beside their points: how often policies are in each region."""
+    counts = described.values("counts")[0]
+    total = counts.sum(axis=1, keepdims=True)
+    relevance = policy_relevance(counts, method.relevance, method.common_total)
+    shares = np.divide(counts, total, out=np.zeros_like(counts), where=total > 0.0)
+    against = np.divide(relevance, total, out=np.zeros_like(total), where=total > 0.0)
+    blob = {
+        "relevance": numbers(against, "f4"),  # in shares of the policy's states
+        "scale": numbers(np.sqrt(2.0 / method.weights_), "f4"),
+    }
+    if shares.size <= MOST_VALUES:
+        blob["shares"] = numbers(np.rint(65535.0 * np.sqrt(shares)).T, "u2")
+    return blob
+
+
+def _has_parts(space: Space) -> bool:
+    """Whether points tell what differs."""
+    method, described = space.method, space.descriptions
+    known = isinstance(method, Visitation) or (
+        isinstance(method, Supervector) and method.adapt == "m" and "counts" in described.arrays
+    )
+    return known and described.points is not None
+
+
+def _sums(method: BackgroundModel, described: Descriptions) -> Array:
+    """Counts and centred sums of policies, from their points."""
+    points = described.values("points")[0]
+    if not isinstance(method, Supervector):
+        return method._sums_at(points)
+    counts = described.values("counts")[0]
+    relevance = policy_relevance(counts, method.relevance, method.common_total)
+    # Points are √(w/2) f / (n + ρ) with the sums f and counts n.
+    scale = np.sqrt(2.0 / method.weights_) * (counts + relevance)
+    centred = points.reshape(len(points), *method.means_.shape) * scale[:, :, None]
+    return np.concatenate([counts, centred.reshape(len(points), -1)], axis=1)
+
+
+def _features(space: Space) -> tuple[Feature, ...]:
+    return features_of(space.collected, space.method.feature_names_)
+
+
+def _named(feature: Feature) -> dict[str, Any]:
+    named = {"name": printable(feature.name), "unit": printable(feature.unit)}
+    return named | ({"flag": True} if feature.is_flag else {})  # a mean is a share of time
+
+
+# -----------------------------------------------------------------------------
+# What the page knows of pairs of policies: all of them if few, else what sampling does to each.
+
+
+PAIRS_BYTES = 6_000_000  # of all pairs, before they are packed
+NEAREST = 10  # of each policy, where there is room for nothing else
+_UNKNOWN = 65535  # an overlap; others are parts of 65534
+
+
+def pairs_blob(measured: Measured, space: Space | None) -> dict[str, Any] | None:
+    """All pairs, the upper triangle row by row; None where they are too many or not known.
+
+    ``alike`` is 1 for pairs that cannot be told apart, 0 for those that can, 2 where that is not
+    known. ``distance`` may be below 0 by chance; ``measured`` has the noise of sampling in it.
+    """
+    if measured.matrix is None:
+        return None
+    sure, certain = measured.intervals, measured.certain
+    n = len(measured.matrix)
+    above = np.triu_indices(n, 1)
+    if len(above[0]) * (4 if sure is None else 16) > PAIRS_BYTES:
+        return None
+    if sure is None:
+        return {"distance": numbers(measured.matrix[above], "f4")} | _overlap(space, above)
+    values = {"distance": sure.distance, "low": sure.low, "high": sure.high}
+    blob = {name: numbers(value[above], "f4") for name, value in values.items()}
+    if space is None or space.descriptions.points is None:
+        blob["measured"] = numbers(measured.matrix[above], "f4")
+    if certain is not None:
+        unknown = np.isnan(sure.p_value[above])
+        blob["alike"] = numbers(np.where(unknown, 2, ~certain[above]), "u1")
+    return blob | _overlap(space, above)
+
+
+def _overlap(space: Space | None, above: Any) -> dict[str, Any]:
+    """Shares of time in the same places, where the method knows."""
+    overlap = getattr(space.method, "overlap", None) if space is not None else None
+    if space is None or overlap is None:
+        return {}
+    shared = overlap(space.descriptions)[above]
+    codes = np.where(np.isfinite(shared), np.rint(65534.0 * np.clip(shared, 0.0, 1.0)), _UNKNOWN)
+    return {"overlap": numbers(codes, "u2")}
+
+
+def spread_blob(measured: Measured, space: Space | None) -> dict[str, Any] | None:
+    """What sampling does to the points of each policy; None where that is not known.
+
+    With it the page takes noise off, tests, and gives intervals that are wider than `intervals`
+    for sure: Δᵀ C Δ is at most |Δ|² times the largest eigenvalue of C.
+    """
+    if space is None or space.descriptions.points is None:
+        return None
+    described, method = space.descriptions, space.method
+    blob: dict[str, Any] = {"threshold": _threshold(measured)}
+    if method.exact:
+        nothing = np.zeros(len(described))
+        columns = dict.fromkeys(("trace", "norm", "unbiased", "largest", "reach"), nothing)
+    elif "influences" in described.arrays:
+        columns = _spread(described)
+    else:
+        return None
+    if getattr(method, "backgrounds", 1) > 1:  # the scatter of fits widens intervals by itself
+        columns = {name: values for name, values in columns.items() if name != "largest"}
+    return blob | {name: numbers(values, "f4") for name, values in columns.items()}
+
+
+def _spread(described: Descriptions) -> dict[str, Array]:
+    from scipy.stats import t
+
+    influences, starts, points = described.values("influences", "influences.starts", "points")
+    spread = described_spread(described, points)
+    largest = np.full(len(described), np.nan)
+    with single_threaded_blas():  # the products are small
+        for p, (i, j) in enumerate(pairwise(starts.tolist())):
+            if (m := j - i) > 1:
+                rows = influences[i:j].astype(np.float64)
+                gram = rows @ rows.copy().T if m <= rows.shape[1] else rows.T @ rows.copy()
+                largest[p] = np.linalg.eigvalsh(gram)[-1] / (m * (m - 1))
+    return {
+        "trace": spread.trace,
+        "norm": spread.norm,
+        "unbiased": spread.unbiased_norm,
+        "largest": largest,
+        "reach": t.ppf((1.0 + LEVEL) / 2.0, spread.freedom),
+    }
+
+
+def _threshold(measured: Measured) -> float:
+    """Give the largest p-value that still tells two policies apart; -1 if none does."""
+    p, q = measured.pairs.p, measured.pairs.q
+    if measured.intervals is not None:
+        p = measured.intervals.p_value[np.triu_indices(len(measured.intervals.p_value), 1)]
+        q = benjamini_hochberg(p)
+    return float(p[q <= RATE].max(initial=-1.0))
+
+
+def near_blob(measured: Measured) -> dict[str, Any] | None:
+    """Each policy's nearest others, as they were measured."""
+    k = min(NEAREST, measured.neighbours.shape[1])
+    if not k:
+        return None
+    return {
+        "k": k,
+        "rows": numbers(measured.neighbours[:, :k], "i4"),
+        "distances": numbers(measured.neighbour_distances[:, :k], "f4"),
+    }
+
+
+# -----------------------------------------------------------------------------
+# The descriptions' points as whole numbers, so that the page measures distances itself.
+#
+# All columns have one step: the error of a distance then does not depend on where policies differ,
+# and what deflate leaves of a column follows how much it varies. The step is as fine as there is
+# room for, and no finer than distances need.
+
+
+TOLERANCE = 0.01  # of a distance: an error below it cannot be seen
+SMALL = 1 << 20  # letters that do not matter to a page
+_SIZES = range(4, 33)  # half-bits of a number: the largest column has 2^(s/2) steps
+_MOST_PAIRS = 20_000  # on which errors are looked at
+_SAMPLE = 4096  # policies on which sizes are looked at
+_LETTERS_POINTS = 4 / 3  # of base64 for a byte
+
+
+@dataclass(frozen=True)
+class Rounded:
+    """Points as codes: ``low + step * codes`` are the columns that vary."""
+
+    codes: NDArray[np.uint16]  # (n, C)
+    kept: NDArray[np.intp]  # (C,) columns that vary
+    low: Array  # (D,), of all columns: what does not vary is there
+    step: float
+    error: Array  # of sampled distances, in shares of them
+
+    def blob(self) -> dict[str, Any]:
+        """Give what `web/distances.js` reads; codes column by column."""
+        kind = "u2" if self.codes.max(initial=0) > 255 else "u1"
+        return {
+            "step": self.step,
+            "low": numbers(self.low, "f4"),
+            "kept": numbers(self.kept, "i4"),
+            "codes": numbers(self.codes.T, kind),
+            "error": float(np.median(self.error)) if len(self.error) else 0.0,
+        }
+
+
+def rounded_points(points: Array, near: NDArray[np.intp], room: float) -> Rounded | None:
+    """Round points so that they take up at most ``room`` letters of a page.
+
+    Parameters
+    ----------
+    points : (n, D) array
+        Their squared Euclidean distances are what counts.
+    near : (n, k) array of int
+        The nearest others of each, as far as they are known: there errors weigh most.
+    room : float
+        Letters of the page that the codes may take up.
+
+    Returns
+    -------
+    Rounded or None
+        None if there is no room for codes that keep half of the distances within 1 %, or if
+        points are not finite.
+
+    Examples
+    --------
+    >>> rounded = rounded_points(np.array([[0.0, 5.0], [1.0, 5.0]]), np.empty((2, 0), int), 1e6)
+    >>> rounded.codes, rounded.kept, rounded.low
+    (array([[    0], [65535]], dtype=uint16), array([0]), array([0., 5.]))
+    """
+    if not np.isfinite(points).all():
+        return None
+    low, high = points.min(axis=0), points.max(axis=0)
+    kept = np.flatnonzero(high > low)
+    span = float((high - low).max(initial=0.0))
+    if not len(kept):
+        return Rounded(np.empty((len(points), 0), np.uint16), kept, low, 1.0, np.empty(0))
+    rng = np.random.default_rng(0)
+    pairs = _sampled_pairs(len(points), near, rng)
+    exact = _squares(points, pairs)
+    exact, (rows, pairs) = exact[exact > 0.0], np.unique(pairs[exact > 0.0], return_inverse=True)
+    # Parts of the largest range, far finer than any step, and half as large as they were.
+    columns = ((points[:, kept] - low[kept]) / span).astype(np.float32)
+    paired, sample = columns[rows], columns
+    if len(points) > _SAMPLE:
+        # Stretches: policies of one run stand together, are alike, and pack well.
+        parts = np.array_split(columns, len(columns) // 256)
+        sample = np.concatenate(parts[:: -(-len(columns) // _SAMPLE)])
+
+    def letters(size: int) -> float:
+        return (
+            len(deflated(_codes(sample, size).T, "u2"))
+            * _LETTERS_POINTS
+            * len(points)
+            / len(sample)
+        )
+
+    def error(size: int) -> Array:
+        squares = _squares(_codes(paired, size), pairs.reshape(-1, 2))
+        return np.abs((span / _levels(size)) ** 2 * squares / exact - 1.0)
+
+    chosen = len(_SIZES) - 1
+    if letters(_SIZES[chosen]) > min(room, SMALL):
+        fitting = bisect_right(_SIZES, room, key=letters) - 1
+        enough = bisect_left(_SIZES, True, key=lambda size: error(size).max() <= TOLERANCE)
+        chosen = min(fitting, enough, chosen)
+    if chosen < 0:
+        return None
+    size = _SIZES[chosen]
+    errors = error(size)
+    if np.median(errors) > TOLERANCE:
+        return None
+    return Rounded(_codes(columns, size), kept, low, span / _levels(size), errors)
+
+
+def _levels(size: int) -> int:
+    """Count the steps of the largest column."""
+    return math.isqrt(2**size) - 1
+
+
+def _codes(columns: NDArray[np.float32], size: int) -> NDArray[np.uint16]:
+    return np.asarray(np.rint(columns * np.float32(_levels(size))), np.uint16)
+
+
+def _sampled_pairs(n: int, near: NDArray[np.intp], rng: np.random.Generator) -> NDArray[np.intp]:
+    """Pairs of policies: all of them where these are few, else some, and each with its nearest."""
+    if n * (n - 1) // 2 <= _MOST_PAIRS:
+        return np.stack(np.triu_indices(n, 1), axis=1)
+    pairs = rng.integers(n, size=(_MOST_PAIRS, 2))
+    if near.shape[1]:
+        own = np.arange(n) if n <= _MOST_PAIRS else rng.choice(n, _MOST_PAIRS, replace=False)
+        pairs = np.concatenate([pairs, np.stack([own, near[own, 0]], axis=1)])
+    return pairs
+
+
+def _squares(rows: NDArray[Any], pairs: NDArray[np.intp]) -> Array:
+    """Squared distances of pairs of rows, some at a time."""
+    blocks = np.array_split(pairs, 1 + len(pairs) * rows.shape[1] // (1 << 20))
+    differences = (rows[block[:, 0]].astype(float) - rows[block[:, 1]] for block in blocks)
+    return np.concatenate([np.einsum("ij,ij->i", part, part) for part in differences])
+
+
+FORMAT = 1
+# Letters of a page of 30 000 policies and of 300 000, in a straight line between.
+_ROOM, _MORE_ROOM = 11.5e6, 38e6
+
+
+def page_data(report: ReportData) -> dict[str, Any]:
+    """Collect everything that the script shows, as values that JSON can hold."""
+    rows = report.rows
+    colours = colours_of_groups(rows)
+    blob: dict[str, Any] = {
+        "format": FORMAT,
+        "live": report.live,
+        "n": len(rows),
+        "columns": policy_columns(rows, list(colours)),
+        "groups": [printable(name) for name in colours],
+        "groupColours": list(colours.values()),
+        "palette": group_colours(36),
+        "scales": {"return": colour_scale("viridis"), "step": colour_scale("plasma")},
+        "joins": numbers(alike_pairs(report.measured), "i4"),
+        "travels": _travels(report, list(colours)),
+        "heatmapOrder": numbers(heatmap_order(report.measured.estimates, rows), "i4"),
+        "features": features_blob(report.space),
+        "regions": regions_blob(report.space),
+        "media": panel_media(report),
+    }
+    blob |= _distances(report, size_of(blob))
+    return blob | {"words": _words(blob)}
+
+
+def _distances(report: ReportData, taken: int) -> dict[str, Any]:
+    """Give what distances are measured with, and say in words what there is no room for."""
+    measured, space, n = report.measured, report.space, len(report.rows)
+    pairs = pairs_blob(measured, space)
+    spread = None if pairs else spread_blob(measured, space)
+    blob: dict[str, Any] = {"pairs": pairs, "spread": spread, "points": None, "near": None}
+    rounded = None
+    if space is not None and space.descriptions.points is not None:
+        more = min(max((n - 30_000) / 270_000, 0.0), 1.0)
+        room = _ROOM + (_MORE_ROOM - _ROOM) * more - taken - size_of(blob)
+        rounded = rounded_points(space.descriptions.points, measured.neighbours, room)
+        blob["points"] = None if rounded is None else rounded.blob()
+    if pairs is None and rounded is None:
+        blob["near"] = near_blob(measured)
+    return blob
+
+
+def _words(blob: dict[str, Any]) -> str:
+    """Say what the page's own distances are worth, and what this file does not hold."""
+    serve = "pivec serve OUT, with the folder of this comparison, has all distances exactly."
+    if blob["pairs"]:
+        return ""
+    if blob["points"]:
+        wider = " Intervals are wider than they need be." if blob["spread"] else ""
+        return (
+            "There are too many pairs to keep: this page measures distances itself, half of them "
+            f"to within {100 * blob['points']['error']:.2g} %.{wider} {serve}"
+        )
+    if blob["regions"] and blob["regions"]["kind"] == "gaussian":
+        return f"This page measures distances itself, with the noise of sampling in them. {serve}"
+    if blob["near"]:
+        return f"This file knows only the {blob['near']['k']} nearest of each policy. {serve}"
+    return f"This file holds no distances. {serve}" if blob["n"] > 1 else ""
+
+
+def policy_columns(rows: Sequence[PolicyRow], groups: Sequence[str]) -> dict[str, Column]:
+    """Give a column for each thing known of a policy; NaN stands for what is not."""
+    number = {name: k for k, name in enumerate(groups)}
+    return {
+        "label": text(row.label for row in rows),
+        "source": text(row.source for row in rows),
+        "group": numbers([number.get(row.group, -1) for row in rows], "i4"),
+        "step": numbers([np.nan if row.step is None else row.step for row in rows], "f8"),
+        "x": numbers([row.x for row in rows], "f4"),
+        "y": numbers([row.y for row in rows], "f4"),
+        "return": numbers([row.mean_return for row in rows], "f4"),
+        "deviation": numbers([row.return_std for row in rows], "f4"),
+        "episodes": numbers([row.episodes for row in rows], "i4"),
+        "states": numbers([row.states for row in rows], "f8"),
+        "behaviour": numbers([row.behaviour or 0 for row in rows], "i4"),
+        "reference": numbers([row.reference for row in rows], "u1"),
+        "placed": numbers([row.placed for row in rows], "u1"),
+        "order": numbers(in_order(rows), "i4"),
+    }
+
+
+def _travels(report: ReportData, groups: Sequence[str]) -> list[dict[str, Any]]:
+    """Give the distance along each run, with its half-widths where they are known."""
+    number = {name: k for k, name in enumerate(groups)}
+    return [
+        {
+            "group": number.get(run.group, -1),
+            "rows": list(run.rows),
+            "cumulative": [_short(value) for value in run.cumulative],
+            "half": None if run.half_widths is None else [_short(v) for v in run.half_widths],
+        }
+        for run in report.measured.travels
+    ]
+
+
+def _short(value: float) -> float | None:
+    """Round to five digits, for a page of bearable size."""
+    return float(f"{value:.5g}") if np.isfinite(value) else None

@@ -1,0 +1,357 @@
+"""Whether two policies behave alike: same, different, or cannot tell yet.
+
+Two questions are asked (as in Tryon 2001, "Evaluating statistical difference, equivalence, and
+indeterminacy"). *Equivalence*: is the distance, with the certainty that is asked for, below a
+margin? *Difference*: is it more than chance? Where neither is answered with yes there are too few
+episodes. A difference that is certain but smaller than the margin is "the same": the margin says
+what nobody minds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from math import ceil, comb, inf, isfinite, sqrt
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import chi2, norm, t
+
+# -----------------------------------------------------------------------------
+# How many episodes it takes: from a pilot's variance to that of more episodes.
+#
+# The variance of a squared distance has two parts (see `pivec.statistics.intervals`),
+#
+#     Var(d) ≈ 4 Δᵀ(C_p + C_q)Δ + 2‖C_p + C_q‖²,
+#
+# and C, the covariance of a mean over M episodes, falls as 1/M: the first part as 1/M, the second as
+# 1/M². With x = M/M' the variance at M' episodes is ``first``·x + ``second``·x², and what is asked of
+# it is a quadratic equation in x.
+
+
+POWER = 0.9  # how often `same` is to come to the right answer
+LEAST = 2  # episodes that an interval needs
+RELIABLE = 20  # from so many on, the variance between episodes is known well enough to decide by it
+_ROUNDS = 5  # after which the quantile of t changes no more
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Episodes that each policy of a pair needs, as a pilot lets expect.
+
+    Attributes
+    ----------
+    labels : tuple of str
+        Names of the policies.
+    pilot : int
+        Episodes of each that were played.
+    precision : float
+        The half-width of intervals that is asked for.
+    level : float
+        Of the intervals.
+    distances : (n, n) array
+        What the pilot measured, the noise of sampling taken off.
+    for_precision : (n, n) array
+        Episodes after which the interval of a pair is that narrow. The diagonal is a policy
+        against another sample of itself.
+    margin : float or None
+        That of `pivec.same`, where there is one.
+    to_decide : (n, n) array or None
+        Episodes after which `pivec.same` is right in 9 of 10 cases, for a pair that behaves alike
+        and for one whose distance is the margin.
+    """
+
+    labels: tuple[str, ...]
+    pilot: int
+    precision: float
+    level: float
+    distances: NDArray[np.float64]
+    for_precision: NDArray[np.float64]
+    margin: float | None = None
+    to_decide: NDArray[np.float64] | None = None
+
+    def to_all(self, needed: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Give what each policy needs in the pair that needs most."""
+        return np.asarray(needed.max(axis=1))
+
+    @property
+    def to_nearest(self) -> NDArray[np.float64]:
+        """Episodes for the precision of each policy's distance to its nearest other."""
+        others = self.distances.copy()
+        np.fill_diagonal(others, np.inf)
+        return np.asarray(self.for_precision[np.arange(len(others)), others.argmin(axis=1)])
+
+
+def episodes_for_precision(
+    first: ArrayLike,
+    second: ArrayLike,
+    episodes: ArrayLike,
+    precision: ArrayLike,
+    level: float = 0.95,
+) -> NDArray[np.float64]:
+    """Episodes at which an interval reaches no more than ``precision`` to either side.
+
+    Parameters
+    ----------
+    first, second : arrays
+        The parts of the variance at ``episodes`` episodes of each policy.
+    episodes : int or array
+    precision : array
+        In the unit of the distance.
+    level : float
+
+    Examples
+    --------
+    >>> int(episodes_for_precision(0.01**2, 0.0, 25, 0.0098))
+    103
+    """
+    width = np.asarray(precision, dtype=np.float64)
+
+    def deviation(freedom: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.asarray(width / t.ppf((1 + level) / 2, freedom))
+
+    return _settled(first, second, episodes, deviation)
+
+
+def episodes_for_same(
+    distance: ArrayLike,
+    first: ArrayLike,
+    second: ArrayLike,
+    episodes: ArrayLike,
+    margin: float,
+    level: float = 0.95,
+    power: float = POWER,
+) -> NDArray[np.float64]:
+    """Episodes at which the upper bound of ``distance`` lies below ``margin``, so often.
+
+    A distance that is not below the margin never does: infinitely many.
+
+    Examples
+    --------
+    >>> int(episodes_for_same(0.0, 0.0, 0.01**2, 20, margin=0.02))
+    30
+    """
+    room = np.maximum(margin - np.asarray(distance, dtype=np.float64), 0.0)
+
+    def deviation(freedom: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.asarray(room / (t.ppf(level, freedom) + norm.ppf(power)))
+
+    return _settled(first, second, episodes, deviation)
+
+
+def episodes_for_different(
+    distance: ArrayLike,
+    first: ArrayLike,
+    second: ArrayLike,
+    episodes: ArrayLike,
+    level: float = 0.95,
+    power: float = POWER,
+) -> NDArray[np.float64]:
+    """Episodes at which a test finds that ``distance`` is not 0, so often.
+
+    The critical value is that of policies that behave alike, whose distance has no first part: a
+    weighted sum of χ² less its mean, whose 95 % point lies 1.64 (many equal weights) to 2.01
+    (one weight) deviations above 0. The latter is taken.
+
+    Examples
+    --------
+    >>> int(episodes_for_different(0.02, 0.0, 0.01**2, 20))
+    33
+    """
+    d, slope, curve = (
+        np.maximum(np.asarray(v, np.float64), 0.0) for v in (distance, first, second)
+    )
+    critical = (chi2.ppf(level, 1) - 1) / np.sqrt(2)
+    z = norm.ppf(power)
+    # d = critical·√second·x + z·√(first·x + second·x²), squared; the root that does not cancel.
+    a = (critical**2 - z**2) * curve
+    b = 2 * d * critical * np.sqrt(curve) + z**2 * slope
+    root = np.sqrt(np.maximum(b**2 - 4 * a * d**2, 0.0))
+    needed = _episodes(_ratio(2 * d**2, b + root), episodes)
+    return np.maximum(needed, _least_to_reject(level))
+
+
+def episodes_to_decide(
+    distance: ArrayLike,
+    first: ArrayLike,
+    second: ArrayLike,
+    episodes: ArrayLike,
+    margin: float,
+    level: float = 0.95,
+    power: float = POWER,
+) -> NDArray[np.float64]:
+    """Episodes at which `pivec.same` is right, so often, whether 0 or the margin is the distance.
+
+    The first part of the variance at the margin is that of the pilot's difference scaled to this
+    length, where the pilot shows one beyond the margin, and at most what no difference of this
+    length exceeds (Cauchy-Schwarz): 4 Δᵀ C Δ ≤ 4 ‖Δ‖² ‖C‖ = 4 · margin · √(second/2).
+    """
+    d, slope, curve = (np.asarray(v, dtype=np.float64) for v in (distance, first, second))
+    bound = 4 * margin * np.sqrt(curve / 2)
+    scaled = _ratio(slope * margin, np.maximum(d, margin))
+    at_margin = np.where(d > margin, np.minimum(bound, scaled), bound)
+    alike = episodes_for_same(0.0, 0.0, curve, episodes, margin, level, power)
+    apart = episodes_for_different(margin, at_margin, curve, episodes, level, power)
+    return np.maximum(np.maximum(alike, apart), RELIABLE)
+
+
+def _settled(
+    first: ArrayLike,
+    second: ArrayLike,
+    episodes: ArrayLike,
+    deviation: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+) -> NDArray[np.float64]:
+    """Find episodes that have the deviation that their degrees of freedom, one less, ask for."""
+
+    def needed(freedom: NDArray[np.float64]) -> NDArray[np.float64]:
+        return _episodes(noise_left(first, second, deviation(freedom)), episodes)
+
+    result = needed(np.asarray(np.inf))
+    for _ in range(_ROUNDS):
+        result = needed(result - 1)
+    return np.maximum(result, needed(result - 1))  # of two that ask for each other
+
+
+def noise_left(first: ArrayLike, second: ArrayLike, deviation: ArrayLike) -> NDArray[np.float64]:
+    """Solve first·x + second·x² = deviation² by the root that does not cancel."""
+    slope, curve = (np.maximum(np.asarray(v, dtype=np.float64), 0.0) for v in (first, second))
+    variance = np.asarray(deviation, dtype=np.float64) ** 2
+    return _ratio(2 * variance, slope + np.sqrt(slope**2 + 4 * curve * variance))
+
+
+def _episodes(factor: NDArray[np.float64], episodes: ArrayLike) -> NDArray[np.float64]:
+    """Whole episodes; infinitely many also where a variance is not known (NaN)."""
+    wanted = np.nan_to_num(_ratio(episodes, factor), nan=np.inf, posinf=np.inf)
+    return np.maximum(np.ceil(wanted * (1 - 1e-9)), LEAST)  # 100.00000001 are 100
+
+
+def _ratio(above: Any, below: Any) -> NDArray[np.float64]:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(np.true_divide(above, below), dtype=np.float64)
+
+
+def _least_to_reject(level: float) -> int:
+    """Episodes of each with which a permutation test can reject at all: 2 of all divisions."""
+    episodes = LEAST
+    while (1 - level) * comb(2 * episodes, episodes) < 2:
+        episodes += 1
+    return episodes
+
+
+Verdict = Literal["same", "different", "cannot tell"]
+
+# A distance of visitation with 64 regions: 20 % of the time in different places, if both go to the
+# same ones a little more or less often; 6 %, if one goes to a region where the other never is.
+MARGIN = 0.02
+LEVEL = 0.95
+
+
+@dataclass(frozen=True)
+class Sameness:
+    """What `pivec.same` found.
+
+    Attributes
+    ----------
+    verdict : str
+        "same", "different" or "cannot tell".
+    labels : tuple of str
+        The two policies.
+    distance : float
+        Between them, the noise of sampling taken off.
+    low, high : float
+        Bounds of the distance, each of which holds with the certainty ``level``.
+    p_value : float
+        How often chance alone gives such a distance to policies that behave alike.
+    test : str
+        "permutation", or "analytic" where the episodes of one are not kept.
+    margin : float
+        Below which a distance counts as none.
+    level : float
+    episodes : tuple of int
+        Of each policy.
+    episodes_needed : int or None
+        Of each policy, in all, after which a verdict can be expected; None where there is one, or
+        where nothing can be said.
+    method : str
+        The characterization.
+    overlap : float or None
+        Share of their time that both spend in the same places, where it is known.
+    """
+
+    verdict: Verdict
+    labels: tuple[str, str]
+    distance: float
+    low: float
+    high: float
+    p_value: float
+    test: str
+    margin: float
+    level: float
+    episodes: tuple[int, int]
+    episodes_needed: int | None
+    method: str
+    overlap: float | None = None
+
+    @property
+    def more_episodes(self) -> int | None:
+        """Episodes of each policy that are still to be played until a verdict is likely."""
+        return None if self.episodes_needed is None else self.episodes_needed - min(self.episodes)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return plain values: what is not a number is None."""
+        plain = {k: v if k != "labels" else list(v) for k, v in asdict(self).items()}
+        return {
+            k: None if isinstance(v, float) and not isfinite(v) else v for k, v in plain.items()
+        } | {"more_episodes": self.more_episodes}
+
+
+def decide(high: float, p_value: float, margin: float, level: float = LEVEL) -> Verdict:
+    """Give the verdict on a distance that lies below ``high``.
+
+    Examples
+    --------
+    >>> decide(high=0.01, p_value=0.4, margin=0.02)
+    'same'
+    >>> decide(high=0.01, p_value=0.001, margin=0.02)  # certain, but too small to matter
+    'same'
+    >>> decide(high=0.05, p_value=0.001, margin=0.02)
+    'different'
+    >>> decide(high=0.05, p_value=0.4, margin=0.02)
+    'cannot tell'
+    """
+    if high < margin:
+        return "same"
+    # As a sum of floats 1 − 0.95 is a little more than 0.05.
+    return "different" if p_value <= round(1 - level, 12) else "cannot tell"
+
+
+def episodes_for_verdict(
+    distance: float,
+    first: float,
+    second: float,
+    p_value: float,
+    episodes: int,
+    margin: float,
+    level: float = LEVEL,
+) -> int | None:
+    """Episodes of each policy after which either verdict is likely, were this the distance.
+
+    At least a tenth more than there are, since these were not enough. The first part of the
+    variance is at most what a difference of this length allows (see `episodes_to_decide`), and a
+    test finds a difference no sooner than its own p-value lets expect: what it tests grows with
+    the number of episodes.
+    """
+    away = max(distance, 0.0)
+    first = min(first, 4 * away * sqrt(second / 2))
+    seen = norm.isf(p_value)
+    wanted = norm.ppf(level) + norm.ppf(POWER)
+    by_test = episodes * wanted / seen if seen > 0 else inf
+    different = float(episodes_for_different(away, first, second, episodes, level))
+    needed = min(
+        float(episodes_for_same(away, first, second, episodes, margin, level)),
+        max(different, by_test),
+    )
+    if not all(map(isfinite, (first, second, needed))):
+        return None
+    return max(ceil(needed), episodes + ceil(episodes / 10))

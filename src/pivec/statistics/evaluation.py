@@ -1,0 +1,415 @@
+"""The paper's three metrics of a characterization, from matrices of distances (Section 6.2).
+
+Only pairs of different policies count: the upper triangle without the diagonal. With fewer than
+three policies there is no relation between distances to judge, and all three are NaN.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass, fields
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pivec.errors import BadData, UsageError
+from pivec.files import cell, write_csv
+from pivec.terminal import literal, say
+
+Array = NDArray[np.float64]
+FEWEST_POLICIES = 3
+
+
+def return_correlation(distances: ArrayLike, mean_returns: ArrayLike) -> float:
+    """Pearson correlation of distances with the differences of the policies' mean returns.
+
+    NaN where it has no meaning: a mean return is not known, or all distances, or all differences
+    of returns, are the same.
+
+    Examples
+    --------
+    >>> d = [[0, 1, 2], [1, 0, 1], [2, 1, 0]]
+    >>> return_correlation(d, [0.0, 5.0, 10.0])
+    1.0
+    """
+    d = checked_distances(distances)
+    returns = np.asarray(mean_returns, dtype=np.float64)
+    if returns.shape != (len(d),):
+        raise UsageError(
+            f"expected one mean return for each of the {len(d)} policies, but got shape "
+            f"{returns.shape}"
+        )
+    if len(d) < FEWEST_POLICIES or not np.isfinite(returns).all():
+        return np.nan
+    far, apart = _pairs(d), _pairs(np.abs(returns[:, None] - returns[None, :]))
+    if np.ptp(far) == 0.0 or np.ptp(apart) == 0.0:
+        return np.nan
+    # Scaled first, so that squares of very large or very small distances stay in range.
+    return float(np.corrcoef(far / np.abs(far).max(), apart / apart.max())[0, 1])
+
+
+def min_max(distances: ArrayLike) -> Array:
+    """Shift and scale distances to [0, 1], by the least and the largest of the whole matrix.
+
+    NaN everywhere if all are the same: then nothing is relative to anything.
+
+    Examples
+    --------
+    >>> min_max([[0, 4], [4, 0]])
+    array([[0., 1.],
+           [1., 0.]])
+    """
+    d = checked_distances(distances)
+    low, high = (float(d.min()), float(d.max())) if d.size else (0.0, 0.0)
+    if low == high:
+        return np.full_like(d, np.nan)
+    # Scaled first: the difference of huge distances may be too large for a float.
+    largest = max(abs(low), abs(high))
+    result: Array = (d / largest - low / largest) / (high / largest - low / largest)
+    return result
+
+
+def pair_errors(distances: ArrayLike, anchor: ArrayLike) -> Array:
+    """Relative difference of each pair from the anchor's distance, in percent, both normalised.
+
+    The anchor is the distance with the most data. Pairs whose normalised distance is 0 in it have
+    no relative error and are NaN, as all are if a matrix is constant.
+
+    Examples
+    --------
+    >>> anchor = np.array([[0, 2, 4], [2, 0, 4], [4, 4, 0]])
+    >>> pair_errors([[0, 3, 4], [3, 0, 4], [4, 4, 0]], anchor)
+    array([50.,  0.,  0.])
+    """
+    d, truth = min_max(distances), min_max(anchor)
+    if d.shape != truth.shape:
+        raise UsageError(
+            f"expected distances of the anchor's {len(truth)} policies, but these are of {len(d)}"
+        )
+    values, true = _pairs(d), _pairs(truth)
+    true[true == 0.0] = np.nan
+    if len(d) < FEWEST_POLICIES:
+        true[:] = np.nan
+    return np.asarray(100.0 * np.abs(values - true) / true)
+
+
+def distance_error(distances: ArrayLike, anchor: ArrayLike) -> float:
+    """Mean of `pair_errors`, without pairs that have none; NaN if no pair is left.
+
+    Examples
+    --------
+    >>> anchor = np.array([[0, 2, 4], [2, 0, 4], [4, 4, 0]])
+    >>> distance_error(10 * anchor, anchor)
+    0.0
+    >>> distance_error([[0, 3, 4], [3, 0, 4], [4, 4, 0]], anchor)  # 50 %, 0 and 0
+    16.666...
+    """
+    return mean_known(pair_errors(distances, anchor))
+
+
+def mean_known(values: Array) -> float:
+    """Mean of what is not NaN; NaN if nothing is left."""
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if len(known) else np.nan
+
+
+def told_apart(anchor: ArrayLike, halves: ArrayLike) -> NDArray[np.bool_]:
+    """Tell which pairs are farther apart than either policy is from itself.
+
+    ``halves`` has the distance between two halves of each policy's trajectories.
+
+    Examples
+    --------
+    >>> told_apart([[0, 3, 4], [3, 0, 1], [4, 1, 0]], [1, 2, 1])
+    array([ True,  True, False])
+    """
+    own = np.asarray(halves, dtype=np.float64)
+    return np.asarray(_pairs(checked_distances(anchor)) > _pairs(np.maximum.outer(own, own)))
+
+
+def distance_variance(repetitions: Sequence[ArrayLike]) -> float:
+    """Mean coefficient of variation of the normalised distances over repetitions.
+
+    For each pair the standard deviation (of the repetitions themselves, not an estimate for
+    more) over the mean; pairs whose mean is 0 are left out. NaN with fewer than two repetitions,
+    if no pair is left, or if a matrix is constant.
+
+    Examples
+    --------
+    >>> d = np.array([[0, 2, 4], [2, 0, 4], [4, 4, 0]])
+    >>> distance_variance([d, 3 * d])
+    0.0
+    """
+    matrices = [min_max(matrix) for matrix in repetitions]
+    sizes = sorted({len(matrix) for matrix in matrices})
+    if len(sizes) > 1:
+        raise UsageError(
+            "expected distances of the same policies in every repetition, but there are "
+            + " and ".join(map(str, sizes))
+        )
+    if len(matrices) < 2 or sizes[0] < FEWEST_POLICIES:
+        return np.nan
+    values = np.stack([_pairs(matrix) for matrix in matrices])
+    means = values.mean(axis=0)
+    kept = means != 0.0
+    if not kept.any():
+        return np.nan
+    return float(np.mean(values[:, kept].std(axis=0) / means[kept]))
+
+
+def checked_distances(distances: ArrayLike) -> Array:
+    """Refuse what is not a square matrix of finite numbers."""
+    d = np.asarray(distances, dtype=np.float64)
+    if d.ndim != 2 or d.shape[0] != d.shape[1]:
+        raise UsageError(f"distances must be a square matrix, but have shape {d.shape}")
+    if not np.isfinite(d).all():
+        raise BadData(
+            f"distances must be finite, but {int((~np.isfinite(d)).sum())} of {d.size} are not: "
+            "look for policies whose states are constant or huge"
+        )
+    return d
+
+
+def _pairs(matrix: Array) -> Array:
+    return np.asarray(matrix[np.triu_indices(len(matrix), k=1)])
+
+
+# -----------------------------------------------------------------------------
+# What an evaluation found: a row for each unit, the averages that the paper shows, as tables.
+
+
+HEADINGS = (
+    "method",
+    "trajectories",
+    "correlation ↑",
+    "error % ↓",
+    "median",
+    "told apart",
+    "variance ↓",
+    "seconds",
+    "peak MB",
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One method on one draw of one set of policies; its fields are columns of evaluation.csv."""
+
+    environment: str
+    method: str
+    store: str
+    size: int  # trajectories drawn of each policy
+    repetition: int  # from 1 on
+    correlation: float = np.nan  # with the differences of mean returns
+    error: float = np.nan  # percent off the anchor, mean over pairs; NaN for the anchor itself
+    variance: float = np.nan  # of all repetitions at this size: the same in each of their rows
+    seconds: float = np.nan  # wall time and the most memory of this unit
+    peak_mb: float = np.nan
+    median_error: float = np.nan  # over pairs, where `error` is their mean
+    error_apart: float = np.nan  # mean over pairs farther apart than halves of either policy
+    share_apart: float = np.nan  # of those among all pairs, by the anchor
+    share_far_off: float = np.nan  # of pairs with an error above 1 000 %
+    card: bool | None = None  # whether a graphics card had a part in it
+    problem: str = ""  # why there is no result, else empty
+
+
+@dataclass(frozen=True)
+class Average:
+    """Mean and standard deviation of some values; both NaN if there are none.
+
+    Examples
+    --------
+    >>> print(Average.of([1.0, 3.0, np.nan]).text(2))
+    2.00 ± 1.00
+    """
+
+    mean: float
+    std: float
+    n: int
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Average:
+        """Average the values that are known."""
+        known = np.array([value for value in values if not np.isnan(value)])
+        if not len(known):
+            return cls(np.nan, np.nan, 0)
+        return cls(float(known.mean()), float(known.std()), len(known))
+
+    def text(self, decimals: int) -> str:
+        """Write mean ± deviation; the mean alone of one value, a dash if there is none."""
+        mean = fixed(self.mean, decimals)
+        return mean if self.n < 2 else f"{mean} ± {fixed(self.std, decimals)}"
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One method at one size in one environment, averaged over sets and repetitions."""
+
+    environment: str
+    method: str
+    size: int
+    # Over sets of policies and repetitions; the anchor is left out of the error.
+    correlation: Average
+    error: Average
+    variance: Average  # over sets of policies
+    seconds: Average
+    peak_mb: float  # the largest of all units
+    done: int  # units that finished, and all of them
+    asked: int
+    # As the error.
+    median_error: Average
+    error_apart: Average
+    share_apart: Average
+    share_far_off: Average
+
+    @classmethod
+    def of(cls, rows: Sequence[Row]) -> Summary:
+        """Average rows of one method and size."""
+        by_store = {row.store: row.variance for row in rows if not np.isnan(row.variance)}
+        return cls(
+            rows[0].environment,
+            rows[0].method,
+            rows[0].size,
+            Average.of([row.correlation for row in rows]),
+            Average.of([row.error for row in rows]),
+            Average.of(list(by_store.values())),
+            Average.of([row.seconds for row in rows]),
+            max((row.peak_mb for row in rows if not np.isnan(row.peak_mb)), default=np.nan),
+            sum(not row.problem for row in rows),
+            len(rows),
+            Average.of([row.median_error for row in rows]),
+            Average.of([row.error_apart for row in rows]),
+            Average.of([row.share_apart for row in rows]),
+            Average.of([row.share_far_off for row in rows]),
+        )
+
+    def cells(self) -> list[str]:
+        """Write what stands under the headings of a table."""
+        correlation = self.correlation.text(3) if self.done else "failed"
+        if 0 < self.done < self.asked:
+            correlation += f" ({self.done} of {self.asked})"
+        return [
+            self.method,
+            str(self.size),
+            correlation,
+            self.error.text(1),
+            fixed(self.median_error.mean, 1),
+            fixed(self.error_apart.mean, 1),
+            self.variance.text(3),
+            fixed(self.seconds.mean, 2),
+            fixed(self.peak_mb, 0),
+        ]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """How well characterizations did."""
+
+    rows: tuple[Row, ...]  # one for each method, store, size and repetition
+    notes: tuple[str, ...] = ()  # what to keep in mind when reading the numbers
+    computed: int = 0  # units that were computed now; the others were kept from an earlier run
+    files: tuple[Path, ...] = ()  # of the units, a row each, where they are kept
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """Labels of the methods, in the order given."""
+        return tuple(dict.fromkeys(row.method for row in self.rows))
+
+    @property
+    def environments(self) -> tuple[str, ...]:
+        """Environments, in the order given."""
+        return tuple(dict.fromkeys(row.environment for row in self.rows))
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Numbers of trajectories, the largest first."""
+        return tuple(sorted({row.size for row in self.rows}, reverse=True))
+
+    @property
+    def problems(self) -> tuple[tuple[str, str, str], ...]:
+        """What failed, once each: (method, store, why)."""
+        failed = [(row.method, row.store, row.problem) for row in self.rows if row.problem]
+        return tuple(dict.fromkeys(failed))
+
+    def summary(self, environment: str | None = None) -> tuple[Summary, ...]:
+        """Average as the paper does, a row for each environment (or one), method and size."""
+        groups: dict[tuple[str, str, int], list[Row]] = {}
+        for row in self.rows:
+            if environment in (None, row.environment):
+                groups.setdefault((row.environment, row.method, row.size), []).append(row)
+        return tuple(Summary.of(rows) for rows in groups.values())
+
+    def to_csv(self, path: str | os.PathLike[str]) -> None:
+        """Write all rows, exact to the last bit of every number; unknown ones are empty."""
+        rows = ([cell(value) for value in astuple(row)] for row in self.rows)
+        write_csv(path, [field.name for field in fields(Row)], rows)
+
+    def to_markdown(self) -> str:
+        """Return the summary, the notes and the problems as Markdown."""
+        lines = ["# Evaluation", ""]
+        for environment in self.environments:
+            lines += [f"## {_escaped(environment)}", "", _line(HEADINGS)]
+            lines.append("| --- |" + " ---: |" * (len(HEADINGS) - 1))
+            lines += [_line(row.cells()) for row in self.summary(environment)]
+            lines.append("")
+        if self.notes:
+            lines += [*map(_escaped, self.notes), ""]
+        if self.problems:
+            lines += ["## Problems", ""]
+            for method, store, why in self.problems:
+                lines.append(f"- {_escaped(method)} on {_escaped(store)}: {_escaped(why)}")
+            lines.append("")
+        return "\n".join(lines)
+
+
+def print_evaluation(evaluation: Evaluation) -> None:
+    """Print the averages on the terminal, and what went wrong."""
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    for environment in evaluation.environments:
+        rows = evaluation.summary(environment)
+        table = Table(title=literal(environment), title_justify="left", box=None)
+        table.add_column(HEADINGS[0], min_width=min(24, max(len(row.method) for row in rows)))
+        for heading in ("n", *HEADINGS[2:]):
+            table.add_column(heading, justify="right")
+        previous = ""
+        for row in rows:
+            method, *numbers = row.cells()
+            # A method is named once, above its sizes.
+            table.add_row(literal("" if method == previous else method), *numbers)
+            previous = method
+        console.print(table)
+    say(
+        "n: trajectories of each policy; median: error of the median pair; told apart: error of "
+        "pairs farther apart than two halves of either policy; seconds and memory: of one fit"
+    )
+    for note in evaluation.notes:
+        say(note)
+    for method, store, why in evaluation.problems:
+        say(f"failed {method} on {store}: {why}")
+
+
+def fixed(value: float, decimals: int) -> str:
+    """Write a number with so many decimals, a huge one with an exponent, a dash for NaN.
+
+    Examples
+    --------
+    >>> fixed(0.12345, 3), fixed(3e9, 1), fixed(np.nan, 3)
+    ('0.123', '3e+09', '–')
+    """
+    if np.isnan(value):
+        return "–"
+    return f"{value:.{decimals}f}" if abs(value) < 1e6 else f"{value:.3g}"
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(map(_escaped, cells)) + " |"
+
+
+def _escaped(text: str) -> str:
+    """Keep text inside its cell."""
+    return " ".join(text.split()).replace("\\", "\\\\").replace("|", "\\|")

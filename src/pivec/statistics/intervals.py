@@ -1,0 +1,425 @@
+"""How sure a distance is: intervals from how each episode moves the points of its policy.
+
+Episodes are the independent samples. With influences I_e of M episodes on a policy's points,
+C = Σ I_e I_eᵀ / (M (M − 1)) is the covariance of the points (Efron and Stein 1981). Two samples of
+one policy are tr(C_p) + tr(C_q) apart on average, in squares: that noise is taken off. What is left
+has, about the true difference Δ, the variance 4 Δᵀ(C_p + C_q)Δ + 2‖C_p + C_q‖² (Chen and Qin 2010).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pivec.parallel.workers import run_tasks, single_threaded_blas
+from pivec.results import SHOWN, html_table
+
+Array = NDArray[np.float64]
+_BLOCK_BYTES = 2 << 20  # what a core keeps at hand between product and sums
+
+
+@dataclass(frozen=True, repr=False)
+class Intervals:
+    """Distances with what sampling does to them; each is (n, m), a row a policy.
+
+    Where a policy has a single episode nothing is known of its noise, and all but ``distance`` is
+    NaN; ``distance`` then still has the noise in it.
+    """
+
+    distance: Array  # without the noise that sampling adds; 0 on average for equal behaviour
+    low: Array
+    high: Array
+    standard_error: Array
+    noise: Array  # what was taken off
+    p_value: Array  # of "the same behaviour": how often a distance this large comes by chance
+    # The variance of the distance (of its square, where it is not squared itself) in two parts:
+    # the first falls with the number of episodes, the second with its square.
+    first: Array
+    second: Array
+    level: float
+
+    def __repr__(self) -> str:
+        shape = " × ".join(map(str, np.shape(self.distance)))
+        return f"Intervals({shape} distances, {self.level:g})"
+
+    def _repr_html_(self) -> str:
+        """Show the first pairs of a notebook's policies by their numbers."""
+        fields = ("distance", "low", "high", "p_value")
+        pairs = np.argwhere(np.ones(np.shape(self.distance), dtype=bool))
+        if self.distance.ndim == 2 and len(set(self.distance.shape)) == 1:
+            pairs = pairs[pairs[:, 0] < pairs[:, 1]]
+        rows = [
+            {"policy": i[0], "other": i[-1]}
+            | {name: float(getattr(self, name)[tuple(i)]) for name in fields}
+            for i in pairs[:SHOWN].tolist()
+        ]
+        return html_table(repr(self), rows, len(pairs), ".distance, .low and .high")
+
+    def select(self, index: Any, *, own: bool = False) -> Intervals:
+        """Pick rows and columns by an index of `numpy.ix_`; ``own`` if both are the same policies.
+
+        A policy is 0 from itself, for sure.
+        """
+        arrays = {name: value[index] for name, value in vars(self).items() if name != "level"}
+        if own:
+            for name, value in arrays.items():
+                np.fill_diagonal(value, 1.0 if name == "p_value" else 0.0)
+        return Intervals(**arrays, level=self.level)
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How far sampling moves the points of each policy, arrays of one shape."""
+
+    trace: Array  # tr C, the mean squared deviation
+    norm: Array  # ‖C‖, too large on average where episodes are few: for careful p-values
+    unbiased_norm: Array  # ‖C‖ without that excess
+    freedom: Array  # degrees of freedom: effective episodes less one
+
+    @property
+    def column(self) -> Spread:
+        """The same as a column, to be set against a row."""
+        return Spread(*(value[:, None] for value in vars(self).values()))
+
+    def take(self, policies: NDArray[np.intp]) -> Spread:
+        """Pick policies by number."""
+        return Spread(*(value[policies] for value in vars(self).values()))
+
+
+def spread_of(
+    influences: NDArray[np.floating], starts: NDArray[np.int64], effective: Array
+) -> Spread:
+    """Spread of policies whose episodes' influences are rows starts[p] to starts[p + 1].
+
+    ``effective`` is the number of episodes that count: fewer than there are, where some are much
+    longer than others (Kish 1965).
+    """
+    values = np.full((3, len(starts) - 1), np.nan)
+    with single_threaded_blas():  # the products are small
+        for p, (i, j) in enumerate(pairwise(starts.tolist())):
+            if j - i > 1:
+                rows = influences[i:j].astype(np.float64)
+                values[:, p] = gram_spread(rows @ rows.copy().T)
+    return Spread(values[0], values[1], values[2], np.maximum(effective - 1.0, 1.0))
+
+
+def gram_spread(gram: Array) -> tuple[float, float, float]:
+    """Trace and norm of C, and its norm without bias, from products of the influences."""
+    m = len(gram)
+    square = float((gram**2).sum()) / (m - 1) ** 2
+    fourth = float((np.diag(gram) ** 2).sum()) / (m - 1)
+    trace, norm, unbiased = moments_spread(float(np.trace(gram)) / (m - 1), square, fourth, m)
+    return float(trace), float(norm), float(unbiased)
+
+
+def moments_spread(trace: Any, square: Any, fourth: Any, m: int) -> tuple[Array, Array, Array]:
+    """As `gram_spread`, of tr Σ, ‖Σ‖² and the mean fourth power of m influences, or arrays."""
+    unbiased = square
+    if m > 3:  # Himeno and Yamada 2014: tr(Σ²) without bias
+        unbiased = ((m - 1) * (m - 2) * square + trace**2 - m * fourth) * (m - 1)
+        unbiased = unbiased / (m * (m - 2) * (m - 3))
+    return trace / m, np.sqrt(square) / m, np.sqrt(np.maximum(unbiased, 0.0)) / m
+
+
+def directional_variances(
+    influences: NDArray[np.floating], starts: NDArray[np.int64], rows: Array, columns: Array
+) -> Array:
+    """Δᵀ C_p Δ for Δ = rows[p] − columns[q], (n, m); C_p of the influences of policy p.
+
+    In float32 about the middle of the columns: six digits, where a standard error needs two.
+    """
+    counts = np.diff(starts)
+    middle = columns.mean(axis=0)
+    targets = np.ascontiguousarray((columns - middle).T, dtype=np.float32)
+    own = (rows - middle).astype(np.float32)
+    result = np.full((len(rows), len(columns)), np.nan)
+    blocks = list(_policy_blocks(starts, 4 * len(columns)))
+
+    def work(task: int) -> None:
+        first, last = blocks[task]
+        i, j = starts[first], starts[last]
+        moved = np.asarray(influences[i:j], dtype=np.float32)
+        owner = np.repeat(np.arange(first, last), counts[first:last])
+        products = moved @ targets
+        products -= np.einsum("ev,ev->e", moved, own[owner])[:, None]
+        products *= products
+        sums = np.add.reduceat(products, starts[first:last] - i, axis=0)
+        m = counts[first:last, None].astype(np.float64)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            result[first:last] = sums / (m * (m - 1))
+
+    with single_threaded_blas():
+        run_tasks(work, len(blocks))
+    return result
+
+
+def paired_variances(
+    influences: NDArray[np.floating],
+    starts: NDArray[np.int64],
+    rows: Array,
+    i: NDArray[np.intp],
+    j: NDArray[np.intp],
+) -> Array:
+    """Δᵀ C_i Δ for Δ = rows[i] − rows[j], a value a pair, in float32 as `directional_variances`."""
+    result = np.full(len(i), np.nan)
+    blocks = []
+    counts = np.diff(starts)[i]
+    for m in np.unique(counts[counts > 1]).tolist():
+        same = np.flatnonzero(counts == m)
+        parts = 1 + 4 * len(same) * m * rows.shape[1] // _BLOCK_BYTES
+        blocks += [(m, block) for block in np.array_split(same, parts)]
+
+    def work(task: int) -> None:
+        m, block = blocks[task]
+        moved = influences[starts[i[block], None] + np.arange(m)].astype(np.float32, copy=False)
+        gaps = (rows[i[block]] - rows[j[block]]).astype(np.float32)
+        along = np.einsum("bmv,bv->bm", moved, gaps).astype(np.float64)
+        result[block] = np.einsum("bm,bm->b", along, along) / (m * (m - 1))
+
+    run_tasks(work, len(blocks))
+    return result
+
+
+def _policy_blocks(starts: NDArray[np.int64], row_bytes: int) -> Iterator[tuple[int, int]]:
+    """Cut policies into runs whose episodes fit a block, one policy at least."""
+    most = max(1, _BLOCK_BYTES // row_bytes)
+    first = 0
+    for last in range(1, len(starts)):
+        if last + 1 == len(starts) or starts[last + 1] - starts[first] > most:
+            yield first, last
+            first = last
+
+
+def intervals_of(
+    squares: Array,
+    variance: Array,
+    a: Spread,
+    b: Spread,
+    level: float = 0.95,
+    scatter: Array | float = 0.0,
+    noise: Array | None = None,
+    *,
+    squared: bool = True,
+) -> Intervals:
+    """Intervals of distances whose squares (or they themselves, if ``squared``) are ``squares``.
+
+    The spreads of both sides are of shapes that together give that of ``squares``.
+    ``variance`` is 4 Δᵀ(C_p + C_q)Δ with the measured Δ. That is on average 4‖C_p + C_q‖² more than
+    with the true one, so the second term of the variance, 2‖C_p + C_q‖², is not added, but the
+    least that is taken. ‖C_p + C_q‖ is bounded by ‖C_p‖ + ‖C_q‖, which are equal where the two
+    policies are alike: there alone the term counts. ``scatter`` is variance that more episodes do
+    not lower, ``noise`` what sampling adds, where it is not the traces.
+    """
+    from scipy.stats import chi2, t
+
+    spread = a.trace + b.trace
+    like_squares = noise is None
+    noise = spread if noise is None else noise
+    second = 2.0 * (a.unbiased_norm + b.unbiased_norm) ** 2
+    first = np.maximum(variance - second, 0.0)
+    error = np.sqrt(first + second + scatter)
+    freedom = np.minimum(a.freedom, b.freedom)
+    # Of each policy once: of all pairs it would take most of the time.
+    quantiles = [t.ppf((1.0 + level) / 2.0, side.freedom) for side in (a, b)]
+    reach = np.where(a.freedom <= b.freedom, *quantiles) * error
+    known = ~np.isnan(noise)
+    distance = np.where(known, squares - np.where(known, noise, 0.0), squares)
+    low, high = np.maximum(distance - reach, 0.0), np.maximum(distance + reach, 0.0)
+    # Were both the same, the squared distance would be a sum of scaled squares of normal numbers:
+    # a χ² of the same mean and variance (Satterthwaite 1946).
+    with np.errstate(invalid="ignore", divide="ignore"):
+        norm = (a.norm + b.norm) ** 2
+        p_value = chi2.sf(squares * noise / norm, noise**2 / norm)
+        if not like_squares:
+            p_value = t.sf(distance / error, freedom)
+    p_value = np.where(known & (spread == 0.0), np.where(squares > 0.0, 0.0, 1.0), p_value)
+    if not squared:
+        low, high, noise = np.sqrt(low), np.sqrt(high), np.sqrt(noise)
+        distance = np.sqrt(np.maximum(distance, 0.0))
+        error = np.minimum(error / np.maximum(2.0 * distance, 1e-300), np.sqrt(error))
+    return Intervals(distance, low, high, error, noise, p_value, first, second, level)
+
+
+# -----------------------------------------------------------------------------
+# Many tests at once: which differences are more than chance, with a known share of errors.
+
+
+RATE = 0.05  # of false discoveries: two policies with a larger q cannot be told apart
+
+
+def benjamini_hochberg(p_values: ArrayLike) -> NDArray[np.float64]:
+    """Turn p-values into q-values: of all tests with q ≤ 0.05, at most 5 % are wrong.
+
+    That holds on average, for tests that are independent or depend positively, as those of pairs
+    that share a policy do (Benjamini & Hochberg 1995; Benjamini & Yekutieli 2001). A test without
+    an answer (NaN) does not count and stays NaN. Of a symmetric matrix give each pair once.
+
+    Parameters
+    ----------
+    p_values : array_like
+        Of any shape.
+
+    Returns
+    -------
+    ndarray
+        q-values in the same shape.
+
+    Examples
+    --------
+    >>> benjamini_hochberg([0.01, 0.04, 0.03, np.nan])
+    array([0.03, 0.04, 0.04,  nan])
+    """
+    p = np.asarray(p_values, np.float64)
+    q = np.full(p.shape, np.nan)
+    known = ~np.isnan(p)
+    values = p[known]
+    order = np.argsort(values, kind="stable")
+    scaled = values[order] * len(values) / np.arange(1, len(values) + 1)
+    adjusted = np.empty_like(values)
+    # A larger p-value never gets a smaller q-value.
+    adjusted[order] = np.minimum(np.minimum.accumulate(scaled[::-1])[::-1], 1.0)
+    q[known] = adjusted
+    return q
+
+
+# -----------------------------------------------------------------------------
+# The permutation test: were two policies the same, it would not matter whose an episode is.
+
+
+_ROUNDING = 1e-9  # of a distance: equal divisions must count as equal
+
+
+@dataclass(frozen=True)
+class PermutationTest:
+    """The outcome of a test of "the same behaviour"."""
+
+    p_value: float  # how often chance alone gives a distance at least as large
+    distance: float
+    permutations: int
+
+
+def sides(n_a: int, n_b: int, permutations: int, rng: np.random.Generator) -> NDArray[np.bool_]:
+    """Divide n_a + n_b episodes anew: a row a division, True on the side of ``a``; first the true.
+
+    Examples
+    --------
+    >>> sides(1, 2, 3, np.random.default_rng(0)).sum(axis=1)
+    array([1, 1, 1, 1])
+    """
+    true = np.arange(n_a + n_b) < n_a
+    return np.concatenate([true[None], rng.permuted(np.tile(true, (permutations, 1)), axis=1)])
+
+
+def mean_differences(influences: Array, divisions: NDArray[np.bool_]) -> Array:
+    """Squared distances of the mean influences of the two sides of each division.
+
+    The points of a side are, to first order, those of all episodes together and the mean of its
+    influences. From products of influences, |Σ c_e I_e|² is cᵀGc, one matrix product for all.
+    """
+    n_a = divisions[0].sum()
+    weights = np.where(divisions, 1.0 / n_a, -1.0 / (divisions.shape[1] - n_a))
+    gram = influences @ influences.copy().T
+    return np.asarray(np.einsum("de,de->d", weights @ gram, weights))
+
+
+def share_as_large(distances: Array) -> float:
+    """P-value of the first distance among all: exact whatever the distribution of the episodes.
+
+    Examples
+    --------
+    >>> share_as_large(np.array([3.0, 1.0, 3.0, 2.0]))
+    0.5
+    """
+    return float((distances >= distances[0] * (1.0 - _ROUNDING)).mean())
+
+
+# -----------------------------------------------------------------------------
+# Parts of a distance: blocks of a difference, each with an interval, and whether it is noise.
+
+
+_ROUNDING_PARTS = 1e-12  # of all parts together: one so small is none
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Parts of one distance, arrays of one shape; those measured add up to it."""
+
+    measured: Array
+    estimate: Array  # without what sampling adds
+    low: Array
+    high: Array
+    noise: NDArray[np.bool_]  # may well be chance: q > 0.05 among these parts, or nothing is known
+
+    def reshaped(self, *shape: int) -> Parts:
+        """Give the same parts in another shape."""
+        return Parts(*(value.reshape(shape) for value in vars(self).values()))
+
+
+def parts_of(
+    differences: Array,
+    moved: Sequence[Array],
+    freedom: Sequence[float],
+    level: float,
+    squared: bool = True,
+) -> Parts:
+    """Parts that are the sums of squares of blocks of differences, (n,).
+
+    ``differences`` are (n, size), a row a block; ``moved`` has for both policies the influences of
+    their episodes on them, (n, m, size), none of which there are with a single episode. Where the
+    distance is not ``squared``, a block is one difference, and the part its size.
+    """
+    squares = np.einsum("ns,ns->n", differences, differences)
+    variance = np.zeros(len(differences))
+    spreads = []
+    for influences, dof in zip(moved, freedom, strict=True):
+        m = influences.shape[1]
+        if m < 2:
+            unknown = np.full(len(differences), np.nan)
+            spreads.append(Spread(unknown, unknown, unknown, np.ones_like(unknown)))
+            variance += np.nan
+            continue
+        along = np.einsum("nms,ns->nm", influences, differences)
+        variance += 4.0 * np.einsum("nm,nm->n", along, along) / (m * (m - 1))
+        spreads.append(Spread(*_moments(influences), np.full(len(differences), max(dof, 1.0))))
+    sure = intervals_of(squares, variance, spreads[0], spreads[1], level, squared=squared)
+    q = benjamini_hochberg(_p_values(squares, *spreads))
+    measured = squares if squared else np.sqrt(squares)
+    rounding = measured <= _ROUNDING_PARTS * measured.sum()
+    return Parts(measured, sure.distance, sure.low, sure.high, ~(q <= RATE) | rounding)
+
+
+def _p_values(squares: Array, a: Spread, b: Spread) -> Array:
+    """How often chance gives parts so large.
+
+    As `intervals_of`, but by F instead of χ²: of many small parts the most extreme is looked at,
+    where it matters that the spread itself is known from few episodes only. The degrees of freedom
+    are Welch's.
+    """
+    from scipy.stats import f
+
+    noise, norm = a.trace + b.trace, (a.norm + b.norm) ** 2
+    with np.errstate(invalid="ignore", divide="ignore"):
+        freedom = noise**2 / (a.trace**2 / a.freedom + b.trace**2 / b.freedom)
+        p_value = f.sf(squares / noise, noise**2 / norm, freedom)
+    return np.where(noise == 0.0, np.where(squares > 0.0, 0.0, 1.0), p_value)
+
+
+def _moments(influences: Array) -> tuple[Array, Array, Array]:
+    """Trace and norms of the spread of each block, as `spread_of` has them of policies."""
+    _, m, size = influences.shape
+    lengths = np.einsum("nms,nms->nm", influences, influences)
+    fourth = np.einsum("nm,nm->n", lengths, lengths) / (m - 1)
+    trace = lengths.sum(axis=1) / (m - 1)
+    # ‖XᵀX‖ = ‖XXᵀ‖: whichever is smaller.
+    if size == 1:
+        square = trace**2
+    else:
+        script = "nms,nmt->nst" if size <= m else "nms,nks->nmk"
+        products = np.einsum(script, influences, influences, optimize=True)
+        square = (products**2).sum(axis=(1, 2)) / (m - 1) ** 2
+    return moments_spread(trace, square, fourth, m)

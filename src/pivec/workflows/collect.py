@@ -1,0 +1,314 @@
+"""collect: let policies act in an environment, and keep the states they visit."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+from pivec.errors import PivecError, PivecWarning, UsageError
+from pivec.options import CollectOptions, Features
+from pivec.parallel.engine import using
+from pivec.policies.load import name_policies
+from pivec.policies.policy import NamedPolicy
+from pivec.rollouts import observations as spaces
+from pivec.rollouts.backends import BACKENDS, choose_backend
+from pivec.rollouts.environment import Environment, environment_of
+from pivec.rollouts.episodes import PlayedPolicy, Quota
+from pivec.rollouts.features import find_features_features, name_of, same_policy
+from pivec.rollouts.games import joint_states
+from pivec.rollouts.lanes import Probe
+from pivec.rollouts.observations import Centred, moved_names
+from pivec.rollouts.play import play
+from pivec.rollouts.seen import sees
+from pivec.states.record import PolicyRecord, Recorded, check_unique, record_of_played
+from pivec.states.recorded import read_recorded, split_recorded
+from pivec.states.store import Keeper, Store, check_place, shown_place, take
+from pivec.states.visited import VisitedStates
+from pivec.terminal import Progress
+
+
+def collect(
+    env: str | Environment | Callable[[], Any] | None,
+    policies: Any,
+    episodes: int = 100,
+    seed: int = 0,
+    *,
+    store: str | Path | None = None,
+    progress: bool = False,
+    **options: Any,
+) -> VisitedStates:
+    """Let every policy play ``episodes`` episodes and return the states it visited.
+
+    Each policy plays exactly that many; which ones does not depend on their length. The seed of an
+    episode follows from (seed, fingerprint of the policy, number of the episode), so the result is
+    the same however many environments run side by side, whichever other policies are there, and
+    whatever it is called. Copies of a policy are left out with a warning, see
+    `pivec.policies.load.name_policies`.
+
+    Parameters
+    ----------
+    env : str, callable or None
+        A Gymnasium id, or a function that makes an environment; None takes the environment that
+        the policies' files tell, as those of RL Zoo and of pivec do.
+    policies : str, policy, callable, or a list or dict of these
+        Paths, globs, ``random``, ``module:object``, `Policy` objects, functions from a batch of
+        observations to a batch of actions; a dict gives the labels. Recorded states stand beside
+        them as ``npz:DIR``, ``minari:NAME`` or ``store:DIR``.
+    episodes, seed, **options
+        Fields of `pivec.options.CollectOptions`: what is kept, how policies act.
+    store : path or URI, optional
+        A folder to keep the states in, here or elsewhere (``s3://...``). Episodes that are in it
+        already, of policies under any name, are not played again: asked for more, a store grows;
+        asked for fewer, its first ones are returned.
+    progress : bool
+        Draw a progress bar.
+
+    Returns
+    -------
+    VisitedStates
+
+    Examples
+    --------
+    >>> lean = lambda observations: (observations[:, 2] > 0).astype(int)
+    >>> data = collect("CartPole-v1", {"lean": lean, "random": "random"}, episodes=3)
+    >>> data.n_episodes
+    6
+    >>> bool(data["lean"].mean_returns > data["random"].mean_returns)
+    True
+    """
+    chosen = CollectOptions(episodes=episodes, seed=seed, **options)
+    return Collector(env, policies, chosen, store, progress).run()
+
+
+class Collector:
+    """Policies, recorded states and the environment of one `collect`, all checked.
+
+    Attributes
+    ----------
+    settings : mapping
+        Everything that the states depend on beside the policies, as a store keeps it.
+    """
+
+    def __init__(
+        self,
+        env: str | Environment | Callable[[], Any] | None,
+        policies: Any,
+        options: CollectOptions,
+        store: str | Path | None = None,
+        progress: bool = False,
+    ) -> None:
+        self._store = store
+        if store is not None:
+            check_place(store)
+        self._progress = progress
+        acting, self._recorded = split_recorded(policies)
+        nobody = isinstance(acting, list | dict) and not acting
+        self._named: list[NamedPolicy] = []
+        if not (nobody and self._recorded):
+            allowed = options.trust, options.without_normaliser, options.skip_unreadable
+            self._named = name_policies(acting, *allowed)
+        if not self._named and not self._recorded:
+            raise UsageError("expected at least one policy, but none is given")
+        infos, acts = [n.info for n in self._named], [n.policy for n in self._named]
+        self.environment = environment_of(env, infos, options, acts)
+        features = options.features
+        if isinstance(features, str):
+            features = self._find_features(features, options.trust)
+        if options.joint and features is None:
+            features = joint_states(self.environment)
+        self._infos = [named.info for named in self._named]
+        self._infos += [recorded.info for recorded in self._recorded]
+        check_unique([info.label for info in self._infos])
+        self._space, features, self._names = _space_and_names(
+            self.environment, features, options.feature_names
+        )
+        self.environment = replace(self.environment, watched=sees(features) > 1)
+        begun = self._begun_with("backend") if options.backend == "auto" else None
+        backend = begun if begun in BACKENDS else options.backend
+        backend = choose_backend(backend, self.environment)
+        self.options = replace(options, features=features, backend=backend)
+        self.settings = _settings(self.environment, self.options)
+
+    @property
+    def acting(self) -> tuple[str, ...]:
+        """Labels of those that act, and are not only recorded."""
+        return tuple(named.info.label for named in self._named)
+
+    def run(self, episodes: Mapping[str, int] | None = None) -> VisitedStates:
+        """Play the episodes that are not kept yet, and return the states of all policies.
+
+        ``episodes`` has the numbers of episodes, by label, of policies that play others than
+        ``options.episodes``. Of those that have more in the store the first ones are returned.
+        """
+        wanted = {named.info.label: self.options.episodes for named in self._named}
+        wanted |= episodes or {}
+        if self._store is not None:
+            data = self._run_into(Store(self._store, self.settings, self._names), wanted)
+            records = [record.first(wanted.get(record.info.label, _ALL)) for record in data.records]
+            if episodes is None:
+                _warn_of_more(data.records, records, shown_place(self._store))
+            return VisitedStates(records, self._names, self.environment.name)
+        quotas = [Quota(wanted[named.info.label]) for named in self._named]
+        played: dict[int, PlayedPolicy] = {}
+        self._play(self._named, quotas, played.__setitem__)
+        records = [record_of_played(played[i]) for i in range(len(self._named))]
+        records += map(self._read, self._recorded)
+        return VisitedStates(records, self._names, self.environment.name)
+
+    def _run_into(self, store: Store, wanted: Mapping[str, int]) -> VisitedStates:
+        labels = [info.label for info in self._infos]
+        with store.writing():
+            store.claim(self._infos)
+            try:
+                for recorded in self._recorded:
+                    if not store.holds(recorded.info):
+                        store.add(self._read(recorded))
+                self._grow(store, wanted)
+            except PivecError as error:
+                done = sum(label in store for label in labels)
+                if not done:
+                    raise
+                raise type(error)(
+                    f"{error} ({done} of {len(labels)} policies are kept in {store.path}; the same "
+                    "command goes on from there)"
+                ) from error
+            store.reorder(labels)
+        return store.load(labels)
+
+    def _grow(self, store: Store, wanted: Mapping[str, int]) -> None:
+        """Play what is missing; a policy's longer file takes the place of the shorter one."""
+        missing = [n for n in self._named if store.holds(n.info) < wanted[n.info.label]]
+        kept: dict[str, PolicyRecord] = {}
+        quotas = [Quota(wanted[named.info.label]) for named in missing]
+        # An environment of EnvPool draws its episodes one after another: it plays all again.
+        if self.options.backend != "envpool":
+            for i, label in enumerate(named.info.label for named in missing):
+                if store.holds(missing[i].info):
+                    [kept[label]] = store[label].records  # which verifies the file
+                    lengths = kept[label].episodes["length"]
+                    quotas[i] = replace(quotas[i], lengths=lengths, every=kept[label].every)
+        with Keeper(store, kept) as keeper:
+            self._play(missing, quotas, lambda _, packing: take(store, packing), keeper)
+
+    def _play(
+        self,
+        policies: Sequence[NamedPolicy],
+        quotas: Sequence[Quota],
+        keep: Callable[[int, Any], None],
+        pack: Callable[[PlayedPolicy], Any] | None = None,
+    ) -> None:
+        """Let policies act; ``keep`` gets places in the list, and what ``pack`` made of them."""
+
+        def keep_and_count(number: int, packing: Any) -> None:
+            keep(number, packing)
+            bar.advance()
+
+        with (
+            using(self.options.engine, self.options.jobs),
+            Progress("collecting", len(policies), unit="policies", show=self._progress) as bar,
+        ):
+            play(self.environment, policies, self.options, keep_and_count, bar, quotas, pack)
+
+    def _read(self, recorded: Recorded) -> PolicyRecord:
+        options = self.options
+        return read_recorded(
+            recorded,
+            self._space,
+            options.view,
+            options.actions,
+            options.max_states_per_policy,
+            len(self._names),
+        )
+
+    def _find_features(self, asked: str, trust: bool) -> Features | None:
+        """Find features by name; the eyes of a policy are those that a store was begun with."""
+        named, kept = self._named, self._begun_with("features")
+        seek = functools.partial(same_policy, policies=named, trust=trust)
+        return find_features_features(asked, kept, 0, trust=trust, policies=named, seek=seek)
+
+    def _begun_with(self, setting: str) -> str | None:
+        """Tell a setting of the store: it goes on as it was begun."""
+        if self._store is None or not Store.exists(self._store):
+            return None
+        begun = Store(self._store)
+        value = begun.settings.get(setting) if len(begun) else None
+        return None if value is None else str(value)
+
+
+def _settings(environment: Environment, options: CollectOptions) -> dict[str, Any]:
+    return {
+        "environment": environment.name,
+        "arguments": dict(environment.arguments),
+        "wrappers": environment.wrapper_names or None,
+        "imports": list(environment.imports) or None,
+        "features": name_of(options.view),
+        "policies": options.keep_policies,
+    } | {
+        field.name: getattr(options, field.name)
+        for field in fields(options)
+        if field.name not in _NAMED_ABOVE | _NO_PART
+    }
+
+
+# Every other option is one that the states depend on, a new one too until it stands here.
+_NAMED_ABOVE = {"env_kwargs", "wrappers", "atari", "imports", "features", "keep_policies"}
+_NAMED_ABOVE |= {"agent", "partners", "joint"}  # which are among the arguments
+_NO_PART = {"episodes", "feature_names", "n_envs", "threads", "trust"}
+_NO_PART |= {"engine", "jobs", "without_normaliser", "skip_unreadable"}
+
+_ALL = 10**9  # episodes of a policy that has what it has
+
+
+def _warn_of_more(kept: Sequence[PolicyRecord], used: Sequence[PolicyRecord], store: str) -> None:
+    """Say that a store has more than is asked for, as after another command."""
+    more = [a for a, b in zip(kept, used, strict=True) if len(b.episodes) < len(a.episodes)]
+    if not more:
+        return
+    most = max(len(record.episodes) for record in more)
+    thinned = sum(record.every > 1 for record in more)
+    warnings.warn(
+        f"{store} holds up to {most} episodes of a policy, more than are asked for: the first "
+        f"ones of {len(more)} policies are used (--episodes {most} uses all)"
+        + f"; {thinned} of these are thinned as all their episodes need it"
+        * (thinned > 0),
+        PivecWarning,
+        stacklevel=3,
+    )
+
+
+def _space_and_names(
+    environment: Environment, features: Features | None, names: Iterable[str] | None
+) -> tuple[Any, Features | None, Sequence[str]]:
+    """Space of the observations, features to use, and names of the values of a state.
+
+    Names come from the environment, from ``features`` if it has ``names``, or from a trial of it.
+    States far from zero need features of their own, see `pivec.rollouts.observations`.
+    """
+    probe = Probe.of(environment, features)
+    if features is None:
+        default = spaces.feature_names(probe.space)
+        if not default:
+            raise UsageError(
+                f"observations of the kind {probe.space} hold no numbers: make some with features="
+            )
+        if texts := spaces.text_parts(probe.space):
+            warnings.warn(
+                f"text is no part of a state, so {', '.join(texts)} of the observations is left "
+                "out: --features (from Python features=) can make numbers of it",
+                PivecWarning,
+                stacklevel=3,
+            )
+    else:
+        own = getattr(probe.features, "names", None) or ()
+        fits = len(own) == probe.width
+        default = tuple(own if fits else (f"f[{i}]" for i in range(probe.width)))
+    given = default if names is None else tuple(names)
+    if len(given) != len(default):
+        raise UsageError(f"feature_names needs {len(default)} names, but has {len(given)}")
+    if isinstance(probe.view, Centred):
+        given = moved_names(given, dict(probe.view.offsets))
+    return probe.space, probe.view, given

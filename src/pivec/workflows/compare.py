@@ -1,0 +1,502 @@
+"""The whole comparison: collect, describe, measure, map, report, each stage into one folder.
+
+states/        the store
+space/         the fitted characterization and what it described
+distances.csv  distances.png  pairs.csv  map.csv  map.png  report.html  run.json
+
+Of more than 1000 policies distances.npz takes the place of distances.csv.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pivec.characterizations.base import Characterization
+from pivec.characterizations.refits import background_share, background_words
+from pivec.characterizations.registry import characterization
+from pivec.characterizations.space import Space, space_beside
+from pivec.errors import PivecWarning, UsageError
+from pivec.explanations.outside import space_reach, warn_of_outside
+from pivec.figures import save_png
+from pivec.files import check_folder, make_folder
+from pivec.options import CollectOptions, DescribeOptions, PrecisionOptions, split_options
+from pivec.parallel.engine import on_engine
+from pivec.report.comparison import SPACE, STATES, Comparison, distances_in, subtitle_of
+from pivec.report.distances_figure import matrix_figure
+from pivec.report.findings import ReportData, pair_rows, policy_rows
+from pivec.report.groups import groups_in
+from pivec.report.layout import positions_of
+from pivec.report.map_figure import alike_pairs, map_figure
+from pivec.report.page import write_report
+from pivec.report.tables import write_distances, write_map_csv, write_pairs_csv
+from pivec.run_log import RunLog
+from pivec.states.derived import warn_of_constants
+from pivec.states.recorded import Recordings, split_recorded
+from pivec.states.visited import VisitedStates
+from pivec.statistics.equivalence import noise_left
+from pivec.statistics.intervals import Intervals
+from pivec.statistics.measure import Measured
+from pivec.terminal import say
+from pivec.workflows.collect import Collector
+
+# -----------------------------------------------------------------------------
+# Play on until distances are as sure as is asked, only where it is needed: compare(..., until=).
+#
+# A pilot of the same number of episodes of every policy fits the space, which then stays: what is
+# measured is one distance, of which more episodes tell more. Each round plays what the variance of
+# the pairs that are still too wide lets expect, at most twice of what there is. All of it follows
+# from the first episodes of each policy, so that a stopped command goes on to the same numbers.
+#
+# It stops on precision, as a fixed-width interval does (Chow and Robbins 1965), and never looks at
+# whether a distance differs from 0.
+
+
+Array = NDArray[np.float64]
+_LEAST, _MOST = 1.1, 2.0  # by what factor a policy's episodes grow in a round
+AFTER = (
+    "playing stopped on precision, not on significance: intervals and p-values are nearly as good "
+    "as those of a number of episodes that was fixed before"
+)
+
+
+@dataclass(frozen=True)
+class Precision:
+    """How wide the intervals of the pairs that count are, (n, n); the others are not looked at.
+
+    Half a width is the farther of the two sides, before 0 cuts the lower one.
+    """
+
+    reach: Array  # NaN where a policy has a single episode
+    counts: NDArray[np.bool_]  # which pairs are to become narrow
+    until: float
+
+    @property
+    def is_wide(self) -> NDArray[np.bool_]:
+        """Pairs that count and are not narrow, or not known to be."""
+        return self.counts & ~(self.reach <= self.until)
+
+
+def check_precision(options: PrecisionOptions, collecting: CollectOptions) -> None:
+    """Refuse what cannot be played on, before anybody plays."""
+    if options.until is None:
+        return
+    if collecting.episodes < 2:
+        raise UsageError(
+            "until needs at least 2 episodes of every policy to begin with, but episodes is 1"
+        )
+    if options.at_most < collecting.episodes:
+        raise UsageError(
+            f"at_most is {options.at_most}, but every policy plays {collecting.episodes} episodes "
+            "to begin with: lower episodes, or raise at_most"
+        )
+    if collecting.max_states_per_policy is not None:
+        raise UsageError(
+            "until cannot go with max_states_per_policy: a policy that plays on would be thinned "
+            "anew, and what was measured before would change; leave one of them out"
+        )
+
+
+def play_until(
+    collector: Collector | Recordings,
+    method: Characterization,
+    options: PrecisionOptions,
+    fitted: bool = False,
+    progress: bool = False,
+) -> tuple[VisitedStates, str | None]:
+    """Play on until the intervals are narrow; return all states, and a sentence about it.
+
+    The characterization is fitted on the first episodes, unless it is already. Without
+    ``options.until`` all play once, and there is nothing to say.
+    """
+    if options.until is None:
+        return collector.run(), None
+    if isinstance(collector, Recordings) or not collector.acting:
+        raise UsageError(
+            "until lets policies play on, but these states were recorded and nobody can act: leave "
+            "--until out, and pairs.csv tells how sure distances are"
+        )
+    acting = set(collector.acting)
+    episodes = dict.fromkeys(collector.acting, collector.options.episodes)
+    data = collector.run(episodes)
+    if not fitted:
+        method.fit(data)
+    can_act = np.array([label in acting for label in data.labels])
+    rounds = 0
+    while True:
+        sure = method.intervals(data)
+        precision = precision_of(sure, options)
+        played = np.diff(data.policy_starts)
+        most = np.where(can_act, options.at_most, played)
+        wanted = next_episodes(sure, precision, played, most, squared=method.squared)
+        more = wanted - played
+        if not more.any():
+            break
+        rounds += 1
+        if progress:
+            say(_round_line(rounds, more, can_act), error=True)
+        episodes |= {data.labels[i]: int(wanted[i]) for i in np.flatnonzero(more)}
+        data = collector.run(episodes)
+    _warn_of_wide(sure, precision, data, options.at_most)
+    result = _sentence(precision, played[can_act], rounds)
+    if progress:
+        say(result, error=True)
+    return data, f"{result}; {AFTER}"
+
+
+def precision_of(sure: Intervals, options: PrecisionOptions) -> Precision:
+    """Find how wide intervals are, of all pairs, or of each policy and its nearest other."""
+    reach = np.maximum(sure.high - sure.distance, sure.distance - sure.low)
+    counts = ~np.eye(len(reach), dtype=bool)
+    if options.until_pairs == "nearest" and len(reach) > 1:
+        nearest = np.where(counts, sure.distance, np.inf).argmin(axis=1)
+        counts[:] = False
+        counts[np.arange(len(reach)), nearest] = True
+        counts |= counts.T
+    return Precision(reach, counts, float(options.until or 0.0))
+
+
+def next_episodes(
+    sure: Intervals,
+    precision: Precision,
+    played: NDArray[np.int64],
+    most: NDArray[np.int64],
+    *,
+    squared: bool = True,
+) -> NDArray[np.int64]:
+    """How many episodes each policy is to have next, (n,), of those it has ``played``.
+
+    With a share x of the noise left, the variance of a pair is first·x + second·x² (see
+    `pivec.statistics.equivalence`). Of a pair that is too wide the one who adds most of the noise
+    plays, and both where neither adds twice of what the other does; the other one alone where one
+    has played its ``most``, as far as that can suffice.
+    """
+    noise = noise_of_policies(sure.noise if squared else sure.noise**2)
+    left = _noise_left(sure, precision)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = noise[:, None] / (noise[:, None] + noise)  # of the noise of a pair, of its row
+        can_play = played < most
+        suffices = share.T + share * (played / most)[:, None] <= left
+        plays = precision.is_wide & can_play[:, None]
+        plays &= np.where(can_play, 2.0 * noise[:, None] >= noise, suffices)
+        alone = np.where(left > share.T, (left - share.T) / share, 0.0)
+        growth = np.clip(1.0 / np.where(plays.T, left, alone), _LEAST, _MOST)
+    wanted = np.where(plays, growth, 0.0).max(axis=1, initial=0.0) * played
+    return np.minimum(np.maximum(_rounded_up(wanted), played), most)
+
+
+def _noise_left(sure: Intervals, precision: Precision) -> Array:
+    """The share of its noise with which a pair is as narrow as asked."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        deviation = np.sqrt(sure.first + sure.second) * precision.until / precision.reach
+    return noise_left(sure.first, sure.second, deviation)
+
+
+def noise_of_policies(noise: Array) -> Array:
+    """What each policy adds to the squared distances; pairs have the sums of two, off the diagonal.
+
+    With n policies the sum of a row is (n − 2) times its own and that of all once. Two policies
+    alone are given half each, and where nothing is known there is NaN.
+    """
+    own = np.full(len(noise), np.nan)
+    known = np.flatnonzero(~np.isnan(noise).all(axis=1, where=~np.eye(len(noise), dtype=bool)))
+    n = len(known)
+    if n < 2:
+        return own
+    sums = noise[np.ix_(known, known)].sum(axis=1)
+    total = sums.sum() / (2 * (n - 1))
+    own[known] = sums / 2 if n == 2 else np.maximum((sums - total) / (n - 2), 0.0)
+    return own
+
+
+def _rounded_up(numbers: Array) -> NDArray[np.int64]:
+    """Round up to two digits: 137 to 140, so that plans do not hang on the last bits of sums."""
+    digits = np.floor(np.log10(np.maximum(numbers, 1.0))) - 1
+    unit = 10.0 ** np.maximum(digits, 0.0)
+    return np.asarray(np.ceil(numbers / unit - 1e-9) * unit, dtype=np.int64)
+
+
+def _round_line(number: int, more: NDArray[np.int64], can_act: NDArray[np.bool_]) -> str:
+    growing = more[more > 0]
+    return (
+        f"round {number}: {len(growing)} of {can_act.sum()} policies "
+        f"need{'s' * (len(growing) == 1)} {_span(growing)} more episodes"
+    )
+
+
+def _sentence(precision: Precision, played: NDArray[np.int64], rounds: int) -> str:
+    pairs = int(precision.counts.sum()) // 2
+    narrow = pairs - int(precision.is_wide.sum()) // 2
+    return (
+        f"{narrow} of {pairs} pairs are known to within {precision.until:g}, after {rounds} "
+        f"round{'s' * (rounds != 1)} and {_span(played)} episodes a policy"
+    )
+
+
+def _span(numbers: NDArray[np.int64]) -> str:
+    least, most = int(numbers.min(initial=10**9)), int(numbers.max(initial=0))
+    return f"{most}" if least >= most else f"{least} to {most}"
+
+
+def _warn_of_wide(sure: Intervals, precision: Precision, data: VisitedStates, at_most: int) -> None:
+    wide = np.triu(precision.is_wide)
+    if not wide.any():
+        return
+    worst = np.where(wide, np.nan_to_num(precision.reach, nan=np.inf), -np.inf)
+    i, j = np.unravel_index(int(worst.argmax()), worst.shape)
+    played = int(np.diff(data.policy_starts)[[i, j]].max())
+    known = "not at all, since there is no interval for them"
+    if np.isfinite(worst[i, j]):
+        needed = _rounded_up(np.atleast_1d(played / _noise_left(sure, precision)[i, j]))[0]
+        known = f"to within {worst[i, j]:.2g}, and need about {needed:,} episodes each"
+    warnings.warn(
+        f"{int(wide.sum())} of {int(precision.counts.sum()) // 2} pairs could not be made as sure "
+        f"as ±{precision.until:g} by {at_most} episodes a policy: {data.labels[i]!r} and "
+        f"{data.labels[j]!r} are known {known}; raise --at-most, or ask for less",
+        PivecWarning,
+        stacklevel=3,
+    )
+
+
+_INFLUENCES = 1 << 30  # bytes of influences that a space may hold
+
+
+def compare(
+    env: Any,
+    policies: Any = None,
+    out: str | Path = "pivec-out",
+    *,
+    episodes: int = 100,
+    seed: int = 0,
+    progress: bool = False,
+    command: str = "",
+    **options: Any,
+) -> Comparison:
+    """Collect states, describe the policies, measure distances, draw the map, write the page.
+
+    Run again with the same arguments it goes on where it was stopped: policies whose states are
+    in ``out/states`` already do not act again.
+
+    Parameters
+    ----------
+    env, policies, episodes, seed
+        As for `pivec.collect`. Data in hand come alone, with no environment: ``compare(data)`` of
+        `VisitedStates`, a pandas or polars frame with a row a state, a dict from labels to lists
+        of episodes (arrays of states), or the path of a table, a store or ``minari:NAME``.
+    out : path
+        The folder that holds all results.
+    progress : bool
+        Draw progress bars.
+    command : str
+        Kept in run.json.
+    **options
+        Fields of `pivec.options.DescribeOptions` (``method="gaussian"``,
+        ``parameters={"n_components": 64}``, ``space=`` an earlier one), of `PrecisionOptions`
+        (``until=0.02``, ``at_most=1000``) and of `CollectOptions`. What the characterization needs
+        beside states (actions, the policies themselves) is kept too.
+
+    Returns
+    -------
+    Comparison
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> walks = {who: [rng.normal(p, 1, (20, 2)) for _ in range(9)] for p, who in enumerate("abc")}
+    >>> result = compare(walks, out=tempfile.mkdtemp(), components=4)
+    >>> bool(result.distances[0, 1] < result.distances[0, 2])
+    True
+    """
+    if policies is None:
+        env, policies = None, env
+    collecting, describing, precision = split_options(
+        {"episodes": episodes, "seed": seed} | options, DescribeOptions, PrecisionOptions
+    )
+    log = RunLog(check_folder(out), command)
+    return compare_with(env, policies, log, collecting, describing, progress, precision)
+
+
+@on_engine
+def compare_with(
+    env: str | Callable[[], Any] | None,
+    policies: Any,
+    log: RunLog,
+    collecting: CollectOptions,
+    describing: DescribeOptions,
+    progress: bool = False,
+    precision: PrecisionOptions | None = None,
+) -> Comparison:
+    """Run all stages into the folder of ``log``, as `compare` does."""
+    precision = precision or PrecisionOptions()
+    check_precision(precision, collecting)
+    method, earlier = start(describing, collecting.seed, progress)
+    collecting = with_needs(collecting, method)
+    with log.stage("collect"):
+        collector = _collector(env, policies, collecting, log.folder / STATES, progress)
+        log.settings |= collector.settings
+        if collector.acting:
+            log.settings["episodes"] = collecting.episodes
+        data, stopped = play_until(collector, method, precision, earlier is not None, progress)
+    space = describe(data, log, method, earlier, collector.settings, stopped)
+    measured = measure(space, log, data)
+    space = draw(space, log, collecting.seed, measured)
+    return Comparison(log.folder, space, measured, write_page(space, log, measured))
+
+
+def _collector(
+    env: Any, policies: Any, options: CollectOptions, store: Path, progress: bool
+) -> Collector | Recordings:
+    """Let policies act; or take states that are recorded, and need no environment."""
+    if env is None:
+        acting, recorded = split_recorded(policies)
+        if recorded and isinstance(acting, list | dict) and not acting:
+            most = options.max_states_per_policy
+            return Recordings(recorded, store, max_states_per_policy=most)
+    return Collector(env, policies, options, store, progress)
+
+
+def start(
+    options: DescribeOptions, seed: int, progress: bool = False
+) -> tuple[Characterization, Space | None]:
+    """Make the characterization, or take that of an earlier space, which is returned too."""
+    if options.space is not None:
+        earlier = Space.load(options.space)
+        return earlier.method, earlier
+    given = dict(options.parameters or {})
+    if options.components is not None:
+        given["n_components"] = options.components
+    if options.backgrounds is not None:
+        given["backgrounds"] = options.backgrounds
+    method = characterization(options.method, **given)
+    known = method.get_params()
+    defaults = {"random_state": seed, "progress": progress}
+    method.set_params(**{k: v for k, v in defaults.items() if k in known and k not in given})
+    return method, None
+
+
+def with_needs(options: CollectOptions, method: Characterization) -> CollectOptions:
+    """Keep what the characterization needs beside states."""
+    return replace(
+        options,
+        actions=options.actions or "actions" in method.needs,
+        keep_policies=options.keep_policies or "policies" in method.needs,
+    )
+
+
+def describe(
+    data: VisitedStates,
+    log: RunLog,
+    method: Characterization,
+    earlier: Space | None,
+    collected: Mapping[str, Any],
+    stopped: str | None = None,
+) -> Space:
+    """Fit the characterization unless ``earlier`` has it fitted, describe, write ``space/``.
+
+    ``stopped`` tells how `play_until` ended, which has fitted it too.
+    """
+    with log.stage("describe"):
+        warn_of_constants(data)
+        if earlier is not None:
+            check_same_world(earlier, collected)
+        elif stopped is None:
+            method.fit(data)
+        share = background_share(method, data) if earlier is None else None
+        influences = _keeps_influences(method, data)
+        if earlier is not None and "influences" not in earlier.descriptions.arrays:
+            influences = False  # of some policies alone they could not be kept
+        described = method.describe(data, influences=influences)
+        if earlier is None:
+            result = Space(method, described, collected=collected, reach=space_reach(method, data))
+        else:
+            warn_of_outside(earlier, data)
+            result = space_beside(earlier, described)
+        result.save(log.folder / SPACE)
+        log.settings |= {"method": method.name, "parameters": method.get_params()}
+        log.settings["precision"] = stopped
+        log.settings["background"] = share and asdict(share)
+    return result
+
+
+def _keeps_influences(method: Characterization, data: VisitedStates) -> bool:
+    """Tell whether to keep how each episode moves its policy: intervals then need no states."""
+    if not method.has_influences:
+        return False
+    width = len(method.describe(data.select([0]), influences=True).arrays["influences"][0])
+    return data.n_episodes * width * 4 <= _INFLUENCES
+
+
+def measure(space: Space, log: RunLog, data: VisitedStates | None = None) -> Measured:
+    """Measure all distances; write them (see `write_distances`), pairs.csv and distances.png.
+
+    ``data`` are the states, for intervals of a method that needs them; those that a comparison
+    left in the folder are found.
+    """
+    described, folder = space.descriptions, make_folder(log.folder)
+    with log.stage("distances"):
+        measured = distances_in(space, log.folder, data)
+        write_distances(folder, described.labels, measured)
+        write_pairs_csv(folder / "pairs.csv", pair_rows(described.labels, measured.pairs))
+        figure = matrix_figure(space, measured, subtitle_of(space))
+        save_png(figure, folder / "distances.png")
+    return measured
+
+
+def draw(space: Space, log: RunLog, seed: int = 0, measured: Measured | None = None) -> Space:
+    """Lay the policies out in the plane: map.csv, map.png, and their places in ``space/``."""
+    folder = make_folder(log.folder)
+    with log.stage("map"):
+        measured = measured or distances_in(space, log.folder)
+        positions, log.settings["map"] = positions_of(space, seed, measured)
+        result = replace(space, positions=positions)
+        result.save(folder / SPACE)
+        rows = policy_rows(result, measured)
+        write_map_csv(folder / "map.csv", rows)
+        figure = map_figure(rows, subtitle_of(space), joins=alike_pairs(measured))
+        save_png(figure, folder / "map.png")
+    return result
+
+
+def write_page(space: Space, log: RunLog, measured: Measured | None = None) -> Path:
+    """Write report.html from what the other stages left."""
+    path = make_folder(log.folder) / "report.html"
+    with log.stage("report"):
+        write_report(path, report_of(space, log, measured))
+    return path
+
+
+def report_of(space: Space, log: RunLog, measured: Measured | None = None) -> ReportData:
+    """Put together what the page shows, from what the other stages left."""
+    if space.positions is None:
+        raise UsageError("the policies have no places on a map yet: run `pivec map` first")
+    measured = measured or distances_in(space, log.folder)
+    words = [space.method.explanation, background_words(log.settings)]
+    return ReportData(
+        environment=str(space.collected.get("environment", "")),
+        rows=policy_rows(space, measured),
+        measured=measured,
+        groups=groups_in(space, measured.intervals),
+        log=log,
+        method="\n\n".join(filter(None, words)),
+        formula=space.method.formula,
+        space=space,
+    )
+
+
+def check_same_world(earlier: Space, collected: Mapping[str, Any]) -> None:
+    """Refuse to place policies in a space of another environment."""
+    for key in ("environment", "arguments", "features"):
+        if key in earlier.collected and earlier.collected[key] != collected.get(key):
+            raise UsageError(
+                f"the space was made with {key} = {earlier.collected[key]!r}, but these states "
+                f"have {collected.get(key)!r}: policies can only be placed among others that act "
+                "in the same environment"
+            )

@@ -1,0 +1,473 @@
+"""watch: new checkpoints are collected and placed while training runs; the results grow.
+
+In a round the states of new policies go into ``states/`` and their descriptions into ``space/``,
+each file whole or not at all, so that a killed command goes on where it was: whoever is in the
+store and not in the space is described. The space stays as it was fitted (`Space.is_placed` tells
+on whom), so that no number depends on when, or in which order, checkpoints came. Distances of all
+pairs, figures and the page take time that grows with the square of the policies: they are written
+at most a fifth of the time, and in the end.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pivec.characterizations.background import BackgroundModel
+from pivec.characterizations.base import Characterization
+from pivec.characterizations.space import Space, grown_space
+from pivec.errors import (
+    BadData,
+    BadPolicyFile,
+    EnvironmentFailure,
+    PivecError,
+    PivecWarning,
+    UsageError,
+)
+from pivec.explanations.names import features_of
+from pivec.explanations.outside import outside_of
+from pivec.files import check_folder, locked, make_folder
+from pivec.options import CollectOptions, DescribeOptions, WatchOptions, split_options
+from pivec.parallel.engine import on_engine
+from pivec.policies.load import Arrivals, named_together
+from pivec.policies.naming import natural_key
+from pivec.policies.policy import NamedPolicy, PolicyInfo
+from pivec.report.comparison import SPACE, STATES
+from pivec.report.layout import positions_of
+from pivec.rollouts.environment import close, environment_of
+from pivec.run_log import RunLog
+from pivec.states.recorded import is_recorded
+from pivec.states.store import Store, info_of
+from pivec.states.visited import VisitedStates
+from pivec.terminal import say
+from pivec.text import n_policies, percent
+from pivec.workflows import compare as comparison
+from pivec.workflows.collect import Collector
+
+# -----------------------------------------------------------------------------
+# The states of a watch: those that arrive play, and the store grows.
+
+
+_OF_POLICIES = UsageError, BadPolicyFile, BadData, EnvironmentFailure
+
+
+class GrowingStates:
+    """A store, and who arrives to be collected into it.
+
+    Attributes
+    ----------
+    arrivals : Arrivals
+        Those that act; recorded states beside them are read once.
+    settings : mapping
+        How states are collected, as the store keeps it; empty before `collect`.
+    """
+
+    def __init__(
+        self, env: Any, policies: Any, options: CollectOptions, folder: Path, every: float
+    ) -> None:
+        single = isinstance(policies, str | os.PathLike) or not isinstance(policies, Iterable)
+        specs = [policies] if single else list(policies)
+        if not all(isinstance(spec, str | os.PathLike) for spec in specs):
+            raise UsageError(
+                "policies must be paths, folders, globs and the like, which may come and change: "
+                "for objects there is `pivec.compare`"
+            )
+        self._recorded: list[Any] = [spec for spec in specs if is_recorded(spec)]
+        acting = [spec for spec in specs if not is_recorded(spec)]
+        allowed = options.trust, options.without_normaliser
+        self.arrivals = Arrivals(acting, every, *allowed, but=folder.parent)
+        self._env, self._options, self._folder = env, options, folder
+        self._has_played = False
+        self.settings: Mapping[str, Any] = {}
+
+    @property
+    def exist(self) -> bool:
+        """Whether there are any yet."""
+        return Store.exists(self._folder)
+
+    def collect(self, arrived: Sequence[NamedPolicy], progress: bool = False) -> list[PolicyInfo]:
+        """Let those play whose states are not kept; give all whose are, by the names of all."""
+        kept = [info_of(row) for row in Store(self._folder).rows.values()] if self.exist else []
+        named = named_together([*kept, *(policy.info for policy in arrived)])
+        names = {info.identity: info for info in named}
+        if any(names.get(info.identity) != info for info in kept):
+            store = Store(self._folder)
+            with store.writing():
+                store.claim(named)
+        acting = {policy.info.identity: policy for policy in arrived}
+        self._play(
+            [replace(acting[key], info=names[key]) for key in acting if key in names], progress
+        )
+        store = Store(self._folder)
+        with store.writing():
+            store.reorder(sorted(store.rows, key=natural_key))
+        self.settings = store.settings
+        return [info_of(row) for row in store.rows.values()]
+
+    def load(self, infos: Sequence[PolicyInfo]) -> VisitedStates:
+        """Give the states of policies; of more episodes than are asked for the first."""
+        data = Store(self._folder).load([info.label for info in infos])
+        records = [record.first(self._options.episodes) for record in data.records]
+        return VisitedStates(records, data.feature_names, data.environment)
+
+    def _play(self, policies: Sequence[NamedPolicy], progress: bool) -> None:
+        """Collect states; who cannot act is set aside, unless nobody can."""
+        if not policies and not self._recorded:
+            return
+        failed: list[tuple[NamedPolicy, PivecError]] = []
+        try:
+            self._run([*policies, *self._recorded], progress)
+            return
+        except _OF_POLICIES as error:
+            if len(policies) < 2:
+                if not self._has_played:
+                    raise
+                failed = [(policy, error) for policy in policies]
+        for policy in policies if len(policies) > 1 else ():
+            try:
+                self._run([policy], progress=False)
+            except _OF_POLICIES as error:
+                failed.append((policy, error))
+        if not self._has_played:
+            raise failed[0][1]
+        for policy, reason in failed:
+            self.arrivals.refuse(policy, reason)
+
+    def _run(self, policies: Sequence[Any], progress: bool) -> None:
+        Collector(self._env, policies, self._options, self._folder, progress).run()
+        self._has_played, self._recorded = True, []
+
+
+# -----------------------------------------------------------------------------
+# Where a watch begins: with the space that its folder holds, an earlier one, or none.
+
+
+_OF_SPEED = {"progress", "n_jobs", "device"}  # parameters that numbers do not depend on
+
+
+def own_policies(space: Space) -> list[PolicyInfo]:
+    """Policies of a space that are there for themselves."""
+    return list(space.descriptions.policies[: len(space.descriptions) - space.n_reference])
+
+
+def known_space(
+    log: RunLog, collecting: CollectOptions, method: Characterization, earlier: Space | None
+) -> Space | None:
+    """Load the space that the folder holds, which must be of the same command.
+
+    Without one it is the ``earlier`` space, all of it for reference, or none.
+    """
+    folder = log.folder
+    if not (folder / SPACE).exists():
+        if earlier is None:
+            return None
+        if earlier.positions is None:
+            raise UsageError("the space has no map to place policies in: run `pivec map` first")
+        return replace(earlier, n_reference=len(earlier.descriptions), n_placed=0)
+    space = Space.load(folder)
+    asked = {"method": method.name, "episodes": collecting.episodes}
+    known = {"method": space.method.name, "episodes": log.settings.get("episodes")}
+    if space.method.name == method.name:
+        asked |= _numbers(method)
+        known |= _numbers(space.method)
+    for key, value in asked.items():
+        if known[key] not in (value, None):
+            raise UsageError(
+                f"{folder} was made with {key} = {known[key]!r}, but now {value!r} is asked for: "
+                "use the same, or another folder"
+            )
+    kept = Store(folder / STATES).rows if Store.exists(folder / STATES) else {}
+    if not {row["fingerprint"] for row in kept.values()} >= {
+        i.identity for i in own_policies(space)
+    }:
+        raise UsageError(
+            f"{folder} holds a space, but not the states of all its policies: choose another "
+            "folder, with this one as --space"
+        )
+    return space
+
+
+def _numbers(method: Characterization) -> dict[str, Any]:
+    """Give the parameters that numbers depend on, as they come back from a file."""
+    parameters = json.loads(method.parameters_json())
+    return {key: value for key, value in parameters.items() if key not in _OF_SPEED}
+
+
+_PAUSE = 4.0  # times as long as writing all files took, before they are written again
+_LOCK = ".watch"
+
+
+@dataclass(frozen=True)
+class Round:
+    """What `watch` did when there was news."""
+
+    new: tuple[str, ...]  # labels of the policies that came
+    space: Space  # with all policies and their places on the map, as it is on disk
+    fitted: bool  # whether the space was fitted in this round, and not only added to
+    outside: tuple[str, ...]  # which of the new ones go where no policy of the space has been
+    seconds: float
+
+
+def watch(
+    env: str | Callable[[], Any] | None,
+    policies: Any,
+    out: str | Path = "pivec-out",
+    *,
+    episodes: int = 100,
+    seed: int = 0,
+    progress: bool = False,
+    command: str = "",
+    **options: Any,
+) -> Iterator[Round]:
+    """Compare checkpoints while training writes them: a generator of rounds.
+
+    The first round is `pivec.compare` of what is there. In later ones new checkpoints play, are
+    described in the same space and placed in the same map. Stopped, it goes on from ``out`` when it
+    is called again; a comparison that is in ``out`` already is where it begins.
+
+    Parameters
+    ----------
+    env, episodes, seed
+        As for `pivec.collect`.
+    policies : str, path or sequence of these
+        Files, folders and globs to look at, which need not be there yet; ``random`` and others
+        that `pivec.load_policies` takes.
+    out : path
+        The folder that holds all results.
+    progress : bool
+        Say what is waited for, and draw progress bars when a space is fitted.
+    command : str
+        Kept in run.json.
+    **options
+        Fields of `pivec.options.WatchOptions` (``every=5.0``, ``until_idle=60``), of
+        `DescribeOptions` and of `CollectOptions`.
+
+    Yields
+    ------
+    Round
+        Whenever there was news. All files are up to date when the generator has ended or is
+        closed; until then those that take long may be some rounds behind ``out/space``.
+
+    Examples
+    --------
+    >>> import pivec, tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> rounds = pivec.watch("CartPole-v1", "random:4", folder, episodes=2, components=2,
+    ...                      at_least=3, until_idle=0)
+    >>> for round in rounds:
+    ...     print(len(round.new), round.fitted)
+    4 True
+    """
+    collecting, describing, watching = split_options(
+        {"episodes": episodes, "seed": seed} | options, DescribeOptions, WatchOptions
+    )
+    log = RunLog(check_folder(out), command)
+    return watch_with(env, policies, log, collecting, describing, watching, progress)
+
+
+@on_engine
+def watch_with(
+    env: str | Callable[[], Any] | None,
+    policies: Any,
+    log: RunLog,
+    collecting: CollectOptions,
+    describing: DescribeOptions,
+    watching: WatchOptions,
+    progress: bool = False,
+) -> Iterator[Round]:
+    """Watch into the folder of ``log``, as `watch` does; arguments are checked at once."""
+    if watching.refit and describing.space is not None:
+        raise UsageError("refit cannot go with space, which is not fitted here: leave one out")
+    watcher = _Watcher(env, policies, log, collecting, describing, watching, progress)
+    if env is not None:
+        environment = environment_of(env, [], collecting)
+        watcher.check_environment(environment.name)
+        close(environment.make(), environment.name)
+    return watcher.rounds()
+
+
+class _Watcher:
+    """The state of one `watch`: what has arrived, the space so far, and which files are due."""
+
+    def __init__(
+        self,
+        env: Any,
+        policies: Any,
+        log: RunLog,
+        collecting: CollectOptions,
+        describing: DescribeOptions,
+        watching: WatchOptions,
+        progress: bool,
+    ) -> None:
+        method, earlier = comparison.start(describing, collecting.seed)
+        collecting = comparison.with_needs(collecting, method)
+        self._log, self._progress, self._watching = log, progress, watching
+        self._describing, self._collecting = describing, collecting
+        self._states = GrowingStates(env, policies, collecting, log.folder / STATES, watching.every)
+        self._arrivals = self._states.arrivals
+        self._space = known_space(log, collecting, method, earlier)
+        self._goes_on = self._states.exist  # there may be news though nobody arrives
+        self._is_behind = False  # whether files are older than the space
+        self._written, self._cost = -math.inf, 0.0
+        self._has_warned = False
+        self._waiting: list[NamedPolicy] = []  # who came before there is a space
+        self._said = ""
+
+    def check_environment(self, name: str) -> None:
+        """Refuse another environment than that of the space, before anybody is waited for."""
+        if self._space is not None:
+            known = dict(self._space.collected)
+            comparison.check_same_world(self._space, known | {"environment": name})
+
+    def rounds(self) -> Iterator[Round]:
+        """Look, add what is new, wait, and again."""
+        busy = f"another `pivec watch` writes to {self._log.folder}: choose another folder"
+        idle, last = self._watching.until_idle, time.monotonic()
+        if self._space is not None:
+            self._say(f"going on with {n_policies(len(own_policies(self._space)))}")
+        with locked(make_folder(self._log.folder) / _LOCK, busy):
+            try:
+                while True:
+                    result = self._round()
+                    if result is not None:
+                        yield result
+                    if result is not None or self._arrivals.n_growing:
+                        last = time.monotonic()
+                    elif idle is not None and time.monotonic() - last >= idle:
+                        break
+                    if result is None or idle != 0:
+                        time.sleep(self._watching.every)
+            except (GeneratorExit, KeyboardInterrupt):
+                if self._is_behind:
+                    self._say("writing the files of the last round (Ctrl-C again leaves that out)")
+                self._write(always=True)
+                raise
+            self._write(always=True)
+        if self._space is None:
+            raise UsageError(
+                f"expected {self._watching.at_least} or more checkpoints to fit a space on, but "
+                f"{len(self._waiting) or 'none'} came{self._missing()}: check the paths, or lower "
+                "at_least"
+            )
+
+    def _round(self) -> Round | None:
+        """Add what is new, and write the files that are due."""
+        start = time.perf_counter()
+        arrived = self._waiting + self._arrivals.look()
+        n_there = len(named_together([named.info for named in arrived]))
+        if self._space is None and n_there < self._watching.at_least:
+            self._waiting = arrived
+            self._wait(f"{n_there} of {self._watching.at_least} checkpoints")
+            return None
+        result = None
+        if arrived or self._goes_on:
+            self._waiting, self._goes_on = [], False
+            with self._log.stage("collect", goes_on=True):
+                infos = self._states.collect(arrived, self._progress and self._space is None)
+                if self._space is not None:
+                    comparison.check_same_world(self._space, self._states.settings)
+                self._log.settings |= self._states.settings
+                self._log.settings["episodes"] = self._collecting.episodes
+            result = self._add(infos)
+        elif self._arrivals.missing:
+            self._wait("nothing new")
+        self._write(always=result is not None and result.fitted)
+        if result is None or self._space is None or not (result.new or result.fitted):
+            return None
+        return replace(result, space=self._space, seconds=time.perf_counter() - start)
+
+    def _wait(self, what: str) -> None:
+        """Say what there is before there is enough, when it changes."""
+        words = f"waiting: {what} so far{self._missing()}"
+        if words != self._said:
+            self._say(words)
+        self._said = words
+
+    def _say(self, words: str) -> None:
+        if self._progress:
+            say(words, error=True)
+
+    def _missing(self) -> str:
+        missing = self._arrivals.missing
+        return f", none in {', '.join(map(repr, missing))}" if missing else ""
+
+    def _add(self, infos: Sequence[PolicyInfo]) -> Round | None:
+        """Describe those of the store that are not in the space, or fit it anew."""
+        space, seed = self._space, self._collecting.seed
+        known = set() if space is None else {info.identity for info in own_policies(space)}
+        new = [info for info in infos if info.identity not in known]
+        labels = tuple(info.label for info in new)
+        if space is None or (
+            self._watching.refit and len(infos) >= 2 * (len(space.descriptions) - space.n_placed)
+        ):
+            method, _ = comparison.start(self._describing, seed, self._progress)
+            data, settings = self._states.load(infos), self._states.settings
+            self._space = comparison.describe(data, self._log, method, None, settings)
+            self._is_behind, self._has_warned = True, False
+            return Round(labels, self._space, True, (), 0.0)
+        if space.positions is None:  # those it was fitted on make the map
+            space = comparison.draw(space, self._log, seed)
+        outside: list[str] = []
+        with self._log.stage("describe", goes_on=True):
+            described = space.descriptions.select([])
+            if new:
+                data = self._states.load(new)
+                outside = self._outside(space, data)
+                influences = "influences" in space.descriptions.arrays
+                # One by one: the last digits hang on whose states are summed up together.
+                for row in range(len(new)):
+                    described += space.method.describe(data.select([row]), influences=influences)
+            grown = grown_space(space, described, infos)
+            positions, _ = positions_of(grown, seed, None)
+            self._space = replace(grown, positions=positions)
+            if new or grown.descriptions.policies != space.descriptions.policies:
+                self._space.save(self._log.folder / SPACE)
+        self._is_behind = True
+        return Round(labels, self._space, False, tuple(outside), 0.0)
+
+    def _outside(self, space: Space, data: VisitedStates) -> list[str]:
+        """Find policies that go where the space knows nothing; warn of the first."""
+        method = space.method
+        if not isinstance(method, BackgroundModel) or not math.isfinite(space.reach):
+            return []
+        names = [feature.name for feature in features_of(space.collected, method.feature_names_)]
+        rows = outside_of(data, method._mixtures[0], space.reach, names)
+        notable = [row for row in rows if row.is_notable]
+        if notable and not self._has_warned:
+            self._has_warned = True
+            first, n = notable[0], n_policies(len(space.descriptions) - space.n_placed)
+            remedy = "it is fitted anew when there are twice as many"
+            if not self._watching.refit:
+                remedy = "to fit it anew as policies come, run the same command with --refit"
+            warnings.warn(
+                f"{percent(first.share)} of the states of {first.policy!r} are where none of the "
+                f"{n} has been that the space was fitted on ({first.words}), and it tells little "
+                f"of such states: {remedy}; `pivec unusual {self._log.folder}` lists such policies",
+                PivecWarning,
+                stacklevel=2,
+            )
+        return [row.policy for row in notable]
+
+    def _write(self, *, always: bool = False) -> None:
+        """Write distances, figures and the page, if they are behind the space, and due."""
+        is_due = always or time.monotonic() - self._written >= _PAUSE * self._cost
+        if self._space is None or not self._is_behind or not is_due:
+            return
+        start, space, log = time.monotonic(), self._space, self._log
+        n_fitted = len(space.descriptions) - space.n_placed
+        log.settings["space"] = f"fitted on {n_policies(n_fitted)}, {space.n_placed} placed in it"
+        method, data = space.method, None
+        if not (method.has_influences or method.exact or method.no_intervals):
+            data = self._states.load(own_policies(space))
+        measured = comparison.measure(space, log, data)
+        self._space = comparison.draw(space, log, self._collecting.seed, measured)
+        comparison.write_page(self._space, log, measured)
+        self._is_behind, self._written = False, time.monotonic()
+        self._cost = self._written - start

@@ -1,0 +1,320 @@
+"""`same` and `plan`: verdicts, what may stand on either side, the gate, and bad input."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from xml.etree.ElementTree import parse
+
+import numpy as np
+import pytest
+
+import pivec
+from pivec.errors import PivecWarning, UsageError
+from pivec.options import CollectOptions, DescribeOptions
+from pivec.run_log import RunLog
+from pivec.states.derived import joined
+from pivec.states.visited import VisitedStates
+from pivec.workflows import compare as comparison
+from pivec.workflows.inputs import choose, find_side, split_label
+
+FEW = {"method": "visitation", "components": 4}
+BRIEF = ("--method", "visitation", "--components", 4)
+SMALL = (*BRIEF, "--episodes", 12)
+
+
+def states(place=0.0, *, episodes=40, seed=0, label="a", spread=0.3, length=30):
+    """Episodes of normal states around a place that differs a little between episodes."""
+    rng = np.random.default_rng([seed, *label.encode()])
+    middles = rng.normal(place, spread, (episodes, 1, 2))
+    return VisitedStates.from_arrays(
+        [list(middles + rng.normal(size=(episodes, length, 2)))], labels=[label]
+    )
+
+
+def still(observations):
+    return np.zeros(len(observations), int)
+
+
+# ---- the verdict ----
+
+
+def test_verdicts_and_what_they_say():
+    a, b, far = states(), states(label="b"), states(0.7, label="far")
+    alike = pivec.same(a, b, margin=0.05, **FEW)
+    assert alike.verdict == "same"
+    assert alike.low == 0 < alike.high < 0.05
+    assert alike.episodes_needed is alike.more_episodes is None
+    apart = pivec.same(a, far, **FEW)
+    assert (apart.verdict, apart.labels, apart.p_value) == ("different", ("a", "far"), 0.001)
+    assert apart.low < apart.distance < apart.high
+    assert apart.overlap < alike.overlap
+    # A difference that is certain and smaller than the margin is none that matters.
+    assert pivec.same(a, far, margin=2 * apart.high, **FEW).verdict == "same"
+
+
+def test_too_few_episodes_and_how_many_it_takes():
+    few = [states(episodes=6, label=label) for label in "ab"]
+    unsure = pivec.same(*few, **FEW)
+    assert unsure.verdict == "cannot tell"
+    assert unsure.more_episodes == unsure.episodes_needed - 6 > 0
+    n = 2 * unsure.episodes_needed  # a pilot of six episodes may be wrong by half
+    assert pivec.same(*(states(episodes=n, label=label) for label in "ab"), **FEW).verdict == "same"
+
+
+def test_luck_does_not_make_a_wide_interval_do():
+    """A distance that the noise taken off leaves below 0 has the bound of one that is 0."""
+    drawn = [(states(episodes=6, seed=s), states(episodes=6, seed=s, label="b")) for s in range(6)]
+    a, b = min(drawn, key=lambda pair: pivec.same(*pair, **FEW).distance)
+    answer = pivec.same(a, b, **FEW)
+    method = pivec.characterization("visitation", n_components=4, random_state=0)
+    sure = method.fit(joined([a, b])).intervals(a, b, level=0.9)
+    assert answer.distance == sure.distance[0, 0] < 0
+    assert answer.high == sure.high[0, 0] - sure.distance[0, 0]
+    verdicts = {pivec.same(a, b, margin=answer.high * f, **FEW).verdict for f in (0.99, 1.01)}
+    assert verdicts == {"cannot tell", "same"}
+
+
+def test_the_level_is_that_of_both_bounds():
+    a, b = states(), states(0.2, label="b")
+    wide, narrow = (pivec.same(a, b, level=level, **FEW) for level in (0.99, 0.9))
+    assert wide.low < narrow.low < narrow.high < wide.high
+    method = pivec.characterization("visitation", n_components=4, random_state=0)
+    sure = method.fit(joined([a, b])).intervals(a, b, level=0.8)
+    assert (narrow.low, narrow.high) == (sure.low[0, 0], sure.high[0, 0])
+
+
+def test_other_characterizations_need_a_margin_of_their_own():
+    a, b = states(), states(0.7, label="b")
+    with pytest.raises(UsageError, match="margin is needed with gaussian"):
+        pivec.same(a, b, method="gaussian")
+    assert pivec.same(a, b, method="gaussian", margin=0.01).verdict == "different"
+    rewarded = [
+        VisitedStates.from_arrays(
+            [[np.zeros((2, 1))] * 30], returns=[np.random.default_rng(s).normal(size=30)],
+            labels=[str(s)],
+        )
+        for s in (0, 1)
+    ]  # fmt: skip
+    answer = pivec.same(*rewarded, method="returns", margin=0.1)
+    assert answer.verdict == "cannot tell"
+    assert answer.overlap is None
+    # Of means of 30 normal numbers: 2 · 1/M is the variance of their difference.
+    assert 100 < answer.episodes_needed < 5000
+
+
+# ---- bad input ----
+
+
+def test_one_episode_has_no_interval():
+    with pytest.warns(PivecWarning, match="a single episode"):
+        answer = pivec.same(states(episodes=1), states(episodes=1, label="b"), **FEW)
+    assert answer.verdict == "cannot tell"
+    assert answer.episodes_needed is None
+    assert answer.as_json()["high"] is None
+    json.dumps(answer.as_json(), allow_nan=False)
+
+
+@pytest.mark.parametrize(("place", "verdict"), [(0.0, "same"), (1.0, "different")])
+def test_where_nothing_varies_any_difference_is_one(place, verdict):
+    path = np.arange(20.0).reshape(10, 2)
+    a, b = (
+        VisitedStates.from_arrays([[path + shift] * 3], labels=[label])
+        for shift, label in ((0, "a"), (20 * place, "b"))
+    )
+    with pytest.warns(PivecWarning, match="all alike"):
+        answer = pivec.same(a, b, **FEW)
+    assert answer.verdict == verdict
+    assert answer.low == pytest.approx(answer.high, abs=1e-6)
+
+
+def test_episodes_on_both_sides_are_told():
+    a = states()
+    half = VisitedStates([a.records[0].only(np.arange(20))], a.feature_names)
+    with pytest.warns(PivecWarning, match="20 episodes are in both"):
+        pivec.same(a, half, **FEW)
+    with pytest.warns(PivecWarning, match="very same episodes"):
+        pivec.same(a, a, **FEW)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"margin": 0.0}, "margin must be"),
+        ({"level": 0.4}, "level must be"),
+        ({"permutations": 3}, "permutations must be"),
+    ],
+)
+def test_ranges(arguments, said):
+    with pytest.raises(UsageError, match=said):
+        pivec.same(states(), states(label="b"), **arguments)
+    with pytest.raises(UsageError, match="expected two policies"):
+        pivec.same(states())
+
+
+# ---- what stands on either side ----
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A store and a space as `compare` leaves them, and another store."""
+    where = tmp_path_factory.mktemp("accepted")
+    policies = {"random": "random", "still": still}
+    data = pivec.collect("CartPole-v1", policies, 12, store=where / "out" / "states")
+    method, _ = comparison.start(DescribeOptions(**FEW), 0)
+    settings = pivec.Store(where / "out" / "states").settings
+    comparison.describe(data, RunLog(where / "out"), method, None, settings)
+    pivec.collect("CartPole-v1", "random", 12, 1, store=where / "store")
+    return where
+
+
+def test_labels_behind_folders(folder):
+    assert split_label(f"{folder}/out:still") == (f"{folder}/out", "still")
+    assert split_label(f"store:{folder}/store") == (f"{folder}/store", "")
+    assert split_label("module:object") == ("module:object", "")
+    options = CollectOptions()
+    assert find_side(f"{folder}/out:still", options).label == "still"
+    with pytest.raises(UsageError, match=r"has 2 policies, but one is asked for.*out:random"):
+        find_side(str(folder / "out"), options)
+    with pytest.raises(UsageError, match=r"no policy 'stil' \(did you mean still"):
+        find_side(f"{folder}/out:stil", options)
+
+
+def test_the_last_step_of_a_run_is_taken_and_said(walks):
+    run = walks.select(groups="run_0")
+    with pytest.warns(PivecWarning, match="the last step, run_0/200, is taken"):
+        assert choose(run.policies, "", "here") == 2
+    with pytest.raises(UsageError, match="name it behind a colon"):
+        choose(walks.policies, "", "here")
+    assert choose(run.policies, "100", "here") == 1  # the end of a label, where there is one such
+    with pytest.raises(UsageError, match="no policy '100'"):
+        choose(walks.policies, "100", "here")
+
+
+def test_a_policy_against_itself_plays_other_episodes(run):
+    done = run("same", "CartPole-v1", "random", "random", *SMALL, "--margin", 1e-4, "--json",
+               code=3)  # fmt: skip
+    assert "plays other episodes (seed 1)" in done.err
+    assert json.loads(done.out)["labels"] == ["random", "random (second)"]
+
+
+def test_stores_need_no_environment_and_are_left_as_they_are(run, folder):
+    before = sorted(path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file())
+    done = run("same", folder / "store", f"{folder}/out:still", *BRIEF, code=1)
+    assert "random and still: different" in done.out
+    assert before == sorted(p.stat().st_mtime_ns for p in folder.rglob("*") if p.is_file())
+
+
+def test_who_acts_beside_a_store_acts_as_it_did(run, folder):
+    """The environment and how it is played come from the store, and differences are said."""
+    done = run(
+        "same", folder / "store", "random", "--episodes", 8, *BRIEF, "--margin", 1e-4, code=3
+    )
+    assert "warning" not in done.err
+    with pytest.warns(PivecWarning, match="max_steps = None"):
+        pivec.same(folder / "store", "random", max_steps=5, episodes=8, seed=2, **FEW)
+
+
+def test_a_store_may_not_ask_for_code(folder, tmp_path):
+    shutil.copytree(folder / "store", tmp_path / "strange")
+    store = pivec.Store(tmp_path / "strange")
+    store.settings["environment"] = "antigravity:CartPole-v1"
+    store.flush()
+    with pytest.raises(UsageError, match="strange asks for the environment 'antigravity:"):
+        pivec.same(tmp_path / "strange", "random", **FEW)
+
+
+# ---- the command line ----
+
+
+def test_the_answer_for_machines(run):
+    done = run("same", "CartPole-v1", "random", f"{__name__}:still", "--trust", *SMALL,
+               "--json", "--junit", "same.xml", code=1)  # fmt: skip
+    answer = json.loads(done.out)
+    assert answer["verdict"] == "different"
+    assert answer["episodes"] == [12, 12]
+    suite = parse("same.xml").getroot()[0]
+    assert suite.attrib == {"name": "pivec same", "tests": "1", "failures": "1", "errors": "0"}
+    case = suite[0]
+    assert case.attrib["name"] == f"{__name__}:still behaves as random"
+    assert case[0].attrib["type"] == "different"
+    run("same", "CartPole-v1", "random", "random", *SMALL, "--margin", 0.9, "--junit", "same.xml")
+    assert parse("same.xml").getroot()[0].attrib["failures"] == "0"
+
+
+def test_failures_have_a_code_of_their_own(run, folder):
+    assert "expected [ENV] A B" in run("same", "random", code=2).err
+    assert "is not a folder" in run("same", "E", "a", "b", "--junit", "no/x.xml", code=2).err
+    broken = folder / "broken"
+    shutil.copytree(folder / "store", broken)
+    next(broken.glob("*.arrow")).write_bytes(b"no")
+    assert "does not match its checksum" in run("same", broken, folder / "store", code=2).err
+
+
+def test_the_gate(run, folder):
+    """Against the policy of a space: its settings are taken, nothing is fitted again."""
+    accepted = f"{folder}/out:random"
+    done = run("same", "random", "--against", accepted, "--episodes", 8, "--margin", 1e-4, code=3)
+    assert "seed 1" in done.err  # the accepted policy itself
+    assert "permutation" in done.out
+    done = run(
+        "same", f"{__name__}:still", "--against", accepted, "--episodes", 8, "--json", code=1
+    )
+    assert json.loads(done.out)["labels"] == ["random", f"{__name__}:still"]
+    assert "2 policies" in run("same", "random", "--against", folder / "out", code=2).err
+    assert "leave out" in run("same", "random", "--against", accepted, "--method", "gaussian",
+                              code=2).err  # fmt: skip
+    assert "environment" in run("same", "Acrobot-v1", "random", "--against", accepted, code=2).err
+
+
+def test_a_gate_without_states_has_an_analytic_test(run, folder):
+    shutil.copytree(folder / "out" / "space", "space")
+    done = run("same", f"{__name__}:still", "--against", "space:random", "--episodes", 8, code=1)
+    assert "analytic" in done.out
+    within = pivec.same(still, against=f"{folder}/out:random", episodes=8)
+    without = pivec.same(still, against="space:random", episodes=8)
+    assert without.distance == pytest.approx(within.distance, rel=1e-4)
+    assert without.high == pytest.approx(within.high, rel=1e-3)
+
+
+# ---- how many episodes ----
+
+
+def test_a_plan_holds(run):
+    """Played with as many episodes as planned, intervals are about that narrow."""
+    places = {"a": 0.0, "b": 0.5, "c": 2.0}
+    pilot, full = (
+        VisitedStates(
+            [states(place, episodes=n, label=label).records[0] for label, place in places.items()],
+            ("x", "y"),
+        )
+        for n in (20, 400)
+    )
+    plan = pivec.plan(None, pilot, 0.03, **FEW)
+    assert plan.for_precision.shape == (3, 3)
+    assert plan.labels == ("a", "b", "c")
+    assert (plan.for_precision == plan.for_precision.T).all()
+    method = pivec.characterization("visitation", n_components=4, random_state=0).fit(pilot)
+    sure = method.intervals(full)
+    widths = 1.98 * np.sqrt(
+        sure.first * 400 / plan.for_precision + sure.second * (400 / plan.for_precision) ** 2
+    )
+    assert np.isclose(widths[np.triu_indices(3, 1)], 0.03, rtol=0.5).all()
+    assert (plan.to_nearest == plan.for_precision[[0, 1, 2], [1, 0, 1]]).all()
+
+
+def test_a_plan_on_the_command_line(run):
+    done = run("plan", "CartPole-v1", "random:2", *BRIEF, "--episodes", 5)
+    assert "from a pilot of 5" in done.out
+    assert "± 0.02 to its nearest" in done.out
+    alone = json.loads(run("plan", "CartPole-v1", "random", *BRIEF, "--json").out)
+    assert alone["pilot"] == 20
+    assert alone["for_precision"][0][0] >= 2
+    assert alone["to_decide"][0][0] > 20
+    other = run("plan", "CartPole-v1", "random:2", "--method", "returns", "--precision", 3).out
+    assert "same" not in other
+
+
+def test_a_plan_for_one_policy_needs_influences():
+    with pytest.raises(UsageError, match="a plan for one policy"):
+        pivec.plan(None, states(), method="sliced-wasserstein")
