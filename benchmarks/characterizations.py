@@ -57,7 +57,7 @@ SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {
 def cartpole() -> Any:
     """100 policies of 10 episodes: the demo's, and the same with noise on their parameters."""
     import pivec
-    from pivec.policies.load import name_policies
+    from pivec.policies import name_policies
 
     named = name_policies(f"{DEMO}/**/*.safetensors")
     rng = np.random.default_rng(0)
@@ -84,14 +84,14 @@ def load() -> Any:
 
 def every_row() -> dict[str, tuple[str, dict[str, Any]]]:
     """Rows of the table: name of a characterization and its arguments."""
-    from pivec.characterizations.registry import names
+    from pivec.characterizations import names
 
     return {name: (name, {}) for name in names()} | SETTINGS
 
 
 def one_method(row: str) -> dict[str, float]:
     """Seconds of fit, describe and distances, after a trial on four policies that compiles."""
-    from pivec.characterizations.registry import characterization
+    from pivec.characterizations import characterization
 
     name, parameters = every_row()[row]
     data = load()
@@ -198,7 +198,7 @@ def best(work: Callable[[], Any], times: int = 15) -> float:
 
 def all_pairs() -> dict[str, float]:
     """1 000 Gaussians of 24 features, 1 000 supervectors of 64 × 24."""
-    from pivec.statistics.pairwise import squared_euclidean, symmetric_kl_diagonal
+    from pivec.statistics import squared_euclidean, symmetric_kl_diagonal
 
     rng = np.random.default_rng(0)
     n, K, D = 1000, 64, 24
@@ -252,8 +252,8 @@ def walker(method: str) -> dict[str, float]:
     because they were cut from the same place.
     """
     from mixture_data import rollouts
-    from pivec.characterizations.registry import characterization
-    from pivec.states.visited import VisitedStates
+    from pivec.characterizations import characterization
+    from pivec.states import VisitedStates
 
     recorded, rng = rollouts("BipedalWalker-v3"), np.random.default_rng(0)
     policies = []

@@ -185,11 +185,10 @@ def price(_folder: Path, times: int) -> str:
     from dataclasses import replace
 
     from pivec.options import CollectOptions
-    from pivec.parallel.engine import using
+    from pivec.parallel import using
     from pivec.parallel.ray_engine import RayEngine
-    from pivec.policies.load import load_policies
-    from pivec.policies.policy import NamedPolicy
-    from pivec.rollouts.environment import Environment
+    from pivec.policies import NamedPolicy, load_policies
+    from pivec.rollouts import Environment
     from pivec.rollouts.play import play
 
     chosen = [

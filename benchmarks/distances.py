@@ -25,7 +25,7 @@ def points(n: int) -> np.ndarray:
 
 
 def ours(n: int) -> dict[str, float]:
-    from pivec.statistics.pairwise import squared_euclidean
+    from pivec.statistics import squared_euclidean
 
     x = points(n)
     squared_euclidean(x[:2048])
@@ -48,7 +48,7 @@ def ours(n: int) -> dict[str, float]:
 
 def mapped(n: int) -> dict[str, float]:
     """The whole matrix in a file, and the k nearest of each without it."""
-    from pivec.statistics.pairwise import squared_euclidean
+    from pivec.statistics import squared_euclidean
 
     x = points(n)
     with tempfile.TemporaryDirectory(dir=Path(__file__).parent / "data") as folder:
@@ -61,8 +61,8 @@ def mapped(n: int) -> dict[str, float]:
 
 def nearest(n: int) -> dict[str, float]:
     """Exactly the 20 nearest of each, the notable pairs and the travels, by rows."""
-    from pivec.characterizations.supervector import Supervector
-    from pivec.states.visited import VisitedStates
+    from pivec.characterizations import Supervector
+    from pivec.states import VisitedStates
     from pivec.statistics.measure import measure
 
     x = points(n)

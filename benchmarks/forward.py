@@ -12,9 +12,9 @@ from itertools import pairwise
 import numpy as np
 
 from measure import write_section
-from pivec.parallel.workers import single_threaded_blas
+from pivec.parallel import single_threaded_blas
+from pivec.policies import NetworkPolicy
 from pivec.policies.forward import NetworkStack
-from pivec.policies.networks import NetworkPolicy
 
 SLOTS, TILE = 100, 16
 

@@ -18,8 +18,8 @@ import numpy as np
 from scipy.stats import norm
 
 from measure import write_section
+from pivec.statistics import effective_number, mean_between, mean_within, shares_of
 from pivec.statistics.behaviours import behaviours
-from pivec.statistics.groups import effective_number, mean_between, mean_within, shares_of
 
 SCALES = np.array([1.0, 0.7, 0.5, 0.3, 0.2])
 OFFSET = 1.5

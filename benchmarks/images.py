@@ -12,7 +12,7 @@ import gymnasium
 import numpy as np
 
 from measure import table, write_section
-from pivec.parallel.workers import single_threaded_blas
+from pivec.parallel import single_threaded_blas
 from pivec.policies.formats.sb3 import read_sb3
 
 

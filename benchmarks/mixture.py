@@ -33,7 +33,7 @@ KEPT = mixture_data.DATA / "mixture_results.json"
 
 def _model(n_features: int, n_components: int = COMPONENTS) -> Any:
     """A mixture somewhere in the synthetic data, with overlap as in a fit."""
-    from pivec.mixtures.model import Mixture
+    from pivec.mixtures import Mixture
 
     rng = np.random.default_rng(1)
     sample = mixture_data.clusters(max(10_000, n_components), n_features).astype(np.float64)
@@ -100,7 +100,7 @@ def _dataset(name: str, n: int) -> tuple[Any, Any]:
 
 
 def our_fit(name: str, n: int, seed: int) -> dict[str, Any]:
-    from pivec.mixtures.fit import fit_mixture
+    from pivec.mixtures import fit_mixture
 
     states, test = _dataset(name, n)
     fit_mixture(states[:2000], 8)
@@ -127,7 +127,7 @@ def peer_fit(name: str, n: int, seed: int) -> dict[str, Any]:
 
 
 def fit_memory(n: int) -> dict[str, Any]:
-    from pivec.mixtures.fit import fit_mixture
+    from pivec.mixtures import fit_mixture
 
     states = np.tile(mixture_data.clusters(min(n, 1_000_000), 24), (max(1, n // 1_000_000), 1))
     fit_mixture(states[:2000], 8)
@@ -138,7 +138,7 @@ def fit_memory(n: int) -> dict[str, Any]:
 
 
 def file_memory(n: int) -> dict[str, Any]:
-    from pivec.mixtures.fit import fit_mixture
+    from pivec.mixtures import fit_mixture
 
     states = np.load(_file(n), mmap_mode="r")
     start = time.perf_counter()
@@ -163,8 +163,7 @@ def _file(n: int) -> Any:
 
 def adaptation(n: int, n_states: int, n_features: int, times: int = 2) -> dict[str, Any]:
     """Seconds of the adaptation to policies of so many states each, and of the bare kernel."""
-    from pivec.mixtures import accumulate
-    from pivec.mixtures.adapt import policy_statistics
+    from pivec.mixtures import accumulate, policy_statistics
 
     part = mixture_data.clusters(min(n, 1_000_000), n_features)
     states = np.tile(part, (-(-n // len(part)), 1))[:n]

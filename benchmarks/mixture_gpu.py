@@ -19,10 +19,7 @@ import torch
 
 import mixture_data
 from measure import table, write_section
-from pivec.mixtures import numpy_kernel
-from pivec.mixtures.fit import fit_mixture
-from pivec.mixtures.model import Mixture
-from pivec.mixtures.source import ArraySource
+from pivec.mixtures import ArraySource, Mixture, fit_mixture, numpy_kernel
 from pivec.mixtures.torch_kernel import TorchKernel
 from pivec.statistics.pairwise import squared_euclidean_tensor
 

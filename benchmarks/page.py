@@ -39,7 +39,7 @@ def make(n: int, path: str) -> dict[str, Any]:
     """Write the page of n policies, by the pivec that this process imports."""
     from made_pages import drawn, report_of
 
-    from pivec.report.page import write_report
+    from pivec.report import write_report
     from pivec.statistics.measure import WHOLE, measure
 
     space = drawn(n)

@@ -40,8 +40,7 @@ def policies(name: str, n: int = POLICIES):
     """Checkpoints of one run, again and again under other names."""
     from dataclasses import replace
 
-    from pivec.policies.load import load_policies
-    from pivec.policies.policy import NamedPolicy
+    from pivec.policies import NamedPolicy, load_policies
 
     found = load_policies(checkpoints(name))
     return [
@@ -62,9 +61,9 @@ def ours(name: str, backend: str, jobs: int, n: int, episodes: int) -> dict[str,
     from dataclasses import replace
 
     from pivec.options import CollectOptions
-    from pivec.parallel.engine import using
-    from pivec.rollouts.environment import Environment
-    from pivec.rollouts.play import bind, play, play_here
+    from pivec.parallel import using
+    from pivec.rollouts import Environment, bind, play_here
+    from pivec.rollouts.play import play
 
     environment, chosen = Environment(name), policies(name, n)
     settings = CollectOptions(episodes=episodes, backend=backend)
@@ -148,7 +147,7 @@ def lanes(kind: str) -> dict[str, float]:
     import gymnasium
     import numpy as np
 
-    from pivec.rollouts.environment import Environment
+    from pivec.rollouts import Environment
     from pivec.rollouts.lanes import SteppedLanes
 
     n, steps = 64, 400

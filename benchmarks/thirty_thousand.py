@@ -24,8 +24,7 @@ from typing import Any
 import numpy as np
 
 from measure import table, write_section
-from pivec.policies.networks import NetworkPolicy
-from pivec.policies.saving import save_policy
+from pivec.policies import NetworkPolicy, save_policy
 
 EPISODES = 10
 CHECKPOINTS = 20

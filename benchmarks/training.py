@@ -21,7 +21,7 @@ def compare(name: str, algorithm: str) -> dict[str, float]:
     import torch
     from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 
-    from pivec.rollouts.environment import Environment
+    from pivec.rollouts import Environment
     from reproduction.training.reinforcement import make_model
     from reproduction.training.runs import settings_for
 

@@ -36,7 +36,7 @@ SEEDS, PAIRS = (0, 1, 2), 400  # fits of the background; tests in each environme
 
 def precision(data: Any, name: str, size: int, draw: int) -> dict[str, Any]:
     """Distances from one sample of each policy beside the truth, and to a second sample."""
-    from pivec.characterizations.registry import characterization
+    from pivec.characterizations import characterization
 
     a, b, truth = samples(data, (size, size, TRUTH), rng_of("precision", size, draw))
     method = characterization(name).fit(twice(a, b))
@@ -53,7 +53,7 @@ def precision(data: Any, name: str, size: int, draw: int) -> dict[str, Any]:
 
 def beside_truth(method: Any, a: Any, truth: Any) -> dict[str, Any]:
     """Distances from a sample beside those from many other episodes, in the sample's own space."""
-    from pivec.statistics.evaluation import return_correlation
+    from pivec.statistics import return_correlation
 
     others = samples(truth, (OTHERS,), np.random.default_rng(0))[0]
     described = [method.describe(part, influences=True) for part in (a, truth, others)]
@@ -76,7 +76,7 @@ def beside_truth(method: Any, a: Any, truth: Any) -> dict[str, Any]:
 
 def backgrounds(data: Any, name: str) -> dict[str, Any]:
     """How far distances from 100 episodes move with the seed of the background model."""
-    from pivec.characterizations.registry import characterization
+    from pivec.characterizations import characterization
 
     (a,) = samples(data, (100,), rng_of("backgrounds"))
     upper = np.triu_indices(len(data), 1)
@@ -88,7 +88,7 @@ def backgrounds(data: Any, name: str) -> dict[str, Any]:
 
 def level(data: Any, name: str) -> dict[str, Any]:
     """How often two samples of one policy are said to differ, by both tests."""
-    from pivec.characterizations.registry import characterization
+    from pivec.characterizations import characterization
 
     rng = rng_of("level")
     (fitted,) = samples(data, (25,), rng)

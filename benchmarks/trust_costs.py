@@ -14,8 +14,8 @@ def intervals() -> dict[str, Any]:
     """Describe many policies; then describe them with influences and measure all intervals."""
     import numpy as np
 
-    from pivec.characterizations.registry import characterization
-    from pivec.states.visited import VisitedStates
+    from pivec.characterizations import characterization
+    from pivec.states import VisitedStates
 
     rng = np.random.default_rng(0)
     states = rng.standard_normal((POLICIES, EPISODES * STATES, FEATURES), dtype=np.float32)
@@ -36,8 +36,8 @@ def test() -> dict[str, Any]:
     """Seconds of a permutation test of 100 + 100 episodes, 999 permutations."""
     import numpy as np
 
-    from pivec.characterizations.registry import characterization
-    from pivec.states.visited import VisitedStates
+    from pivec.characterizations import characterization
+    from pivec.states import VisitedStates
 
     rng = np.random.default_rng(0)
     walks = rng.standard_normal((2, 100, 200, 4)).astype(np.float32).cumsum(axis=2)

@@ -91,7 +91,7 @@ def _pivec(*arguments: Any) -> None:
 
 def samples(data: Any, sizes: tuple[int, ...], rng: np.random.Generator) -> list[Any]:
     """Draw disjoint samples of so many episodes of every policy; each is VisitedStates."""
-    from pivec.states.visited import VisitedStates
+    from pivec.states import VisitedStates
 
     cuts = np.cumsum((0, *sizes))
     orders = [rng.permutation(len(record.episodes)) for record in data.records]
@@ -110,7 +110,7 @@ def twice(a: Any, b: Any) -> Any:
     """Both samples of every policy as if they were policies of their own."""
     from dataclasses import replace
 
-    from pivec.states.visited import VisitedStates
+    from pivec.states import VisitedStates
 
     again = [
         replace(record, info=replace(record.info, label=f"{record.info.label} again"))

@@ -19,8 +19,8 @@ def check() -> dict[str, list[float]]:
     """Seconds of a check: compiled, and by the characterization."""
     import numpy as np
 
-    from pivec.characterizations.registry import characterization
-    from pivec.states.visited import VisitedStates
+    from pivec.characterizations import characterization
+    from pivec.states import VisitedStates
     from reproduction.trust_region.checks import supervector_distance, symmetric_kl
 
     rng = np.random.default_rng(0)

@@ -15,8 +15,8 @@ TWICE = 60  # pairs of samples of one policy
 
 def measure(data: Any, rng: np.random.Generator) -> dict[str, Any]:
     """Verdicts on identical pairs and on pairs beyond the margin, each with a pilot of its own."""
-    from pivec.characterizations.registry import characterization
-    from pivec.statistics.equivalence import MARGIN
+    from pivec.characterizations import characterization
+    from pivec.statistics import MARGIN
 
     (fitted,) = samples(data, (25,), rng)
     method = characterization("visitation").fit(fitted)
@@ -35,7 +35,7 @@ def measure(data: Any, rng: np.random.Generator) -> dict[str, Any]:
 def _judge(
     method: Any, data: Any, pair: tuple[int, int], rng: np.random.Generator, result: dict[str, Any]
 ) -> None:
-    from pivec.statistics.equivalence import MARGIN, episodes_for_precision, episodes_to_decide
+    from pivec.statistics import MARGIN, episodes_for_precision, episodes_to_decide
     from pivec.workflows.inputs import Side
     from pivec.workflows.same import judge
 
@@ -69,7 +69,7 @@ class _Draws:
 
     def take(self, episodes: int) -> list[Any]:
         """Give so many of each; the pilot's are the first and are not given again."""
-        from pivec.states.visited import VisitedStates
+        from pivec.states import VisitedStates
 
         begin = 0 if episodes == PILOT else PILOT
         return [

@@ -50,7 +50,7 @@ def run_one(name: str, rows: int, columns: int) -> dict[str, object]:
     before = peak_megabytes()
     start = time.perf_counter()
     if name == "pivec":
-        from pivec.report.layout import tsne_map
+        from pivec.report import tsne_map
 
         positions = tsne_map(vectors).positions
     else:

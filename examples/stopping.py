@@ -13,7 +13,7 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.env_util import make_vec_env
 
 import pivec.integrations.sb3
-from pivec.statistics.convergence import SettlingRule
+from pivec.statistics import SettlingRule
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--steps", type=int, default=300_000)

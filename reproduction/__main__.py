@@ -17,7 +17,7 @@ from pivec.cli.main import run
 from pivec.cli.options import Quiet, Seed, folder, with_options
 from pivec.errors import PivecError, UsageError
 from pivec.options import EngineOptions
-from pivec.parallel.engine import using
+from pivec.parallel import using
 from pivec.terminal import say
 from reproduction.planning import Step
 from reproduction.recipes import NAMES, recipe

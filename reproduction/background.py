@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pivec.characterizations.supervector import Supervector
+from pivec.characterizations import Supervector
 
 # One k-means start on all states, then EM on all of them until the mean log-likelihood changes by
 # less than 1e-3, 100 times at most; of more than 10 million states so many are drawn, all alike.

@@ -15,13 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.characterizations.background import BackgroundModel
-from pivec.characterizations.descriptions import Descriptions
-from pivec.characterizations.supervector import Supervector
-from pivec.policies.policy import NamedPolicy
-from pivec.states.derived import joined
-from pivec.states.visited import VisitedStates
-from pivec.statistics.intervals import spread_of
+from pivec.characterizations import BackgroundModel, Descriptions, Supervector
+from pivec.policies import NamedPolicy
+from pivec.states import VisitedStates, joined
+from pivec.statistics import spread_of
 from pivec.terminal import Progress
 from reproduction.background import PAPERS_FIT, papers_supervector
 from reproduction.pipeline import Arrays, Collection, Workshop, digest_of

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from pivec.characterizations.registry import characterization
-from pivec.states.visited import VisitedStates
-from pivec.statistics.evaluation import Evaluation
+from pivec.characterizations import characterization
+from pivec.states import VisitedStates
+from pivec.statistics import Evaluation
 from pivec.workflows import evaluate
 from reproduction.pipeline import Collection, Workshop, digest_of
 from reproduction.planning import EpisodeWork, expected_length, longest_episode, n_features

@@ -24,14 +24,11 @@ from numpy.typing import NDArray
 
 from pivec.errors import PivecError, UsageError
 from pivec.files import atomic_write, make_folder
-from pivec.parallel.engine import Work, current
-from pivec.policies.load import load_policies
-from pivec.policies.policy import NamedPolicy, fingerprint_of
-from pivec.rollouts.backends import choose_backend
-from pivec.rollouts.environment import Environment
+from pivec.parallel import Work, current
+from pivec.policies import NamedPolicy, fingerprint_of, load_policies
+from pivec.rollouts import Environment, choose_backend
 from pivec.run_log import RUN
-from pivec.states.store import Store
-from pivec.states.visited import VisitedStates
+from pivec.states import Store, VisitedStates
 from pivec.terminal import Progress
 from pivec.workflows.collect import collect
 from reproduction.published import toml

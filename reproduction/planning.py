@@ -19,11 +19,9 @@ import gymnasium
 import numpy as np
 
 from pivec.errors import PivecError
-from pivec.parallel.engine import Tell
-from pivec.parallel.processes import ask
-from pivec.parallel.workers import threads
+from pivec.parallel import Tell, ask, threads
+from pivec.rollouts import Environment
 from pivec.rollouts.array_lanes import array_lanes
-from pivec.rollouts.environment import Environment
 from pivec.workflows.collect import collect
 from reproduction.pipeline import Collection, Training, Workshop
 from reproduction.published import toml

@@ -14,7 +14,7 @@ from typing import Any
 from pivec.errors import UsageError
 from pivec.figures import save_png
 from pivec.files import atomic_write, check_folder, make_folder
-from pivec.parallel.engine import Engine, on_engine
+from pivec.parallel import Engine, on_engine
 from pivec.run_log import RunLog
 from reproduction.claims import Measured
 from reproduction.pipeline import Workshop

@@ -55,7 +55,7 @@ def numbers(folder: Path, parts: list[str]) -> dict[str, Any]:
 
 def compared(folder: Path, policies: Path) -> dict[str, Any]:
     """Compare policies with every characterization."""
-    from pivec.characterizations.registry import names
+    from pivec.characterizations import names
 
     found = {}
     some = [policies / "CartPole-v1" / run for run in ("ppo-0", "a2c-1")]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pivec.cli import main
-from pivec.states.visited import VisitedStates
+from pivec.states import VisitedStates
 from ray_cluster import add_node, ray_address, ray_engine  # noqa: F401  (fixtures)
 
 

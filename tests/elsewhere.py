@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pickle
 
-from pivec.parallel.engine import Engine, Shared, using
+from pivec.parallel import Engine, using
+from pivec.parallel.engine import Shared
 
 
 class Elsewhere(Engine):

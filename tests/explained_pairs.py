@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from pivec.characterizations.decomposition import Explanation, Parts
-from pivec.explanations.names import Feature
-from pivec.explanations.pairs import Clip, Difference, Still, leading_regions
+from pivec.characterizations import Explanation
+from pivec.characterizations.decomposition import Parts
+from pivec.explanations import Clip, Difference, Feature, Still
+from pivec.explanations.pairs import leading_regions
 from pivec.explanations.visits import Visit
 
 WORDS = (

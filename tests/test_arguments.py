@@ -7,8 +7,7 @@ import inspect
 import numpy as np
 import pytest
 
-from pivec.characterizations.base import Characterization
-from pivec.characterizations.registry import characterization, names
+from pivec.characterizations import Characterization, characterization, names
 from pivec.errors import UsageError
 
 ARGUMENTS = [(name, key) for name in names() for key in characterization(name).get_params()]
@@ -57,7 +56,7 @@ def test_classes_of_users_need_no_types():
 
         _describe = _distances = _learned = _restore = None
 
-    from pivec.states.visited import VisitedStates
+    from pivec.states import VisitedStates
 
     data = VisitedStates.from_arrays([[np.zeros((3, 2))]])
     assert Own(anything=object()).fit(data).seen.labels == data.labels

@@ -15,8 +15,8 @@ pytest.importorskip("numba")
 
 FIT = """
 import numpy as np
-from pivec.characterizations.supervector import Supervector
-from pivec.states.visited import VisitedStates
+from pivec.characterizations import Supervector
+from pivec.states import VisitedStates
 
 rng = np.random.default_rng(0)
 walks = [[rng.normal(rng.normal(size=3), 1, (150, 3)) for _ in range(20)] for _ in range(10)]

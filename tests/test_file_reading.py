@@ -7,12 +7,11 @@ import os
 import numpy as np
 import pytest
 
-from pivec.characterizations.space import Space
+from pivec.characterizations import Space
 from pivec.errors import BadData, BadPolicyFile, PivecError
 from pivec.files import FREE, MOST, Budget, naming, open_regular
-from pivec.policies.load import load_policies
-from pivec.states.recorded import import_recorded
-from pivec.states.store import Store
+from pivec.policies import load_policies
+from pivec.states import Store, import_recorded
 
 
 def test_a_budget_follows_the_size_of_the_file():

@@ -7,12 +7,12 @@ from dataclasses import fields
 import pytest
 import typer
 
-from pivec.characterizations.registry import names
+from pivec.characterizations import names
 from pivec.cli.main import app
 from pivec.cli.options import flag
 from pivec.errors import UsageError
 from pivec.options import CollectOptions, DescribeOptions, PrecisionOptions, WatchOptions
-from pivec.workflows.collect import Collector
+from pivec.workflows import Collector
 
 COMMANDS = {
     "collect": [CollectOptions],

@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 
 import pivec
-from pivec.characterizations.space import Space
-from pivec.characterizations.visitation import Visitation
-from pivec.explanations.names import Feature
-from pivec.explanations.regions import Region, Regions, Visit
+from pivec.characterizations import Space, Visitation
+from pivec.explanations import Feature, Region, Regions
+from pivec.explanations.regions import Visit
 from pivec.report.explained import regions_html
-from pivec.states.store import Store
+from pivec.states import Store
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pivec.characterizations.visitation import Visitation
+from pivec.characterizations import Visitation
 from reproduction.clipping.figure import clipping_figure, curves_figure
 from reproduction.clipping.findings import findings
 from reproduction.clipping.page import EARLIER, remarks_on, table

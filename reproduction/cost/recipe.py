@@ -17,15 +17,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.characterizations.registry import characterization, names
-from pivec.parallel.engine import Tell
-from pivec.parallel.processes import ask
-from pivec.parallel.workers import usable_cores
-from pivec.policies.load import load_policies
-from pivec.policies.policy import NamedPolicy
+from pivec.characterizations import characterization, names
+from pivec.parallel import Tell, ask, usable_cores
+from pivec.policies import NamedPolicy, load_policies
 from pivec.run_log import peak_mb
-from pivec.states.store import load
-from pivec.states.visited import VisitedStates
+from pivec.states import VisitedStates, load
 from pivec.workflows.collect import collect
 from reproduction.background import AUTHORS
 from reproduction.cost.figure import cost_figure

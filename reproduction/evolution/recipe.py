@@ -102,7 +102,7 @@ def layout(shop: Workshop, policies: Described, background: str) -> Array:
     """Lay the policies out by t-SNE on scaled supervectors, or take what was laid out before."""
 
     def tsne() -> dict[str, Array]:
-        from pivec.report.layout import tsne_map
+        from pivec.report import tsne_map
 
         return {"positions": tsne_map(policies.points, random_state=shop.seed).positions}
 

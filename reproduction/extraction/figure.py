@@ -21,7 +21,7 @@ from pivec.figures import (
     new_figure,
     quiet_axes,
 )
-from pivec.states.visited import VisitedStates
+from pivec.states import VisitedStates
 from reproduction.panels import add_labels, arrow
 from reproduction.published import Array
 

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.characterizations.supervector import Supervector
-from pivec.mixtures.model import Mixture
-from pivec.states.visited import VisitedStates
+from pivec.characterizations import Supervector
+from pivec.mixtures import Mixture
+from pivec.states import VisitedStates
 from pivec.workflows.collect import collect
 from reproduction.background import papers_supervector
 from reproduction.extraction.figure import Components, extraction_figure

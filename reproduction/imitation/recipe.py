@@ -10,11 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from pivec.characterizations.visitation import Visitation
-from pivec.parallel.devices import single_threaded_torch
-from pivec.policies.load import load_policies
-from pivec.policies.policy import NamedPolicy, PolicyInfo
-from pivec.states.visited import VisitedStates
+from pivec.characterizations import Visitation
+from pivec.parallel import single_threaded_torch
+from pivec.policies import NamedPolicy, PolicyInfo, load_policies
+from pivec.states import VisitedStates
 from reproduction.background import PAPERS_FIT, papers_supervector
 from reproduction.described import chance_distances, fit_need
 from reproduction.imitation.figure import imitation_figure

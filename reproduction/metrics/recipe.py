@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from pivec.characterizations.registry import characterization
+from pivec.characterizations import characterization
 from pivec.report.evaluation_figure import evaluation_figure
-from pivec.statistics.evaluation import Evaluation
-from pivec.workflows.evaluate import read_outcome
+from pivec.statistics import Evaluation
+from pivec.workflows import read_outcome
 from reproduction import evaluating
 from reproduction.background import AUTHORS
 from reproduction.evaluating import (

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pivec.policies.load import load_policies
+from pivec.policies import load_policies
 from pivec.workflows.collect import collect
 from reproduction.novelty.figure import novelty_figure
 from reproduction.novelty.page import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pivec.characterizations.registry import names
+from pivec.characterizations import names
 from pivec.errors import PivecError
 from pivec.workflows.collect import collect
 from reproduction.cost import recipe as cost

@@ -8,12 +8,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from pivec.characterizations.supervector import Supervector
-from pivec.characterizations.visitation import Visitation
+from pivec.characterizations import Supervector, Visitation
 from pivec.errors import PivecError
-from pivec.parallel.engine import current, using
-from pivec.policies.load import name_policies
-from pivec.states.visited import VisitedStates
+from pivec.parallel import current, using
+from pivec.policies import name_policies
+from pivec.states import VisitedStates
 from pivec.workflows.collect import collect
 from reproduction import described as module
 from reproduction import pipeline as workshop

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pivec.statistics.evaluation import Evaluation, Row
+from pivec.statistics import Evaluation, Row
 from reproduction import evaluating
 from reproduction.components import recipe as components
 from reproduction.cost.recipe import shipped_policies

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pivec.statistics.evaluation import Evaluation, Row
+from pivec.statistics import Evaluation, Row
 from reproduction.background import PAPERS_FIT
 from reproduction.evaluating import BEFORE
 from reproduction.metrics.findings import findings

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pivec.characterizations.registry import characterization
+from pivec.characterizations import characterization
+from pivec.mixtures import EMRun, Mixture
 from pivec.mixtures.accumulate import accumulate
-from pivec.mixtures.fit import EMRun, plus_plus, run_em
-from pivec.mixtures.model import Mixture
-from pivec.states.visited import VisitedStates
+from pivec.mixtures.fit import plus_plus, run_em
+from pivec.states import VisitedStates
 from reproduction.trust_region.checks import (
     _hard_shares,
     _maximise,

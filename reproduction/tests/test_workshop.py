@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pivec.errors import PivecError, UsageError
-from pivec.policies.load import load_policies
+from pivec.policies import load_policies
 from reproduction.pipeline import Collection, Workshop, digest_of, spread_evenly
 
 pytest.importorskip("stable_baselines3")

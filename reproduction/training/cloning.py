@@ -17,11 +17,9 @@ from numpy.typing import NDArray
 
 from pivec.arguments import Count, Positive, Seed, checked
 from pivec.errors import MissingExtra, UsageError
-from pivec.parallel.devices import single_threaded_torch
-from pivec.policies.load import name_policies
-from pivec.policies.networks import NetworkPolicy
-from pivec.policies.saving import save_policy
-from pivec.rollouts.environment import Environment
+from pivec.parallel import single_threaded_torch
+from pivec.policies import NetworkPolicy, name_policies, save_policy
+from pivec.rollouts import Environment
 from pivec.terminal import Progress
 from pivec.workflows.collect import collect
 from reproduction.training.evolution import spaces_of

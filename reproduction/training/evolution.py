@@ -26,15 +26,23 @@ from gymnasium.spaces import Box, Discrete
 from numpy.typing import NDArray
 
 from pivec.errors import BadData, PivecError, UsageError
-from pivec.policies.distributions import HEADS, Head, Options, make_head
-from pivec.policies.formats.neat import ACTIVATIONS, Graph, Node, make_graph, save_genome
-from pivec.policies.formats.safetensors import split_vector
-from pivec.policies.networks import NetworkPolicy, Stack
-from pivec.policies.saving import save_policy
+from pivec.policies import (
+    ACTIVATIONS,
+    HEADS,
+    Graph,
+    Head,
+    NetworkPolicy,
+    Node,
+    Options,
+    Stack,
+    make_graph,
+    make_head,
+    save_genome,
+    save_policy,
+    split_vector,
+)
+from pivec.rollouts import Environment, Layout, action_stream, episode_seeds, make_lanes
 from pivec.rollouts import observations as spaces
-from pivec.rollouts.backends import Layout, make_lanes
-from pivec.rollouts.environment import Environment
-from pivec.rollouts.seeds import action_stream, episode_seeds
 from reproduction.training.runs import Report, Run, TrainedRun, drawn, neat_sections, wanted
 
 # -----------------------------------------------------------------------------

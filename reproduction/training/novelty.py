@@ -18,19 +18,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.characterizations.base import Characterization
+from pivec.characterizations import Characterization
 from pivec.errors import BadData, PivecError
 from pivec.files import atomic_write
-from pivec.integrations.novelty import BehaviourArchive, behaviour_named
+from pivec.integrations import BehaviourArchive, behaviour_named
 from pivec.options import CollectOptions
-from pivec.parallel.workers import threads
-from pivec.policies.policy import NamedPolicy, PolicyInfo
-from pivec.policies.saving import save_policy
+from pivec.parallel import threads
+from pivec.policies import NamedPolicy, PolicyInfo, save_policy
+from pivec.rollouts import Environment, play_here
 from pivec.rollouts import observations as spaces
-from pivec.rollouts.environment import Environment
-from pivec.rollouts.play import play_here
-from pivec.states.record import record_of
-from pivec.states.visited import VisitedStates
+from pivec.states import VisitedStates, record_of
 from reproduction.training.evolution import Architecture, spaces_of
 from reproduction.training.runs import (
     Report,
@@ -114,7 +111,7 @@ class NoveltySearch:
 
     Examples
     --------
-    >>> from pivec.characterizations.registry import characterization
+    >>> from pivec.characterizations import characterization
     >>> few = {"batch_episodes": 4, "batch_steps": 0, "behaviour_episodes": 1}
     >>> gaussian = characterization("gaussian")
     >>> search = NoveltySearch("pivec/DeceptivePoint-v0", gaussian, settings=few)

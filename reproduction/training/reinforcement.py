@@ -25,12 +25,9 @@ from stable_baselines3.common.vec_env import VecEnv
 
 from pivec.errors import PivecError, UsageError
 from pivec.files import atomic_write
-from pivec.policies.formats.sb3 import convert_sb3
-from pivec.policies.networks import NetworkPolicy
-from pivec.policies.saving import save_policy
+from pivec.policies import NetworkPolicy, convert_sb3, save_policy
+from pivec.rollouts import Environment, Layout, make_lanes
 from pivec.rollouts import observations as spaces
-from pivec.rollouts.backends import Layout, make_lanes
-from pivec.rollouts.environment import Environment
 from reproduction.training.runs import Report, Run, TrainedRun, due_after, spread, wanted
 
 # -----------------------------------------------------------------------------

@@ -18,7 +18,7 @@ import numpy as np
 
 from pivec.errors import PivecError, UsageError
 from pivec.files import atomic_write, locked, make_folder
-from pivec.rollouts.environment import Environment
+from pivec.rollouts import Environment
 from pivec.run_log import RUN, processor, versions
 
 Report = Callable[[int, int, float | None], None]

@@ -13,10 +13,8 @@ from typing import Any
 from pivec.arguments import Count, Seed, checked
 from pivec.errors import MissingExtra, PivecError, UsageError
 from pivec.files import make_folder
-from pivec.parallel.engine import Engine, Tell, WorkFailed, current, on_engine
-from pivec.parallel.files import Mirror
-from pivec.rollouts.backends import choose_backend
-from pivec.rollouts.environment import Environment
+from pivec.parallel import Engine, Mirror, Tell, WorkFailed, current, on_engine
+from pivec.rollouts import Environment, choose_backend
 from pivec.terminal import Progress
 from reproduction.training.evolution import Architecture, spaces_of
 from reproduction.training.runs import (
@@ -212,7 +210,7 @@ def _settings(
     if steps is not None:
         changes["steps"] = steps
     if not isinstance(changes.get("behaviour", ""), str):
-        from pivec.integrations.novelty import behaviour_text
+        from pivec.integrations import behaviour_text
 
         changes["behaviour"] = behaviour_text(changes["behaviour"])
     values = settings_for(algo, environment.name, changes)
@@ -221,7 +219,7 @@ def _settings(
     if algo not in POPULATIONS and values["steps"] < 1:
         raise UsageError(f"steps must be at least 1, but is {values['steps']}")
     if "behaviour" in values:  # loads scikit-learn, which no run of the others waits for
-        from pivec.integrations.novelty import behaviour_named
+        from pivec.integrations import behaviour_named
 
         behaviour_named(values["behaviour"], behaviour_defaults(), seed)
     if "backend" in values:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pivec.parallel.engine import Tell
+from pivec.parallel import Tell
 from reproduction.pipeline import Workshop
 from reproduction.recipes import Calculation, Need, Recipe, Result, Told
 from reproduction.trust_region.figure import trust_region_figure

@@ -35,7 +35,7 @@ def make(environment: str, wrappers: Sequence[str]) -> Any:
 
     if environment in gymnasium.registry and not wrappers:
         return gymnasium.make(environment)
-    from pivec.rollouts.environment import Environment
+    from pivec.rollouts import Environment
 
     return Environment.of(environment, wrappers=wrappers).make()
 

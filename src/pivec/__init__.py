@@ -59,28 +59,28 @@ _EXPORTS = {
 }
 
 if TYPE_CHECKING:
-    from pivec.characterizations.base import Characterization as Characterization
-    from pivec.characterizations.descriptions import Descriptions as Descriptions
-    from pivec.characterizations.registry import characterization as characterization
-    from pivec.characterizations.space import Space as Space
+    from pivec.characterizations import Characterization as Characterization
+    from pivec.characterizations import Descriptions as Descriptions
+    from pivec.characterizations import Space as Space
+    from pivec.characterizations import characterization as characterization
     from pivec.errors import PivecError as PivecError
     from pivec.errors import UsageError as UsageError
-    from pivec.explanations.groups import explain_groups as explain_groups
-    from pivec.explanations.pairs import explain as explain
+    from pivec.explanations import explain as explain
+    from pivec.explanations import explain_groups as explain_groups
+    from pivec.explanations import explain_run as explain_run
     from pivec.explanations.regions import regions as regions
-    from pivec.explanations.runs import explain_run as explain_run
     from pivec.explanations.unusual import unusual as unusual
-    from pivec.parallel.engine import using as using
-    from pivec.policies.load import load_policies as load_policies
-    from pivec.policies.policy import Policy as Policy
-    from pivec.report.comparison import Comparison as Comparison
-    from pivec.report.groups import compare_groups as compare_groups
-    from pivec.states.store import Store as Store
-    from pivec.states.store import load as load
-    from pivec.states.visited import VisitedStates as VisitedStates
+    from pivec.parallel import using as using
+    from pivec.policies import Policy as Policy
+    from pivec.policies import load_policies as load_policies
+    from pivec.report import Comparison as Comparison
+    from pivec.report import compare_groups as compare_groups
+    from pivec.states import Store as Store
+    from pivec.states import VisitedStates as VisitedStates
+    from pivec.states import load as load
+    from pivec.workflows import fit_encoder as fit_encoder
     from pivec.workflows.collect import collect as collect
     from pivec.workflows.compare import compare as compare
-    from pivec.workflows.encoder import fit_encoder as fit_encoder
     from pivec.workflows.plan import plan as plan
     from pivec.workflows.same import same as same
     from pivec.workflows.watch import watch as watch

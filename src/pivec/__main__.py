@@ -15,7 +15,7 @@ def main() -> None:
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _at_once)
     _open_closed_streams()
-    from pivec.cli.main import main as run
+    from pivec.cli import main as run
 
     if signal.getsignal(signal.SIGINT) is _at_once:
         signal.signal(signal.SIGINT, _first_in_order)

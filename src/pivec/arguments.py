@@ -82,7 +82,7 @@ def check_arguments(thing: Any) -> None:
 
     Examples
     --------
-    >>> from pivec.characterizations.supervector import Supervector
+    >>> from pivec.characterizations import Supervector
     >>> check_arguments(Supervector(n_components="abc"))
     Traceback (most recent call last):
     ...

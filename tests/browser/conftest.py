@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 from made_pages import drawn, report_of, walking
 
-from pivec.report.page import write_report
+from pivec.report import write_report
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 LOCAL = ("file", "data", "blob", "about")

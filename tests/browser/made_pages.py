@@ -7,14 +7,13 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from pivec.characterizations.descriptions import Descriptions
-from pivec.characterizations.registry import characterization
-from pivec.characterizations.space import Space
-from pivec.policies.policy import PolicyInfo
-from pivec.report.findings import ReportData, policy_rows
+from pivec.characterizations import Descriptions, Space, characterization
+from pivec.policies import PolicyInfo
+from pivec.report import ReportData, policy_rows
 from pivec.run_log import RunLog
-from pivec.states.visited import VisitedStates
-from pivec.statistics.measure import Measured, measure
+from pivec.states import VisitedStates
+from pivec.statistics import Measured
+from pivec.statistics.measure import measure
 
 FEATURES = ("cart position", "cart velocity", "pole angle", "pole velocity")
 # What a file may be called, and what must never run, load or break a page.

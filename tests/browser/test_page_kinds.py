@@ -9,9 +9,8 @@ import pytest
 from made_pages import report_of
 from sight import chosen, figure
 
-from pivec.characterizations.registry import characterization
-from pivec.characterizations.space import Space
-from pivec.states.visited import VisitedStates
+from pivec.characterizations import Space, characterization
+from pivec.states import VisitedStates
 from pivec.statistics.measure import measure
 
 METHODS = {

@@ -51,7 +51,7 @@ def test_the_content_policy_stops_what_a_name_could_bring(pages, walked, tmp_pat
 def test_very_many_policies_open(pages, folder):
     from made_pages import drawn, report_of
 
-    from pivec.report.page import write_report
+    from pivec.report import write_report
 
     path = folder / "multitude.html"
     write_report(path, report_of(drawn(300_000)))

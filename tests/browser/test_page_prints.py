@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from made_pages import report_of
 
-from pivec.statistics.measure import Measured, Travel
+from pivec.statistics import Measured, Travel
 
 
 @pytest.fixture

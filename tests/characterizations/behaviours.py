@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from pivec.policies.networks import NetworkPolicy
-from pivec.states.record import PolicyRecord
-from pivec.states.visited import VisitedStates
+from pivec.policies import NetworkPolicy
+from pivec.states import PolicyRecord, VisitedStates
 
 PLACES = [0.0, 0.5, 1.0, 0.0, -0.5, -1.0]
 

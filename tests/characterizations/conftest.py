@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from behaviours import PLACES, make_behaviours
 
-from pivec.states.visited import VisitedStates
+from pivec.states import VisitedStates
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from behaviours import network, with_policies
 
 from pivec.characterizations.actions import Actions
 from pivec.errors import UsageError
-from pivec.policies.callables import UniformPolicy
+from pivec.policies import UniformPolicy
 
 
 def test_total_variation_of_discrete_actions(behaviours):

@@ -11,10 +11,9 @@ from behaviours import PLACES, make_behaviours, with_policies
 from sklearn.base import clone
 
 import pivec
-from pivec.characterizations.registry import characterization, names
-from pivec.characterizations.space import Space
+from pivec.characterizations import Space, characterization, names
 from pivec.errors import BadData, BadStore, UsageError
-from pivec.states.visited import VisitedStates
+from pivec.states import VisitedStates
 
 # Small enough for the data of these tests; otherwise defaults.
 SMALL = {

@@ -7,11 +7,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from pivec.characterizations import characterization  # noqa: E402
 from pivec.characterizations import torch_vae as vae  # noqa: E402
-from pivec.characterizations.registry import characterization  # noqa: E402
 from pivec.errors import UsageError  # noqa: E402
-from pivec.parallel.devices import torch_device  # noqa: E402
-from pivec.states.visited import VisitedStates  # noqa: E402
+from pivec.parallel import torch_device  # noqa: E402
+from pivec.states import VisitedStates  # noqa: E402
 
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 

@@ -7,7 +7,7 @@ import pytest
 
 from pivec.characterizations.discretization import Discretization
 from pivec.errors import UsageError
-from pivec.states.visited import VisitedStates
+from pivec.states import VisitedStates
 
 
 def test_histograms_by_hand():

@@ -16,8 +16,8 @@ from pivec.characterizations.discriminator import Discriminator  # noqa: E402
 from pivec.characterizations.network_method import in_key_order, row_keys, set_key
 from pivec.characterizations.torch_mlp import Batches, Discriminators, left_out, slope_of_loss
 from pivec.errors import MissingExtra, UsageError  # noqa: E402
-from pivec.parallel.devices import single_threaded_torch  # noqa: E402
-from pivec.states.visited import VisitedStates  # noqa: E402
+from pivec.parallel import single_threaded_torch  # noqa: E402
+from pivec.states import VisitedStates  # noqa: E402
 
 SMALL = {"n_units": 16, "epochs": 20, "learning_rate": 0.01}
 

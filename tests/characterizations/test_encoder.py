@@ -10,11 +10,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from pivec.characterizations import Gaussian  # noqa: E402
 from pivec.characterizations import torch_vae as vae  # noqa: E402
 from pivec.characterizations.encoder import PolicyEncoder  # noqa: E402
-from pivec.characterizations.gaussian import Gaussian  # noqa: E402
 from pivec.errors import MissingExtra, UsageError  # noqa: E402
-from pivec.states.visited import VisitedStates  # noqa: E402
+from pivec.states import VisitedStates  # noqa: E402
 
 SMALL = {"n_units": 16, "n_latent": 4, "epochs": 20, "learning_rate": 0.01, "kl_weight": 0.01}
 

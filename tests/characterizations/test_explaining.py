@@ -7,9 +7,9 @@ import json
 import numpy as np
 import pytest
 
-from pivec.characterizations.registry import characterization
+from pivec.characterizations import characterization
 from pivec.errors import PivecWarning, UsageError
-from pivec.states.visited import VisitedStates
+from pivec.states import VisitedStates
 
 METHODS = {
     "visitation": {"n_components": 4},

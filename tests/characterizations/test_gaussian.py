@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pivec.characterizations.gaussian import Gaussian
+from pivec.characterizations import Gaussian
 from pivec.errors import UsageError
-from pivec.states.visited import VisitedStates
+from pivec.states import VisitedStates
 
 
 def kl(a, b):

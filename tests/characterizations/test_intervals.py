@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from pivec.characterizations.registry import characterization
-from pivec.characterizations.resampling import left_out, without_noise
+from pivec.characterizations import characterization, without_noise
+from pivec.characterizations.resampling import left_out
 from pivec.errors import PivecWarning, UsageError
-from pivec.states.visited import VisitedStates
+from pivec.states import VisitedStates
 
 
 def walks(rng, place, n=8, length=30):
@@ -132,7 +132,7 @@ def test_a_policy_is_zero_from_itself_on_average(method):
 
 
 def test_the_permutation_test_divides_episodes_anew(method, data):
-    from pivec.statistics.intervals import sides
+    from pivec.statistics import sides
 
     a, b = data[0], data[1]
     statistics = np.concatenate([method._statistics(a), method._statistics(b)])

@@ -8,7 +8,7 @@ from scipy.spatial.distance import cdist, pdist
 
 from pivec.characterizations.mmd import MMD
 from pivec.errors import UsageError
-from pivec.states.visited import VisitedStates
+from pivec.states import VisitedStates
 
 
 def exact(x, y, sigma):

@@ -8,8 +8,7 @@ from behaviours import network, with_policies
 
 from pivec.characterizations.parameters import Parameters
 from pivec.errors import UsageError
-from pivec.policies.callables import UniformPolicy
-from pivec.policies.networks import NetworkPolicy
+from pivec.policies import NetworkPolicy, UniformPolicy
 
 
 def test_distance_is_that_of_all_parameters(behaviours, rng):

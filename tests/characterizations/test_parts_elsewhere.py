@@ -10,18 +10,14 @@ import pytest
 
 import pivec
 from elsewhere import Elsewhere
-from pivec.characterizations import resampling
-from pivec.characterizations.registry import characterization
+from pivec.characterizations import characterization, resampling
 from pivec.errors import BadData
+from pivec.mixtures import ArraySource, Mixture, fit_mixture, policy_statistics
 from pivec.mixtures.accumulate import Passes
-from pivec.mixtures.adapt import policy_statistics
-from pivec.mixtures.fit import fit_mixture
-from pivec.mixtures.model import Mixture
-from pivec.mixtures.source import ArraySource
-from pivec.parallel.engine import using
+from pivec.parallel import using
+from pivec.states import VisitedStates
 from pivec.states import derived as parts
 from pivec.states.derived import constant_features
-from pivec.states.visited import VisitedStates
 from pivec.statistics.measure import measure
 
 FIT = {"n_components": 4, "n_init": 1, "max_iter": 3}

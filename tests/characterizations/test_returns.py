@@ -7,7 +7,7 @@ import pytest
 
 from pivec.characterizations.returns import Returns
 from pivec.errors import UsageError
-from pivec.states.visited import VisitedStates
+from pivec.states import VisitedStates
 
 WALKS = [[np.zeros((2, 1)), np.zeros((3, 1))], [np.ones((2, 1))]]
 

@@ -9,11 +9,11 @@ import pytest
 from behaviours import PLACES, make_behaviours
 from test_contract import _cases
 
+from pivec.characterizations import characterization
 from pivec.characterizations.averages import segment_sums
 from pivec.characterizations.discretization import CellCounts
-from pivec.characterizations.registry import characterization
 from pivec.errors import BadData, PivecWarning, UsageError
-from pivec.states.visited import VisitedStates
+from pivec.states import VisitedStates
 
 
 def behaving(places, *, episodes=6, seed=0, **given):

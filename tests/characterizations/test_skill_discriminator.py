@@ -13,8 +13,8 @@ torch = pytest.importorskip("torch")
 from pivec.characterizations.state_classifiers import SkillDiscriminator, jensen_shannon
 from pivec.characterizations.torch_mlp import sum_outputs  # noqa: E402
 from pivec.errors import MissingExtra, UsageError  # noqa: E402
-from pivec.policies.policy import canonical_order  # noqa: E402
-from pivec.states.visited import VisitedStates  # noqa: E402
+from pivec.policies import canonical_order  # noqa: E402
+from pivec.states import VisitedStates  # noqa: E402
 
 SMALL = {"n_units": 16, "max_updates": 200, "learning_rate": 0.01}
 

@@ -9,7 +9,7 @@ from scipy.stats import wasserstein_distance
 from pivec.characterizations import sliced_wasserstein
 from pivec.characterizations.sliced_wasserstein import SlicedWasserstein
 from pivec.errors import UsageError
-from pivec.states.visited import VisitedStates
+from pivec.states import VisitedStates
 
 
 def test_one_dimension_agrees_with_scipy(rng):

@@ -9,11 +9,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from pivec.characterizations import Supervector  # noqa: E402
 from pivec.characterizations.state_classifiers import StateActions  # noqa: E402
-from pivec.characterizations.supervector import Supervector  # noqa: E402
 from pivec.characterizations.torch_mlp import contrast, sum_outputs  # noqa: E402
 from pivec.errors import MissingExtra, UsageError  # noqa: E402
-from pivec.states.visited import VisitedStates  # noqa: E402
+from pivec.states import VisitedStates  # noqa: E402
 
 SMALL = {"n_units": 16, "n_values": 4, "set_size": 16, "n_updates": 150, "learning_rate": 0.01}
 

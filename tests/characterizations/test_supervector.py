@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pivec.characterizations.supervector import Supervector
+from pivec.characterizations import Supervector
 from pivec.errors import PivecError, UsageError
-from pivec.states.visited import VisitedStates
+from pivec.states import VisitedStates
 
 
 def plain_supervector(states, background, center, scale, relevance=16.0):

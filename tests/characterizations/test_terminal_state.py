@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pivec.characterizations.returns import TerminalState
-from pivec.states.visited import VisitedStates
+from pivec.states import VisitedStates
 
 
 def test_mean_of_the_last_states(rng):

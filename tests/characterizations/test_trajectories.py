@@ -7,7 +7,7 @@ import pytest
 
 from pivec.characterizations.trajectories import Trajectories
 from pivec.errors import UsageError
-from pivec.states.visited import VisitedStates
+from pivec.states import VisitedStates
 
 
 def plain(p, q):

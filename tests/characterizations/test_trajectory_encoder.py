@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch")
 
 from pivec.characterizations.encoder import TrajectoryEncoder, between_means
 from pivec.errors import BadData, UsageError  # noqa: E402
-from pivec.states.visited import VisitedStates  # noqa: E402
+from pivec.states import VisitedStates  # noqa: E402
 
 SMALL = {"n_units": 16, "n_latent": 4, "epochs": 20, "learning_rate": 0.01, "kl_weight": 0.01}
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pivec.characterizations.discretization import Discretization, Transitions
-from pivec.states.visited import VisitedStates
+from pivec.states import VisitedStates
 
 
 def test_shares_by_hand():

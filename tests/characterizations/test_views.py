@@ -8,7 +8,7 @@ import pytest
 from pivec.characterizations.mmd import MMD
 from pivec.characterizations.views import View, center_and_scale, draw_rows
 from pivec.errors import BadData, UsageError
-from pivec.states.visited import VisitedStates
+from pivec.states import VisitedStates
 
 
 @pytest.fixture

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from pivec.characterizations.registry import characterization
-from pivec.mixtures.model import Mixture
-from pivec.states.visited import VisitedStates
+from pivec.characterizations import characterization
+from pivec.mixtures import Mixture
+from pivec.states import VisitedStates
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +101,8 @@ def test_the_distance_of_several_backgrounds_is_the_mean_of_theirs(data):
 
 
 def test_the_backgrounds_share_compares_spaces_of_other_starts(data):
-    from pivec.characterizations.refits import BackgroundShare, background_share
+    from pivec.characterizations import background_share
+    from pivec.characterizations.refits import BackgroundShare
 
     method = characterization("visitation", n_components=4).fit(data)
     share = background_share(method, data)

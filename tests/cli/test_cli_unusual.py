@@ -9,7 +9,7 @@ import pytest
 
 import pivec
 from pivec.run_log import RunLog
-from pivec.states.store import Store
+from pivec.states import Store
 from pivec.workflows import compare as comparison
 
 ESCAPE = "\x1b[31m[bold]$odd$<b>"

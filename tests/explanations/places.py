@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 import pivec
-from pivec.explanations.folder import Findings
+from pivec.explanations import Findings
 
 MIDDLES = np.array([[0.0, 0.0], [0.0, 8.0], [10.0, 0.0]])
 RIGHT = 2  # the place far to the right

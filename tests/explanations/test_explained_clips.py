@@ -13,11 +13,12 @@ from PIL import Image, ImageSequence
 
 import pivec
 from pivec.errors import PivecWarning, UsageError
+from pivec.explanations import Replayer, film_episodes
 from pivec.explanations import clips as montage
-from pivec.explanations.clips import Reel, Scene, clip, clips, draw_clip, film_episodes
-from pivec.explanations.replay import CannotReplay, Job, Replayer, Take, attempt
-from pivec.parallel.engine import Engine, using
-from pivec.states.store import Store
+from pivec.explanations.clips import Reel, Scene, clip, clips, draw_clip
+from pivec.explanations.replay import CannotReplay, Job, Take, attempt
+from pivec.parallel import Engine, using
+from pivec.states import Store
 
 
 @pytest.fixture

@@ -13,10 +13,11 @@ from places import RIGHT, findings, groups_of, region_at
 from scipy.stats import ttest_ind
 
 from pivec.errors import UsageError
+from pivec.explanations import explain_groups
 from pivec.explanations.changes import edges_of, times_below
-from pivec.explanations.groups import explain_groups, welch
-from pivec.report.explained import group_difference_html, print_group_difference
-from pivec.statistics.intervals import benjamini_hochberg
+from pivec.explanations.groups import welch
+from pivec.report import group_difference_html, print_group_difference
+from pivec.statistics import benjamini_hochberg
 
 FIVE = {"ppo": [0.3, 0.32, 0.28, 0.35, 0.25], "a2c": [0.02, 0.0, 0.01, 0.03, 0.02]}
 

@@ -14,8 +14,8 @@ from places import RIGHT, findings, region_at, run_of, shifted
 
 import pivec
 from pivec.errors import UsageError
+from pivec.explanations import Change, Clip, Feature, explain_run
 from pivec.explanations.changes import (
-    Change,
     FeatureTimes,
     best_span,
     edges_of,
@@ -23,10 +23,8 @@ from pivec.explanations.changes import (
     round_edges,
     times_below,
 )
-from pivec.explanations.names import Feature
-from pivec.explanations.pairs import Clip
-from pivec.explanations.runs import MOST_STRETCHES, explain_run, joined, stretches
-from pivec.report.explained import print_run, run_html
+from pivec.explanations.runs import MOST_STRETCHES, joined, stretches
+from pivec.report import print_run, run_html
 
 
 @pytest.fixture(scope="module")

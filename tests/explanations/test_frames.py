@@ -14,12 +14,11 @@ import pytest
 from PIL import Image
 
 import pivec
-from pivec.explanations import frames
+from pivec.explanations import Replayer, frames
 from pivec.explanations.frames import film
 from pivec.explanations.replay import (
     CannotReplay,
     Job,
-    Replayer,
     Studio,
     attempt,
     draw_stills,
@@ -27,9 +26,10 @@ from pivec.explanations.replay import (
     sized,
     work,
 )
-from pivec.parallel.engine import Engine, Reply, WorkFailed, using
-from pivec.rollouts.environment import Environment
-from pivec.states.store import Store
+from pivec.parallel import Engine, WorkFailed, using
+from pivec.parallel.engine import Reply
+from pivec.rollouts import Environment
+from pivec.states import Store
 
 pytest.importorskip("pygame")
 

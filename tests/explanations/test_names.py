@@ -9,7 +9,8 @@ import gymnasium
 import numpy as np
 import pytest
 
-from pivec.explanations.names import _TABLE, Feature, features_of
+from pivec.explanations import Feature, features_of
+from pivec.explanations.names import _TABLE
 from pivec.rollouts.observations import feature_names, flatten
 
 IDS = (

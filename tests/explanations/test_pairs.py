@@ -12,9 +12,9 @@ import pytest
 import explained_pairs as made
 import pivec
 from pivec.errors import UsageError
+from pivec.explanations import Findings, folder_of, measure_difference
 from pivec.explanations.films import best_cut, worth_of_regions
-from pivec.explanations.folder import Findings
-from pivec.explanations.pairs import folder_of, leading_regions, measure_difference
+from pivec.explanations.pairs import leading_regions
 
 
 def walks(rng, share_of_far):

@@ -7,13 +7,12 @@ import pytest
 from PIL import Image
 
 import pivec
-from pivec.characterizations.space import Space
-from pivec.characterizations.visitation import Visitation
-from pivec.explanations.folder import Findings
+from pivec.characterizations import Space, Visitation
+from pivec.explanations import Findings
 from pivec.explanations.frames import choose
 from pivec.explanations.regions import regions
 from pivec.explanations.visits import Near
-from pivec.states.store import Store
+from pivec.states import Store
 
 
 def near(*rows):

@@ -13,20 +13,16 @@ import pytest
 from scipy import stats
 
 import pivec
-from pivec.characterizations.background import region_ranges
-from pivec.characterizations.registry import characterization
-from pivec.characterizations.space import Space
-from pivec.characterizations.visitation import Visitation
+from pivec.characterizations import Space, Visitation, characterization, region_ranges
+from pivec.explanations import Feature, Findings, Region, Regions, region_words
 from pivec.explanations import names as words_of
-from pivec.explanations.folder import Findings
-from pivec.explanations.names import MIDDLE, Feature, region_words, written
-from pivec.explanations.regions import Region, Regions, Visit, regions
+from pivec.explanations.names import MIDDLE, written
+from pivec.explanations.regions import Visit, regions
 from pivec.explanations.visits import nearest_visits, sightings, words_of_when
 from pivec.figures import to_png
-from pivec.mixtures.model import Mixture
+from pivec.mixtures import Mixture
 from pivec.report.explained import regions_html
-from pivec.states.store import Store
-from pivec.states.visited import VisitedStates
+from pivec.states import Store, VisitedStates
 
 
 def fitted(mixture):

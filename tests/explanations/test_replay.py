@@ -12,13 +12,13 @@ import pytest
 from filmed_worlds import doubled, halved, make_far, make_seen, make_walk
 
 import pivec
-from pivec.characterizations.registry import characterization
-from pivec.characterizations.space import Space
-from pivec.explanations.folder import Findings
-from pivec.explanations.replay import CannotReplay, Replayer, Take, find_again, pictures
+from pivec.characterizations import Space, characterization
+from pivec.explanations import Findings, Replayer
+from pivec.explanations.replay import CannotReplay, Take, find_again, pictures
 from pivec.options import CollectOptions
-from pivec.policies.policy import PolicyInfo
-from pivec.states.store import INDEX, Store, sum_of
+from pivec.policies import PolicyInfo
+from pivec.states import Store
+from pivec.states.store import INDEX, sum_of
 
 DEMO = Path(pivec.__file__).parent / "demo_policies" / "CartPole-v1"
 FILES = sorted(DEMO.glob("*/*.safetensors"))[:2]

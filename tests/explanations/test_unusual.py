@@ -15,21 +15,12 @@ from PIL import Image
 
 import pivec
 from pivec.errors import BadStore, PivecWarning, UsageError
-from pivec.explanations.folder import Findings
-from pivec.explanations.outside import (
-    NOTABLE,
-    nearest_regions,
-    reach_of,
-    space_reach,
-    states_outside,
-    warn_of_outside,
-)
-from pivec.explanations.pairs import Clip
-from pivec.explanations.replay import Replayer
+from pivec.explanations import Clip, Findings, Replayer, space_reach, warn_of_outside
+from pivec.explanations.outside import NOTABLE, nearest_regions, reach_of, states_outside
 from pivec.explanations.unusual import unusual
-from pivec.mixtures.model import Mixture
+from pivec.mixtures import Mixture
 from pivec.report.explained import unusual_html
-from pivec.states.derived import regrouped
+from pivec.states import regrouped
 
 NAMES = ("height", "speed", "angle")
 

@@ -6,16 +6,12 @@ import numpy as np
 import pytest
 from scipy.stats import t
 
-from pivec.characterizations.base import Characterization
-from pivec.characterizations.registry import characterization, names
-from pivec.characterizations.space import Space
+from pivec.characterizations import Characterization, Space, characterization, names
 from pivec.errors import UsageError
 from pivec.integrations.monitor import BehaviourMonitor
-from pivec.report.layout import tsne_map
-from pivec.states.derived import joined
-from pivec.states.visited import VisitedStates
-from pivec.statistics.convergence import SettlingRule
-from pivec.statistics.measure import sampled_travel
+from pivec.report import tsne_map
+from pivec.states import VisitedStates, joined
+from pivec.statistics import SettlingRule, sampled_travel
 
 
 def window(rng, place, step=0, episodes=12, length=30):

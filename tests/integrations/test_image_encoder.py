@@ -10,7 +10,8 @@ import pivec
 from pivec.errors import BadPolicyFile, PivecWarning, UsageError
 from pivec.files import read_regular
 from pivec.options import EncoderOptions
-from pivec.rollouts.features import encoder_bytes, load_features, read_encoder
+from pivec.rollouts import encoder_bytes
+from pivec.rollouts.features import load_features, read_encoder
 from pivec.workflows.encoder import FrameSample
 from pivec.workflows.image_networks import Images, _halves, learned_features, random_features
 
@@ -116,7 +117,7 @@ def test_an_autoencoder_is_the_same_again_and_leaves_the_global_state_alone():
 
 def test_the_numbers_are_those_of_torch():
     torch = pytest.importorskip("torch")
-    from pivec.policies.extractors import find_features
+    from pivec.policies import find_features
 
     shown = images()
     kernels, shapes = shown.layout

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pivec.characterizations.registry import characterization
+from pivec.characterizations import characterization
 from pivec.errors import UsageError
-from pivec.integrations.novelty import BehaviourArchive, behaviour_named, behaviour_text
+from pivec.integrations import BehaviourArchive, behaviour_named, behaviour_text
 
 
 @pytest.mark.parametrize("name", ["terminal-state", "gaussian", "supervector", "returns"])

@@ -9,12 +9,11 @@ pytest.importorskip("ribs")
 
 from ribs.archives import CVTArchive, GridArchive
 
-from pivec.characterizations.registry import characterization, names
-from pivec.characterizations.space import Space
+from pivec.characterizations import Space, characterization, names
 from pivec.errors import UsageError
 from pivec.integrations.measures import BehaviourMeasures
 from pivec.integrations.ribs import ProximityArchive
-from pivec.states.visited import VisitedStates
+from pivec.states import VisitedStates
 
 FEW = {"n_components": 4}
 # Those that look at policies, and those whose training takes long, are held to the same contract.

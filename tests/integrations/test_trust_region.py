@@ -15,7 +15,7 @@ from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.vec_env import VecNormalize
 
 import reproduction.worlds  # noqa: F401 - registers
-from pivec.characterizations.registry import characterization
+from pivec.characterizations import characterization
 from pivec.errors import BadPolicyFile, PivecWarning, UsageError
 from pivec.integrations.trust_region import (
     Actor,
@@ -24,8 +24,8 @@ from pivec.integrations.trust_region import (
     NoConstraint,
     TrustRegionPPO,
 )
-from pivec.policies.networks import NetworkPolicy
-from pivec.states.derived import joined
+from pivec.policies import NetworkPolicy
+from pivec.states import joined
 from pivec.workflows.collect import collect
 
 SETTINGS = {

@@ -6,7 +6,7 @@ import importlib.util
 
 import numpy as np
 
-from pivec.mixtures.model import Mixture
+from pivec.mixtures import Mixture
 
 ENGINES = ["numpy", "numba", "torch-cpu"]
 if importlib.util.find_spec("torch") is not None:

@@ -18,11 +18,15 @@ from mixture_reference import (
 )
 
 from pivec.errors import BadData, MissingExtra, UsageError
-from pivec.mixtures import accumulate, numba_kernel, numpy_kernel
-from pivec.mixtures.accumulate import kernel
-from pivec.mixtures.adapt import policy_statistics
-from pivec.mixtures.model import Mixture
-from pivec.parallel.workers import threads
+from pivec.mixtures import (
+    Mixture,
+    accumulate,
+    kernel,
+    numba_kernel,
+    numpy_kernel,
+    policy_statistics,
+)
+from pivec.parallel import threads
 
 TOLERANCE = {"numpy": 1e-9, "numba": 3e-6, "torch-cpu": 1e-9, "cuda": 1e-6}
 engines = pytest.mark.parametrize("engine", ENGINES)

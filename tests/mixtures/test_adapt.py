@@ -10,8 +10,8 @@ import pytest
 from mixture_reference import ENGINES, clusters, random_mixture, spiky, statistics
 
 from pivec.errors import BadData, UsageError
-from pivec.mixtures.adapt import map_offsets, policy_statistics
-from pivec.parallel.workers import threads
+from pivec.mixtures import map_offsets, policy_statistics
+from pivec.parallel import threads
 
 engines = pytest.mark.parametrize("engine", ENGINES)
 

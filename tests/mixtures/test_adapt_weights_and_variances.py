@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from pivec.errors import BadData, UsageError
+from pivec.mixtures import Mixture, map_offsets, map_variances, map_weights, policy_statistics
 from pivec.mixtures.accumulate import accumulate
-from pivec.mixtures.adapt import map_offsets, map_variances, map_weights, policy_statistics
-from pivec.mixtures.model import Mixture
 
 
 @pytest.fixture

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from mixture_reference import clusters, random_mixture, responsibilities, spiky
 
-from pivec.mixtures import accumulate
-from pivec.mixtures.fit import EMRun, Reseeder, maximise, run_em
-from pivec.mixtures.model import Mixture
+from pivec.mixtures import EMRun, Mixture, accumulate, maximise
+from pivec.mixtures.fit import Reseeder, run_em
 
 
 def passes_over(states, device="numpy"):

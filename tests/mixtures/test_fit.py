@@ -11,9 +11,8 @@ from mixture_reference import ENGINES, clusters, spiky
 from sklearn.mixture import GaussianMixture
 
 from pivec.errors import BadData, UsageError
-from pivec.mixtures.fit import fit_mixture
-from pivec.mixtures.source import ArraySource
-from pivec.parallel.workers import threads
+from pivec.mixtures import ArraySource, fit_mixture
+from pivec.parallel import threads
 
 
 def held_out_scores(states, n_components, seeds, **settings):

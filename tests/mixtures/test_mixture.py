@@ -9,7 +9,7 @@ from scipy.special import logsumexp
 from scipy.stats import norm
 
 from pivec.errors import BadData
-from pivec.mixtures.model import Mixture
+from pivec.mixtures import Mixture
 
 
 def parts(**changes):

@@ -9,9 +9,9 @@ import pytest
 from mixture_reference import ENGINES, clusters
 
 from pivec.errors import BadData
+from pivec.mixtures import ArraySource
 from pivec.mixtures.accumulate import Passes
 from pivec.mixtures.fit import overview
-from pivec.mixtures.source import ArraySource
 
 
 def look(states, engine="numpy", subsample=500, seed=0):

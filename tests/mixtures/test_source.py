@@ -6,15 +6,8 @@ import numpy as np
 import pytest
 
 from pivec.errors import BadData
-from pivec.mixtures.source import (
-    ArraySource,
-    StateSource,
-    as_source,
-    block_at,
-    block_rows,
-    release_pages,
-    spans_of,
-)
+from pivec.mixtures import ArraySource, StateSource
+from pivec.mixtures.source import as_source, block_at, block_rows, release_pages, spans_of
 
 
 def states(n=1000, d=3):

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from pivec.mixtures import ArraySource, Mixture
 from pivec.mixtures.accumulate import Passes
 from pivec.mixtures.fit import Overview, first_mixture, lloyd, plus_plus
-from pivec.mixtures.model import Mixture
-from pivec.mixtures.source import ArraySource
 
 
 def groups(n_each=200, seed=0):

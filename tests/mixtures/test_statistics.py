@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pivec.errors import BadData
-from pivec.mixtures.model import Statistics
+from pivec.mixtures import Statistics
 
 
 def some(seed, shape=(3, 2)):

@@ -15,8 +15,8 @@ import pytest
 import pivec
 from pivec.errors import BadData, MissingExtra, PivecError, PivecWarning, UsageError
 from pivec.options import EngineOptions
-from pivec.parallel.engine import WorkFailed, current, make_engine, on_engine, using
-from pivec.parallel.processes import Processes, ask
+from pivec.parallel import WorkFailed, ask, current, make_engine, on_engine, using
+from pivec.parallel.processes import Processes
 
 
 def doubles(item, tell):

@@ -11,10 +11,10 @@ import pytest
 
 from pivec.errors import PivecError
 from pivec.files import open_regular, read_regular
-from pivec.parallel import files, offered, source
+from pivec.parallel import Mirror, files, offer, offered, present, source
 from pivec.parallel import ray_files as modules
-from pivec.parallel.files import Mirror, SentBytes, present
-from pivec.parallel.offered import answer, offer
+from pivec.parallel.files import SentBytes
+from pivec.parallel.offered import answer
 from pivec.parallel.source import Source
 
 

@@ -16,8 +16,7 @@ import pytest
 import pivec
 from pivec.errors import MissingExtra, PivecError, UsageError
 from pivec.parallel import ray_engine as ray_cluster
-from pivec.parallel import ray_entry
-from pivec.parallel.engine import using
+from pivec.parallel import ray_entry, using
 
 pytestmark = pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed")
 
@@ -120,7 +119,7 @@ def test_a_worker_of_another_version_is_named(ray_engine, monkeypatch):
 SCRIPT = """
 import os, signal, sys, time
 from pathlib import Path
-from pivec.parallel.engine import using
+from pivec.parallel import using
 
 def sleeps(item, tell):
     tell(os.getpid())

@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 
 from pivec.errors import BadData, MissingExtra, PivecWarning, UsageError
-from pivec.parallel.engine import WorkFailed
-from pivec.parallel.workers import n_threads
+from pivec.parallel import WorkFailed, n_threads
 
 pytestmark = pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed")
 

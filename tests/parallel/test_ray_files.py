@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from pivec.parallel import files, offered
-from pivec.parallel.offered import Answer, offer
+from pivec.parallel import files, offer, offered
+from pivec.parallel.offered import Answer
 
 pytest.importorskip("ray", reason="Ray is not installed")
 

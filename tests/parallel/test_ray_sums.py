@@ -9,15 +9,12 @@ import numpy as np
 import pytest
 
 import pivec
-from pivec.characterizations import resampling
-from pivec.characterizations.registry import characterization
+from pivec.characterizations import characterization, resampling
 from pivec.errors import BadData
+from pivec.mixtures import ArraySource, Mixture, fit_mixture
 from pivec.mixtures.accumulate import Passes
-from pivec.mixtures.fit import fit_mixture
-from pivec.mixtures.model import Mixture
-from pivec.mixtures.source import ArraySource
-from pivec.parallel.engine import using
-from pivec.states.visited import VisitedStates
+from pivec.parallel import using
+from pivec.states import VisitedStates
 from pivec.statistics.measure import measure
 
 pytest.importorskip("ray", reason="Ray is not installed")

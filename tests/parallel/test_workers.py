@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from pivec.errors import UsageError
-from pivec.parallel.workers import n_threads, run_tasks, threads
+from pivec.parallel import n_threads, run_tasks, threads
 
 
 @pytest.mark.parametrize("n", [1, 2, 5])

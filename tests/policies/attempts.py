@@ -6,9 +6,8 @@ import gymnasium
 import numpy as np
 
 from pivec.errors import PivecError
+from pivec.policies import RecurrentPolicy, load_policies
 from pivec.policies.formats import FORMATS
-from pivec.policies.load import load_policies
-from pivec.policies.policy import RecurrentPolicy
 
 SEEN, ACTIONS = gymnasium.spaces.Box(-9, 9, (4,)), gymnasium.spaces.Discrete(3)
 ROWS = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)

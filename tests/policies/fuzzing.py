@@ -15,8 +15,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from pivec.policies.networks import NetworkPolicy
-from pivec.policies.saving import save_policy
+from pivec.policies import NetworkPolicy, save_policy
 
 torch = pytest.importorskip("torch")
 

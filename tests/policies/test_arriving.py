@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from pivec.errors import BadPolicyFile, PivecWarning, UsageError
-from pivec.policies.load import Arrivals, named_together
-from pivec.policies.policy import PolicyInfo
+from pivec.policies import Arrivals, PolicyInfo, named_together
 
 SHIPPED = Path(str(files("pivec"))) / "demo_policies" / "CartPole-v1"
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pivec.errors import BadPolicyFile, PivecWarning
-from pivec.policies.load import load_policies
+from pivec.policies import load_policies
 
 pytest.importorskip("torch")
 

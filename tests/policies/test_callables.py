@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 
 from pivec.errors import UsageError
-from pivec.policies.callables import CallablePolicy, as_policy
-from pivec.policies.networks import NetworkPolicy
-from pivec.policies.policy import Policy
+from pivec.policies import CallablePolicy, NetworkPolicy, Policy, as_policy
 
 RNG = np.random.default_rng(0)
 ROWS = np.arange(6.0).reshape(3, 2)

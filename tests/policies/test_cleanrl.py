@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from pivec.errors import BadPolicyFile, UsageError
+from pivec.policies import load_policies
 from pivec.policies.formats.cleanrl import read_cleanrl
-from pivec.policies.load import load_policies
 
 torch = pytest.importorskip("torch")
 nn, spaces = torch.nn, gymnasium.spaces

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from pivec.errors import BadPolicyFile, UsageError
-from pivec.policies.callables import as_policy
+from pivec.policies import BatchPolicy, as_policy
 from pivec.policies.extractors import NATURE
 from pivec.policies.formats.sb3 import read_sb3
-from pivec.policies.policy import BatchPolicy
 
 torch = pytest.importorskip("torch")
 

@@ -9,10 +9,7 @@ import pytest
 from test_load import labels, make
 
 from pivec.errors import PivecWarning
-from pivec.policies.load import load_policies, name_policies
-from pivec.policies.networks import NetworkPolicy
-from pivec.policies.policy import also_called
-from pivec.policies.saving import save_policy
+from pivec.policies import NetworkPolicy, also_called, load_policies, name_policies, save_policy
 
 
 def test_a_file_with_a_training_step_stays_and_keeps_the_other_names(tmp_path):
@@ -154,8 +151,7 @@ def settings(**changes):
 
 
 def test_everything_that_decides_actions_counts():
-    from pivec.policies.distributions import Options
-    from pivec.policies.forward import Normaliser
+    from pivec.policies import Normaliser, Options
 
     layer = (np.eye(2), np.zeros(2))
     boxless = {"log_std": None, "low": None, "high": None}

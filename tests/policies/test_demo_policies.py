@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import pivec.policies
-from pivec.policies.load import load_policies
+from pivec.policies import load_policies
 
 FOLDER = Path(pivec.policies.__file__).parent.parent / "demo_policies"
 

@@ -9,13 +9,10 @@ import numpy as np
 import pytest
 
 from pivec.errors import BadPolicyFile, UsageError
-from pivec.policies.callables import as_policy
+from pivec.policies import NetworkPolicy, RecurrentNetwork, as_policy, load_policies
 from pivec.policies.extractors import read_spaces
 from pivec.policies.formats.cleanrl import read_cleanrl
 from pivec.policies.formats.sb3 import read_sb3
-from pivec.policies.load import load_policies
-from pivec.policies.networks import NetworkPolicy
-from pivec.policies.recurrent import RecurrentNetwork
 from pivec.rollouts.observations import flatten
 
 torch = pytest.importorskip("torch")

@@ -7,11 +7,15 @@ import numpy as np
 import pytest
 
 from pivec.errors import UsageError
-from pivec.policies.distributions import HEADS, Options, make_head
-from pivec.policies.formats.safetensors import read_policy
-from pivec.policies.forward import Normaliser
-from pivec.policies.networks import NetworkPolicy
-from pivec.policies.saving import save_policy
+from pivec.policies import (
+    HEADS,
+    NetworkPolicy,
+    Normaliser,
+    Options,
+    make_head,
+    read_policy,
+    save_policy,
+)
 
 spaces = gymnasium.spaces
 RNG = np.random.default_rng(0)

@@ -16,9 +16,8 @@ import msgpack
 from fuzzing import brax_bytes, flax_bytes, tree
 
 from pivec.errors import BadPolicyFile, PivecError, PivecWarning, UsageError
-from pivec.policies.formats import Beside
+from pivec.policies import Beside, load_policies
 from pivec.policies.formats.jax import read_brax, read_flax, read_msgpack
-from pivec.policies.load import load_policies
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.normal(size=(10, 4))

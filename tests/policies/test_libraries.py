@@ -13,10 +13,9 @@ import pytest
 
 import pivec
 from pivec.errors import BadPolicyFile
-from pivec.policies.load import load_policies
-from pivec.rollouts.environment import Environment
+from pivec.policies import load_policies
+from pivec.rollouts import Environment, bind
 from pivec.rollouts.observations import flatten
-from pivec.rollouts.play import bind
 
 ROOT = Path(__file__).parents[2]
 _place = ROOT / "scripts" / "checkpoints" / "rows.py"

@@ -9,12 +9,17 @@ import numpy as np
 import pytest
 
 from pivec.errors import BadPolicyFile, UsageError
-from pivec.policies.callables import UniformPolicy
-from pivec.policies.formats import FORMATS, register_format
-from pivec.policies.load import load_policies, name_policies
-from pivec.policies.networks import NetworkPolicy
-from pivec.policies.policy import NamedPolicy, PolicyInfo
-from pivec.policies.saving import save_policy
+from pivec.policies import (
+    NamedPolicy,
+    NetworkPolicy,
+    PolicyInfo,
+    UniformPolicy,
+    load_policies,
+    name_policies,
+    register_format,
+    save_policy,
+)
+from pivec.policies.formats import FORMATS
 
 RNG = np.random.default_rng(0)
 
@@ -144,7 +149,7 @@ def test_damaged_files_are_named(tmp_path, content, suffix):
 
 MODULE = """
     import numpy as np
-    from pivec.policies.callables import UniformPolicy
+    from pivec.policies import UniformPolicy
 
     def still(observations):
         return np.zeros(len(observations), int)
@@ -294,7 +299,7 @@ def read_text(data, beside):
 
 
 def as_constant(value):
-    from pivec.policies.callables import as_policy
+    from pivec.policies import as_policy
 
     return as_policy(lambda observations: np.full(len(observations), value))
 

@@ -7,15 +7,17 @@ import pytest
 
 from pivec.characterizations.actions import Actions
 from pivec.errors import BadPolicyFile, PivecWarning, UsageError
-from pivec.explanations.replay import Replayer
-from pivec.policies.callables import as_policy
-from pivec.policies.formats import Beside
+from pivec.explanations import Replayer
+from pivec.policies import (
+    Beside,
+    NetworkPolicy,
+    RecurrentNetwork,
+    RecurrentPolicy,
+    as_policy,
+    load_policies,
+)
 from pivec.policies.formats.sb3 import read_sb3
-from pivec.policies.load import load_policies
-from pivec.policies.networks import NetworkPolicy
-from pivec.policies.policy import RecurrentPolicy
-from pivec.policies.recurrent import RecurrentNetwork
-from pivec.states.store import Store
+from pivec.states import Store
 from pivec.workflows.collect import collect
 
 torch = pytest.importorskip("torch")

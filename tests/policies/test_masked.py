@@ -9,8 +9,8 @@ from sb3_models import model, saved, spaces, torch
 
 import pivec
 from pivec.errors import PivecError, UsageError
+from pivec.policies import load_policies
 from pivec.policies.formats.sb3 import read_sb3
-from pivec.policies.load import load_policies
 
 pytest.importorskip("sb3_contrib")
 

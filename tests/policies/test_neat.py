@@ -12,17 +12,9 @@ import numpy as np
 import pytest
 
 from pivec.errors import BadPolicyFile, UsageError
+from pivec.policies import ACTIVATIONS, BatchPolicy, Node, load_policies, make_graph, save_genome
 from pivec.policies.formats import neat as neat_module
-from pivec.policies.formats.neat import (
-    ACTIVATIONS,
-    AGGREGATIONS,
-    Node,
-    make_graph,
-    read_genome,
-    save_genome,
-)
-from pivec.policies.load import load_policies
-from pivec.policies.policy import BatchPolicy
+from pivec.policies.formats.neat import AGGREGATIONS, read_genome
 
 spaces = gymnasium.spaces
 SEEN = spaces.Box(-9, 9, (4,))

@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 from pivec.errors import UsageError
+from pivec.policies import BatchPolicy, NetworkPolicy, Policy
 from pivec.policies.forward import ACTIVATIONS
-from pivec.policies.networks import NetworkPolicy
-from pivec.policies.policy import BatchPolicy, Policy
 
 Box, Discrete = gymnasium.spaces.Box, gymnasium.spaces.Discrete
 

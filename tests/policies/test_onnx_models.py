@@ -11,9 +11,7 @@ import numpy as np
 import pytest
 
 from pivec.errors import BadPolicyFile, MissingExtra, PivecWarning, UsageError
-from pivec.policies.load import load_policies
-from pivec.policies.networks import Stack
-from pivec.policies.policy import BatchPolicy
+from pivec.policies import BatchPolicy, Stack, load_policies
 
 onnx = pytest.importorskip("onnx")
 

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from pivec.errors import BadPolicyFile
+from pivec.policies import load_policies
 from pivec.policies.formats import onnx_process
 from pivec.policies.formats.onnx_process import runtime
-from pivec.policies.load import load_policies
 
 onnx = pytest.importorskip("onnx")
 

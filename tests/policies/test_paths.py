@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pivec.policies.naming import natural_key, read_paths, read_step
+from pivec.policies import natural_key
+from pivec.policies.naming import read_paths, read_step
 
 
 @pytest.mark.parametrize(

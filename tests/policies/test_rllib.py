@@ -12,9 +12,8 @@ import pytest
 from gymnasium.spaces import Box, Discrete
 
 from pivec.errors import BadPolicyFile, PivecError
-from pivec.policies.formats import is_policy_file
+from pivec.policies import is_policy_file, load_policies
 from pivec.policies.formats.rllib import MODULES
-from pivec.policies.load import load_policies
 from pivec.policies.policy import origin_of
 from pivec.policies.safe_pickle import read_objects
 

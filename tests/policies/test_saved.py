@@ -9,10 +9,7 @@ import pytest
 import safetensors.numpy
 
 from pivec.errors import BadPolicyFile, UsageError
-from pivec.policies.callables import UniformPolicy
-from pivec.policies.formats.safetensors import read_policy
-from pivec.policies.networks import NetworkPolicy
-from pivec.policies.saving import save_policy
+from pivec.policies import NetworkPolicy, UniformPolicy, read_policy, save_policy
 
 
 def make(head="gaussian"):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from pivec.errors import BadPolicyFile, PivecError, PivecWarning
-from pivec.policies.callables import as_policy
+from pivec.policies import as_policy
 from pivec.policies.formats.sb3 import read_sb3
 
 torch = pytest.importorskip("torch")

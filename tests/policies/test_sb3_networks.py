@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from pivec.errors import BadPolicyFile, UsageError
-from pivec.policies.callables import as_policy
+from pivec.policies import NetworkPolicy, Stack, as_policy
 from pivec.policies.formats.sb3 import read_sb3
-from pivec.policies.networks import NetworkPolicy, Stack
 
 torch = pytest.importorskip("torch")
 

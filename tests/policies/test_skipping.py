@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 
 from pivec.errors import BadPolicyFile, PivecWarning
-from pivec.policies.load import load_policies, name_policies
-from pivec.policies.networks import NetworkPolicy
-from pivec.policies.saving import save_policy
+from pivec.policies import NetworkPolicy, load_policies, name_policies, save_policy
 
 
 @pytest.fixture

@@ -9,10 +9,7 @@ import numpy as np
 import pytest
 
 from pivec.errors import UsageError
-from pivec.policies.callables import UniformPolicy
-from pivec.policies.distributions import Options
-from pivec.policies.forward import Normaliser
-from pivec.policies.networks import NetworkPolicy, Stack
+from pivec.policies import NetworkPolicy, Normaliser, Options, Stack, UniformPolicy
 
 
 def make(sizes, seed, head="categorical", activation="tanh"):

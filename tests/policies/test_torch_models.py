@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from pivec.errors import BadPolicyFile, PivecWarning, UsageError
-from pivec.policies.load import load_policies
+from pivec.policies import load_policies
 
 torch = pytest.importorskip("torch")
 nn, spaces = torch.nn, gymnasium.spaces

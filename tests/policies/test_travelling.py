@@ -14,12 +14,16 @@ from pivec.errors import BadPolicyFile, PivecError, UsageError
 from pivec.parallel import files, offered
 from pivec.parallel.offered import answer
 from pivec.parallel.source import Source
-from pivec.policies.callables import check_module
-from pivec.policies.load import load_policies, name_policies
-from pivec.policies.networks import NetworkPolicy
-from pivec.policies.policy import NamedPolicy
-from pivec.policies.saving import save_policy
-from pivec.policies.serialization import packed, unpacked
+from pivec.policies import (
+    NamedPolicy,
+    NetworkPolicy,
+    check_module,
+    load_policies,
+    name_policies,
+    packed,
+    save_policy,
+    unpacked,
+)
 
 LAYERS = ((np.eye(4, 2, dtype=np.float32), np.zeros(2, np.float32)),)
 
@@ -134,7 +138,7 @@ def test_what_was_made_of_a_policy_is_not_taken_for_it(saved):
 
 MODULE = """
 import numpy as np
-from pivec.policies.networks import NetworkPolicy
+from pivec.policies import NetworkPolicy
 network = NetworkPolicy(((np.eye(4, 2, dtype="f4"), np.zeros(2, "f4")),), "tanh", "categorical")
 class Still:
     def __init__(self): self.moves = 0
@@ -184,7 +188,7 @@ def test_what_has_no_name_travels_itself():
 def test_environments_travel_with_what_a_script_registered():
     import gymnasium
 
-    from pivec.rollouts.environment import Environment
+    from pivec.rollouts import Environment
 
     entry = "gymnasium.envs.classic_control:CartPoleEnv"
     gymnasium.register("Travelling-v0", entry_point=entry, max_episode_steps=7)
@@ -210,7 +214,7 @@ def test_environments_travel_with_what_a_script_registered():
 def test_an_environment_of_another_module_is_refused(module):
     from travelling_agents import make
 
-    from pivec.rollouts.environment import Environment
+    from pivec.rollouts import Environment
 
     arrived = pickle.loads(pickle.dumps(Environment.of(make)))
     arrived.make().close()

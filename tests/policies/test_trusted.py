@@ -13,9 +13,8 @@ from sb3_models import Still, model, saved, sb3, torch
 
 import pivec
 from pivec.errors import BadPolicyFile, MissingExtra, UsageError
-from pivec.policies.formats import Beside
+from pivec.policies import Beside, load_policies
 from pivec.policies.formats.sb3 import read_sb3
-from pivec.policies.load import load_policies
 
 spaces = gymnasium.spaces
 TRUST = Beside(trust=True)

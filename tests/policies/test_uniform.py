@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from pivec.errors import UsageError
-from pivec.policies.callables import UniformPolicy
-from pivec.policies.policy import BatchPolicy
+from pivec.policies import BatchPolicy, UniformPolicy
 
 spaces = gymnasium.spaces
 SPACES = [

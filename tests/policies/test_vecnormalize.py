@@ -10,10 +10,8 @@ import numpy as np
 import pytest
 
 from pivec.errors import BadPolicyFile, PivecWarning
-from pivec.policies.callables import as_policy
+from pivec.policies import NetworkPolicy, as_policy, load_policies
 from pivec.policies.formats.sb3 import read_normaliser, read_sb3
-from pivec.policies.load import load_policies
-from pivec.policies.networks import NetworkPolicy
 
 pytest.importorskip("torch")
 
@@ -265,9 +263,7 @@ def test_models_of_own_classes_are_asked_by_predict_with_the_statistics():
 
 
 def test_normalised_policies_stack_and_survive_saving(tmp_path, trained):
-    from pivec.policies.formats.safetensors import read_policy
-    from pivec.policies.networks import Stack
-    from pivec.policies.saving import save_policy
+    from pivec.policies import Stack, read_policy, save_policy
 
     data, pickled, rows, expected, _ = trained
     (tmp_path / "a.zip").write_bytes(data)

@@ -9,8 +9,8 @@ import pytest
 import safetensors.numpy
 
 from pivec.errors import BadPolicyFile
-from pivec.policies.formats.safetensors import parse_npy, split_vector
-from pivec.policies.load import load_policies
+from pivec.policies import load_policies, split_vector
+from pivec.policies.formats.safetensors import parse_npy
 
 RNG = np.random.default_rng(0)
 ROWS = np.random.default_rng(1).normal(size=(20, 4)).astype(np.float32)

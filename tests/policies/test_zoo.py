@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pivec.errors import BadPolicyFile, PivecWarning, UsageError
-from pivec.policies.load import load_policies
+from pivec.policies import load_policies
 from pivec.workflows.collect import collect
 
 pytest.importorskip("torch")
@@ -156,7 +156,7 @@ def test_stacked_frames_are_those_of_stable_baselines3(run):
     import gymnasium
     from stable_baselines3.common.vec_env import DummyVecEnv, VecFrameStack
 
-    from pivec.rollouts.environment import environment_of
+    from pivec.rollouts import environment_of
 
     folder = run(normalize="false", frame_stack=3)
     path = folder / "Pendulum-v1.zip"

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pivec.report.findings import PolicyRow, ReportData
+from pivec.report import PolicyRow, ReportData
 from pivec.run_log import RunLog
-from pivec.statistics.intervals import Intervals
-from pivec.statistics.measure import Measured, Pairs, Travel
+from pivec.statistics import Intervals, Measured, Pairs, Travel
 
 
 def rows_of(n, *, seed=0, **columns):

@@ -8,15 +8,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pivec.characterizations.registry import characterization, names
-from pivec.characterizations.space import Space
+from pivec.characterizations import Space, characterization, names
 from pivec.errors import UsageError
+from pivec.report import ReportData, policy_rows
 from pivec.report import page_data as certainty
 from pivec.report.distances_figure import heatmap_order
-from pivec.report.findings import ReportData, in_order, policy_rows
+from pivec.report.findings import in_order
 from pivec.report.page_data import numbers, page_data, text, unpacked
-from pivec.states.visited import VisitedStates
-from pivec.statistics.measure import Measured, measure
+from pivec.states import VisitedStates
+from pivec.statistics import Measured
+from pivec.statistics.measure import measure
 
 # Those that need nothing but states, and no network.
 PLAIN = [n for n in names() if not (characterization(n).needs or n.endswith(("encoder", "nator")))]

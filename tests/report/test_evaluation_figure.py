@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pivec.report.evaluation_figure import PANELS, draw_evaluation, evaluation_figure
-from pivec.statistics.evaluation import Evaluation, Row
+from pivec.report import draw_evaluation
+from pivec.report.evaluation_figure import PANELS, evaluation_figure
+from pivec.statistics import Evaluation, Row
 
 LIMIT = 300_000
 

@@ -10,16 +10,9 @@ import pytest
 from test_page import PAYLOADS, Elements
 
 import explained_pairs as made
-from pivec.explanations.names import Feature
-from pivec.explanations.pairs import Clip, Overview, Still
-from pivec.report.explained import (
-    Embedder,
-    difference_html,
-    overview_html,
-    print_difference,
-    say_written,
-    write_difference,
-)
+from pivec.explanations import Clip, Feature, Overview, Still
+from pivec.report import print_difference, say_written, write_difference
+from pivec.report.explained import Embedder, difference_html, overview_html
 
 
 @pytest.fixture

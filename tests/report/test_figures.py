@@ -8,11 +8,11 @@ import sys
 import numpy as np
 import pytest
 
-from pivec.characterizations.registry import characterization
-from pivec.characterizations.space import Space
+from pivec.characterizations import Space, characterization
 from pivec.errors import UsageError
 from pivec.figures import LONE_COLOUR, new_figure, save_png, to_png
-from pivec.report.distances_figure import averaged, distances_figure, matrix_figure
+from pivec.report import matrix_figure
+from pivec.report.distances_figure import averaged, distances_figure
 from pivec.report.map_figure import (
     MAX_CLASS_COLOURS,
     SPOTS,
@@ -21,7 +21,8 @@ from pivec.report.map_figure import (
     map_figure,
 )
 from pivec.report.travel_section import round_ticks, spread_out, travel_svg
-from pivec.statistics.measure import Measured, Travel, measure
+from pivec.statistics import Measured, Travel
+from pivec.statistics.measure import measure
 
 LIMIT = 300_000
 

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 import pivec
-from pivec.characterizations.space import Space
+from pivec.characterizations import Space
 from pivec.errors import PivecWarning, UsageError
-from pivec.policies.naming import group_names, rows_of_runs
-from pivec.policies.policy import PolicyInfo
-from pivec.report.groups import compare_groups, groups_in, similarity
-from pivec.statistics.groups import mean_within
+from pivec.policies import PolicyInfo, group_names, rows_of_runs
+from pivec.report import compare_groups, groups_in
+from pivec.report.groups import similarity
+from pivec.statistics import mean_within
 
 
 def infos(*runs, algorithm=None):

@@ -7,12 +7,11 @@ import math
 import numpy as np
 import pytest
 
+from pivec.report import groups_figure, print_groups, report_html
 from pivec.report.behaviours_section import behaviours_section
-from pivec.report.console import print_groups
 from pivec.report.groups import GroupComparison, GroupPair, RunGroup
-from pivec.report.groups_section import groups_figure, groups_section, words_of_test
-from pivec.report.page import report_html
-from pivec.statistics.groups import Estimate, Permanova
+from pivec.report.groups_section import groups_section, words_of_test
+from pivec.statistics import Estimate, Permanova
 
 TEST = Permanova(5.0, 0.62, 0.2, 0.1, 0.1, 20, True)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pivec.errors import BadData
-from pivec.report.landmarks import LandmarkMap
+from pivec.report import LandmarkMap
 
 
 def squared(a, b):

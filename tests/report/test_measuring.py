@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 from scipy.special import gammaincc
 
-from pivec.characterizations.registry import characterization
-from pivec.characterizations.space import Space
+from pivec.characterizations import Space, characterization
+from pivec.report import ReportData, policy_rows
 from pivec.report import page_data as certainty
-from pivec.report.findings import ReportData, policy_rows
 from pivec.report.page_data import page_data
 from pivec.run_log import RunLog
-from pivec.states.visited import VisitedStates
-from pivec.statistics.measure import Measured, measure
+from pivec.states import VisitedStates
+from pivec.statistics import Measured
+from pivec.statistics.measure import measure
 
 ASKED = """
 import { readFileSync } from "node:fs";

@@ -9,10 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pivec.characterizations.registry import characterization
-from pivec.characterizations.space import Space
+from pivec.characterizations import Space, characterization
 from pivec.errors import PivecWarning
-from pivec.explanations.names import features_of, region_words
+from pivec.explanations import features_of, region_words
 from pivec.report import page_data as media
 from pivec.report.page_data import (
     explained_pairs,
@@ -21,8 +20,8 @@ from pivec.report.page_data import (
     panel_media,
     region_pictures,
 )
-from pivec.states.visited import VisitedStates
-from pivec.statistics.measure import Measured, Pairs
+from pivec.states import VisitedStates
+from pivec.statistics import Measured, Pairs
 
 
 def put(file, content=b"RIFF"):

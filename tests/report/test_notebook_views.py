@@ -8,11 +8,10 @@ import pytest
 from matplotlib.figure import Figure
 
 import pivec
-from pivec.characterizations.registry import characterization
+from pivec.characterizations import characterization
 from pivec.errors import PivecWarning, UsageError
-from pivec.report.comparison import Comparison
-from pivec.states.recorded import Recordings, split_recorded
-from pivec.states.visited import VisitedStates
+from pivec.report import Comparison
+from pivec.states import Recordings, VisitedStates, split_recorded
 
 NASTY = "<script>alert(1)</script>\x1b[31m"
 SMALL = {"parameters": {"n_components": 4}}

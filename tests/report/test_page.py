@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import pivec
+from pivec.report import report_html, write_report
 from pivec.report.findings import in_order
 from pivec.report.markup import json_for_script
-from pivec.report.page import report_html, write_report
 from pivec.report.page_data import unpacked
-from pivec.statistics.measure import Travel
+from pivec.statistics import Travel
 
 PAYLOADS = [
     "</script><img src=x onerror=alert(1)>",

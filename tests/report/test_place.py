@@ -7,7 +7,8 @@ import pytest
 
 from pivec.errors import BadData
 from pivec.report import layout as place
-from pivec.report.layout import place_by_distances, tsne_map
+from pivec.report import tsne_map
+from pivec.report.layout import place_by_distances
 
 
 @pytest.fixture(scope="module")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from pivec.report import script
 from pivec.report.markup import resource
-from pivec.report.page import BUILT, fingerprint, joined, script
+from pivec.report.page import BUILT, fingerprint, joined
 
 LARGEST = 80_000  # bytes
 

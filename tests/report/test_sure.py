@@ -10,15 +10,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pivec.report.console import print_summary
+from pivec.report import alike_pairs, pair_rows, print_summary, report_html, write_pairs_csv
 from pivec.report.distances_figure import distances_figure
-from pivec.report.findings import PairRow, pair_rows
-from pivec.report.map_figure import alike_pairs, map_figure
-from pivec.report.page import report_html
+from pivec.report.findings import PairRow
+from pivec.report.map_figure import map_figure
 from pivec.report.page_data import unpacked
-from pivec.report.tables import write_pairs_csv
 from pivec.report.travel_section import travel_svg
-from pivec.statistics.measure import Pairs, Travel
+from pivec.statistics import Pairs, Travel
 
 # Two clusters: 0, 1, 2 are near each other, and so are 3 and 4.
 PLACES = np.array([0.0, 0.1, 0.2, 3.0, 3.1])

@@ -8,11 +8,9 @@ import numpy as np
 import pytest
 
 from pivec.errors import UsageError
-from pivec.report import tables
-from pivec.report.tables import write_distances, write_map_csv
+from pivec.report import tables, write_distances, write_map_csv
 from pivec.report.tables import write_distances_csv as write_csv_of
-from pivec.statistics.intervals import Intervals
-from pivec.statistics.measure import Measured
+from pivec.statistics import Intervals, Measured
 
 ODD_LABELS = [
     "a,b",

@@ -7,8 +7,9 @@ import pytest
 
 from pivec.errors import BadData, UsageError
 from pivec.report import layout as place
-from pivec.report.layout import affinities, load_opentsne, nearest, tsne_map
-from pivec.statistics.measure import nearest_of_rows
+from pivec.report import tsne_map
+from pivec.report.layout import affinities, load_opentsne, nearest
+from pivec.statistics import nearest_of_rows
 
 
 def clusters(n_groups=4, n_each=15, n_values=20, spread=0.1, seed=0):

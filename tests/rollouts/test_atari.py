@@ -8,8 +8,8 @@ import pytest
 
 import pivec
 from pivec.errors import UsageError
+from pivec.rollouts import Environment, environment_of
 from pivec.rollouts.atari import Atari
-from pivec.rollouts.environment import Environment, environment_of
 from pivec.rollouts.quirks import registrars
 
 pytest.importorskip("ale_py")

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from pivec.options import CollectOptions
-from pivec.rollouts import play
-from pivec.rollouts.environment import Environment
+from pivec.rollouts import Environment, play
 
 
 @pytest.fixture

@@ -11,10 +11,8 @@ from test_play import coin, network, same
 
 import pivec
 from pivec.errors import MissingExtra, UsageError
-from pivec.rollouts import backends
+from pivec.rollouts import Environment, Layout, backends, choose_backend
 from pivec.rollouts.array_lanes import CartPoleLanes
-from pivec.rollouts.backends import Layout, choose_backend
-from pivec.rollouts.environment import Environment
 
 
 @pytest.fixture(scope="module")

@@ -11,8 +11,7 @@ from worlds import Pixels, RoomWithMission
 
 import pivec
 from pivec.errors import BadData, BadPolicyFile, PivecWarning, UsageError
-from pivec.policies.networks import NetworkPolicy
-from pivec.policies.policy import NamedPolicy, PolicyInfo
+from pivec.policies import NamedPolicy, NetworkPolicy, PolicyInfo
 from pivec.rollouts.features import GreyCells, load_features
 
 

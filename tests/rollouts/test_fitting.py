@@ -8,7 +8,7 @@ import pytest
 
 import pivec
 from pivec.errors import UsageError
-from pivec.policies.load import load_policies
+from pivec.policies import load_policies
 from pivec.rollouts.environment import fitting_words
 
 SHELF = files("pivec") / "demo_policies"

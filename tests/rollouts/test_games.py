@@ -10,13 +10,13 @@ from test_play import same
 
 import pivec
 from pivec.errors import MissingExtra, PivecWarning, UsageError
-from pivec.explanations.replay import Replayer, pictures
+from pivec.explanations import Replayer
+from pivec.explanations.replay import pictures
 from pivec.options import CollectOptions
-from pivec.policies.networks import MaskedPolicy, NetworkPolicy
-from pivec.policies.saving import save_policy
-from pivec.rollouts.environment import Environment, environment_of
+from pivec.policies import MaskedPolicy, NetworkPolicy, save_policy
+from pivec.rollouts import Environment, environment_of
 from pivec.rollouts.role_env import RoleEnv, Seat
-from pivec.states.store import Store
+from pivec.states import Store
 
 CHASE, NIM = "pettingzoo:games_world", "pettingzoo:games_world:Nim"
 

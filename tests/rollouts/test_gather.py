@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pivec.rollouts.episodes import Gatherer
+from pivec.rollouts import Gatherer
 
 
 def played(rng, n_lanes, n_steps, p_over=0.01, **options):

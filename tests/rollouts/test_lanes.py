@@ -6,9 +6,8 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
+from pivec.rollouts import Environment, Layout, make_lanes
 from pivec.rollouts.array_lanes import AcrobotLanes, CartPoleLanes, PendulumLanes, array_lanes
-from pivec.rollouts.backends import Layout, make_lanes
-from pivec.rollouts.environment import Environment
 from pivec.rollouts.lanes import SteppedLanes
 
 KINDS = {

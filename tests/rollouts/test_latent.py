@@ -11,11 +11,9 @@ import pytest
 
 import pivec
 from pivec.errors import BadPolicyFile, PivecWarning, UsageError
-from pivec.policies.distributions import Options
-from pivec.policies.forward import Normaliser
-from pivec.policies.networks import NetworkPolicy
-from pivec.policies.saving import save_policy
-from pivec.rollouts.features import PolicyLatent, find_features_features, load_features
+from pivec.policies import NetworkPolicy, Normaliser, Options, save_policy
+from pivec.rollouts import find_features_features
+from pivec.rollouts.features import PolicyLatent, load_features
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.normal(size=(7, 4)).astype(np.float32)

@@ -8,8 +8,7 @@ from worlds import Composite, Countdown
 
 import pivec
 from pivec.errors import PivecError, UsageError
-from pivec.policies.callables import as_policy
-from pivec.policies.policy import RecurrentPolicy
+from pivec.policies import RecurrentPolicy, as_policy
 
 
 class Counts(RecurrentPolicy):

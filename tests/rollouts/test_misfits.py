@@ -9,9 +9,8 @@ from gymnasium import spaces
 
 import pivec
 from pivec.errors import BadData, EnvironmentFailure, PivecError, PivecWarning, UsageError
+from pivec.rollouts import Environment, Gatherer
 from pivec.rollouts import play as table
-from pivec.rollouts.environment import Environment
-from pivec.rollouts.episodes import Gatherer
 
 WHERE = r"coin, episode \d+ \(seed \d+\), step 2: "
 

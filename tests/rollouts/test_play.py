@@ -11,7 +11,7 @@ from worlds import Broken, Composite, Countdown
 
 import pivec
 from pivec.errors import BadData, EnvironmentFailure, UsageError
-from pivec.policies.networks import NetworkPolicy
+from pivec.policies import NetworkPolicy
 
 
 def coin(observations, rng):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import pivec
-from pivec.rollouts.environment import Environment
+from pivec.rollouts import Environment
 
 # What the package has of its own interface: levels one after another, drawn when it is made.
 PACKAGE = """

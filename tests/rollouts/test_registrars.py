@@ -10,8 +10,7 @@ import sys
 import pytest
 
 from pivec.errors import UsageError
-from pivec.rollouts import quirks
-from pivec.rollouts.environment import Environment
+from pivec.rollouts import Environment, quirks
 
 
 @pytest.mark.parametrize(

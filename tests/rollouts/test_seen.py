@@ -10,11 +10,10 @@ from worlds import Countdown
 
 import pivec
 from pivec.errors import BadData, PivecWarning, UsageError
-from pivec.explanations.replay import Replayer
-from pivec.rollouts.backends import choose_backend
-from pivec.rollouts.environment import Environment
-from pivec.rollouts.seen import Values, sees
-from pivec.states.store import Store
+from pivec.explanations import Replayer
+from pivec.rollouts import Environment, choose_backend, sees
+from pivec.rollouts.seen import Values
+from pivec.states import Store
 
 
 class Telling(Countdown):

@@ -6,9 +6,8 @@ import gymnasium
 import numpy as np
 import pytest
 
+from pivec.rollouts import Environment, Layout, make_lanes
 from pivec.rollouts.array_lanes import ArrayLanes, array_lanes
-from pivec.rollouts.backends import Layout, make_lanes
-from pivec.rollouts.environment import Environment
 from pivec.rollouts.lanes import SteppedLanes
 
 OURS = ("pivec/DeceptivePoint-v0", "pivec/DangerousPath-v0", "pivec/GridWorld-v0")

@@ -14,7 +14,7 @@ from pivec.run_log import RunLog
 from pivec.server.routes import Answers, Films, application
 from pivec.server.serving import Desk, Guard
 from pivec.server.snapshot import Current
-from pivec.states.store import Store
+from pivec.states import Store
 from pivec.workflows import compare as comparison
 
 with warnings.catch_warnings():

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from served_folders import LABELS, client_of, leave
 
-from pivec.explanations.folder import Findings
-from pivec.explanations.pairs import measure_difference
-from pivec.report.comparison import distances_in
+from pivec.explanations import Findings, measure_difference
+from pivec.report import distances_in
 from pivec.server.routes import read_picture
 from pivec.server.snapshot import shown
 from pivec.terminal import printable

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from pivec.characterizations.space import Space
-from pivec.states.recorded import import_recorded
-from pivec.states.store import Store
+from pivec.characterizations import Space
+from pivec.states import Store, import_recorded
 
 
 def npz(folder):

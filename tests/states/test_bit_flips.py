@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import pivec
-from pivec.characterizations.space import Space
+from pivec.characterizations import Space
 from pivec.errors import PivecError, PivecWarning
 
 FLIPS = [8, pytest.param(200, marks=pytest.mark.slow)]

@@ -10,7 +10,8 @@ import pytest
 import pivec
 from pivec.errors import PivecWarning
 from pivec.rollouts.features import GreyCells
-from pivec.states.derived import constant_features, warn_of_constants
+from pivec.states import warn_of_constants
+from pivec.states.derived import constant_features
 from pivec.workflows.compare import compare
 
 

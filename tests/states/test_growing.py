@@ -10,11 +10,11 @@ import pytest
 import pivec
 from pivec.errors import BadStore, PivecError, PivecWarning, UsageError
 from pivec.options import CollectOptions
-from pivec.policies.networks import NetworkPolicy
+from pivec.policies import NetworkPolicy
 from pivec.rollouts import play as table
 from pivec.states import arrow
 from pivec.states.store import Shelf, sum_of
-from pivec.workflows.collect import Collector
+from pivec.workflows import Collector
 
 
 def coin(observations, rng):

@@ -11,11 +11,9 @@ import pytest
 
 import pivec
 from pivec.errors import PivecWarning
-from pivec.policies.networks import NetworkPolicy
-from pivec.policies.policy import NamedPolicy
-from pivec.policies.saving import save_policy
+from pivec.policies import NamedPolicy, NetworkPolicy, save_policy
 from pivec.rollouts import play as playing
-from pivec.states.store import Store, load
+from pivec.states import Store, load
 
 EPISODES = 3
 

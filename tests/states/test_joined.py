@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from pivec.errors import BadData, UsageError
-from pivec.states.derived import joined
-from pivec.states.visited import VisitedStates
+from pivec.states import VisitedStates, joined
 
 
 def test_policies_follow_each_other_with_all_that_is_known(walks) -> None:

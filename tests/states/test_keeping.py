@@ -7,9 +7,9 @@ import pickle
 import numpy as np
 import pytest
 
-from pivec.policies.policy import NamedPolicy, PolicyInfo
-from pivec.rollouts.episodes import Episode, PlayedPolicy
-from pivec.states.store import Keeper, Store, take
+from pivec.policies import NamedPolicy, PolicyInfo
+from pivec.rollouts import Episode, PlayedPolicy
+from pivec.states import Keeper, Store, take
 
 SETTINGS = {"environment": "Walk-v0"}
 

@@ -10,8 +10,8 @@ import pytest
 
 import pivec
 from pivec.errors import BadData, PivecWarning, UsageError
+from pivec.states import import_recorded, is_recorded
 from pivec.states.export import export, write_parquet
-from pivec.states.recorded import import_recorded, is_recorded
 
 
 def lean(observations):

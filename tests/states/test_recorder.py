@@ -13,8 +13,7 @@ import pytest
 
 import pivec
 from pivec.errors import BadData, PivecError, UsageError
-from pivec.states.recorder import Recording, StateRecorder
-from pivec.states.store import Store
+from pivec.states import Recording, StateRecorder, Store
 
 SPACE = gymnasium.spaces.Box(-100, 100, (2,), np.float32)
 

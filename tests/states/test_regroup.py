@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pivec.states.derived import regrouped
-from pivec.states.visited import VisitedStates
+from pivec.states import VisitedStates, regrouped
 
 
 def test_states_actions_and_returns_go_with_their_episodes(rng):

@@ -12,10 +12,9 @@ import pytest
 
 import pivec
 from pivec.errors import BadStore, PivecWarning
-from pivec.policies.networks import NetworkPolicy
-from pivec.policies.policy import PolicyInfo
-from pivec.rollouts.episodes import Episode
-from pivec.states.record import record_of
+from pivec.policies import NetworkPolicy, PolicyInfo
+from pivec.rollouts import Episode
+from pivec.states import record_of
 from pivec.states.store import Folder, Shelf, policy_files
 
 N = 30
@@ -269,7 +268,7 @@ def test_actions_of_two_kinds_are_not_in_one_shard(tmp_path):
 def test_what_is_read_of_a_shard_as_recorded_states_differs(tmp_path):
     write(tmp_path / "a")
     pivec.collect("CartPole-v1", "random", 1, store=tmp_path / "alone")
-    from pivec.states.recorded import import_recorded
+    from pivec.states import import_recorded
 
     data = import_recorded([f"store:{tmp_path / 'a'}"], tmp_path / "b")
     assert len({info.fingerprint for info in data.policies}) == N

@@ -9,11 +9,9 @@ import warnings
 import numpy as np
 import pytest
 
-from pivec.characterizations.registry import characterization
-from pivec.characterizations.space import Space
-from pivec.states.recorded import import_recorded
+from pivec.characterizations import Space, characterization
+from pivec.states import VisitedStates, import_recorded
 from pivec.states.store import sum_of
-from pivec.states.visited import VisitedStates
 from spoiling import Sample, check, counts
 
 NAMES = ["npz padded", "npz long", "store", "space", "minari hdf5", "minari arrow"]

@@ -16,9 +16,8 @@ import pytest
 import pivec
 from pivec.errors import BadData, PivecWarning, UsageError
 from pivec.options import TableOptions
+from pivec.states import VisitedStates, import_recorded
 from pivec.states.export import export, write_parquet
-from pivec.states.recorded import import_recorded
-from pivec.states.visited import VisitedStates
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 import pivec
 from pivec.errors import BadStore, PivecError, PivecWarning, UsageError
 from pivec.integrations.gymnasium import RecordStates
-from pivec.states.recorded import import_recorded
+from pivec.states import import_recorded
 
 
 def lean(observations):

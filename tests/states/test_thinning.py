@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from pivec.errors import UsageError
-from pivec.states.derived import _quotas, thin
-from pivec.states.visited import VisitedStates
+from pivec.states import VisitedStates, thin
+from pivec.states.derived import _quotas
 
 SIZES = [500, 30, 1000, 5, 200]
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pivec.errors import BadData, UsageError
-from pivec.states.visited import VisitedStates
+from pivec.states import VisitedStates
 
 
 @pytest.fixture

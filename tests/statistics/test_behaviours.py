@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from pivec.statistics import benjamini_hochberg
 from pivec.statistics.behaviours import behaviours
-from pivec.statistics.intervals import benjamini_hochberg
 
 
 def noisy(rng, n, kinds, error=1.0):

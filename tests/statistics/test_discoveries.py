@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import false_discovery_control
 
-from pivec.statistics.intervals import benjamini_hochberg
+from pivec.statistics import benjamini_hochberg
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 50])

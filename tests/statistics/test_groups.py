@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import f_oneway
 
-from pivec.statistics.groups import (
+from pivec.statistics import (
     Estimate,
     effective_number,
     mean_between,

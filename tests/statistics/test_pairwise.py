@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pivec.errors import UsageError
-from pivec.statistics.pairwise import (
+from pivec.statistics import (
     euclidean,
     matched_kl,
     squared_euclidean,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pivec.statistics.intervals import directional_variances, intervals_of, parts_of, spread_of
+from pivec.statistics import directional_variances, intervals_of, parts_of, spread_of
 
 
 @pytest.mark.parametrize("size", [1, 3, 30])

@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 from scipy.stats import norm, t
 
-from pivec.statistics.equivalence import (
+from pivec.statistics import (
     decide,
-    episodes_for_different,
     episodes_for_precision,
-    episodes_for_same,
     episodes_for_verdict,
     episodes_to_decide,
 )
+from pivec.statistics.equivalence import episodes_for_different, episodes_for_same
 
 PILOT, DRAWS, MARGIN = 20, 4000, 0.02
 

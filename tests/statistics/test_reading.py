@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pivec.characterizations.registry import characterization
+from pivec.characterizations import characterization
 from pivec.errors import PivecWarning
-from pivec.states.visited import VisitedStates
-from pivec.statistics.intervals import benjamini_hochberg
+from pivec.states import VisitedStates
+from pivec.statistics import benjamini_hochberg
 from pivec.statistics.measure import farthest_pairs, measure, nearest_pairs, travels
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pivec.errors import UsageError
-from pivec.statistics.convergence import SettlingRule
+from pivec.statistics import SettlingRule
 
 
 def run(rng, places, noise=0.05, values=8):

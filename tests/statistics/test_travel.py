@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pivec.statistics.measure import Travel, sampled_travel
+from pivec.statistics import Travel, sampled_travel
 
 CHECKPOINTS, VALUES, EPISODES = 5, 3, 12
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import pivec
-from pivec.characterizations.space import Space
+from pivec.characterizations import Space
 from pivec.errors import PivecWarning, UsageError
 
 LEFT_BEHIND = {

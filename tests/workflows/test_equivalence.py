@@ -13,8 +13,7 @@ import pivec
 from pivec.errors import PivecWarning, UsageError
 from pivec.options import CollectOptions, DescribeOptions
 from pivec.run_log import RunLog
-from pivec.states.derived import joined
-from pivec.states.visited import VisitedStates
+from pivec.states import VisitedStates, joined
 from pivec.workflows import compare as comparison
 from pivec.workflows.inputs import choose, find_side, split_label
 

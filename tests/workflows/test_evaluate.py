@@ -11,25 +11,18 @@ import numpy as np
 import pytest
 from trial_methods import Mean
 
-from pivec.characterizations.registry import characterization, names
+from pivec.characterizations import characterization, names
 from pivec.errors import PivecError, UsageError
 from pivec.parallel.processes import shares_of_cores
-from pivec.policies.networks import NetworkPolicy
-from pivec.policies.policy import canonical_order
-from pivec.policies.saving import save_policy
+from pivec.policies import NetworkPolicy, canonical_order, save_policy
 from pivec.run_log import peak_mb
-from pivec.states.store import load
-from pivec.states.visited import VisitedStates
-from pivec.statistics.evaluation import (
-    distance_error,
-    distance_variance,
-    pair_errors,
-    return_correlation,
-)
-from pivec.workflows import evaluate
+from pivec.states import VisitedStates, load
+from pivec.statistics import distance_variance, pair_errors, return_correlation
+from pivec.statistics.evaluation import distance_error
+from pivec.workflows import evaluate, read_outcome
 from pivec.workflows import evaluate as unit
 from pivec.workflows.collect import collect
-from pivec.workflows.evaluate import candidates, draw, read_outcome, write_set
+from pivec.workflows.evaluate import candidates, draw, write_set
 
 PLACES = (0.0, 0.4, 1.0, 1.5, 3.0)
 

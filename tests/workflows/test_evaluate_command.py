@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from pivec.states.visited import VisitedStates
+from pivec.states import VisitedStates
 from pivec.workflows.evaluate import write_set
 
 

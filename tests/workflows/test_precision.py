@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 import pivec
-from pivec.characterizations.registry import characterization
+from pivec.characterizations import characterization
 from pivec.errors import PivecError, PivecWarning, UsageError
 from pivec.options import CollectOptions, PrecisionOptions
-from pivec.states.visited import VisitedStates
-from pivec.statistics.intervals import Spread, intervals_of
-from pivec.workflows.collect import Collector
+from pivec.states import VisitedStates
+from pivec.statistics import Spread, intervals_of
+from pivec.workflows import Collector
 from pivec.workflows.compare import (
     AFTER,
     check_precision,

@@ -369,7 +369,7 @@ def test_a_killed_watch_goes_on(grown, moment):
 KILLED = f"""
 import os, sys, pivec
 from pivec.workflows import compare as comparison
-from pivec.states.store import Store
+from pivec.states import Store
 moment = sys.argv[1]
 end = lambda *_, **__: os._exit(9)
 if moment == "collect":

@@ -6,7 +6,7 @@ import os
 
 import numpy as np
 
-from pivec.characterizations.base import Characterization
+from pivec.characterizations import Characterization
 from pivec.errors import UsageError
 
 

@@ -8,8 +8,7 @@ import pytest
 from training_worlds import Follow
 
 from pivec.errors import BadData
-from pivec.rollouts.environment import Environment
-from pivec.rollouts.seeds import episode_seeds
+from pivec.rollouts import Environment, episode_seeds
 from reproduction.training.evolution import Arena
 
 

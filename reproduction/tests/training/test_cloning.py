@@ -8,8 +8,7 @@ from training_worlds import Follow, Switches
 
 import pivec
 from pivec.errors import UsageError
-from pivec.policies.load import load_policies
-from pivec.policies.networks import NetworkPolicy
+from pivec.policies import NetworkPolicy, load_policies
 from reproduction.training.cloning import clone, orthogonal
 
 torch = pytest.importorskip("torch")

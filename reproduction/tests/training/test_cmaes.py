@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pivec.policies.distributions import Options
-from pivec.policies.load import load_policies
+from pivec.policies import Options, load_policies
 from reproduction.training.evolution import Architecture, CmaEs
 
 pytest.importorskip("cma")

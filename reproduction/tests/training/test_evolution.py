@@ -9,8 +9,8 @@ import pytest
 from training_worlds import Follow, Nested, Switches
 
 from pivec.errors import PivecError, UsageError
-from pivec.policies.load import load_policies
-from pivec.rollouts.environment import Environment
+from pivec.policies import load_policies
+from pivec.rollouts import Environment
 from reproduction.training.evolution import (
     Architecture,
     Arena,

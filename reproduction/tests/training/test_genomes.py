@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 
 from pivec.errors import UsageError
-from pivec.policies.distributions import Options
-from pivec.policies.formats.neat import Node, make_graph
-from pivec.policies.load import load_policies
+from pivec.policies import Node, Options, load_policies, make_graph
 from reproduction.training.evolution import Architecture, GraphStack, NeatSearch, graph_of
 from reproduction.training.runs import settings_for
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from training_worlds import Nested
 
-from pivec.rollouts.environment import Environment
+from pivec.rollouts import Environment
 
 pytest.importorskip("stable_baselines3")
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from training_worlds import Broken, Follow, Nested, Switches
 
-from pivec.characterizations.registry import characterization
+from pivec.characterizations import characterization
 from pivec.errors import BadData, EnvironmentFailure, PivecError, UsageError
 from reproduction.training.novelty import NoveltySearch, adam_step, ascent, centred_ranks
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import pivec
-from pivec.characterizations.registry import characterization
+from pivec.characterizations import characterization
 from pivec.errors import PivecError, UsageError
-from pivec.rollouts.environment import Environment
+from pivec.rollouts import Environment
 from reproduction.training import train
 from reproduction.training.novelty import read_generations, search
 from reproduction.training.runs import Run, is_published, settings_for

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from training_worlds import Follow
 
-from pivec.rollouts.environment import Environment
+from pivec.rollouts import Environment
 from reproduction.training.runs import settings_for
 
 torch = pytest.importorskip("torch")

@@ -9,8 +9,8 @@ import pytest
 from training_worlds import Follow, Nested
 
 from pivec.errors import PivecError
-from pivec.policies.load import load_policies
-from pivec.rollouts.environment import Environment
+from pivec.policies import load_policies
+from pivec.rollouts import Environment
 from reproduction.training.runs import Run, settings_for
 
 torch = pytest.importorskip("torch")

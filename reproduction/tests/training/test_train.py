@@ -19,8 +19,8 @@ from training_worlds import Broken, Follow, Switches
 
 import pivec
 from pivec.errors import MissingExtra, PivecError, UsageError
-from pivec.parallel import files, offered
-from pivec.parallel.files import Mirror, Source
+from pivec.parallel import Mirror, files, offered
+from pivec.parallel.files import Source
 from pivec.parallel.offered import answer
 from reproduction.training import novelty, train
 from reproduction.training.train import _Watch, carry_out, plan_runs

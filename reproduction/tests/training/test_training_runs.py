@@ -7,7 +7,7 @@ import json
 import pytest
 
 from pivec.errors import PivecError, UsageError
-from pivec.rollouts.environment import Environment
+from pivec.rollouts import Environment
 from reproduction.training.runs import Run
 
 

@@ -14,10 +14,9 @@ from pivec.characterizations.descriptions import Description, Descriptions
 from pivec.characterizations.gaussian import gaussian_distances, gaussians
 from pivec.characterizations.views import View, draw_rows
 from pivec.errors import UsageError
-from pivec.policies.callables import UniformPolicy
-from pivec.policies.policy import Policy, RecurrentPolicy
-from pivec.states.visited import VisitedStates
-from pivec.statistics.pairwise import total_variation
+from pivec.policies import Policy, RecurrentPolicy, UniformPolicy
+from pivec.states import VisitedStates
+from pivec.statistics import total_variation
 
 # Heads that choose one of n actions: there, the random policy gives each 1/n.
 _SINGLE_CHOICE = ("categorical", "epsilon_greedy", "proportional")
@@ -51,7 +50,7 @@ class Actions(Characterization):
 
     Examples
     --------
-    >>> from pivec.policies.networks import NetworkPolicy
+    >>> from pivec.policies import NetworkPolicy
     >>> from pivec.workflows.collect import collect
     >>> weights = np.zeros((4, 2))
     >>> left, both = (

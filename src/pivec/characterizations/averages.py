@@ -12,8 +12,7 @@ from pivec.characterizations.base import Characterization
 from pivec.characterizations.descriptions import Description
 from pivec.characterizations.resampling import policy_sums
 from pivec.characterizations.views import View
-from pivec.states.derived import over_policies
-from pivec.states.visited import VisitedStates
+from pivec.states import VisitedStates, over_policies
 
 Array = NDArray[np.float64]
 

@@ -12,12 +12,9 @@ from pivec.arguments import Count, Positive, Seed
 from pivec.characterizations.base import Characterization
 from pivec.characterizations.decomposition import USUAL, Faces
 from pivec.characterizations.descriptions import Descriptions
-from pivec.mixtures.adapt import policy_statistics
-from pivec.mixtures.fit import fit_mixture
-from pivec.mixtures.model import Mixture
-from pivec.parallel.engine import using
-from pivec.states.derived import thin
-from pivec.states.visited import VisitedStates
+from pivec.mixtures import Mixture, fit_mixture, policy_statistics
+from pivec.parallel import using
+from pivec.states import VisitedStates, thin
 
 Array = NDArray[np.float64]
 SELDOM = 1e-4  # a share of time that is as good as none

@@ -17,17 +17,18 @@ from pivec.characterizations.decomposition import Anatomy, Explanation, explain
 from pivec.characterizations.descriptions import Description, Descriptions, part_of, summarise
 from pivec.characterizations.resampling import described_spread, warn_of_spread
 from pivec.errors import BadData, UsageError
-from pivec.policies.policy import canonical_order
-from pivec.states.arrays import check_states
-from pivec.states.visited import VisitedStates
-from pivec.statistics.intervals import (
+from pivec.policies import canonical_order
+from pivec.states import VisitedStates, check_states
+from pivec.statistics import (
     Intervals,
     PermutationTest,
     Spread,
+    arranged,
     intervals_of,
+    paired_squares,
     paired_variances,
+    squared_euclidean,
 )
-from pivec.statistics.pairwise import arranged, paired_squares, squared_euclidean
 
 if TYPE_CHECKING:
     pass
@@ -134,7 +135,7 @@ class Characterization(BaseEstimator):
 
         Examples
         --------
-        >>> from pivec.states.visited import VisitedStates
+        >>> from pivec.states import VisitedStates
         >>> from pivec.characterizations.registry import characterization
         >>> rng = np.random.default_rng(0)
         >>> walks = [[rng.normal(p, 1, (20, 2)) for _ in range(10)] for p in (0, 0, 1)]
@@ -173,7 +174,7 @@ class Characterization(BaseEstimator):
 
         Examples
         --------
-        >>> from pivec.states.visited import VisitedStates
+        >>> from pivec.states import VisitedStates
         >>> from pivec.characterizations.registry import characterization
         >>> rng = np.random.default_rng(0)
         >>> walks = [[rng.normal(p, 1, (20, 2)) for _ in range(10)] for p in (0, 1)]
@@ -195,7 +196,7 @@ class Characterization(BaseEstimator):
 
         Examples
         --------
-        >>> from pivec.states.visited import VisitedStates
+        >>> from pivec.states import VisitedStates
         >>> from pivec.characterizations.registry import characterization
         >>> rng = np.random.default_rng(0)
         >>> walks = [[rng.normal(p, 1, (20, 2)) for _ in range(10)] for p in (0, 1)]

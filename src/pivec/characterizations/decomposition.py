@@ -26,9 +26,8 @@ from pivec.figures import (
     new_figure,
 )
 from pivec.results import Result, Row, plain
-from pivec.states.derived import regrouped
-from pivec.states.visited import VisitedStates
-from pivec.statistics.intervals import Parts, parts_of
+from pivec.states import VisitedStates, regrouped
+from pivec.statistics import Parts, parts_of
 from pivec.text import told_apart
 
 if TYPE_CHECKING:

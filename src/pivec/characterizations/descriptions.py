@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.errors import UsageError
-from pivec.policies.policy import PolicyInfo
+from pivec.policies import PolicyInfo
 from pivec.results import policies_table
-from pivec.states.visited import VisitedStates
+from pivec.states import VisitedStates
 
 _STARTS = ".starts"
 SUMMARY = ("mean_returns", "return_stds", "n_episodes", "n_states")

@@ -16,9 +16,7 @@ from pivec.characterizations.decomposition import OFTEN, Anatomy, Faces
 from pivec.characterizations.descriptions import Description, Descriptions, pack
 from pivec.characterizations.views import Of, View
 from pivec.errors import UsageError
-from pivec.states.derived import over_policies
-from pivec.states.record import starts_of
-from pivec.states.visited import VisitedStates
+from pivec.states import VisitedStates, over_policies, starts_of
 
 # -----------------------------------------------------------------------------
 # Sparse histograms: cells that were visited and their shares, and half the L1 distance of them.
@@ -338,7 +336,7 @@ class Transitions(Discretization):
     Examples
     --------
     >>> import numpy as np
-    >>> from pivec.states.visited import VisitedStates
+    >>> from pivec.states import VisitedStates
     >>> there, back = np.array([[0.0], [9.0], [5.0]]), np.array([[5.0], [9.0], [0.0]])
     >>> data = VisitedStates.from_arrays([[there], [back]])
     >>> Transitions().fit(data).distances(data)

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from pivec.arguments import Count, Positive
 from pivec.characterizations.descriptions import Description, Descriptions
 from pivec.characterizations.network_method import NetworkCharacterization, in_key_order, set_key
-from pivec.parallel.workers import run_tasks
-from pivec.states.visited import VisitedStates
+from pivec.parallel import run_tasks
+from pivec.states import VisitedStates
 from pivec.terminal import Progress
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ class Discriminator(NetworkCharacterization):
     def _describe(self, data: VisitedStates) -> Description:
         from pivec.characterizations import torch_mlp as train
         from pivec.characterizations.torch_mlp import n_values, starting_values
-        from pivec.parallel.devices import single_threaded_torch
+        from pivec.parallel import single_threaded_torch
 
         networks, keys = self._networks(), _keys(data)
         seen = {key: i for i, key in reversed(list(enumerate(self.keys_.tolist())))}

@@ -18,8 +18,8 @@ from pivec.characterizations.averages import Averaged
 from pivec.characterizations.descriptions import Description, Descriptions, pack
 from pivec.characterizations.gaussian import gaussian_distances, gaussians
 from pivec.characterizations.network_method import NetworkCharacterization, sequence_key
-from pivec.states.visited import VisitedStates
-from pivec.statistics.pairwise import euclidean
+from pivec.states import VisitedStates
+from pivec.statistics import euclidean
 
 # -----------------------------------------------------------------------------
 # What the characterizations by an autoencoder of trajectories share.

@@ -15,9 +15,9 @@ from pivec.characterizations.decomposition import USUAL, WHERE, WIDE, Anatomy, F
 from pivec.characterizations.descriptions import Description, Descriptions
 from pivec.characterizations.views import center_and_scale
 from pivec.errors import UsageError
-from pivec.parallel.workers import single_threaded_blas
-from pivec.states.visited import VisitedStates
-from pivec.statistics.pairwise import symmetric_kl_diagonal, symmetric_kl_full
+from pivec.parallel import single_threaded_blas
+from pivec.states import VisitedStates
+from pivec.statistics import symmetric_kl_diagonal, symmetric_kl_full
 
 
 @dataclass(eq=False, repr=False)

@@ -13,8 +13,8 @@ from pivec.arguments import Count, Positive, Range, Seed
 from pivec.characterizations.averages import RowMeans, segment_sums
 from pivec.characterizations.descriptions import Description
 from pivec.characterizations.views import Of, Standardised, draw_rows
-from pivec.parallel.workers import run_tasks, single_threaded_blas
-from pivec.states.visited import VisitedStates
+from pivec.parallel import run_tasks, single_threaded_blas
+from pivec.states import VisitedStates
 
 # Rows at a time: 1024 × 512 float32 phases are 2 MB.
 _ROWS = 1024

@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from pivec.arguments import Count, Positive, Seed
 from pivec.characterizations.descriptions import Descriptions
 from pivec.characterizations.views import Standardised
-from pivec.parallel.devices import require_torch
-from pivec.parallel.engine import using
-from pivec.states.visited import VisitedStates
+from pivec.parallel import require_torch, using
+from pivec.states import VisitedStates
 
 
 @dataclass(eq=False, repr=False)

@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 from pivec.characterizations.base import Characterization
 from pivec.characterizations.descriptions import Description, Descriptions
 from pivec.errors import UsageError
-from pivec.policies.networks import NetworkPolicy
-from pivec.states.visited import VisitedStates
-from pivec.statistics.pairwise import euclidean
+from pivec.policies import NetworkPolicy
+from pivec.states import VisitedStates
+from pivec.statistics import euclidean
 
 
 class Parameters(Characterization):

@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 from pivec.characterizations.background import BackgroundModel
 from pivec.characterizations.base import Characterization
-from pivec.states.visited import VisitedStates
+from pivec.states import VisitedStates
 
 _REFITS, _POLICIES, _EPISODES, _STATES = 2, 40, 10, 20_000
 _ENOUGH = 0.99  # agreement at which the background is nobody's concern

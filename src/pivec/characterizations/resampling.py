@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 
 from pivec.characterizations.descriptions import Description, Descriptions, summarise
 from pivec.errors import PivecWarning, UsageError
-from pivec.states.derived import Span, over_policies, regrouped, runs_of
-from pivec.states.visited import VisitedStates
-from pivec.statistics.intervals import (
+from pivec.states import Span, VisitedStates, over_policies, regrouped, runs_of
+from pivec.statistics import (
     PermutationTest,
     Spread,
     directional_variances,
@@ -27,8 +26,8 @@ from pivec.statistics.intervals import (
     share_as_large,
     sides,
     spread_of,
+    squared_euclidean,
 )
-from pivec.statistics.pairwise import squared_euclidean
 
 if TYPE_CHECKING:
     from pivec.characterizations.base import Characterization

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from pivec.characterizations.averages import Averaged
 from pivec.characterizations.descriptions import Description, Descriptions
 from pivec.characterizations.views import Scaled
-from pivec.states.visited import VisitedStates
-from pivec.statistics.pairwise import euclidean
+from pivec.states import VisitedStates
+from pivec.statistics import euclidean
 
 
 class Returns(Averaged):

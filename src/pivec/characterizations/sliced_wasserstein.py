@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from pivec.arguments import Count, Seed
 from pivec.characterizations.descriptions import Description, Descriptions
 from pivec.characterizations.views import Of, Standardised
-from pivec.parallel.workers import run_tasks, single_threaded_blas
-from pivec.states.visited import VisitedStates
-from pivec.statistics.pairwise import total_variation
+from pivec.parallel import run_tasks, single_threaded_blas
+from pivec.states import VisitedStates
+from pivec.statistics import total_variation
 
 # Projected values at a time: 2²³ float32 are 32 MB, however many states a policy has.
 _VALUES = 1 << 23

@@ -19,9 +19,7 @@ from pivec.characterizations.descriptions import SUMMARY, Descriptions, part_of
 from pivec.characterizations.registry import characterization
 from pivec.errors import BadStore, UsageError
 from pivec.files import Budget, atomic_write, make_folder, open_regular
-from pivec.policies.formats.safetensors import unpack_npz
-from pivec.policies.naming import natural_key
-from pivec.policies.policy import PolicyInfo
+from pivec.policies import PolicyInfo, natural_key, unpack_npz
 
 FORMAT = 2
 _INDEX, _ARRAYS = "space.json", "space.npz"

@@ -11,7 +11,7 @@ from pivec.arguments import Count, Positive
 from pivec.characterizations.averages import RowMeans
 from pivec.characterizations.descriptions import Description, Descriptions
 from pivec.characterizations.network_method import NetworkCharacterization
-from pivec.states.visited import VisitedStates
+from pivec.states import VisitedStates
 
 
 @dataclass(eq=False, repr=False)

@@ -16,7 +16,7 @@ from pivec.characterizations.background import Array, BackgroundModel
 from pivec.characterizations.decomposition import WHERE, Anatomy
 from pivec.characterizations.descriptions import Description, Descriptions
 from pivec.errors import UsageError
-from pivec.mixtures.adapt import (
+from pivec.mixtures import (
     PolicyStatistics,
     map_offsets,
     map_variances,
@@ -24,8 +24,8 @@ from pivec.mixtures.adapt import (
     policy_relevance,
     policy_statistics,
 )
-from pivec.states.visited import VisitedStates
-from pivec.statistics.pairwise import matched_kl, squared_euclidean
+from pivec.states import VisitedStates
+from pivec.statistics import matched_kl, squared_euclidean
 
 
 @dataclass(eq=False, repr=False)

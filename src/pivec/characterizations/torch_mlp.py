@@ -18,8 +18,7 @@ import torch
 from numpy.typing import NDArray
 
 from pivec.characterizations.averages import segment_sums
-from pivec.parallel.devices import single_threaded_torch, torch_device
-from pivec.parallel.workers import run_tasks
+from pivec.parallel import run_tasks, single_threaded_torch, torch_device
 from pivec.terminal import Progress
 
 # -----------------------------------------------------------------------------

@@ -21,8 +21,7 @@ import torch
 from numpy.typing import NDArray
 
 from pivec.characterizations.torch_mlp import Adam, full_precision, uniform
-from pivec.parallel.devices import single_threaded_torch, torch_device
-from pivec.parallel.workers import run_tasks
+from pivec.parallel import run_tasks, single_threaded_torch, torch_device
 from pivec.terminal import Progress
 
 _TOGETHER = 64  # sequences that are encoded together

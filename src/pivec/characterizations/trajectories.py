@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pivec.arguments import Count
 from pivec.characterizations.descriptions import Description, Descriptions, pack
 from pivec.characterizations.views import Scaled, local_starts
-from pivec.states.visited import VisitedStates
+from pivec.states import VisitedStates
 
 
 @dataclass(eq=False, repr=False)

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from pivec.characterizations.base import Characterization
 from pivec.errors import BadData, UsageError
-from pivec.states.derived import Moments, moments_of, over_policies
-from pivec.states.visited import VisitedStates
+from pivec.states import Moments, VisitedStates, moments_of, over_policies
 
 Array = NDArray[np.float64]
 Of = Literal["states", "state-actions", "transitions"]

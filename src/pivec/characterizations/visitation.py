@@ -14,8 +14,8 @@ from pivec.characterizations.decomposition import OFTEN, WHERE, Anatomy
 from pivec.characterizations.descriptions import Description, Descriptions
 from pivec.characterizations.resampling import policy_sums
 from pivec.errors import UsageError
-from pivec.states.visited import VisitedStates
-from pivec.statistics.pairwise import squared_euclidean
+from pivec.states import VisitedStates
+from pivec.statistics import squared_euclidean
 
 _PAIRS = 4096  # looked at together
 

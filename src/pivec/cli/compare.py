@@ -26,7 +26,7 @@ from pivec.cli.options import (
 )
 from pivec.errors import UsageError
 from pivec.options import CollectOptions, DescribeOptions, EngineOptions, PrecisionOptions
-from pivec.parallel.engine import using
+from pivec.parallel import using
 from pivec.terminal import say
 
 SpaceArgument = Annotated[
@@ -111,15 +111,15 @@ def _compare(
     quiet: bool,
     precision: PrecisionOptions | None = None,
 ) -> None:
-    from pivec.characterizations.refits import background_words
-    from pivec.workflows.compare import compare_with
+    from pivec.characterizations import background_words
+    from pivec.workflows import compare_with
 
     log = _log(out)
     result = compare_with(
         env, policies, log, collecting, describing, progress=not quiet, precision=precision
     )
     if not quiet:
-        from pivec.report.console import print_environment, print_normalisers, print_summary
+        from pivec.report import print_environment, print_normalisers, print_summary
 
         if env is None:
             print_environment(result.space.collected)
@@ -141,7 +141,7 @@ def describe(
     quiet: Quiet = False,
 ) -> None:
     """Fit a characterization on a store and describe its policies, in a folder space/."""
-    from pivec.states.store import Store
+    from pivec.states import Store
     from pivec.workflows import compare as comparison
 
     kept = Store.find(store)
@@ -167,7 +167,7 @@ def distances(space: SpaceArgument, out: Out = None, *, running: EngineOptions) 
     share of time in the same places (overlap), and the p-value of "the same behaviour", by
     itself (p) and among all pairs (q).
     """
-    from pivec.report.tables import distances_file
+    from pivec.report import distances_file
     from pivec.workflows import compare as comparison
 
     described, log = _space(space, out)
@@ -222,8 +222,8 @@ def evaluate(
     Run the same command again to go on after a stop. Leaves in DIR: units/ (what was measured),
     evaluation.csv, evaluation.md and evaluation.png. Exits with 1 if a method failed.
     """
-    from pivec.report.evaluation_figure import draw_evaluation
-    from pivec.statistics.evaluation import print_evaluation
+    from pivec.report import draw_evaluation
+    from pivec.statistics import print_evaluation
     from pivec.workflows.evaluate import evaluate as run
 
     result = run(
@@ -250,8 +250,8 @@ COMMANDS = (demo, compare, describe, distances, map_, report, evaluate)
 
 def _space(path: Path, out: Path | None) -> tuple[Any, Any]:
     """Open a space, and the log of the folder that its results go to."""
-    from pivec.characterizations.space import Space
-    from pivec.report.comparison import SPACE
+    from pivec.characterizations import Space
+    from pivec.report import SPACE
     from pivec.run_log import RunLog
 
     folder = out or (path.parent if path.name == SPACE else path)

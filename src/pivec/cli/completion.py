@@ -26,7 +26,7 @@ def environments(incomplete: str) -> list[str]:
 
 def methods(incomplete: str) -> list[str]:
     """Offer characterizations by name; of several with commas between, the last."""
-    from pivec.characterizations.registry import names
+    from pivec.characterizations import names
 
     before, comma, last = incomplete.rpartition(",")
     return [before + comma + name for name in _offered(names(), last)]

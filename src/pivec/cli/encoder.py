@@ -35,7 +35,7 @@ def encoder(
 
       pivec compare ALE/Breakout-v5 'runs/*.zip' --atari --features breakout.safetensors
     """
-    from pivec.workflows.encoder import fit_encoder
+    from pivec.workflows import fit_encoder
 
     named, acting = env_and_policies(env, policies)
     fit = fit_encoder(named, acting, out, progress=not quiet, **vars(options))

@@ -18,16 +18,12 @@ from pivec.cli.options import Out, Quiet, Seed, with_options
 from pivec.cli.same import Json
 from pivec.errors import PivecError, UsageError
 from pivec.options import EngineOptions, ReplayOptions
-from pivec.parallel.engine import on_engine
+from pivec.parallel import on_engine
 from pivec.terminal import literal, say
 
 if TYPE_CHECKING:
-    from pivec.explanations.folder import Findings
-    from pivec.explanations.pairs import Clip, Difference
-    from pivec.explanations.regions import Regions
-    from pivec.explanations.replay import Replayer
-    from pivec.statistics.behaviours import Behaviours
-    from pivec.statistics.measure import Measured
+    from pivec.explanations import Clip, Difference, Findings, Regions, Replayer
+    from pivec.statistics import Behaviours, Measured
 
 # -----------------------------------------------------------------------------
 # What `pivec explain` films, and where its results go.
@@ -50,7 +46,7 @@ class Films:
         self, difference: Difference, replayer: Replayer, folder: Path, progress: bool
     ) -> Difference:
         """Add pictures and clips to a difference; what fails leaves the rest whole."""
-        from pivec.explanations.films import with_films
+        from pivec.explanations import with_films
 
         chosen = self.frames, self.clips
         try:
@@ -67,7 +63,7 @@ class Films:
         progress: bool,
     ) -> tuple[Clip, ...]:
         """Film the policy in the middle of each behaviour, the largest first."""
-        from pivec.explanations.films import alone, shot
+        from pivec.explanations import alone, shot
 
         if classes is None or not self.clips:
             return ()
@@ -81,7 +77,7 @@ class Films:
 
     def replayer(self) -> Replayer:
         """Make what plays episodes again; before anything else, since names may be mistaken."""
-        from pivec.explanations.replay import Replayer
+        from pivec.explanations import Replayer
 
         chosen = self.replaying
         policies = list(chosen.policies) or None
@@ -106,7 +102,7 @@ class Showing:
         """Write explain.json, explain.html and explain.png; print the first if that is wanted."""
         from pivec.figures import save_png
         from pivec.files import atomic_write, make_folder
-        from pivec.report.answers import say_json
+        from pivec.report import say_json
 
         make_folder(folder)
         content = result.to_json()
@@ -162,12 +158,11 @@ def regions(
 
     Leaves regions.json, regions.png and the page regions.html beside the space.
     """
-    from pivec.explanations.folder import Findings
+    from pivec.explanations import Findings
     from pivec.explanations.regions import regions as find
     from pivec.figures import save_png
     from pivec.files import atomic_write, make_folder
-    from pivec.report.answers import say_json
-    from pivec.report.explained import write_regions_page
+    from pivec.report import say_json, write_regions_page
 
     findings = Findings.open(space)
     folder = make_folder(out or findings.folder)
@@ -270,13 +265,11 @@ def unusual(
 
     Leaves unusual.json, unusual.png and the page unusual.html beside the space.
     """
-    from pivec.explanations.folder import Findings
-    from pivec.explanations.replay import Replayer
+    from pivec.explanations import Findings, Replayer
     from pivec.explanations.unusual import unusual as find
     from pivec.figures import save_png
     from pivec.files import atomic_write, make_folder
-    from pivec.report.answers import say_json
-    from pivec.report.explained import print_unusual, write_unusual
+    from pivec.report import print_unusual, say_json, write_unusual
 
     findings = Findings.open(space)
     folder = make_folder(out or findings.folder)
@@ -339,13 +332,10 @@ def groups(
 
     Leaves groups.json and groups.png beside the space.
     """
-    from pivec.characterizations.space import Space
+    from pivec.characterizations import Space
     from pivec.figures import save_png
     from pivec.files import atomic_write, make_folder
-    from pivec.report.comparison import SPACE, distances_in
-    from pivec.report.console import print_groups
-    from pivec.report.groups import compare_groups
-    from pivec.report.groups_section import groups_figure
+    from pivec.report import SPACE, compare_groups, distances_in, groups_figure, print_groups
 
     described = Space.load(space)
     beside = space.parent if space.name == SPACE else space
@@ -461,7 +451,7 @@ def explain(
     Leaves explain.html, explain.json, explain.png and the pictures in a folder of the pair, in
     explain/ beside the space.
     """
-    from pivec.explanations.folder import Findings
+    from pivec.explanations import Findings
 
     names = list(pair or [])
     _check_question(names, run, group, last)
@@ -497,9 +487,9 @@ def _check_question(
 def _explain_pair(
     findings: Findings, names: list[str], top: int, level: float, films: Films, showing: Showing
 ) -> None:
-    from pivec.explanations.pairs import folder_of, measure_difference
+    from pivec.explanations import folder_of, measure_difference
     from pivec.files import check_folder
-    from pivec.report.explained import print_difference, say_written, write_difference
+    from pivec.report import print_difference, say_written, write_difference
 
     difference = measure_difference(findings, *names, top=top, level=level)
     folder = check_folder(showing.out or folder_of(findings, difference))
@@ -518,11 +508,15 @@ def _explain_pair(
 def _explain_space(
     findings: Findings, top: int, level: float, films: Films, showing: Showing
 ) -> None:
-    from pivec.explanations.pairs import FOLDER, Overview, measure_difference
+    from pivec.explanations import FOLDER, Overview, measure_difference
     from pivec.files import check_folder
-    from pivec.report.comparison import distances_in
-    from pivec.report.explained import print_difference, say_written, write_overview
-    from pivec.report.findings import behaviours_in
+    from pivec.report import (
+        behaviours_in,
+        distances_in,
+        print_difference,
+        say_written,
+        write_overview,
+    )
 
     labels = findings.space.descriptions.labels
     if len(labels) < 2:
@@ -572,9 +566,8 @@ def _notable_pairs(measured: Measured, labels: Sequence[str]) -> dict[str, tuple
 def _explain_run(
     findings: Findings, run: str, level: float, films: Films, showing: Showing
 ) -> None:
-    from pivec.explanations.pairs import measure_difference
-    from pivec.explanations.runs import RunChanges, explain_run
-    from pivec.report.explained import print_run, run_html
+    from pivec.explanations import RunChanges, explain_run, measure_difference
+    from pivec.report import print_run, run_html
 
     def filmed(result: RunChanges, folder: Path) -> RunChanges:
         if result.largest is None or not films.clips:
@@ -595,8 +588,8 @@ def _explain_groups(
     level: float,
     showing: Showing,
 ) -> None:
-    from pivec.explanations.groups import explain_groups
-    from pivec.report.explained import group_difference_html, print_group_difference
+    from pivec.explanations import explain_groups
+    from pivec.report import group_difference_html, print_group_difference
 
     result = explain_groups(findings, groups, last=last, level=level)
     name = "groups-" + "--".join(groups)
@@ -613,9 +606,9 @@ def _show(
     filmed: Callable[[Any, Path], Any] = lambda result, _: result,
 ) -> None:
     """Print a result, add what is filmed of it, and write it."""
-    from pivec.explanations.pairs import FOLDER
+    from pivec.explanations import FOLDER
     from pivec.files import check_folder, file_name
-    from pivec.report.explained import write_page
+    from pivec.report import write_page
 
     folder = check_folder(showing.out or findings.folder / FOLDER / file_name(name, 120))
     if not showing.as_json:

@@ -199,9 +199,9 @@ def env_and_policies(env: str, policies: list[str] | None) -> tuple[str | None, 
     """
     import gymnasium
 
-    from pivec.policies.formats import is_policy_file
-    from pivec.rollouts.games import GAME
-    from pivec.states.recorded import is_recorded
+    from pivec.policies import is_policy_file
+    from pivec.rollouts import GAME
+    from pivec.states import is_recorded
 
     given = list(policies or [])
     if env not in gymnasium.registry and not env.startswith(GAME):

@@ -92,8 +92,8 @@ def same(
 
     A gate for continuous integration: pivec same new.zip --against accepted --junit same.xml
     """
-    from pivec.report.answers import print_sameness, say_json, write_junit
-    from pivec.workflows.same import same_with
+    from pivec.report import print_sameness, say_json, write_junit
+    from pivec.workflows import same_with
 
     env, a, b = _parted(policies, against is not None)
     if junit is not None and not junit.parent.is_dir():
@@ -145,8 +145,8 @@ def plan(
 
     Example: pivec plan CartPole-v1 runs --precision 0.02
     """
-    from pivec.report.answers import plan_json, print_plan, say_json
-    from pivec.workflows.plan import plan_with
+    from pivec.report import plan_json, print_plan, say_json
+    from pivec.workflows import plan_with
 
     named, acting = env_and_policies(env, policies)
     result = plan_with(

@@ -37,6 +37,6 @@ def serve(
 
     Example: pivec serve pivec-out --open
     """
-    from pivec.server.serving import serve as serve_page
+    from pivec.server import serve as serve_page
 
     serve_page(space, port, options=replaying, browser=browser, quiet=quiet)

@@ -20,7 +20,7 @@ from pivec.cli.options import (
 from pivec.errors import PivecError, UsageError
 from pivec.files import check_folder
 from pivec.options import CollectOptions, TableOptions
-from pivec.parallel.engine import on_engine
+from pivec.parallel import on_engine
 from pivec.terminal import say, shortened
 
 store_app = typer.Typer(help="Look into stores of states.", no_args_is_help=True)
@@ -51,7 +51,7 @@ def collect(
     quiet: Quiet = False,
 ) -> None:
     """Let policies act, and keep the states they visit in a store."""
-    from pivec.workflows.collect import Collector
+    from pivec.workflows import Collector
 
     named, acting = env_and_policies(env, policies)
     chosen = whole_numbers(render_episodes, "--render-episodes")
@@ -67,7 +67,7 @@ def collect(
     if render is not None:
         clips = _film(collector, acting, out, render, chosen, not quiet)
     if not quiet:
-        from pivec.report.console import print_environment, print_normalisers
+        from pivec.report import print_environment, print_normalisers
 
         if named is None:
             print_environment(collector.settings)
@@ -81,10 +81,9 @@ def _film(
     collector: Any, policies: list[str], out: Path, folder: Path, chosen: list[int], show: bool
 ) -> int:
     """Film the chosen episodes of all who act."""
-    from pivec.explanations.clips import film_episodes
-    from pivec.explanations.replay import Replayer
-    from pivec.policies.callables import IMPORTABLE
-    from pivec.states.store import Store
+    from pivec.explanations import Replayer, film_episodes
+    from pivec.policies import IMPORTABLE
+    from pivec.states import Store
 
     # Files are found by what the store tells; it may not tell what to import, as the user does.
     objects = [policy for policy in policies if IMPORTABLE.fullmatch(policy)] or None
@@ -97,7 +96,7 @@ def _film(
 def say_collected(data: Any, store: Path) -> None:
     """Say what a store holds now."""
     say(f"{data.n_policies} policies, {data.n_episodes} episodes, {data.n_states} states")
-    from pivec.states.store import shown_place
+    from pivec.states import shown_place
 
     say(f"Store: {shown_place(store)}")
 
@@ -120,8 +119,8 @@ def export(
 @store_app.command()
 def ls(store: StorePath) -> None:
     """List the policies of a store."""
-    from pivec.report.console import print_store
-    from pivec.states.store import Store
+    from pivec.report import print_store
+    from pivec.states import Store
 
     print_store(Store.find(store))
 
@@ -129,7 +128,7 @@ def ls(store: StorePath) -> None:
 @store_app.command()
 def verify(store: StorePath) -> None:
     """Check every file of a store against its checksum."""
-    from pivec.states.store import Store
+    from pivec.states import Store
 
     kept = Store.find(store)
     problems = kept.verify()
@@ -170,7 +169,7 @@ def import_(
     A .npz, .npy or .hdf5 file is one policy; a Minari dataset is one policy, or with
     minari:NAME#KEY one for each value of KEY in the metadata of its episodes.
     """
-    from pivec.states.recorded import import_recorded
+    from pivec.states import import_recorded
 
     result = import_recorded(
         data,

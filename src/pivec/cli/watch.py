@@ -39,7 +39,7 @@ def watch(
     from pivec.files import check_folder
     from pivec.run_log import RunLog
     from pivec.text import n_policies
-    from pivec.workflows.watch import watch_with
+    from pivec.workflows import watch_with
 
     named, acting = env_and_policies(env, policies)
     log = RunLog(check_folder(out), shlex.join(["pivec", *sys.argv[1:]]))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.characterizations.decomposition import OFTEN, USUAL, WHERE, Explanation
+from pivec.characterizations import OFTEN, USUAL, WHERE, Explanation
 from pivec.explanations.names import Feature
 from pivec.figures import (
     HAIRLINE,
@@ -23,8 +23,8 @@ from pivec.figures import (
     literal,
     new_figure,
 )
-from pivec.states.visited import VisitedStates
-from pivec.statistics.intervals import RATE, benjamini_hochberg
+from pivec.states import VisitedStates
+from pivec.statistics import RATE, benjamini_hochberg
 from pivec.text import percent, rounded, short_numbers
 
 if TYPE_CHECKING:

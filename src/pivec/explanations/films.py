@@ -10,8 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.characterizations.background import BackgroundModel
-from pivec.characterizations.decomposition import OFTEN, Explanation
+from pivec.characterizations import OFTEN, BackgroundModel, Explanation
 from pivec.explanations.clips import clip_orders
 from pivec.explanations.folder import Findings
 from pivec.explanations.frames import Order, fulfil, still_orders

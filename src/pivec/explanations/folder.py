@@ -7,15 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pivec.characterizations.background import BackgroundModel
-from pivec.characterizations.space import Space
+from pivec.characterizations import BackgroundModel, Space
 from pivec.errors import UsageError
 from pivec.explanations.names import Feature, features_of, region_words
 from pivec.options import CollectOptions
-from pivec.policies.policy import PolicyInfo, find_policy
-from pivec.rollouts.environment import Environment, environment_of
-from pivec.states.store import Store
-from pivec.states.visited import VisitedStates
+from pivec.policies import PolicyInfo, find_policy
+from pivec.rollouts import Environment, environment_of
+from pivec.states import Store, VisitedStates
 
 
 @dataclass(frozen=True)

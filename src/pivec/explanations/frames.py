@@ -27,9 +27,9 @@ from pivec.explanations.replay import (
 )
 from pivec.explanations.visits import Near, Visit
 from pivec.files import atomic_write, make_folder
-from pivec.parallel.engine import using
-from pivec.rollouts.environment import Environment
-from pivec.states.visited import VisitedStates
+from pivec.parallel import using
+from pivec.rollouts import Environment
+from pivec.states import VisitedStates
 from pivec.terminal import Progress
 
 _DEADLY = 3  # jobs that ended their processes, before what is left is given up

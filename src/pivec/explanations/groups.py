@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.arguments import Count, Range, checked
-from pivec.characterizations.descriptions import Descriptions
+from pivec.characterizations import Descriptions
 from pivec.errors import UsageError, did_you_mean
 from pivec.explanations.changes import best_span, edges_of, times_below, wrapped
 from pivec.explanations.folder import Findings, Worded
@@ -27,12 +27,10 @@ from pivec.figures import (
     literal,
     new_figure,
 )
-from pivec.policies.naming import Patterns, group_names, natural_key, rows_of_runs
-from pivec.policies.policy import PolicyInfo
+from pivec.policies import Patterns, PolicyInfo, group_names, natural_key, rows_of_runs
 from pivec.results import Result, Row, plain
-from pivec.states.visited import VisitedStates
-from pivec.statistics.groups import shares_of
-from pivec.statistics.intervals import RATE, benjamini_hochberg, share_as_large, sides
+from pivec.states import VisitedStates
+from pivec.statistics import RATE, benjamini_hochberg, share_as_large, shares_of, sides
 from pivec.text import percent
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, xlogy
 
-from pivec.characterizations.background import BackgroundModel, region_ranges
-from pivec.mixtures.model import Mixture
+from pivec.characterizations import BackgroundModel, region_ranges
+from pivec.mixtures import Mixture
 from pivec.terminal import shortened
 
 
@@ -348,8 +348,8 @@ def region_words(background: BackgroundModel, features: Sequence[Feature]) -> tu
 
     Examples
     --------
-    >>> from pivec.characterizations.visitation import Visitation
-    >>> from pivec.states.visited import VisitedStates
+    >>> from pivec.characterizations import Visitation
+    >>> from pivec.states import VisitedStates
     >>> states = np.repeat([[0.0, 1.0], [4.0, 0.0], [8.0, 0.0]], 20, axis=0)
     >>> states[:, 0] += np.tile(np.linspace(-0.5, 0.5, 20), 3)
     >>> method = Visitation(n_components=3).fit(VisitedStates.from_arrays([[states]]))

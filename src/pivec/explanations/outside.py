@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.characterizations.background import BackgroundModel
-from pivec.characterizations.base import Characterization
-from pivec.characterizations.space import Space
+from pivec.characterizations import BackgroundModel, Characterization, Space
 from pivec.errors import PivecWarning, UsageError
 from pivec.explanations.folder import Findings
 from pivec.explanations.names import features_of
@@ -31,11 +29,9 @@ from pivec.figures import (
     literals,
     new_figure,
 )
-from pivec.mixtures.accumulate import kernel
-from pivec.mixtures.fit import maximise
-from pivec.mixtures.model import FAR, Mixture
+from pivec.mixtures import FAR, Mixture, kernel, maximise
 from pivec.results import Result, Row, plain
-from pivec.states.visited import VisitedStates
+from pivec.states import VisitedStates
 from pivec.text import percent
 
 if TYPE_CHECKING:
@@ -261,9 +257,9 @@ def states_outside(where: Any, policies: Sequence[str] | None = None) -> Outside
     Examples
     --------
     >>> from pathlib import Path
-    >>> from pivec.characterizations.space import Space
-    >>> from pivec.states.visited import VisitedStates
-    >>> from pivec.characterizations.registry import characterization
+    >>> from pivec.characterizations import Space
+    >>> from pivec.states import VisitedStates
+    >>> from pivec.characterizations import characterization
     >>> rng = np.random.default_rng(0)
     >>> data = VisitedStates.from_arrays([[rng.normal(0, 1, (500, 2))] for _ in "ab"])
     >>> method = characterization("visitation", n_components=4).fit(data)

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.arguments import Count, Range, checked
-from pivec.characterizations.background import BackgroundModel
-from pivec.characterizations.decomposition import WHERE, Explanation
+from pivec.characterizations import WHERE, BackgroundModel, Explanation
 from pivec.errors import UsageError
 from pivec.explanations.changes import p_values
 from pivec.explanations.folder import Findings
@@ -22,10 +21,10 @@ from pivec.explanations.names import Feature, region_words
 from pivec.explanations.visits import Visit, nearest_visits
 from pivec.files import file_name
 from pivec.options import CollectOptions
-from pivec.parallel.engine import Engine, on_engine
-from pivec.policies.policy import fingerprint_of
+from pivec.parallel import Engine, on_engine
+from pivec.policies import fingerprint_of
 from pivec.results import Result, Row, plain
-from pivec.statistics.intervals import RATE, benjamini_hochberg
+from pivec.statistics import RATE, benjamini_hochberg
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -166,7 +165,7 @@ class Difference(Result):
 
     def figure(self) -> Figure:
         """Draw the largest parts of the distance, and the time that both spend there."""
-        from pivec.characterizations.decomposition import explanation_figure
+        from pivec.characterizations import explanation_figure
 
         return explanation_figure(self.explanation, self.headline())
 

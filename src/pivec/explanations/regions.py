@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.arguments import Count, checked
-from pivec.characterizations.background import region_ranges
+from pivec.characterizations import region_ranges
 from pivec.explanations.folder import Findings, Worded
 from pivec.explanations.frames import EPISODES, Frame, region_frames
 from pivec.explanations.names import Feature
@@ -30,9 +30,9 @@ from pivec.figures import (
     new_figure,
 )
 from pivec.options import ReplayOptions
-from pivec.parallel.engine import on_engine
+from pivec.parallel import on_engine
 from pivec.results import Result, Row, plain
-from pivec.states.visited import VisitedStates
+from pivec.states import VisitedStates
 from pivec.text import percent
 
 if TYPE_CHECKING:

@@ -20,22 +20,36 @@ from numpy.typing import NDArray
 
 from pivec.errors import EnvironmentFailure, PivecError, PivecWarning, UsageError
 from pivec.options import CollectOptions, Features
-from pivec.parallel.engine import Tell
-from pivec.policies.callables import IMPORTABLE, UniformPolicy
-from pivec.policies.load import name_policies
-from pivec.policies.policy import NamedPolicy, PolicyInfo
-from pivec.policies.serialization import packed, unpacked
+from pivec.parallel import Tell
+from pivec.policies import (
+    IMPORTABLE,
+    NamedPolicy,
+    PolicyInfo,
+    UniformPolicy,
+    name_policies,
+    packed,
+    unpacked,
+)
+from pivec.rollouts import (
+    ENVIRONMENT,
+    GAME,
+    ID,
+    Environment,
+    Episode,
+    Probe,
+    Quota,
+    bind,
+    close,
+    environment_of,
+    failure,
+    feature_rows,
+    find_features_features,
+    name_of,
+    play_here,
+    sees,
+)
 from pivec.rollouts import observations as spaces
-from pivec.rollouts.environment import ENVIRONMENT, ID, Environment, close, environment_of, failure
-from pivec.rollouts.episodes import Episode, Quota
-from pivec.rollouts.features import feature_rows, find_features_features, name_of
-from pivec.rollouts.games import GAME
-from pivec.rollouts.lanes import Probe
-from pivec.rollouts.play import bind, play_here
-from pivec.rollouts.seen import sees
-from pivec.states.record import PolicyRecord
-from pivec.states.recorded import is_recorded
-from pivec.states.store import Store
+from pivec.states import PolicyRecord, Store, is_recorded
 
 if TYPE_CHECKING:
     from pivec.explanations.folder import Findings

@@ -12,19 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.arguments import Count, Range, checked
-from pivec.characterizations.background import BackgroundModel
-from pivec.characterizations.decomposition import share_ends
-from pivec.characterizations.descriptions import Descriptions
-from pivec.characterizations.visitation import Visitation
+from pivec.characterizations import BackgroundModel, Descriptions, Visitation, share_ends
 from pivec.errors import UsageError, did_you_mean
 from pivec.explanations.changes import Change, FeatureTimes, Track, changes_of
 from pivec.explanations.folder import Findings, Worded
 from pivec.explanations.pairs import Clip, shown_clip
-from pivec.policies.naming import natural_key
-from pivec.policies.policy import first_names
+from pivec.policies import first_names, natural_key
 from pivec.results import Result, Row, plain
-from pivec.states.visited import VisitedStates
-from pivec.statistics.intervals import RATE, Intervals
+from pivec.states import VisitedStates
+from pivec.statistics import RATE, Intervals
 from pivec.text import rounded, short_numbers
 
 if TYPE_CHECKING:

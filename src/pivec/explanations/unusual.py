@@ -13,12 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.arguments import Count, checked
-from pivec.characterizations.background import BackgroundModel
-from pivec.characterizations.base import Characterization
-from pivec.characterizations.descriptions import Descriptions
-from pivec.characterizations.resampling import rests
-from pivec.characterizations.supervector import Supervector
-from pivec.characterizations.visitation import Visitation
+from pivec.characterizations import (
+    BackgroundModel,
+    Characterization,
+    Descriptions,
+    Supervector,
+    Visitation,
+    rests,
+)
 from pivec.errors import UsageError
 from pivec.explanations.films import Wanted, scene_of, shot
 from pivec.explanations.folder import Findings
@@ -28,7 +30,7 @@ from pivec.explanations.pairs import Clip, shown_clip
 from pivec.explanations.replay import CannotReplay, Replayer
 from pivec.explanations.visits import assign
 from pivec.results import Result, Row, plain
-from pivec.states.visited import VisitedStates
+from pivec.states import VisitedStates
 from pivec.text import percent
 
 if TYPE_CHECKING:
@@ -270,9 +272,9 @@ def unusual(
     Examples
     --------
     >>> from pathlib import Path
-    >>> from pivec.characterizations.space import Space
-    >>> from pivec.states.visited import VisitedStates
-    >>> from pivec.characterizations.registry import characterization
+    >>> from pivec.characterizations import Space
+    >>> from pivec.states import VisitedStates
+    >>> from pivec.characterizations import characterization
     >>> rng = np.random.default_rng(0)
     >>> walks = [rng.normal(0, 1, (50, 2)) + (3.0 if e == 7 else 0.0) for e in range(20)]
     >>> data = VisitedStates.from_arrays([walks], labels=["walk"])

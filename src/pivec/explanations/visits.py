@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.explanations.folder import Findings
-from pivec.mixtures.model import Mixture
-from pivec.states.visited import VisitedStates
+from pivec.mixtures import Mixture
+from pivec.states import VisitedStates
 from pivec.terminal import Progress
 
 # -----------------------------------------------------------------------------

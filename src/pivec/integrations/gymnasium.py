@@ -16,7 +16,7 @@ import gymnasium
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from pivec.states.recorder import Recording, StateRecorder, batch_of_one, identity_of
+from pivec.states import Recording, StateRecorder, batch_of_one, identity_of
 
 __all__ = ["RecordStates", "RecordVectorStates"]
 

@@ -9,12 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.characterizations.descriptions import Descriptions
-from pivec.characterizations.registry import characterization
-from pivec.characterizations.space import Space
+from pivec.characterizations import Descriptions, Space, characterization
 from pivec.errors import UsageError
-from pivec.report.landmarks import LandmarkMap
-from pivec.states.visited import VisitedStates
+from pivec.report import LandmarkMap
+from pivec.states import VisitedStates
 
 Array = NDArray[np.float64]
 

@@ -14,18 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.arguments import Count, Seed, checked
-from pivec.characterizations.base import Characterization
-from pivec.characterizations.descriptions import Descriptions
-from pivec.characterizations.registry import characterization
-from pivec.characterizations.space import Space
+from pivec.characterizations import Characterization, Descriptions, Space, characterization
 from pivec.errors import UsageError
-from pivec.report.landmarks import LandmarkMap
-from pivec.report.layout import place
-from pivec.states.derived import held, joined, regrouped
-from pivec.states.visited import VisitedStates
-from pivec.statistics.convergence import SettlingRule
-from pivec.statistics.intervals import Intervals
-from pivec.statistics.measure import sampled_travel
+from pivec.report import LandmarkMap, place
+from pivec.states import VisitedStates, held, joined, regrouped
+from pivec.statistics import Intervals, SettlingRule, sampled_travel
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -79,7 +72,7 @@ class Change(NamedTuple):
 
 def way_figure(changes: Sequence[Change], title: str) -> Figure:
     """Draw the way of a run on its map, in a small figure."""
-    from pivec.report.findings import PolicyRow
+    from pivec.report import PolicyRow
     from pivec.report.map_figure import map_figure
 
     rows = [

@@ -8,13 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.arguments import Count, checked
-from pivec.characterizations.base import Characterization
-from pivec.characterizations.descriptions import Descriptions
-from pivec.characterizations.registry import characterization
+from pivec.characterizations import Characterization, Descriptions, characterization
 from pivec.errors import UsageError
-from pivec.rollouts.named_objects import split_arguments
-from pivec.states.derived import joined
-from pivec.states.visited import VisitedStates
+from pivec.rollouts import split_arguments
+from pivec.states import VisitedStates, joined
 
 Float = NDArray[np.float64]
 
@@ -39,7 +36,7 @@ class BehaviourArchive:
 
     Examples
     --------
-    >>> from pivec.characterizations.registry import characterization
+    >>> from pivec.characterizations import characterization
     >>> at = lambda *places: VisitedStates.from_arrays(
     ...     [[np.full((2, 1), place)] for place in places], labels=[str(place) for place in places]
     ... )

@@ -20,7 +20,7 @@ import ribs.archives
 from numpy.typing import NDArray
 
 from pivec.integrations.measures import BehaviourMeasures
-from pivec.states.visited import VisitedStates
+from pivec.states import VisitedStates
 
 __all__ = ["BehaviourMeasures", "ProximityArchive"]
 

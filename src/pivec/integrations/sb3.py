@@ -20,20 +20,23 @@ from typing import Any
 import numpy as np
 
 from pivec.arguments import Count, checked
-from pivec.characterizations.space import Space
+from pivec.characterizations import Space
 from pivec.errors import MissingExtra, PivecWarning, UsageError
 from pivec.integrations.monitor import BehaviourMonitor, Change, Log
 from pivec.integrations.watching import RolloutWatch
 from pivec.options import Features
-from pivec.policies.formats.sb3 import convert_sb3
-from pivec.policies.policy import PolicyInfo
-from pivec.rollouts.environment import Environment
-from pivec.rollouts.episodes import Episode
-from pivec.states.record import check_finite, record_of
-from pivec.states.recorder import LOCK_SECONDS, Recording, identity_of
-from pivec.states.store import Store
-from pivec.states.visited import VisitedStates
-from pivec.statistics.convergence import SettlingRule
+from pivec.policies import PolicyInfo, convert_sb3
+from pivec.rollouts import Environment, Episode
+from pivec.states import (
+    LOCK_SECONDS,
+    Recording,
+    Store,
+    VisitedStates,
+    check_finite,
+    identity_of,
+    record_of,
+)
+from pivec.statistics import SettlingRule
 from pivec.text import interval, rounded
 from pivec.workflows.collect import collect
 

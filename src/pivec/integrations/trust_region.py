@@ -23,14 +23,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.arguments import Count, NotNegative, Positive, Seed, checked
-from pivec.characterizations.base import Characterization
-from pivec.characterizations.supervector import Supervector
+from pivec.characterizations import Characterization, Supervector
 from pivec.errors import BadPolicyFile, MissingExtra, PivecWarning, UsageError
-from pivec.policies.formats.sb3 import convert_sb3
-from pivec.policies.policy import Policy
-from pivec.rollouts.environment import Environment
-from pivec.states.derived import joined
-from pivec.states.visited import VisitedStates
+from pivec.policies import Policy, convert_sb3
+from pivec.rollouts import Environment
+from pivec.states import VisitedStates, joined
 from pivec.workflows.collect import collect
 
 if find_spec("stable_baselines3") is None:

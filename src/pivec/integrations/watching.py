@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from pivec.errors import UsageError
-from pivec.rollouts.episodes import Episode, Gatherer
-from pivec.states.recorder import Recording, batch_of_one
+from pivec.rollouts import Episode, Gatherer
+from pivec.states import Recording, batch_of_one
 
 TOGETHER = 128  # steps that are worked off together, at most
 

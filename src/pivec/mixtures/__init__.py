@@ -11,3 +11,36 @@ adapt.py         `policy_statistics` and MAP adaptation of means, weights and va
 *_kernel.py      the kernels: NumPy, Numba (with numba_sums, numba_loops, numba_vector), torch
                  and, where it is at hand, Triton
 """
+
+from __future__ import annotations
+
+from pivec.mixtures.accumulate import kernel
+from pivec.mixtures.adapt import (
+    PolicyStatistics,
+    map_offsets,
+    map_variances,
+    map_weights,
+    policy_relevance,
+    policy_statistics,
+)
+from pivec.mixtures.fit import EMRun, fit_mixture, maximise
+from pivec.mixtures.model import FAR, Mixture, Statistics
+from pivec.mixtures.source import ArraySource, StateSource
+
+__all__ = [
+    "ArraySource",
+    "EMRun",
+    "FAR",
+    "Mixture",
+    "PolicyStatistics",
+    "StateSource",
+    "Statistics",
+    "fit_mixture",
+    "kernel",
+    "map_offsets",
+    "map_variances",
+    "map_weights",
+    "maximise",
+    "policy_relevance",
+    "policy_statistics",
+]

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from pivec.errors import MissingExtra, UsageError
 from pivec.mixtures.model import Mixture, SegmentSums, Statistics
 from pivec.mixtures.source import Starts, StateSource, block_at, check_shape, spans_of
-from pivec.parallel.engine import make_engine
-from pivec.states.derived import Sent, Span, engine_for
+from pivec.parallel import make_engine
+from pivec.states import Sent, Span, engine_for
 
 Array = NDArray[np.float64]
 BlockWork = Callable[..., Any]

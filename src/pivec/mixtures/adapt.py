@@ -18,7 +18,7 @@ from pivec.errors import BadData, UsageError
 from pivec.mixtures.accumulate import Kernel, Passes
 from pivec.mixtures.model import Mixture
 from pivec.mixtures.source import Starts, StateSource, as_source
-from pivec.states.record import overlapping
+from pivec.states import overlapping
 
 Array = NDArray[np.float64]
 Relevance = float | NDArray[Any]

@@ -15,8 +15,8 @@ from pivec.errors import BadData
 from pivec.mixtures.accumulate import Kernel, Passes
 from pivec.mixtures.model import Mixture, Statistics
 from pivec.mixtures.source import ArraySource, Floats, StateSource, as_source
-from pivec.parallel.workers import single_threaded_blas
-from pivec.states.derived import Moments
+from pivec.parallel import single_threaded_blas
+from pivec.states import Moments
 from pivec.terminal import Progress
 
 # -----------------------------------------------------------------------------

@@ -18,9 +18,9 @@ from pivec.mixtures.model import FAR, Mixture, SegmentSums, Statistics
 from pivec.mixtures.numba_vector import F32, F64, SMALLEST, vector_code
 from pivec.mixtures.numpy_kernel import hold, moments, take
 from pivec.mixtures.source import Starts, refuse_not_finite
+from pivec.parallel import n_threads, run_tasks
 from pivec.parallel.hardware import compiler
-from pivec.parallel.workers import n_threads, run_tasks
-from pivec.states.record import overlapping
+from pivec.states import overlapping
 
 __all__ = ["accumulate", "add_segments", "hold", "moments", "take"]
 

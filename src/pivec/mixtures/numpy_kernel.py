@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from pivec.mixtures.model import FAR, Mixture, SegmentSums, Statistics
 from pivec.mixtures.source import Starts, StateSource, check_finite
-from pivec.parallel.workers import run_tasks, single_threaded_blas
-from pivec.states.record import overlapping
+from pivec.parallel import run_tasks, single_threaded_blas
+from pivec.states import overlapping
 
 _TILE = 4096
 """States a task: [components, states] of 64 components is then 2 MB, the size of a cache."""

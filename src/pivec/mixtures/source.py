@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.errors import BadData
-from pivec.states.derived import Span
+from pivec.states import Span
 
 Floats = NDArray[np.floating[Any]]
 Starts = NDArray[np.int64]

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from pivec.mixtures.model import FAR, Mixture, SegmentSums, Statistics
 from pivec.mixtures.numpy_kernel import centred, coefficients
 from pivec.mixtures.source import Starts, StateSource, block_at, refuse_not_finite, spans_of
-from pivec.parallel.devices import torch_device
-from pivec.states.record import overlapping
+from pivec.parallel import torch_device
+from pivec.states import overlapping
 
 _ROOM = 1 << 28
 """Bytes that one temporary of a tile may take."""

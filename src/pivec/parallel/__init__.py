@@ -16,3 +16,56 @@ workers.py     one thread a core for numbered tasks, and one BLAS thread in each
 compiled.py    Numba's compiler, with a cache where there can be one
 devices.py     torch and its devices
 """
+
+from __future__ import annotations
+
+from pivec.parallel.devices import (
+    card_allocations,
+    require_torch,
+    single_threaded_torch,
+    torch_device,
+)
+from pivec.parallel.engine import (
+    Engine,
+    Tell,
+    Work,
+    WorkFailed,
+    current,
+    make_engine,
+    on_engine,
+    using,
+)
+from pivec.parallel.files import Mirror, names_in, present, time_of
+from pivec.parallel.offered import is_settled, offer
+from pivec.parallel.processes import ask, start
+from pivec.parallel.source import stamp_of
+from pivec.parallel.workers import n_threads, run_tasks, single_threaded_blas, threads, usable_cores
+
+__all__ = [
+    "Engine",
+    "Mirror",
+    "Tell",
+    "Work",
+    "WorkFailed",
+    "ask",
+    "card_allocations",
+    "current",
+    "is_settled",
+    "make_engine",
+    "n_threads",
+    "names_in",
+    "offer",
+    "on_engine",
+    "present",
+    "require_torch",
+    "run_tasks",
+    "single_threaded_blas",
+    "single_threaded_torch",
+    "stamp_of",
+    "start",
+    "threads",
+    "time_of",
+    "torch_device",
+    "usable_cores",
+    "using",
+]

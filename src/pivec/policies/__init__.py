@@ -24,3 +24,117 @@
 
 Importing this package needs NumPy only.
 """
+
+from __future__ import annotations
+
+from pivec.policies.callables import (
+    IMPORTABLE,
+    CallablePolicy,
+    UniformPolicy,
+    as_policy,
+    check_module,
+    module_digest,
+)
+from pivec.policies.distributions import (
+    HEADS,
+    Head,
+    Options,
+    OutputPolicy,
+    frozen,
+    make_head,
+    row_by_row,
+)
+from pivec.policies.extractors import ImageFeatures, Kernels, find_features
+from pivec.policies.formats import Beside, about, is_policy_file, register_format
+from pivec.policies.formats.neat import ACTIVATIONS, Graph, Node, make_graph, save_genome
+from pivec.policies.formats.onnx import first_output
+from pivec.policies.formats.safetensors import read_policy, split_vector, unpack_npz
+from pivec.policies.formats.sb3 import convert_sb3
+from pivec.policies.forward import Layer, Normaliser
+from pivec.policies.load import Arrivals, load_policies, name_policies, named_together
+from pivec.policies.naming import Patterns, group_names, natural_key, rows_of_runs
+from pivec.policies.networks import MaskedPolicy, NetworkPolicy, Stack
+from pivec.policies.policy import (
+    BatchPolicy,
+    NamedPolicy,
+    Policy,
+    PolicyInfo,
+    RecurrentPolicy,
+    also_called,
+    canonical_order,
+    find_policy,
+    fingerprint_of,
+    first_names,
+    is_text,
+    other_names,
+)
+from pivec.policies.recurrent import RecurrentNetwork
+from pivec.policies.saving import ENCODER, policy_bytes, read_safetensors, save_policy, tensor_bytes
+from pivec.policies.serialization import PackedPolicy, packed, unpacked
+
+__all__ = [
+    "ACTIVATIONS",
+    "Arrivals",
+    "BatchPolicy",
+    "Beside",
+    "CallablePolicy",
+    "ENCODER",
+    "Graph",
+    "HEADS",
+    "Head",
+    "IMPORTABLE",
+    "ImageFeatures",
+    "Kernels",
+    "Layer",
+    "MaskedPolicy",
+    "NamedPolicy",
+    "NetworkPolicy",
+    "Node",
+    "Normaliser",
+    "Options",
+    "OutputPolicy",
+    "PackedPolicy",
+    "Patterns",
+    "Policy",
+    "PolicyInfo",
+    "RecurrentNetwork",
+    "RecurrentPolicy",
+    "Stack",
+    "UniformPolicy",
+    "about",
+    "also_called",
+    "as_policy",
+    "canonical_order",
+    "check_module",
+    "convert_sb3",
+    "find_features",
+    "find_policy",
+    "fingerprint_of",
+    "first_names",
+    "first_output",
+    "frozen",
+    "group_names",
+    "is_policy_file",
+    "is_text",
+    "load_policies",
+    "make_graph",
+    "make_head",
+    "module_digest",
+    "name_policies",
+    "named_together",
+    "natural_key",
+    "other_names",
+    "packed",
+    "policy_bytes",
+    "read_policy",
+    "read_safetensors",
+    "register_format",
+    "row_by_row",
+    "rows_of_runs",
+    "save_genome",
+    "save_policy",
+    "split_vector",
+    "tensor_bytes",
+    "unpack_npz",
+    "unpacked",
+]

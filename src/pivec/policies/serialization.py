@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pivec.errors import BadPolicyFile
-from pivec.parallel import offered
-from pivec.parallel.offered import offer
-from pivec.parallel.source import stamp_of
+from pivec.parallel import offer, offered, stamp_of
 from pivec.policies.callables import check_module, import_policy
 from pivec.policies.formats import FORMATS, format_of, read_file
 from pivec.policies.policy import NamedPolicy, Origin, PolicyInfo, origin_of

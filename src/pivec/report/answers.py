@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from pivec.files import atomic_write
-from pivec.statistics.equivalence import POWER, Plan, Sameness
+from pivec.statistics import POWER, Plan, Sameness
 from pivec.terminal import literal, printable, say
 
 _ROWS = 20  # policies in a table on the terminal

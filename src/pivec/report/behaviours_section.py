@@ -14,7 +14,7 @@ from pivec.report.markup import (
     shown_text,
     table,
 )
-from pivec.statistics.behaviours import Behaviours
+from pivec.statistics import Behaviours
 from pivec.text import n_policies, rounded, thousands
 
 MAX_NAMES = 12  # of the policies of a class

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.characterizations.space import Space
+from pivec.characterizations import Space
 from pivec.errors import MissingExtra, UsageError, did_you_mean
 from pivec.report.distances_figure import matrix_figure
 from pivec.report.findings import colours_of_groups, policy_rows
 from pivec.report.map_figure import alike_pairs, map_figure
 from pivec.report.travel_section import travel_figure
 from pivec.results import Result, Row
-from pivec.states.store import Store
-from pivec.states.visited import VisitedStates
-from pivec.statistics.measure import Measured, measure
+from pivec.states import Store, VisitedStates
+from pivec.statistics import Measured
+from pivec.statistics.measure import measure
 from pivec.text import n_policies, rounded
 
 if TYPE_CHECKING:

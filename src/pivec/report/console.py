@@ -10,15 +10,16 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from pivec.policies.policy import PolicyInfo
+from pivec.policies import PolicyInfo
 from pivec.report.behaviours_section import words_of_behaviours
 from pivec.report.findings import behaviours_in, pair_rows
 from pivec.report.groups import GroupComparison
 from pivec.report.groups_section import figures_of_test, with_interval, words_of_test
 from pivec.report.pairs_section import UNSURE
 from pivec.report.tables import words_of_file
-from pivec.states.store import Store
-from pivec.statistics.measure import LEVEL, Measured
+from pivec.states import Store
+from pivec.statistics import Measured
+from pivec.statistics.measure import LEVEL
 from pivec.terminal import literal, say, shortened
 from pivec.text import interval, n_policies, percent, told_apart
 

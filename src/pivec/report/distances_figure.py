@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pivec.characterizations.space import Space
+from pivec.characterizations import Space
 from pivec.errors import UsageError
 from pivec.figures import (
     INK,
@@ -21,15 +21,15 @@ from pivec.figures import (
     new_figure,
     quiet_axes,
 )
-from pivec.policies.naming import natural_key
+from pivec.policies import natural_key
 from pivec.report.findings import PolicyRow, ReportData, in_order, policy_rows
 from pivec.report.map_figure import class_colours, classes_differ
 from pivec.report.markup import filled, picture, section
 from pivec.report.order import leaf_order
 from pivec.report.pairs_section import UNSURE, count_alike, pairs_tables
 from pivec.report.tables import words_of_file
-from pivec.statistics.intervals import RATE
-from pivec.statistics.measure import LEVEL, Measured
+from pivec.statistics import RATE, Measured
+from pivec.statistics.measure import LEVEL
 from pivec.text import percent, rounded, without_shared_folder
 
 if TYPE_CHECKING:

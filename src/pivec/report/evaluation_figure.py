@@ -21,7 +21,7 @@ from pivec.figures import (
     new_figure,
     save_png,
 )
-from pivec.statistics.evaluation import Average, Evaluation, Summary
+from pivec.statistics import Average, Evaluation, Summary
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -64,7 +64,7 @@ def draw_evaluation(path: str | os.PathLike[str], evaluation: Evaluation) -> Non
     Examples
     --------
     >>> import tempfile, pathlib
-    >>> from pivec.statistics.evaluation import Row
+    >>> from pivec.statistics import Row
     >>> rows = [Row("Walk-v0", "gaussian", "a", n, 1, 0.5, 10.0, 0.1) for n in (100, 10)]
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "evaluation.png"
     >>> draw_evaluation(path, Evaluation(tuple(rows)))

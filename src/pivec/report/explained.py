@@ -18,14 +18,25 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from pivec.characterizations.decomposition import OFTEN, WHERE, WIDE, Explanation
-from pivec.explanations.changes import Change
-from pivec.explanations.groups import Contrast, GroupDifference, shown_contrasts, written
-from pivec.explanations.names import Feature
-from pivec.explanations.outside import Outside
-from pivec.explanations.pairs import Clip, Difference, Overview, Shift, Still
-from pivec.explanations.runs import RunChanges, RunStep
-from pivec.explanations.unusual import Unusual, UnusualEpisode
+from pivec.characterizations import OFTEN, WHERE, WIDE, Explanation
+from pivec.explanations import (
+    Change,
+    Clip,
+    Contrast,
+    Difference,
+    Feature,
+    GroupDifference,
+    Outside,
+    Overview,
+    RunChanges,
+    RunStep,
+    Shift,
+    Still,
+    Unusual,
+    UnusualEpisode,
+    shown_contrasts,
+    written,
+)
 from pivec.files import atomic_write
 from pivec.report.markup import (
     count_cell,
@@ -39,12 +50,12 @@ from pivec.report.markup import (
 )
 from pivec.report.page import content_policy
 from pivec.run_log import versions
-from pivec.statistics.intervals import Parts
+from pivec.statistics import Parts
 from pivec.terminal import encodable, literal, say, shortened
 from pivec.text import interval, percent, rounded, thousands
 
 if TYPE_CHECKING:
-    from pivec.explanations.regions import Region, Regions
+    from pivec.explanations import Region, Regions
 
 # -----------------------------------------------------------------------------
 # The shell of pages that explain: one HTML file with its pictures and clips in it.

@@ -10,16 +10,15 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.characterizations.space import Space
+from pivec.characterizations import Space
 from pivec.errors import UsageError
 from pivec.figures import group_colours
-from pivec.policies.policy import also_called
+from pivec.policies import also_called
 from pivec.report.groups import GroupComparison
 from pivec.report.order import group_order
 from pivec.run_log import RunLog
-from pivec.statistics.behaviours import Behaviours, behaviours
-from pivec.statistics.intervals import RATE
-from pivec.statistics.measure import Measured, Pairs
+from pivec.statistics import RATE, Behaviours, Measured, Pairs
+from pivec.statistics.behaviours import behaviours
 
 
 @dataclass(frozen=True)

@@ -13,14 +13,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pivec.arguments import Count, Seed, checked
-from pivec.characterizations.base import Characterization
-from pivec.characterizations.resampling import without_noise
-from pivec.characterizations.space import Space
+from pivec.characterizations import Characterization, Space, without_noise
 from pivec.errors import PivecWarning, UsageError
-from pivec.policies.naming import Patterns, group_names, natural_key, rows_of_runs
+from pivec.policies import Patterns, group_names, natural_key, rows_of_runs
 from pivec.results import plain
-from pivec.statistics.groups import (
+from pivec.statistics import (
     Estimate,
+    Intervals,
     Permanova,
     effective_number,
     mean_between,
@@ -29,7 +28,6 @@ from pivec.statistics.groups import (
     run_distances,
     shares_of,
 )
-from pivec.statistics.intervals import Intervals
 
 Array = NDArray[np.float64]
 MOST_POLICIES = 4000

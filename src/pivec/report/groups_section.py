@@ -20,7 +20,7 @@ from pivec.figures import (
 from pivec.report.findings import ReportData
 from pivec.report.groups import GroupComparison
 from pivec.report.markup import count_cell, number_cell, picture, section, shown_text, table
-from pivec.statistics.groups import Estimate, Permanova
+from pivec.statistics import Estimate, Permanova
 from pivec.terminal import shortened
 from pivec.text import rounded
 

@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pivec.arguments import Count, Range, Seed, checked
-from pivec.characterizations.space import Space
+from pivec.characterizations import Space
 from pivec.errors import BadData, UsageError
-from pivec.parallel.workers import usable_cores
-from pivec.policies.policy import canonical_order
+from pivec.parallel import usable_cores
+from pivec.policies import canonical_order
 from pivec.report.landmarks import classical_scaling, principal_components
-from pivec.statistics.measure import Measured, nearest_of_rows
+from pivec.statistics import Measured, nearest_of_rows
 
 # -----------------------------------------------------------------------------
 # The optimisation inside t-SNE: the one file that calls openTSNE.

@@ -26,7 +26,7 @@ from pivec.figures import (
     quiet_axes,
 )
 from pivec.report.findings import PolicyRow, colours_of_groups, compared, training_runs
-from pivec.statistics.measure import Measured
+from pivec.statistics import Measured
 from pivec.text import n_policies, short_number, thousands, without_shared_folder
 
 if TYPE_CHECKING:

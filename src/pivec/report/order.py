@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pivec.errors import UsageError
-from pivec.policies.naming import natural_key
+from pivec.policies import natural_key
 from pivec.report.layout import checked_distances
 
 # Optimal leaf ordering takes time with the square of the rows and more; beyond, the plain tree.

@@ -20,24 +20,26 @@ from urllib.parse import quote
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pivec.characterizations.background import BackgroundModel
-from pivec.characterizations.descriptions import Descriptions
-from pivec.characterizations.gaussian import Gaussian
-from pivec.characterizations.resampling import described_spread
-from pivec.characterizations.space import Space
-from pivec.characterizations.supervector import Supervector
-from pivec.characterizations.visitation import Visitation
+from pivec.characterizations import (
+    BackgroundModel,
+    Descriptions,
+    Gaussian,
+    Space,
+    Supervector,
+    Visitation,
+    described_spread,
+)
 from pivec.errors import PivecError, PivecWarning
-from pivec.explanations.names import Feature, features_of, region_words
+from pivec.explanations import Feature, features_of, region_words
 from pivec.figures import colour_scale, group_colours
 from pivec.files import read_regular
-from pivec.mixtures.adapt import policy_relevance
-from pivec.parallel.workers import single_threaded_blas
+from pivec.mixtures import policy_relevance
+from pivec.parallel import single_threaded_blas
 from pivec.report.distances_figure import heatmap_order
 from pivec.report.findings import PolicyRow, ReportData, colours_of_groups, in_order
 from pivec.report.map_figure import alike_pairs
-from pivec.statistics.intervals import RATE, benjamini_hochberg
-from pivec.statistics.measure import LEVEL, Measured
+from pivec.statistics import RATE, Measured, benjamini_hochberg
+from pivec.statistics.measure import LEVEL
 from pivec.terminal import printable
 
 # -----------------------------------------------------------------------------
@@ -115,7 +117,7 @@ def explained_pairs(report: ReportData, folder: Path) -> list[Content]:
 
 def region_pictures(report: ReportData, folder: Path) -> list[Content]:
     """Find the pictures of regions that `pivec regions --frames` left."""
-    from pivec.explanations.names import features_of, region_words
+    from pivec.explanations import features_of, region_words
 
     space = report.space
     content = _read(folder, folder / "regions.json")
@@ -134,7 +136,7 @@ def region_pictures(report: ReportData, folder: Path) -> list[Content]:
 
 def _explanations(folder: Path) -> Iterator[tuple[Path, Content]]:
     """Give the explanations of pairs: of folders of their own, then those of the overview."""
-    from pivec.explanations.pairs import FOLDER
+    from pivec.explanations import FOLDER
 
     root = folder / FOLDER
     names: list[str] = []

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from pivec.report.findings import PairRow, ReportData, pair_rows
 from pivec.report.markup import number_cell, shown_text, table
-from pivec.statistics.measure import Pairs
+from pivec.statistics import Pairs
 from pivec.text import interval, percent, rounded, thousands
 
 MAX_SHOWN = 5

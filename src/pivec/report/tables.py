@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pivec.errors import UsageError
 from pivec.files import atomic_write, cell, write_csv
 from pivec.report.findings import PairRow, PolicyRow
-from pivec.statistics.measure import Measured
+from pivec.statistics import Measured
 from pivec.terminal import encodable
 
 # Text of more distances is large and slow to read: of 3 000 policies it was 181 MB.

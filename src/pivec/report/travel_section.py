@@ -32,7 +32,8 @@ from pivec.report.markup import (
     shown_text,
     table,
 )
-from pivec.statistics.measure import LEVEL, Travel
+from pivec.statistics import Travel
+from pivec.statistics.measure import LEVEL
 from pivec.text import percent, rounded, short_number, told_apart, without_shared_folder
 
 if TYPE_CHECKING:

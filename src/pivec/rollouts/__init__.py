@@ -22,3 +22,60 @@ gather.py               episodes out of somebody else's loop
 table.py                the loop: lanes, answers, record
 play.py                 every policy plays exactly its episodes, here or in several processes
 """
+
+from __future__ import annotations
+
+from pivec.rollouts.backends import BACKENDS, Layout, choose_backend, make_lanes
+from pivec.rollouts.environment import ENVIRONMENT, ID, Environment, close, environment_of, failure
+from pivec.rollouts.episodes import Episode, Gatherer, PlayedPolicy, PolicyEpisodes, Quota
+from pivec.rollouts.features import (
+    encoder_bytes,
+    feature_rows,
+    find_features_features,
+    name_of,
+    same_policy,
+)
+from pivec.rollouts.games import GAME, joint_states
+from pivec.rollouts.lanes import Probe
+from pivec.rollouts.named_objects import split_arguments
+from pivec.rollouts.observations import Centred, Offsets, is_wide, lost_features, moved_names
+from pivec.rollouts.play import bind, play_here
+from pivec.rollouts.seeds import action_stream, episode_seeds
+from pivec.rollouts.seen import sees
+
+__all__ = [
+    "BACKENDS",
+    "Centred",
+    "ENVIRONMENT",
+    "Environment",
+    "Episode",
+    "GAME",
+    "Gatherer",
+    "ID",
+    "Layout",
+    "Offsets",
+    "PlayedPolicy",
+    "PolicyEpisodes",
+    "Probe",
+    "Quota",
+    "action_stream",
+    "bind",
+    "choose_backend",
+    "close",
+    "encoder_bytes",
+    "environment_of",
+    "episode_seeds",
+    "failure",
+    "feature_rows",
+    "find_features_features",
+    "is_wide",
+    "joint_states",
+    "lost_features",
+    "make_lanes",
+    "moved_names",
+    "name_of",
+    "play_here",
+    "same_policy",
+    "sees",
+    "split_arguments",
+]

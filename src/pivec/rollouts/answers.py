@@ -13,9 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.errors import PivecError, UsageError
-from pivec.policies.callables import as_policy
-from pivec.policies.networks import MaskedPolicy, NetworkPolicy, Stack
-from pivec.policies.policy import BatchPolicy, Policy, RecurrentPolicy
+from pivec.policies import (
+    BatchPolicy,
+    MaskedPolicy,
+    NetworkPolicy,
+    Policy,
+    RecurrentPolicy,
+    Stack,
+    as_policy,
+)
 from pivec.rollouts import observations as spaces
 from pivec.rollouts.backends import Layout
 from pivec.rollouts.lanes import Lanes

@@ -27,8 +27,7 @@ from pivec.errors import (
     did_you_mean,
 )
 from pivec.options import CollectOptions, Wrapper
-from pivec.policies.callables import check_module, module_digest
-from pivec.policies.policy import Policy, PolicyInfo
+from pivec.policies import Policy, PolicyInfo, check_module, module_digest
 from pivec.rollouts.atari import ATARI, ONE_FRAME_A_STEP
 from pivec.rollouts.games import GAME, make_role, packed_partners, with_partners
 from pivec.rollouts.named_objects import import_here, named_object, split_arguments

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.parallel.workers import usable_cores
+from pivec.parallel import usable_cores
 from pivec.rollouts import observations as spaces
 from pivec.rollouts.backends import Layout
 from pivec.rollouts.environment import Environment, close, failure

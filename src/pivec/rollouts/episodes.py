@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pivec.errors import BadData, UsageError
-from pivec.policies.policy import NamedPolicy
+from pivec.policies import NamedPolicy
 
 _STEPS, _BYTES = 128, 64 << 20  # of a page, at most
 

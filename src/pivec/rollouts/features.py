@@ -25,18 +25,24 @@ from pivec.arguments import Count, Range, check_arguments
 from pivec.errors import BadData, BadPolicyFile, PivecError, PivecWarning, UsageError
 from pivec.files import digest_of, read_regular
 from pivec.options import Features
-from pivec.parallel.devices import require_torch
-from pivec.parallel.files import present
-from pivec.parallel.offered import offer
-from pivec.policies.distributions import row_by_row
-from pivec.policies.extractors import ImageFeatures, find_features
-from pivec.policies.formats import about
-from pivec.policies.load import name_policies
-from pivec.policies.naming import natural_key
-from pivec.policies.networks import NetworkPolicy
-from pivec.policies.policy import NamedPolicy, first_names
-from pivec.policies.saving import ENCODER, read_safetensors, tensor_bytes
-from pivec.policies.serialization import PackedPolicy, packed, unpacked
+from pivec.parallel import offer, present, require_torch
+from pivec.policies import (
+    ENCODER,
+    ImageFeatures,
+    NamedPolicy,
+    NetworkPolicy,
+    PackedPolicy,
+    about,
+    find_features,
+    first_names,
+    name_policies,
+    natural_key,
+    packed,
+    read_safetensors,
+    row_by_row,
+    tensor_bytes,
+    unpacked,
+)
 from pivec.rollouts import observations as spaces
 from pivec.rollouts.named_objects import named_object, split_arguments
 from pivec.rollouts.observations import batch_length
@@ -269,7 +275,7 @@ def _load_own(path: Path, name: str) -> Run:
 
 def _load_onnx(path: Path, name: str) -> Run:
     """Load an ``.onnx`` file, whose first input and output count."""
-    from pivec.policies.formats.onnx import first_output
+    from pivec.policies import first_output
 
     return first_output(read_regular(path), name).outputs
 
@@ -318,7 +324,7 @@ class PolicyLatent:
     Examples
     --------
     >>> import numpy as np
-    >>> from pivec.policies.networks import NetworkPolicy
+    >>> from pivec.policies import NetworkPolicy
     >>> layers = (np.eye(2), np.zeros(2)), (np.ones((2, 3)), np.zeros(3))
     >>> eyes = PolicyLatent(NetworkPolicy(layers, "relu", "categorical"))
     >>> eyes(np.array([[1.0, -1.0]])).tolist(), eyes.names

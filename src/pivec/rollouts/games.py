@@ -16,10 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from pivec.errors import BadPolicyFile, MissingExtra, PivecWarning, UsageError, did_you_mean
 from pivec.options import CollectOptions
-from pivec.policies.callables import IMPORTABLE
-from pivec.policies.load import name_policies
-from pivec.policies.policy import NamedPolicy
-from pivec.policies.serialization import PackedPolicy, packed, unpacked
+from pivec.policies import IMPORTABLE, NamedPolicy, PackedPolicy, name_policies, packed, unpacked
 from pivec.rollouts.named_objects import import_here
 from pivec.rollouts.seen import Values
 

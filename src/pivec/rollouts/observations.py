@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from pivec.errors import BadData, UsageError
 from pivec.options import Features
-from pivec.policies.policy import is_text
+from pivec.policies import is_text
 from pivec.rollouts.seen import Seen, look, sees
 
 _FAR = 1e5  # below it float32 has steps finer than a hundredth

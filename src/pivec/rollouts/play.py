@@ -18,10 +18,8 @@ from numpy.typing import NDArray
 
 from pivec.errors import BadData, MissingExtra, PivecError, PivecWarning
 from pivec.options import CollectOptions
-from pivec.parallel.engine import Tell, WorkFailed, current
-from pivec.parallel.workers import usable_cores
-from pivec.policies.policy import NamedPolicy, Policy
-from pivec.policies.serialization import packed, unpacked
+from pivec.parallel import Tell, WorkFailed, current, usable_cores
+from pivec.policies import NamedPolicy, Policy, packed, unpacked
 from pivec.rollouts import observations as spaces
 from pivec.rollouts.answers import group_key, make_answers
 from pivec.rollouts.array_lanes import array_lanes

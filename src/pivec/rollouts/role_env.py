@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.errors import PivecWarning, UsageError
-from pivec.policies.callables import UniformPolicy
-from pivec.policies.policy import Policy
+from pivec.policies import Policy, UniformPolicy
 from pivec.rollouts import observations as spaces
 from pivec.rollouts.answers import make_answers
 from pivec.rollouts.backends import Layout

@@ -10,3 +10,9 @@ films.py     clips and pictures that are made when somebody asks for them
 media.py     pictures below the folder, and nothing else of it
 desk.py      a thread for heavy work, a call at a time
 """
+
+from __future__ import annotations
+
+from pivec.server.serving import serve
+
+__all__ = ["serve"]

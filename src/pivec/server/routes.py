@@ -19,13 +19,12 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from pivec.characterizations.space import Space
+from pivec.characterizations import Space
 from pivec.errors import PivecError, UsageError
-from pivec.explanations.folder import Findings, kept_states
-from pivec.explanations.pairs import FOLDER, Difference
+from pivec.explanations import FOLDER, Difference, Findings, kept_states
 from pivec.files import read_regular
 from pivec.options import ReplayOptions
-from pivec.parallel.engine import Tell, current, using
+from pivec.parallel import Tell, current, using
 from pivec.server.serving import Desk
 from pivec.server.snapshot import Current, NotFound, Snapshot, shown
 from pivec.terminal import printable
@@ -181,8 +180,7 @@ class Films:
 def make_film(film: Film, tell: Tell) -> Answer:
     """Play and draw both policies, in the process that was started for it."""
     tell(os.getpid())
-    from pivec.explanations.films import with_films
-    from pivec.explanations.replay import Replayer
+    from pivec.explanations import Replayer, with_films
 
     labels, chosen = film.difference.labels, film.replaying
     kept = kept_states(film.folder, labels)

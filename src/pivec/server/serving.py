@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 from pivec.arguments import Range, checked
 from pivec.errors import MissingExtra, UsageError
 from pivec.options import ReplayOptions
-from pivec.report.page import content_policy, script
+from pivec.report import content_policy, script
 from pivec.terminal import say
 from pivec.text import n_policies
 
@@ -67,7 +67,7 @@ def serve(
         import uvicorn  # noqa: F401
     except ImportError as error:
         raise MissingExtra("pivec serve", "serve") from error
-    from pivec.explanations.folder import folder_around
+    from pivec.explanations import folder_around
     from pivec.server.routes import Answers, Films
     from pivec.server.snapshot import Current
 

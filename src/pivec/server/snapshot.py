@@ -14,19 +14,18 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from pivec.characterizations.space import Space
+from pivec.characterizations import Space
 from pivec.errors import PivecError, UsageError
-from pivec.explanations.folder import Findings, kept_states
-from pivec.explanations.pairs import FOLDER, Difference, measure_difference
-from pivec.report.comparison import SPACE, distances_in
-from pivec.report.page import key_figures, report_html, summary
+from pivec.explanations import FOLDER, Difference, Findings, kept_states, measure_difference
+from pivec.report import SPACE, distances_in, key_figures, report_html, summary
 from pivec.report.page_data import page_data
 from pivec.results import plain
 from pivec.run_log import RUN, RunLog
-from pivec.statistics.measure import LEVEL, Measured
+from pivec.statistics import Measured
+from pivec.statistics.measure import LEVEL
 from pivec.terminal import encodable, printable, say
 from pivec.text import n_policies
-from pivec.workflows.compare import report_of
+from pivec.workflows import report_of
 
 if TYPE_CHECKING:
     pass

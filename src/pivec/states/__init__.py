@@ -26,3 +26,85 @@ npz.py          recorded episodes in .npz and .npy files
 minari_data.py  recorded episodes in Minari datasets
 export.py       a store for other tools: pandas, Parquet, .npz, Minari
 """
+
+from __future__ import annotations
+
+from pivec.states.arrays import check_states
+from pivec.states.derived import (
+    Moments,
+    Sent,
+    Span,
+    engine_for,
+    held,
+    joined,
+    moments_of,
+    over_policies,
+    regrouped,
+    runs_of,
+    thin,
+    warn_of_constants,
+)
+from pivec.states.record import (
+    PolicyRecord,
+    Recorded,
+    check_finite,
+    check_unique,
+    overlapping,
+    record_of,
+    record_of_played,
+    starts_of,
+)
+from pivec.states.recorded import (
+    Recordings,
+    find_recorded,
+    import_recorded,
+    is_recorded,
+    read_recorded,
+    split_recorded,
+)
+from pivec.states.recorder import LOCK_SECONDS, Recording, StateRecorder, batch_of_one, identity_of
+from pivec.states.store import Keeper, Store, check_place, info_of, load, shown_place, take
+from pivec.states.visited import VisitedStates
+
+__all__ = [
+    "Keeper",
+    "LOCK_SECONDS",
+    "Moments",
+    "PolicyRecord",
+    "Recorded",
+    "Recording",
+    "Recordings",
+    "Sent",
+    "Span",
+    "StateRecorder",
+    "Store",
+    "VisitedStates",
+    "batch_of_one",
+    "check_finite",
+    "check_place",
+    "check_states",
+    "check_unique",
+    "engine_for",
+    "find_recorded",
+    "held",
+    "identity_of",
+    "import_recorded",
+    "info_of",
+    "is_recorded",
+    "joined",
+    "load",
+    "moments_of",
+    "over_policies",
+    "overlapping",
+    "read_recorded",
+    "record_of",
+    "record_of_played",
+    "regrouped",
+    "runs_of",
+    "shown_place",
+    "split_recorded",
+    "starts_of",
+    "take",
+    "thin",
+    "warn_of_constants",
+]

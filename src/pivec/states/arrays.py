@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pivec.errors import BadData, UsageError
-from pivec.policies.policy import PolicyInfo
-from pivec.rollouts.observations import Offsets, is_wide, lost_features, moved_names
+from pivec.policies import PolicyInfo
+from pivec.rollouts import Offsets, is_wide, lost_features, moved_names
 from pivec.states.record import EPISODE, PolicyRecord, check_finite, names_of, starts_of
 from pivec.states.visited import VisitedStates
 

@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 
 from pivec.errors import BadStore
 from pivec.files import read_regular
-from pivec.parallel.files import present
-from pivec.policies.formats.safetensors import read_policy as read_network
-from pivec.policies.policy import Policy, PolicyInfo
+from pivec.parallel import present
+from pivec.policies import Policy, PolicyInfo
+from pivec.policies import read_policy as read_network
 from pivec.states.record import EPISODE, Arrays, PolicyRecord, starts_of
 
 _KEY = b"pivec"

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from pivec.arguments import Count, checked
 from pivec.errors import BadData, PivecWarning, UsageError
-from pivec.parallel.engine import Engine, current, make_engine
+from pivec.parallel import Engine, current, make_engine
 from pivec.states.visited import VisitedStates
 
 _MOST_TO_DRAW_FROM = 10**9  # of NumPy's hypergeometric distribution

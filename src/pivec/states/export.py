@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from pivec.errors import MissingExtra, UsageError
 from pivec.files import atomic_write, check_folder
-from pivec.rollouts.environment import Environment
+from pivec.rollouts import Environment
 from pivec.states.minari import write_minari
 from pivec.states.npz import inner_path, write_npz
 from pivec.states.record import EPISODE, PolicyRecord

@@ -18,8 +18,8 @@ import numpy as np
 from pivec.errors import BadData, MissingExtra, PivecWarning
 from pivec.files import Budget
 from pivec.options import TableOptions
-from pivec.policies.policy import PolicyInfo
-from pivec.rollouts.episodes import Episode
+from pivec.policies import PolicyInfo
+from pivec.rollouts import Episode
 from pivec.states.record import Recorded
 from pivec.states.tables import LogRows
 

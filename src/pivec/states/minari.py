@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 
 from pivec.errors import BadData, MissingExtra, UsageError
 from pivec.files import read_regular
-from pivec.policies.policy import PolicyInfo
-from pivec.rollouts.environment import Environment, close
-from pivec.rollouts.episodes import Episode
+from pivec.policies import PolicyInfo
+from pivec.rollouts import Environment, Episode, close
 from pivec.states.record import Recorded
 from pivec.states.store import sum_of
 from pivec.states.visited import VisitedStates

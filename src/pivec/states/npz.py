@@ -29,9 +29,8 @@ from numpy.typing import NDArray
 from pivec.errors import BadData, BadPolicyFile
 from pivec.files import Budget, atomic_write, file_name, make_folder, open_regular
 from pivec.options import TableOptions
-from pivec.policies.formats.safetensors import unpack_npz
-from pivec.policies.policy import PolicyInfo
-from pivec.rollouts.episodes import Episode
+from pivec.policies import PolicyInfo, unpack_npz
+from pivec.rollouts import Episode
 from pivec.states.record import PolicyRecord, Recorded
 from pivec.states.tables import LogRows
 

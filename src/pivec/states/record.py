@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from pivec.errors import BadData, UsageError
 from pivec.files import naming
-from pivec.policies.policy import Policy, PolicyInfo
-from pivec.rollouts.episodes import Episode, PlayedPolicy
+from pivec.policies import Policy, PolicyInfo
+from pivec.rollouts import Episode, PlayedPolicy
 
 # What is known of an episode beside its states; -1 stands for an unknown seed.
 EPISODE = np.dtype(

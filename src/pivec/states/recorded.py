@@ -21,12 +21,9 @@ import numpy as np
 from pivec.errors import BadData, BadPolicyFile, PivecError, PivecWarning, UsageError
 from pivec.files import digest_of, is_uri, naming
 from pivec.options import Features, TableOptions
-from pivec.policies.formats import is_policy_file
-from pivec.policies.naming import natural_key
-from pivec.policies.policy import PolicyInfo
+from pivec.policies import PolicyInfo, is_policy_file, natural_key
+from pivec.rollouts import PolicyEpisodes, feature_rows
 from pivec.rollouts import observations as spaces
-from pivec.rollouts.episodes import PolicyEpisodes
-from pivec.rollouts.features import feature_rows
 from pivec.states.arrays import content_digest, lost_offsets
 from pivec.states.hdf5 import recorded_hdf5
 from pivec.states.minari import datasets_in, find_minari

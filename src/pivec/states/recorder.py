@@ -18,10 +18,9 @@ from numpy.typing import ArrayLike, NDArray
 from pivec.arguments import Count, NotNegative, check_arguments
 from pivec.errors import UsageError
 from pivec.options import Features
-from pivec.policies.policy import PolicyInfo
+from pivec.policies import PolicyInfo
+from pivec.rollouts import Episode, Gatherer, PolicyEpisodes, feature_rows
 from pivec.rollouts import observations as spaces
-from pivec.rollouts.episodes import Episode, Gatherer, PolicyEpisodes
-from pivec.rollouts.features import feature_rows
 from pivec.states.record import check_finite, names_of, record_of
 from pivec.states.store import Store, shown_place
 

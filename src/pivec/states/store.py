@@ -30,11 +30,10 @@ from pivec.files import (
     make_folder,
     read_regular,
 )
-from pivec.parallel.offered import offer
-from pivec.policies.networks import NetworkPolicy
-from pivec.policies.policy import PolicyInfo, first_names
-from pivec.policies.saving import policy_bytes as network_bytes
-from pivec.rollouts.episodes import PlayedPolicy
+from pivec.parallel import offer
+from pivec.policies import NetworkPolicy, PolicyInfo, first_names
+from pivec.policies import policy_bytes as network_bytes
+from pivec.rollouts import PlayedPolicy
 from pivec.states.arrow import (
     Piece,
     PolicyFile,

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from pivec.errors import BadData, PivecWarning, UsageError, did_you_mean
 from pivec.files import Budget, open_regular
 from pivec.options import TableOptions
-from pivec.policies.policy import PolicyInfo
-from pivec.rollouts.episodes import Episode
+from pivec.policies import PolicyInfo
+from pivec.rollouts import Episode
 from pivec.states.record import Recorded, starts_of
 from pivec.states.store import sum_of
 

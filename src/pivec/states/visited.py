@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from pivec.errors import UsageError
 from pivec.options import TableOptions
-from pivec.policies.policy import Policy, other_names
+from pivec.policies import Policy, other_names
 from pivec.results import policies_table
 from pivec.states.record import PolicyRecord, check_unique, overlapping, starts_of
 

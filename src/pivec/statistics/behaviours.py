@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.policies.naming import natural_key
+from pivec.policies import natural_key
 from pivec.statistics.intervals import RATE, benjamini_hochberg
 
 Array = NDArray[np.float64]

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pivec.parallel.workers import run_tasks, single_threaded_blas
+from pivec.parallel import run_tasks, single_threaded_blas
 from pivec.results import SHOWN, html_table
 
 Array = NDArray[np.float64]

@@ -18,11 +18,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pivec.errors import PivecWarning
-from pivec.parallel.engine import make_engine
-from pivec.parallel.workers import run_tasks, single_threaded_blas
-from pivec.policies.policy import PolicyInfo, canonical_order
-from pivec.states.derived import engine_for
-from pivec.states.visited import VisitedStates
+from pivec.parallel import make_engine, run_tasks, single_threaded_blas
+from pivec.policies import PolicyInfo, canonical_order
+from pivec.states import VisitedStates, engine_for
 from pivec.statistics.intervals import RATE, Intervals, benjamini_hochberg
 
 # -----------------------------------------------------------------------------

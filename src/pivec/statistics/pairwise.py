@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.errors import UsageError
-from pivec.parallel.devices import torch_device
-from pivec.parallel.workers import run_tasks, single_threaded_blas
+from pivec.parallel import run_tasks, single_threaded_blas, torch_device
 
 # Rows of a tile: 1024 × 1024 float64 results are 8 MB, and the product runs at full speed. Fewer
 # rows are cut smaller, so that there is work for all cores and a mirrored half to leave out.

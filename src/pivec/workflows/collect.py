@@ -11,23 +11,40 @@ from typing import Any
 
 from pivec.errors import PivecError, PivecWarning, UsageError
 from pivec.options import CollectOptions, Features
-from pivec.parallel.engine import using
-from pivec.policies.load import name_policies
-from pivec.policies.policy import NamedPolicy
+from pivec.parallel import using
+from pivec.policies import NamedPolicy, name_policies
+from pivec.rollouts import (
+    BACKENDS,
+    Centred,
+    Environment,
+    PlayedPolicy,
+    Probe,
+    Quota,
+    choose_backend,
+    environment_of,
+    find_features_features,
+    joint_states,
+    moved_names,
+    name_of,
+    same_policy,
+    sees,
+)
 from pivec.rollouts import observations as spaces
-from pivec.rollouts.backends import BACKENDS, choose_backend
-from pivec.rollouts.environment import Environment, environment_of
-from pivec.rollouts.episodes import PlayedPolicy, Quota
-from pivec.rollouts.features import find_features_features, name_of, same_policy
-from pivec.rollouts.games import joint_states
-from pivec.rollouts.lanes import Probe
-from pivec.rollouts.observations import Centred, moved_names
 from pivec.rollouts.play import play
-from pivec.rollouts.seen import sees
-from pivec.states.record import PolicyRecord, Recorded, check_unique, record_of_played
-from pivec.states.recorded import read_recorded, split_recorded
-from pivec.states.store import Keeper, Store, check_place, shown_place, take
-from pivec.states.visited import VisitedStates
+from pivec.states import (
+    Keeper,
+    PolicyRecord,
+    Recorded,
+    Store,
+    VisitedStates,
+    check_place,
+    check_unique,
+    read_recorded,
+    record_of_played,
+    shown_place,
+    split_recorded,
+    take,
+)
 from pivec.terminal import Progress
 
 

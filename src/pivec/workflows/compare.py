@@ -18,31 +18,42 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.characterizations.base import Characterization
-from pivec.characterizations.refits import background_share, background_words
-from pivec.characterizations.registry import characterization
-from pivec.characterizations.space import Space, space_beside
+from pivec.characterizations import (
+    Characterization,
+    Space,
+    background_share,
+    background_words,
+    characterization,
+    space_beside,
+)
 from pivec.errors import PivecWarning, UsageError
-from pivec.explanations.outside import space_reach, warn_of_outside
+from pivec.explanations import space_reach, warn_of_outside
 from pivec.figures import save_png
 from pivec.files import check_folder, make_folder
 from pivec.options import CollectOptions, DescribeOptions, PrecisionOptions, split_options
-from pivec.parallel.engine import on_engine
-from pivec.report.comparison import SPACE, STATES, Comparison, distances_in, subtitle_of
-from pivec.report.distances_figure import matrix_figure
-from pivec.report.findings import ReportData, pair_rows, policy_rows
-from pivec.report.groups import groups_in
-from pivec.report.layout import positions_of
-from pivec.report.map_figure import alike_pairs, map_figure
-from pivec.report.page import write_report
-from pivec.report.tables import write_distances, write_map_csv, write_pairs_csv
+from pivec.parallel import on_engine
+from pivec.report import (
+    SPACE,
+    STATES,
+    Comparison,
+    ReportData,
+    alike_pairs,
+    distances_in,
+    groups_in,
+    matrix_figure,
+    pair_rows,
+    policy_rows,
+    positions_of,
+    subtitle_of,
+    write_distances,
+    write_map_csv,
+    write_pairs_csv,
+    write_report,
+)
+from pivec.report.map_figure import map_figure
 from pivec.run_log import RunLog
-from pivec.states.derived import warn_of_constants
-from pivec.states.recorded import Recordings, split_recorded
-from pivec.states.visited import VisitedStates
-from pivec.statistics.equivalence import noise_left
-from pivec.statistics.intervals import Intervals
-from pivec.statistics.measure import Measured
+from pivec.states import Recordings, VisitedStates, split_recorded, warn_of_constants
+from pivec.statistics import Intervals, Measured, noise_left
 from pivec.terminal import say
 from pivec.workflows.collect import Collector
 

@@ -16,11 +16,9 @@ from numpy.typing import NDArray
 from pivec.errors import PivecWarning, UsageError
 from pivec.files import atomic_write
 from pivec.options import EncoderOptions
-from pivec.parallel.engine import using
-from pivec.policies.load import name_policies
-from pivec.policies.policy import NamedPolicy
-from pivec.rollouts.environment import Environment, environment_of
-from pivec.rollouts.features import encoder_bytes
+from pivec.parallel import using
+from pivec.policies import NamedPolicy, name_policies
+from pivec.rollouts import Environment, encoder_bytes, environment_of
 from pivec.rollouts.play import play
 from pivec.terminal import Progress
 from pivec.workflows.image_networks import Images, learned_features, random_features

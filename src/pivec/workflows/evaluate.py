@@ -21,19 +21,19 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from pivec.arguments import Count, Seed, checked
-from pivec.characterizations.base import Characterization
-from pivec.characterizations.network_method import NetworkCharacterization
-from pivec.characterizations.registry import characterization, names
+from pivec.characterizations import (
+    Characterization,
+    NetworkCharacterization,
+    characterization,
+    names,
+)
 from pivec.errors import PivecError, UsageError
 from pivec.files import atomic_write, make_folder
-from pivec.parallel.devices import card_allocations
-from pivec.parallel.engine import Engine, Tell, WorkFailed, current, on_engine
-from pivec.policies.policy import canonical_order
+from pivec.parallel import Engine, Tell, WorkFailed, card_allocations, current, on_engine
+from pivec.policies import canonical_order
 from pivec.run_log import peak_mb
-from pivec.states.derived import held
-from pivec.states.store import Store, load, shown_place
-from pivec.states.visited import VisitedStates
-from pivec.statistics.evaluation import (
+from pivec.states import Store, VisitedStates, held, load, shown_place
+from pivec.statistics import (
     FEWEST_POLICIES,
     Evaluation,
     Row,
@@ -490,7 +490,7 @@ def evaluate(
 
     Examples
     --------
-    >>> from pivec.states.visited import VisitedStates
+    >>> from pivec.states import VisitedStates
     >>> rng = np.random.default_rng(0)
     >>> walks = [[rng.normal(place, 1, (20, 2)) for _ in range(8)] for place in range(5)]
     >>> data = VisitedStates.from_arrays(walks, returns=[0, 1, 2, 3, 4])

@@ -10,10 +10,8 @@ from numpy.typing import NDArray
 
 from pivec.errors import UsageError
 from pivec.options import EncoderOptions
-from pivec.parallel.devices import require_torch, single_threaded_torch
-from pivec.policies.distributions import frozen
-from pivec.policies.extractors import ImageFeatures, Kernels, find_features
-from pivec.policies.forward import Layer
+from pivec.parallel import require_torch, single_threaded_torch
+from pivec.policies import ImageFeatures, Kernels, Layer, find_features, frozen
 from pivec.terminal import Progress
 
 KERNEL = (4, 2)  # size and stride of every convolution, which halves an image,

@@ -12,17 +12,12 @@ from typing import Annotated, Any
 import numpy as np
 
 from pivec.arguments import Range
-from pivec.characterizations.base import Characterization
-from pivec.characterizations.descriptions import Descriptions
+from pivec.characterizations import Characterization, Descriptions
 from pivec.errors import PivecWarning, UsageError
 from pivec.options import CollectOptions
-from pivec.policies.load import name_policies
-from pivec.policies.policy import NamedPolicy, PolicyInfo, find_policy, first_names
-from pivec.rollouts.backends import BACKENDS
-from pivec.rollouts.environment import Environment, environment_of
-from pivec.states.recorded import Recordings, find_recorded, is_recorded
-from pivec.states.store import Store, info_of
-from pivec.states.visited import VisitedStates
+from pivec.policies import NamedPolicy, PolicyInfo, find_policy, first_names, name_policies
+from pivec.rollouts import BACKENDS, Environment, environment_of
+from pivec.states import Recordings, Store, VisitedStates, find_recorded, info_of, is_recorded
 from pivec.workflows.collect import Collector
 
 Level = Annotated[float, Range(0.5, above=True, most=0.9999)]

@@ -9,20 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.arguments import Positive, checked
-from pivec.characterizations.descriptions import Descriptions
-from pivec.characterizations.visitation import Visitation
+from pivec.characterizations import Descriptions, Visitation
 from pivec.errors import UsageError
 from pivec.options import CollectOptions, DescribeOptions, split_options
-from pivec.parallel.engine import on_engine
-from pivec.states.visited import VisitedStates
-from pivec.statistics.equivalence import (
-    LEVEL,
-    MARGIN,
-    Plan,
-    episodes_for_precision,
-    episodes_to_decide,
-)
-from pivec.statistics.intervals import spread_of
+from pivec.parallel import on_engine
+from pivec.states import VisitedStates
+from pivec.statistics import MARGIN, Plan, episodes_for_precision, episodes_to_decide, spread_of
+from pivec.statistics.equivalence import LEVEL
 from pivec.workflows.collect import Collector
 from pivec.workflows.compare import check_same_world, start, with_needs
 from pivec.workflows.inputs import Level, Side, describe_side, squares

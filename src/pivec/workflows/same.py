@@ -14,15 +14,13 @@ from typing import Annotated, Any, cast
 import numpy as np
 
 from pivec.arguments import Positive, Range, checked
-from pivec.characterizations.base import Characterization
-from pivec.characterizations.descriptions import Descriptions
-from pivec.characterizations.space import Space
-from pivec.characterizations.visitation import Visitation
+from pivec.characterizations import Characterization, Descriptions, Space, Visitation
 from pivec.errors import UsageError
 from pivec.options import CollectOptions, DescribeOptions, split_options
-from pivec.parallel.engine import on_engine
-from pivec.states.derived import joined
-from pivec.statistics.equivalence import LEVEL, MARGIN, Sameness, decide, episodes_for_verdict
+from pivec.parallel import on_engine
+from pivec.states import joined
+from pivec.statistics import MARGIN, Sameness, decide, episodes_for_verdict
+from pivec.statistics.equivalence import LEVEL
 from pivec.workflows.compare import check_same_world, start, with_needs
 from pivec.workflows.inputs import (
     Level,

@@ -20,9 +20,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pivec.characterizations.background import BackgroundModel
-from pivec.characterizations.base import Characterization
-from pivec.characterizations.space import Space, grown_space
+from pivec.characterizations import BackgroundModel, Characterization, Space, grown_space
 from pivec.errors import (
     BadData,
     BadPolicyFile,
@@ -31,21 +29,15 @@ from pivec.errors import (
     PivecWarning,
     UsageError,
 )
-from pivec.explanations.names import features_of
-from pivec.explanations.outside import outside_of
+from pivec.explanations import features_of, outside_of
 from pivec.files import check_folder, locked, make_folder
 from pivec.options import CollectOptions, DescribeOptions, WatchOptions, split_options
-from pivec.parallel.engine import on_engine
-from pivec.policies.load import Arrivals, named_together
-from pivec.policies.naming import natural_key
-from pivec.policies.policy import NamedPolicy, PolicyInfo
-from pivec.report.comparison import SPACE, STATES
-from pivec.report.layout import positions_of
-from pivec.rollouts.environment import close, environment_of
+from pivec.parallel import on_engine
+from pivec.policies import Arrivals, NamedPolicy, PolicyInfo, named_together, natural_key
+from pivec.report import SPACE, STATES, positions_of
+from pivec.rollouts import close, environment_of
 from pivec.run_log import RunLog
-from pivec.states.recorded import is_recorded
-from pivec.states.store import Store, info_of
-from pivec.states.visited import VisitedStates
+from pivec.states import Store, VisitedStates, info_of, is_recorded
 from pivec.terminal import say
 from pivec.text import n_policies, percent
 from pivec.workflows import compare as comparison

@@ -21,9 +21,7 @@ from typing import Any, TypeVar
 
 from pivec.errors import BadPolicyFile, UsageError
 from pivec.files import Budget, naming, read_regular
-from pivec.parallel.files import names_in, time_of
-from pivec.parallel.offered import is_settled
-from pivec.parallel.source import stamp_of
+from pivec.parallel import is_settled, names_in, stamp_of, time_of
 from pivec.policies.policy import Origin, Policy, remember
 
 # -----------------------------------------------------------------------------

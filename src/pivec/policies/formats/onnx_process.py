@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.errors import BadPolicyFile, PivecError
-from pivec.parallel.processes import start
+from pivec.parallel import start
 from pivec.policies.distributions import row_by_row
 
 SECONDS = 15  # for loading a model, and for each batch of the size that it takes
