@@ -18,7 +18,7 @@ import numpy as np
 from pivec.characterizations import characterization
 from pivec.states import VisitedStates
 from pivec.statistics import Evaluation
-from pivec.workflows import evaluate
+from pivec.workflows.evaluate import evaluate
 from reproduction.pipeline import Collection, Workshop, digest_of
 from reproduction.planning import EpisodeWork, expected_length, longest_episode, n_features
 from reproduction.recipes import Need

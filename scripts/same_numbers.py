@@ -28,14 +28,17 @@ RTOL = 1e-6
 _PASSING = re.compile(r"seconds|peak|_mb\b|exponent|/ours$|/store$|time|memory")
 
 
-def pivec(*arguments: object) -> None:
-    """Run the command line of the pivec that this Python finds."""
+def run(module: str, *arguments: object) -> None:
+    """Run the command line of a package that this Python finds."""
     words = [str(argument) for argument in arguments]
     done = subprocess.run(
-        [sys.executable, "-m", "pivec", *words, "--quiet"], capture_output=True, check=False
+        [sys.executable, "-m", module, *words, "--quiet"],
+        capture_output=True,
+        check=False,
+        cwd=Path(__file__).parents[1],
     )
     if done.returncode:
-        sys.exit(f"pivec {' '.join(words)}: {done.stderr.decode()}")
+        sys.exit(f"{module} {' '.join(words)}: {done.stderr.decode()}")
 
 
 def numbers(folder: Path, parts: list[str]) -> dict[str, Any]:
@@ -47,7 +50,7 @@ def numbers(folder: Path, parts: list[str]) -> dict[str, Any]:
     if "evaluate" in parts:
         found |= evaluated(folder, policies)
     if recipes := [part for part in parts if part not in ("compare", "evaluate")]:
-        pivec("reproduce", *recipes, "--scale", "smoke", "--out", folder / "paper")
+        run("reproduction", *recipes, "--scale", "smoke", "--out", folder / "paper")
     for file in sorted((folder / "paper" / "smoke").glob("*/numbers.json")):
         found |= flat(json.loads(file.read_text()), f"paper/{file.parent.name}")
     return {key: value for key, value in found.items() if not _PASSING.search(key)}
@@ -61,7 +64,7 @@ def compared(folder: Path, policies: Path) -> dict[str, Any]:
     some = [policies / "CartPole-v1" / run for run in ("ppo-0", "a2c-1")]
     for method in names():
         out = folder / method
-        pivec("compare", "CartPole-v1", *some, "--episodes", 5, "--method", method,
+        run("pivec", "compare", "CartPole-v1", *some, "--episodes", 5, "--method", method,
               "--out", out)  # fmt: skip
         found |= flat(table(out / "distances.csv"), f"compare/{method}/distances")
         found |= flat(table(out / "map.csv"), f"compare/{method}/map")
@@ -71,9 +74,9 @@ def compared(folder: Path, policies: Path) -> dict[str, Any]:
 def evaluated(folder: Path, policies: Path) -> dict[str, Any]:
     """Evaluate some characterizations."""
     store = folder / "store"
-    pivec("collect", "Pendulum-v1", policies / "Pendulum-v1", "--episodes", 8, "--actions",
+    run("pivec", "collect", "Pendulum-v1", policies / "Pendulum-v1", "--episodes", 8, "--actions",
           "--policies", "--out", store)  # fmt: skip
-    pivec("evaluate", store, "--sizes", "4,2", "--repetitions", 2, "--out", folder / "evaluate",
+    run("pivec", "evaluate", store, "--sizes", "4,2", "--repetitions", 2, "--out", folder / "evaluate",
           "--methods", "supervector,gaussian,actions,returns,mmd,discretization")  # fmt: skip
     return flat(table(folder / "evaluate" / "evaluation.csv"), "evaluate")
 
@@ -113,6 +116,7 @@ def differ(a: Any, b: Any) -> bool:
 
 
 def main() -> None:
+    sys.path.insert(0, str(Path(__file__).parents[1]))
     from reproduction.recipes import NAMES
 
     everything = ["compare", "evaluate", *NAMES]

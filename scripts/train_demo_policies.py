@@ -45,7 +45,7 @@ RECIPES = (
 
 def main() -> None:
     """Train what is missing, then copy what is not there yet."""
-    from reproduction.training import train
+    from reproduction.training.train import train
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--work", type=Path, default=ROOT / "build" / "demo_policies")

@@ -18,14 +18,8 @@ from mixture_reference import (
 )
 
 from pivec.errors import BadData, MissingExtra, UsageError
-from pivec.mixtures import (
-    Mixture,
-    accumulate,
-    kernel,
-    numba_kernel,
-    numpy_kernel,
-    policy_statistics,
-)
+from pivec.mixtures import Mixture, kernel, numba_kernel, numpy_kernel, policy_statistics
+from pivec.mixtures.accumulate import accumulate
 from pivec.parallel import threads
 
 TOLERANCE = {"numpy": 1e-9, "numba": 3e-6, "torch-cpu": 1e-9, "cuda": 1e-6}

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from pivec.errors import BadData
-from pivec.report import layout as place
 from pivec.report import tsne_map
-from pivec.report.layout import place_by_distances
+from pivec.report.layout import place, place_by_distances
 
 
 @pytest.fixture(scope="module")

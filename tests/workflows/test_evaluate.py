@@ -19,10 +19,10 @@ from pivec.run_log import peak_mb
 from pivec.states import VisitedStates, load
 from pivec.statistics import distance_variance, pair_errors, return_correlation
 from pivec.statistics.evaluation import distance_error
-from pivec.workflows import evaluate, read_outcome
-from pivec.workflows import evaluate as unit
+from pivec.workflows import read_outcome
 from pivec.workflows.collect import collect
-from pivec.workflows.evaluate import candidates, draw, write_set
+from pivec.workflows.evaluate import candidates, draw, evaluate, write_set
+from pivec.workflows.evaluate import evaluate as unit
 
 PLACES = (0.0, 0.4, 1.0, 1.5, 3.0)
 

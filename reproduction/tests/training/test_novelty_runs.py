@@ -11,9 +11,9 @@ import pivec
 from pivec.characterizations import characterization
 from pivec.errors import PivecError, UsageError
 from pivec.rollouts import Environment
-from reproduction.training import train
 from reproduction.training.novelty import read_generations, search
 from reproduction.training.runs import Run, is_published, settings_for
+from reproduction.training.train import train
 
 POINT = "pivec/DeceptivePoint-v0"
 FEW = {"generations": 4, "batch_episodes": 4, "batch_steps": 0, "behaviour_episodes": 1}

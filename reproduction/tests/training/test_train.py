@@ -22,8 +22,8 @@ from pivec.errors import MissingExtra, PivecError, UsageError
 from pivec.parallel import Mirror, files, offered
 from pivec.parallel.files import Source
 from pivec.parallel.offered import answer
-from reproduction.training import novelty, train
-from reproduction.training.train import _Watch, carry_out, plan_runs
+from reproduction.training import novelty
+from reproduction.training.train import _Watch, carry_out, plan_runs, train
 
 _UNKNOWN = {"token": "another folder", "_writing": {}, "_sent": None}
 FEW = {"generations": 4, "population": 8, "episodes": 1, "keep_every": 2, "max_steps": 30}
