@@ -164,7 +164,7 @@ def test_a_killed_command_goes_on(tmp_path):
     pytest.importorskip("fcntl")
     settings = {**FEW, "generations": 80, "population": 32, "max_steps": 500, "keep_every": 40}
     out = str(tmp_path / "a")
-    code = "from reproduction.training import train\n"
+    code = "from reproduction.training.train import train\n"
     code += f"train('CartPole-v1', 'cmaes', {out!r}, settings={settings})"
     source = Path(pivec.__file__).parents[1]
     process = subprocess.Popen(
