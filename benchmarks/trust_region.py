@@ -21,7 +21,7 @@ def check() -> dict[str, list[float]]:
 
     from pivec.characterizations import characterization
     from pivec.states import VisitedStates
-    from reproduction.trust_region.checks import supervector_distance, symmetric_kl
+    from reproduction.training.trust_region import supervector_distance, symmetric_kl
 
     rng = np.random.default_rng(0)
     walks = rng.integers(0, 2, (2, 130, 5)).cumsum(axis=1) / 26 + rng.normal(0, 1e-3, (2, 130, 5))

@@ -35,6 +35,6 @@ its name in `NAMES`.
 from reproduction.claims import retell, verify
 from reproduction.planning import plan
 from reproduction.recipes import NAMES, recipe
-from reproduction.reproduce import reproduce
+from reproduction.runner import reproduce
 
 __all__ = ["NAMES", "plan", "recipe", "reproduce", "retell", "verify"]

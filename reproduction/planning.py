@@ -26,7 +26,7 @@ from pivec.workflows.collect import collect
 from reproduction.pipeline import Collection, Training, Workshop
 from reproduction.published import toml
 from reproduction.recipes import Calculation, Need
-from reproduction.reproduce import chosen_recipes, counts_of
+from reproduction.runner import chosen_recipes, counts_of
 from reproduction.training.evolution import Architecture, spaces_of
 from reproduction.training.runs import POPULATIONS
 

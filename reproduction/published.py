@@ -37,7 +37,7 @@ def notes(recipe: str, **numbers: Any) -> list[str]:
     >>> notes("gridworld", start=0.25)[3][-59:]
     'states, too, changes a distance by states by at most 0.250.'
     """
-    text = (files("reproduction") / recipe / "notes.md").read_text(encoding="utf-8")
+    text = (files("reproduction") / "notes" / f"{recipe}.md").read_text(encoding="utf-8")
     return [" ".join(part.split()) for part in text.format(**numbers).split("\n\n")]
 
 

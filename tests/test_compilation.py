@@ -27,7 +27,7 @@ print(method.background_.means.tobytes().hex(), method.describe(data).vectors.to
 
 LEARN = """
 import numpy as np
-from reproduction.trust_region.path import PathSettings, learn_path
+from reproduction.training.trust_region import PathSettings, learn_path
 
 for rule in ("none", "max-tv", "gaussian", "supervector"):
     settings = PathSettings(rule=rule, threshold=0.5, total_steps=40_000)

@@ -12,7 +12,7 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 
 import reproduction.worlds
-from reproduction.array_env import ArrayVectorEnv
+from reproduction.worlds import ArrayVectorEnv
 
 SPACES = spaces.Box(-100, 100, (1,), np.float64), spaces.Discrete(2)
 

@@ -5,12 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from reproduction.clipping.findings import findings
-from reproduction.clipping.page import table
-from reproduction.clipping.recipe import RECIPE, curves, run_of, space, summary, trainings
-from reproduction.described import Described, successive_distances
 from reproduction.pipeline import Workshop
 from reproduction.published import pearson, published, scaled_return, toml
+from reproduction.recipes.clipping import (
+    RECIPE,
+    curves,
+    findings,
+    run_of,
+    space,
+    summary,
+    table,
+    trainings,
+)
+from reproduction.supervectors import Described, successive_distances
 
 
 @pytest.fixture

@@ -5,9 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from reproduction.components.figure import components_figure
-from reproduction.components.page import findings, grid, overall_ranks, steadiest, tables
-from reproduction.components.recipe import RECIPE, methods_of
+from reproduction.recipes.components import (
+    RECIPE,
+    components_figure,
+    findings,
+    grid,
+    methods_of,
+    overall_ranks,
+    steadiest,
+    tables,
+)
 
 
 def averages(variances, environment="Walk-v0", sizes=(100, 10)):

@@ -8,20 +8,23 @@ import pytest
 from pivec.characterizations import names
 from pivec.errors import PivecError
 from pivec.workflows.collect import collect
-from reproduction.cost import recipe as cost
-from reproduction.cost.figure import cost_figure
-from reproduction.cost.page import at_most_policies, findings, growth, table
-from reproduction.cost.recipe import (
+from reproduction.pipeline import Workshop
+from reproduction.published import published
+from reproduction.recipes import cost
+from reproduction.recipes.cost import (
     RECIPE,
     Counts,
     _inputs,
+    at_most_policies,
+    cost_figure,
+    findings,
+    growth,
     measure_in_process,
     needs,
     shipped_policies,
+    table,
     tell,
 )
-from reproduction.pipeline import Workshop
-from reproduction.published import published
 
 
 def rows(**seconds):

@@ -10,7 +10,7 @@ from lanes import play_beside_singles
 
 import reproduction.worlds  # noqa: F401 - registers
 from pivec.errors import UsageError
-from reproduction.trust_region.world import (
+from reproduction.worlds.dangerous_path import (
     MINE,
     NOTHING,
     RIGHT,

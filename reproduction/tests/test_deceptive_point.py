@@ -10,7 +10,7 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 import pivec
-from reproduction.novelty.world import WALLS, drawn, inside_walls, moved
+from reproduction.worlds.deceptive_point import WALLS, drawn, inside_walls, moved
 
 NAME = "pivec/DeceptivePoint-v0"
 UP, LEFT, DOWN, RIGHT = -0.5, 0.0, 0.5, 1.0

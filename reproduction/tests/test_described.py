@@ -14,11 +14,10 @@ from pivec.parallel import current, using
 from pivec.policies import name_policies
 from pivec.states import VisitedStates
 from pivec.workflows.collect import collect
-from reproduction import described as module
 from reproduction import pipeline as workshop
-from reproduction.background import papers_supervector
-from reproduction.described import chance_distances, described, space_of
+from reproduction import supervectors as module
 from reproduction.pipeline import Collection, Training, Workshop
+from reproduction.supervectors import chance_distances, described, papers_supervector, space_of
 
 RANDOM = name_policies("random:12")
 

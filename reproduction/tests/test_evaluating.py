@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 
 from pivec.statistics import Evaluation, Row
-from reproduction import evaluating
-from reproduction.components import recipe as components
-from reproduction.cost.recipe import shipped_policies
-from reproduction.evaluating import (
+from reproduction import evaluations as evaluating
+from reproduction.evaluations import (
     averages,
     evaluated,
     mean_returns,
@@ -17,10 +15,10 @@ from reproduction.evaluating import (
     seconds_a_trajectory,
     unit_rows,
 )
-from reproduction.metrics import recipe as metrics
 from reproduction.pipeline import Collection, Training, Workshop
 from reproduction.published import toml
-from reproduction.recipes import Calculation
+from reproduction.recipes import Calculation, components, metrics
+from reproduction.recipes.cost import shipped_policies
 
 pytest.importorskip("Box2D")  # here, where warnings are no errors: they would crash it
 

@@ -8,19 +8,23 @@ import numpy as np
 import pytest
 
 from pivec.figures import MAX_PNG_BYTES, to_png
-from reproduction.described import Described
-from reproduction.evolution.figure import Map, evolution_figure
-from reproduction.evolution.page import ENVIRONMENTS, all_notes, findings, table
-from reproduction.evolution.recipe import (
+from reproduction.pipeline import Workshop
+from reproduction.recipes.evolution import (
+    ENVIRONMENTS,
     RECIPE,
+    Map,
+    all_notes,
     covered,
+    evolution_figure,
+    findings,
     map_cells,
     mean_distance,
     mean_step,
     measured,
     space,
+    table,
 )
-from reproduction.pipeline import Workshop
+from reproduction.supervectors import Described
 
 
 def test_runs_of_reinforcement_learning_are_shared_and_populations_have_one(tmp_path):

@@ -9,7 +9,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from reproduction.extraction.recipe import (
+from reproduction.recipes import recipe
+from reproduction.recipes.extraction import (
     COMPONENTS,
     FEATURES,
     POLICIES,
@@ -18,8 +19,7 @@ from reproduction.extraction.recipe import (
     in_the_plane,
     needs,
 )
-from reproduction.recipes import recipe
-from reproduction.reproduce import reproduce
+from reproduction.runner import reproduce
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from lanes import play_beside_singles
 
 import pivec
 from pivec.errors import UsageError
-from reproduction.gridworld.world import (
+from reproduction.worlds.grid_world import (
     DOWN,
     LEFT,
     RIGHT,

@@ -10,16 +10,17 @@ import numpy as np
 import pytest
 
 import pivec
-from reproduction.gridworld.figure import LENGTH, _tails
-from reproduction.gridworld.scenarios import scenarios
-from reproduction.gridworld.visits import (
+from reproduction.recipes.gridworld import (
+    LENGTH,
+    _tails,
     exact_visits,
+    scenarios,
     simulated_visits,
     state_distance,
     transition_matrix,
 )
-from reproduction.gridworld.world import MOVES
-from reproduction.reproduce import reproduce
+from reproduction.runner import reproduce
+from reproduction.worlds.grid_world import MOVES
 
 WORLDS = {world.name: world for world in scenarios()}
 POLICIES = [(name, colour) for name in WORLDS for colour in ("blue", "green")]

@@ -7,11 +7,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from reproduction.imitation.page import all_notes, findings, table
-from reproduction.imitation.recipe import RECIPE, experts, normalised_return
 from reproduction.pipeline import Workshop
 from reproduction.planning import EpisodeWork
 from reproduction.published import pearson, toml
+from reproduction.recipes.imitation import (
+    RECIPE,
+    all_notes,
+    experts,
+    findings,
+    normalised_return,
+    table,
+)
 from reproduction.training.runs import settings_for
 
 pytest.importorskip("Box2D")  # here, where warnings are no errors: they would crash it

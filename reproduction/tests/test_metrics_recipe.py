@@ -6,13 +6,20 @@ import numpy as np
 import pytest
 
 from pivec.statistics import Evaluation, Row
-from reproduction.background import PAPERS_FIT
-from reproduction.evaluating import BEFORE
-from reproduction.metrics.findings import findings
-from reproduction.metrics.page import FAST, remarks, tables
-from reproduction.metrics.recipe import RECIPE, Counts, agreement, methods_of
+from reproduction.evaluations import BEFORE
 from reproduction.published import toml
 from reproduction.recipes import PICTURE
+from reproduction.recipes.metrics import (
+    FAST,
+    RECIPE,
+    Counts,
+    agreement,
+    findings,
+    methods_of,
+    remarks,
+    tables,
+)
+from reproduction.supervectors import PAPERS_FIT
 
 
 def averages(environment="Walk-v0", sizes=(100, 10), **variances):

@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from reproduction.novelty import recipe
-from reproduction.novelty.page import EDGE, findings, table
-from reproduction.novelty.recipe import METHODS, RECIPE, curve, trainings
 from reproduction.pipeline import Workshop
 from reproduction.published import bootstrap_interval
+from reproduction.recipes import novelty as recipe
+from reproduction.recipes.novelty import EDGE, METHODS, RECIPE, curve, findings, table, trainings
 from reproduction.training.novelty import Generation
 
 OUT, IN = [3.9, 3.5, 4.0, 3.8, 0.69], [0.70, 0.69, 0.70, 0.65, 0.70]
@@ -55,7 +54,7 @@ def test_findings_say_what_came_out() -> None:
 
 
 def test_the_edge_of_the_bar_is_what_no_policy_in_the_pocket_passes() -> None:
-    from reproduction.novelty.world import START, inside_walls
+    from reproduction.worlds.deceptive_point import START, inside_walls
 
     heights = START[1] + np.array([EDGE - 1e-6, EDGE + 1e-6])
     assert inside_walls(np.stack([np.zeros(2), heights], axis=1)).tolist() == [False, True]

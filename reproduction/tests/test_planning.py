@@ -11,12 +11,10 @@ import pytest
 from pivec.workflows.collect import collect
 from reproduction import planning
 from reproduction.__main__ import print_plan
-from reproduction.components import recipe as components
-from reproduction.metrics import recipe as metrics
 from reproduction.pipeline import Collection, Workshop
 from reproduction.planning import EpisodeWork, Step
 from reproduction.published import toml
-from reproduction.recipes import NAMES, Calculation, Recipe, recipe
+from reproduction.recipes import NAMES, Calculation, Recipe, components, metrics, recipe
 from reproduction.training.runs import settings_for
 
 pytest.importorskip("stable_baselines3")

@@ -13,7 +13,7 @@ from pivec.figures import new_figure
 from reproduction import reproduce as reproduction
 from reproduction.pipeline import SCALES
 from reproduction.recipes import NAMES, Finding, Recipe, Result, Told, recipe
-from reproduction.reproduce import chosen_recipes, counts_of, reproduce, write
+from reproduction.runner import chosen_recipes, counts_of, reproduce, write
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def test_everything_is_written(tmp_path):
 )
 def test_what_is_too_small_tells_nothing(tmp_path, monkeypatch, scale, tells, expected):
     one = replace(made(), make=lambda *_: Result({}, {}), tells_at_smoke=tells)
-    monkeypatch.setattr(reproduction, "chosen_recipes", lambda _: [one])
+    monkeypatch.setattr("reproduction.runner.chosen_recipes", lambda _: [one])
     folder = reproduce("made", scale, tmp_path)["made"]
     grows, _ = json.loads((folder / "numbers.json").read_text())["findings"]
     assert grows["holds"] is expected

@@ -11,7 +11,7 @@ from pivec.errors import BadData, PivecError
 from reproduction.claims import retell, verify
 from reproduction.published import toml
 from reproduction.recipes import NAMES
-from reproduction.reproduce import reproduce
+from reproduction.runner import reproduce
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 

@@ -10,7 +10,7 @@ from pivec.mixtures import EMRun, Mixture
 from pivec.mixtures.accumulate import accumulate
 from pivec.mixtures.fit import plus_plus, run_em
 from pivec.states import VisitedStates
-from reproduction.trust_region.checks import (
+from reproduction.training.trust_region import (
     _hard_shares,
     _maximise,
     _seeds,

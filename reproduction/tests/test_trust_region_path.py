@@ -9,10 +9,18 @@ import pytest
 
 import reproduction.worlds  # noqa: F401 - registers
 from pivec.errors import UsageError
-from reproduction.trust_region.network import first_parameters, flatten, layer_shapes
-from reproduction.trust_region.path import PathSettings, learn_path
-from reproduction.trust_region.updates import ask, collect_steps, update, visited
-from reproduction.trust_region.world import draw_outcomes, locations
+from reproduction.training.trust_region import (
+    PathSettings,
+    ask,
+    collect_steps,
+    first_parameters,
+    flatten,
+    layer_shapes,
+    learn_path,
+    update,
+    visited,
+)
+from reproduction.worlds.dangerous_path import draw_outcomes, locations
 
 SHORT = {"n_steps": 64, "total_steps": 2_048, "max_updates": 20}
 SETTINGS = PathSettings(rule=0, max_updates=20)  # as the compiled code takes it

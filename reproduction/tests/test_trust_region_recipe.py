@@ -8,12 +8,10 @@ import numpy as np
 import pytest
 
 from reproduction.pipeline import Workshop
-from reproduction.reproduce import reproduce
-from reproduction.trust_region import recipe as trust_region
-from reproduction.trust_region.findings import findings, interval
-from reproduction.trust_region.methods import CONSTRAINTS, RANGES, base_of, next_threshold
-from reproduction.trust_region.path import PathRun
-from reproduction.trust_region.recipe import best_thresholds
+from reproduction.recipes import trust_region
+from reproduction.recipes.trust_region import best_thresholds, findings, interval
+from reproduction.runner import reproduce
+from reproduction.training.trust_region import CONSTRAINTS, RANGES, PathRun, base_of, next_threshold
 
 
 def run_of(returns):

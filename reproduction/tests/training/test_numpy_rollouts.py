@@ -14,10 +14,7 @@ pytest.importorskip("stable_baselines3")
 
 from stable_baselines3.common.callbacks import BaseCallback  # noqa: E402
 
-from reproduction.training.reinforcement import (
-    ActorCritic,  # noqa: E402
-    make_model,  # noqa: E402
-)
+from reproduction.training.reinforcement import ActorCritic, make_model
 
 WORLDS = [("CartPole-v1", "ppo"), ("Acrobot-v1", "a2c"), ("Pendulum-v1", "ppo"), (Follow, "a2c")]
 

@@ -1,1 +1,0 @@
-"""Figure 2: how three Pendulum policies become supervectors."""

@@ -1,1 +1,0 @@
-"""Behavioural cloning: distance to the expert and return over the epochs."""

@@ -1,1 +1,0 @@
-"""Novelty search in the deceptive point: ES, and NSR-ES with several kinds of behaviour."""

@@ -1,0 +1,106 @@
+"""What a recipe is, what it gives, and which ones there are."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pivec.errors import UsageError, did_you_mean
+from reproduction.pipeline import Collection, Training, Workshop
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# In the order of the paper; each is a folder here whose recipe.py has a RECIPE.
+NAMES = (
+    "gridworld",
+    "extraction",
+    "metrics",
+    "components",
+    "evolution",
+    "clipping",
+    "imitation",
+    "cost",
+    "novelty",
+    "trust-region",
+)
+PICTURE = "the figure, without numbers"  # what the paper has of many findings
+
+
+@dataclass(frozen=True)
+class Calculation:
+    """Work beside training and collecting, for the plan."""
+
+    what: str
+    amount: float  # how much of it there is
+    measure: Callable[[], float]  # does a little, and returns the seconds of one of `amount`
+    left: float | None = None  # how much is not in the cache yet; None: all of it
+
+
+Need = Training | Collection | Calculation
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something the paper says, beside what came out here."""
+
+    of: str  # the key in claims.toml; empty for what the paper does not say
+    claim: str  # as a sentence that can be judged by numbers
+    paper: str  # the numbers behind it
+    ours: str
+    holds: bool | None  # None where it cannot be told
+    place: str = ""  # the environment that it is about, of a claim that is made for several
+    why: str = ""  # it did not come out, or cannot be told
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a recipe measured, and drew of it."""
+
+    numbers: Mapping[str, Any]  # as JSON holds them; all that is told follows from these
+    figures: Mapping[str, Figure]  # by the names of their files, without extension
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a recipe says of numbers that were measured."""
+
+    rows: Sequence[Mapping[str, Any]]  # the numbers as a long table; all have the same keys
+    tables: str  # Markdown: ours beside the paper's
+    findings: Sequence[Finding] = ()
+    notes: Sequence[str] = ()  # what a reader must know: what differs from the paper, and why
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A figure or table of the paper: how it is made, at every scale.
+
+    Counts say how much of everything, in a frozen dataclass for each scale. Where the recipe goes
+    through environments, they have ``environments``, Gymnasium ids, which a user may change.
+    """
+
+    name: str
+    shows: str  # the figure or table, and what it shows, in a line
+    counts: Mapping[str, Any]
+    needs: Callable[[Workshop, Any], list[Need]]  # what `make` trains, collects and computes
+    make: Callable[[Workshop, Any], Result]
+    tell: Callable[[Mapping[str, Any], Any], Told]  # of numbers and counts, and nothing else
+    tells_at_smoke: bool = False  # whether findings can be told there; most recipes need more
+
+
+def recipe(name: str) -> Recipe:
+    """Return the recipe of that name.
+
+    Examples
+    --------
+    >>> recipe("gridworld").name
+    'gridworld'
+    """
+    if name not in NAMES:
+        hint = did_you_mean(name, NAMES)
+        raise UsageError(f"there is no recipe {name!r}{hint}: expected some of {', '.join(NAMES)}")
+    module = importlib.import_module(f"reproduction.recipes.{name.replace('-', '_')}")
+    result: Recipe = module.RECIPE
+    return result

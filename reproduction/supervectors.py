@@ -1,0 +1,258 @@
+"""Supervectors of the policies of many runs, in one space, without keeping all their states.
+
+States that the background model is fitted on are kept; all others, which may be a hundred
+gigabytes, are forgotten as soon as they are described.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pivec.characterizations import BackgroundModel, Descriptions, Supervector
+from pivec.policies import NamedPolicy
+from pivec.states import VisitedStates, joined
+from pivec.statistics import spread_of
+from pivec.terminal import Progress
+from reproduction.pipeline import Arrays, Collection, Workshop, digest_of
+from reproduction.planning import EpisodeWork, n_features, n_policies, n_states
+from reproduction.published import Array
+from reproduction.recipes import Need
+
+# -----------------------------------------------------------------------------
+# Characterizations as the authors' scripts have them, where the library's defaults differ.
+
+
+# One k-means start on all states, then EM on all of them until the mean log-likelihood changes by
+# less than 1e-3, 100 times at most; of more than 10 million states so many are drawn, all alike.
+PAPERS_FIT: dict[str, Any] = {
+    "init": "kmeans",
+    "warm_start": False,
+    "n_init": 1,
+    "tol": 1e-3,
+    "max_iter": 100,
+    "max_states": 10_000_000,
+    "sampling": "uniform",
+}
+
+# By the names of the characterizations.
+AUTHORS: dict[str, dict[str, Any]] = {
+    "supervector": PAPERS_FIT,
+    "discriminator": {
+        "standardise": False,
+        "max_background": None,
+        "max_states": None,
+        "zero_diagonal": False,
+    },
+}
+
+
+def papers_supervector(
+    n_components: int, random_state: int = 0, max_states: int = 10_000_000
+) -> Supervector:
+    """Return supervectors with the paper's fit, on at most ``max_states`` (Appendix C.1)."""
+    fit = PAPERS_FIT | {"max_states": max_states}
+    return Supervector(n_components, random_state=random_state, **fit)
+
+
+AT_ONCE = 64  # policies whose states are in memory at the same time
+
+
+@dataclass(frozen=True)
+class Space:
+    """Policies to describe, and the background model that describes them."""
+
+    policies: Collection
+    background: tuple[Collection, ...]  # what the model is fitted on, kept on disk
+    components: int
+    states: int  # at most so many are fitted on, drawn of all alike
+
+    @property
+    def key(self) -> str:
+        """A digest of all that decides the model."""
+        parts = [part.key for part in self.background]
+        return digest_of([parts, self.components, self.states, PAPERS_FIT])
+
+    def stage(self, kind: type[BackgroundModel]) -> str:
+        """Name the stage of describing all policies."""
+        return f"described-{digest_of([self.key, self.policies.key, kind.name])}"
+
+    def needs(self, shop: Workshop) -> list[Need]:
+        """List what `described` trains, collects and computes."""
+        where = self.policies.environment
+        known = np.sum([n_states(part) for part in self.background], axis=0)
+        fitted = fit_need(where, known, self.components, self.states)
+        if shop.is_computed("background", {"background": self.key}):
+            fitted = replace(fitted, left=0.0)
+        most, expected = n_states(self.policies)
+        described = EpisodeWork(
+            f"describe policies in {where}, millions of states",
+            most / 1e6,
+            partial(_seconds_a_pass, n_features(where), self.components),
+            share=expected / most,
+        )
+        others = self._others()
+        if shop.is_finished(self.stage(Supervector)):
+            others, described = [], replace(described, left=0.0)
+        return [*self.policies.trainings, *self.background, *others, fitted, described]
+
+    def _others(self) -> list[Collection]:
+        """Tell who plays beside those whose states are known, for the plan."""
+        others = []
+        for part in self.background:
+            [training] = part.trainings
+            count = self.policies.policies or n_policies(training)
+            left = count - (part.policies or count)
+            if left > 0:
+                others.append(replace(self.policies, trainings=(training,), policies=left))
+        return others
+
+
+@dataclass(frozen=True, eq=False)
+class Described:
+    """Policies in one space; rows in the order of their trainings and runs.
+
+    Squared Euclidean distances of points are the distance: the paper's, of scaled supervectors.
+    Single precision is exact to a ten-millionth of a coordinate, far below what sampling does.
+    """
+
+    points: NDArray[np.float32]  # (n, n_values)
+    returns: Array  # mean of each policy
+    chance: Array  # the distance to expect of another sample of the same policy
+    groups: NDArray[np.str_]  # `<training>-<run>`
+    steps: NDArray[np.int64]  # of training, or generations
+
+    def rows(self, group: str) -> NDArray[np.intp]:
+        """Numbers of the policies of a run, in the order of training."""
+        mine = np.flatnonzero(self.groups == group)
+        return mine[np.argsort(self.steps[mine], kind="stable")]
+
+
+def space_of(policies: Collection, most: int | None, counts: Any) -> Space:
+    """Choose what is described, and what its background model is fitted on.
+
+    That is at most ``most`` policies of each training, spread evenly over its runs, and all if
+    None; ``counts`` has ``components`` and ``background_states``.
+    """
+    background = []
+    for training in policies.trainings:
+        count = policies.policies
+        if most is not None:
+            fewer = max(1, most // training.runs)
+            count = fewer if count is None else min(count, fewer)
+        background.append(replace(policies, trainings=(training,), policies=count, kept=True))
+    return Space(policies, tuple(background), counts.components, counts.background_states)
+
+
+def fit_need(environment: str, known: Sequence[float], components: int, most: int) -> EpisodeWork:
+    """Tell what fitting a background model takes, on ``most`` states at most.
+
+    ``known`` are the states that there are, at most and as expected. The paper's fit took as long
+    as some fifty passes over them, in BipedalWalker and LunarLander.
+    """
+    states, expected = (min(most, count) for count in known)
+    return EpisodeWork(
+        f"fit the background model of {environment}, passes over a million states",
+        50 * states / 1e6,
+        partial(_seconds_a_pass, n_features(environment), components),
+        share=expected / states,
+    )
+
+
+@cache
+def _seconds_a_pass(features: int, components: int) -> float:
+    """Time one pass over a million states."""
+    states = np.random.default_rng(0).normal(size=(10, 10_000, features)).astype(np.float32)
+    data = VisitedStates.from_arrays([list(states)])
+    method = Supervector(components, max_iter=2).fit(data)
+    method.describe(data, influences=True)  # compiles, where it never ran before
+    began = time.perf_counter()
+    method.describe(data, influences=True)
+    return (time.perf_counter() - began) * 1e6 / data.n_states
+
+
+def described(shop: Workshop, space: Space, kind: type[BackgroundModel] = Supervector) -> Described:
+    """Describe the policies of a space by its background model, as supervectors or another kind."""
+    collection = space.policies
+    shop.train(collection.trainings)  # all at once, so that every job has a run
+    known = joined([shop.collect(part) for part in space.background])
+    method = _fitted(shop, known, space, kind)
+    parts: list[Arrays] = []
+    for training in collection.trainings:
+        policies = shop.policies(training, collection.policies, collection.runs)
+        title = f"{collection.environment} {training.name}"
+        with Progress(title, len(policies), unit="policies", show=shop.progress) as bar:
+            for begin in range(0, len(policies), AT_ONCE):
+                batch = policies[begin : begin + AT_ONCE]
+                inputs = {
+                    "kind": kind.name,
+                    "background": space.key,
+                    "training": training.key,
+                    "labels": [policy.info.label for policy in batch],
+                    "episodes": collection.episodes,
+                    "seed": collection.seed,
+                    "chance": "influences",  # what it is estimated from
+                }
+                make = partial(_describe, shop, collection, batch, known, method)
+                parts.append(shop.computed("described", inputs, make))
+                bar.advance(len(batch))
+    shop.finish(space.stage(kind))
+    names = [field.name for field in fields(Described)]
+    return Described(*(np.concatenate([part[name] for part in parts]) for name in names))
+
+
+def _fitted(
+    shop: Workshop, data: VisitedStates, space: Space, kind: type[BackgroundModel]
+) -> BackgroundModel:
+    def fit() -> Arrays:
+        return papers_supervector(space.components, 0, space.states).fit(data).fitted_arrays()
+
+    learned = shop.computed("background", {"background": space.key}, fit)
+    return kind(space.components).restore(data.feature_names, learned)
+
+
+def _describe(
+    shop: Workshop,
+    collection: Collection,
+    policies: Sequence[NamedPolicy],
+    known: VisitedStates,
+    method: BackgroundModel,
+) -> Arrays:
+    """Describe policies by their states: those that are known, or played for this."""
+    labels = set(known.labels)
+    missing = [policy for policy in policies if policy.info.label not in labels]
+    parts = [known]
+    if missing:
+        where = collection.environment
+        parts.append(shop.play(where, missing, collection.episodes, collection.seed))
+    data = joined(parts).select([policy.info.label for policy in policies])
+    descriptions = method.describe(data, influences=True)
+    return {
+        "points": np.asarray(descriptions.points, dtype=np.float32),
+        "returns": descriptions.mean_returns,
+        "chance": chance_distances(descriptions),
+        "groups": np.array(descriptions.groups),
+        "steps": np.array([-1 if step is None else step for step in descriptions.steps]),
+    }
+
+
+def chance_distances(descriptions: Descriptions) -> Array:
+    """Tell for each policy how far apart two samples of it are on average, as large as its own.
+
+    That is 2 tr(C), twice the noise that its sampling adds to a distance; of descriptions with
+    influences. NaN for policies of one episode.
+    """
+    names = "influences", "influences.starts", "effective_episodes"
+    return 2.0 * spread_of(*descriptions.values(*names)).trace
+
+
+def successive_distances(points: NDArray[Any]) -> Array:
+    """Squared Euclidean distances from each row to the next, which are the paper's distances."""
+    steps: Array = np.diff(points.astype(np.float64), axis=0)
+    return np.asarray((steps * steps).sum(axis=1))
