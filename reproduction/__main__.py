@@ -148,10 +148,6 @@ def _told_again(out: Path, *, write: bool) -> None:
         say(f"All that is said in {out} follows from its numbers.")
 
 
-# -----------------------------------------------------------------------------
-# Recipes and plans on the terminal.
-
-
 def print_recipes() -> None:
     """Print the recipes, and what they show."""
     table = Table("recipe", "what", box=None)

@@ -35,9 +35,6 @@ from reproduction.published import toml
 from reproduction.training.runs import POPULATIONS, settings_for
 from reproduction.training.train import finish_runs, plan_runs
 
-# -----------------------------------------------------------------------------
-# What recipes train and collect, as data: all that decides policies and states, and its digest.
-
 
 @dataclass(frozen=True)
 class Training:
@@ -204,13 +201,7 @@ class Workshop:
         return {**table.get("general", {}), **table.get(environment, {})}
 
     def changed(self, algorithm: str, environment: str) -> dict[str, list[Any]]:
-        """Tell which settings of training are not the paper's at this scale: ours and the paper's.
-
-        Examples
-        --------
-        >>> Workshop(Path("unused"), "small").changed("ppo", "LunarLander-v3")
-        {'steps': [500000, 1000000], 'n_steps': [256, 1024]}
-        """
+        """Settings of training that differ from the paper's at this scale: ours and the paper's."""
         published = settings_for(algorithm, environment)
         changes = self._changes(algorithm, environment).items()
         return {key: [ours, published[key]] for key, ours in changes if ours != published[key]}

@@ -73,13 +73,6 @@ def plan(
 
     Takes the arguments of `reproduce`. Stages that several recipes share are listed once, and runs
     of training that another recipe has more of with that one.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> [step] = plan("gridworld", "smoke", tempfile.mkdtemp())
-    >>> step.done, 0 < step.expected <= step.seconds
-    (False, True)
     """
     shop = Workshop(Path(cache or Path(out) / "cache"), scale, seed=seed, backend=backend)
     needs = [

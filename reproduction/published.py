@@ -19,42 +19,20 @@ def toml(name: str) -> dict[str, Any]:
 
 
 def published() -> dict[str, Any]:
-    """Return the tables of published.toml by name.
-
-    Examples
-    --------
-    >>> published()["imitation"]["correlation"]
-    [-0.465, 0.297]
-    """
+    """Return the tables of published.toml by name."""
     return toml("published")
 
 
 def notes(recipe: str, **numbers: Any) -> list[str]:
-    """Return the paragraphs of a recipe's notes.md, with numbers where it names them in braces.
-
-    Examples
-    --------
-    >>> notes("gridworld", start=0.25)[3][-59:]
-    'states, too, changes a distance by states by at most 0.250.'
-    """
+    """Return the paragraphs of a recipe's notes.md, with numbers where it names them in braces."""
     text = (files("reproduction") / "notes" / f"{recipe}.md").read_text(encoding="utf-8")
     return [" ".join(part.split()) for part in text.format(**numbers).split("\n\n")]
 
 
 def scaled_return(environment: str, returns: Any) -> Any:
-    """Scale returns to 0 for the least and 1 for the most, by the paper's table.
-
-    Examples
-    --------
-    >>> scaled_return("CartPole-v1", 250.0)
-    0.5
-    """
+    """Scale returns to 0 for the least and 1 for the most, by the paper's table."""
     low, high = published()["reward_range"][environment]
     return (returns - low) / (high - low)
-
-
-# -----------------------------------------------------------------------------
-# Rows of numbers: looked up by their columns, summed up, and written as Markdown.
 
 
 Array = NDArray[np.float64]
@@ -62,24 +40,12 @@ Rows = Sequence[dict[str, Any]]
 
 
 def different(rows: Rows, name: str) -> list[Any]:
-    """List what a column holds, each value once, in the order of the rows.
-
-    Examples
-    --------
-    >>> different([{"run": 1}, {"run": 0}, {"run": 1}], "run")
-    [1, 0]
-    """
+    """List what a column holds, each value once, in the order of the rows."""
     return list(dict.fromkeys(row[name] for row in rows))
 
 
 def where(rows: Rows, **columns: Any) -> list[dict[str, Any]]:
-    """Take the rows whose columns have these values.
-
-    Examples
-    --------
-    >>> where([{"run": 1, "return": 5.0}, {"run": 0, "return": 7.0}], run=0)
-    [{'run': 0, 'return': 7.0}]
-    """
+    """Take the rows whose columns have these values."""
     return [row for row in rows if all(row[name] == value for name, value in columns.items())]
 
 
@@ -89,15 +55,7 @@ def column(rows: Rows, name: str, **columns: Any) -> list[Any]:
 
 
 def markdown(heads: Sequence[str], lines: Iterable[Sequence[str]], left: int | None = None) -> str:
-    """Write a table; all columns after the first ``left`` are aligned to the right.
-
-    Examples
-    --------
-    >>> print(markdown(["run", "return"], [["0", "7.0"]], left=1))
-    | run | return |
-    | --- | ---: |
-    | 0 | 7.0 |
-    """
+    """Write a table; all columns after the first ``left`` are aligned to the right."""
     marks = ["---" if left is None or i < left else "---:" for i in range(len(heads))]
     return "\n".join(
         "|" + "".join(f" {cell} |" if cell else " |" for cell in line)
@@ -106,13 +64,7 @@ def markdown(heads: Sequence[str], lines: Iterable[Sequence[str]], left: int | N
 
 
 def short(environment: str) -> str:
-    """Leave the version out.
-
-    Examples
-    --------
-    >>> short("CartPole-v1")
-    'CartPole'
-    """
+    """Leave the version out."""
     return environment.rpartition("-v")[0]
 
 

@@ -71,14 +71,6 @@ def reproduce(
     -------
     dict of str to Path
         The folder of each recipe.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> out = tempfile.mkdtemp()
-    >>> folder = reproduce("gridworld", "smoke", out)["gridworld"]
-    >>> sorted(path.name for path in folder.iterdir())
-    ['README.md', 'gridworld.png', 'numbers.csv', 'numbers.json', 'run.json']
     """
     recipes = chosen_recipes(names)
     out = check_folder(out)

@@ -25,10 +25,6 @@ from reproduction.planning import EpisodeWork, n_features, n_policies, n_states
 from reproduction.published import Array
 from reproduction.recipes import Need
 
-# -----------------------------------------------------------------------------
-# Characterizations as the authors' scripts have them, where the library's defaults differ.
-
-
 # One k-means start on all states, then EM on all of them until the mean log-likelihood changes by
 # less than 1e-3, 100 times at most; of more than 10 million states so many are drawn, all alike.
 PAPERS_FIT: dict[str, Any] = {

@@ -91,13 +91,7 @@ class Recipe:
 
 
 def recipe(name: str) -> Recipe:
-    """Return the recipe of that name.
-
-    Examples
-    --------
-    >>> recipe("gridworld").name
-    'gridworld'
-    """
+    """Return the recipe of that name."""
     if name not in NAMES:
         hint = did_you_mean(name, NAMES)
         raise UsageError(f"there is no recipe {name!r}{hint}: expected some of {', '.join(NAMES)}")

@@ -34,9 +34,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# -----------------------------------------------------------------------------
-# What is said of the clip ratio beside pictures and findings: the tables and the notes.
-
 
 A2C = "a2c"
 
@@ -123,10 +120,6 @@ def remarks_on(numbers: Mapping[str, Any], policies: int, states: int) -> list[s
         changes=", ".join(changes) or "none",
     )
     return paragraphs if "trained" in numbers else [OLD, *paragraphs[-2:]]
-
-
-# -----------------------------------------------------------------------------
-# Pictures of the clip ratio: distance travelled and Corr(R, d), and the curves over training.
 
 
 MOST_COLUMNS = 7  # of panels side by side
@@ -263,10 +256,6 @@ def _draw_curve(
     scale.set_ylim(-0.05, 1.1)
     scale.set_yticks([])
     no_frame(scale)
-
-
-# -----------------------------------------------------------------------------
-# What the paper says of the clip ratio, beside what came out.
 
 
 USUAL = "0.2"  # the clip ratio of the paper's settings

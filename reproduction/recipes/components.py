@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# -----------------------------------------------------------------------------
-# What is said of the number of components beside the heatmaps: tables and findings.
-
 
 FEW = 4  # "one to four components"
 METRICS = (
@@ -128,10 +125,6 @@ def overall_ranks(summary: Rows) -> dict[int, float]:
     if not together.size:
         return {}
     return dict(zip(components, together.mean(axis=1).tolist(), strict=True))
-
-
-# -----------------------------------------------------------------------------
-# Heatmaps of the three metrics over components and trajectories; brighter is better.
 
 
 def components_figure(summary: Rows, sets: int, repetitions: int) -> Figure:

@@ -36,9 +36,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# -----------------------------------------------------------------------------
-# What is said of the cost beside the figure: the table, the findings, the notes.
-
 
 MAGNITUDE = 10.0
 BATCHED = "trajectories are encoded together here, and not one at a time"
@@ -71,13 +68,7 @@ def growth(rows: Rows, method: str) -> float:
 
 
 def rounded(seconds: float) -> str:
-    """Write three digits, and thousands without an exponent.
-
-    Examples
-    --------
-    >>> rounded(1096.4), rounded(0.0168)
-    ('1100', '0.0168')
-    """
+    """Write three digits, and thousands without an exponent."""
     return f"{float(f'{seconds:.3g}'):g}"
 
 
@@ -164,10 +155,6 @@ def findings(rows: Rows) -> list[Finding]:
 
 def _seconds(row: dict[str, Any]) -> str:
     return f"{row['method']} {rounded(row['seconds'])} s"
-
-
-# -----------------------------------------------------------------------------
-# Seconds and memory of every characterization, coloured by the paper's rating.
 
 
 COLOURS = dict(zip(RATINGS, ("#0072B2", "#E69F00", "#D55E00", "#8C959F", "#57606A"), strict=True))

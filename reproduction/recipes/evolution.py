@@ -34,9 +34,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# -----------------------------------------------------------------------------
-# What is said of the maps beside the pictures: the table, the findings, the notes.
-
 
 NAMES = {"ppo": "PPO", "a2c": "A2C", "neat": "NEAT", "cmaes": "CMA-ES"}
 LEARNERS, POPULATIONS = ("ppo", "a2c"), ("neat", "cmaes")
@@ -216,10 +213,6 @@ def _shown(value: float, digits: int) -> str:
 
 def _listed(numbers: dict[str, float], digits: int) -> str:
     return ", ".join(f"{NAMES[name]} {_shown(value, digits)}" for name, value in numbers.items())
-
-
-# -----------------------------------------------------------------------------
-# Maps of policies in training: by algorithm and environment, and all algorithms on one.
 
 
 COLOURS = {"ppo": "#0072B2", "a2c": "#56B4E9", "neat": "#D55E00", "cmaes": "#E69F00"}

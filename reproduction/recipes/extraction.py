@@ -43,9 +43,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# -----------------------------------------------------------------------------
-# The picture of the extraction: pooled states, background model, adapted means, supervectors.
-
 
 RED = "#B3261E"  # the Gaussians, as in the paper
 GREY = "#9AA3AD"  # where they were before

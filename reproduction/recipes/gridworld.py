@@ -46,9 +46,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# -----------------------------------------------------------------------------
-# The three grid worlds of the paper's Figure 1, each with its two policies.
-
 
 SIZE = 5
 
@@ -130,10 +127,6 @@ def _unreachable() -> Scenario:
     green[:3, 2:] = DOWN
     title = "Unreachable cells"
     return Scenario("unreachable", title, "nine cells differ, all unreachable", walls, blue, green)
-
-
-# -----------------------------------------------------------------------------
-# The picture of the grid worlds: both policies as arrows above, the distances below.
 
 
 Curves = tuple[Array, Array]
@@ -274,10 +267,6 @@ def _add_legend(figure: Figure, episodes: int) -> None:
     figure.text(right, above, text, ha="right", va="top", fontsize=9.5, color=MUTED)
 
 
-# -----------------------------------------------------------------------------
-# What is said of the grid worlds beside the picture: the table, the findings, the notes.
-
-
 def distance_table(worlds: Sequence[Scenario], rows: Rows) -> str:
     """Write distances at the ends and in the middle of the probabilities, as Markdown."""
     shown = sorted(different(rows, "random_action"))
@@ -359,18 +348,6 @@ def findings(worlds: Sequence[Scenario], rows: Rows, agreement: dict[str, float]
             abs(agreement["mean"] - agreement["expected"]) < 0.25 and agreement["largest"] < 3,
         ),
     ]
-
-
-# -----------------------------------------------------------------------------
-# How often a policy visits each cell of a grid world, exactly and by simulation.
-#
-# What counts as a visit: every step is one, to the cell in which it ends. The goal, where an episode
-# ends, therefore counts; the start, the same for all policies, counts only when the agent comes back
-# or does not get away. There are as many visits as steps, so visits divided by steps, as the paper
-# has it, are a distribution.
-#
-# An episode that reaches the goal returns 1 − steps / timeout, another one 0. The latter takes
-# ``timeout`` steps, so the return is 1 − steps / timeout in both cases.
 
 
 @dataclass(frozen=True, eq=False)

@@ -40,9 +40,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# -----------------------------------------------------------------------------
-# The picture of cloning: distance to the expert and return over the epochs.
-
 
 DISTANCE, RETURN, OURS, CHANCE = "#0072B2", "#D55E00", "#009E73", "#DDE2E7"
 DASHES, DOTS = (0, (4, 1.6)), (0, (1, 1.4))
@@ -112,10 +109,6 @@ def _band(
     mean, std = np.mean(runs, axis=1), np.std(runs, axis=1)
     axes.fill_between(epochs, mean - std, mean + std, color=colour, alpha=0.16, linewidth=0)
     axes.plot(epochs, mean, color=colour, linewidth=2, linestyle=dashes, zorder=3)
-
-
-# -----------------------------------------------------------------------------
-# What is said of cloning beside the picture: the table, the findings, the notes.
 
 
 # Returns at which Gymnasium counts an environment as solved.

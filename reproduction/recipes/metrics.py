@@ -38,10 +38,6 @@ from reproduction.published import (
 from reproduction.recipes import PICTURE, Finding, Need, Recipe, Result, Told
 from reproduction.supervectors import AUTHORS
 
-# -----------------------------------------------------------------------------
-# What the paper says of the three metrics, judged in each environment.
-
-
 PUBLISHED = ("supervector", "gaussian", "discretization", "discriminator", "encoder")
 UNSTEADY = ("gaussian", "discriminator")  # which the paper finds in need of many trajectories
 GROWTH = 2.0  # of the variance from the most trajectories to the fewest: that many are needed
@@ -214,10 +210,6 @@ def shown(value: float | None, digits: int) -> str:
     if value is None:
         return "–"
     return f"{value:.{digits}f}" if abs(value) < 1e6 else f"{value:.2g}"
-
-
-# -----------------------------------------------------------------------------
-# What is said of the three metrics beside the figure: the tables and the notes.
 
 
 FAST = "supervector, fast start"  # the library's own fit of the background model

@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# -----------------------------------------------------------------------------
-# What is said of novelty search beside the picture: the table, the findings, the notes.
-
 
 ES, TERMINAL = "ES", "NSR-ES, terminal state"
 GAUSSIAN, SUPERVECTOR = "NSR-ES, Gaussian", "NSR-ES, supervector"
@@ -121,10 +118,6 @@ def findings(
     return result
 
 
-# -----------------------------------------------------------------------------
-# The picture of novelty search: the best return over training, and the ways around the walls.
-
-
 WALL = "#59636E"
 LOOKS: dict[str, Look] = {
     ES: (WALL, DOTTED),
@@ -177,8 +170,8 @@ def _draw_ways(axes: Axes, ways: Mapping[str, Sequence[Array]]) -> None:
     from matplotlib.patches import Rectangle
 
     cell = 2 / len(WALLS)
-    for row, column in np.argwhere(WALLS):
-        corner = column * cell - 1, row * cell - 1
+    for row, col in np.argwhere(WALLS):
+        corner = col * cell - 1, row * cell - 1
         axes.add_patch(Rectangle(corner, cell, cell, color=WALL, linewidth=0))
     for method, (colour, dashes) in LOOKS.items():
         for way in ways[method]:

@@ -54,9 +54,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# -----------------------------------------------------------------------------
-# What the paper says of trust regions, beside what came out: intervals, tables, findings.
-
 
 # What the paper calls them, and the thresholds it chose.
 TITLES = {
@@ -74,25 +71,13 @@ OPEN = "an interval reaches over 0"
 
 
 def title(method: str) -> str:
-    """Name a method for readers.
-
-    Examples
-    --------
-    >>> title("gaussian-ends")
-    'Gaussian, end points'
-    """
+    """Name a method for readers."""
     name, _, suffix = method.rpartition("-")
     return f"{TITLES[name]}, {_SUFFIXES[suffix]}" if suffix in _SUFFIXES else TITLES[method]
 
 
 def interval(values: Array, rng: np.random.Generator) -> tuple[Any, Any, Any]:
-    """Mean over the first axis with its 95 % interval, by the bootstrap.
-
-    Examples
-    --------
-    >>> interval(np.array([2.0, 2.0]), np.random.default_rng(0))
-    (2.0, 2.0, 2.0)
-    """
+    """Mean over the first axis with its 95 % interval, by the bootstrap."""
     rows = values if values.ndim > 1 else values[:, None]
     low, high = bootstrap_interval(rows, rng)
     if values.ndim > 1:
@@ -291,10 +276,6 @@ def _occasionally(numbers: Mapping[str, Any]) -> Finding:
         ", ".join(f"{title(name)} {share:.0%}" for name, share in shares.items()),
         all(0 < share < 1 for share in shares.values()),
     )
-
-
-# -----------------------------------------------------------------------------
-# The picture of trust regions: learning curves, and the search for thresholds.
 
 
 COLOURS = {

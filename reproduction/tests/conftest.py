@@ -7,4 +7,4 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 
-from shared_fixtures import *  # noqa: E402, F403
+from shared_fixtures import *  # noqa: F403

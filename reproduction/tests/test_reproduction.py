@@ -10,7 +10,6 @@ import pytest
 
 from pivec.errors import UsageError
 from pivec.figures import new_figure
-from reproduction import reproduce as reproduction
 from reproduction.pipeline import SCALES
 from reproduction.recipes import NAMES, Finding, Recipe, Result, Told, recipe
 from reproduction.runner import chosen_recipes, counts_of, reproduce, write

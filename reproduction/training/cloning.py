@@ -68,15 +68,6 @@ def clone(
     TrainedRun
         ``mean_return`` is the expert's. A finished run is not repeated; one that was stopped is
         begun again, which gives the same.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> lean = lambda observations: (observations[:, 2] > 0).astype(int)
-    >>> out = tempfile.mkdtemp()
-    >>> run = clone(lean, "CartPole-v1", out, trajectories=2, epochs=2)
-    >>> sorted(path.name for path in run.folder.glob("epoch*"))
-    ['epoch_1.safetensors', 'epoch_2.safetensors']
     """
     settings = {
         "trajectories": trajectories,

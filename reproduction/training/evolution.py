@@ -45,10 +45,6 @@ from pivec.rollouts import Environment, Layout, action_stream, episode_seeds, ma
 from pivec.rollouts import observations as spaces
 from reproduction.training.runs import Report, Run, TrainedRun, drawn, neat_sections, wanted
 
-# -----------------------------------------------------------------------------
-# Networks of one shape whose weights are one vector, fitted to the spaces of an environment.
-
-
 Float = NDArray[np.float64]
 Answer = Callable[[NDArray[np.float32], NDArray[np.float32]], NDArray[Any]]
 """From observations (individuals, episodes, in) to actions (individuals, episodes, ...).
@@ -162,10 +158,6 @@ class Architecture:
         return np.concatenate(parts)
 
 
-# -----------------------------------------------------------------------------
-# Generations proposed by CMA-ES (pycma), of networks with a fixed shape.
-
-
 class CmaEs:
     """Asks pycma for vectors of weights, and tells it their fitness.
 
@@ -223,18 +215,6 @@ class CmaEs:
     def save(self, individual: Any, path: Path, about: Mapping[str, Any]) -> None:
         """Write the policy of one individual."""
         save_policy(self.architecture.policy(individual), path, about)
-
-
-# -----------------------------------------------------------------------------
-# Generations proposed by NEAT (neat-python), of networks that grow.
-#
-# neat-python draws from Python's global generator. Here it has a state of its own, put in place
-# around each of its turns: neither the caller's random numbers nor the environments' come between.
-#
-# All networks of a population answer at once, as arrays. Nodes are sorted into levels: a node stands
-# one level above the highest of its inputs. The values of all networks are one array whose columns
-# are the inputs and then the levels, each as wide as its widest network needs. A level is then one
-# product of stacked matrices.
 
 
 Double = NDArray[np.float64]

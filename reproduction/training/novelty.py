@@ -38,10 +38,6 @@ from reproduction.training.runs import (
     wanted,
 )
 
-# -----------------------------------------------------------------------------
-# Evolution strategies of Salimans et al. and Conti et al.: mirrored noise, centred ranks, Adam.
-
-
 Float = NDArray[np.float64]
 
 
@@ -95,7 +91,7 @@ class Generation(NamedTuple):
 class NoveltySearch:
     """ES, or with a behaviour NSR-ES, one generation at a time.
 
-    `reproduction.training.train` runs it to its end with checkpoints; this is for loops of one's own.
+    `reproduction.training.train` runs it to its end with checkpoints.
 
     Parameters
     ----------
@@ -108,17 +104,6 @@ class NoveltySearch:
         Other values for what `settings_for` gives for ``nsr-es`` (or ``es``).
 
     ``archive`` holds the behaviours, if any, and ``history`` a `Generation` for each.
-
-    Examples
-    --------
-    >>> from pivec.characterizations import characterization
-    >>> few = {"batch_episodes": 4, "batch_steps": 0, "behaviour_episodes": 1}
-    >>> gaussian = characterization("gaussian")
-    >>> search = NoveltySearch("pivec/DeceptivePoint-v0", gaussian, settings=few)
-    >>> search.advance().steps, search.advance().steps  # 3 first policies, then 4 + 1 episodes each
-    (800, 1300)
-    >>> len(search.archive)
-    5
     """
 
     def __init__(

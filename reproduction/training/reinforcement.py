@@ -30,10 +30,6 @@ from pivec.rollouts import Environment, Layout, make_lanes
 from pivec.rollouts import observations as spaces
 from reproduction.training.runs import Report, Run, TrainedRun, due_after, spread, wanted
 
-# -----------------------------------------------------------------------------
-# Lanes as an environment of Stable-Baselines3: arrays where there are some, episodes by seed.
-
-
 _SOON = 64  # seeds of episodes drawn at a time for each lane
 
 
@@ -125,13 +121,6 @@ class LanesVecEnv(VecEnv):  # type: ignore[misc]  # the library has no types her
         if self._flatten:
             return spaces.flatten(self._lanes.observation_space, self._lanes.observations)
         return np.array(self._lanes.observations)
-
-
-# -----------------------------------------------------------------------------
-# PPO and A2C of Stable-Baselines3 whose networks answer in NumPy while they play.
-#
-# For so few observations at a time most of torch's time goes into its calls. Learning stays the
-# library's own.
 
 
 Float = NDArray[np.float32]

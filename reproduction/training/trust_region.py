@@ -19,15 +19,6 @@ from reproduction.training.cloning import orthogonal
 from reproduction.training.novelty import adam_step
 from reproduction.worlds.dangerous_path import MINE, RIGHT, draw_outcomes, locations
 
-# -----------------------------------------------------------------------------
-# The networks of the trust-region experiment, compiled: probabilities, gradients, Adam's step.
-#
-# Policy and value each have two tanh layers of a width, and all their parameters lie in one vector.
-# An environment with few distinct states is what makes this fast: networks are asked once for every
-# state, and the gradient of a batch is summed over the states before it goes back through the layers.
-# It is the same sum as over the rows of the batch, in another order.
-
-
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
 
 
@@ -47,13 +38,7 @@ def layer_shapes(n_inputs: int, width: int, n_actions: int) -> list[tuple[int, i
 
 
 def first_parameters(n_inputs: int, width: int, n_actions: int, rng: np.random.Generator) -> Array:
-    """Draw first parameters as Stable-Baselines3 does: orthogonal weights, no biases.
-
-    Examples
-    --------
-    >>> first_parameters(5, 16, 5, np.random.default_rng(0)).shape
-    (838,)
-    """
+    """Draw first parameters as Stable-Baselines3 does: orthogonal weights, no biases."""
     gains = (2.0**0.5, 2.0**0.5, 0.01, 2.0**0.5, 2.0**0.5, 1.0)
     shapes = layer_shapes(n_inputs, width, n_actions)
     return flatten(
@@ -137,16 +122,6 @@ def descend(learner, grad, count, learning_rate, largest):
     norm = np.sqrt((grad * grad).sum())
     clipped = grad * min(1.0, largest / (norm + 1e-6))
     _adam_step(learner, clipped, count, learning_rate, _EPSILON)
-
-
-# -----------------------------------------------------------------------------
-# How far two policies are from each other, compiled for many small checks.
-#
-# The numbers are those of `pivec.characterizations`: `symmetric_kl` is that of "gaussian", and
-# `supervector_distance` and `visitation_distance` those of "supervector" and "visitation" with
-# ``init="kmeans"`` and ``warm_start=False``, the latter for episodes of equal lengths. Those are made
-# for millions of states; on a few hundred most of their time goes into preparations, so that a run
-# would take many minutes instead of seconds (benchmarks/trust_region.py).
 
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
@@ -388,23 +363,6 @@ def visitation_distance(states, other, K, rng):
         b, v, other_length = _region(other_counts[k], other_sums[k] / scale, weights[k], len(other))
         total -= np.sqrt(a * b) * (1.0 + (u * v).sum()) / (length * other_length)
     return total
-
-
-# -----------------------------------------------------------------------------
-# Steps, updates and checks of the trust-region experiment, compiled.
-#
-# It is `TrustRegionPPO` of `pivec.integrations.trust_region` with the rules of the paper, for the one
-# environment of the experiment, whose states are few: tables over the states take the place of
-# networks that are asked for each observation. The loss is Stable-Baselines3's, and a test holds that
-# both make the same updates.
-#
-# What the functions share:
-#
-# - ``learner``, (3, n_parameters): the parameters and Adam's two moments, changed in place;
-# - ``states``, (n_states, n_dimensions): coordinates of all places;
-# - ``rollout``, (3, n_steps): place, action and reward of every step;
-# - ``old`` and ``new``, (n_states, n_actions): log probabilities of two policies;
-# - ``settings``: `PathSettings`, the rule as its number.
 
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
@@ -706,10 +664,6 @@ def _check(settings: PathSettings) -> None:
         )
 
 
-# -----------------------------------------------------------------------------
-# What is compared: rules with the ranges of their thresholds, and the variants of them.
-
-
 class Thresholds(NamedTuple):
     """What is searched: the paper's range, and what is tried while the best lies at its edge."""
 
@@ -768,14 +722,7 @@ def base_of(name: str) -> str:
 
 
 def settings_of(name: str, threshold: float = np.inf) -> PathSettings:
-    """Return the settings of a method or variant.
-
-    Examples
-    --------
-    >>> settings = settings_of("gaussian-ends", 5.0)
-    >>> settings.rule, settings.threshold, settings.end_points
-    ('gaussian', 5.0, True)
-    """
+    """Return the settings of a method or variant."""
     base = base_of(name)
     made = OTHERS[base] if base in OTHERS else PathSettings(base, threshold)
     return made._replace(**_CHANGES.get(name.rpartition("-")[2], {}))
@@ -785,14 +732,6 @@ def next_threshold(areas: Mapping[float, float], thresholds: Thresholds) -> floa
     """What to try after these, by their mean areas: beyond the edge at which the best lies.
 
     None where it lies inside, or where the range ends.
-
-    Examples
-    --------
-    >>> thresholds = Thresholds((1.0, 2.0), (0.5,), (3.0, 4.0))
-    >>> next_threshold({1.0: 5.0, 2.0: 6.0}, thresholds)
-    3.0
-    >>> next_threshold({1.0: 5.0, 2.0: 7.0, 3.0: 6.0}, thresholds) is None
-    True
     """
     best = max(areas, key=areas.__getitem__)
     further: Sequence[float] = ()
@@ -809,13 +748,7 @@ def area(runs: Sequence[PathRun]) -> float:
 
 
 def tenths(run: PathRun) -> Array:
-    """Mean return in each tenth of training.
-
-    Examples
-    --------
-    >>> tenths(PathRun(np.arange(20.0), np.zeros(20), np.zeros(20)))[[0, 9]]
-    array([ 0.5, 18.5])
-    """
+    """Mean return in each tenth of training."""
     edges = np.arange(11) * len(run.returns) // 10
     parts = pairwise(edges)
     return np.array([run.returns[begin : max(end, begin + 1)].mean() for begin, end in parts])

@@ -1,11 +1,10 @@
-"""The paper's own environments, registered with Gymnasium when this module is imported.
+"""The paper's own environments, registered with Gymnasium when this package is imported.
 
-novelty/world.py       `pivec/DeceptivePoint-v0`: a way up that ends in a pocket (novelty search)
-trust_region/world.py  `pivec/DangerousPath-v0`: one right action a step, and mines (trust region)
-gridworld/world.py     `pivec/GridWorld-v0`: walls, and now and then a random action (Figure 1)
+deceptive_point  `pivec/DeceptivePoint-v0`: a way up that ends in a pocket (novelty search)
+dangerous_path   `pivec/DangerousPath-v0`: one right action per step, and mines (trust region)
+grid_world       `pivec/GridWorld-v0`: walls, and sometimes a random action (Figure 1)
 
-All of pivec imports it where it meets such an id; elsewhere write ``import reproduction.worlds``, or
-``gymnasium.make("reproduction.worlds:pivec/...")``.
+Elsewhere, name them as ``reproduction.worlds:pivec/GridWorld-v0``, which imports this package.
 """
 
 from __future__ import annotations
@@ -20,10 +19,6 @@ from gymnasium.utils.seeding import np_random
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
-
-# -----------------------------------------------------------------------------
-# Many of one environment on arrays: each lane is, bit for bit, a single one of the same seed.
-
 
 Lanes = NDArray[np.intp]
 _DRAWN = 256  # random numbers drawn of a lane's stream at a time
@@ -215,14 +210,7 @@ class LaneEnv(gymnasium.Env[Any, Any]):
 
 
 def register() -> None:
-    """Register the environments with Gymnasium, those that are not registered yet.
-
-    Examples
-    --------
-    >>> register()
-    >>> gymnasium.spec("pivec/DeceptivePoint-v0").max_episode_steps
-    100
-    """
+    """Register the environments with Gymnasium, those that are not registered yet."""
     for name, module, kind, steps in _ENVIRONMENTS:
         if f"pivec/{name}" not in gymnasium.registry:
             gymnasium.register(

@@ -29,13 +29,6 @@ def draw_outcomes(n_dimensions: Count, length: Count, mines: Share, path_seed: S
     Gives (length, n_dimensions): so many right actions lead from the start to the end, and there
     is an action for each axis of the grid. ``mines`` is the share of the wrong actions of each
     location that are mines, rounded to whole actions.
-
-    Examples
-    --------
-    >>> draw_outcomes(5, 3, mines=0.5, path_seed=0)
-    array([[-1,  0,  0,  1, -1],
-           [ 0, -1, -1,  1,  0],
-           [ 1, -1,  0,  0, -1]])
     """
     rng = np.random.default_rng(path_seed)
     n_mines = round(mines * (n_dimensions - 1))
@@ -45,15 +38,7 @@ def draw_outcomes(n_dimensions: Count, length: Count, mines: Share, path_seed: S
 
 
 def locations(outcomes: Outcomes) -> NDArray[np.float32]:
-    """Coordinates of every location of the path, its end included: (length + 1, n_dimensions).
-
-    Examples
-    --------
-    >>> locations(np.array([[0, 1], [1, -1]]))
-    array([[0., 0.],
-           [0., 1.],
-           [1., 1.]], dtype=float32)
-    """
+    """Coordinates of every location of the path, its end included: (length + 1, n_dimensions)."""
     steps = (outcomes == RIGHT).cumsum(axis=0)
     return np.concatenate([np.zeros_like(steps[:1]), steps]).astype(np.float32)
 
@@ -61,14 +46,7 @@ def locations(outcomes: Outcomes) -> NDArray[np.float32]:
 def advance(
     outcomes: Outcomes, places: NDArray[np.int64], best: NDArray[np.int64], actions: NDArray[Any]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-    """One step of many agents: their new places, the farthest of the episode, and rewards.
-
-    Examples
-    --------
-    >>> outcomes = np.array([[0, 1], [1, -1]])
-    >>> advance(outcomes, np.array([1, 1, 0]), np.array([1, 1, 1]), np.array([0, 1, 1]))
-    (array([2, 0, 1]), array([2, 1, 1]), array([1., 0., 0.]))
-    """
+    """One step of many agents: their new places, the farthest of the episode, and rewards."""
     outcome = outcomes[places, actions]
     after = np.where(outcome == MINE, 0, places + (outcome == RIGHT))
     return after, np.maximum(best, after), (after > best).astype(np.float64)
@@ -104,15 +82,6 @@ class DangerousPathVectorEnv(ArrayVectorEnv):
     """Many agents on one path: `gymnasium.make_vec("pivec/DangerousPath-v0", num_envs=8)`.
 
     Its arguments are those of `DangerousPathEnv`.
-
-    Examples
-    --------
-    >>> envs = DangerousPathVectorEnv(num_envs=2, path_seed=3)
-    >>> _ = envs.reset(seed=0)
-    >>> right = envs.outcomes[0].argmax()
-    >>> _, rewards, *_ = envs.step(np.array([right, (right + 1) % 5]))
-    >>> rewards
-    array([1., 0.])
     """
 
     metadata = {**ArrayVectorEnv.metadata, "render_fps": 4}  # noqa: RUF012
@@ -164,15 +133,6 @@ class DangerousPathEnv(LaneEnv):
 
     The path follows from the arguments of `draw_outcomes` alone: `reset` and its seed leave it as
     it is. The ``render_mode`` may be ``rgb_array``.
-
-    Examples
-    --------
-    >>> env = DangerousPathEnv(path_seed=3)
-    >>> observation, _ = env.reset(seed=0)
-    >>> right = int(env.outcomes[0].argmax())
-    >>> observation, reward, *_ = env.step(right)
-    >>> reward, int(observation[right])
-    (1.0, 1)
     """
 
     lanes: DangerousPathVectorEnv

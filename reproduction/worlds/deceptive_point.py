@@ -104,15 +104,6 @@ class DeceptivePointEnv(LaneEnv):
     observation is the position (x, y), an action one number in [-1, 1] for the direction, see
     `moved`. An episode has 100 steps, and always the same start. With the ``render_mode``
     ``rgb_array``, `render` draws the walls and the way so far.
-
-    Examples
-    --------
-    >>> import gymnasium
-    >>> env = gymnasium.make("reproduction.worlds:pivec/DeceptivePoint-v0")
-    >>> observation, _ = env.reset(seed=0)
-    >>> rewards = [env.step(np.array([-0.5], np.float32))[1] for _ in range(100)]
-    >>> round(sum(rewards), 9)
-    0.65
     """
 
     vectorised = DeceptivePointVectorEnv

@@ -161,14 +161,6 @@ class GridWorldEnv(LaneEnv):
         Probability that one of the four actions, each as likely, replaces the one taken.
     render_mode : str, optional
         ``rgb_array``.
-
-    Examples
-    --------
-    >>> env = GridWorldEnv(walls=[(1, 0)])
-    >>> env.reset(seed=0)[0]
-    array([0., 0.], dtype=float32)
-    >>> env.step(RIGHT)[0], env.step(UP)[0]
-    (array([0., 0.], dtype=float32), array([0., 1.], dtype=float32))
     """
 
     vectorised = GridWorldVectorEnv

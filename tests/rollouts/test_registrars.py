@@ -55,7 +55,6 @@ def test_a_package_that_is_there_registers_by_itself(name, module):
     ("name", "words"),
     [
         ("cartpole-v1", "did you mean CartPole-v1"),
-        ("pivec/Gridworld-v0", "did you mean pivec/GridWorld-v0"),
         ("nowhere/Thing-v0", "named with --import"),
     ],
 )

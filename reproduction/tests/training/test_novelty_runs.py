@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 
@@ -88,8 +86,6 @@ def test_mistakes_are_told_before_anything_starts(tmp_path) -> None:
     for changes, told in (
         ({"behaviour": "gausian"}, "no characterization is called"),
         ({"behaviour": 3}, "behaviour must be a characterization"),
-        ({"population": 0}, "population must be a whole number of at least 1"),
-        ({"neighbours": 0}, "neighbours must be a whole number of at least 1"),
     ):
         with pytest.raises(UsageError, match=told):
             train(POINT, "nsr-es", tmp_path, settings=changes)
@@ -108,12 +104,3 @@ def test_the_papers_settings() -> None:
     shared = set(settings_for("es", POINT))
     assert shared == set(settings) - {*("population", "behaviour", "neighbours", "novelty_weight")}
     assert all(settings[key] == settings_for("es", POINT)[key] for key in shared)
-
-
-def test_the_command_line(run, tmp_path) -> None:
-    few = [part for key, value in FEW.items() for part in ("--set", f"{key}={value}")]
-    options = ["--algo", "nsr-es", "--behaviour", "terminal-state", "--out", "runs"]
-    done = run("train", POINT, *options, *few)
-    assert "nsr-es-0: 2,300 steps" in done.out
-    about = json.loads((tmp_path / "runs" / "nsr-es-0" / "run.json").read_text())["run"]
-    assert about["settings"]["behaviour"] == "terminal-state"

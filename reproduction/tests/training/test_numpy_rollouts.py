@@ -14,7 +14,7 @@ pytest.importorskip("stable_baselines3")
 
 from stable_baselines3.common.callbacks import BaseCallback  # noqa: E402
 
-from reproduction.training.reinforcement import ActorCritic, make_model
+from reproduction.training.reinforcement import ActorCritic, make_model  # noqa: E402
 
 WORLDS = [("CartPole-v1", "ppo"), ("Acrobot-v1", "a2c"), ("Pendulum-v1", "ppo"), (Follow, "a2c")]
 

@@ -19,7 +19,6 @@ from pivec.errors import UsageError
 # Gymnasium has no plugins: what it is to know must be imported. By the beginnings of ids: the
 # modules that register them when they are imported, and what to install for the first.
 REGISTERED_BY = {
-    "pivec/": ("reproduction.worlds", "pivec"),
     r"ALE/|\w+(-ram)?(NoFrameskip|Deterministic)-v[04]": ("ale_py", "pivec[atari]"),
     "MiniGrid-|BabyAI-": ("minigrid", "minigrid"),
     "MiniWorld-": ("miniworld", "miniworld"),
@@ -64,8 +63,8 @@ def registrars(name: str) -> list[str]:
 
     Examples
     --------
-    >>> registrars("CartPole-v1"), registrars("pivec/New-v0")
-    ([], ['reproduction.worlds'])
+    >>> registrars("CartPole-v1")
+    []
     """
     for ids, (modules, package) in REGISTERED_BY.items():
         if name not in gymnasium.registry and re.match(ids, name):

@@ -6,6 +6,7 @@ import gymnasium
 import numpy as np
 import pytest
 
+import reproduction.worlds  # noqa: F401  (registers the environments)
 from pivec.rollouts import Environment, Layout, make_lanes
 from pivec.rollouts.array_lanes import ArrayLanes, array_lanes
 from pivec.rollouts.lanes import SteppedLanes
