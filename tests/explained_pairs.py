@@ -6,7 +6,7 @@ import numpy as np
 
 from pivec.characterizations import Explanation
 from pivec.characterizations.decomposition import Parts
-from pivec.explanations import Clip, Difference, Feature, Still
+from pivec.explanations import Clip, Feature, Frame, PairExplanation
 from pivec.explanations.pairs import leading_regions
 from pivec.explanations.visits import Visit
 
@@ -63,15 +63,15 @@ def difference_of(explanation=None, **changes):
     explanation = explanation or explanation_of()
     a, b = explanation.labels
     values = {
-        "explanation": explanation,
+        "decomposition": explanation,
         "features": tuple(map(Feature, explanation.feature_names, ("rad", "m/s"))),
         "leading": leading_regions(explanation),
         "environment": "CartPole-v1",
         "episodes": (50, 40),
         "mean_returns": (480.0, 31.5),
-        "stills": {(a, 0): Still(Visit(a, 3, 120, 991, 0.2)),
-                   (b, 0): Still(Visit(b, 1, 7, 17, 0.4), None, "it does not render")},
+        "frames": {(a, 0): Frame(Visit(a, 3, 120, 991, 0.2)),
+                   (b, 0): Frame(Visit(b, 1, 7, 17, 0.4), None, "it does not render")},
         "clips": (Clip("Largest", "two episodes", None, "it does not render"),),
         "notes": ("the states were thinned",),
     }  # fmt: skip
-    return Difference(**values | changes)
+    return PairExplanation(**values | changes)

@@ -11,7 +11,7 @@ import pytest
 
 import pivec
 from pivec.characterizations import Space, Visitation
-from pivec.explanations import Feature, Region, Regions
+from pivec.explanations import Feature, Regions, RegionSummary
 from pivec.explanations.regions import Visit
 from pivec.report.explained import regions_html
 from pivec.states import Store
@@ -41,7 +41,7 @@ def test_regions_are_listed_drawn_and_kept(run, folder, tmp_path):
     assert page.count('<div class="card"') == page.count("data:image/webp;base64,") == 4
     for region in kept["regions"]:
         assert (tmp_path / region["frame"]["path"]).exists()
-        assert region["words"].replace("'", "&#x27;") in page
+        assert region["name"].replace("'", "&#x27;") in page
 
 
 def test_json_alone_is_printed(run, folder, tmp_path):
@@ -65,7 +65,7 @@ def test_mistakes_are_sentences(run, folder, given, message):
 
 def test_text_from_outside_is_escaped():
     bad = "<script>alert(1)</script>\x1b[31m"
-    face = Region(0, bad, 1.0, (bad, 1.0), (bad, 0.0), (0.1,) * 10, 1.0, 1.0,
+    face = RegionSummary(0, bad, 1.0, (bad, 1.0), (bad, 0.0), (0.1,) * 10, 1.0, 1.0,
                   (Visit(bad, 0, 1, 2, 0.5),), ((0.0, 1.0),))  # fmt: skip
     result = Regions(bad, "visitation", (Feature(bad),), (bad,), np.ones((1, 1)), (face,), (bad,))
     page = regions_html(result)
@@ -76,7 +76,9 @@ def test_text_from_outside_is_escaped():
 
 
 def test_many_regions_make_no_endless_page():
-    face = Region(0, "x", 0.002, ("a", 1.0), ("a", 0.0), (0.1,) * 10, 0.0, 0.0, (), ((0.0, 1.0),))
+    face = RegionSummary(
+        0, "x", 0.002, ("a", 1.0), ("a", 0.0), (0.1,) * 10, 0.0, 0.0, (), ((0.0, 1.0),)
+    )
     faces = tuple(replace(face, number=i) for i in range(500))
     result = Regions("E-v0", "visitation", (Feature("x"),), ("a",), np.ones((1, 500)), faces)
     page = regions_html(result)

@@ -44,16 +44,16 @@ _EXPORTS = {
     "collect": "pivec.workflows.collect",
     "compare": "pivec.workflows.compare",
     "compare_groups": "pivec.report",
-    "explain": "pivec.explanations.pairs",
-    "explain_groups": "pivec.explanations.groups",
-    "explain_run": "pivec.explanations.runs",
+    "explain": "pivec.explanations",
+    "explain_groups": "pivec.explanations",
+    "explain_run": "pivec.explanations",
     "fit_encoder": "pivec.workflows.encoder",
     "load": "pivec.states",
     "load_policies": "pivec.policies",
     "plan": "pivec.workflows.plan",
-    "regions": "pivec.explanations.regions",
+    "regions": "pivec.explanations:summarize_regions",
     "same": "pivec.workflows.same",
-    "unusual": "pivec.explanations.unusual",
+    "unusual": "pivec.explanations:find_unusual",
     "using": "pivec.parallel.engine",
     "watch": "pivec.workflows.watch",
 }
@@ -68,8 +68,8 @@ if TYPE_CHECKING:
     from pivec.explanations import explain as explain
     from pivec.explanations import explain_groups as explain_groups
     from pivec.explanations import explain_run as explain_run
-    from pivec.explanations.regions import regions as regions
-    from pivec.explanations.unusual import unusual as unusual
+    from pivec.explanations import find_unusual as unusual  # noqa: F401
+    from pivec.explanations import summarize_regions as regions  # noqa: F401
     from pivec.parallel import using as using
     from pivec.policies import Policy as Policy
     from pivec.policies import load_policies as load_policies

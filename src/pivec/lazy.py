@@ -10,11 +10,12 @@ from typing import Any
 def attach(
     package: str, exports: Mapping[str, str]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Give a package its ``__getattr__`` and ``__dir__`` from a mapping of names to modules."""
+    """Give a package its ``__getattr__`` and ``__dir__``; exports are ``module[:attribute]``."""
 
     def getattribute(name: str) -> Any:
         if name in exports:
-            return getattr(importlib.import_module(exports[name]), name)
+            module, _, attribute = exports[name].partition(":")
+            return getattr(importlib.import_module(module), attribute or name)
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
     def names() -> list[str]:

@@ -130,7 +130,7 @@ def test_clips_and_frames_beside_the_page_are_shown(walked, pages, tmp_path):
     content = {
         "explanation": {"labels": labels, "distance": explained.distance},
         "clips": [{"title": "Both", "words": "from the start", "picture": "c.webp"}],
-        "stills": [{"region": region, "visit": {"policy": labels[0]}, "picture": "c.webp"}],
+        "frames": [{"region": region, "visit": {"policy": labels[0]}, "picture": "c.webp"}],
     }
     (folder / "explain.json").write_text(json.dumps(content))
     # The page of the same report, without drawing its figures again.

@@ -118,7 +118,7 @@ def test_pictures_and_clips_are_made_and_kept(run, cartpole, undrawn):
     assert "with 2 pictures and 2 clips" in done.out
     folder = cartpole / "explain" / "left--random"
     read = json.loads((folder / "explain.json").read_text())
-    files = [made["picture"] for made in read["stills"] + read["clips"]]
+    files = [made["picture"] for made in read["frames"] + read["clips"]]
     assert all((folder / file).read_bytes()[8:12] == b"WEBP" for file in files)
     page = (folder / "explain.html").read_text()
     assert page.count("data:image/webp;base64,") == 4

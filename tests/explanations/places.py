@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 import pivec
-from pivec.explanations import Findings
+from pivec.explanations import ComparisonFolder
 
 MIDDLES = np.array([[0.0, 0.0], [0.0, 8.0], [10.0, 0.0]])
 RIGHT = 2  # the place far to the right
@@ -39,7 +39,7 @@ def findings(data, method="visitation", states=True, **settings):
     """Describe data as a comparison would have left it."""
     fitted = pivec.characterization(method, n_components=3, **settings).fit(data)
     space = pivec.Space(fitted, fitted.describe(data, influences=fitted.has_influences))
-    return Findings(Path("out"), space, data if states else None)
+    return ComparisonFolder(Path("out"), space, data if states else None)
 
 
 def run_of(rights, seed=0, names=("x", "y"), run="ppo-0", **sizes):

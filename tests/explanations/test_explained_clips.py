@@ -13,7 +13,7 @@ from PIL import Image, ImageSequence
 
 import pivec
 from pivec.errors import PivecWarning, UsageError
-from pivec.explanations import Replayer, film_episodes
+from pivec.explanations import Replayer, record_episodes
 from pivec.explanations import clips as montage
 from pivec.explanations.clips import Reel, Scene, clip, clips, draw_clip
 from pivec.explanations.replay import CannotReplay, Job, Take, attempt
@@ -68,8 +68,8 @@ def test_a_clip_is_at_most_so_long(replayer, tmp_path):
     take = replayer.stored("random", 0)
     _, times = drawn(replayer, [Scene(take, 0, 12)], tmp_path / "x.webp", seconds=0.4)
     assert times == [67] * 6 + [1000]  # every second, and faster
-    still, _ = drawn(replayer, [Scene(take, 3, 3)], tmp_path / "y.webp")
-    assert len(still) == 1
+    frame, _ = drawn(replayer, [Scene(take, 3, 3)], tmp_path / "y.webp")
+    assert len(frame) == 1
 
 
 @pytest.mark.parametrize(
@@ -143,10 +143,10 @@ def test_whole_episodes_are_filmed_as_gif_also_of_thinned_policies(tmp_path):
     replayer = Replayer(Store(tmp_path / "s"), make)
     wanted = [("random-0", 0), ("other", 0), ("random-1", 1)]
     with pytest.warns(PivecWarning, match="other was recorded elsewhere"):
-        paths = film_episodes(replayer, wanted, tmp_path / "f", False)
+        paths = record_episodes(replayer, wanted, tmp_path / "f", False)
     names = [path.relative_to(tmp_path / "f").as_posix() for path in paths]
     assert names == ["random-0/episode-0.gif", "random-1/episode-1.gif"]
     pictures, _ = shown(paths[0])
     assert len(pictures) == 13
     with pytest.raises(CannotReplay, match="recorded elsewhere"):
-        film_episodes(replayer, wanted[1:2], tmp_path / "f", False)
+        record_episodes(replayer, wanted[1:2], tmp_path / "f", False)

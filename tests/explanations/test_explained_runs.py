@@ -23,7 +23,7 @@ from pivec.explanations.changes import (
     round_edges,
     times_below,
 )
-from pivec.explanations.runs import MOST_STRETCHES, joined, stretches
+from pivec.explanations.runs import MAX_PHASES, joined, stretches
 from pivec.report import print_run, run_html
 
 
@@ -38,7 +38,7 @@ def test_the_told_change_is_the_one_that_was_made_and_equal_steps_tell_nothing()
     for seed in range(20):
         where = findings(run_of([0.0, 0.0, 0.2, 0.2, 0.5], seed=seed))
         right = region_at(where, RIGHT)
-        first, began, between, more = explain_run(where, "ppo-0").parts
+        first, began, between, more = explain_run(where, "ppo-0").phases
         assert first.quiet == between.quiet == "nothing changed beyond noise"
         assert not first.changes + between.changes
         for step, kind, before, after in ((began, "began", 0, 0.2), (more, "more", 0.2, 0.5)):
@@ -57,7 +57,7 @@ def test_runs_that_do_not_change_tell_nothing():
     """In 95 of 100 runs; here in 20 of 20."""
     for seed in range(20):
         result = explain_run(findings(run_of([0.2] * 6, seed, episodes=10)), "ppo-0")
-        assert [step.quiet for step in result.parts] == ["nothing changed beyond noise"]
+        assert [step.quiet for step in result.phases] == ["nothing changed beyond noise"]
         assert result.largest is None
         assert "did not change" in result.headline()
     result.figure()
@@ -65,8 +65,8 @@ def test_runs_that_do_not_change_tell_nothing():
 
 def test_what_changes_too_slowly_for_two_checkpoints_is_told_all_the_same():
     result = explain_run(findings(run_of(np.linspace(0.1, 0.3, 12))), "ppo-0")
-    assert all(step.stretch.last - step.stretch.first > 1 for step in result.parts if step.changes)
-    assert {change.kind for step in result.parts for change in step.regions} <= {"more", "less"}
+    assert all(step.last - step.first > 1 for step in result.phases if step.changes)
+    assert {change.kind for step in result.phases for change in step.regions} <= {"more", "less"}
     assert result.largest is not None
 
 
@@ -82,14 +82,14 @@ def test_rows_headline_and_largest(changed):
     assert "Span(" not in result._repr_html_()
     again = json.loads(json.dumps(result.to_json(), allow_nan=False))
     assert again["largest"] == ["ppo-0/1", "ppo-0/2"]
-    assert again["parts"][1]["sentences"][0].startswith("began to be where x above")
-    assert explain_run(changed, "ppo-0", top=1).parts[1].n_regions >= 1
-    assert len(explain_run(changed, "ppo-0", top=1).parts[1].regions) == 1
+    assert again["phases"][1]["sentences"][0].startswith("began to be where x above")
+    assert explain_run(changed, "ppo-0", top=1).phases[1].n_regions >= 1
+    assert len(explain_run(changed, "ppo-0", top=1).phases[1].regions) == 1
 
 
 def test_a_shift_within_a_region_is_told():
     data = shifted(run_of([0.3, 0.3], episodes=30), 0.7)
-    [step] = explain_run(findings(data), "ppo-0").parts
+    [step] = explain_run(findings(data), "ppo-0").phases
     kinds = {(change.kind, change.feature) for change in step.regions}
     assert kinds == {("moved", "y")}
     assert all(change.low < 0.7 < change.high for change in step.regions)
@@ -101,15 +101,15 @@ def test_without_influences_the_states_are_described_again(method):
     expected = explain_run(where, "ppo-0")
     bare = replace(where.space, descriptions=where.space.descriptions.without_influences())
     result = explain_run(replace(where, space=bare), "ppo-0")
-    assert [step.when for step in result.parts] == [step.when for step in expected.parts]
-    assert result.parts[1].regions[0].region == expected.parts[1].regions[0].region
+    assert [step.when for step in result.phases] == [step.when for step in expected.phases]
+    assert result.phases[1].regions[0].region == expected.phases[1].regions[0].region
     with pytest.raises(UsageError, match="holds no states"):
         explain_run(replace(where, space=bare, data=None), "ppo-0")
 
 
 def test_without_states_regions_are_told(changed):
     result = explain_run(replace(changed, data=None), "ppo-0")
-    assert len(result.parts[1].regions) > len(result.parts[1].features) == 0
+    assert len(result.phases[1].regions) > len(result.phases[1].features) == 0
     assert result.notes == (
         "the states are not here: what changed is told by region, not by feature",
     )
@@ -118,8 +118,8 @@ def test_without_states_regions_are_told(changed):
 def test_of_several_fits_the_first_is_told():
     where = findings(run_of([0.0, 0.4]), backgrounds=2)
     result = explain_run(where, "ppo-0")
-    assert all(change.region < 3 for change in result.parts[0].regions)
-    assert sum(change.part for change in result.parts[0].regions) == pytest.approx(1, abs=0.1)
+    assert all(change.region < 3 for change in result.phases[0].regions)
+    assert sum(change.part for change in result.phases[0].regions) == pytest.approx(1, abs=0.1)
     assert result.shares[:, :3].sum(axis=1) == pytest.approx(1)
     assert "the first of 2 fits" in result.notes[0]
 
@@ -167,7 +167,7 @@ def test_single_episodes_say_that_noise_is_not_known():
     with pytest.warns(UserWarning, match="single episode"):
         result = explain_run(findings(run_of([0.0, 0.5], episodes=1, length=200)), "ppo-0")
     assert "does not tell what is noise" in result.notes[0]
-    assert math.isnan(result.parts[0].low)
+    assert math.isnan(result.phases[0].low)
     result.figure()
     print_run(result)
 
@@ -191,11 +191,11 @@ def test_the_terminal_and_the_page_tell_the_same(changed, capsys):
     print_run(result)
     printed = " ".join(capsys.readouterr().out.split())
     page = run_html(result).replace("\xa0", " ")
-    for step in result.parts:
+    for step in result.phases:
         for text in (step.when, *([step.quiet] if step.quiet else [])):
             assert text in printed
             assert text in page
-    assert f"began: {result.parts[1].features[0].where}" in printed
+    assert f"began: {result.phases[1].features[0].where}" in printed
     assert "95 %" in page
     assert "data:image/png" in page
 
@@ -217,8 +217,8 @@ def test_long_runs_are_joined_to_few_stretches():
     apart = np.abs(x[:, None] - x)
     parts = stretches(np.where(apart > 0, 0.0, 1.0), 0.01)
     assert len(parts) == 99
-    few = joined(parts, apart, MOST_STRETCHES)
-    assert len(few) == MOST_STRETCHES
+    few = joined(parts, apart, MAX_PHASES)
+    assert len(few) == MAX_PHASES
     assert (few[0].first, few[-1].last) == (0, 99)
     assert all(a.last == b.first for a, b in pairwise(few))
     assert any(part.joined for part in few)
@@ -232,7 +232,7 @@ def test_three_hundred_checkpoints_take_less_than_ten_seconds():
     start = time.perf_counter()
     result = explain_run(where, "ppo-0")
     assert time.perf_counter() - start < 10
-    assert len(result.parts) == MOST_STRETCHES
+    assert len(result.phases) == MAX_PHASES
     assert "300 checkpoints are told in 40 stretches" in result.notes[0]
 
 

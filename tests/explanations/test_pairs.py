@@ -12,7 +12,7 @@ import pytest
 import explained_pairs as made
 import pivec
 from pivec.errors import UsageError
-from pivec.explanations import Findings, folder_of, measure_difference
+from pivec.explanations import ComparisonFolder, explain_pair, pair_folder
 from pivec.explanations.films import best_cut, worth_of_regions
 from pivec.explanations.pairs import leading_regions
 
@@ -37,7 +37,7 @@ def folder_with(path, method="visitation", **parameters):
     method = pivec.characterization(method, **parameters).fit(data)
     described = method.describe(data, influences=method.has_influences)
     space = pivec.Space(method, described, collected={"environment": "Walk-v0"})
-    return Findings(path, space, data)
+    return ComparisonFolder(path, space, data)
 
 
 @pytest.fixture(scope="module")
@@ -46,81 +46,83 @@ def findings(tmp_path_factory):
 
 
 def test_the_first_region_is_where_only_one_of_them_is(findings):
-    difference = measure_difference(findings, "near", "far")
+    difference = explain_pair(findings, "near", "far")
     assert difference.labels == ("runs/near", "runs/far")
-    assert difference.told_apart
+    assert difference.different
     first = difference.leading[0]
-    e = difference.explanation
+    e = difference.decomposition
     assert e.words[first].startswith("height above")
     assert e.share[1, first] > 5 * e.share[0, first]
     assert "runs/near and runs/far are 0." in difference.headline()
-    assert {policy for policy, _ in difference.stills} == {"runs/near", "runs/far"}
-    for (policy, _), still in difference.stills.items():
-        assert still.visit.policy == policy
+    assert {policy for policy, _ in difference.frames} == {"runs/near", "runs/far"}
+    for (policy, _), frame in difference.frames.items():
+        assert frame.visit.policy == policy
     shares = [difference.share(region) for region in range(len(e.words))]
     assert sum(shares) == pytest.approx(1.0, rel=1e-9)
 
 
 def test_policies_that_behave_alike_are_not_told_apart(findings):
-    difference = measure_difference(findings, "near", "near2")
-    assert difference.told_apart is False
+    difference = explain_pair(findings, "near", "near2")
+    assert difference.different is False
     assert "cannot be told apart: chance explains their distance" in difference.headline()
     assert len(difference.leading) == 3  # all that there are, marked
-    assert difference.explanation.regions.noise.all()
+    assert difference.decomposition.regions.noise.all()
 
 
 def test_without_states_the_space_tells(findings):
-    bare = Findings(findings.folder, findings.space, None)
-    difference = measure_difference(bare, "near", "far")
-    there = measure_difference(findings, "near", "far")
-    assert difference.explanation.distance == pytest.approx(there.explanation.distance, rel=1e-5)
+    bare = ComparisonFolder(findings.folder, findings.space, None)
+    difference = explain_pair(bare, "near", "far")
+    there = explain_pair(findings, "near", "far")
+    assert difference.decomposition.distance == pytest.approx(
+        there.decomposition.distance, rel=1e-5
+    )
     assert difference.leading == there.leading
-    assert not difference.stills
+    assert not difference.frames
     assert "the states of runs/near and runs/far are not kept here" in difference.notes[0]
 
 
 def test_a_typo_is_answered_with_what_was_meant(findings):
     with pytest.raises(UsageError, match=r"no policy 'runs/farr' \(did you mean runs/far\?\)"):
-        measure_difference(findings, "near", "runs/farr")
+        explain_pair(findings, "near", "runs/farr")
     with pytest.raises(UsageError, match="'near' and 'runs/near' are both runs/near: name another"):
-        measure_difference(findings, "near", "runs/near")
+        explain_pair(findings, "near", "runs/near")
 
 
 def test_a_method_without_regions_says_so(tmp_path):
     findings = folder_with(tmp_path, "gaussian")
-    difference = measure_difference(findings, "near", "far")
+    difference = explain_pair(findings, "near", "far")
     assert "gaussian has no regions" in difference.notes[0]
     assert "; " not in difference.headline()
     assert difference.to_json()["leading"] == [0]
 
 
 def test_cells_are_told_by_where_they_are(tmp_path):
-    difference = measure_difference(folder_with(tmp_path, "discretization"), "near", "far")
-    words = difference.explanation.words[difference.leading[0]]
+    difference = explain_pair(folder_with(tmp_path, "discretization"), "near", "far")
+    words = difference.decomposition.words[difference.leading[0]]
     assert re.fullmatch(r"height −?[\d.]+ to [\d.]+, speed −?[\d.]+ to −?[\d.]+ \(cell .*\)", words)
 
 
 def test_a_method_that_cannot_tell_says_which_can(tmp_path):
     findings = folder_with(tmp_path, "terminal-state")
     with pytest.raises(UsageError, match="terminal-state cannot tell what differs: use visitation"):
-        measure_difference(findings, "near", "far")
+        explain_pair(findings, "near", "far")
 
 
 def test_json_is_strict_and_whole(findings):
-    difference = measure_difference(findings, "near", "far", top=1)
+    difference = explain_pair(findings, "near", "far", top=1)
     read = json.loads(json.dumps(difference.to_json(), allow_nan=False))
     assert len(read["leading"]) == 1
     measured = read["explanation"]["regions"]["measured"]
     assert sum(measured) == pytest.approx(read["explanation"]["distance"], rel=1e-9)
-    assert read["stills"][0]["visit"]["policy"] in difference.labels
+    assert read["frames"][0]["visit"]["policy"] in difference.labels
 
 
 def test_every_pair_has_its_own_folder(findings):
-    difference = measure_difference(findings, "near", "far")
-    assert folder_of(findings, difference).relative_to(findings.folder).as_posix() == (
+    difference = explain_pair(findings, "near", "far")
+    assert pair_folder(findings, difference).relative_to(findings.folder).as_posix() == (
         "explain/runs_near--runs_far"
     )
-    odd = replace(difference.explanation, labels=("a/b", "a b"))
+    odd = replace(difference.decomposition, labels=("a/b", "a b"))
     infos = tuple(
         replace(info, label=x)
         for info, x in zip(findings.policies, ["a/b", "a b", "c"], strict=True)
@@ -128,8 +130,8 @@ def test_every_pair_has_its_own_folder(findings):
     space = replace(
         findings.space, descriptions=replace(findings.space.descriptions, policies=infos)
     )
-    first, second = folder_of(
-        Findings(findings.folder, space, None), replace(difference, explanation=odd)
+    first, second = pair_folder(
+        ComparisonFolder(findings.folder, space, None), replace(difference, decomposition=odd)
     ).name.split("--")
     assert first != second
     assert first.startswith("a_b-")
@@ -145,9 +147,9 @@ def test_leading_regions_are_the_largest_that_are_not_chance():
 
 def test_shifts_are_those_that_are_sure():
     difference = made.difference_of()
-    (shift,) = difference.sure_shifts(0)
+    (shift,) = difference.significant_shifts(0)
     assert (shift.feature, shift.value) == (1, -1.2)
-    assert difference.sure_shifts(3) == []
+    assert difference.significant_shifts(3) == []
 
 
 def test_averages_that_shift_are_sure_among_all_features():

@@ -8,9 +8,8 @@ from PIL import Image
 
 import pivec
 from pivec.characterizations import Space, Visitation
-from pivec.explanations import Findings
+from pivec.explanations import ComparisonFolder, summarize_regions
 from pivec.explanations.frames import choose
-from pivec.explanations.regions import regions
 from pivec.explanations.visits import Near
 from pivec.states import Store
 
@@ -44,8 +43,8 @@ def compared(tmp_path_factory):
 
 def test_frames_are_of_states_of_their_region(compared, tmp_path):
     """Of two policies a function cannot be found again: the other shows what it can."""
-    findings = Findings.open(compared)
-    faces = regions(findings, frames=tmp_path)
+    findings = ComparisonFolder.open(compared)
+    faces = summarize_regions(findings, frames=tmp_path)
     drawn = [region for region in faces if region.frame]
     assert drawn
     for region in drawn:
@@ -55,7 +54,7 @@ def test_frames_are_of_states_of_their_region(compared, tmp_path):
         assert findings.background.background_.assign(state[None])[0] == [region.number]
         with Image.open(region.frame.path) as image:
             assert image.format == "WEBP"
-    mine = {region.number for region in regions(findings) if _visited(region, "random")}
+    mine = {region.number for region in summarize_regions(findings) if _visited(region, "random")}
     assert {region.number for region in drawn} == mine
     if len(mine) < len(faces):
         assert f"no picture of {len(faces) - len(mine)} region" in faces.notes[0]
@@ -69,7 +68,7 @@ def _visited(region, label):
 
 def test_what_cannot_be_drawn_leaves_the_rest(compared, tmp_path):
     """An environment that cannot be made: words and shares stay, and a sentence says why."""
-    faces = regions(compared, frames=tmp_path, env_kwargs={"wheels": 3})
+    faces = summarize_regions(compared, frames=tmp_path, env_kwargs={"wheels": 3})
     assert len(faces) == 4
     assert not any(region.frame for region in faces)
     assert "no picture of 4 regions: " in faces.notes[-1]

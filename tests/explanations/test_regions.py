@@ -14,10 +14,10 @@ from scipy import stats
 
 import pivec
 from pivec.characterizations import Space, Visitation, characterization, region_ranges
-from pivec.explanations import Feature, Findings, Region, Regions, region_words
+from pivec.explanations import ComparisonFolder, Feature, Regions, RegionSummary, region_names
 from pivec.explanations import names as words_of
 from pivec.explanations.names import MIDDLE, written
-from pivec.explanations.regions import Visit, regions
+from pivec.explanations.regions import Visit, summarize_regions
 from pivec.explanations.visits import nearest_visits, sightings, words_of_when
 from pivec.figures import to_png
 from pivec.mixtures import Mixture
@@ -83,7 +83,7 @@ def test_a_region_is_told_by_what_sets_it_apart():
         )
     )
     features = (Feature("a"), Feature("speed", "m/s"), Feature("c"))
-    assert region_words(model, features) == (
+    assert region_names(model, features) == (
         "speed below 5.6 m/s",
         "speed 9.4 to 10.6 m/s, c −0.13 to 0.13",
         "speed above 19.4 m/s",
@@ -92,19 +92,19 @@ def test_a_region_is_told_by_what_sets_it_apart():
 
 def test_regions_without_anything_special_still_differ():
     model = fitted(Mixture([0.5, 0.5], [[-0.1], [0.1]], [[1.0], [1.0]], [0.0], [1.0]))
-    words = region_words(model, (Feature("x"),))
+    words = region_names(model, (Feature("x"),))
     assert words == ("x −1.4 to 1.2", "x −1.2 to 1.4")
     alone = fitted(Mixture([1.0], [[0.0]], [[1.0]], [0.0], [1.0]))
-    assert region_words(alone, (Feature("x"),)) == (MIDDLE,)
+    assert region_names(alone, (Feature("x"),)) == (MIDDLE,)
     same = fitted(Mixture([0.5, 0.5], [[0.0], [0.0]], [[1.0], [1.0]], [0.0], [1.0]))
-    assert region_words(same, (Feature("x"),)) == (f"{MIDDLE} (0)", f"{MIDDLE} (1)")
+    assert region_names(same, (Feature("x"),)) == (f"{MIDDLE} (0)", f"{MIDDLE} (1)")
 
 
 def test_equal_regions_of_many_features_stay_short():
     shape = (2, 5000)
     means = np.tile([[0.0], [0.0], [1.0]], (1, 5000))
     model = fitted(Mixture([0.25, 0.25, 0.5], means, np.full((3, 5000), 0.1), *np.ones(shape)))
-    words = region_words(model, tuple(Feature(f"x[{i}]") for i in range(5000)))
+    words = region_names(model, tuple(Feature(f"x[{i}]") for i in range(5000)))
     assert words[0].count(", ") == 7
     assert words[0].endswith(" (0)")
     assert words[1].endswith(" (1)")
@@ -135,19 +135,19 @@ def flags(*shares):
     ],
 )
 def test_flags_are_told_in_words(feature, words):
-    assert region_words(flags(1.0, 0.0), (feature, Feature("y"))) == words
+    assert region_names(flags(1.0, 0.0), (feature, Feature("y"))) == words
 
 
 def test_a_flag_that_is_so_at_times_is_told_with_its_share():
     model = flags(0.6, 0.0, 0.0, 0.0, 0.0)
-    words = region_words(model, (Feature("row 1", absent=""), Feature("y")))
+    words = region_names(model, (Feature("row 1", absent=""), Feature("y")))
     assert words[0] == "row 1 (60 %)"
 
 
 def test_what_is_not_0_or_1_is_no_flag():
     """Whatever its name says; and small numbers are not zeros."""
     model = fitted(Mixture([0.7, 0.3], [[1.0], [3.0]], [[0.1], [0.1]], [0.0], [1.0]))
-    assert region_words(model, (Feature("mode=3", absent=""),))[1] == "mode=3 above 2.6"
+    assert region_names(model, (Feature("mode=3", absent=""),))[1] == "mode=3 above 2.6"
     small = Mixture([0.5, 0.5], [[-1.0], [1.0]], [[0.1], [0.1]], [0.0], [1e-4])
     assert not words_of._flags(small).any()
 
@@ -155,19 +155,19 @@ def test_what_is_not_0_or_1_is_no_flag():
 def test_a_feature_that_never_changes_is_not_told():
     model = fitted(Mixture([0.5, 0.5], [[0.0, -1.0], [0.0, 1.0]], [[1e-6, 0.1], [1e-6, 0.1]],
                            [7.0, 0.0], [1.0, 1.0]))  # fmt: skip
-    assert all("x" not in words for words in region_words(model, (Feature("x"), Feature("y"))))
+    assert all("x" not in words for words in region_names(model, (Feature("x"), Feature("y"))))
 
 
 def test_a_point_has_no_range():
     model = fitted(Mixture([0.5, 0.5], [[-1.0], [1.0]], [[1e-6], [1.0]], [0.0], [1.0]))
-    assert region_words(model, (Feature("x"),))[0] == "x about −1.00"
+    assert region_names(model, (Feature("x"),))[0] == "x about −1.00"
 
 
 def test_a_cosine_stays_one():
     """A normal distribution reaches beyond 1, a cosine does not."""
     model = fitted(Mixture([0.4, 0.6], [[0.9], [0.0]], [[0.02], [0.3]], [0.0], [1.0]))
-    assert region_words(model, (Feature("cos(angle)"),))[0] == "cos(angle) above 0.72"
-    assert region_words(model, (Feature("angle"),))[0] == "angle 0.72 to 1.08"
+    assert region_names(model, (Feature("cos(angle)"),))[0] == "cos(angle) above 0.72"
+    assert region_names(model, (Feature("angle"),))[0] == "angle 0.72 to 1.08"
 
 
 def test_numbers_have_the_digits_that_their_spread_needs():
@@ -246,7 +246,7 @@ def compared(tmp_path_factory):
 
 
 def test_regions_of_a_comparison(compared):
-    faces = regions(compared)
+    faces = summarize_regions(compared)
     assert len(faces) == len(faces.rows()) == len(faces.to_json()["regions"]) == 4
     assert [row["share"] for row in faces.rows()] == sorted((r.share for r in faces), reverse=True)
     assert sum(region.share for region in faces) == pytest.approx(1)
@@ -267,8 +267,8 @@ def test_regions_of_a_comparison(compared):
 
 def test_a_visit_is_a_state_of_the_store(compared):
     """The state that a visit names lies in the region, and has the seed of its episode."""
-    findings = Findings.open(compared)
-    for region in regions(findings):
+    findings = ComparisonFolder.open(compared)
+    for region in summarize_regions(findings):
         for visit in region.visits:
             mine = findings.states[visit.policy]
             state = list(mine.episodes())[visit.episode][visit.step]
@@ -278,8 +278,8 @@ def test_a_visit_is_a_state_of_the_store(compared):
 
 def test_a_space_without_states_has_words_and_shares(compared, tmp_path):
     shutil.copytree(compared / "space", tmp_path / "space")
-    faces = regions(tmp_path)
-    assert [r.words for r in faces] == [r.words for r in regions(compared)]
+    faces = summarize_regions(tmp_path)
+    assert [r.name for r in faces] == [r.name for r in summarize_regions(compared)]
     assert faces[0].visits == ()
     assert math.isnan(faces[0].ends)
     assert faces[0].when_words == ""
@@ -296,11 +296,11 @@ def described(method):
         [[rng.normal(size=(n, 2)) for n in (7, 1, 30)] for _ in range(3)], labels=["a", "b", "c"]
     )
     method = method.fit(data)
-    return Findings(Path("here"), Space(method, method.describe(data)), data)
+    return ComparisonFolder(Path("here"), Space(method, method.describe(data)), data)
 
 
 def test_several_fits_show_the_first():
-    faces = regions(described(Visitation(n_components=3, backgrounds=2)))
+    faces = summarize_regions(described(Visitation(n_components=3, backgrounds=2)))
     assert len(faces) == 3
     assert sum(region.share for region in faces) == pytest.approx(1)
     assert "2 fits" in faces.notes[0]
@@ -308,7 +308,7 @@ def test_several_fits_show_the_first():
 
 def test_what_has_no_regions_says_so():
     with pytest.raises(pivec.UsageError, match="gaussian, which has no regions"):
-        regions(described(characterization("gaussian")))
+        summarize_regions(described(characterization("gaussian")))
 
 
 def test_a_region_that_nobody_visits_comes_last(walks):
@@ -319,7 +319,9 @@ def test_a_region_that_nobody_visits_comes_last(walks):
     method.fit(data)  # for all else that a fit leaves
     for name in ("weights", "means", "variances", "center", "scale"):
         setattr(method, f"{name}_", getattr(model, name))
-    faces = regions(Findings(Path("here"), Space(method, method.describe(data)), data))
+    faces = summarize_regions(
+        ComparisonFolder(Path("here"), Space(method, method.describe(data)), data)
+    )
     assert faces[0].visits == ()
     assert faces.by_moment()[-1].number == 0
     assert faces.rows()[-1]["when"] == ""
@@ -330,7 +332,7 @@ def test_a_region_that_nobody_visits_comes_last(walks):
 @pytest.mark.parametrize("n", [1, 4, 100])
 def test_the_figure_holds_few_and_many(n):
     visit = Visit("<b>$x$", 0, 1, 2, 0.5)
-    face = Region(0, "$x$ above 1 " * 9, 1 / n, ("a", 0.5), ("b", 0.0), (0.1,) * 10, 0, 0, (visit,),
+    face = RegionSummary(0, "$x$ above 1 " * 9, 1 / n, ("a", 0.5), ("b", 0.0), (0.1,) * 10, 0, 0, (visit,),
                   ((0.0, 1.0),))  # fmt: skip
     faces = [replace(face, number=i) for i in range(n)]
     shares = np.full((3, n), 1 / n)

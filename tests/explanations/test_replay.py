@@ -13,7 +13,7 @@ from filmed_worlds import doubled, halved, make_far, make_seen, make_walk
 
 import pivec
 from pivec.characterizations import Space, characterization
-from pivec.explanations import Findings, Replayer
+from pivec.explanations import ComparisonFolder, Replayer
 from pivec.explanations.replay import CannotReplay, Take, find_again, pictures
 from pivec.options import CollectOptions
 from pivec.policies import PolicyInfo
@@ -96,7 +96,7 @@ def test_a_comparison_is_played_again_with_an_earlier_policy(folder):
     data = pivec.collect("CartPole-v1", BOTH, 2, store="s/states")
     method = characterization("gaussian").fit(data)
     space = Space(method, method.describe(data), collected=Store("s/states").settings)
-    whole = Findings(folder / "s", space, data)
+    whole = ComparisonFolder(folder / "s", space, data)
     check_whole(Replayer(whole), data, "p1", [0])
     part = replace(whole, data=data.select(["p0"]))  # p1 was placed before
     with pytest.raises(CannotReplay, match="no states of p1"):

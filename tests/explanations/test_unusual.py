@@ -15,9 +15,15 @@ from PIL import Image
 
 import pivec
 from pivec.errors import BadStore, PivecWarning, UsageError
-from pivec.explanations import Clip, Findings, Replayer, space_reach, warn_of_outside
-from pivec.explanations.outside import NOTABLE, nearest_regions, reach_of, states_outside
-from pivec.explanations.unusual import unusual
+from pivec.explanations import (
+    Clip,
+    ComparisonFolder,
+    Replayer,
+    coverage_radius,
+    find_unusual,
+    warn_uncovered,
+)
+from pivec.explanations.outside import NOTABLE, measure_coverage, nearest_regions, reach_of
 from pivec.mixtures import Mixture
 from pivec.report.explained import unusual_html
 from pivec.states import regrouped
@@ -44,8 +50,8 @@ def findings_of(data, method="visitation", *, states=True, **parameters):
         parameters = {"n_components": 6} | parameters
     how = pivec.characterization(method, **parameters).fit(data)
     described = how.describe(data, influences=how.has_influences)
-    space = pivec.Space(how, described, reach=space_reach(how, data))
-    return Findings(Path("out"), space, data if states else None)
+    space = pivec.Space(how, described, reach=coverage_radius(how, data))
+    return ComparisonFolder(Path("out"), space, data if states else None)
 
 
 def with_odd_episode(seed, episode=17):
@@ -59,7 +65,7 @@ def with_odd_episode(seed, episode=17):
 def test_an_episode_that_goes_elsewhere_is_first_and_told_by_where(seed):
     quick = {"n_init": 1, "max_iter": 10}
     findings = findings_of(with_odd_episode(seed), random_state=seed, **quick)
-    first = unusual(findings, top=3).episodes[0]
+    first = find_unusual(findings, top=3).episodes[0]
     assert (first.policy, first.episode) == ("policy-1", 17)
     assert first.times > 2
     assert first.feature.name == "height"
@@ -79,13 +85,13 @@ def test_times_are_those_of_leaving_episodes_out():
     groups = [np.delete(np.arange(m), e) for e in range(m)]
     points = findings.space.method.describe(regrouped([data["policy-1"]], groups)).points
     lengths = np.linalg.norm(points - points.mean(axis=0), axis=1)
-    result = unusual(findings).of("policy-1")
+    result = find_unusual(findings).of("policy-1")
     assert result.times == pytest.approx(lengths / np.median(lengths), rel=1e-4)
     assert result.typical == lengths.argmin()
 
 
 def test_a_share_of_spread_is_of_all_squares():
-    result = unusual(findings_of(with_odd_episode(0)), top=100)
+    result = find_unusual(findings_of(with_odd_episode(0)), top=100)
     assert len(result.episodes) == 100
     mine = [row.spread for row in result.episodes if row.policy == "policy-1"]
     assert sum(mine) == pytest.approx(1)
@@ -95,7 +101,7 @@ def test_a_share_of_spread_is_of_all_squares():
 def test_other_ways_to_describe_tell_as_well(method):
     arrays = walks(1)
     arrays[1][17][:, 0] += 6.0
-    result = unusual(findings_of(visited(arrays), method), ["policy-1"], top=2)
+    result = find_unusual(findings_of(visited(arrays), method), ["policy-1"], top=2)
     first = result.episodes[0]
     assert (first.episode, first.feature.name) == (17, "height")
     assert (result.outside is None) == (method != "supervector")
@@ -107,14 +113,14 @@ def test_other_ways_to_describe_tell_as_well(method):
 def test_a_way_that_knows_no_episodes_is_refused():
     data = visited(walks(0, episodes=3))
     how = pivec.characterization("trajectories").fit(data)
-    findings = Findings(Path("out"), pivec.Space(how, how.describe(data)), data)
+    findings = ComparisonFolder(Path("out"), pivec.Space(how, how.describe(data)), data)
     with pytest.raises(UsageError, match=r"described by trajectories, .* --method visitation"):
-        unusual(findings)
+        find_unusual(findings)
 
 
 def test_episodes_that_are_all_alike_are_said_to_be():
     episode = walks(0)[0][0]
-    result = unusual(findings_of(visited([[episode] * 5, [episode + 1] * 5])))
+    result = find_unusual(findings_of(visited([[episode] * 5, [episode + 1] * 5])))
     assert result.headline() == "The episodes of each policy are all alike"
     assert all((row.times == 1).all() for row in result.policies)
     json.dumps(result.to_json(), allow_nan=False)
@@ -123,7 +129,7 @@ def test_episodes_that_are_all_alike_are_said_to_be():
 
 def test_an_episode_among_equal_ones_is_as_far_as_they_are_many():
     episode = walks(0)[0][0]
-    result = unusual(findings_of(visited([[episode] * 9 + [episode + 1], [episode] * 9])))
+    result = find_unusual(findings_of(visited([[episode] * 9 + [episode + 1], [episode] * 9])))
     first = result.episodes[0]
     assert (first.policy, first.episode) == ("policy-0", 9)
     assert first.times == pytest.approx(9)
@@ -131,7 +137,7 @@ def test_an_episode_among_equal_ones_is_as_far_as_they_are_many():
 
 def test_where_the_usual_is_the_mean_itself_others_are_infinitely_far():
     data = visited(walks(0, episodes=5, policies=1), returns=[[0.0, 0.0, 0.0, 2.0, -2.0]])
-    result = unusual(findings_of(data, "returns"))
+    result = find_unusual(findings_of(data, "returns"))
     assert [row.times for row in result.episodes] == [math.inf, math.inf, 1, 1, 1]
     assert json.loads(json.dumps(result.to_json(), allow_nan=False))["episodes"][0]["times"] is None
     assert "infinitely" in result.headline()
@@ -140,18 +146,18 @@ def test_where_the_usual_is_the_mean_itself_others_are_infinitely_far():
 
 def test_of_two_episodes_none_is_unusual():
     few, many = walks(0, episodes=2)[0], walks(1)[0]
-    result = unusual(findings_of(visited([few, many])))
+    result = find_unusual(findings_of(visited([few, many])))
     assert {row.policy for row in result.episodes} == {"policy-1"}
     assert result.notes == (
         "1 policy has fewer than 3 episodes, of which none can be called unusual",
     )
     for n in (1, 2):
         with pytest.raises(UsageError, match="expected policies with 3 episodes or more, but 2"):
-            unusual(findings_of(visited(walks(0, episodes=n))))
+            find_unusual(findings_of(visited(walks(0, episodes=n))))
 
 
 def test_without_states_it_is_not_known_what_is_unusual():
-    result = unusual(findings_of(with_odd_episode(0), states=False), top=1)
+    result = find_unusual(findings_of(with_odd_episode(0), states=False), top=1)
     assert result.episodes[0].episode == 17
     assert result.episodes[0].reasons == []
     assert math.isnan(result.of("policy-1").usual_return)
@@ -166,7 +172,7 @@ def test_returns_and_lengths_stand_beside_those_of_the_policy():
     arrays = walks(3, episodes=5, policies=1)
     arrays[0][2] = np.repeat(arrays[0][2] + 5, 2, axis=0)
     data = visited(arrays, returns=[[1.0, 2.0, 30.0, 4.0, 5.0]])
-    row = unusual(findings_of(data)).rows()[0]
+    row = find_unusual(findings_of(data)).rows()[0]
     assert (row["episode"], row["return"], row["usual_return"]) == (2, 30.0, 4.0)
     assert (row["length"], row["usual_length"]) == (40, 20.0)
 
@@ -175,7 +181,7 @@ def test_states_of_other_episodes_than_were_described_are_refused():
     findings = findings_of(visited(walks(0, episodes=5)))
     other = replace(findings, data=visited(walks(0, episodes=4)))
     with pytest.raises(UsageError, match="4 episodes of 'policy-0', but 5 were described"):
-        unusual(other)
+        find_unusual(other)
 
 
 # ---- states outside ----
@@ -244,12 +250,12 @@ def test_far_states_do_not_overflow():
 def test_two_halves_of_one_population_are_inside():
     findings = findings_of(visited(walks(0)))
     more = visited(walks(1))
-    result = states_outside(replace(findings, data=more))
+    result = measure_coverage(replace(findings, data=more))
     assert 0 < result.policies[0].share < NOTABLE
     assert not result.policies[0].is_notable
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        warn_of_outside(findings.space, more)
+        warn_uncovered(findings.space, more)
 
 
 def test_states_elsewhere_are_counted_with_feature_and_side():
@@ -258,7 +264,7 @@ def test_states_elsewhere_are_counted_with_feature_and_side():
     for episode in arrays[1][:10]:
         episode[:10, 1] -= 12.0
     new = visited(arrays)
-    first = states_outside(replace(findings, data=new)).policies[0]
+    first = measure_coverage(replace(findings, data=new)).policies[0]
     assert first.policy == "policy-1"
     assert 100 <= first.outside <= 130
     assert first.share == first.outside / 1000
@@ -267,18 +273,18 @@ def test_states_elsewhere_are_counted_with_feature_and_side():
     assert first.deviations > 5
     assert first.words.endswith("below")
     with pytest.warns(PivecWarning, match=r"1\d % of the states of 'policy-1' are where no policy"):
-        warn_of_outside(findings.space, new)
+        warn_uncovered(findings.space, new)
 
 
 def test_a_few_states_outside_are_no_warning():
     findings = findings_of(visited(walks(0)))
     far = np.array([[0.0, 0, 0], [0, 40, 0]], np.float32)
-    lone = states_outside(replace(findings, data=visited([[far]])))
+    lone = measure_coverage(replace(findings, data=visited([[far]])))
     assert lone.policies[0].share == 0.5 > NOTABLE
     assert not lone.policies[0].is_notable
     assert lone.headline() == "No policy has more than 50 % of its states outside of the space"
     many = np.concatenate([np.zeros((90, 3)), np.full((10, 3), 40)]).astype(np.float32)
-    both = states_outside(replace(findings, data=visited([[far], [many]])))
+    both = measure_coverage(replace(findings, data=visited([[far], [many]])))
     assert both.headline() == "10 % of the states of policy-1 are where no policy has been"
 
 
@@ -286,7 +292,7 @@ def test_states_that_are_met_again_are_not_outside():
     rng = np.random.default_rng(0)
     cells = [[rng.integers(0, 3, (40, 2)).astype(np.float32) for _ in range(5)] for _ in "ab"]
     findings = findings_of(visited(cells))
-    assert states_outside(findings).headline() == "No policy has states outside of the space"
+    assert measure_coverage(findings).headline() == "No policy has states outside of the space"
 
 
 def test_a_space_of_an_earlier_version_is_read_and_looked_at_anew(tmp_path):
@@ -294,13 +300,13 @@ def test_a_space_of_an_earlier_version_is_read_and_looked_at_anew(tmp_path):
     replace(findings.space, reach=math.nan).save(tmp_path)
     again = replace(findings, space=pivec.Space.load(tmp_path))
     assert math.isnan(again.space.reach)
-    assert states_outside(again).reach == findings.space.reach
+    assert measure_coverage(again).reach == findings.space.reach
     placed = replace(again, space=replace(again.space, n_reference=1))
     with pytest.raises(UsageError, match="earlier version"):
-        states_outside(placed)
-    assert "earlier version" in unusual(placed).notes[0]
+        measure_coverage(placed)
+    assert "earlier version" in find_unusual(placed).notes[0]
     with pytest.warns(PivecWarning, match="earlier version"):
-        warn_of_outside(again.space, findings.states)
+        warn_uncovered(again.space, findings.states)
 
 
 def test_figures_and_pages_take_any_names():
@@ -311,7 +317,7 @@ def test_figures_and_pages_take_any_names():
         for record, label in zip(data.records, labels, strict=True)
     ]
     named = pivec.VisitedStates(records, ["<i>", "$x$", "[red]"])
-    result = unusual(findings_of(named))
+    result = find_unusual(findings_of(named))
     reason = "<b>no\x1b"
     shot = replace(result, clips=(Clip("<b>", "\x1b", None, reason),), notes=(reason,))
     for shown in (result._repr_html_(), unusual_html(shot, "pivec <b>\x1b")):
@@ -340,12 +346,12 @@ def test_policies_of_an_earlier_space_are_ranked_if_they_are_asked_for():
     placed = replace(
         findings, space=replace(findings.space, n_reference=1), data=findings.data.select([0])
     )
-    assert {row.policy for row in unusual(placed).episodes} == {"policy-0"}
-    result = unusual(placed, ["policy-1"])
+    assert {row.policy for row in find_unusual(placed).episodes} == {"policy-0"}
+    result = find_unusual(placed, ["policy-1"])
     assert result.episodes[0].episode == 17
     assert result.outside is None
     with pytest.raises(UsageError, match="no states of 'policy-1', which comes from an earlier"):
-        states_outside(placed, ["policy-1"])
+        measure_coverage(placed, ["policy-1"])
 
 
 # ---- clips ----
@@ -360,24 +366,24 @@ def walked(tmp_path_factory):
 
 
 def test_the_typical_and_the_unusual_episode_are_filmed_side_by_side(walked, tmp_path):
-    player = Replayer(Findings.open(walked), worlds.make_walk)
-    result = unusual(walked, clips=tmp_path / "clips", replayer=player)
+    player = Replayer(ComparisonFolder.open(walked), worlds.make_walk)
+    result = find_unusual(walked, clips=tmp_path / "clips", replayer=player)
     labels = list(dict.fromkeys(row.policy for row in result.episodes))
     assert [clip.title.split(":")[0] for clip in result.clips] == labels
     first = result.clips[0]
     episode, typical = result.episodes[0].episode, result.of(labels[0]).typical
-    assert f"left: episode {typical}, the most typical; right: episode {episode}" in first.words
-    with Image.open(first.picture) as film:
+    assert f"left: episode {typical}, the most typical; right: episode {episode}" in first.caption
+    with Image.open(first.path) as film:
         assert film.n_frames == 13
         assert film.size[0] > 480
     assert "data:image/webp" in unusual_html(result)
-    assert result.to_json()["clips"][0]["picture"] == f"clips/{first.picture.name}"
+    assert result.to_json()["clips"][0]["picture"] == f"clips/{first.path.name}"
     assert result.notes == ()
 
 
 def test_what_cannot_be_filmed_says_why_and_the_rest_stays(walked, tmp_path):
-    result = unusual(walked, clips=tmp_path / "clips")  # the environment is a function
-    assert all(clip.picture is None for clip in result.clips)
+    result = find_unusual(walked, clips=tmp_path / "clips")  # the environment is a function
+    assert all(clip.path is None for clip in result.clips)
     assert "pass it from Python" in result.notes[0]
     assert len(result.notes) == 1
     assert len(result.episodes) == 8

@@ -10,13 +10,13 @@ import pytest
 from test_page import PAYLOADS, Elements
 
 import explained_pairs as made
-from pivec.explanations import Clip, Feature, Overview, Still
+from pivec.explanations import Clip, Feature, Frame, Overview
 from pivec.report import print_difference, say_written, write_difference
 from pivec.report.explained import Embedder, difference_html, overview_html
 
 
 @pytest.fixture
-def still(tmp_path):
+def frame(tmp_path):
     """A picture of a policy."""
     file = tmp_path / "frames" / "a.webp"
     file.parent.mkdir()
@@ -71,16 +71,16 @@ def test_hostile_text_is_shown_as_text(tmp_path, capsys, payload):
         difference._repr_html_()
 
 
-def test_pictures_are_part_of_the_page_as_long_as_there_is_room(still):
+def test_pictures_are_part_of_the_page_as_long_as_there_is_room(frame):
     difference = made.difference_of()
     a, _ = difference.labels
-    visit = difference.stills[a, 0].visit
-    difference = replace(difference, stills={(a, 0): Still(visit, still)})
+    visit = difference.frames[a, 0].visit
+    difference = replace(difference, frames={(a, 0): Frame(visit, frame)})
     images = [a for tag, a in Elements(difference_html(difference)).tags if tag == "img"]
     assert [image["src"] for image in images] == ["data:image/webp;base64,UklGRjAwMDBXRUJQ"]
     assert "hardly ever here" in difference_html(difference)
-    assert Embedder(11)(still) is None
-    assert Embedder(12)(still)
+    assert Embedder(11)(frame) is None
+    assert Embedder(12)(frame)
 
 
 def test_what_could_not_be_filmed_says_why():
@@ -128,7 +128,7 @@ def test_where_all_states_are_one_region_features_are_told(capsys):
         whole, **one, regions=made.parts_of([0.2], [False]), kinds={}, finest=parts,
         features=made.parts_of([0.13, 0.07], [False, True]), columns=columns, words=("all states",),
     )  # fmt: skip
-    difference = made.difference_of(explanation, stills={})
+    difference = made.difference_of(explanation, frames={})
     print_difference(difference)
     printed = capsys.readouterr().out
     assert "angle (rad): where" in printed

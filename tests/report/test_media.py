@@ -11,7 +11,7 @@ import pytest
 
 from pivec.characterizations import Space, characterization
 from pivec.errors import PivecWarning
-from pivec.explanations import features_of, region_words
+from pivec.explanations import features_of, region_names
 from pivec.report import page_data as media
 from pivec.report.page_data import (
     explained_pairs,
@@ -49,7 +49,7 @@ def told(report, i=0, j=1, **changes):
     visit = {"policy": labels[0], "episode": 4, "step": 21}
     return {
         "explanation": {"labels": labels, "distance": float(report.measured.matrix[i, j])},
-        "stills": [{"region": 3, "visit": visit, "picture": "frames/f.webp"}],
+        "frames": [{"region": 3, "visit": visit, "picture": "frames/f.webp"}],
         "clips": [{"title": "Clip", "words": "both", "picture": "clips/c.webp"}],
     } | changes
 
@@ -105,8 +105,8 @@ def test_what_is_of_another_comparison_is_left_out(out):
 
 def test_names_are_quoted(out):
     folder, report = out
-    still = {"region": 0, "visit": {}, "picture": "frames/g h#.png"}
-    leave(folder, told(report, stills=[still]))
+    frame = {"region": 0, "visit": {}, "picture": "frames/g h#.png"}
+    leave(folder, told(report, frames=[frame]))
     (pair,) = explained_pairs(report, folder)
     assert pair["frames"][0]["src"] == "explain/a--b/frames/g%20h%23.png"
 
@@ -140,8 +140,8 @@ def test_nothing_outside_and_nothing_but_pictures(out, name):
     (folder / "explain" / "a--b" / "loop.webp").symlink_to("loop.webp")
     if isinstance(name, str):
         name = name.replace("{root}", str(folder.parent))
-    still = {"region": 0, "visit": {"policy": "p"}, "picture": name}
-    leave(folder, told(report, stills=[still], clips=[{"picture": name}]))
+    frame = {"region": 0, "visit": {"policy": "p"}, "picture": name}
+    leave(folder, told(report, frames=[frame], clips=[{"picture": name}]))
     (pair,) = explained_pairs(report, folder)
     assert pair["clips"] == pair["frames"] == []
 
@@ -178,8 +178,8 @@ def test_other_content_is_as_good_as_none(out, content):
 def test_wrong_kinds_within_leave_the_rest(out):
     folder, report = out
     good = told(report)["clips"][0]
-    stills = [{"region": "3", "picture": "frames/f.webp", "visit": 5}, 7, None]
-    leave(folder, told(report, clips=[7, {}, good | {"title": 5}], stills=stills))
+    frames = [{"region": "3", "picture": "frames/f.webp", "visit": 5}, 7, None]
+    leave(folder, told(report, clips=[7, {}, good | {"title": 5}], frames=frames))
     (pair,) = explained_pairs(report, folder)
     assert pair["clips"] == [{"src": "explain/a--b/clips/c.webp", "title": "", "words": "both"}]
     assert pair["frames"] == []
@@ -231,12 +231,12 @@ def test_pictures_of_regions_that_are_still_the_same(space, make_report, rows_of
     report = make_report(
         rows=rows_of(3), measured=Measured(None, none.astype(int), none), space=space
     )
-    words = region_words(space.method, features_of({}, space.method.feature_names_))
+    words = region_names(space.method, features_of({}, space.method.feature_names_))
     put(tmp_path / "frames" / "f.webp")
     visit = {"policy": "p0", "episode": 0, "step": 5}
     frame = {"visit": visit, "path": "frames/f.webp"}
-    regions = [{"number": k, "words": words[k], "frame": frame} for k in range(3)]
-    regions[1]["words"], regions[2]["frame"] = "of another fit", None
+    regions = [{"number": k, "name": words[k], "frame": frame} for k in range(3)]
+    regions[1]["name"], regions[2]["frame"] = "of another fit", None
     put(tmp_path / "regions.json", {"regions": regions})
     assert region_pictures(report, tmp_path) == [
         {"region": 0, "src": "frames/f.webp", "words": "p0, episode 0, step 5"}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from served_folders import LABELS, client_of, leave
 
-from pivec.explanations import Findings, measure_difference
+from pivec.explanations import ComparisonFolder, explain_pair
 from pivec.report import distances_in
 from pivec.server.routes import read_picture
 from pivec.server.snapshot import shown
@@ -27,7 +27,7 @@ def test_the_page_asks_for_more(served):
 
 @pytest.mark.parametrize(("a", "b"), [("run/1", "run/3"), (ODD, "run/2")])
 def test_a_pair_is_exactly_what_python_says(served, made, a, b):
-    findings = Findings.open(made)
+    findings = ComparisonFolder.open(made)
     names = [printable(label) for label in LABELS]
     i, j = names.index(a), names.index(b)
     measured = distances_in(findings.space, made)
@@ -40,7 +40,7 @@ def test_a_pair_is_exactly_what_python_says(served, made, a, b):
         assert answer[key] == pytest.approx(matrix[i, j], rel=1e-12)
     overlap = findings.space.method.overlap(findings.space.descriptions)[i, j]
     assert answer["overlap"] == pytest.approx(overlap, rel=1e-9)
-    expected = measure_difference(findings, LABELS[i], LABELS[j]).to_json()
+    expected = explain_pair(findings, LABELS[i], LABELS[j]).to_json()
     assert answer["difference"] == shown(expected)
     assert served.get("pair", params={"a": a, "b": b}).json() == answer
 

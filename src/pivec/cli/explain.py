@@ -22,7 +22,7 @@ from pivec.parallel import on_engine
 from pivec.terminal import literal, say
 
 if TYPE_CHECKING:
-    from pivec.explanations import Clip, Difference, Findings, Regions, Replayer
+    from pivec.explanations import Clip, ComparisonFolder, PairExplanation, Regions, Replayer
     from pivec.statistics import Behaviours, Measured
 
 # -----------------------------------------------------------------------------
@@ -37,20 +37,20 @@ _BEHAVIOURS = 8  # that are filmed
 class Films:
     """What is filmed, and how."""
 
-    findings: Findings
+    findings: ComparisonFolder
     frames: bool
     clips: int
     replaying: ReplayOptions
 
     def add(
-        self, difference: Difference, replayer: Replayer, folder: Path, progress: bool
-    ) -> Difference:
+        self, difference: PairExplanation, replayer: Replayer, folder: Path, progress: bool
+    ) -> PairExplanation:
         """Add pictures and clips to a difference; what fails leaves the rest whole."""
-        from pivec.explanations import with_films
+        from pivec.explanations import with_media
 
         chosen = self.frames, self.clips
         try:
-            return with_films(difference, self.findings, replayer, folder, *chosen, progress)
+            return with_media(difference, self.findings, replayer, folder, *chosen, progress)
         except PivecError as error:
             return replace(difference, notes=(*difference.notes, f"no pictures: {error}"))
 
@@ -158,16 +158,15 @@ def regions(
 
     Leaves regions.json, regions.png and the page regions.html beside the space.
     """
-    from pivec.explanations import Findings
-    from pivec.explanations.regions import regions as find
+    from pivec.explanations import ComparisonFolder, summarize_regions
     from pivec.figures import save_png
     from pivec.files import atomic_write, make_folder
     from pivec.report import say_json, write_regions_page
 
-    findings = Findings.open(space)
+    findings = ComparisonFolder.open(space)
     folder = make_folder(out or findings.folder)
     pictures = folder / FRAMES if frames else None
-    result = find(findings, frames=pictures, progress=not quiet, **vars(replaying))
+    result = summarize_regions(findings, frames=pictures, progress=not quiet, **vars(replaying))
     content = result.to_json(folder)
     with atomic_write(folder / "regions.json", "w") as file:
         json.dump(content, file, indent=1)
@@ -205,7 +204,7 @@ def _print(result: Regions, top: int) -> None:
         table.add_row(
             str(region.number),
             percent(region.share),
-            literal(region.words),
+            literal(region.name),
             region.when_words,
             literal(label),
             percent(region.highest[1]),
@@ -265,20 +264,21 @@ def unusual(
 
     Leaves unusual.json, unusual.png and the page unusual.html beside the space.
     """
-    from pivec.explanations import Findings, Replayer
-    from pivec.explanations.unusual import unusual as find
+    from pivec.explanations import ComparisonFolder, Replayer, find_unusual
     from pivec.figures import save_png
     from pivec.files import atomic_write, make_folder
     from pivec.report import print_unusual, say_json, write_unusual
 
-    findings = Findings.open(space)
+    findings = ComparisonFolder.open(space)
     folder = make_folder(out or findings.folder)
     films, replayer = folder / "clips" if clips else None, None
     if clips:
         acting = list(replaying.policies) or None
         replayer = Replayer(findings, replaying.env, acting, replaying.collecting)
     progress = not (quiet or as_json)
-    result = find(findings, names, top=top, clips=films, replayer=replayer, progress=progress)
+    result = find_unusual(
+        findings, names, top=top, clips=films, replayer=replayer, progress=progress
+    )
     content = result.to_json()
     with atomic_write(folder / "unusual.json", "w") as file:
         json.dump(content, file, indent=1, allow_nan=False)
@@ -451,11 +451,11 @@ def explain(
     Leaves explain.html, explain.json, explain.png and the pictures in a folder of the pair, in
     explain/ beside the space.
     """
-    from pivec.explanations import Findings
+    from pivec.explanations import ComparisonFolder
 
     names = list(pair or [])
     _check_question(names, run, group, last)
-    findings = Findings.open(space)
+    findings = ComparisonFolder.open(space)
     showing = Showing(out, as_json, quiet, shlex.join(["pivec", *sys.argv[1:]]))
     if run is not None:
         _explain_run(findings, run, level, Films(findings, False, clips, replaying), showing)
@@ -485,14 +485,19 @@ def _check_question(
 
 
 def _explain_pair(
-    findings: Findings, names: list[str], top: int, level: float, films: Films, showing: Showing
+    findings: ComparisonFolder,
+    names: list[str],
+    top: int,
+    level: float,
+    films: Films,
+    showing: Showing,
 ) -> None:
-    from pivec.explanations import folder_of, measure_difference
+    from pivec.explanations import explain_pair, pair_folder
     from pivec.files import check_folder
     from pivec.report import print_difference, say_written, write_difference
 
-    difference = measure_difference(findings, *names, top=top, level=level)
-    folder = check_folder(showing.out or folder_of(findings, difference))
+    difference = explain_pair(findings, *names, top=top, level=level)
+    folder = check_folder(showing.out or pair_folder(findings, difference))
     replayer = films.replayer()
     if not showing.as_json:
         print_difference(difference)
@@ -506,9 +511,9 @@ def _explain_pair(
 
 
 def _explain_space(
-    findings: Findings, top: int, level: float, films: Films, showing: Showing
+    findings: ComparisonFolder, top: int, level: float, films: Films, showing: Showing
 ) -> None:
-    from pivec.explanations import FOLDER, Overview, measure_difference
+    from pivec.explanations import FOLDER, Overview, explain_pair
     from pivec.files import check_folder
     from pivec.report import (
         behaviours_in,
@@ -526,7 +531,7 @@ def _explain_space(
     measured = distances_in(findings.space, findings.folder)
     differences = {}
     for title, names in _notable_pairs(measured, labels).items():
-        differences[title] = measure_difference(findings, *names, top=top, level=level)
+        differences[title] = explain_pair(findings, *names, top=top, level=level)
         if not showing.as_json:
             say(f"{title}:")
             print_difference(differences[title])
@@ -534,7 +539,7 @@ def _explain_space(
         (title, films.add(difference, replayer, folder, showing.progress))
         for title, difference in differences.items()
     )
-    classes, words = behaviours_in(measured, labels), pairs[0][1].explanation.words
+    classes, words = behaviours_in(measured, labels), pairs[0][1].decomposition.words
     watched = films.of_behaviours(classes, words, replayer, folder, showing.progress)
     overview = Overview(pairs, watched)
     showing.leave(folder, overview, lambda path: write_overview(path, overview, showing.command))
@@ -543,10 +548,12 @@ def _explain_space(
         _say_report(findings, showing, *(pair for _, pair in pairs))
 
 
-def _say_report(findings: Findings, showing: Showing, *differences: Difference) -> None:
+def _say_report(
+    findings: ComparisonFolder, showing: Showing, *differences: PairExplanation
+) -> None:
     if showing.out is None:  # elsewhere the page does not look
-        made = [clip.picture for pair in differences for clip in pair.clips]
-        made += [still.picture for pair in differences for still in pair.stills.values()]
+        made = [clip.path for pair in differences for clip in pair.clips]
+        made += [frame.path for pair in differences for frame in pair.frames.values()]
         say_report(findings.folder, made)
 
 
@@ -564,15 +571,15 @@ def _notable_pairs(measured: Measured, labels: Sequence[str]) -> dict[str, tuple
 
 
 def _explain_run(
-    findings: Findings, run: str, level: float, films: Films, showing: Showing
+    findings: ComparisonFolder, run: str, level: float, films: Films, showing: Showing
 ) -> None:
-    from pivec.explanations import RunChanges, explain_run, measure_difference
+    from pivec.explanations import RunExplanation, explain_pair, explain_run
     from pivec.report import print_run, run_html
 
-    def filmed(result: RunChanges, folder: Path) -> RunChanges:
+    def filmed(result: RunExplanation, folder: Path) -> RunExplanation:
         if result.largest is None or not films.clips:
             return result
-        pair = measure_difference(findings, *result.largest, level=level)
+        pair = explain_pair(findings, *result.largest, level=level)
         return replace(
             result, clips=films.add(pair, films.replayer(), folder, showing.progress).clips
         )
@@ -582,7 +589,7 @@ def _explain_run(
 
 
 def _explain_groups(
-    findings: Findings,
+    findings: ComparisonFolder,
     groups: dict[str, list[str]],
     last: int | None,
     level: float,
@@ -597,7 +604,7 @@ def _explain_groups(
 
 
 def _show(
-    findings: Findings,
+    findings: ComparisonFolder,
     result: Any,
     name: str,
     tell: Callable[[Any], None],

@@ -81,7 +81,7 @@ def _film(
     collector: Any, policies: list[str], out: Path, folder: Path, chosen: list[int], show: bool
 ) -> int:
     """Film the chosen episodes of all who act."""
-    from pivec.explanations import Replayer, film_episodes
+    from pivec.explanations import Replayer, record_episodes
     from pivec.policies import IMPORTABLE
     from pivec.states import Store
 
@@ -90,7 +90,7 @@ def _film(
     options = replace(collector.options, env_kwargs=None, wrappers=(), imports=())
     replayer = Replayer(Store(out), collector.environment, objects, options)
     wanted = [(label, number) for label in collector.acting for number in chosen]
-    return len(film_episodes(replayer, wanted, folder, show))
+    return len(record_episodes(replayer, wanted, folder, show))
 
 
 def say_collected(data: Any, store: Path) -> None:

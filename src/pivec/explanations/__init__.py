@@ -14,70 +14,73 @@ unusual/     unusual episodes and states
 from __future__ import annotations
 
 from pivec.explanations.changes import Change
-from pivec.explanations.clips import film_episodes
-from pivec.explanations.films import alone, shot, with_films
-from pivec.explanations.folder import Findings, folder_around, kept_states
+from pivec.explanations.clips import record_episodes
+from pivec.explanations.films import alone, shot, with_media
+from pivec.explanations.folder import ComparisonFolder, comparison_folder, stored_states
 from pivec.explanations.groups import (
     Contrast,
-    GroupDifference,
+    GroupExplanation,
     explain_groups,
-    shown_contrasts,
+    leading_contrasts,
     written,
 )
-from pivec.explanations.names import Feature, features_of, region_words
-from pivec.explanations.outside import Outside, outside_of, space_reach, warn_of_outside
+from pivec.explanations.names import Feature, features_of, region_names
+from pivec.explanations.outside import Coverage, coverage_radius, policy_coverage, warn_uncovered
 from pivec.explanations.pairs import (
     FOLDER,
     Clip,
-    Difference,
     Overview,
+    PairExplanation,
     Shift,
-    Still,
     explain,
-    folder_of,
-    measure_difference,
+    explain_pair,
+    pair_folder,
 )
-from pivec.explanations.regions import Region, Regions
+from pivec.explanations.regions import Regions, RegionSummary, summarize_regions
 from pivec.explanations.replay import Replayer
-from pivec.explanations.runs import RunChanges, RunStep, explain_run
-from pivec.explanations.unusual import Unusual, UnusualEpisode
+from pivec.explanations.runs import Phase, RunExplanation, explain_run
+from pivec.explanations.unusual import Unusual, UnusualEpisode, find_unusual
+from pivec.explanations.visits import Frame, Visit
 
 __all__ = [
+    "FOLDER",
     "Change",
     "Clip",
+    "ComparisonFolder",
     "Contrast",
-    "Difference",
-    "FOLDER",
+    "Coverage",
     "Feature",
-    "Findings",
-    "GroupDifference",
-    "Outside",
+    "Frame",
+    "GroupExplanation",
     "Overview",
-    "Region",
+    "PairExplanation",
+    "Phase",
+    "RegionSummary",
     "Regions",
     "Replayer",
-    "RunChanges",
-    "RunStep",
+    "RunExplanation",
     "Shift",
-    "Still",
     "Unusual",
     "UnusualEpisode",
+    "Visit",
     "alone",
+    "comparison_folder",
+    "coverage_radius",
     "explain",
     "explain_groups",
+    "explain_pair",
     "explain_run",
     "features_of",
-    "film_episodes",
-    "folder_around",
-    "folder_of",
-    "kept_states",
-    "measure_difference",
-    "outside_of",
-    "region_words",
+    "find_unusual",
+    "leading_contrasts",
+    "pair_folder",
+    "policy_coverage",
+    "record_episodes",
+    "region_names",
     "shot",
-    "shown_contrasts",
-    "space_reach",
-    "warn_of_outside",
-    "with_films",
+    "stored_states",
+    "summarize_regions",
+    "warn_uncovered",
+    "with_media",
     "written",
 ]

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from pivec.explanations.runs import RunChanges
+    from pivec.explanations.runs import RunExplanation
 
 # -----------------------------------------------------------------------------
 # Spans of one feature in which two behaviours spend their time most differently.
@@ -407,7 +407,7 @@ _TICKS = 9
 _SIGNS = {"began": "^", "more": "^", "stopped": "v", "less": "v", "moved": "D"}
 
 
-def run_figure(result: RunChanges) -> Figure:
+def run_figure(result: RunExplanation) -> Figure:
     """Draw the distance of each step, and below it the time spent where most changed."""
     regions = result.leading[:_REGIONS] or _busiest(result)
     panels = [(track, _changes_at(result, track.where)) for track in result.tracks[:_FEATURES]]
@@ -449,31 +449,31 @@ def run_figure(result: RunChanges) -> Figure:
     return figure
 
 
-def _busiest(result: RunChanges) -> list[int]:
+def _busiest(result: RunExplanation) -> list[int]:
     """Give the regions in which most time is spent, where nothing changed."""
     return [int(r) for r in np.argsort(-result.shares.mean(axis=0), kind="stable")[:_REGIONS]]
 
 
-def _changes_at(result: RunChanges, where: str) -> list[tuple[int, Change]]:
+def _changes_at(result: RunExplanation, where: str) -> list[tuple[int, Change]]:
     """Find the told changes of a place, and the checkpoints behind them."""
     return [
-        (step.stretch.last, change)
-        for step in result.parts
+        (step.last, change)
+        for step in result.phases
         for change in step.changes
         if change.where == where
     ]
 
 
-def _draw_steps(axes: Axes, result: RunChanges) -> None:
+def _draw_steps(axes: Axes, result: RunExplanation) -> None:
     """Draw a bar a step; those in which nothing changed are grey."""
-    for step in result.parts:
-        first, last = step.stretch.first, step.stretch.last
-        colour = MUTED if step.stretch.changed else HAIRLINE
+    for step in result.phases:
+        first, last = step.first, step.last
+        colour = MUTED if step.changed else HAIRLINE
         distance = max(step.distance, 0.0)
         axes.bar(first, distance, last - first, align="edge", color=colour, lw=0)
         axes.plot([(first + last) / 2] * 2, [step.low, step.high], color=INK, lw=1.2)
-    highest = max([step.high for step in result.parts if np.isfinite(step.high)], default=0.0)
-    highest = max([highest, *(step.distance for step in result.parts)])
+    highest = max([step.high for step in result.phases if np.isfinite(step.high)], default=0.0)
+    highest = max([highest, *(step.distance for step in result.phases)])
     axes.set_ylim(0.0, 1.08 * highest or 1.0)
     axes.set_yticks([highest], [f"{highest:.2g}"])
     _label(axes, "distance of each step (grey: nothing beyond noise)")

@@ -272,7 +272,7 @@ def clip_orders(
     return orders
 
 
-def film_episodes(
+def record_episodes(
     replayer: Replayer, wanted: Sequence[tuple[str, int]], folder: str | Path, progress: bool
 ) -> list[Path]:
     """Film whole episodes, (label, number), as GIF files in a folder for each policy.

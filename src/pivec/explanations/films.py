@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from pivec.characterizations import OFTEN, BackgroundModel, Explanation
 from pivec.explanations.clips import clip_orders
-from pivec.explanations.folder import Findings
+from pivec.explanations.folder import ComparisonFolder
 from pivec.explanations.frames import Order, fulfil, still_orders
-from pivec.explanations.pairs import Clip, Difference, Still
+from pivec.explanations.pairs import Clip, PairExplanation
 from pivec.explanations.replay import CannotReplay, Replayer, Scene, Take
-from pivec.explanations.visits import assign
+from pivec.explanations.visits import Frame, assign
 
 # -----------------------------------------------------------------------------
 # Where in its episodes a difference shows most: what a step is worth, and the best cut.
@@ -79,51 +79,51 @@ _FROM_START = 2  # times that, of a clip that begins with the episode
 LARGEST, SAME_SEED = "Where the difference is largest", "Both from the same start"
 
 
-def with_films(
-    difference: Difference,
-    findings: Findings,
+def with_media(
+    difference: PairExplanation,
+    findings: ComparisonFolder,
     replayer: Replayer,
     folder: Path,
     frames: bool = True,
     n_clips: int = 2,
     progress: bool = False,
-) -> Difference:
+) -> PairExplanation:
     """Draw the states of both in the leading regions, and film both, in one round of processes."""
     steps = steps_by_episode(difference) if frames else {}
     takes = dict(zip(steps, replayer.stored_many(list(steps)), strict=True))
     played = {place: take for place, take in takes.items() if isinstance(take, Take)}
-    stills = [(take, steps[place]) for place, take in played.items()]
+    states = [(take, steps[place]) for place, take in played.items()]
     wanted = wanted_clips(difference, findings, replayer, n_clips) if n_clips else []
-    orders = still_orders(replayer, stills, folder / "frames")
+    orders = still_orders(replayer, states, folder / "frames")
     orders += orders_of(wanted, replayer, folder / "clips")
     made = fulfil(orders, progress)
     drawn = {place: str(take) for place, take in takes.items()} | dict(
         zip(played, made, strict=False)
     )
     if frames:
-        shown = {place: _shown(still, drawn) for place, still in difference.stills.items()}
-        difference = replace(difference, stills=shown)
-    difference = replace(difference, clips=_filmed(wanted, made[len(stills) :]))
-    reasons = [still.reason for still in difference.stills.values()]
+        shown = {place: _shown(frame, drawn) for place, frame in difference.frames.items()}
+        difference = replace(difference, frames=shown)
+    difference = replace(difference, clips=_filmed(wanted, made[len(states) :]))
+    reasons = [frame.reason for frame in difference.frames.values()]
     reasons += [clip.reason for clip in difference.clips]
     notes = [*difference.notes, *filter(None, reasons)]
     return replace(difference, notes=tuple(dict.fromkeys(notes)))
 
 
-def steps_by_episode(difference: Difference) -> dict[tuple[str, int], list[int]]:
+def steps_by_episode(difference: PairExplanation) -> dict[tuple[str, int], list[int]]:
     """Give the steps to draw of each (policy, episode)."""
     steps: dict[tuple[str, int], list[int]] = {}
-    for still in difference.stills.values():
-        steps.setdefault((still.visit.policy, still.visit.episode), []).append(still.visit.step)
+    for frame in difference.frames.values():
+        steps.setdefault((frame.visit.policy, frame.visit.episode), []).append(frame.visit.step)
     return steps
 
 
-def _shown(still: Still, drawn: Mapping[tuple[str, int], dict[int, Path] | str]) -> Still:
+def _shown(frame: Frame, drawn: Mapping[tuple[str, int], dict[int, Path] | str]) -> Frame:
     """Put in the picture of a state, or why there is none."""
-    made = drawn[still.visit.policy, still.visit.episode]
+    made = drawn[frame.visit.policy, frame.visit.episode]
     if isinstance(made, str):
-        return replace(still, reason=made)
-    return replace(still, picture=made[still.visit.step])
+        return replace(frame, reason=made)
+    return replace(frame, path=made[frame.visit.step])
 
 
 # A clip that is wanted, with its scenes, or why they cannot be played.
@@ -148,13 +148,13 @@ def _filmed(wanted: Sequence[Wanted], made: Sequence[Path | str]) -> tuple[Clip,
     result = []
     for clip, _ in wanted:
         file = clip.reason or next(files)
-        where = {"reason": file} if isinstance(file, str) else {"picture": file}
+        where = {"reason": file} if isinstance(file, str) else {"path": file}
         result.append(replace(clip, **where))
     return tuple(result)
 
 
 def wanted_clips(
-    difference: Difference, findings: Findings, replayer: Replayer, n_clips: int
+    difference: PairExplanation, findings: ComparisonFolder, replayer: Replayer, n_clips: int
 ) -> list[Wanted]:
     """Choose what is filmed: the largest difference, then both from the same seeds."""
     length = steps_of_a_clip(replayer)
@@ -166,11 +166,11 @@ def wanted_clips(
     return wanted
 
 
-def _shows(difference: Difference, findings: Findings) -> bool:
+def _shows(difference: PairExplanation, findings: ComparisonFolder) -> bool:
     """Tell whether there are steps that show the difference more than others."""
     kept = findings.data is not None and set(difference.labels) <= set(findings.data.labels)
     regions = isinstance(findings.space.method, BackgroundModel)
-    return kept and regions and not difference.explanation.regions.noise.all()
+    return kept and regions and not difference.decomposition.regions.noise.all()
 
 
 def steps_of_a_clip(replayer: Replayer) -> int:
@@ -180,13 +180,15 @@ def steps_of_a_clip(replayer: Replayer) -> int:
     return min(MOST_STEPS, max(10, round(SECONDS * replayer.studio.rate)))
 
 
-def _largest(difference: Difference, findings: Findings, replayer: Replayer, length: int) -> Wanted:
+def _largest(
+    difference: PairExplanation, findings: ComparisonFolder, replayer: Replayer, length: int
+) -> Wanted:
     """Cut from an episode of each where it is most what the other is not."""
     scenes, words = [], []
     mixture = findings.background._mixtures[0]
     for side, label in enumerate(difference.labels):
         own = findings.states[label]
-        worth = worth_of_regions(difference.explanation, side)[assign(own, mixture).region]
+        worth = worth_of_regions(difference.decomposition, side)[assign(own, mixture).region]
         every = own.records[0].every
         cut = best_cut(worth, own.episode_starts, max(1, length // every))
         try:
@@ -194,7 +196,7 @@ def _largest(difference: Difference, findings: Findings, replayer: Replayer, len
         except CannotReplay as error:
             return Clip(LARGEST, "", None, str(error)), ()
         first, last = cut.first * every, min(cut.last * every, take.last)
-        scenes.append(scene_of(difference.explanation.words, findings, take, first, last))
+        scenes.append(scene_of(difference.decomposition.words, findings, take, first, last))
         words.append(f"{label}, episode {cut.episode} (seed {take.seed}), steps {first} to {last}")
     about = (
         f"left: {words[0]}; right: {words[1]}; two different episodes, chosen because in them each "
@@ -204,7 +206,11 @@ def _largest(difference: Difference, findings: Findings, replayer: Replayer, len
 
 
 def _same_seed(
-    difference: Difference, findings: Findings, replayer: Replayer, number: int, length: int
+    difference: PairExplanation,
+    findings: ComparisonFolder,
+    replayer: Replayer,
+    number: int,
+    length: int,
 ) -> Wanted:
     """Let both play from the seed of a stored episode, the first ones, which nobody chose."""
     a, b = difference.labels
@@ -223,7 +229,7 @@ def _same_seed(
     scenes = []
     for take in takes:
         last = min(take.last, length)
-        scenes.append(scene_of(difference.explanation.words, findings, take, 0, last))
+        scenes.append(scene_of(difference.decomposition.words, findings, take, 0, last))
     ends = " and ".join(str(scene.last) for scene in scenes)
     chosen = (
         f"the seed of its stored episode {takes[0].episode}"
@@ -238,7 +244,7 @@ def _same_seed(
 
 
 def alone(
-    findings: Findings, replayer: Replayer, label: str, title: str, words: Sequence[str]
+    findings: ComparisonFolder, replayer: Replayer, label: str, title: str, words: Sequence[str]
 ) -> Wanted:
     """Film the first stored episode of a policy from its start."""
     try:
@@ -250,7 +256,9 @@ def alone(
     return Clip(title, about), [scene_of(words, findings, take, 0, last)]
 
 
-def scene_of(words: Sequence[str], findings: Findings, take: Take, first: int, last: int) -> Scene:
+def scene_of(
+    words: Sequence[str], findings: ComparisonFolder, take: Take, first: int, last: int
+) -> Scene:
     """Cut a take, with the region of each step in words."""
     method = findings.space.method
     if not isinstance(method, BackgroundModel):

@@ -9,7 +9,7 @@ from typing import Any
 
 from pivec.characterizations import BackgroundModel, Space
 from pivec.errors import UsageError
-from pivec.explanations.names import Feature, features_of, region_words
+from pivec.explanations.names import Feature, features_of, region_names
 from pivec.options import CollectOptions
 from pivec.policies import PolicyInfo, find_policy
 from pivec.rollouts import Environment, environment_of
@@ -17,7 +17,7 @@ from pivec.states import Store, VisitedStates
 
 
 @dataclass(frozen=True)
-class Findings:
+class ComparisonFolder:
     """A space, and the states of its policies where they are kept beside it.
 
     ``data`` has the policies of the space in its order, but for those of an earlier space, whose
@@ -29,13 +29,13 @@ class Findings:
     data: VisitedStates | None
 
     @classmethod
-    def open(cls, where: Any) -> Findings:
+    def open(cls, where: Any) -> ComparisonFolder:
         """Open a folder of `pivec.compare` (or what it returned, or a space within it)."""
-        if isinstance(where, Findings):
+        if isinstance(where, ComparisonFolder):
             return where
         folder = Path(getattr(where, "folder", where))
-        space, folder = Space.load(folder), folder_around(folder)
-        return cls(folder, space, kept_states(folder, space.descriptions.labels))
+        space, folder = Space.load(folder), comparison_folder(folder)
+        return cls(folder, space, stored_states(folder, space.descriptions.labels))
 
     @property
     def policies(self) -> Sequence[PolicyInfo]:
@@ -82,13 +82,13 @@ class Findings:
         return environment_of(env, [telling], options)
 
 
-def folder_around(space: Path) -> Path:
+def comparison_folder(space: Path) -> Path:
     """Give the folder of a comparison, also for the space within it."""
     within = space.name == "space" and not (space / "space").exists()
     return space.parent if within else space
 
 
-def kept_states(folder: Path, labels: Sequence[str]) -> VisitedStates | None:
+def stored_states(folder: Path, labels: Sequence[str]) -> VisitedStates | None:
     """Load the states of those policies that a comparison kept; None if of none."""
     if not Store.exists(folder / "states"):
         return None
@@ -109,8 +109,8 @@ class Worded:
     features: tuple[Feature, ...]
 
     @classmethod
-    def of(cls, findings: Findings) -> Worded:
+    def of(cls, findings: ComparisonFolder) -> Worded:
         """Find them in the space and in how its states were collected."""
         method = findings.background
         features = findings.features
-        return cls(region_words(method, features), features)
+        return cls(region_names(method, features), features)

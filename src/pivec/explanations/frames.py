@@ -25,7 +25,7 @@ from pivec.explanations.replay import (
     draw_stills,
     work,
 )
-from pivec.explanations.visits import Near, Visit
+from pivec.explanations.visits import Frame, Near
 from pivec.files import atomic_write, make_folder
 from pivec.parallel import using
 from pivec.rollouts import Environment
@@ -166,14 +166,6 @@ def _write(drawn: Files) -> None:
 EPISODES = 8  # of a policy and region that are chosen from
 _ALIKE = 0.25  # deviations: a state that is no farther off than that shows the region as well
 _ROUNDS = 3  # in which other policies are tried where some cannot be played again
-
-
-@dataclass(frozen=True)
-class Frame:
-    """The picture of a state that was visited."""
-
-    visit: Visit
-    path: Path
 
 
 def region_frames(

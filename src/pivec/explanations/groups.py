@@ -15,7 +15,7 @@ from pivec.arguments import Count, Range, checked
 from pivec.characterizations import Descriptions
 from pivec.errors import UsageError, did_you_mean
 from pivec.explanations.changes import best_span, edges_of, times_below, wrapped
-from pivec.explanations.folder import Findings, Worded
+from pivec.explanations.folder import ComparisonFolder, Worded
 from pivec.explanations.names import Feature
 from pivec.figures import (
     HAIRLINE,
@@ -208,7 +208,7 @@ def _divisions(n: int, total: int) -> NDArray[np.bool_]:
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class GroupDifference(Result):
+class GroupExplanation(Result):
     """Where the runs of two groups spend their time; made by `explain_groups`.
 
     A run is the mean of its checkpoints. Intervals and q-values are about other runs of the same
@@ -313,7 +313,7 @@ def explain_groups(
     *,
     last: Count | None = None,
     level: Annotated[float, Range(0.0, most=1.0)] = 0.95,
-) -> GroupDifference:
+) -> GroupExplanation:
     """Tell what all runs of a group do that those of another do not.
 
     Parameters
@@ -331,7 +331,7 @@ def explain_groups(
 
     Returns
     -------
-    GroupDifference
+    GroupExplanation
 
     Examples
     --------
@@ -343,11 +343,11 @@ def explain_groups(
     >>> data = pivec.VisitedStates.from_arrays(walks, groups=runs)
     >>> method = pivec.characterization("visitation", n_components=2).fit(data)
     >>> space = pivec.Space(method, method.describe(data))
-    >>> result = explain_groups(Findings(Path(), space, data))
+    >>> result = explain_groups(ComparisonFolder(Path(), space, data))
     >>> result.groups, len(result.leading) > 0
     (('a2c', 'ppo'), True)
     """
-    findings = Findings.open(where)
+    findings = ComparisonFolder.open(where)
     policies = findings.policies
     names, grouping = _two_groups(policies, groups)
     first, second = dict.fromkeys(names.values())
@@ -363,7 +363,7 @@ def explain_groups(
         notes.append("the states are not here: what differs is told by region, not by feature")
     if (n_fits := findings.background._n_fits) > 1:
         notes.append(f"regions are those of the first of {n_fits} fits of the background")
-    return GroupDifference(
+    return GroupExplanation(
         (first, second),
         (tuple(runs[:n]), tuple(runs[n:])),
         grouping,
@@ -379,7 +379,7 @@ def explain_groups(
 
 
 def _contrasts(
-    findings: Findings, described: Descriptions, n_first: int, level: float
+    findings: ComparisonFolder, described: Descriptions, n_first: int, level: float
 ) -> tuple[list[Contrast] | None, list[Contrast]]:
     """Hold the first runs against the others: by features if there are states, and by regions."""
     method, worded = findings.background, Worded.of(findings)
@@ -444,9 +444,9 @@ _FEATURES, _REGIONS = 4, 6
 _LEFT, _WIDTH, _ROW, _TOP, _BOTTOM = 3.6, 6.2, 0.58, 0.95, 0.66
 
 
-def groups_figure(result: GroupDifference) -> Figure:
+def groups_figure(result: GroupExplanation) -> Figure:
     """Draw the shares of time of all runs, feature by feature and region by region."""
-    rows = shown_contrasts(result, _FEATURES, _REGIONS)
+    rows = leading_contrasts(result, _FEATURES, _REGIONS)
     blocks = [[c for c in rows if (c.region is None) == spans] for spans in (True, False)]
     blocks = [block for block in blocks if block]
     height = _TOP + sum(_BOTTOM + _ROW * len(block) for block in blocks)
@@ -474,7 +474,7 @@ def groups_figure(result: GroupDifference) -> Figure:
     return figure
 
 
-def shown_contrasts(result: GroupDifference, features: int, regions: int) -> list[Contrast]:
+def leading_contrasts(result: GroupExplanation, features: int, regions: int) -> list[Contrast]:
     """Choose what is shown: what sets the groups apart, or else what differs most."""
     leading = result.leading or [*result.features, *result.regions]
     own = [c for c in leading if c.region is None][:features]

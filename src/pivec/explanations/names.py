@@ -326,7 +326,7 @@ _GRAIN = 0.05  # deviations of all states: what is narrower than that is a point
 _LONGEST = 80  # letters of a name
 
 
-def region_words(background: BackgroundModel, features: Sequence[Feature]) -> tuple[str, ...]:
+def region_names(background: BackgroundModel, features: Sequence[Feature]) -> tuple[str, ...]:
     """Tell each region by what sets it apart from all states.
 
     Features are ranked by how much of the difference between the region and all states they show
@@ -354,7 +354,7 @@ def region_words(background: BackgroundModel, features: Sequence[Feature]) -> tu
     >>> states[:, 0] += np.tile(np.linspace(-0.5, 0.5, 20), 3)
     >>> method = Visitation(n_components=3).fit(VisitedStates.from_arrays([[states]]))
     >>> named = (Feature("height", "m"), Feature("on the ground", absent="in the air"))
-    >>> for words in sorted(region_words(method, named)):
+    >>> for words in sorted(region_names(method, named)):
     ...     print(words)
     height 3.6 to 4.4 m, in the air
     height above 7.6 m, in the air

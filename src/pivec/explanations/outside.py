@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from pivec.characterizations import BackgroundModel, Characterization, Space
 from pivec.errors import PivecWarning, UsageError
-from pivec.explanations.folder import Findings
+from pivec.explanations.folder import ComparisonFolder
 from pivec.explanations.names import features_of
 from pivec.figures import (
     GROUP_PALETTE,
@@ -166,7 +166,7 @@ _BLOCK_OUTSIDE = 1 << 17
 
 
 @dataclass(frozen=True)
-class OutsideStates:
+class PolicyCoverage:
     """How many states of a policy lie outside, and which feature it is by."""
 
     policy: str
@@ -197,7 +197,7 @@ class OutsideStates:
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Outside(Result):
+class Coverage(Result):
     """The states of policies that lie outside of what a space knows.
 
     A state is outside if it is farther from the nearest region than 99 % of the states of each
@@ -205,7 +205,7 @@ class Outside(Result):
     """
 
     reach: float
-    policies: tuple[OutsideStates, ...]  # most outside first, but those with few states last
+    policies: tuple[PolicyCoverage, ...]  # most outside first, but those with few states last
     placed: bool  # whether these policies came after the space was fitted
 
     def headline(self) -> str:
@@ -244,12 +244,12 @@ class Outside(Result):
         return outside_figure(self)
 
 
-def states_outside(where: Any, policies: Sequence[str] | None = None) -> Outside:
+def measure_coverage(where: Any, policies: Sequence[str] | None = None) -> Coverage:
     """Count the states of policies that are outside of what their space knows.
 
     Parameters
     ----------
-    where : path, Comparison or Findings
+    where : path, Comparison or ComparisonFolder
         A folder of `pivec.compare` with its states.
     policies : sequence of str, optional
         Names of policies; all whose states are there if not given.
@@ -266,22 +266,22 @@ def states_outside(where: Any, policies: Sequence[str] | None = None) -> Outside
     >>> walk = rng.normal(0, 1, (100, 2)) + np.where(np.arange(100) < 20, 9, 0)[:, None]
     >>> new = VisitedStates.from_arrays([[walk]], labels=["new"])
     >>> reach = reach_of(data, method._mixtures[0])
-    >>> findings = Findings(Path("."), Space(method, method.describe(new), reach=reach), new)
-    >>> states_outside(findings).headline()
+    >>> findings = ComparisonFolder(Path("."), Space(method, method.describe(new), reach=reach), new)
+    >>> measure_coverage(findings).headline()
     '20 % of the states of new are where no policy has been'
     """
-    findings = Findings.open(where)
+    findings = ComparisonFolder.open(where)
     data = findings.states
     mixture = findings.background._mixtures[0]
     reach, placed = known_reach(findings)
     if policies:
         data = states_of(findings, [findings.find(name).label for name in policies])
-    rows = outside_of(data, mixture, reach, _names(findings.space))
+    rows = policy_coverage(data, mixture, reach, _names(findings.space))
     rows.sort(key=lambda row: (not row.is_notable, -row.share))
-    return Outside(reach, tuple(rows), placed)
+    return Coverage(reach, tuple(rows), placed)
 
 
-def states_of(findings: Findings, labels: Sequence[str]) -> VisitedStates:
+def states_of(findings: ComparisonFolder, labels: Sequence[str]) -> VisitedStates:
     """Give the states of policies, which must be there."""
     data = findings.states
     for label in labels:
@@ -293,12 +293,12 @@ def states_of(findings: Findings, labels: Sequence[str]) -> VisitedStates:
     return data.select(list(dict.fromkeys(labels)))
 
 
-def space_reach(method: Characterization, data: VisitedStates) -> float:
+def coverage_radius(method: Characterization, data: VisitedStates) -> float:
     """Find the reach of a space that was fitted on these states; NaN where it has no regions."""
     return reach_of(data, method._mixtures[0]) if isinstance(method, BackgroundModel) else math.nan
 
 
-def known_reach(findings: Findings) -> tuple[float, bool]:
+def known_reach(findings: ComparisonFolder) -> tuple[float, bool]:
     """Give the reach of a space, and whether its policies were placed in it.
 
     Spaces of earlier versions do not hold it: it is then found from the states, if those that the
@@ -316,9 +316,9 @@ def known_reach(findings: Findings) -> tuple[float, bool]:
     return reach_of(findings.data, findings.background._mixtures[0]), False
 
 
-def outside_of(
+def policy_coverage(
     data: VisitedStates, mixture: Mixture, reach: float, names: Sequence[str]
-) -> list[OutsideStates]:
+) -> list[PolicyCoverage]:
     """Count the states of each policy that are farther from all regions than ``reach``."""
     result = []
     for number, record in enumerate(data.records):
@@ -333,7 +333,7 @@ def outside_of(
         starts = np.cumsum([0, *record.episodes["length"][:-1]])
         count, feature = int(is_outside.sum()), int(squares.argmax())
         result.append(
-            OutsideStates(
+            PolicyCoverage(
                 record.info.label,
                 len(states),
                 count,
@@ -346,7 +346,7 @@ def outside_of(
     return result
 
 
-def warn_of_outside(space: Space, data: VisitedStates) -> None:
+def warn_uncovered(space: Space, data: VisitedStates) -> None:
     """Say which policies that are placed in an earlier space go where it has seen nobody."""
     method = space.method
     if not isinstance(method, BackgroundModel):
@@ -357,7 +357,7 @@ def warn_of_outside(space: Space, data: VisitedStates) -> None:
             "policies go where no policy has been"
         )
         return
-    rows = outside_of(data, method._mixtures[0], space.reach, _names(space))
+    rows = policy_coverage(data, method._mixtures[0], space.reach, _names(space))
     notable = sorted((row for row in rows if row.is_notable), key=lambda row: -row.share)
     if not notable:
         return
@@ -457,7 +457,7 @@ def _finish_strips(axes: Axes, labels: list[str], end: float) -> None:
     axes.set_xlabel("times as far from the policy's others as its usual episode", fontsize=9.5)
 
 
-def outside_figure(result: Outside) -> Figure:
+def outside_figure(result: Coverage) -> Figure:
     """Draw the share of states outside of each policy as a bar."""
     rows = result.policies[:_MOST]
     figure = new_figure(_WIDE, 1.45 + 0.34 * len(rows))

@@ -16,9 +16,9 @@ from pivec.arguments import Count, Range, checked
 from pivec.characterizations import WHERE, BackgroundModel, Explanation
 from pivec.errors import UsageError
 from pivec.explanations.changes import p_values
-from pivec.explanations.folder import Findings
-from pivec.explanations.names import Feature, region_words
-from pivec.explanations.visits import Visit, nearest_visits
+from pivec.explanations.folder import ComparisonFolder
+from pivec.explanations.names import Feature, region_names
+from pivec.explanations.visits import Frame, nearest_visits
 from pivec.files import file_name
 from pivec.options import CollectOptions
 from pivec.parallel import Engine, on_engine
@@ -39,21 +39,12 @@ _MAIN_SHARE = 2 / 3  # of the distance, that the headline's regions make up
 
 
 @dataclass(frozen=True)
-class Still:
-    """A state that a policy visited, and its picture or why there is none."""
-
-    visit: Visit
-    picture: Path | None = None
-    reason: str = ""
-
-
-@dataclass(frozen=True)
 class Clip:
     """A short film, or why there is none."""
 
     title: str
-    words: str  # who plays which episode, and from which step to which
-    picture: Path | None = None
+    caption: str  # who plays which episode, and from which step to which
+    path: Path | None = None
     reason: str = ""
 
 
@@ -69,39 +60,39 @@ class Shift:
 
 
 @dataclass(frozen=True, repr=False)
-class Difference(Result):
+class PairExplanation(Result):
     """What differs between two policies; made by `pivec.explain`."""
 
-    explanation: Explanation
+    decomposition: Explanation
     features: tuple[Feature, ...]  # names and units
     leading: tuple[int, ...]  # the regions that are shown, the largest part first
     environment: str = ""
     episodes: tuple[int, int] = (0, 0)
     mean_returns: tuple[float, float] = (math.nan, math.nan)
     # The state nearest to the middle of a region, by policy and region.
-    stills: Mapping[tuple[str, int], Still] = field(default_factory=dict)
+    frames: Mapping[tuple[str, int], Frame] = field(default_factory=dict)
     clips: tuple[Clip, ...] = ()
     notes: tuple[str, ...] = ()  # what had to be assumed, and what could not be made
 
     @property
     def labels(self) -> tuple[str, str]:
         """The two policies, as a and b everywhere."""
-        return self.explanation.labels
+        return self.decomposition.labels
 
     @property
-    def told_apart(self) -> bool | None:
+    def different(self) -> bool | None:
         """Whether chance does not explain the distance; None where that is not known."""
-        p = self.explanation.p_value
+        p = self.decomposition.p_value
         return None if math.isnan(p) else p <= RATE
 
     def share(self, region: int) -> float:
         """Share of the distance, as it was measured, that a region has."""
-        e = self.explanation
+        e = self.decomposition
         return float(e.regions.measured[region]) / e.distance if e.distance > 0 else 0.0
 
-    def sure_shifts(self, region: int) -> list[Shift]:
+    def significant_shifts(self, region: int) -> list[Shift]:
         """How features differ within a region, if more than by chance; what matters most first."""
-        e = self.explanation
+        e = self.decomposition
         result = []
         for column, (kind, feature) in enumerate(e.columns):
             part = float(e.finest.measured[region, column])
@@ -121,7 +112,7 @@ class Difference(Result):
         Largest in proportion to how far the regions are spread; that is their ``part``. As of all
         that is shown as sure, about one in twenty may be chance.
         """
-        e = self.explanation
+        e = self.decomposition
         extents = e.ranges[:, :, 1].max(axis=0) - e.ranges[:, :, 0].min(axis=0)
         ends = e.average_shift_low, e.average_shift_high
         half = 0.5 * (e.average_shift_high - e.average_shift_low)
@@ -140,12 +131,12 @@ class Difference(Result):
 
     def headline(self) -> str:
         """Say how far apart the two are, and how few regions make up most of it."""
-        (a, b), e = self.labels, self.explanation
-        if self.told_apart is None:
+        (a, b), e = self.labels, self.decomposition
+        if self.different is None:
             return f"{a} and {b} are {e.distance:.3g} apart; how sure that is, is not known"
         sure = [region for region in self.leading if not e.regions.noise[region]]
         spread = f"({max(e.low, 0.0):.3g} to {e.high:.3g})"
-        if not self.told_apart:
+        if not self.different:
             yet = f"; {len(sure)} of the regions may still differ" if sure else ""
             return (
                 f"{a} and {b} cannot be told apart: chance explains their distance, "
@@ -161,30 +152,30 @@ class Difference(Result):
 
     def rows(self) -> list[Row]:
         """Give a row a region: its part of the distance, the time of both, the main shift."""
-        return self.explanation.rows()
+        return self.decomposition.rows()
 
     def figure(self) -> Figure:
         """Draw the largest parts of the distance, and the time that both spend there."""
         from pivec.characterizations import explanation_figure
 
-        return explanation_figure(self.explanation, self.headline())
+        return explanation_figure(self.decomposition, self.headline())
 
     def to_json(self) -> dict[str, Any]:
         """Give all numbers as plain values; NaN is None."""
-        stills = [
-            {"region": region, "visit": plain(still.visit), **_picture(still)}
-            for (_, region), still in self.stills.items()
+        frames = [
+            {"region": region, "visit": plain(frame.visit), **_picture(frame)}
+            for (_, region), frame in self.frames.items()
         ]
         return {
             "headline": self.headline(),
-            "told_apart": self.told_apart,
+            "told_apart": self.different,
             "environment": self.environment,
             "features": plain(self.features),
             "leading": list(self.leading),
             "episodes": list(self.episodes),
             "mean_returns": plain(self.mean_returns),
-            "explanation": self.explanation.to_json(),
-            "stills": stills,
+            "explanation": self.decomposition.to_json(),
+            "frames": frames,
             "clips": [shown_clip(clip) for clip in self.clips],
             "notes": list(self.notes),
         }
@@ -199,12 +190,12 @@ def leading_regions(explanation: Explanation, most: int = MOST) -> tuple[int, ..
 
 def shown_clip(clip: Clip) -> dict[str, Any]:
     """Give a clip as plain values."""
-    return {"title": clip.title, "words": clip.words, **_picture(clip)}
+    return {"title": clip.title, "words": clip.caption, **_picture(clip)}
 
 
-def _picture(made: Still | Clip) -> dict[str, Any]:
+def _picture(made: Frame | Clip) -> dict[str, Any]:
     """Name a picture from the folder above its own, where explain.json is."""
-    file = made.picture
+    file = made.path
     return {
         "picture": None if file is None else f"{file.parent.name}/{file.name}",
         "reason": made.reason,
@@ -235,12 +226,12 @@ def explain(
     engine: str | Engine = "auto",  # noqa: ARG001  (as the next, of `on_engine`)
     jobs: Count | None = None,  # noqa: ARG001
     progress: bool = False,
-) -> Difference:
+) -> PairExplanation:
     """Tell what differs between two policies: where one is and the other is not, with pictures.
 
     Parameters
     ----------
-    where : path, Comparison or Findings
+    where : path, Comparison or ComparisonFolder
         The folder of a comparison by visitation, supervector, gaussian or discretization.
     a, b : str
         Names of the policies, or the ends of them.
@@ -268,32 +259,32 @@ def explain(
 
     Returns
     -------
-    Difference
+    PairExplanation
 
     Examples
     --------
     >>> import tempfile, pivec
-    >>> policies = {"still": lambda seen: 0 * seen[:, 0].astype(int), "random": "random"}
+    >>> policies = {"frame": lambda seen: 0 * seen[:, 0].astype(int), "random": "random"}
     >>> folder = tempfile.mkdtemp()
     >>> done = pivec.compare("CartPole-v1", policies, folder, episodes=5, components=4)
-    >>> explain(done, "still", "random", frames=False, clips=0).told_apart
+    >>> explain(done, "frame", "random", frames=False, clips=0).different
     True
     """
-    findings = Findings.open(where)
-    difference = measure_difference(findings, a, b, top=top, level=level)
+    findings = ComparisonFolder.open(where)
+    difference = explain_pair(findings, a, b, top=top, level=level)
     if not frames and not clips:
         return difference
-    from pivec.explanations.films import with_films
+    from pivec.explanations.films import with_media
     from pivec.explanations.replay import Replayer
 
-    folder = Path(out) if out is not None else folder_of(findings, difference)
+    folder = Path(out) if out is not None else pair_folder(findings, difference)
     replayer = Replayer(findings, env, policies, options)
-    return with_films(difference, findings, replayer, folder, frames, clips, progress)
+    return with_media(difference, findings, replayer, folder, frames, clips, progress)
 
 
-def measure_difference(
-    findings: Findings, a: str, b: str, *, top: int = MOST, level: float = 0.95
-) -> Difference:
+def explain_pair(
+    findings: ComparisonFolder, a: str, b: str, *, top: int = MOST, level: float = 0.95
+) -> PairExplanation:
     """Take the distance of two policies apart; no pictures yet."""
     infos = [findings.find(name) for name in (a, b)]
     labels = [info.label for info in infos]
@@ -304,10 +295,10 @@ def measure_difference(
     explanation, notes = _explained(findings, labels, level)
     method = findings.space.method
     features = findings.features
-    words, stills = explanation.words, {}
+    words, frames = explanation.words, {}
     leading = leading_regions(explanation, top)
     if isinstance(method, BackgroundModel):
-        words = region_words(method, features)
+        words = region_names(method, features)
         if len(method._mixtures) > 1:
             notes.append(
                 f"regions of {len(method._mixtures)} fits of the background model lie side by "
@@ -315,7 +306,7 @@ def measure_difference(
             )
         kept = [label for label in labels if findings.data and label in findings.data.labels]
         visits = nearest_visits(findings, kept, leading) if kept else {}
-        stills = {place: Still(visit) for place, visit in visits.items()}
+        frames = {place: Frame(visit) for place, visit in visits.items()}
     else:
         if len(words) > 1:
             words = _told_cells(explanation, features)
@@ -325,14 +316,14 @@ def measure_difference(
         )
     described = findings.space.descriptions
     rows = [described.labels.index(label) for label in labels]
-    return Difference(
+    return PairExplanation(
         explanation.named(words, tuple(feature.name for feature in features)),
         features,
         leading,
         environment=str(findings.space.collected.get("environment", "")),
         episodes=tuple(int(described.n_episodes[row]) for row in rows),  # type: ignore[arg-type]
         mean_returns=tuple(float(described.mean_returns[row]) for row in rows),  # type: ignore[arg-type]
-        stills=stills,
+        frames=frames,
         notes=tuple(notes),
     )
 
@@ -351,7 +342,7 @@ def _told_cells(explanation: Explanation, features: Sequence[Feature]) -> tuple[
 
 
 def _explained(
-    findings: Findings, labels: list[str], level: float
+    findings: ComparisonFolder, labels: list[str], level: float
 ) -> tuple[Explanation, list[str]]:
     """Take the distance apart by the states where they are kept, else by the descriptions."""
     method, described = findings.space.method, findings.space.descriptions
@@ -364,7 +355,7 @@ def _explained(
     return method.explain(first, second, level), [note]
 
 
-def folder_of(findings: Findings, difference: Difference) -> Path:
+def pair_folder(findings: ComparisonFolder, difference: PairExplanation) -> Path:
     """Give the folder for what is left of a difference: another one for another pair."""
     labels = [info.label for info in findings.policies]
     known = Counter(file_name(label, _NAME) for label in labels)
@@ -384,7 +375,7 @@ def folder_of(findings: Findings, difference: Difference) -> Path:
 class Overview(Result):
     """Notable pairs of a comparison, each with what differs, and behaviours to watch."""
 
-    differences: Sequence[tuple[str, Difference]]  # with what makes the pair notable
+    differences: Sequence[tuple[str, PairExplanation]]  # with what makes the pair notable
     behaviours: Sequence[Clip] = ()  # of the policy in the middle of each, largest first
     notes: Sequence[str] = ()
 

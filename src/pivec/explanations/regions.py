@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from pivec.arguments import Count, checked
 from pivec.characterizations import region_ranges
-from pivec.explanations.folder import Findings, Worded
-from pivec.explanations.frames import EPISODES, Frame, region_frames
+from pivec.explanations.folder import ComparisonFolder, Worded
+from pivec.explanations.frames import EPISODES, region_frames
 from pivec.explanations.names import Feature
 from pivec.explanations.replay import Replayer
-from pivec.explanations.visits import Near, Visit, sightings, words_of_when
+from pivec.explanations.visits import Frame, Near, Visit, sightings, words_of_when
 from pivec.figures import (
     GROUP_PALETTE,
     HAIRLINE,
@@ -43,14 +43,14 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Region:
+class RegionSummary:
     """A region of a space, with a face.
 
     Attributes
     ----------
     number : int
         Of the component of the background model, from 0 on.
-    words : str
+    name : str
         What sets it apart from all states.
     share : float
         Of time that the policies spend there; policies count the same.
@@ -69,7 +69,7 @@ class Region:
     """
 
     number: int
-    words: str
+    name: str
     share: float
     highest: tuple[str, float]
     lowest: tuple[str, float]
@@ -106,7 +106,7 @@ class Regions(Result):
         The policies.
     shares : (n_policies, n_regions) array
         Of their time in each region.
-    regions : tuple of Region
+    regions : tuple of RegionSummary
     notes : tuple of str
         What had to be assumed, or is not known.
     """
@@ -116,23 +116,23 @@ class Regions(Result):
     features: tuple[Feature, ...]
     labels: tuple[str, ...]
     shares: Array
-    regions: tuple[Region, ...]
+    regions: tuple[RegionSummary, ...]
     notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.regions)
 
-    def __iter__(self) -> Iterator[Region]:
+    def __iter__(self) -> Iterator[RegionSummary]:
         return iter(self.regions)
 
-    def __getitem__(self, number: int) -> Region:
+    def __getitem__(self, number: int) -> RegionSummary:
         return self.regions[number]
 
-    def by_share(self) -> list[Region]:
+    def by_share(self) -> list[RegionSummary]:
         """Give the regions in which most time is spent first."""
         return sorted(self.regions, key=lambda region: (-region.share, region.number))
 
-    def by_moment(self) -> list[Region]:
+    def by_moment(self) -> list[RegionSummary]:
         """Give the regions in the order in which episodes get there, unknown moments last."""
         moments = np.array([region.moment for region in self])
         return [self.regions[number] for number in np.argsort(moments, kind="stable")]
@@ -143,7 +143,7 @@ class Regions(Result):
         where = f" of {self.environment}" if self.environment else ""
         return (
             f"{len(self)} regions{where}; most time, {percent(first.share)}, is spent in region "
-            f"{first.number}: {first.words}"
+            f"{first.number}: {first.name}"
         )
 
     def rows(self) -> list[Row]:
@@ -151,7 +151,7 @@ class Regions(Result):
         return [
             {
                 "region": region.number,
-                "words": region.words,
+                "name": region.name,
                 "share": region.share,
                 "when": region.when_words,
                 "begins": region.begins,
@@ -173,7 +173,7 @@ class Regions(Result):
         result: dict[str, Any] = plain(self)
         for content, region in zip(result["regions"], self, strict=True):
             content["when_words"] = region.when_words
-            if region.frame is not None and folder is not None:
+            if region.frame is not None and region.frame.path is not None and folder is not None:
                 path = os.path.relpath(region.frame.path, folder)
                 content["frame"]["path"] = Path(path).as_posix()
         return result
@@ -184,7 +184,7 @@ class Regions(Result):
 
 
 @checked
-def regions(
+def summarize_regions(
     where: Any,
     *,
     visits: Count = 3,
@@ -196,7 +196,7 @@ def regions(
 
     Parameters
     ----------
-    where : path, Comparison or Findings
+    where : path, Comparison or ComparisonFolder
         A folder of `pivec.compare` (or what it returned), by visitation or supervector.
     visits : int
         How many states near the middle of each region to name, of different policies.
@@ -221,18 +221,20 @@ def regions(
     >>> folder = tempfile.mkdtemp()
     >>> result = pivec.compare("CartPole-v1", "random", episodes=5, components=3, out=folder,
     ...                        progress=False)
-    >>> faces = pivec.regions(folder)
+    >>> faces = summarize_regions(folder)
     >>> len(faces), round(sum(region.share for region in faces), 6)
     (3, 1.0)
     >>> faces[0].visits[0].policy
     'random'
     """
-    return _regions(Findings.open(where), ReplayOptions(**options), visits, frames, progress)
+    return _regions(
+        ComparisonFolder.open(where), ReplayOptions(**options), visits, frames, progress
+    )
 
 
 @on_engine
 def _regions(
-    findings: Findings,
+    findings: ComparisonFolder,
     replay: ReplayOptions,
     visits: int,
     frames: str | Path | None,
@@ -255,7 +257,7 @@ def _regions(
 
 
 def _faces(
-    findings: Findings, visits: int, most: int, progress: bool
+    findings: ComparisonFolder, visits: int, most: int, progress: bool
 ) -> tuple[Regions, Near | None]:
     """Make regions without pictures, and give the visits: ``most`` episodes of a policy."""
     background, described = findings.background, findings.space.descriptions
@@ -282,7 +284,7 @@ def _faces(
             notes.append(f"the states of {missing} policies of an earlier space are elsewhere")
     ranges = region_ranges(mixture)
     faces = tuple(
-        Region(
+        RegionSummary(
             k,
             worded.regions[k],
             float(shares[:, k].mean()),
@@ -316,7 +318,7 @@ def _few(near: Near, most: int, data: VisitedStates, n: int) -> list[tuple[Visit
     return [tuple(mine.values()) for mine in nearest]
 
 
-def _nearest(region: Region) -> tuple[str | None, int | None, int | None]:
+def _nearest(region: RegionSummary) -> tuple[str | None, int | None, int | None]:
     if not region.visits:
         return None, None, None
     visit = region.visits[0]
@@ -361,18 +363,18 @@ def regions_figure(result: Regions) -> Figure:
     return figure
 
 
-def _draw_words(axes: Axes, shown: Sequence[Region]) -> None:
+def _draw_words(axes: Axes, shown: Sequence[RegionSummary]) -> None:
     axes.set_xlim(0, 1)
     axes.set_xticks([])
     for line, region in enumerate(shown):
         axes.text(-0.02, line, str(region.number), ha="right", va="center", fontsize=9,
                   fontweight="bold", color=GROUP_PALETTE[0])  # fmt: skip
         axes.text(
-            0, line, literal(_cut(region.words), _LETTERS), va="center", fontsize=8.5, color=INK
+            0, line, literal(_cut(region.name), _LETTERS), va="center", fontsize=8.5, color=INK
         )
         if line:
             axes.axhline(line - 0.5, color=HAIRLINE, linewidth=0.5)
-    add_panel_title(axes, "Region", "what sets it apart from all states")
+    add_panel_title(axes, "RegionSummary", "what sets it apart from all states")
 
 
 def _cut(words: str) -> str:
@@ -380,7 +382,7 @@ def _cut(words: str) -> str:
     return words if len(words) <= _LETTERS else words[: _LETTERS - 1] + "…"
 
 
-def _draw_time(axes: Axes, result: Regions, shown: Sequence[Region]) -> None:
+def _draw_time(axes: Axes, result: Regions, shown: Sequence[RegionSummary]) -> None:
     """Draw the mean share of time as a bar, and that of each policy as a short line."""
     for line, region in enumerate(shown):
         axes.barh(line, region.share, 0.62, color=GROUP_PALETTE[0], alpha=0.35, linewidth=0)
@@ -396,7 +398,7 @@ def _draw_time(axes: Axes, result: Regions, shown: Sequence[Region]) -> None:
     add_panel_title(axes, "Time spent there", "bar: mean; lines: policies")
 
 
-def _draw_when(axes: Axes, shown: Sequence[Region]) -> None:
+def _draw_when(axes: Axes, shown: Sequence[RegionSummary]) -> None:
     """Draw how visits are spread over an episode: the darker, the more of them."""
     from matplotlib.colors import LinearSegmentedColormap
 

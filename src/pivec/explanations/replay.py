@@ -52,7 +52,7 @@ from pivec.rollouts import observations as spaces
 from pivec.states import PolicyRecord, Store, is_recorded
 
 if TYPE_CHECKING:
-    from pivec.explanations.folder import Findings
+    from pivec.explanations.folder import ComparisonFolder
 
 # -----------------------------------------------------------------------------
 # What is filmed: an episode from its seed. Nothing heavy, since processes that draw import it.
@@ -206,7 +206,7 @@ _WIDE_ENOUGH = 240
 _LEAST = 160  # smaller ones are drawn larger
 _QUALITY = 80
 
-Frame = NDArray[np.uint8]
+Pixels = NDArray[np.uint8]
 
 
 @dataclass(frozen=True)
@@ -259,7 +259,7 @@ def attempt(job: Job) -> Files | str:
 
 def pictures(
     world: Environment, view: Features | None, take: Take, steps: Collection[int]
-) -> Iterator[tuple[int, Frame]]:
+) -> Iterator[tuple[int, Pixels]]:
     """Step through an episode; yield step and picture for each wanted step."""
     env = _rendering(world)
     try:
@@ -305,7 +305,7 @@ def _rendering(world: Environment) -> Any:
         ) from error
 
 
-def _frame(env: Any, name: str) -> Frame:
+def _frame(env: Any, name: str) -> Pixels:
     try:
         frame = env.render()
     except (Exception, SystemExit) as error:
@@ -316,7 +316,7 @@ def _frame(env: Any, name: str) -> Frame:
     return np.ascontiguousarray(frame[..., :3], dtype=np.uint8)
 
 
-def sized(frame: Frame, width: int = WIDTH) -> Any:
+def sized(frame: Pixels, width: int = WIDTH) -> Any:
     """Make a picture of a frame, not wider than ``width`` and not tiny."""
     from PIL import Image
 
@@ -354,7 +354,7 @@ class Replayer:
 
     Parameters
     ----------
-    findings : Findings or Store
+    findings : ComparisonFolder or Store
         The states, and how they were collected.
     env : str, callable or None
         The environment, where the store does not tell it, as of one that a function makes.
@@ -378,7 +378,7 @@ class Replayer:
 
     def __init__(
         self,
-        findings: Findings | Store,
+        findings: ComparisonFolder | Store,
         env: Any = None,
         policies: Any = None,
         options: CollectOptions | None = None,

@@ -15,7 +15,7 @@ from pivec.arguments import Count, Range, checked
 from pivec.characterizations import BackgroundModel, Descriptions, Visitation, share_ends
 from pivec.errors import UsageError, did_you_mean
 from pivec.explanations.changes import Change, FeatureTimes, Track, changes_of
-from pivec.explanations.folder import Findings, Worded
+from pivec.explanations.folder import ComparisonFolder, Worded
 from pivec.explanations.pairs import Clip, shown_clip
 from pivec.policies import first_names, natural_key
 from pivec.results import Result, Row, plain
@@ -44,7 +44,7 @@ class Checkpoints:
     notes: tuple[str, ...]  # what is left out
 
     @classmethod
-    def of(cls, findings: Findings, run: str) -> Checkpoints:
+    def of(cls, findings: ComparisonFolder, run: str) -> Checkpoints:
         """Find a run by its name, or by the end of it."""
         method, policies = findings.background, findings.policies
         name = _run_called(findings, run)
@@ -103,7 +103,7 @@ class Checkpoints:
         return shares, *share_ends(shares, variances, usual, episodes, reach)
 
 
-def _run_called(findings: Findings, run: str) -> str:
+def _run_called(findings: ComparisonFolder, run: str) -> str:
     runs = sorted({info.group for info in findings.policies if info.group}, key=natural_key)
     if not runs:
         raise UsageError(
@@ -192,15 +192,18 @@ def joined(parts: Sequence[Stretch], distances: Array, most: int) -> list[Stretc
     return result
 
 
-MOST_STRETCHES = 40  # that are told: nobody reads more
+MAX_PHASES = 40  # that are told: nobody reads more
 _MOST_TRACKS = 4
 
 
 @dataclass(frozen=True)
-class RunStep:
+class Phase:
     """From one checkpoint of a run to a later one: how far, and what changed beyond noise."""
 
-    stretch: Stretch
+    first: int  # numbers of the checkpoints in the order of training
+    last: int
+    changed: bool  # beyond noise
+    joined: bool  # of several phases that had changed
     labels: tuple[str, str]
     steps: tuple[int, int]  # of training
     when: str  # that in words
@@ -221,15 +224,15 @@ class RunStep:
         """Say why no change is told; empty if one is."""
         if self.changes:
             return ""
-        if not self.stretch.changed:
+        if not self.changed:
             return "nothing changed beyond noise"
-        if self.stretch.joined:
+        if self.joined:
             return "changed on the way, and came back"
         return "something changed, but in many places a little"
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class RunChanges(Result):
+class RunExplanation(Result):
     """What changed along a run; made by `explain_run`.
 
     n checkpoints in the order of training, R regions.
@@ -247,27 +250,27 @@ class RunChanges(Result):
     share_high: Array
     tracks: tuple[Track, ...]  # time along the run where single features changed most
     mean_returns: Array
-    parts: tuple[RunStep, ...]
+    phases: tuple[Phase, ...]
     notes: tuple[str, ...]  # what had to be assumed
     clips: tuple[Clip, ...] = ()  # of the largest step
 
     @property
-    def largest_step(self) -> RunStep | None:
+    def largest_phase(self) -> Phase | None:
         """The step in which most changed; None if nothing did."""
-        changed = [part for part in self.parts if part.changes]
+        changed = [part for part in self.phases if part.changes]
         return max(changed, key=lambda part: part.distance, default=None)
 
     @property
     def largest(self) -> tuple[str, str] | None:
         """The checkpoints before and after the largest change; None if nothing changed."""
-        step = self.largest_step
+        step = self.largest_phase
         return None if step is None else step.labels
 
     @property
     def leading(self) -> list[int]:
         """The regions that changes are told of, the one with the largest parts in all first."""
         parts: dict[int, float] = {}
-        for step in self.parts:
+        for step in self.phases:
             for change in step.regions:
                 if change.region is not None:
                     part = change.part * max(step.distance, 0.0)
@@ -276,10 +279,10 @@ class RunChanges(Result):
 
     def headline(self) -> str:
         """Say when most changed, and what."""
-        step = self.largest_step
+        step = self.largest_phase
         if step is None:
             return f"{self.run} did not change beyond noise in {len(self.steps)} checkpoints"
-        total = sum(max(part.distance, 0.0) for part in self.parts)
+        total = sum(max(part.distance, 0.0) for part in self.phases)
         return (
             f"{self.run} changed most from step {step.when} (distance {rounded(step.distance, 2)} "
             f"of {rounded(total, 2)} in all): {step.changes[0].sentence()}"
@@ -288,7 +291,7 @@ class RunChanges(Result):
     def rows(self) -> list[Row]:
         """Give a row a change, in the order of training; and one where nothing changed."""
         rows = []
-        for step in self.parts:
+        for step in self.phases:
             known = {
                 "from": step.steps[0],
                 "to": step.steps[1],
@@ -318,14 +321,14 @@ class RunChanges(Result):
         """Give all of it as strict JSON can hold it: what is not known is None."""
         steps = [
             plain(step) | {"quiet": step.quiet, "sentences": [c.sentence() for c in step.changes]}
-            for step in self.parts
+            for step in self.phases
         ]
         known = {name: plain(value) for name, value in vars(self).items()}
         return {
             "headline": self.headline(),
             "largest": plain(self.largest),
             **known,
-            "parts": steps,
+            "phases": steps,
             "clips": [shown_clip(clip) for clip in self.clips],
         }
 
@@ -337,7 +340,7 @@ def explain_run(
     *,
     level: Annotated[float, Range(0.5, most=0.999)] = 0.95,
     top: Count = 3,
-) -> RunChanges:
+) -> RunExplanation:
     """Tell what changed along a training run, from checkpoint to checkpoint.
 
     Checkpoints that cannot be told apart are joined, until one can be told from the first of them:
@@ -358,7 +361,7 @@ def explain_run(
 
     Returns
     -------
-    RunChanges
+    RunExplanation
 
     Examples
     --------
@@ -370,11 +373,11 @@ def explain_run(
     >>> data = pivec.VisitedStates.from_arrays(walks, groups=["a"] * 3, steps=[1000, 2000, 3000])
     >>> method = pivec.characterization("visitation", n_components=2).fit(data)
     >>> space = pivec.Space(method, method.describe(data, influences=True))
-    >>> changes = explain_run(Findings(Path(), space, data), "a")
-    >>> [(step.when, step.quiet) for step in changes.parts]
+    >>> changes = explain_run(ComparisonFolder(Path(), space, data), "a")
+    >>> [(step.when, step.quiet) for step in changes.phases]
     [('1 k to 2 k', 'nothing changed beyond noise'), ('2 k to 3 k', '')]
     """
-    findings = Findings.open(where)
+    findings = ComparisonFolder.open(where)
     points, worded = Checkpoints.of(findings, run), Worded.of(findings)
     method, described = points.method, points.described
     sure = method.intervals(described, level=level)
@@ -383,9 +386,9 @@ def explain_run(
     times = None
     if points.states is not None:
         times = FeatureTimes.of(points.states, worded.features, method.by_state)
-    parts = joined(parts, sure.distance, MOST_STRETCHES)
+    parts = joined(parts, sure.distance, MAX_PHASES)
     steps = tuple(_step(points, sure, part, worded, times, top) for part in parts)
-    return RunChanges(
+    return RunExplanation(
         described.groups[0],
         described.labels,
         points.steps,
@@ -408,7 +411,7 @@ def _step(
     worded: Worded,
     times: FeatureTimes | None,
     top: int,
-) -> RunStep:
+) -> Phase:
     """Take a stretch apart, if something changed in it."""
     method, described, level = points.method, points.described, sure.level
     i, j = part.first, part.last
@@ -421,8 +424,11 @@ def _step(
         regions = changes_of(explanation, worded.features, n_episodes, method._n_fits)
         features = times.changes(i, j, level, top) if times else []
     shown = short_numbers(points.steps)
-    return RunStep(
-        part,
+    return Phase(
+        part.first,
+        part.last,
+        part.changed,
+        part.joined,
         (described.labels[i], described.labels[j]),
         (points.steps[i], points.steps[j]),
         f"{shown[i]} to {shown[j]}",
@@ -435,7 +441,7 @@ def _step(
     )
 
 
-def _tracks(times: FeatureTimes, steps: Sequence[RunStep], level: float) -> tuple[Track, ...]:
+def _tracks(times: FeatureTimes, steps: Sequence[Phase], level: float) -> tuple[Track, ...]:
     """Follow the largest change of each feature through the run, the largest of all first."""
     changes = sorted(
         (change for step in steps for change in step.features),
@@ -450,9 +456,9 @@ def _tracks(times: FeatureTimes, steps: Sequence[RunStep], level: float) -> tupl
 def _notes(points: Checkpoints, sure: Intervals, n_parts: int) -> list[str]:
     """Say what was assumed or left out."""
     notes = list(points.notes)
-    if n_parts > MOST_STRETCHES:
+    if n_parts > MAX_PHASES:
         notes.append(
-            f"{len(points.described)} checkpoints are told in {MOST_STRETCHES} stretches: "
+            f"{len(points.described)} checkpoints are told in {MAX_PHASES} stretches: "
             "neighbouring steps in which little changed are joined"
         )
     if points.states is None:

@@ -23,9 +23,9 @@ from pivec.characterizations import (
 )
 from pivec.errors import UsageError
 from pivec.explanations.films import Wanted, scene_of, shot
-from pivec.explanations.folder import Findings
-from pivec.explanations.names import Feature, region_words
-from pivec.explanations.outside import Outside, states_of, states_outside
+from pivec.explanations.folder import ComparisonFolder
+from pivec.explanations.names import Feature, region_names
+from pivec.explanations.outside import Coverage, measure_coverage, states_of
 from pivec.explanations.pairs import Clip, shown_clip
 from pivec.explanations.replay import CannotReplay, Replayer
 from pivec.explanations.visits import assign
@@ -185,7 +185,7 @@ class Unusual(Result):
     method: str
     episodes: tuple[UnusualEpisode, ...]  # the most unusual ones, farthest first
     policies: tuple[PolicyEpisodes, ...]
-    outside: Outside | None  # states where no policy has been, where the method tells
+    outside: Coverage | None  # states where no policy has been, where the method tells
     notes: tuple[str, ...]  # what had to be left out
     clips: tuple[Clip, ...] = ()  # of the most typical and the most unusual episode of policies
 
@@ -238,7 +238,7 @@ FEWEST = 3  # episodes of a policy: of two, neither is the unusual one
 
 
 @checked
-def unusual(
+def find_unusual(
     where: Any,
     policies: Sequence[str] | None = None,
     *,
@@ -255,7 +255,7 @@ def unusual(
 
     Parameters
     ----------
-    where : path, Comparison or Findings
+    where : path, Comparison or ComparisonFolder
         A folder of `pivec.compare`.
     policies : sequence of str, optional
         Names of policies; if not given, all but those of an earlier space.
@@ -280,11 +280,11 @@ def unusual(
     >>> data = VisitedStates.from_arrays([walks], labels=["walk"])
     >>> method = characterization("visitation", n_components=4).fit(data)
     >>> space = Space(method, method.describe(data, influences=True))
-    >>> result = unusual(Findings(Path("."), space, data), top=1)
+    >>> result = find_unusual(ComparisonFolder(Path("."), space, data), top=1)
     >>> result.episodes[0].episode, result.episodes[0].times > 3
     (7, True)
     """
-    findings = Findings.open(where)
+    findings = ComparisonFolder.open(where)
     labels = [findings.find(name).label for name in policies or ()]
     notes: list[str] = []
     ranked, candidates = _ranked(findings, labels, top, notes)
@@ -305,7 +305,7 @@ def unusual(
 
 
 def _ranked(
-    findings: Findings, labels: list[str], top: int, notes: list[str]
+    findings: ComparisonFolder, labels: list[str], top: int, notes: list[str]
 ) -> tuple[tuple[PolicyEpisodes, ...], list[UnusualEpisode]]:
     """Measure all episodes of policies, and pick the farthest of all."""
     ranked: list[PolicyEpisodes] = []
@@ -330,7 +330,7 @@ def _ranked(
 
 
 def _all_distances(
-    findings: Findings, labels: list[str], notes: list[str]
+    findings: ComparisonFolder, labels: list[str], notes: list[str]
 ) -> Iterator[tuple[str, Array]]:
     """Go through policies and the distances of their episodes."""
     space, method = findings.space, findings.space.method
@@ -358,7 +358,7 @@ def _all_distances(
             yield label, episode_distances(method, states_of(findings, [label]))
 
 
-def _policy_episodes(findings: Findings, label: str, distances: Array) -> PolicyEpisodes:
+def _policy_episodes(findings: ComparisonFolder, label: str, distances: Array) -> PolicyEpisodes:
     usual = float(np.median(distances))
     with np.errstate(divide="ignore", invalid="ignore"):
         times = np.where(distances == usual, 1.0, distances / usual)
@@ -369,7 +369,7 @@ def _policy_episodes(findings: Findings, label: str, distances: Array) -> Policy
     return PolicyEpisodes(label, times, returns, lengths, int(distances.argmin()))
 
 
-def _states_of(findings: Findings, label: str, episodes: int) -> VisitedStates | None:
+def _states_of(findings: ComparisonFolder, label: str, episodes: int) -> VisitedStates | None:
     """Give the states of a policy, if they are there and are those that were described."""
     if findings.data is None or label not in findings.data.labels:
         return None
@@ -383,7 +383,7 @@ def _states_of(findings: Findings, label: str, episodes: int) -> VisitedStates |
 
 
 def _first_episodes(
-    findings: Findings, mine: PolicyEpisodes, distances: Array, top: int
+    findings: ComparisonFolder, mine: PolicyEpisodes, distances: Array, top: int
 ) -> list[UnusualEpisode]:
     """The most unusual episodes of a policy, without what is unusual about them."""
     squares = distances**2
@@ -404,11 +404,13 @@ def _first_episodes(
     ]
 
 
-def _explained(findings: Findings, episodes: Sequence[UnusualEpisode]) -> Iterator[UnusualEpisode]:
+def _explained(
+    findings: ComparisonFolder, episodes: Sequence[UnusualEpisode]
+) -> Iterator[UnusualEpisode]:
     """Tell of each episode in which feature and regions it differs from its policy's others."""
     method, known = findings.space.method, dict[str, tuple[Array, Array, Array]]()
     features = findings.features
-    words = region_words(method, features) if isinstance(method, BackgroundModel) else ()
+    words = region_names(method, features) if isinstance(method, BackgroundModel) else ()
     for row in episodes:
         if findings.data is None or row.policy not in findings.data.labels:
             yield row
@@ -428,14 +430,14 @@ def _explained(findings: Findings, episodes: Sequence[UnusualEpisode]) -> Iterat
         )
 
 
-def _outside(findings: Findings, labels: list[str], notes: list[str]) -> Outside | None:
+def _outside(findings: ComparisonFolder, labels: list[str], notes: list[str]) -> Coverage | None:
     """Count states outside, or note why they cannot be counted."""
     kept = () if findings.data is None else findings.data.labels
     chosen = [label for label in labels or kept if label in kept]
     if not chosen or not isinstance(findings.space.method, BackgroundModel):
         return None
     try:
-        return states_outside(findings, chosen)
+        return measure_coverage(findings, chosen)
     except UsageError as error:
         notes.append(str(error))
         return None
@@ -450,7 +452,7 @@ MOST = 4  # policies that are filmed
 
 def with_clips(
     result: Unusual,
-    findings: Findings,
+    findings: ComparisonFolder,
     replayer: Replayer | None,
     folder: Path,
     progress: bool = False,
@@ -460,7 +462,7 @@ def with_clips(
     method, words = findings.space.method, tuple[str, ...]()
     if isinstance(method, BackgroundModel):
         features = findings.features
-        words = region_words(method, features)
+        words = region_names(method, features)
     farthest: dict[str, UnusualEpisode] = {}
     for episode in result.episodes:
         farthest.setdefault(episode.policy, episode)
@@ -473,7 +475,7 @@ def with_clips(
 
 def _wanted(
     result: Unusual,
-    findings: Findings,
+    findings: ComparisonFolder,
     replayer: Replayer,
     episode: UnusualEpisode,
     words: tuple[str, ...],

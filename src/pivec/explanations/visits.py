@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.explanations.folder import Findings
+from pivec.explanations.folder import ComparisonFolder
 from pivec.mixtures import Mixture
 from pivec.states import VisitedStates
 from pivec.terminal import Progress
@@ -84,6 +85,15 @@ class Visit:
     step: int
     seed: int | None
     distance: float
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A state that a policy visited, and the file of its picture or why there is none."""
+
+    visit: Visit
+    path: Path | None = None
+    reason: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,7 +190,7 @@ def _is_first(*columns: NDArray[np.generic]) -> NDArray[np.bool_]:
 
 
 def nearest_visits(
-    findings: Findings,
+    findings: ComparisonFolder,
     labels: Sequence[str] | None = None,
     regions: Collection[int] | None = None,
 ) -> dict[tuple[str, int], Visit]:
@@ -188,7 +198,7 @@ def nearest_visits(
 
     Parameters
     ----------
-    findings : Findings
+    findings : ComparisonFolder
         With states; of several fits of the background the first is looked at.
     labels : sequence of str, optional
         Policies; all if not given.

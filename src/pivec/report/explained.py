@@ -23,18 +23,18 @@ from pivec.explanations import (
     Change,
     Clip,
     Contrast,
-    Difference,
+    Coverage,
     Feature,
-    GroupDifference,
-    Outside,
+    Frame,
+    GroupExplanation,
     Overview,
-    RunChanges,
-    RunStep,
+    PairExplanation,
+    Phase,
+    RunExplanation,
     Shift,
-    Still,
     Unusual,
     UnusualEpisode,
-    shown_contrasts,
+    leading_contrasts,
     written,
 )
 from pivec.files import atomic_write
@@ -55,7 +55,7 @@ from pivec.terminal import encodable, literal, say, shortened
 from pivec.text import interval, percent, rounded, thousands
 
 if TYPE_CHECKING:
-    from pivec.explanations import Region, Regions
+    from pivec.explanations import Regions, RegionSummary
 
 # -----------------------------------------------------------------------------
 # The shell of pages that explain: one HTML file with its pictures and clips in it.
@@ -170,9 +170,9 @@ def side(label: str, which: int) -> str:
     return f'<span class="side {_SIDES[which]}">{shown_text(label)}</span>'
 
 
-def parts_table(difference: Difference) -> str:
+def parts_table(difference: PairExplanation) -> str:
     """Show the share of the distance that each leading region has, and that of the rest."""
-    e, regions = difference.explanation, difference.leading
+    e, regions = difference.decomposition, difference.leading
     kinds = [kind for kind in KIND_WORDS if kind in e.kinds]
     edge = _longest([e.regions.measured[list(regions)], e.regions.high[list(regions)]])
     lines = []
@@ -198,9 +198,9 @@ def parts_table(difference: Difference) -> str:
     keys = "".join(
         f'<li><i class="k{number}"></i>{KIND_WORDS[kind]}</li>' for number, kind in enumerate(kinds)
     )
-    if difference.told_apart is not None:
+    if difference.different is not None:
         keys += f'<li><i class="line"></i>{percent(e.level)} interval, without noise</li>'
-    heads = ("Region of states", "Part of the distance", "Share", "Part without noise")
+    heads = ("RegionSummary of states", "Part of the distance", "Share", "Part without noise")
     made = table(heads, (2, 3), lines, ' class="parts"')
     return f'<ul class="keys">{keys}</ul><div class="scroll">{made}</div>'
 
@@ -235,21 +235,21 @@ def _stack(widths: Sequence[float], low: float, high: float, edge: float) -> str
     return f'<div class="track">{bars}{_whisker(low, high, edge)}</div>'
 
 
-def region_cards(difference: Difference, embed: Embed) -> str:
+def region_cards(difference: PairExplanation, embed: Embed) -> str:
     """Show each leading region: a picture of both, the time they spend there, what shifts."""
     return "".join(
         _card(difference, rank, region, embed) for rank, region in enumerate(difference.leading, 1)
     )
 
 
-def _card(difference: Difference, rank: int, region: int, embed: Embed) -> str:
-    e = difference.explanation
-    stills = [difference.stills.get((label, region)) for label in difference.labels]
+def _card(difference: PairExplanation, rank: int, region: int, embed: Embed) -> str:
+    e = difference.decomposition
+    frames = [difference.frames.get((label, region)) for label in difference.labels]
     faces = ""
-    if any(stills):
-        faces = '<div class="stills">' + "".join(
-            _still(still, label, which, embed)
-            for which, (still, label) in enumerate(zip(stills, difference.labels, strict=True))
+    if any(frames):
+        faces = '<div class="frames">' + "".join(
+            _still(frame, label, which, embed)
+            for which, (frame, label) in enumerate(zip(frames, difference.labels, strict=True))
         )
         faces += "</div>"
     numbers = f"<div>{_times(difference, region)}{_shifts(difference, region)}</div>"
@@ -261,9 +261,9 @@ def _card(difference: Difference, rank: int, region: int, embed: Embed) -> str:
     )
 
 
-def _gist(difference: Difference, region: int) -> str:
+def _gist(difference: PairExplanation, region: int) -> str:
     """Say in a line what the region's part is made of."""
-    e = difference.explanation
+    e = difference.decomposition
     kinds = {kind: float(parts.measured[region]) for kind, parts in e.kinds.items()}
     total = sum(kinds.values())
     gist = f"region {region}: {percent(difference.share(region))} of the distance"
@@ -273,24 +273,24 @@ def _gist(difference: Difference, region: int) -> str:
     return gist
 
 
-def _still(still: Still | None, label: str, which: int, embed: Embed) -> str:
+def _still(frame: Frame | None, label: str, which: int, embed: Embed) -> str:
     name = _SIDES[which]
-    if still is None:
+    if frame is None:
         return (
-            f'<figure class="still {name}"><div class="none">hardly ever here</div>'
+            f'<figure class="frame {name}"><div class="none">hardly ever here</div>'
             f"<figcaption>{side(label, which)}</figcaption></figure>"
         )
-    visit = still.visit
+    visit = frame.visit
     words = f"episode {visit.episode}, step {visit.step}"
-    image = picture_or_reason(still.picture, still.reason, f"{label} at {words}", embed)
+    image = picture_or_reason(frame.path, frame.reason, f"{label} at {words}", embed)
     return (
-        f'<figure class="still {name}">{image}<figcaption>{side(label, which)}<br>{words}'
+        f'<figure class="frame {name}">{image}<figcaption>{side(label, which)}<br>{words}'
         f"</figcaption></figure>"
     )
 
 
-def _times(difference: Difference, region: int) -> str:
-    e = difference.explanation
+def _times(difference: PairExplanation, region: int) -> str:
+    e = difference.decomposition
     if not math.isfinite(float(e.share[:, region].sum())):
         return ""
     shown = list(difference.leading)
@@ -308,11 +308,11 @@ def _times(difference: Difference, region: int) -> str:
     return f'<div class="measure"><h4>Share of time spent here</h4>{lines}</div>'
 
 
-def _shifts(difference: Difference, region: int) -> str:
-    shifts = difference.sure_shifts(region)
+def _shifts(difference: PairExplanation, region: int) -> str:
+    shifts = difference.significant_shifts(region)
     if not shifts:
         reason = "no feature differs by more than chance explains"
-        if np.isnan(difference.explanation.means[:, region]).any():
+        if np.isnan(difference.decomposition.means[:, region]).any():
             reason = "one of them is hardly ever here, so there is nothing to compare"
         head = '<div class="measure"><h4>While they are here</h4>'
         return f"{head}<p><small>{reason}</small></p></div>"
@@ -320,8 +320,8 @@ def _shifts(difference: Difference, region: int) -> str:
     return f'<div class="measure"><h4>Means while they are here, and the shift</h4>{lines}</div>'
 
 
-def _shift(difference: Difference, region: int, shift: Shift) -> str:
-    e, feature = difference.explanation, difference.features[shift.feature]
+def _shift(difference: PairExplanation, region: int, shift: Shift) -> str:
+    e, feature = difference.decomposition, difference.features[shift.feature]
     a, b = (float(e.means[which, region, shift.feature]) for which in (0, 1))
     low, high = map(float, e.ranges[region, shift.feature])
     ends = [x for x in (a, b, low, high) if math.isfinite(x)]
@@ -357,9 +357,9 @@ def amounts(feature: Feature, shift: Shift, digits: int = 3) -> tuple[str, str]:
     return f"{value}{unit}", f"{low} to {high}"
 
 
-def features_table(difference: Difference) -> str:
+def features_table(difference: PairExplanation) -> str:
     """Show how features differ on average, and what of the distance is theirs within regions."""
-    e, parts = difference.explanation, difference.explanation.features
+    e, parts = difference.decomposition, difference.decomposition.features
     shifts = {shift.feature: shift for shift in difference.average_shifts()}
     order = np.argsort(-parts.measured, kind="stable").tolist()
     shown = [f for f in dict.fromkeys([*shifts, *order]) if f in shifts or not parts.noise[f]]
@@ -395,10 +395,10 @@ def reel(clips: tuple[Clip, ...], embed: Embed) -> str:
 
 def clip_figure(clip: Clip, embed: Embed, looks: str = "") -> str:
     """Show a clip with its title and what it shows."""
-    image = picture_or_reason(clip.picture, clip.reason, clip.title, embed)
+    image = picture_or_reason(clip.path, clip.reason, clip.title, embed)
     return (
         f'<figure class="clip {looks}"><h3>{shown_text(clip.title)}</h3>{image}'
-        f"<figcaption>{shown_text(clip.words)}</figcaption></figure>"
+        f"<figcaption>{shown_text(clip.caption)}</figcaption></figure>"
     )
 
 
@@ -413,19 +413,19 @@ _WIDTH = "The share of the distance is about means, and about how widely states 
 
 
 def write_difference(
-    path: str | os.PathLike[str], difference: Difference, command: str = ""
+    path: str | os.PathLike[str], difference: PairExplanation, command: str = ""
 ) -> None:
     """Write the page of one difference; what was there is replaced when the new page is whole."""
     write_page(path, difference_html(difference, command))
 
 
-def difference_html(difference: Difference, command: str = "") -> str:
+def difference_html(difference: PairExplanation, command: str = "") -> str:
     """Make the page that `write_difference` writes."""
     a, b = difference.labels
     embed = Embedder()
     sections = [
         *difference_sections(difference, embed),
-        reading_section(difference.explanation.level),
+        reading_section(difference.decomposition.level),
         made_section(command),
     ]
     return explained_html(
@@ -460,7 +460,7 @@ def overview_html(overview: Overview, command: str = "") -> str:
         about = f'<p class="about">{words}</p><div class="reel">{films}</div>'
         sections.append(_chapter(section("behaviours", "Behaviours", about)))
     sections += [
-        reading_section(overview.differences[0][1].explanation.level),
+        reading_section(overview.differences[0][1].decomposition.level),
         made_section(command),
     ]
     lead = "What makes notable pairs of policies differ, and how behaviours look."
@@ -472,16 +472,16 @@ def _chapter(made: str) -> str:
     return made.replace("<section", '<section class="chapter"', 1)
 
 
-def lead_of(difference: Difference) -> str:
+def lead_of(difference: PairExplanation) -> str:
     """Say the headline; both policies have the colour that they have in the pictures."""
     a, b = difference.labels
     words = difference.headline().removeprefix(f"{a} and {b}")
     return f"{side(a, 0)} and {side(b, 1)}{shown_text(words)}."
 
 
-def _figures(difference: Difference) -> dict[str, str]:
-    e = difference.explanation
-    shown = rounded(e.distance if difference.told_apart is None else max(e.estimate, 0.0), 3)
+def _figures(difference: PairExplanation) -> dict[str, str]:
+    e = difference.decomposition
+    shown = rounded(e.distance if difference.different is None else max(e.estimate, 0.0), 3)
     ends = "" if math.isnan(e.low) else f", {interval(max(e.low, 0.0), e.high)}"
     figures = {f"distance{ends}": shown}
     n_regions = len(e.order)
@@ -489,7 +489,7 @@ def _figures(difference: Difference) -> dict[str, str]:
         sure = int((~e.regions.noise).sum())
         figures["regions differ beyond chance"] = f"{thousands(sure)} of {thousands(n_regions)}"
     often = e.kinds.get("how often")
-    if often is not None and difference.told_apart and n_regions > 1:
+    if often is not None and difference.different and n_regions > 1:
         share = float(often.measured.sum()) / e.distance
         figures["of it due to how often they are there"] = percent(share)
     figures["episodes played"] = " and ".join(map(thousands, difference.episodes))
@@ -498,9 +498,9 @@ def _figures(difference: Difference) -> dict[str, str]:
     return figures
 
 
-def difference_sections(difference: Difference, embed: Embed, prefix: str = "") -> list[str]:
+def difference_sections(difference: PairExplanation, embed: Embed, prefix: str = "") -> list[str]:
     """Make the sections of one difference; the prefix keeps names apart where there are several."""
-    alone = len(difference.explanation.order) == 1
+    alone = len(difference.decomposition.order) == 1
     cards = region_cards(difference, embed)
     within = _FEATURES_PAIR + (_WIDTH if alone else _WITHIN)
     faces = " Pictures show the state of each policy that is nearest to the middle of the region."
@@ -509,8 +509,8 @@ def difference_sections(difference: Difference, embed: Embed, prefix: str = "") 
         "features": ("Feature by feature", within, features_table(difference)),
         "clips": ("To watch", "", reel(difference.clips, embed) if difference.clips else ""),
         "regions": (
-            "Region by region",
-            f"Largest part first.{faces * bool(difference.stills)}",
+            "RegionSummary by region",
+            f"Largest part first.{faces * bool(difference.frames)}",
             cards,
         ),
     }
@@ -526,12 +526,12 @@ def difference_sections(difference: Difference, embed: Embed, prefix: str = "") 
     return [*sections, notes_section(difference.notes, prefix)]
 
 
-def _about_parts(difference: Difference) -> str:
-    e = difference.explanation
+def _about_parts(difference: PairExplanation) -> str:
+    e = difference.decomposition
     about = "The shares add up to the whole distance, as it was measured. "
-    if difference.told_apart is False:
+    if difference.different is False:
         return about + "<strong>Chance explains it as well.</strong>"
-    if difference.told_apart:
+    if difference.different:
         noise, whole = rounded(e.distance - e.estimate, 2), rounded(e.distance, 3)
         about += f"Sampling adds {noise} to it, of {whole}, spread over all regions."
     return about
@@ -602,17 +602,17 @@ def regions_html(result: Regions) -> str:
     )
 
 
-def _card_regions(region: Region, most: float, embed: Embedder) -> str:
+def _card_regions(region: RegionSummary, most: float, embed: Embedder) -> str:
     image, visits = "", region.visits[:1]
     if region.frame is not None:
         visits = (region.frame.visit,)
-        if address := embed(region.frame.path):
-            image = f'<img src="{address}" alt="{shown_text(region.words)}" loading="lazy">'
+        if region.frame.path and (address := embed(region.frame.path)):
+            image = f'<img src="{address}" alt="{shown_text(region.name)}" loading="lazy">'
     most_of, share = _named(region.highest[0]), region.highest[1]
     width = 100 * region.share / most if most else 0.0
     parts = [
         image,
-        f"<h3><span>{region.number}</span>{shown_text(region.words)}</h3>",
+        f"<h3><span>{region.number}</span>{shown_text(region.name)}</h3>",
         f'<div class="time"><i style="width:{width:.1f}%"></i></div>',
         f"<p>{_share(region.share)} of the time; at most {_share(share)}: {most_of}</p>",
         _tenths(region),
@@ -631,7 +631,7 @@ def _named(label: str) -> str:
     return f'<span title="{shown_text(label)}">{shown_text(shortened(label, _LONGEST))}</span>'
 
 
-def _tenths(region: Region) -> str:
+def _tenths(region: RegionSummary) -> str:
     if math.isnan(region.moment):
         return ""
     boxes = "".join(f'<i style="--p:{min(1, part / _DARKEST):.2f}"></i>' for part in region.when)
@@ -670,7 +670,7 @@ _READ_GROUPS = (
 )
 
 
-def print_run(result: RunChanges) -> None:
+def print_run(result: RunExplanation) -> None:
     """Print what changed from checkpoint to checkpoint, a table of changes."""
     say(result.headline())
     console = Console()
@@ -681,7 +681,7 @@ def print_run(result: RunChanges) -> None:
     grid.add_column("of the time", no_wrap=True, justify="right")
     if wide:
         grid.add_column("by", no_wrap=True, justify="right")
-    for step in result.parts:
+    for step in result.phases:
         first = f"{step.when}\n{_distance(step)}"
         if step.quiet:
             grid.add_row(first, step.quiet)
@@ -691,7 +691,7 @@ def print_run(result: RunChanges) -> None:
             grid.add_row(first, *cells, *[_by(change)] * wide)
             first = ""
     console.print(grid)
-    if wide and any(step.changes for step in result.parts):
+    if wide and any(step.changes for step in result.phases):
         say(f"by: {percent(result.level)} interval of the change")
     if result.largest:
         say(f"The largest step in detail: {_pair_command(result.largest)}")
@@ -703,7 +703,7 @@ def _pair_command(labels: tuple[str, str]) -> str:
     return "pivec explain DIR " + " ".join(map(shlex.quote, labels))
 
 
-def _distance(step: RunStep) -> str:
+def _distance(step: Phase) -> str:
     return _with_ends(max(step.distance, 0.0), step.low, step.high)
 
 
@@ -747,7 +747,7 @@ def _points(low: float, high: float) -> str:
     return f"{ends[0].removesuffix(' %')} to {ends[1]}"
 
 
-def print_group_difference(result: GroupDifference) -> None:
+def print_group_difference(result: GroupExplanation) -> None:
     """Print what sets two groups of runs apart, and how sure that is."""
     words = result.headline()
     say(words[:1].upper() + words[1:])
@@ -767,7 +767,7 @@ def print_group_difference(result: GroupDifference) -> None:
     more = literal(" − ".join(shortened(name, 12) for name in result.groups))
     for head in [more] * wide + [literal("q")]:
         grid.add_column(head, no_wrap=True, justify="right")
-    for contrast in shown_contrasts(result, _FEATURES_RUNS, _REGIONS):
+    for contrast in leading_contrasts(result, _FEATURES_RUNS, _REGIONS):
         region = "" if contrast.region is None else str(contrast.region)
         sure = [_points(contrast.low, contrast.high)] * wide + [rounded(contrast.q_value, 2)]
         grid.add_row(region, literal(contrast.where), *_times_runs(contrast), *sure)
@@ -792,14 +792,14 @@ def _times_runs(contrast: Contrast) -> list[str]:
     return shown
 
 
-def run_section(result: RunChanges, prefix: str = "") -> str:
+def run_section(result: RunExplanation, prefix: str = "") -> str:
     """Show the picture of a run and the table of its changes."""
     image = (
         f'<img class="paper" src="{picture(result.figure())}" '
         'alt="Time spent in places along the run, and the distance of each step">'
     )
-    heads = ("Training step", "Distance", "Region", "What changed", "Of the time", "By")
-    lines = [line for step in result.parts for line in _step_lines(step)]
+    heads = ("Training step", "Distance", "RegionSummary", "What changed", "Of the time", "By")
+    lines = [line for step in result.phases for line in _step_lines(step)]
     changes = table(heads, (1, 2, 4, 5), lines)
     about = (
         '<p class="about">From step to step: the features in which time is spent most differently, '
@@ -814,7 +814,7 @@ def run_section(result: RunChanges, prefix: str = "") -> str:
     )
 
 
-def _step_lines(step: RunStep) -> Iterable[str]:
+def _step_lines(step: Phase) -> Iterable[str]:
     rows = max(len(step.changes), 1)
     head = (
         f'<th scope="row" rowspan="{rows}">{_unbroken(step.when)}</th>'
@@ -842,13 +842,13 @@ def _unbroken(when: str) -> str:
     return " to ".join(part.replace(" ", "\xa0") for part in when.split(" to "))
 
 
-def run_html(result: RunChanges, command: str = "") -> str:
+def run_html(result: RunExplanation, command: str = "") -> str:
     """Make the page of a run."""
-    quiet = sum(not step.stretch.changed for step in result.parts)
+    quiet = sum(not step.changed for step in result.phases)
     figures = {
         "checkpoints": thousands(len(result.steps)),
-        "distance travelled": rounded(sum(max(s.distance, 0.0) for s in result.parts), 3),
-        "stretches in which something changed": thousands(len(result.parts) - quiet),
+        "distance travelled": rounded(sum(max(s.distance, 0.0) for s in result.phases), 3),
+        "stretches in which something changed": thousands(len(result.phases) - quiet),
     }
     returns = [float(x) for x in result.mean_returns[[0, -1]]]
     if all(map(math.isfinite, returns)):
@@ -870,8 +870,8 @@ def run_html(result: RunChanges, command: str = "") -> str:
     )
 
 
-def _clips_section(result: RunChanges) -> str:
-    step = result.largest_step
+def _clips_section(result: RunExplanation) -> str:
+    step = result.largest_phase
     if step is None or not result.clips:
         return ""
     before, after = map(shown_text, step.labels)
@@ -879,15 +879,15 @@ def _clips_section(result: RunChanges) -> str:
     return section("clips", "To watch", about, reel(result.clips, Embedder()))
 
 
-def groups_section(result: GroupDifference, prefix: str = "") -> str:
+def groups_section(result: GroupExplanation, prefix: str = "") -> str:
     """Show the runs of both groups where they differ most, as a picture and as a table."""
     image = (
         f'<img class="paper" src="{picture(result.figure())}" '
         'alt="Shares of time of all runs of both groups where they differ most">'
     )
-    heads = ["Region", "Where", *(f"Time of {shown_text(g)}" for g in result.groups)]
+    heads = ["RegionSummary", "Where", *(f"Time of {shown_text(g)}" for g in result.groups)]
     lines = []
-    for contrast in shown_contrasts(result, _FEATURES_RUNS, _REGIONS):
+    for contrast in leading_contrasts(result, _FEATURES_RUNS, _REGIONS):
         region = "" if contrast.region is None else str(contrast.region)
         times = (
             f'<td class="n">{cell.replace(chr(10), "<br><small>")}{"</small>" * (chr(10) in cell)}'
@@ -912,7 +912,7 @@ def groups_section(result: GroupDifference, prefix: str = "") -> str:
     return section(f"{prefix}groups", "What sets them apart", about, image) + numbers
 
 
-def group_difference_html(result: GroupDifference, command: str = "") -> str:
+def group_difference_html(result: GroupExplanation, command: str = "") -> str:
     """Make the page of two groups of runs."""
     figures = {
         f"runs of {name}": thousands(len(runs))
@@ -988,7 +988,7 @@ def print_unusual(result: Unusual) -> None:
         say(f"Note: {note}")
 
 
-def print_outside(outside: Outside) -> None:
+def print_outside(outside: Coverage) -> None:
     """Print who goes where no policy has been; of policies that made the space hardly anybody."""
     say(outside.headline())
     rows = [row for row in outside.policies if row.outside][:_ROWS]
@@ -1082,7 +1082,7 @@ def _row(result: Unusual, row: UnusualEpisode) -> str:
     )
 
 
-def _outside(outside: Outside) -> str:
+def _outside(outside: Coverage) -> str:
     shown = [row for row in outside.policies if row.outside][:_ROWS_UNUSUAL_PAGE]
     rows = "".join(
         f"<tr><th scope=row>{shown_text(row.policy)}</th>"
@@ -1106,9 +1106,9 @@ _FEATURES_CONSOLE, _SHIFTS_CONSOLE = 12, 3  # that are shown
 _SHORT = partial(rounded, digits=2)
 
 
-def print_difference(difference: Difference) -> None:
+def print_difference(difference: PairExplanation) -> None:
     """Print the headline, a table of the leading regions, and what the rest adds up to."""
-    e = difference.explanation
+    e = difference.decomposition
     say(difference.headline())
     for side, label in enumerate(difference.labels):
         average = difference.mean_returns[side]
@@ -1126,9 +1126,9 @@ def print_difference(difference: Difference) -> None:
         say(f"on average, from A to B: {', '.join(_words(difference, shift) for shift in shifts)}")
 
 
-def _regions(difference: Difference, wide: bool) -> Table:
+def _regions(difference: PairExplanation, wide: bool) -> Table:
     """Make a table of the leading regions."""
-    e = difference.explanation
+    e = difference.decomposition
     heads = ("region", "share", *["part"] * wide, "time of A", "time of B")
     table = _table(*heads, last="where, and what shifts there from A to B")
     for region in difference.leading:
@@ -1142,9 +1142,9 @@ def _regions(difference: Difference, wide: bool) -> Table:
     return table
 
 
-def _features(difference: Difference, wide: bool) -> Table:
+def _features(difference: PairExplanation, wide: bool) -> Table:
     """Make a table of features, where all states are one region."""
-    e = difference.explanation
+    e = difference.decomposition
     table = _table(
         "share",
         *["part"] * wide,
@@ -1192,26 +1192,26 @@ def _ends(low: float, high: float, write: Callable[[float], str]) -> str:
     return f"{write(low)} to {write(high)}" if math.isfinite(low) else ""
 
 
-def _time(difference: Difference, side: int, region: int) -> str:
-    e = difference.explanation
+def _time(difference: PairExplanation, side: int, region: int) -> str:
+    e = difference.decomposition
     share, low, high = (float(x[side, region]) for x in (e.share, e.share_low, e.share_high))
     return f"{percent(share)}\n{_ends(low, high, percent).replace(' %', '', 1)}"
 
 
-def _shift_console(difference: Difference, region: int) -> list[Text]:
+def _shift_console(difference: PairExplanation, region: int) -> list[Text]:
     """Say the main shift within a region that is not chance, in the environment's units."""
-    shifts = difference.sure_shifts(region)[:1]
+    shifts = difference.significant_shifts(region)[:1]
     return [Text("→ ").append(literal(_words(difference, shift))) for shift in shifts]
 
 
-def _words(difference: Difference, shift: Shift) -> str:
+def _words(difference: PairExplanation, shift: Shift) -> str:
     feature = difference.features[shift.feature]
     value, ends = amounts(feature, shift, digits=2)
     return f"{feature.name} {value} ({ends})"
 
 
-def _say_rest(difference: Difference, wide: bool) -> None:
-    e = difference.explanation
+def _say_rest(difference: PairExplanation, wide: bool) -> None:
+    e = difference.decomposition
     rest = len(e.order) - len(difference.leading)
     if rest:
         shown = sum(map(difference.share, difference.leading))
@@ -1220,14 +1220,14 @@ def _say_rest(difference: Difference, wide: bool) -> None:
             f"together {percent(min(shown, 1.0))}; {others} {percent(max(1 - shown, 0.0))} of the "
             f"distance as measured, {rounded(e.distance, 3)}"
         )
-    if difference.told_apart and wide:
+    if difference.different and wide:
         say(
             f"parts and intervals ({100 * e.level:g} %) are without what sampling adds, "
             f"{rounded(e.distance - e.estimate, 2)} in all"
         )
     noise = e.regions.noise[list(difference.leading)] if len(e.order) > 1 else e.features.noise
     if noise.any():
-        say("* may be chance" if difference.told_apart is not None else "* how sure is not known")
+        say("* may be chance" if difference.different is not None else "* how sure is not known")
 
 
 def counted(number: int, what: str) -> str:
@@ -1241,16 +1241,16 @@ def counted(number: int, what: str) -> str:
     return f"{number} {what}{'s' * (number != 1)}"
 
 
-def say_written(folder: Path, *differences: Difference, clips: Sequence[Clip] = ()) -> None:
+def say_written(folder: Path, *differences: PairExplanation, clips: Sequence[Clip] = ()) -> None:
     """Say what could not be made, and where the rest is."""
     films = [*clips, *(clip for difference in differences for clip in difference.clips)]
-    stills = [still for difference in differences for still in difference.stills.values()]
+    frames = [frame for difference in differences for frame in difference.frames.values()]
     notes = [note for difference in differences for note in difference.notes]
     for note in dict.fromkeys([*notes, *(clip.reason for clip in clips if clip.reason)]):
         say(f"Note: {note}")
     counts = {
-        "picture": sum(still.picture is not None for still in stills),
-        "clip": sum(clip.picture is not None for clip in films),
+        "picture": sum(frame.path is not None for frame in frames),
+        "clip": sum(clip.path is not None for clip in films),
     }
     made = " and ".join(counted(count, what) for what, count in counts.items() if count)
     say(f"Numbers: {folder / 'explain.json'}")

@@ -30,7 +30,7 @@ from pivec.characterizations import (
     described_spread,
 )
 from pivec.errors import PivecError, PivecWarning
-from pivec.explanations import Feature, features_of, region_words
+from pivec.explanations import Feature, features_of, region_names
 from pivec.figures import colour_scale, group_colours
 from pivec.files import read_regular
 from pivec.mixtures import policy_relevance
@@ -117,17 +117,17 @@ def explained_pairs(report: ReportData, folder: Path) -> list[Content]:
 
 def region_pictures(report: ReportData, folder: Path) -> list[Content]:
     """Find the pictures of regions that `pivec regions --frames` left."""
-    from pivec.explanations import features_of, region_words
+    from pivec.explanations import features_of, region_names
 
     space = report.space
     content = _read(folder, folder / "regions.json")
     if space is None or not isinstance(space.method, BackgroundModel) or content is None:
         return []
-    words = region_words(space.method, features_of(space.collected, space.method.feature_names_))
+    words = region_names(space.method, features_of(space.collected, space.method.feature_names_))
     result = []
     for region in _list(content.get("regions"), dict)[: len(words)]:
         number, frame = _of(region.get("number"), int), _of(region.get("frame"), dict) or {}
-        if number is None or not 0 <= number < len(words) or region.get("words") != words[number]:
+        if number is None or not 0 <= number < len(words) or region.get("name") != words[number]:
             continue
         if src := _picture(folder, folder, frame.get("path")):
             result.append({"region": number, "src": src, "words": _visit(frame.get("visit"))})
@@ -190,9 +190,9 @@ def _clips(folder: Path, file: Path, content: Content) -> Iterator[Content]:
 
 
 def _frames(folder: Path, file: Path, content: Content) -> Iterator[Content]:
-    for still in _list(content.get("stills"), dict):
-        visit, region = _of(still.get("visit"), dict) or {}, _of(still.get("region"), int)
-        src = _picture(folder, file.parent, still.get("picture"))
+    for frame in _list(content.get("frames"), dict):
+        visit, region = _of(frame.get("visit"), dict) or {}, _of(frame.get("region"), int)
+        src = _picture(folder, file.parent, frame.get("picture"))
         if src and region is not None:
             policy = _text(visit.get("policy"))
             yield {"src": src, "region": region, "policy": policy, "words": _visit(visit)}
@@ -352,7 +352,7 @@ def regions_blob(space: Space | None) -> dict[str, Any] | None:
     deviations = np.sqrt(method.variances_)
     blob |= {
         "kind": method.name,
-        "words": text(region_words(method, features)),
+        "words": text(region_names(method, features)),
         "fits": method._n_fits,
         "weights": numbers(method.weights_, "f4"),
         "middles": numbers(method.center_ + method.scale_ * method.means_, "f4"),

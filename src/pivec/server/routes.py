@@ -21,7 +21,7 @@ from starlette.routing import Route
 
 from pivec.characterizations import Space
 from pivec.errors import PivecError, UsageError
-from pivec.explanations import FOLDER, Difference, Findings, kept_states
+from pivec.explanations import FOLDER, ComparisonFolder, PairExplanation, stored_states
 from pivec.files import read_regular
 from pivec.options import ReplayOptions
 from pivec.parallel import Tell, current, using
@@ -95,7 +95,7 @@ class Film:
     """What is to be filmed, and how it is played."""
 
     folder: Path
-    difference: Difference
+    difference: PairExplanation
     replaying: ReplayOptions
 
 
@@ -180,11 +180,11 @@ class Films:
 def make_film(film: Film, tell: Tell) -> Answer:
     """Play and draw both policies, in the process that was started for it."""
     tell(os.getpid())
-    from pivec.explanations import Replayer, with_films
+    from pivec.explanations import Replayer, with_media
 
     labels, chosen = film.difference.labels, film.replaying
-    kept = kept_states(film.folder, labels)
-    findings = Findings(film.folder, Space.load(film.folder), kept)
+    kept = stored_states(film.folder, labels)
+    findings = ComparisonFolder(film.folder, Space.load(film.folder), kept)
     replayer = Replayer(findings, chosen.env, list(chosen.policies) or None, chosen.collecting)
     media = film.folder / FOLDER / "media"
     if not media.resolve().is_relative_to(film.folder.resolve()):
@@ -192,21 +192,21 @@ def make_film(film: Film, tell: Tell) -> Answer:
     # What could not be explained is told beside the numbers, not here.
     difference = replace(film.difference, notes=())
     with using(chosen.engine, chosen.jobs):
-        made = with_films(difference, findings, replayer, media, n_clips=_CLIPS)
+        made = with_media(difference, findings, replayer, media, n_clips=_CLIPS)
     return film_answer(film.folder, made)
 
 
-def film_answer(folder: Path, made: Difference) -> Answer:
+def film_answer(folder: Path, made: PairExplanation) -> Answer:
     """Give the addresses of what was filmed; where nothing was, why."""
     clips = [
-        {"src": address_of(folder, clip.picture), "title": clip.title, "words": clip.words}
+        {"src": address_of(folder, clip.path), "title": clip.title, "words": clip.caption}
         for clip in made.clips
-        if clip.picture is not None
+        if clip.path is not None
     ]
     frames = [
-        {"src": address_of(folder, still.picture), "region": region, "policy": policy}
-        for (policy, region), still in made.stills.items()
-        if still.picture is not None
+        {"src": address_of(folder, frame.path), "region": region, "policy": policy}
+        for (policy, region), frame in made.frames.items()
+        if frame.path is not None
     ]
     state = "done" if clips or frames else "failed"
     more = f" (and {len(made.notes) - 1} more)" if len(made.notes) > 1 else ""

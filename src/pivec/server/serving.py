@@ -67,12 +67,12 @@ def serve(
         import uvicorn  # noqa: F401
     except ImportError as error:
         raise MissingExtra("pivec serve", "serve") from error
-    from pivec.explanations import folder_around
+    from pivec.explanations import comparison_folder
     from pivec.server.routes import Answers, Films
     from pivec.server.snapshot import Current
 
     with listening(port) as listener:
-        current = Current(folder_around(Path(out)), quiet)
+        current = Current(comparison_folder(Path(out)), quiet)
         answers = Answers(current, options or ReplayOptions(), Desk(), Films())
         server, address = server_of(answers, listener)
         # Ctrl-C is how a server ends, so it is no failure; what it was doing has been ended.

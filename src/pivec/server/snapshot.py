@@ -16,7 +16,13 @@ import numpy as np
 
 from pivec.characterizations import Space
 from pivec.errors import PivecError, UsageError
-from pivec.explanations import FOLDER, Difference, Findings, kept_states, measure_difference
+from pivec.explanations import (
+    FOLDER,
+    ComparisonFolder,
+    PairExplanation,
+    explain_pair,
+    stored_states,
+)
 from pivec.report import SPACE, distances_in, key_figures, report_html, summary
 from pivec.report.page_data import page_data
 from pivec.results import plain
@@ -66,7 +72,7 @@ class Snapshot:
         counts = Counter(names)
         self._rows = {name: row for row, name in enumerate(names) if counts[name] == 1}
         self._pairs: OrderedDict[Pair, bytes] = OrderedDict()
-        self._differences: OrderedDict[Pair, Difference] = OrderedDict()
+        self._differences: OrderedDict[Pair, PairExplanation] = OrderedDict()
 
     @cached_property
     def page(self) -> bytes:
@@ -86,13 +92,13 @@ class Snapshot:
         """Tell all that is known of two policies, as JSON."""
         return _kept(self._pairs, (i, j), lambda: _json(pair_answer(self, i, j)))
 
-    def difference(self, i: int, j: int) -> Difference:
+    def difference(self, i: int, j: int) -> PairExplanation:
         """Take the distance of two policies apart."""
         labels = [self.space.descriptions.labels[row] for row in (i, j)]
 
-        def difference() -> Difference:
-            kept = kept_states(self.folder, labels)
-            return measure_difference(Findings(self.folder, self.space, kept), *labels)
+        def difference() -> PairExplanation:
+            kept = stored_states(self.folder, labels)
+            return explain_pair(ComparisonFolder(self.folder, self.space, kept), *labels)
 
         return _kept(self._differences, (i, j), difference)
 

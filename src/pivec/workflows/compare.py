@@ -27,7 +27,7 @@ from pivec.characterizations import (
     space_beside,
 )
 from pivec.errors import PivecWarning, UsageError
-from pivec.explanations import space_reach, warn_of_outside
+from pivec.explanations import coverage_radius, warn_uncovered
 from pivec.figures import save_png
 from pivec.files import check_folder, make_folder
 from pivec.options import CollectOptions, DescribeOptions, PrecisionOptions, split_options
@@ -426,9 +426,11 @@ def describe(
             influences = False  # of some policies alone they could not be kept
         described = method.describe(data, influences=influences)
         if earlier is None:
-            result = Space(method, described, collected=collected, reach=space_reach(method, data))
+            result = Space(
+                method, described, collected=collected, reach=coverage_radius(method, data)
+            )
         else:
-            warn_of_outside(earlier, data)
+            warn_uncovered(earlier, data)
             result = space_beside(earlier, described)
         result.save(log.folder / SPACE)
         log.settings |= {"method": method.name, "parameters": method.get_params()}

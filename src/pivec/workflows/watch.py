@@ -29,7 +29,7 @@ from pivec.errors import (
     PivecWarning,
     UsageError,
 )
-from pivec.explanations import features_of, outside_of
+from pivec.explanations import features_of, policy_coverage
 from pivec.files import check_folder, locked, make_folder
 from pivec.options import CollectOptions, DescribeOptions, WatchOptions, split_options
 from pivec.parallel import on_engine
@@ -430,7 +430,7 @@ class _Watcher:
         if not isinstance(method, BackgroundModel) or not math.isfinite(space.reach):
             return []
         names = [feature.name for feature in features_of(space.collected, method.feature_names_)]
-        rows = outside_of(data, method._mixtures[0], space.reach, names)
+        rows = policy_coverage(data, method._mixtures[0], space.reach, names)
         notable = [row for row in rows if row.is_notable]
         if notable and not self._has_warned:
             self._has_warned = True
