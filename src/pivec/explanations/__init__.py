@@ -73,6 +73,7 @@ __all__ = [
     "features_of",
     "find_unusual",
     "leading_contrasts",
+    "measure_coverage",
     "pair_folder",
     "policy_coverage",
     "record_episodes",
