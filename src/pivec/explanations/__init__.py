@@ -25,7 +25,13 @@ from pivec.explanations.groups import (
     written,
 )
 from pivec.explanations.names import Feature, features_of, region_names
-from pivec.explanations.outside import Coverage, coverage_radius, policy_coverage, warn_uncovered
+from pivec.explanations.outside import (
+    Coverage,
+    coverage_radius,
+    measure_coverage,
+    policy_coverage,
+    warn_uncovered,
+)
 from pivec.explanations.pairs import (
     FOLDER,
     Clip,
