@@ -17,7 +17,7 @@ import secrets
 import stat
 import time
 import zipfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, BinaryIO, Literal
@@ -178,9 +178,6 @@ MOST = 1 << 30
 MAX_MEMBERS = 20_000  # of an archive
 CHUNK = 1 << 20
 
-# Where a file is, in a worker that may not see the driver's: set by `pivec.parallel.files`.
-finder: Callable[[str | os.PathLike[str]], Path] | None = None
-
 
 class Budget:
     """How many bytes may be made of one file: counted while it is read, by all of its readers.
@@ -279,7 +276,7 @@ def open_regular(path: str | os.PathLike[str]) -> io.BufferedReader:
     OSError: [Errno 22] is no regular file: '/dev/zero'
     """
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-    handle = os.open(path if finder is None else finder(path), flags)
+    handle = os.open(path, flags)
     kind = os.fstat(handle).st_mode
     if not stat.S_ISREG(kind):
         os.close(handle)

@@ -27,8 +27,6 @@ from pivec.policies import (
     PolicyInfo,
     UniformPolicy,
     name_policies,
-    packed,
-    unpacked,
 )
 from pivec.rollouts import (
     ENVIRONMENT,
@@ -79,7 +77,7 @@ class Take:
     episode : int or None
         Its number in the store; None of a seed that the policy did not play there.
     seated : tuple or None
-        The policy, packed, and whether it takes its likeliest actions, for games of several agents.
+        The policy, and whether it takes its likeliest actions, for games of several agents.
     """
 
     label: str
@@ -264,7 +262,7 @@ def pictures(
     env = _rendering(world)
     try:
         if take.seated is not None:
-            env.unwrapped.seat_policy(unpacked(take.seated[0]).policy, take.seated[1])
+            env.unwrapped.seat_policy(take.seated[0].policy, take.seated[1])
         room = spaces.empty_batch(env.observation_space, 1)
         for step in range(max(steps) + 1):
             try:
@@ -596,7 +594,7 @@ class Replayer:
         if str(self._collected.get(ENVIRONMENT, "")).startswith(GAME):
             named = _attempt(self._policy, label)
             if not isinstance(named, CannotReplay):
-                seated = packed(named), bool(self._collected.get("deterministic"))
+                seated = named, bool(self._collected.get("deterministic"))
         return Take(label, info.identity, episode.seed, actions, episode.states, number, seated)
 
 

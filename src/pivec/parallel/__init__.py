@@ -6,12 +6,6 @@ serial.py      one item after another in this process
 processes.py   items in processes that end with their parent
 child.py       what happens in such a process
 ray_engine.py  items on a cluster
-offered.py     what the driver lets workers on other machines read
-files.py       the driver's files and folders in a worker that may not see them
-source.py      how such a worker finds them, here or by asking
-shelf.py       the folder in which such a worker keeps copies
-modules.py     the driver's modules in such a worker
-ray_files.py   the same on a cluster
 workers.py     one thread a core for numbered tasks, and one BLAS thread in each
 compiled.py    Numba's compiler, with a cache where there can be one
 devices.py     torch and its devices
@@ -35,36 +29,26 @@ from pivec.parallel.engine import (
     on_engine,
     using,
 )
-from pivec.parallel.files import Mirror, names_in, present, time_of
-from pivec.parallel.offered import is_settled, offer
 from pivec.parallel.processes import ask, start
-from pivec.parallel.source import stamp_of
 from pivec.parallel.workers import n_threads, run_tasks, single_threaded_blas, threads, usable_cores
 
 __all__ = [
     "Engine",
-    "Mirror",
     "Tell",
     "Work",
     "WorkFailed",
     "ask",
     "card_allocations",
     "current",
-    "is_settled",
     "make_engine",
     "n_threads",
-    "names_in",
-    "offer",
     "on_engine",
-    "present",
     "require_torch",
     "run_tasks",
     "single_threaded_blas",
     "single_threaded_torch",
-    "stamp_of",
     "start",
     "threads",
-    "time_of",
     "torch_device",
     "usable_cores",
     "using",

@@ -20,7 +20,7 @@ from functools import partial
 from typing import Any
 
 from pivec.errors import MissingExtra, PivecError, PivecWarning, UsageError
-from pivec.parallel import ray_entry, ray_files, ray_worker
+from pivec.parallel import ray_entry, ray_worker
 from pivec.parallel.engine import Engine, Reply, Shared, Task, WorkFailed
 from pivec.parallel.pieces import DEATHS, REMOVALS, Piece, Pieces, failure_of, refuse_parts
 from pivec.parallel.ray_worker import Place, Row
@@ -179,8 +179,6 @@ _LOOK = 2.0  # seconds between looks at how many workers there are
 _GONE = "its machine is gone"
 _MESSAGES = 32  # of a task that wait to be read, before it waits
 
-_services: dict[str, ray_files.Handle] = {}  # of the driver's files, by connection
-
 
 @dataclass(frozen=True, eq=False)
 class _RayShared(Shared):
@@ -223,7 +221,6 @@ class RayEngine(Engine):
         self._leave = join(address, jobs)
         self._jobs, self._looked, self._waits = jobs, -_LOOK, False
         self._gone: set[str] = set()  # nodes
-        self._files: ray_files.Handle | None = None
         self._ray.cloudpickle.register_pickle_by_value(ray_entry)
         streaming = {
             "num_returns": "streaming",
@@ -244,13 +241,7 @@ class RayEngine(Engine):
         """Leave the cluster, and end it if it was started for this engine."""
         if self._leave:
             self._leave = False
-            if (files := _services.pop(self._job(), None)) is not None:
-                ray_files.stop(files)
             leave()
-
-    def _job(self) -> str:
-        """Name the connection of this process with its cluster."""
-        return str(self._ray.get_runtime_context().get_job_id())
 
     def _look(self) -> int:
         """Give how many tasks to have under way; nodes come and go."""
@@ -265,17 +256,9 @@ class RayEngine(Engine):
                 message = "the Ray cluster has no CPU now: work waits for a node that has"
                 warnings.warn(message, PivecWarning, stacklevel=2)
             self.n_workers = max(1, min(there, self._jobs or there))
-            if len({(n["NodeManagerAddress"], n["NodeManagerHostname"]) for n in nodes}) > 1:
-                self.offer_files()
         if self._jobs is not None and self._jobs <= self.n_workers:
             return self._jobs
         return self.n_workers + self.n_workers // 4 + 1
-
-    def offer_files(self) -> None:
-        """Let workers ask for the driver's files, which other machines may not see."""
-        if self._job() not in _services:
-            _services[self._job()] = ray_files.start()
-        self._files = _services[self._job()]
 
     def _session(self, **manner: Any) -> dict[str, Any]:
         """Say what a worker needs to find what this process finds."""
@@ -284,8 +267,6 @@ class RayEngine(Engine):
             "path": [os.path.join(folder, place) for place in [*sys.path, folder]],
             "folder": folder,
             "versions": self._versions,
-            "files": self._files
-            and (self._files.actor, folder, self._files.token, self._files.modules),
             "thread_variables": THREAD_VARIABLES,
             "threads": 1,
             "logged": False,

@@ -17,7 +17,6 @@ from queue import SimpleQueue
 from typing import Any, BinaryIO
 
 from pivec.errors import PivecError, PivecWarning
-from pivec.parallel import ray_files
 from pivec.parallel.pieces import Failure, Teller, in_words
 from pivec.parallel.workers import single_threaded_blas, threads
 from pivec.terminal import Notice, Notices
@@ -131,8 +130,7 @@ def _shared(key: str, reference: Any) -> Any:
 
 @contextlib.contextmanager
 def _manner(session: dict[str, Any]) -> Iterator[Notices]:
-    """One core a worker, the driver's files, and warnings travel to the driver."""
-    ray_files.use_ray_files(session["files"] and ray_files.Handle(*session["files"]))
+    """One core per worker; warnings are sent to the driver."""
     with Notices(_log if session["logged"] else lambda _: None) as notices:
         _compare(session["versions"])
         n = session["threads"]

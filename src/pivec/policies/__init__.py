@@ -32,8 +32,6 @@ from pivec.policies.callables import (
     CallablePolicy,
     UniformPolicy,
     as_policy,
-    check_module,
-    module_digest,
 )
 from pivec.policies.distributions import (
     HEADS,
@@ -70,19 +68,18 @@ from pivec.policies.policy import (
 )
 from pivec.policies.recurrent import RecurrentNetwork
 from pivec.policies.saving import ENCODER, policy_bytes, read_safetensors, save_policy, tensor_bytes
-from pivec.policies.serialization import PackedPolicy, packed, unpacked
 
 __all__ = [
     "ACTIVATIONS",
+    "ENCODER",
+    "HEADS",
+    "IMPORTABLE",
     "Arrivals",
     "BatchPolicy",
     "Beside",
     "CallablePolicy",
-    "ENCODER",
     "Graph",
-    "HEADS",
     "Head",
-    "IMPORTABLE",
     "ImageFeatures",
     "Kernels",
     "Layer",
@@ -93,7 +90,6 @@ __all__ = [
     "Normaliser",
     "Options",
     "OutputPolicy",
-    "PackedPolicy",
     "Patterns",
     "Policy",
     "PolicyInfo",
@@ -105,7 +101,6 @@ __all__ = [
     "also_called",
     "as_policy",
     "canonical_order",
-    "check_module",
     "convert_sb3",
     "find_features",
     "find_policy",
@@ -119,12 +114,10 @@ __all__ = [
     "load_policies",
     "make_graph",
     "make_head",
-    "module_digest",
     "name_policies",
     "named_together",
     "natural_key",
     "other_names",
-    "packed",
     "policy_bytes",
     "read_policy",
     "read_safetensors",
@@ -136,5 +129,4 @@ __all__ = [
     "split_vector",
     "tensor_bytes",
     "unpack_npz",
-    "unpacked",
 ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import importlib
 import inspect
 import os
@@ -17,16 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.errors import BadPolicyFile, PivecError, PivecWarning, UsageError
-from pivec.files import digest_of
 from pivec.policies.distributions import counts
 from pivec.policies.formats.sb3 import convert_sb3
 from pivec.policies.policy import (
     HAS_MEMORY,
     BatchPolicy,
-    Origin,
     Policy,
     RecurrentPolicy,
-    remember,
     unbound,
 )
 
@@ -236,26 +232,7 @@ def import_policy(spec: str) -> Policy:
     finally:
         if here in sys.path:
             sys.path.remove(here)
-    policy = as_policy(thing, spec)
-    fingerprint = str(getattr(policy, "fingerprint", ""))
-    remember(policy, Origin(spec, module_digest(module_name), fingerprint))
-    return policy
-
-
-def module_digest(name: str) -> str:
-    """Return the SHA-256 of an imported module's source; empty if it has none."""
-    file = getattr(sys.modules.get(name), "__file__", None) or ""
-    return digest_of(file) if file.endswith(".py") else ""
-
-
-@functools.lru_cache(maxsize=256)
-def check_module(name: str, digest: str) -> None:
-    """Refuse a module whose source is another than ``digest`` says, unless either has none."""
-    if digest and module_digest(name) not in ("", digest):
-        raise PivecError(
-            f"the module {name} is not the same in this process as where the work was given out: "
-            "it was changed meanwhile, or differs between machines"
-        )
+    return as_policy(thing, spec)
 
 
 def _is_factory(thing: Any) -> bool:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -130,36 +128,6 @@ class NamedPolicy:
 
     policy: Policy
     info: PolicyInfo
-
-
-@dataclass(frozen=True)
-class Origin:
-    """How a policy can be read again elsewhere, and be known to be the same."""
-
-    path: str  # whole, or ``module:object``
-    digest: str  # SHA-256 of that file, or of the module's
-    fingerprint: str
-    stamp: tuple[int, int] | None = None  # size and time of the file before it was read
-    reader: str = ""  # of its format; empty for ``module:object``
-    trust: bool = False
-    without_normaliser: bool = False
-
-
-_origins: WeakKeyDictionary[Any, Origin] = WeakKeyDictionary()
-
-
-def remember(policy: Policy, origin: Origin) -> None:
-    """Note how this very object can be read again; what is made of it may be something else."""
-    with contextlib.suppress(TypeError):  # of a user's class that has no weak references or hash
-        _origins[policy] = origin
-
-
-def origin_of(policy: Policy) -> Origin | None:
-    """Tell how a policy can be read again; None if that is not known."""
-    try:
-        return _origins.get(policy)
-    except TypeError:
-        return None
 
 
 def check_width(n_inputs: int, space: gymnasium.Space[Any], flat: bool = True) -> None:

@@ -27,9 +27,9 @@ from pivec.errors import (
     did_you_mean,
 )
 from pivec.options import CollectOptions, Wrapper
-from pivec.policies import Policy, PolicyInfo, check_module, module_digest
+from pivec.policies import Policy, PolicyInfo
 from pivec.rollouts.atari import ATARI, ONE_FRAME_A_STEP
-from pivec.rollouts.games import GAME, make_role, packed_partners, with_partners
+from pivec.rollouts.games import GAME, make_role, with_partners
 from pivec.rollouts.named_objects import import_here, named_object, split_arguments
 from pivec.rollouts.quirks import registrars
 
@@ -150,19 +150,13 @@ class Environment:
     watched: bool = False  # whether features look at more than its observations
     # Who else acts in a game of several agents, as its arguments say, see `pivec.rollouts.games`.
     partners: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
-    # What another process is sent: how the id is registered, and digests of modules.
+    # How the id is registered, for other processes.
     registered: EnvSpec | None = field(default=None, repr=False, compare=False)
-    digests: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Take along what a script may have registered, and by what modules are known again."""
+        """Include the registration, which a script may have made."""
         known = gymnasium.registry.get(self.name, self.registered)
-        known = known if _can_travel(known) else None
-        things = [self.factory, *self.wrappers, known and known.entry_point]
-        modules = {_module_of(thing) for thing in things} | {*self.imports, _module_of(self.name)}
-        digests = {name: module_digest(name) for name in sorted(modules - {"", "__main__"})}
-        others = packed_partners(self.partners)
-        return self.__dict__ | {"registered": known, "digests": digests, "partners": others}
+        return self.__dict__ | {"registered": known if _can_be_pickled(known) else None}
 
     @classmethod
     def of(
@@ -206,8 +200,6 @@ class Environment:
             raise failure(self.name, "making it", error) from error
         for wrapper in self.wrappers:
             env = wrapped(env, wrapper)
-        for name, digest in self.digests.items():
-            check_module(name, digest)
         return env
 
     @property
@@ -282,15 +274,13 @@ class Environment:
         )
 
 
-def _module_of(thing: Any) -> str:
-    """Name the module of an object, or of ``module:object``; empty if there is none."""
-    if isinstance(thing, str):
-        return split_arguments(thing)[0].removeprefix(GAME).rpartition(":")[0]
-    return getattr(thing, "__module__", None) or ""
+def _module_of(name: str) -> str:
+    """Name the module of ``module:object``; empty if there is none."""
+    return split_arguments(name)[0].removeprefix(GAME).rpartition(":")[0]
 
 
-def _can_travel(spec: EnvSpec | None) -> bool:
-    """Whether what made an environment known can be sent; modules may register it there too."""
+def _can_be_pickled(spec: EnvSpec | None) -> bool:
+    """Whether a registration can be sent to other processes; imports may register it there too."""
     try:
         pickle.dumps(spec)
     except Exception:  # whatever pickling the user's classes raises

@@ -25,23 +25,20 @@ from pivec.arguments import Count, Range, check_arguments
 from pivec.errors import BadData, BadPolicyFile, PivecError, PivecWarning, UsageError
 from pivec.files import digest_of, read_regular
 from pivec.options import Features
-from pivec.parallel import offer, present, require_torch
+from pivec.parallel import require_torch
 from pivec.policies import (
     ENCODER,
     ImageFeatures,
     NamedPolicy,
     NetworkPolicy,
-    PackedPolicy,
     about,
     find_features,
     first_names,
     name_policies,
     natural_key,
-    packed,
     read_safetensors,
     row_by_row,
     tensor_bytes,
-    unpacked,
 )
 from pivec.rollouts import observations as spaces
 from pivec.rollouts.named_objects import named_object, split_arguments
@@ -189,7 +186,7 @@ class FileEncoder:
     def _run(self) -> Run:
         load = _LOADERS.get(Path(self.path).suffix, _load_torch)
         try:
-            file = present(self.place or Path(self.path).expanduser())
+            file = Path(self.place or self.path).expanduser()
             if (now := digest_of(file)[:DIGITS]) != self.digest:
                 raise BadPolicyFile(
                     f"the encoder {self.path} has changed since it was named, or differs between "
@@ -223,7 +220,6 @@ class FileEncoder:
 
     def __getstate__(self) -> dict[str, str]:
         place = self.place or os.path.abspath(Path(self.path).expanduser())
-        offer(place)
         # What is loaded does not travel.
         return {"path": self.path, "digest": self.digest, "place": place}
 
@@ -368,15 +364,6 @@ class PolicyLatent:
     def __repr__(self) -> str:
         info = self._named.info
         return f"PolicyLatent({info.source!r}, fingerprint={info.fingerprint!r})"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _arrived, (packed(self._named), self._world)
-
-
-def _arrived(packing: PackedPolicy, world: tuple[Any, Any] | None) -> PolicyLatent:
-    """Make it again in another process."""
-    eyes = PolicyLatent(unpacked(packing))
-    return eyes if world is None else eyes.settled(*world)
 
 
 def has_latent(named: NamedPolicy) -> bool:

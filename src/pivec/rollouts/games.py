@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from pivec.errors import BadPolicyFile, MissingExtra, PivecWarning, UsageError, did_you_mean
 from pivec.options import CollectOptions
-from pivec.policies import IMPORTABLE, NamedPolicy, PackedPolicy, name_policies, packed, unpacked
+from pivec.policies import IMPORTABLE, NamedPolicy, name_policies
 from pivec.rollouts.named_objects import import_here
 from pivec.rollouts.seen import Values
 
@@ -85,16 +85,10 @@ def make_role(
             f"{name} is a game of {', '.join(roles)}: {asked} with --agent (in Python agent=) as "
             "whom the policies act"
         )
-    read = [unpacked(p) if isinstance(p, PackedPolicy) else p for p in policies.values()]
-    acting = [named if isinstance(named, str) else named.policy for named in read]
-    return RoleEnv(game, str(agent), dict(zip(policies, acting, strict=True)), joint)
-
-
-def packed_partners(partners: Mapping[str, NamedPolicy | str]) -> dict[str, PackedPolicy | str]:
-    """Pack partners for another process."""
-    return {
-        role: named if isinstance(named, str) else packed(named) for role, named in partners.items()
+    acting = {
+        role: named if isinstance(named, str) else named.policy for role, named in policies.items()
     }
+    return RoleEnv(game, str(agent), acting, joint)
 
 
 def with_partners(environment: Environment, options: CollectOptions) -> Environment:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from pivec.errors import BadData, MissingExtra, PivecError, PivecWarning
 from pivec.options import CollectOptions
 from pivec.parallel import Tell, WorkFailed, current, usable_cores
-from pivec.policies import NamedPolicy, Policy, packed, unpacked
+from pivec.policies import NamedPolicy, Policy
 from pivec.rollouts import observations as spaces
 from pivec.rollouts.answers import group_key, make_answers
 from pivec.rollouts.array_lanes import array_lanes
@@ -295,8 +295,7 @@ def play(
     world = environment, options, pack
 
     def share(numbers: Sequence[int]) -> _Share:
-        mine = [policies[i] for i in numbers], [quotas[i] for i in numbers]
-        return _Share(*world, numbers, *mine, [bound[i] for i in numbers])
+        return _Share(*world, numbers, [bound[i] for i in numbers], [quotas[i] for i in numbers])
 
     def take(_: _Share, message: Any) -> None:
         if isinstance(message, int):
@@ -397,35 +396,27 @@ def _bound(named: NamedPolicy, observation_space: Any, action_space: Any) -> Nam
 
 @dataclass(frozen=True)
 class _Share:
-    """Policies that play together; sent elsewhere they travel as what tells where to read them."""
+    """Policies that play together."""
 
     environment: Environment
     options: CollectOptions
     pack: Callable[[PlayedPolicy], Any] | None
     numbers: Sequence[int]  # of the policies among all
-    policies: Sequence[Any]  # named ones, or elsewhere packed ones
+    policies: Sequence[NamedPolicy]
     quotas: Sequence[Quota]
-    bound: Sequence[NamedPolicy] = ()  # those that know the spaces, in this process
-
-    def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"policies": [packed(named) for named in self.policies], "bound": ()}
-
-    def players(self) -> Sequence[NamedPolicy]:
-        """Give the policies, told the spaces; elsewhere they are read first."""
-        return self.bound or bind(self.environment, [unpacked(p) for p in self.policies])
 
     def parts(self) -> Iterator[tuple[str, Any]]:
         """Name what may be a user's own."""
         yield "the environment", self.environment
         yield "features=", self.options.features
         for named in self.policies:
-            yield f"the policy {named.info.label!r}", packed(named)
+            yield f"the policy {named.info.label!r}", named
 
 
 def _play_share(share: _Share, tell: Tell) -> None:
     """Play some policies; tell of each, and of the steps that are taken."""
     steps, where = _Steps(tell), share.environment
-    for played in play_here(where, share.players(), share.options, steps, share.quotas):
+    for played in play_here(where, share.policies, share.options, steps, share.quotas):
         content = (played.episodes, played.every) if share.pack is None else share.pack(played)
         tell((share.numbers[played.index], content))
     tell(steps.untold)

@@ -10,7 +10,6 @@ import contextlib
 import hashlib
 import json
 import os
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
@@ -23,7 +22,6 @@ from numpy.typing import NDArray
 
 from pivec.errors import BadStore
 from pivec.files import read_regular
-from pivec.parallel import present
 from pivec.policies import Policy, PolicyInfo
 from pivec.policies import read_policy as read_network
 from pivec.states.record import EPISODE, Arrays, PolicyRecord, starts_of
@@ -63,7 +61,7 @@ class PolicyFile:
         with self._naming():
             self._content = content
             if content is None:
-                with pa.memory_map(str(present(path))) as source:
+                with pa.memory_map(str(path)) as source:
                     content = source.read_buffer()
             self._reader = pa.ipc.open_file(pa.BufferReader(content))
             self.header = json.loads(self._reader.schema.metadata[_KEY])
@@ -146,7 +144,7 @@ class PolicyFile:
             value = self._reader.get_batch(number).column(_NETWORK)[0].as_py()
             return None if value is None else bytes(value)
         file = self.path.with_suffix(".safetensors")
-        return read_regular(file) if present(file).exists() else None
+        return read_regular(file) if file.exists() else None
 
     @cached_property
     def _starts(self) -> NDArray[np.int64]:
@@ -170,6 +168,7 @@ class PolicyFile:
         try:
             yield
         except FileNotFoundError as error:
+            error.filename = str(self.path)  # which pyarrow leaves out; see `pivec.parallel`
             raise BadStore(
                 f"{name} is gone: the store has grown or changed since it was loaded, so load it "
                 "again"
@@ -183,16 +182,10 @@ class PolicyFile:
 def open_shard(path: Path) -> PolicyFile:
     """Map a shard into memory, or give the map that is there; one that changed is mapped anew."""
     try:
-        known = os.stat(_present(path, int(time.monotonic())))
+        known = os.stat(path)
     except OSError:
         return PolicyFile(path)  # which says what is wrong
     return _mapped(path, (known.st_ino, known.st_size, known.st_mtime_ns))
-
-
-@lru_cache(maxsize=_OPEN)
-def _present(path: Path, _: int) -> Path:
-    """Ask for a file once a second, not for every policy in it."""
-    return present(path)
 
 
 @lru_cache(maxsize=_OPEN)

@@ -13,6 +13,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, Union
 from urllib.parse import unquote
@@ -30,7 +31,6 @@ from pivec.files import (
     make_folder,
     read_regular,
 )
-from pivec.parallel import offer
 from pivec.policies import NetworkPolicy, PolicyInfo, first_names
 from pivec.policies import policy_bytes as network_bytes
 from pivec.rollouts import PlayedPolicy
@@ -44,7 +44,7 @@ from pivec.states.arrow import (
     policy_bytes,
     write_shard,
 )
-from pivec.states.record import PolicyRecord, record_of_played
+from pivec.states.record import Arrays, PolicyRecord, record_of_played
 from pivec.states.visited import VisitedStates
 
 if TYPE_CHECKING:
@@ -952,10 +952,18 @@ class Store(Shelf):
                 if file.is_shard:
                     shards[row["file"]] = file
             # The index knows what policies are called now.
-            records.append(file.record(row.get("batch", 0), info_of(row)))
-        offer(self.folder.home)  # to workers that do not see it
+            record = file.record(row.get("batch", 0), info_of(row))
+            if not isinstance(self.folder, Folder):  # other machines fetch their own copies
+                read = partial(_read_fetched, self.folder, row["file"], record.read_arrays)
+                record = replace(record, read_arrays=read)
+            records.append(record)
         environment = str(self.settings.get("environment", ""))
         return VisitedStates(records, self.feature_names, environment)
+
+
+def _read_fetched(folder: RemoteFolder, name: str, read: Callable[[], Arrays]) -> Arrays:
+    folder.local(name)
+    return read()
 
 
 def load(path: str | Path, *, verify: bool = True) -> VisitedStates:
@@ -993,8 +1001,6 @@ class Keeper:
         self._token = ""  # a file that shows that a folder is the store's own
 
     def __enter__(self) -> Self:
-        if self._kept:
-            offer(self._folder.home)  # workers read what is kept
         if self._store is not None and not self._store.is_large:
             self._token = f".pivec-{secrets.token_hex(8)}"
             self._folder.write(self._token, b"")

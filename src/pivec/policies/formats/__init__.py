@@ -14,6 +14,7 @@ import inspect
 import json
 import os
 import re
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,8 +22,7 @@ from typing import Any, TypeVar
 
 from pivec.errors import BadPolicyFile, UsageError
 from pivec.files import Budget, naming, read_regular
-from pivec.parallel import is_settled, names_in, stamp_of, time_of
-from pivec.policies.policy import Origin, Policy, remember
+from pivec.policies.policy import Policy
 
 # -----------------------------------------------------------------------------
 # What no reader can read, named for what it is: signs of well-known files, and the next step.
@@ -81,6 +81,7 @@ def known_as(path: Path, data: bytes) -> str:
 
 
 MAX_BYTES, MAX_BYTES_BESIDE = 1 << 30, 1 << 26
+_CLOCK_NS = 2_000_000_000  # coarsest resolution of file times
 JSON_ITEM = 72  # bytes of an empty list and its place in another one
 FOLDER_DESCRIPTION = "policies.json"
 PICKLES = (".pkl", ".pickle")
@@ -159,15 +160,14 @@ def format_of(path: Path) -> str:
 
 
 def read_file(
-    path: Path, trust: bool = False, without_normaliser: bool = False, digest: str = ""
+    path: Path, trust: bool = False, without_normaliser: bool = False
 ) -> tuple[Policy, dict[str, Any], str]:
     """Read a policy file of any registered format; see `Beside` for what may be allowed.
 
     Gives the policy, what the file tells about it, and the policy's fingerprint: that of the
-    file's bytes if it has none of its own. A file of another SHA-256 than ``digest`` is refused.
+    file's bytes if it has none of its own.
     """
     with readable(path):
-        stamp = stamp_of(path)
         data = read_regular(path, MAX_BYTES)
     reader = FORMATS.get(format_of(path))
     if reader is None and data.startswith(b"\x80") and b"brax.training" in data:
@@ -182,13 +182,6 @@ def read_file(
         )
     if not data:
         raise BadPolicyFile(f"{path} is empty")
-    content = hashlib.sha256(data).hexdigest()
-    if digest not in ("", content):
-        raise BadPolicyFile(
-            f"{path} has other content than when it was read first (SHA-256 {content[:12]} instead "
-            f"of {digest[:12]}): it was changed meanwhile, or differs between machines, where all "
-            "must see the same file or none"
-        )
     module, _, function = reader.partition(":")
     # The function itself, not the one that `reader` decorated: the file is named here.
     read = inspect.unwrap(getattr(importlib.import_module(module), function))
@@ -196,18 +189,15 @@ def read_file(
     try:
         with about(str(path)):
             policy, metadata = read(data, beside)
-            fingerprint = str(getattr(policy, "fingerprint", "") or content)
+            fingerprint = str(
+                getattr(policy, "fingerprint", "") or hashlib.sha256(data).hexdigest()
+            )
     except BadPolicyFile as error:
         if what := known_as(path, data):
             raise BadPolicyFile(f"{path} is {what}") from error
         raise
     if beside.assumed:
         metadata = {**metadata, ASSUMED: list(beside.assumed)}
-    # Where its folder is in truth: one that does not see it cannot follow links.
-    whole = os.path.join(os.path.realpath(path.parent), path.name)
-    allowed = trust, without_normaliser
-    if not beside.outside:  # which other machines may not see
-        remember(policy, Origin(whole, content, fingerprint, stamp, reader, *allowed))
     return policy, metadata, fingerprint
 
 
@@ -253,7 +243,6 @@ class Beside:
     without_normaliser: bool = False  # whether to act without statistics known to be needed
     name: str = "the file"  # what messages call it
     assumed: list[str] = field(default_factory=list, repr=False, compare=False)
-    outside: list[str] = field(default_factory=list, repr=False, compare=False)
 
     @property
     def stem(self) -> str:
@@ -266,11 +255,11 @@ class Beside:
             return []
         folder = str(self.path.parent)
         with readable(folder):
-            changed = time_of(folder)
-            # A folder of thousands of checkpoints is not listed for each of them again. One that
-            # changed just now may change once more without another time.
-            settled = is_settled(changed)
-            names = (_kept_listing if settled else _listing)(folder, changed, pattern)
+            changed = os.stat(folder).st_mtime_ns
+            # A folder of thousands of checkpoints is not listed again for each of them, unless it
+            # changed so recently that another change may leave its time as it is.
+            settled = time.time_ns() - changed > _CLOCK_NS
+            names = (_cached_listing if settled else _listing)(folder, changed, pattern)
         return [name for name in names if name != self.path.name]
 
     def read(self, name: str) -> bytes | None:
@@ -283,8 +272,6 @@ class Beside:
                 data = read_regular(path, MAX_BYTES_BESIDE)
             except FileNotFoundError:
                 return None
-        if name.startswith("../"):
-            self.outside.append(name)
         return data
 
     def description(self) -> dict[str, Any] | None:
@@ -328,10 +315,12 @@ def readable(path: str | Path) -> Iterator[None]:
 
 
 def _listing(folder: str, changed: int, pattern: str) -> tuple[str, ...]:  # noqa: ARG001
-    return tuple(name for name in names_in(folder) if re.fullmatch(pattern, name))
+    with os.scandir(folder) as entries:
+        names = sorted(entry.name + "/" * entry.is_dir() for entry in entries)
+    return tuple(name for name in names if re.fullmatch(pattern, name))
 
 
-_kept_listing = functools.lru_cache(maxsize=16)(_listing)
+_cached_listing = functools.lru_cache(maxsize=16)(_listing)
 
 
 def read_json(data: bytes | bytearray, budget: Budget | None = None) -> dict[str, Any]:
