@@ -3,7 +3,7 @@
     python benchmarks/characterizations.py                  everything
     python benchmarks/characterizations.py --only gaussian  some of the table's rows, others stay
 
-Writes its sections of RESULTS.md and the table of docs/characterizations.md. Each row is measured
+Writes its sections of RESULTS.md and the table of docs/methods.md. Each row is measured
 in a process of its own, so that its peak memory is its own.
 """
 
@@ -21,7 +21,7 @@ import numpy as np
 from measure import in_process, mark_memory, serve, write_section
 
 HERE = Path(__file__).parent
-PAGE = HERE.parent / "docs" / "characterizations.md"
+PAGE = HERE.parent / "docs" / "methods.md"
 STORE = HERE / "data" / "CartPole-v1-100"
 DEMO = HERE.parent / "src" / "pivec" / "demo_policies" / "CartPole-v1"
 N_POLICIES, EPISODES = 100, 10

@@ -6,7 +6,7 @@
 
 PPO of Stable-Baselines3 learns, on a graphics card if there is one; its checkpoints are compared by
 `pivec compare --features policy`, everything else as it is by default. ``show`` draws the distances
-from the untrained policy and prints the table of docs/images.md. Needs pivec[atari,train].
+from the untrained policy and prints the table of docs/environments.md. Needs pivec[atari,train].
 """
 
 from __future__ import annotations

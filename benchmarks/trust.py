@@ -3,7 +3,7 @@
     python benchmarks/trust.py [--set choose] [--only precision level ...] [--worlds CartPole-v1]
 
 Every measurement is kept as one JSON file under benchmarks/data/trust/, so that a run that was
-stopped goes on; the tables and pictures of docs/evidence.md are made of those files. The space
+stopped goes on; the tables and pictures of EVIDENCE.md are made of those files. The space
 is always fitted on the very samples that are compared, as `pivec compare` does, and what is called
 true was played by the same policies in other episodes and is described in the same space.
 """

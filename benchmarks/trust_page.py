@@ -9,7 +9,7 @@ import numpy as np
 
 from measure import machine, table
 
-PAGE = Path(__file__).parents[1] / "docs" / "evidence.md"
+PAGE = Path(__file__).with_name("EVIDENCE.md")
 AGREEMENT = {
     "CartPole-v1": 0.97, "Acrobot-v1": 0.93, "Pendulum-v1": 0.96, "LunarLander-v3": 0.90,
     "BipedalWalker-v3": 0.90,
@@ -30,7 +30,7 @@ def write(found: Found, costs: dict[str, Any], chosen: str) -> None:
     parts = [
         HEAD.format(policies=_POLICIES[chosen]),
         _agreement(found),
-        "![Agreement and cover against the number of episodes](images/episodes.png)",
+        "![Agreement and cover against the number of episodes](../docs/images/episodes.png)",
         _cover(found),
         _selves(found),
         _backgrounds(found),
