@@ -374,7 +374,7 @@ def _draw_words(axes: Axes, shown: Sequence[RegionSummary]) -> None:
         )
         if line:
             axes.axhline(line - 0.5, color=HAIRLINE, linewidth=0.5)
-    add_panel_title(axes, "RegionSummary", "what sets it apart from all states")
+    add_panel_title(axes, "Region", "what sets it apart from all states")
 
 
 def _cut(words: str) -> str:

@@ -200,7 +200,7 @@ def parts_table(difference: PairExplanation) -> str:
     )
     if difference.different is not None:
         keys += f'<li><i class="line"></i>{percent(e.level)} interval, without noise</li>'
-    heads = ("RegionSummary of states", "Part of the distance", "Share", "Part without noise")
+    heads = ("Region of states", "Part of the distance", "Share", "Part without noise")
     made = table(heads, (2, 3), lines, ' class="parts"')
     return f'<ul class="keys">{keys}</ul><div class="scroll">{made}</div>'
 
@@ -509,7 +509,7 @@ def difference_sections(difference: PairExplanation, embed: Embed, prefix: str =
         "features": ("Feature by feature", within, features_table(difference)),
         "clips": ("To watch", "", reel(difference.clips, embed) if difference.clips else ""),
         "regions": (
-            "RegionSummary by region",
+            "Region by region",
             f"Largest part first.{faces * bool(difference.frames)}",
             cards,
         ),
@@ -798,7 +798,7 @@ def run_section(result: RunExplanation, prefix: str = "") -> str:
         f'<img class="paper" src="{picture(result.figure())}" '
         'alt="Time spent in places along the run, and the distance of each step">'
     )
-    heads = ("Training step", "Distance", "RegionSummary", "What changed", "Of the time", "By")
+    heads = ("Training step", "Distance", "Region", "What changed", "Of the time", "By")
     lines = [line for step in result.phases for line in _step_lines(step)]
     changes = table(heads, (1, 2, 4, 5), lines)
     about = (
@@ -885,7 +885,7 @@ def groups_section(result: GroupExplanation, prefix: str = "") -> str:
         f'<img class="paper" src="{picture(result.figure())}" '
         'alt="Shares of time of all runs of both groups where they differ most">'
     )
-    heads = ["RegionSummary", "Where", *(f"Time of {shown_text(g)}" for g in result.groups)]
+    heads = ["Region", "Where", *(f"Time of {shown_text(g)}" for g in result.groups)]
     lines = []
     for contrast in leading_contrasts(result, _FEATURES_RUNS, _REGIONS):
         region = "" if contrast.region is None else str(contrast.region)
