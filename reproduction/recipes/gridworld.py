@@ -144,16 +144,8 @@ MARKS: dict[str, Any] = {"markeredgecolor": "white", "markeredgewidth": 0.7}
 LENGTH = 0.64  # of an arrow, in cells
 
 # Inches.
-SIDE, CURVES, GAP, MARGIN_LEFT, MARGIN_RIGHT, TOP, BETWEEN, BOTTOM = (
-    2.9,
-    1.95,
-    0.55,
-    0.78,
-    0.3,
-    1.42,
-    1.0,
-    0.62,
-)
+SIDE, CURVES, GAP, BETWEEN = 2.9, 1.95, 0.55, 1.0
+MARGIN_LEFT, MARGIN_RIGHT, TOP, BOTTOM = 0.78, 0.3, 1.42, 0.62
 
 
 def gridworld_figure(

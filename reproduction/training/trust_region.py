@@ -26,7 +26,7 @@ Array = NDArray[np.float64]
 
 _EPSILON = 1e-5  # Adam's, as Stable-Baselines3 has it
 
-_SOURCES = "network.py checks.py updates.py world.py ../../training/es.py"  # all that is compiled
+_SOURCES = "../worlds/dangerous_path.py novelty.py"  # other files with compiled functions
 # Sums may be taken in any order; infinities and NaN keep their meaning.
 compiled = compiler("reassoc", "contract", "nsz", sources=_SOURCES)
 
@@ -122,9 +122,6 @@ def descend(learner, grad, count, learning_rate, largest):
     norm = np.sqrt((grad * grad).sum())
     clipped = grad * min(1.0, largest / (norm + 1e-6))
     _adam_step(learner, clipped, count, learning_rate, _EPSILON)
-
-
-# mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
 
 
 _VARIANCE = 1e-7  # added to the variances of Gaussians
@@ -363,9 +360,6 @@ def visitation_distance(states, other, K, rng):
         b, v, other_length = _region(other_counts[k], other_sums[k] / scale, weights[k], len(other))
         total -= np.sqrt(a * b) * (1.0 + (u * v).sum()) / (length * other_length)
     return total
-
-
-# mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
 
 
 RULES = ("none", "max-tv", "gaussian", "supervector", "visitation")
