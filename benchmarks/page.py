@@ -39,7 +39,7 @@ def make(n: int, path: str) -> dict[str, Any]:
     """Write the page of n policies, by the pivec that this process imports."""
     from made_pages import drawn, report_of
 
-    from pivec.report import write_report
+    from pivec.report import report_html, write_page
     from pivec.statistics.measure import WHOLE, measure
 
     space = drawn(n)
@@ -48,7 +48,7 @@ def make(n: int, path: str) -> dict[str, Any]:
         measured = measure(space.method, space.descriptions) if n <= WHOLE else None
     report = report_of(space, measured)
     start = time.perf_counter()
-    write_report(path, report)
+    write_page(path, report_html(report))
     return {"seconds": time.perf_counter() - start}
 
 

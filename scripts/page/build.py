@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from pivec.report.page import BUILT, fingerprint, joined
+from pivec.report.pages import BUILT, fingerprint, joined
 
 WEB = Path(__file__).parents[2] / "src/pivec/report/web"
 

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 from made_pages import drawn, report_of, walking
 
-from pivec.report import write_report
+from pivec.report import report_html, write_page
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 LOCAL = ("file", "data", "blob", "about")
@@ -154,7 +154,7 @@ def page_of(pages, tmp_path):
 
 def written(folder, name, report):
     path = folder / f"{name}.html"
-    write_report(path, report)
+    write_page(path, report_html(report))
     return path
 
 

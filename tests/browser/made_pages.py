@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from types import SimpleNamespace
 
 import numpy as np
 
 from pivec.characterizations import Descriptions, Space, characterization
 from pivec.policies import PolicyInfo
-from pivec.report import ReportData, policy_rows
+from pivec.report import Findings
 from pivec.run_log import RunLog
 from pivec.states import VisitedStates
 from pivec.statistics import Measured
@@ -134,13 +133,4 @@ def report_of(space, measured=None):
         )
     log = RunLog("nowhere", "pivec compare Walk-v0 runs/*.zip")
     log.settings = {"seed": 0, "map": "tsne", "method": space.method.name}
-    given = {"space": space} if any(f.name == "space" for f in fields(ReportData)) else {}
-    return ReportData(
-        environment="Walk-v0",
-        rows=policy_rows(space, measured),
-        measured=measured,
-        log=log,
-        method=space.method.explanation,
-        formula=space.method.formula,
-        **given,
-    )
+    return Findings.of(space, measured, log)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pivec.report.distances_figure import heatmap_order
-
 
 @pytest.fixture(scope="module")
 def page(walked, pages):
@@ -23,8 +21,8 @@ def expect_pair(page, *labels):
 
 
 def test_keys_walk_between_cells_and_choose_a_pair(page, walked):
-    measured, rows = walked.report.measured, walked.report.rows
-    order = heatmap_order(measured.estimates, rows)
+    measured, rows = walked.report.measured, walked.report.policies
+    order = walked.report.heatmap_order
     heatmap = page.locator("#heatmap")
     for key in ("ArrowRight", "ArrowDown", "ArrowDown", "ArrowDown"):
         heatmap.press(key)
@@ -48,7 +46,7 @@ def test_a_row_of_the_nearest_pairs_chooses_them(page, walked):
     nearest = walked.report.measured.nearest
     row = page.locator("tr[data-a]").nth(1)
     row.locator("button").press("Enter")
-    expect_pair(page, *(walked.report.rows[k].label for k in (nearest.i[1], nearest.j[1])))
+    expect_pair(page, *(walked.report.policies[k].label for k in (nearest.i[1], nearest.j[1])))
 
 
 def test_only_what_is_certain_is_shown_at_choice(page):

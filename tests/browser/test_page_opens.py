@@ -51,10 +51,10 @@ def test_the_content_policy_stops_what_a_name_could_bring(pages, walked, tmp_pat
 def test_very_many_policies_open(pages, folder):
     from made_pages import drawn, report_of
 
-    from pivec.report import write_report
+    from pivec.report import report_html, write_page
 
     path = folder / "multitude.html"
-    write_report(path, report_of(drawn(300_000)))
+    write_page(path, report_html(report_of(drawn(300_000))))
     assert path.stat().st_size <= 40e6
     page = pages.open(path)
     page.locator("#search").fill("ppo-11999/step_24000")

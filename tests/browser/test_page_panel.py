@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from sight import chosen, figure
 
-from pivec.report.page_data import explained_pairs, notable_pairs
+from pivec.report import page_data
+from pivec.report.script_data import explained_pairs
 from pivec.run_log import RunLog
 
 # A picture of 2 × 2 white dots, as WebP.
@@ -29,7 +30,7 @@ def begin(page, title):
 
 
 def rows_of(made, names):
-    labels = [row.label for row in made.report.rows]
+    labels = [row.label for row in made.report.policies]
     return [labels.index(name.split("\n")[-1].strip()) for name in names]
 
 
@@ -77,7 +78,7 @@ def test_what_differs_is_sorted_adds_up_and_is_what_python_tells(walked, page):
 
 
 def test_a_policy_alone_has_its_facts_and_its_nearest_can_be_chosen(walked, page):
-    row = walked.report.rows[9]
+    row = walked.report.policies[9]
     panel = chosen(page, row.label)
     if panel.locator(".who").count() > 1:
         page.get_by_role("button", name="Clear", exact=True).click()
@@ -107,12 +108,12 @@ def test_swapped_and_let_go_the_focus_stays(walked, page):
 
 def test_names_that_are_not_meant_well_stay_text(hostile, pages):
     page = pages.open(hostile.path, width=400)
-    for pair in notable_pairs(hostile.report):
+    for pair in page_data(hostile.report)["media"]["notable"]:
         begin(page, pair["words"])
         panel = page.locator("#panel")
         assert panel.evaluate("x => x.scrollWidth <= x.clientWidth")
         assert panel.locator("img, script, b:text-is('bold')").count() == 0
-    labels = [row.label for row in hostile.report.rows[2:4]]
+    labels = [row.label for row in hostile.report.policies[2:4]]
     command = chosen(page, *labels).locator(".command code").inner_text()
     assert shlex.split(command) == ["pivec", "explain", "nowhere", *labels]  # as a shell takes it
     assert page.title() == "Behaviour in Walk-v0"
@@ -120,8 +121,8 @@ def test_names_that_are_not_meant_well_stay_text(hostile, pages):
 
 def test_clips_and_frames_beside_the_page_are_shown(walked, pages, tmp_path):
     report = replace(walked.report, log=RunLog(tmp_path))
-    i, j = notable_pairs(report)[1]["rows"]
-    labels = [report.rows[k].label for k in (i, j)]
+    i, j = report.notable_pairs["The farthest pair"]
+    labels = [report.policies[k].label for k in (i, j)]
     explained = walked.space.method.explain(*(walked.data[label] for label in labels))
     folder = tmp_path / "explain" / "a pair"
     folder.mkdir(parents=True)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pivec.report import PolicyRow, ReportData
+from pivec.report import Findings, PolicyRow, PolicyTable
 from pivec.run_log import RunLog
 from pivec.statistics import Intervals, Measured, Pairs, Travel
+from pivec.statistics.behaviours import behaviours
 
 
 def rows_of(n, *, seed=0, **columns):
@@ -25,7 +26,7 @@ def rows_of(n, *, seed=0, **columns):
         "source": [""] * n,
     } | columns
     lines = zip(*values.values(), strict=True)
-    return [PolicyRow(**dict(zip(values, line, strict=True))) for line in lines]
+    return PolicyTable(PolicyRow(**dict(zip(values, line, strict=True))) for line in lines)
 
 
 def measured_of(n, matrix=None, nearest=(), farthest=(), travels=(), intervals=None):
@@ -88,13 +89,16 @@ def small_report(columns=None, distances=None, **changes):
     }
     values = {
         "environment": "CartPole-v1",
-        "rows": rows_of(n, **row_columns | (columns or {})),
+        "policies": rows_of(n, **row_columns | (columns or {})),
         "measured": measured_of(n, **of_distances | (distances or {})),
         "log": log_of(),
         "method": "First paragraph.\n\nSecond paragraph.",
         "formula": "d = |p - q|",
     }
-    return ReportData(**(values | changes))
+    values |= changes
+    if (sure := values["measured"].intervals) is not None:
+        values["behaviours"] = behaviours(sure.p_value, sure.distance, values["policies"].labels)
+    return Findings(**values)
 
 
 @pytest.fixture

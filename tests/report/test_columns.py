@@ -8,13 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import pivec.report.script_data as certainty
 from pivec.characterizations import Space, characterization, names
 from pivec.errors import UsageError
-from pivec.report import ReportData, policy_rows
-from pivec.report import page_data as certainty
-from pivec.report.distances_figure import heatmap_order
-from pivec.report.findings import in_order
-from pivec.report.page_data import numbers, page_data, text, unpacked
+from pivec.report import Findings
+from pivec.report.script_data import numbers, page_data, text, unpacked
 from pivec.states import VisitedStates
 from pivec.statistics import Measured
 from pivec.statistics.measure import measure
@@ -47,13 +45,7 @@ def space_of(data, name="visitation", **arguments):
 
 def report_of(space, log_of, data=None, measured=None):
     measured = measured or measure(space.method, space.descriptions, data)
-    return ReportData(
-        environment="Walk-v0",
-        rows=policy_rows(space, measured),
-        measured=measured,
-        log=log_of(),
-        space=space,
-    )
+    return Findings.of(space, measured, log_of())
 
 
 @pytest.fixture(scope="module")
@@ -210,14 +202,14 @@ def test_one_policy_and_no_space(log_of, data):
 def test_the_space_must_be_that_of_the_report(space, log_of, measured):
     report = report_of(space, log_of, measured=measured)
     turned = replace(space, descriptions=space.descriptions.select(range(6, -1, -1)))
-    with pytest.raises(UsageError, match="in their order"):
+    with pytest.raises(UsageError, match="7 policies"):
         replace(report, space=turned)
 
 
 def test_what_there_is_no_room_for_is_said(space, log_of, monkeypatch):
     report = report_of(space, log_of, measured=bare_measured(7, 2))
     assert "half of them to within" in page_data(report)["words"]
-    monkeypatch.setattr("pivec.report.page_data._ROOM", 0.0)
+    monkeypatch.setattr("pivec.report.script_data._ROOM", 0.0)
     blob = page_data(report)
     assert blob["points"] is None
     assert unpacked(blob["near"]["rows"])[:4].tolist() == [1, 2, 0, 2]
@@ -228,8 +220,7 @@ def test_what_there_is_no_room_for_is_said(space, log_of, monkeypatch):
 def test_the_order_of_the_heatmap(space, measured, log_of):
     report = report_of(space, log_of, measured=measured)
     order = unpacked(page_data(report)["heatmapOrder"]).tolist()
-    assert order == heatmap_order(measured.estimates, report.rows).tolist()
     assert sorted(order) == list(range(7))
     bare = report_of(space, log_of, measured=bare_measured(7))
     order = unpacked(page_data(bare)["heatmapOrder"]).tolist()
-    assert order == in_order(bare.rows).tolist()
+    assert order == bare.policies.order.tolist()

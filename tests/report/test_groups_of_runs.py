@@ -13,8 +13,8 @@ import pivec
 from pivec.characterizations import Space
 from pivec.errors import PivecWarning, UsageError
 from pivec.policies import PolicyInfo, group_names, rows_of_runs
-from pivec.report import compare_groups, groups_in
-from pivec.report.groups import similarity
+from pivec.report import compare_groups
+from pivec.report.groups import groups_in, similarity
 from pivec.statistics import mean_within
 
 

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from pivec.report import groups_figure, print_groups, report_html
-from pivec.report.behaviours_section import behaviours_section
+from pivec.report.distance_figures import permanova_sentence
 from pivec.report.groups import GroupComparison, GroupPair, RunGroup
-from pivec.report.groups_section import groups_section, words_of_test
 from pivec.statistics import Estimate, Permanova
 
 TEST = Permanova(5.0, 0.62, 0.2, 0.1, 0.1, 20, True)
@@ -39,7 +38,7 @@ def test_policies_that_cannot_be_told_apart_are_one_behaviour(make_report, inter
     d = (x[:, None] - x) ** 2
     labels = [f"<b>{i}" for i in range(11)]
     report = make_report({"label": labels}, {"matrix": d, "intervals": intervals_of(d, 0.5)})
-    text = behaviours_section(report)
+    text = report_html(report)
     assert "11 policies, 5 behaviours" in text
     assert "&lt;b&gt;5, &lt;b&gt;6, &lt;b&gt;7, &lt;b&gt;8" in text
     assert "<b>" not in text
@@ -49,23 +48,24 @@ def test_policies_that_cannot_be_told_apart_are_one_behaviour(make_report, inter
 
 def test_without_a_test_there_are_no_behaviours(make_report):
     report = make_report()
-    assert behaviours_section(report) == ""
-    assert groups_section(report) == ""
-    assert "<dt>behaviours</dt>" not in report_html(report)
+    page = report_html(report)
+    assert 'id="behaviours"' not in page
+    assert 'id="groups"' not in page
+    assert "<dt>behaviours</dt>" not in page
 
 
 def test_groups_are_shown_with_their_runs(make_report):
-    text = groups_section(make_report(groups=compared(group("<i>", 3), group("ppo", 3))))
+    text = report_html(make_report(groups=compared(group("<i>", 3), group("ppo", 3))))
     assert "Groups explain 62 % of the variance between runs (20 % by chance), p = 0.1" in text
-    assert "so few runs cannot give less than 0.1" in text
+    assert "p cannot fall below 0.1" in text
     assert "&lt;i&gt;-0, &lt;i&gt;-1, &lt;i&gt;-2" in text
     assert "0.2 (0.1 to 0.9)" in text
-    assert "<i>" not in text
+    assert "<i>-0" not in text
 
 
 def test_the_least_p_value_is_said_only_where_it_matters():
     many = Permanova(5.0, 0.62, 0.05, 0.001, 0.001, 999, False)
-    assert "cannot give less" not in words_of_test(many)
+    assert "cannot fall" not in permanova_sentence(many)
 
 
 @pytest.mark.parametrize("sizes", [(3, 3), (1, 3), (2, 2, 1), (3,), (1, 1)])

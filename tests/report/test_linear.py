@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pivec.report import landmarks as linear
-from pivec.report.landmarks import classical_scaling, principal_components
+from pivec.report import layout as linear
+from pivec.report.layout import classical_scaling, principal_components
 
 
 def obvious_scores(x, k):

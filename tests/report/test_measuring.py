@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from scipy.special import gammaincc
 
+import pivec.report.script_data as certainty
 from pivec.characterizations import Space, characterization
-from pivec.report import ReportData, policy_rows
-from pivec.report import page_data as certainty
-from pivec.report.page_data import page_data
+from pivec.report import Findings
+from pivec.report.script_data import page_data
 from pivec.run_log import RunLog
 from pivec.states import VisitedStates
 from pivec.statistics import Measured
@@ -85,10 +85,7 @@ def space_of(name, n=12, episodes=6, **arguments):
 
 def report_of(space, data=None, measured=None):
     measured = measured or measure(space.method, space.descriptions, data)
-    return ReportData(
-        environment="Walk-v0", rows=policy_rows(space, measured), measured=measured,
-        log=RunLog("nowhere", ""), space=space,
-    )  # fmt: skip
+    return Findings.of(space, measured, RunLog("nowhere", ""))
 
 
 def column(answers, name):
@@ -164,7 +161,7 @@ def test_many_pairs_are_measured_from_points(ask, visited, monkeypatch):
 
 def test_only_the_nearest_are_known(ask, visited, monkeypatch):
     space, _, report = visited
-    monkeypatch.setattr("pivec.report.page_data._ROOM", 0.0)
+    monkeypatch.setattr("pivec.report.script_data._ROOM", 0.0)
     matrix = report.measured.matrix + np.diag([np.inf] * 12)
     near = np.argsort(matrix)[:, :3]
     measured = Measured(None, near, np.take_along_axis(matrix, near, axis=1))

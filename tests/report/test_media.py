@@ -9,13 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import pivec.report.script_data as media
 from pivec.characterizations import Space, characterization
 from pivec.errors import PivecWarning
 from pivec.explanations import features_of, region_names
-from pivec.report import page_data as media
-from pivec.report.page_data import (
+from pivec.report.script_data import (
     explained_pairs,
-    notable_pairs,
     page_data,
     panel_media,
     region_pictures,
@@ -45,7 +44,7 @@ def out(make_report, tmp_path):
 
 
 def told(report, i=0, j=1, **changes):
-    labels = [report.rows[k].label for k in (i, j)]
+    labels = [report.policies[k].label for k in (i, j)]
     visit = {"policy": labels[0], "episode": 4, "step": 21}
     return {
         "explanation": {"labels": labels, "distance": float(report.measured.matrix[i, j])},
@@ -229,7 +228,7 @@ def space():
 def test_pictures_of_regions_that_are_still_the_same(space, make_report, rows_of, tmp_path):
     none = np.zeros((3, 0))
     report = make_report(
-        rows=rows_of(3), measured=Measured(None, none.astype(int), none), space=space
+        policies=rows_of(3), measured=Measured(None, none.astype(int), none), space=space
     )
     words = region_names(space.method, features_of({}, space.method.feature_names_))
     put(tmp_path / "frames" / "f.webp")
@@ -247,7 +246,7 @@ def test_pictures_of_regions_that_are_still_the_same(space, make_report, rows_of
 def test_without_a_matrix_the_space_tells_the_distance(space, make_report, rows_of, tmp_path):
     none = np.zeros((3, 0))
     report = make_report(
-        rows=rows_of(3), measured=Measured(None, none.astype(int), none), space=space
+        policies=rows_of(3), measured=Measured(None, none.astype(int), none), space=space
     )
     d = space.method.distances(space.descriptions)[0, 1]
     put(tmp_path / "explain" / "x" / "explain.html")
@@ -263,13 +262,13 @@ def test_pairs_to_begin_with(make_report):
     report = make_report()
     none = np.zeros((11, 0))
     measured = Measured(None, none.astype(int), none, farthest=pairs.take([3]), pairs=pairs)
-    assert notable_pairs(make_report(measured=measured)) == [
-        {"words": "The nearest pair that can be told apart", "rows": [4, 5]},
-        {"words": "The farthest pair", "rows": [2, 9]},
-        {"words": "A pair that cannot be told apart", "rows": [0, 4]},  # of two runs
-    ]
+    assert make_report(measured=measured).notable_pairs == {
+        "The nearest pair that can be told apart": (4, 5),
+        "The farthest pair": (2, 9),
+        "A pair that cannot be told apart": (0, 4),  # of two runs
+    }
     report = make_report(measured=Measured(None, none.astype(int), none))
-    assert notable_pairs(report) == []
+    assert report.notable_pairs == {}
 
 
 def test_where_it_was_made_is_not_told(make_report, tmp_path):

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from pivec.errors import BadData, UsageError
-from pivec.report import order as order_module
-from pivec.report.order import group_order, leaf_order
+from pivec.report import layout as order_module
+from pivec.report.layout import group_order, leaf_order
 
 
 def distances_on_a_line(places):

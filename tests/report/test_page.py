@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 
 import pivec
-from pivec.report import report_html, write_report
-from pivec.report.findings import in_order
-from pivec.report.markup import json_for_script
-from pivec.report.page_data import unpacked
+from pivec.report import report_html, write_results
+from pivec.report.pages import Pictures, json_for_script
+from pivec.report.script_data import unpacked
 from pivec.statistics import Travel
 
 PAYLOADS = [
@@ -33,7 +32,7 @@ PAYLOADS = [
 @pytest.fixture(autouse=True)
 def without_drawing(monkeypatch):
     """Figures are made, but not drawn: test_figures.py looks at them."""
-    monkeypatch.setattr("pivec.report.markup.to_png", lambda figure, dpi: b"drawn")
+    monkeypatch.setattr("pivec.report.pages.to_png", lambda figure, dpi=0: b"drawn")
 
 
 class Elements(HTMLParser):
@@ -69,7 +68,7 @@ class Elements(HTMLParser):
 
 
 def test_page_shows_what_was_compared(report, tmp_path):
-    write_report(tmp_path / "report.html", report)
+    write_results(tmp_path, report)
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     text = " ".join(Elements(page).text)
     for expected in (
@@ -126,7 +125,7 @@ def test_hostile_text_is_shown_as_text(make_report, log_of, tmp_path, payload):
         method=payload,
         formula=payload,
     )
-    write_report(tmp_path / "report.html", report)
+    write_results(tmp_path, report)
     page = (tmp_path / "report.html").read_bytes().decode("utf-8")
     elements = Elements(page)
     # Whatever the text, the page has the same elements with the same kinds of attributes.
@@ -175,10 +174,10 @@ def test_data_for_the_map_is_complete(report):
     assert data["group"].tolist() == [1] * 4 + [0] * 4 + [-1] * 3
     assert data["reference"].tolist() == [0] * 10 + [1]
     assert np.array_equal(data["step"], [100, 200, 300, 400] * 2 + [np.nan] * 2 + [50], True)
-    assert data["order"].tolist() == in_order(report.rows).tolist()
+    assert data["order"].tolist() == report.policies.order.tolist()
     assert sorted(unpacked(data["heatmapOrder"]).tolist()) == list(range(11))
     for name in ("x", "y"):
-        assert np.allclose(data[name], [getattr(row, name) for row in report.rows], rtol=1e-5)
+        assert np.allclose(data[name], [getattr(row, name) for row in report.policies], rtol=1e-5)
 
 
 def test_colours_of_a_group_are_the_same_everywhere(report):
@@ -192,13 +191,13 @@ def test_large_tables_are_cut_with_a_note(make_report, rows_of, measured_of):
     n = 1200
     travels = [Travel(f"run {i}", (0, 1), (0, 1), np.array([i])) for i in range(n)]
     report = make_report(
-        rows=rows_of(n, group=["x"] * n, step=list(range(n))),
+        policies=rows_of(n, group=["x"] * n, step=list(range(n))),
         measured=measured_of(n, travels=travels),
     )
-    page = report_html(report)
+    page = report_html(report, Pictures(b"", b""))
     text = " ".join(Elements(page).text)
-    for words in ("shows 100 of 1 200 policies", "Printed are 25 of 1 200 policies",
-                  "shows 500 of 1 200 runs", "Printed are 25 of 1 200 runs",
+    for words in ("shows 100 of 1 200 policies", "25 of 1 200 policies",
+                  "shows 500 of 1 200 runs", "25 of 1 200 runs",
                   "the 24 runs that travelled farthest"):  # fmt: skip
         assert words in text.replace("\u202f", " ")
     assert page.count('<th scope="row">p') == 100
@@ -213,18 +212,10 @@ def test_a_row_of_a_pair_names_both_by_number(report):
     assert re.findall(r"<tr data-a=(\d+) data-b=(\d+)", page) == [("0", "1"), ("2", "9")]
 
 
-def test_without_a_matrix_the_page_says_where_distances_are(make_report, report):
-    assert report_html(report).count('id="heat-static"') == 1
-    page = report_html(make_report(distances={"matrix": None}))
-    assert 'id="heat-static"' not in page
-    assert "distances.png shows some of them" in page
-    assert 'id="heatmap"' in page
-
-
 def test_page_of_one_policy(make_report, log_of, rows_of, measured_of):
     page = report_html(
         make_report(
-            rows=rows_of(1, label=["only"]), measured=measured_of(1, np.zeros((1, 1))),
+            policies=rows_of(1, label=["only"]), measured=measured_of(1, np.zeros((1, 1))),
             log=log_of(settings={"map": "single"}, timings={}, command=""), method="", formula="",
         )
     )  # fmt: skip
@@ -246,13 +237,12 @@ def test_page_works_for_all_readers(report):
 
 def test_failure_keeps_the_old_page(tmp_path, report, monkeypatch):
     path = tmp_path / "report.html"
-    write_report(path, report)
+    write_results(tmp_path, report)
     before = path.read_bytes()
-    monkeypatch.setattr("pivec.report.page.encodable", lambda text: 1 / 0)
+    monkeypatch.setattr("pivec.report.pages.encodable", lambda text: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        write_report(path, report)
+        write_results(tmp_path, report)
     assert path.read_bytes() == before
-    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_json_cannot_end_its_element():

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pivec.report import page_data as module
-from pivec.report.page_data import TOLERANCE, rounded_points, unpacked
+import pivec.report.script_data as module
+from pivec.report.script_data import TOLERANCE, rounded_points, unpacked
 
 
 def squares(rows):

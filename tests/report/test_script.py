@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from pivec.report import script
-from pivec.report.markup import resource
-from pivec.report.page import BUILT, fingerprint, joined
+from pivec.report.pages import BUILT, fingerprint, joined, resource
 
 LARGEST = 80_000  # bytes
 

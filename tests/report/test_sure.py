@@ -10,12 +10,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pivec.report import alike_pairs, pair_rows, print_summary, report_html, write_pairs_csv
-from pivec.report.distances_figure import distances_figure
-from pivec.report.findings import PairRow
-from pivec.report.map_figure import map_figure
-from pivec.report.page_data import unpacked
-from pivec.report.travel_section import travel_svg
+from pivec.report import PairRow, map_figure, print_summary, report_html, write_pairs_csv
+from pivec.report.distance_figures import matrix_figure
+from pivec.report.pages import travel_plot
+from pivec.report.script_data import unpacked
 from pivec.statistics import Pairs, Travel
 
 # Two clusters: 0, 1, 2 are near each other, and so are 3 and 4.
@@ -51,11 +49,12 @@ def measured(measured_of, intervals_of):
 
 @pytest.fixture
 def page(make_report, rows_of, measured):
-    return report_html(make_report(rows=rows_of(5, label=LABELS), measured=measured))
+    return report_html(make_report(policies=rows_of(5, label=LABELS), measured=measured))
 
 
-def test_pairs_round_trip(tmp_path, measured):
-    write_pairs_csv(tmp_path / "pairs.csv", pair_rows(LABELS, measured.pairs))
+def test_pairs_round_trip(tmp_path, measured, make_report, rows_of):
+    findings = make_report(policies=rows_of(5, label=LABELS), measured=measured)
+    write_pairs_csv(tmp_path / "pairs.csv", findings.pair_rows)
     with (tmp_path / "pairs.csv").open(newline="") as file:
         lines = list(csv.DictReader(file))
     assert list(lines[0]) == ["policy", "other", "distance", "low", "high", "overlap", "p", "q"]
@@ -67,10 +66,10 @@ def test_pairs_round_trip(tmp_path, measured):
             assert float(line[name]) == getattr(measured.pairs, name)[k]
 
 
-def test_what_is_not_known_is_an_empty_cell(tmp_path):
-    write_pairs_csv(tmp_path / "pairs.csv", pair_rows(["a", "b"], Pairs.of([0], [1], [0.5])))
+def test_what_is_not_known_is_an_empty_cell(tmp_path, make_report):
+    [row] = make_report({"label": [*"abcdefghijk"]}).rows_of(Pairs.of([0], [1], [0.5]))
+    write_pairs_csv(tmp_path / "pairs.csv", [row])
     assert (tmp_path / "pairs.csv").read_text().splitlines()[1] == "a,b,0.5,,,,,"
-    [row] = pair_rows(["a", "b"], Pairs.of([0], [1], [0.5]))
     assert not row.alike
     assert PairRow("a", "b", 0.1, 0.0, 0.3, 1.0, 0.5, 0.5).alike
 
@@ -102,22 +101,24 @@ def test_a_distance_without_an_interval_is_that_measured(measured_of, intervals_
     assert 0 not in measured.alike.i
 
 
-def test_the_map_joins_a_cluster_by_its_nearest_pairs(measured, measured_of, rows_of, monkeypatch):
+def test_the_map_joins_a_cluster_by_its_nearest_pairs(
+    measured, measured_of, rows_of, make_report, monkeypatch
+):
     from matplotlib.collections import LineCollection
 
-    joins = alike_pairs(measured)
-    assert joins == [[0, 1], [1, 2], [3, 4]]
     rows = rows_of(5)
-    [lines] = map_figure(rows, joins=joins, colour="return").findobj(LineCollection)
-    expected = [[(rows[i].x, rows[i].y), (rows[j].x, rows[j].y)] for i, j in joins]
+    links = make_report(policies=rows, measured=measured).links
+    assert links == [[0, 1], [1, 2], [3, 4]]
+    [lines] = map_figure(rows, links=links, colour="return").findobj(LineCollection)
+    expected = [[(rows[i].x, rows[i].y), (rows[j].x, rows[j].y)] for i, j in links]
     assert np.allclose(lines.get_segments(), expected)
-    assert alike_pairs(measured_of(5, DISTANCES)) == []
-    monkeypatch.setattr("pivec.report.map_figure.MAX_JOINS", 2)
-    assert alike_pairs(measured) == []
+    assert make_report(policies=rows, measured=measured_of(5, DISTANCES)).links == []
+    monkeypatch.setattr("pivec.report.findings.MAX_LINKS", 2)
+    assert make_report(policies=rows, measured=measured).links == []
 
 
 def test_the_heatmap_hatches_what_is_not_certain(measured, rows_of):
-    figure = distances_figure(DISTANCES, rows_of(5), certain=measured.certain)
+    figure = matrix_figure(DISTANCES, rows_of(5), np.arange(5), certain=measured.certain)
     shown = figure.axes[0].images[0].get_array()
     assert shown.mask.sum() == 8  # both ways, without the diagonal
     assert np.allclose(np.sort(shown.compressed()), np.sort(DISTANCES[measured.certain]))
@@ -151,13 +152,15 @@ def test_a_page_without_intervals_says_that_they_are_not_known(report):
     assert joins_of(page) == []
 
 
-def test_the_console_tells_how_sure_it_is(measured, measured_of, capsys):
-    print_summary(LABELS, measured)
+def test_the_console_tells_how_sure_it_is(measured, measured_of, make_report, rows_of, capsys):
+    policies = rows_of(5, label=LABELS)
+    print_summary(make_report(policies=policies, measured=measured))
     text = capsys.readouterr().out
     for words in ("distance (95 % interval)", "(0 to 0.31) *", "apart: share", "0.25 ± 0.2",
                   "* cannot be told apart: 4 of 10 pairs"):  # fmt: skip
         assert words in text
-    print_summary(LABELS, measured_of(5, DISTANCES, nearest=[(0, 1, 0.5)]))
+    bare = measured_of(5, DISTANCES, nearest=[(0, 1, 0.5)])
+    print_summary(make_report(policies=policies, measured=bare))
     text = capsys.readouterr().out
     assert "0.5" in text
     assert "interval" not in text
@@ -166,8 +169,8 @@ def test_the_console_tells_how_sure_it_is(measured, measured_of, capsys):
 
 def test_the_band_of_a_run_stays_in_the_picture():
     run = Travel("r", (0, 1), (0, 1), np.array([1.0]), np.array([0.0, 2.0]))
-    svg = travel_svg([run], ["#000"])
-    [band] = re.findall(r'class="band" points="([^"]*)"', svg)
+    [line] = travel_plot([run], {})["lines"]
+    band = line["band"]
     heights = [float(point.split(",")[1]) for point in band.split()]
     assert min(heights) >= 14
     assert max(heights) <= 360 - 44

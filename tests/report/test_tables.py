@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from pivec.errors import UsageError
-from pivec.report import tables, write_distances, write_map_csv
-from pivec.report.tables import write_distances_csv as write_csv_of
+from pivec.report import write_distances, write_map_csv
+from pivec.report.write import write_distances_csv as write_csv_of
 from pivec.statistics import Intervals, Measured
 
 ODD_LABELS = [
@@ -49,7 +49,7 @@ def test_distances_round_trip_to_the_last_bit(tmp_path):
 @pytest.fixture
 def few(monkeypatch):
     """Make three policies too many for text."""
-    monkeypatch.setattr(tables, "MAX_CSV", 2)
+    monkeypatch.setattr("pivec.report.findings.MAX_CSV", 2)
 
 
 NEAR = np.array([[1, 2], [0, 2], [1, 0]]), np.array([[0.1, 0.5], [1e-30, 2.0], [1.0, np.pi]])
@@ -86,10 +86,10 @@ def test_distances_beyond_float32_are_float64(tmp_path, few):
 
 def test_distances_of_fewer_or_more_policies_do_not_stay_beside(tmp_path, monkeypatch, few):
     write_distances(tmp_path, ["a", "b", "c"], Measured(None, *NEAR))
-    monkeypatch.setattr(tables, "MAX_CSV", 3)
+    monkeypatch.setattr("pivec.report.findings.MAX_CSV", 3)
     for matrix in (np.eye(3), None):
         if matrix is None:
-            monkeypatch.setattr(tables, "MAX_CSV", 2)
+            monkeypatch.setattr("pivec.report.findings.MAX_CSV", 2)
         write_distances(tmp_path, ["a", "b", "c"], Measured(matrix, *NEAR))
         kind = "npz" if matrix is None else "csv"
         assert [path.name for path in tmp_path.iterdir()] == [f"distances.{kind}"]
@@ -97,19 +97,19 @@ def test_distances_of_fewer_or_more_policies_do_not_stay_beside(tmp_path, monkey
 
 @pytest.mark.parametrize(("name", "most"), [("distances.npz", 3), ("distances.csv", 2)])
 def test_a_file_of_that_name_that_is_not_of_pivec_stays(tmp_path, monkeypatch, name, most):
-    monkeypatch.setattr(tables, "MAX_CSV", most)
+    monkeypatch.setattr("pivec.report.findings.MAX_CSV", most)
     (tmp_path / name).write_text("mine")
     write_distances(tmp_path, ["a", "b", "c"], Measured(np.eye(3), *NEAR))
     assert (tmp_path / name).read_text() == "mine"
     assert len(list(tmp_path.iterdir())) == 2
 
 
-def test_the_page_says_what_the_arrays_hold(few):
-    assert tables.words_of_file(Measured(None, *NEAR)) == (
-        "distances.npz holds the 2 nearest others of each policy"
-    )
-    assert "all distances" in tables.words_of_file(Measured(np.eye(3), *NEAR))
-    assert tables.words_of_file(Measured(np.eye(2), NEAR[0][:2], NEAR[1][:2])) == ""
+def test_the_page_says_what_the_arrays_hold(few, make_report, rows_of):
+    for matrix, words in ((None, "the 2 nearest others"), (np.eye(3), "all distances")):
+        findings = make_report(policies=rows_of(3), measured=Measured(matrix, *NEAR))
+        assert words in findings.distances_note
+    two = Measured(np.eye(2), NEAR[0][:2], NEAR[1][:2])
+    assert make_report(policies=rows_of(2), measured=two).distances_note == ""
 
 
 def test_labels_are_kept_literally(tmp_path):

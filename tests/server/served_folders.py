@@ -42,7 +42,9 @@ def describe(folder, labels=LABELS, *, seed=0, method="visitation"):
     log = RunLog(folder)
     parameters = {"n_components": 3} if method == "visitation" else {}
     fitted = pivec.characterization(method, **parameters)
-    return comparison.describe(data, log, fitted, None, settings), log
+    space = comparison.describe(data, log, fitted, None, settings)
+    space.save(folder / "space")
+    return space, log
 
 
 def leave(folder, *arguments, **options):

@@ -9,7 +9,7 @@ import pytest
 from served_folders import LABELS, client_of, leave
 
 from pivec.explanations import ComparisonFolder, explain_pair
-from pivec.report import distances_in
+from pivec.report import measure_space
 from pivec.server.routes import read_picture
 from pivec.server.snapshot import shown
 from pivec.terminal import printable
@@ -30,7 +30,7 @@ def test_a_pair_is_exactly_what_python_says(served, made, a, b):
     findings = ComparisonFolder.open(made)
     names = [printable(label) for label in LABELS]
     i, j = names.index(a), names.index(b)
-    measured = distances_in(findings.space, made)
+    measured = measure_space(findings.space, made)
     answer = served.get("pair", params={"a": a, "b": b}).json()
     known = measured.intervals
     assert (answer["a"], answer["b"]) == (a, b)

@@ -20,7 +20,7 @@ import pytest
 
 import pivec
 from pivec.errors import PivecError, PivecWarning, UsageError
-from pivec.workflows import compare as comparison
+from pivec.report.pages import Pictures
 from pivec.workflows import watch as watching
 
 SHIPPED = Path(str(files("pivec"))) / "demo_policies" / "CartPole-v1"
@@ -32,12 +32,10 @@ RUNS, OUT = Path("runs"), Path("out")  # in a folder of each test: names do not 
 @pytest.fixture(scope="module", autouse=True)
 def _no_figures():
     """Figures and pages take most of the time, and are those of `compare`."""
-    page = lambda path, report: path.write_text(" ".join(row.label for row in report.rows))  # noqa: E731
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(comparison, "save_png", lambda _, path: path.write_bytes(b"\x89PNG"))
-        patch.setattr(comparison, "map_figure", lambda *_, **__: None)
-        patch.setattr(comparison, "matrix_figure", lambda *_: None)
-        patch.setattr(comparison, "write_report", page)
+        pictures = Pictures(b"\x89PNG", b"\x89PNG")
+        patch.setattr("pivec.report.write.Pictures.of", lambda _: pictures)
+        patch.setattr("pivec.report.write.report_html", lambda found, _: str(found.policies.labels))
         yield
 
 
@@ -352,7 +350,7 @@ def test_who_is_in_the_store_and_not_in_the_space_is_described(grown, monkeypatc
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("moment", ["collect", "claim", "space", "measure", "draw"])
+@pytest.mark.parametrize("moment", ["collect", "claim", "space", "measure", "lay_out"])
 @pytest.mark.usefixtures("going")
 def test_a_killed_watch_goes_on(grown, moment):
     """The process ends in the middle of a round; the files of the checkpoints may be gone then."""

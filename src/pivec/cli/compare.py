@@ -124,7 +124,7 @@ def _compare(
         if env is None:
             print_environment(result.space.collected)
         print_normalisers(result.space.descriptions.policies)
-        print_summary(result.labels, result.measured)
+        print_summary(result.findings)
         if words := background_words(log.settings):
             say(words)
     say(f"Report: {result.report}")
@@ -152,6 +152,7 @@ def describe(
     method, earlier = comparison.start(describing, seed, progress=not quiet)
     with using(running.engine, running.jobs):
         space = comparison.describe(kept.load(), log, method, earlier, kept.settings)
+        space.save(log.folder / "space")
     say(f"{len(space.descriptions)} policies described by {method.name}")
     say(f"Space: {log.folder / 'space'}")
 
@@ -167,21 +168,38 @@ def distances(space: SpaceArgument, out: Out = None, *, running: EngineOptions) 
     share of time in the same places (overlap), and the p-value of "the same behaviour", by
     itself (p) and among all pairs (q).
     """
-    from pivec.report import distances_file
+    from pivec.figures import save_png
+    from pivec.report import (
+        Findings,
+        distances_file,
+        heatmap_figure,
+        write_distances,
+        write_pairs_csv,
+    )
     from pivec.workflows import compare as comparison
 
     described, log = _space(space, out)
     with using(running.engine, running.jobs):
-        comparison.measure(described, log)
+        measured = comparison.measure(described, log)
+    findings = Findings.of(described, measured, log)
+    write_distances(log.folder, findings.policies.labels, measured)
+    write_pairs_csv(log.folder / "pairs.csv", findings.pair_rows)
+    save_png(heatmap_figure(findings), log.folder / "distances.png")
     say(f"Distances: {log.folder / distances_file(len(described.descriptions))}")
 
 
 def map_(space: SpaceArgument, out: Out = None, seed: Seed = 0) -> None:
     """Lay the policies of a space out in the plane: map.csv and map.png."""
+    from pivec.figures import save_png
+    from pivec.report import Findings, map_figure, measure_space, write_map_csv
     from pivec.workflows import compare as comparison
 
     described, log = _space(space, out)
-    comparison.draw(described, log, seed)
+    described = comparison.lay_out(described, log, seed)
+    findings = Findings.of(described, measure_space(described, log.folder), log)
+    write_map_csv(log.folder / "map.csv", findings.policies)
+    figure = map_figure(findings.policies, findings.subtitle, links=findings.links)
+    save_png(figure, log.folder / "map.png")
     say(f"Map: {log.folder / 'map.png'}")
 
 
@@ -189,7 +207,8 @@ def report(space: SpaceArgument, out: Out = None) -> None:
     """Write the page of a space that has been mapped: report.html."""
     from pivec.workflows import compare as comparison
 
-    say(f"Report: {comparison.write_page(*_space(space, out))}")
+    findings = comparison.write_report(*_space(space, out))
+    say(f"Report: {findings.log.folder / 'report.html'}")
 
 
 @with_options

@@ -23,7 +23,8 @@ from pivec.terminal import literal, say
 
 if TYPE_CHECKING:
     from pivec.explanations import Clip, ComparisonFolder, PairExplanation, Regions, Replayer
-    from pivec.statistics import Behaviours, Measured
+    from pivec.report import Findings
+    from pivec.statistics import Behaviours
 
 # -----------------------------------------------------------------------------
 # What `pivec explain` films, and where its results go.
@@ -335,13 +336,13 @@ def groups(
     from pivec.characterizations import Space
     from pivec.figures import save_png
     from pivec.files import atomic_write, make_folder
-    from pivec.report import SPACE, compare_groups, distances_in, groups_figure, print_groups
+    from pivec.report import SPACE, compare_groups, groups_figure, measure_space, print_groups
 
     described = Space.load(space)
     beside = space.parent if space.name == SPACE else space
     intervals = None
     if "influences" not in described.descriptions.arrays:  # then the states are needed
-        intervals = distances_in(described, beside).intervals
+        intervals = measure_space(described, beside).intervals
     result = compare_groups(described, patterns(group), last=last, seed=seed, intervals=intervals)
     folder = make_folder(out or beside)
     with atomic_write(folder / "groups.json", "w") as file:
@@ -516,21 +517,23 @@ def _explain_space(
     from pivec.explanations import FOLDER, Overview, explain_pair
     from pivec.files import check_folder
     from pivec.report import (
-        behaviours_in,
-        distances_in,
+        Findings,
+        measure_space,
         print_difference,
         say_written,
         write_overview,
     )
+    from pivec.run_log import RunLog
 
     labels = findings.space.descriptions.labels
     if len(labels) < 2:
         raise UsageError(f"{findings.folder} has a single policy: expected two or more")
     folder = check_folder(showing.out or findings.folder / FOLDER)
     replayer = films.replayer()
-    measured = distances_in(findings.space, findings.folder)
+    measured = measure_space(findings.space, findings.folder)
+    shown = Findings.of(findings.space, measured, RunLog(findings.folder))
     differences = {}
-    for title, names in _notable_pairs(measured, labels).items():
+    for title, names in _notable_pairs(shown).items():
         differences[title] = explain_pair(findings, *names, top=top, level=level)
         if not showing.as_json:
             say(f"{title}:")
@@ -539,8 +542,8 @@ def _explain_space(
         (title, films.add(difference, replayer, folder, showing.progress))
         for title, difference in differences.items()
     )
-    classes, words = behaviours_in(measured, labels), pairs[0][1].decomposition.words
-    watched = films.of_behaviours(classes, words, replayer, folder, showing.progress)
+    words = pairs[0][1].decomposition.words
+    watched = films.of_behaviours(shown.behaviours, words, replayer, folder, showing.progress)
     overview = Overview(pairs, watched)
     showing.leave(folder, overview, lambda path: write_overview(path, overview, showing.command))
     if not showing.as_json:
@@ -557,17 +560,14 @@ def _say_report(
         say_report(findings.folder, made)
 
 
-def _notable_pairs(measured: Measured, labels: Sequence[str]) -> dict[str, tuple[str, str]]:
+def _notable_pairs(shown: Findings) -> dict[str, tuple[str, str]]:
     """Name the nearest pair that can be told apart, and the farthest; of two policies one pair."""
-    near, far = measured.pairs, measured.farthest
-    pairs = {"The farthest pair": (labels[far.i[0]], labels[far.j[0]])}
-    first = next((k for k, alike in enumerate(near.alike) if not alike), None)
-    if first is None:
-        return pairs
-    known = measured.n_known > 0  # otherwise nobody can tell
-    title = "The nearest pair that can be told apart" if known else "The nearest pair"
-    nearest = labels[near.i[first]], labels[near.j[first]]
-    return {title: nearest} | (pairs if nearest not in pairs.values() else {})
+    labels = shown.policies.labels
+    titles: dict[tuple[int, int], str] = {}
+    for title, pair in shown.notable_pairs.items():
+        if "cannot" not in title:
+            titles.setdefault(pair, title)
+    return {title: (labels[i], labels[j]) for (i, j), title in titles.items()}
 
 
 def _explain_run(

@@ -72,8 +72,7 @@ class Change(NamedTuple):
 
 def way_figure(changes: Sequence[Change], title: str) -> Figure:
     """Draw the way of a run on its map, in a small figure."""
-    from pivec.report import PolicyRow
-    from pivec.report.map_figure import map_figure
+    from pivec.report import PolicyRow, PolicyTable, map_figure
 
     rows = [
         PolicyRow(
@@ -89,7 +88,9 @@ def way_figure(changes: Sequence[Change], title: str) -> Figure:
         )
         for change in changes
     ]
-    return map_figure(rows, title, colour="return" if changes[0].step is None else "step")
+    return map_figure(
+        PolicyTable(rows), title, colour="return" if changes[0].step is None else "step"
+    )
 
 
 _PARTS = 4  # landmarks of each description that a space is fitted on

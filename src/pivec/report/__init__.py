@@ -1,17 +1,18 @@
-"""What a comparison leaves behind: tables, figures and one page.
+"""What is shown of a comparison: figures, tables, pages and lines on the terminal.
 
-- `PolicyRow`, `PairRow`, `ReportData`: what is known about the policies compared.
-- `write_distances`, `write_pairs_csv`, `write_map_csv`: tables.
-- `Comparison`: all of it in memory, with plots.
-- `map_figure`, `distances_figure`, and `save_png`: pictures.
-- `write_report`: one HTML file that opens without a network; sections/ holds its parts.
-- explained/: what explanations look like, on the terminal and as pages.
+findings           everything that is shown, computed once
+layout             positions on the map and orders in heatmaps
+policy_map         the map of policies; distance_figures: heatmap, runs, groups of runs
+write              the files of a comparison: CSV, PNG and report.html
+pages, script_data the page from templates/, and the data of its script in web/
+explained          explanations on the terminal and as pages
+console, answers   what commands print
 """
 
 from __future__ import annotations
 
 from pivec.report.answers import plan_json, print_plan, print_sameness, say_json, write_junit
-from pivec.report.comparison import SPACE, STATES, Comparison, distances_in, subtitle_of
+from pivec.report.comparison import Comparison
 from pivec.report.console import (
     print_environment,
     print_groups,
@@ -19,7 +20,7 @@ from pivec.report.console import (
     print_store,
     print_summary,
 )
-from pivec.report.distances_figure import matrix_figure
+from pivec.report.distance_figures import groups_figure, heatmap_figure
 from pivec.report.evaluation_figure import draw_evaluation
 from pivec.report.explained import (
     group_difference_html,
@@ -31,49 +32,55 @@ from pivec.report.explained import (
     say_written,
     write_difference,
     write_overview,
-    write_page,
     write_regions_page,
     write_unusual,
 )
-from pivec.report.findings import PolicyRow, ReportData, behaviours_in, pair_rows, policy_rows
-from pivec.report.groups import compare_groups, groups_in
-from pivec.report.groups_section import groups_figure
-from pivec.report.landmarks import LandmarkMap
-from pivec.report.layout import place, positions_of, tsne_map
-from pivec.report.map_figure import alike_pairs
-from pivec.report.page import (
+from pivec.report.findings import (
+    SPACE,
+    STATES,
+    Findings,
+    PairRow,
+    PolicyRow,
+    PolicyTable,
+    distances_file,
+    measure_space,
+)
+from pivec.report.groups import compare_groups
+from pivec.report.layout import LandmarkMap, place, positions_of, tsne_map
+from pivec.report.pages import (
     content_policy,
     key_figures,
     report_html,
     script,
     summary,
-    write_report,
+    write_page,
 )
-from pivec.report.tables import distances_file, write_distances, write_map_csv, write_pairs_csv
+from pivec.report.policy_map import map_figure
+from pivec.report.script_data import page_data
+from pivec.report.write import write_distances, write_map_csv, write_pairs_csv, write_results
 
 __all__ = [
-    "Comparison",
-    "LandmarkMap",
-    "PolicyRow",
-    "ReportData",
     "SPACE",
     "STATES",
-    "alike_pairs",
-    "behaviours_in",
+    "Comparison",
+    "Findings",
+    "LandmarkMap",
+    "PairRow",
+    "PolicyRow",
+    "PolicyTable",
     "compare_groups",
     "content_policy",
     "distances_file",
-    "distances_in",
     "draw_evaluation",
     "group_difference_html",
     "groups_figure",
-    "groups_in",
+    "heatmap_figure",
     "key_figures",
-    "matrix_figure",
-    "pair_rows",
+    "map_figure",
+    "measure_space",
+    "page_data",
     "place",
     "plan_json",
-    "policy_rows",
     "positions_of",
     "print_difference",
     "print_environment",
@@ -91,7 +98,6 @@ __all__ = [
     "say_json",
     "say_written",
     "script",
-    "subtitle_of",
     "summary",
     "tsne_map",
     "write_difference",
@@ -102,6 +108,6 @@ __all__ = [
     "write_page",
     "write_pairs_csv",
     "write_regions_page",
-    "write_report",
+    "write_results",
     "write_unusual",
 ]

@@ -4,27 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pivec.characterizations import Space
 from pivec.errors import MissingExtra, UsageError, did_you_mean
-from pivec.report.distances_figure import matrix_figure
-from pivec.report.findings import colours_of_groups, policy_rows
-from pivec.report.map_figure import alike_pairs, map_figure
-from pivec.report.travel_section import travel_figure
+from pivec.report.distance_figures import heatmap_figure, travel_figure
+from pivec.report.findings import Findings, measure_space
+from pivec.report.policy_map import map_figure
 from pivec.results import Result, Row
-from pivec.states import Store, VisitedStates
+from pivec.run_log import RunLog
 from pivec.statistics import Measured
-from pivec.statistics.measure import measure
-from pivec.text import n_policies, rounded
+from pivec.text import rounded
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-STATES, SPACE = "states", "space"  # folders of a comparison
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -45,17 +41,29 @@ class Comparison(Result):
     """
 
     folder: Path  # where everything was written
-    # The characterization, the descriptions of all policies, and their places on the map.
-    space: Space
-    measured: Measured  # distances, nearest others, notable pairs, and the distance along each run
-    report: Path  # the page
+    findings: Findings
 
     @classmethod
     def load(cls, folder: str | Path) -> Comparison:
         """Open the folder that a comparison left; distances are measured again."""
         home = Path(folder)
         space = Space.load(home)
-        return cls(home, space, distances_in(space, home), home / "report.html")
+        return cls(home, Findings.of(space, measure_space(space, home), RunLog(home)))
+
+    @property
+    def report(self) -> Path:
+        """The page."""
+        return self.folder / "report.html"
+
+    @property
+    def space(self) -> Space:
+        """The characterization, the descriptions of all policies, and their positions."""
+        return cast(Space, self.findings.space)
+
+    @property
+    def measured(self) -> Measured:
+        """Distances, nearest others, notable pairs, and the distance along each run."""
+        return self.findings.measured
 
     @property
     def distances(self) -> NDArray[np.float64] | None:
@@ -81,15 +89,14 @@ class Comparison(Result):
 
     def plot_map(self, colour: str | None = None) -> Figure:
         """Draw the map of policies; `colour` is "return", "group", "step" or "behaviour"."""
-        rows = policy_rows(self.space, self.measured)
         if self.space.positions is None:
-            raise UsageError("the policies have no places on a map yet: run `pivec map` first")
-        joins = alike_pairs(self.measured)
-        return map_figure(rows, subtitle_of(self.space), colour, joins)
+            raise UsageError("the policies have no positions on a map yet: run `pivec map` first")
+        findings = self.findings
+        return map_figure(findings.policies, findings.subtitle, colour, findings.links)
 
     def plot_distances(self) -> Figure:
         """Draw the matrix of distances, alike beside alike."""
-        return matrix_figure(self.space, self.measured, subtitle_of(self.space))
+        return heatmap_figure(self.findings)
 
     def plot_run(self, group: str | None = None) -> Figure:
         """Draw how far runs, or that of one group, have come by training step."""
@@ -102,12 +109,12 @@ class Comparison(Result):
                 if group is not None and known
                 else "there are no runs: no group has two policies with a training step"
             )
-        colours = colours_of_groups(policy_rows(self.space))
-        return travel_figure(runs, colours, subtitle_of(self.space))
+        colours = self.findings.policies.group_colours
+        return travel_figure(runs, colours, self.findings.subtitle)
 
     def headline(self) -> str:
         """Say how many policies were compared, and which are nearest and farthest."""
-        parts = [f"{subtitle_of(self.space)}, by {self.space.method.name}"]
+        parts = [f"{self.findings.subtitle}, by {self.space.method.name}"]
         for words, pairs in (
             ("nearest", self.measured.nearest),
             ("farthest", self.measured.farthest),
@@ -130,30 +137,9 @@ class Comparison(Result):
                 "nearest": self.labels[near[i, 0]] if near.shape[1] else None,
                 "distance": float(apart[i, 0]) if near.shape[1] else None,
             }
-            for i, row in enumerate(policy_rows(self.space))
+            for i, row in enumerate(self.findings.policies)
         ]
 
     def figure(self) -> Figure:
         """Draw the map, or the matrix of distances where there is none."""
         return self.plot_distances() if self.space.positions is None else self.plot_map()
-
-
-def distances_in(space: Space, folder: Path, data: VisitedStates | None = None) -> Measured:
-    """Measure all distances, with the states of the folder if intervals need them."""
-    method = space.method
-    needed = not (method.has_influences or method.exact or method.no_intervals)
-    if data is None and needed and Store.exists(folder / STATES):
-        data = Store(folder / STATES).load()
-    labels = space.descriptions.labels
-    if data is not None and data.labels != labels:
-        number = {label: i for i, label in enumerate(data.labels)}
-        # Policies of an earlier space have their states elsewhere.
-        data = data.select([number[x] for x in labels]) if number.keys() >= set(labels) else None
-    return measure(space.method, space.descriptions, data)
-
-
-def subtitle_of(space: Space) -> str:
-    """Say how many policies a space has, and of what environment."""
-    environment = space.collected.get("environment", "")
-    policies = n_policies(len(space.descriptions) - space.n_reference)
-    return f"{policies} in {environment}" if environment else policies

@@ -11,26 +11,22 @@ from rich.console import Console
 from rich.table import Table
 
 from pivec.policies import PolicyInfo
-from pivec.report.behaviours_section import words_of_behaviours
-from pivec.report.findings import behaviours_in, pair_rows
+from pivec.report.distance_figures import permanova_numbers, permanova_sentence, with_interval
+from pivec.report.findings import UNSURE, Findings
 from pivec.report.groups import GroupComparison
-from pivec.report.groups_section import figures_of_test, with_interval, words_of_test
-from pivec.report.pairs_section import UNSURE
-from pivec.report.tables import words_of_file
 from pivec.states import Store
-from pivec.statistics import Measured
 from pivec.statistics.measure import LEVEL
 from pivec.terminal import literal, say, shortened
 from pivec.text import interval, n_policies, percent, told_apart
 
 
-def print_summary(labels: Sequence[str], measured: Measured) -> None:
+def print_summary(findings: Findings) -> None:
     """Print the few facts that tell whether policies behave differently, and by how much."""
-    console = Console()
+    console, measured = Console(), findings.measured
     rows = [
         (title, row)
         for title, pairs in (("nearest", measured.nearest), ("farthest", measured.farthest))
-        for row in pair_rows(labels, pairs)[:3]
+        for row in findings.rows_of(pairs)[:3]
     ]
     names = [name for _, row in rows for name in (row.policy, row.other)]
     brief = dict(zip(names, told_apart(names, max(20, (console.width - 48) // 2)), strict=True))
@@ -53,12 +49,12 @@ def print_summary(labels: Sequence[str], measured: Measured) -> None:
     console.print(table)
     if measured.n_known:
         say(f"* {UNSURE}: {len(measured.alike)} of {measured.n_known} pairs")
-    if classes := behaviours_in(measured, labels):
-        say(f"{words_of_behaviours(classes)} (no two policies of one are told apart; map.csv)")
+    if findings.behaviours:
+        say(f"{findings.behaviours_words} (no two policies of one are told apart; map.csv)")
     if shared:
         say("apart: share of their time that two policies spend in different places")
-    if words := words_of_file(measured):
-        say(words)
+    if findings.distances_note:
+        say(findings.distances_note)
     if not measured.travels:
         return
     table = Table("run", "checkpoints", "distance travelled", box=None)
@@ -118,11 +114,10 @@ def print_groups(result: GroupComparison) -> None:
         table = Table("between", "distance of runs", "explained", "by chance", "p", box=None)
         for pair in result.pairs:
             shown = literal(" and ".join(pair.groups)), with_interval(pair.distance)
-            table.add_row(*shown, *(figures_of_test(pair.test) if pair.test else ()))
+            table.add_row(*shown, *(permanova_numbers(pair.test) if pair.test else ()))
         console.print(table)
     if result.test is not None:
-        words = words_of_test(result.test)
-        say(words[0].upper() + words[1:])
+        say(permanova_sentence(result.test))
     else:
         say("No test: that takes two groups, and several runs of one of them")
     if any(math.isnan(group.behaviours.low) for group in result.groups):

@@ -37,7 +37,6 @@ from pivec.explanations import (
     leading_contrasts,
     written,
 )
-from pivec.files import atomic_write
 from pivec.report.markup import (
     count_cell,
     filled,
@@ -48,10 +47,9 @@ from pivec.report.markup import (
     shown_text,
     table,
 )
-from pivec.report.page import content_policy
-from pivec.run_log import versions
+from pivec.report.pages import render, write_page
 from pivec.statistics import Parts
-from pivec.terminal import encodable, literal, say, shortened
+from pivec.terminal import literal, say, shortened
 from pivec.text import interval, percent, rounded, thousands
 
 if TYPE_CHECKING:
@@ -108,25 +106,15 @@ def explained_html(
     Title, heading, environment and figures are text; ``lead`` and sections are markup, made of
     escaped text.
     """
-    cells = "".join(
-        f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>"
-        for name, value in figures.items()
-    )
-    return filled(
-        "page.html",
-        {
-            "title": shown_text(title),
-            "heading": shown_text(heading),
-            "skip": '<a class="skip" href="#reading">Skip to how to read this</a>',
-            "environment": shown_text(environment),
-            "summary": lead,
-            "figures": cells,
-            "sections": "\n".join(part for part in sections if part),
-            "version": shown_text(versions().get("pivec", "")),
-            "policy": content_policy(),
-            "style": resource("page.css") + resource("explained.css"),
-            "script": "",
-        },
+    return render(
+        "explained_markup.html",
+        resource("page.css") + resource("explained.css"),
+        title=title,
+        heading=heading,
+        environment=environment,
+        lead=lead,
+        figures=figures,
+        sections="\n".join(part for part in sections if part),
     )
 
 
@@ -143,12 +131,6 @@ def made_section(command: str) -> str:
     if not command:
         return ""
     return section("made", "How it was made", f'<pre class="command">{shown_text(command)}</pre>')
-
-
-def write_page(path: str | os.PathLike[str], page: str) -> None:
-    """Write a page; what was there is replaced when the new one is whole."""
-    with atomic_write(path, "w") as file:
-        file.write(encodable(page))
 
 
 # -----------------------------------------------------------------------------

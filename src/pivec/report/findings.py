@@ -1,29 +1,42 @@
-"""What a report shows: a row for each policy and for pairs, and what was measured of them."""
+"""Everything that is shown of a comparison, computed once and only read by what shows it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.characterizations import Space
+from pivec.characterizations import Space, background_words
 from pivec.errors import UsageError
-from pivec.figures import group_colours
+from pivec.figures import LONE_COLOUR, group_colours
 from pivec.policies import also_called
-from pivec.report.groups import GroupComparison
-from pivec.report.order import group_order
+from pivec.report.groups import GroupComparison, groups_in
+from pivec.report.layout import group_order, heatmap_order
 from pivec.run_log import RunLog
+from pivec.states import Store, VisitedStates
 from pivec.statistics import RATE, Behaviours, Measured, Pairs
 from pivec.statistics.behaviours import behaviours
+from pivec.statistics.measure import measure
+from pivec.text import n_policies, thousands
+
+STATES, SPACE = "states", "space"  # folders of a comparison
+MAX_CLASS_COLOURS = 10  # behaviour classes with a colour of their own
+# Text of more distances is large and slow to read: of 3 000 policies it was 181 MB.
+MAX_CSV = 1000
+DISTANCES_CSV, DISTANCES_NPZ = "distances.csv", "distances.npz"
+UNSURE = "cannot be told apart"
+MAX_LINKS = 400  # lines between policies that cannot be told apart, which would hide a map
 
 
 @dataclass(frozen=True)
 class PolicyRow:
-    """A policy on the map; the fields are the columns of map.csv, unless they say otherwise."""
+    """A policy on the map; the fields are the columns of map.csv unless they say otherwise."""
 
     label: str
     group: str  # empty if it belongs to no run
@@ -37,12 +50,12 @@ class PolicyRow:
     reference: bool = False  # a policy of an earlier space, shown as context
     placed: bool = False  # the space was fitted without it
     return_std: float = field(default=math.nan, metadata={"csv": False})
-    behaviour: int | None = None  # its class of policies that cannot be told apart, 1 the largest
+    behaviour: int | None = None  # its behaviour class, 1 the largest
 
 
 @dataclass(frozen=True)
 class PairRow:
-    """How far apart two policies are, and how sure that is; the fields are columns of pairs.csv."""
+    """The distance of two policies and its uncertainty; the fields are columns of pairs.csv."""
 
     policy: str
     other: str
@@ -59,20 +72,216 @@ class PairRow:
         return self.q > RATE
 
 
-def pair_rows(labels: Sequence[str], pairs: Pairs) -> list[PairRow]:
-    """Give pairs with the labels of their policies."""
-    columns = (pairs.distance, pairs.low, pairs.high, pairs.overlap, pairs.p, pairs.q)
-    lines = zip(pairs.i.tolist(), pairs.j.tolist(), *(c.tolist() for c in columns), strict=True)
-    return [PairRow(labels[i], labels[j], *values) for i, j, *values in lines]
+class PolicyTable(Sequence[PolicyRow]):
+    """The policies of a comparison, one row each, and what follows from the rows alone."""
+
+    def __init__(self, rows: Iterable[PolicyRow]) -> None:
+        self.rows = tuple(rows)
+        if not self.rows:
+            raise UsageError("expected at least one policy, but there is none")
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[PolicyRow]:
+        return iter(self.rows)
+
+    def __getitem__(self, index):  # type: ignore[no-untyped-def]
+        return self.rows[index]
+
+    @cached_property
+    def labels(self) -> list[str]:
+        """Names of all policies."""
+        return [row.label for row in self.rows]
+
+    @cached_property
+    def compared(self) -> list[PolicyRow]:
+        """All but the policies that are there for context."""
+        return [row for row in self.rows if not row.reference]
+
+    @cached_property
+    def order(self) -> NDArray[np.intp]:
+        """Numbers of the rows by group and training step."""
+        return group_order([row.group for row in self.rows], [row.step for row in self.rows])
+
+    @cached_property
+    def group_colours(self) -> dict[str, str]:
+        """A colour for each group of the policies compared, in the order of their names."""
+        ordered = (self.rows[i] for i in self.order)
+        names = dict.fromkeys(row.group for row in ordered if row.group and not row.reference)
+        return dict(zip(names, group_colours(len(names)), strict=True))
+
+    @cached_property
+    def runs(self) -> dict[str, list[int]]:
+        """Rows of each run in order of training: groups of two or more with a training step."""
+        runs: dict[str, list[int]] = {}
+        for i in self.order.tolist():
+            row = self.rows[i]
+            if row.group and row.step is not None and not row.reference:
+                runs.setdefault(row.group, []).append(i)
+        return {name: numbers for name, numbers in runs.items() if len(numbers) > 1}
+
+    @cached_property
+    def class_sizes(self) -> dict[int, int]:
+        """Number of policies in each behaviour class, the largest first."""
+        sizes = Counter(row.behaviour for row in self.rows if row.behaviour is not None)
+        return dict(sorted(sizes.items(), key=lambda item: (-item[1], item[0])))
+
+    @cached_property
+    def class_colours(self) -> dict[int, str]:
+        """Colours of the classes of two or more policies: the largest differ, the rest is grey."""
+        shared = [number for number, size in self.class_sizes.items() if size > 1]
+        own = group_colours(min(len(shared), MAX_CLASS_COLOURS))
+        return dict(zip(shared, own + [LONE_COLOUR] * (len(shared) - len(own)), strict=True))
+
+    @property
+    def classes_differ(self) -> bool:
+        """Whether some policies share a behaviour class, and not all the same."""
+        return len(self.class_sizes) > 1 and max(self.class_sizes.values()) > 1
 
 
-def policy_rows(space: Space, measured: Measured | None = None) -> list[PolicyRow]:
-    """Give the rows of all policies of a space; at the origin if they have no places yet.
+@dataclass(frozen=True, kw_only=True)
+class Findings:
+    """Everything that is shown of a comparison; made by `Findings.of`."""
 
-    What was measured of them tells which cannot be told apart.
-    """
+    environment: str
+    policies: PolicyTable
+    measured: Measured  # in the order of the policies
+    log: RunLog
+    method: str = ""  # how policies are described and compared; blank lines part paragraphs
+    formula: str = ""  # of the distance, in one line
+    behaviours: Behaviours | None = None  # classes of policies that cannot be told apart
+    groups: GroupComparison | None = None  # where there are groups of runs
+    space: Space | None = None  # with positions; None in a report without a characterization
+
+    def __post_init__(self) -> None:
+        n = len(self.policies)
+        if len(self.measured.neighbours) != n:
+            raise UsageError(
+                f"distances must be those of the {n} policies of the report, but are of "
+                f"{len(self.measured.neighbours)}"
+            )
+        if self.space is not None and list(self.space.descriptions.labels) != self.policies.labels:
+            raise UsageError(f"the space must describe the {n} policies of the report, in order")
+
+    @classmethod
+    def of(cls, space: Space, measured: Measured, log: RunLog) -> Findings:
+        """Compute everything that is shown of a space whose distances were measured."""
+        classes = None
+        if (sure := measured.intervals) is not None:
+            classes = behaviours(sure.p_value, sure.distance, space.descriptions.labels)
+        words = [space.method.explanation, background_words(log.settings)]
+        return cls(
+            environment=str(space.collected.get("environment", "")),
+            policies=PolicyTable(policy_rows(space, classes)),
+            measured=measured,
+            log=log,
+            method="\n\n".join(filter(None, words)),
+            formula=space.method.formula,
+            behaviours=classes or None,
+            groups=groups_in(space, measured.intervals),
+            space=space,
+        )
+
+    @property
+    def subtitle(self) -> str:
+        """Say how many policies were compared, and in which environment."""
+        policies = n_policies(len(self.policies.compared))
+        return f"{policies} in {self.environment}" if self.environment else policies
+
+    @property
+    def map_method(self) -> str:
+        """How the map was made: the method of a `PolicyMap`, or other words."""
+        return str(self.log.settings.get("map", ""))
+
+    @cached_property
+    def pair_rows(self) -> list[PairRow]:
+        """The listed pairs with the labels of their policies, nearest first."""
+        return self.rows_of(self.measured.pairs)
+
+    def rows_of(self, pairs: Pairs) -> list[PairRow]:
+        """Give pairs with the labels of their policies."""
+        columns = (pairs.distance, pairs.low, pairs.high, pairs.overlap, pairs.p, pairs.q)
+        lines = zip(pairs.i.tolist(), pairs.j.tolist(), *(c.tolist() for c in columns), strict=True)
+        labels = self.policies.labels
+        return [PairRow(labels[i], labels[j], *values) for i, j, *values in lines]
+
+    @cached_property
+    def notable_pairs(self) -> dict[str, tuple[int, int]]:
+        """The nearest pair that is told apart, the farthest, and one that cannot be told apart."""
+        pairs, alike, measured = self.measured.pairs, self.measured.pairs.alike, self.measured
+        groups = np.array([row.group for row in self.policies])
+        # Two runs that ended alike are more interesting than two checkpoints of one.
+        other = alike & (groups[pairs.i] != groups[pairs.j])
+        sure = " that can be told apart" if measured.n_known else ""
+        chosen = {
+            f"The nearest pair{sure}": pairs.take(np.flatnonzero(~alike)[:1]),
+            "The farthest pair": measured.farthest,
+            f"A pair that {UNSURE}": pairs.take(
+                np.flatnonzero(other if other.any() else alike)[:1]
+            ),
+        }
+        return {words: (int(p.i[0]), int(p.j[0])) for words, p in chosen.items() if len(p)}
+
+    @cached_property
+    def links(self) -> list[list[int]]:
+        """Pairs to join on the map because they cannot be told apart.
+
+        Of policies that are all alike, the minimal spanning tree; none where lines would hide the
+        map.
+        """
+        from scipy.sparse import csr_array
+        from scipy.sparse.csgraph import minimum_spanning_tree
+
+        pairs, n = self.measured.alike, len(self.policies)
+        # A length of 0 would mean that there is no line.
+        lengths = csr_array(
+            (pairs.distance + np.finfo(float).eps, (pairs.i, pairs.j)), shape=(n, n)
+        )
+        links = np.argwhere(minimum_spanning_tree(lengths))
+        return links.tolist() if len(links) <= MAX_LINKS else []
+
+    @cached_property
+    def heatmap_order(self) -> NDArray[np.intp]:
+        """Numbers of the policies, alike beside alike and runs together; else by run and step."""
+        if self.measured.estimates is None:
+            return self.policies.order
+        groups = [row.group for row in self.policies]
+        return heatmap_order(self.measured.estimates, groups, self.policies.order)
+
+    @property
+    def behaviours_words(self) -> str:
+        """Say how many behaviour classes there are; empty where they are not known."""
+        if self.behaviours is None:
+            return ""
+        n, known = len(self.behaviours), self.behaviours.n_policies
+        untested = len(self.policies) - known
+        rest = f"; {thousands(untested)} more {'has' if untested == 1 else 'have'} too few episodes"
+        return (
+            f"{n_policies(known)}, {thousands(n)} behaviour{'s' * (n != 1)}"
+            f"{f'{rest} for a test' if untested else ''}"
+        )
+
+    @property
+    def distances_note(self) -> str:
+        """Say what distances.npz holds; empty where there is a distances.csv."""
+        n = len(self.policies)
+        if distances_file(n) == DISTANCES_CSV:
+            return ""
+        near = f"the {self.measured.neighbours.shape[1]} nearest others of each policy"
+        held = near if self.measured.matrix is None else "all distances"
+        return f"{DISTANCES_NPZ} holds {held}"
+
+    @property
+    def alike_count(self) -> str:
+        """Say how many pairs cannot be told apart; empty where that is not known."""
+        known = self.measured.n_known
+        return f"{thousands(len(self.measured.alike))} of {thousands(known)}" if known else ""
+
+
+def policy_rows(space: Space, classes: Behaviours | None = None) -> list[PolicyRow]:
+    """Give the rows of all policies of a space; at the origin if they have no positions yet."""
     described = space.descriptions
-    classes = behaviours_in(measured, described.labels)
     positions = np.zeros((len(described), 2)) if space.positions is None else space.positions
     reference, placed = space.is_reference, space.is_placed
     rows = []
@@ -98,78 +307,26 @@ def policy_rows(space: Space, measured: Measured | None = None) -> list[PolicyRo
     return rows
 
 
-def behaviours_in(measured: Measured | None, labels: Sequence[str]) -> Behaviours | None:
-    """Put policies into classes that cannot be told apart; None where no test tells."""
-    if measured is None or measured.intervals is None:
-        return None
-    classes = behaviours(measured.intervals.p_value, measured.intervals.distance, labels)
-    return classes if len(classes) else None
+def distances_file(n: int) -> str:
+    """Name the file that has the distances of so many policies.
+
+    Examples
+    --------
+    >>> distances_file(1000), distances_file(1001)
+    ('distances.csv', 'distances.npz')
+    """
+    return DISTANCES_CSV if n <= MAX_CSV else DISTANCES_NPZ
 
 
-def compared(rows: Sequence[PolicyRow]) -> list[PolicyRow]:
-    """Leave out the policies that are there for context."""
-    return [row for row in rows if not row.reference]
-
-
-def in_order(rows: Sequence[PolicyRow]) -> NDArray[np.intp]:
-    """Give the numbers of all rows by group and training step."""
-    return group_order([row.group for row in rows], [row.step for row in rows])
-
-
-def colours_of_groups(rows: Sequence[PolicyRow]) -> dict[str, str]:
-    """Give each group of the policies compared a colour, in the order of their names."""
-    names = dict.fromkeys(
-        rows[i].group for i in in_order(rows) if rows[i].group and not rows[i].reference
-    )
-    return dict(zip(names, group_colours(len(names)), strict=True))
-
-
-def training_runs(rows: Sequence[PolicyRow]) -> dict[str, list[int]]:
-    """Find the rows of each run in order of training: groups of two or more that have a step."""
-    runs: dict[str, list[int]] = {}
-    for i in in_order(rows).tolist():
-        row = rows[i]
-        if row.group and row.step is not None and not row.reference:
-            runs.setdefault(row.group, []).append(i)
-    return {name: numbers for name, numbers in runs.items() if len(numbers) > 1}
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReportData:
-    """Everything that `write_report` shows."""
-
-    environment: str
-    rows: Sequence[PolicyRow]
-    measured: Measured  # in the order of the rows
-    log: RunLog
-    method: str = ""  # how policies are described and compared; blank lines part paragraphs
-    formula: str = ""  # of the distance, in one line
-    groups: GroupComparison | None = None  # where there are groups of runs
-    space: Space | None = None  # so that the page can measure by itself
-    live: str = ""  # the version of what a server shows; empty of a file
-
-    def __post_init__(self) -> None:
-        n = len(self.rows)
-        if n == 0:
-            raise UsageError("a report must have at least one policy, but has none")
-        if len(self.measured.neighbours) != n:
-            raise UsageError(
-                f"distances must be those of the {n} policies of the report, but are of "
-                f"{len(self.measured.neighbours)}"
-            )
-        labels = self.space.descriptions.labels if self.space is not None else None
-        if labels is not None and labels != tuple(row.label for row in self.rows):
-            raise UsageError(
-                f"the space must be that of the {n} policies of the report, in their order, but "
-                f"describes {len(labels)} that are not the same"
-            )
-
-    @cached_property
-    def behaviours(self) -> Behaviours | None:
-        """Classes of policies that cannot be told apart."""
-        return behaviours_in(self.measured, [row.label for row in self.rows])
-
-    @property
-    def map_method(self) -> str:
-        """How the map was made: the method of a `PolicyMap`, or other words."""
-        return str(self.log.settings.get("map", ""))
+def measure_space(space: Space, folder: Path, data: VisitedStates | None = None) -> Measured:
+    """Measure all distances, with the states of the folder if intervals need them."""
+    method = space.method
+    needed = not (method.has_influences or method.exact or method.no_intervals)
+    if data is None and needed and Store.exists(folder / STATES):
+        data = Store(folder / STATES).load()
+    labels = space.descriptions.labels
+    if data is not None and data.labels != labels:
+        number = {label: i for i, label in enumerate(data.labels)}
+        # Policies of an earlier space have their states elsewhere.
+        data = data.select([number[x] for x in labels]) if number.keys() >= set(labels) else None
+    return measure(space.method, space.descriptions, data)

@@ -1,9 +1,9 @@
-"""A map of policies: t-SNE of their descriptions, the same picture each time."""
+"""Positions and orders of policies: t-SNE and linear maps, placing new policies, heatmap orders."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Annotated, Any, Literal, NamedTuple
@@ -15,185 +15,37 @@ from pivec.arguments import Count, Range, Seed, checked
 from pivec.characterizations import Space
 from pivec.errors import BadData, UsageError
 from pivec.parallel import usable_cores
-from pivec.policies import canonical_order
-from pivec.report.landmarks import classical_scaling, principal_components
+from pivec.policies import canonical_order, natural_key
 from pivec.statistics import Measured, nearest_of_rows
 
-# -----------------------------------------------------------------------------
-# The optimisation inside t-SNE: the one file that calls openTSNE.
-#
-# openTSNE's gradients do not depend on the number of threads, so that the same input gives the same
-# picture, bit for bit, on the same machine.
-
-
 Array = NDArray[np.float64]
+Indices = NDArray[np.intp]
 
-# Below, the Barnes-Hut tree is faster; above, interpolation on a grid (as openTSNE chooses).
+# Rows converted to float64 at a time, so that a large float32 array is never copied whole.
+BLOCK_ROWS = 4096
+# Above this many rows, two eigenvectors are found by Lanczos steps and not by a full reduction.
+DENSE_ROWS = 2000
+# Below this many rows the Barnes-Hut tree is faster; above, interpolation on a grid.
 TREE_ROWS = 10_000
 # Below this many rows a second thread does not pay.
 SERIAL_ROWS = 5_000
-
-
-def threads_for(n: int, n_jobs: int | None) -> int:
-    """Choose the number of threads for ``n`` rows; ``n_jobs`` if it is given."""
-    return n_jobs or (1 if n < SERIAL_ROWS else usable_cores())
-
-
-def _gradient(n: int) -> str:
-    return "bh" if n < TREE_ROWS else "fft"
-
-
-def load_opentsne() -> ModuleType:
-    """Import openTSNE with OpenMP threads that sleep while they wait.
-
-    Threads that spin were up to twenty times slower on a busy machine. The setting is read when
-    the OpenMP library is loaded, so it is made around the import, and not over a user's own.
-    """
-    key = "OMP_WAIT_POLICY"
-    if key in os.environ:
-        import openTSNE
-    else:
-        os.environ[key] = "PASSIVE"
-        try:
-            import openTSNE
-        finally:
-            del os.environ[key]
-    module: ModuleType = openTSNE
-    return module
-
-
-def affinities(
-    neighbours: NDArray[np.intp], distances: Array, perplexity: float, *, n_threads: int = 1
-) -> Any:
-    """Symmetric joint probabilities P of t-SNE, as a sparse (n, n) matrix with sum 1.
-
-    Of the nearest neighbours of each row and their distances, (n, k), which the Gaussian kernel
-    squares.
-    """
-    return load_opentsne().affinity.joint_probabilities_nn(
-        neighbours, distances, [perplexity], symmetrize=True, n_jobs=n_threads
-    )
-
-
-def embed(P: Any, start: Array, *, n_iter: int, n_threads: int = 1) -> Array:
-    """Minimise t-SNE's objective for the affinities ``P``; centred positions, (n, 2).
-
-    From the positions ``start``, of which no two may be equal, in 250 steps with exaggerated
-    affinities and ``n_iter`` more.
-    """
-    opentsne = load_opentsne()
-    estimator = opentsne.TSNE(
-        n_jobs=n_threads,
-        n_iter=n_iter,
-        negative_gradient_method=_gradient(len(start)),
-        random_state=0,
-    )
-    embedding = estimator.fit(
-        affinities=opentsne.affinity.PrecomputedAffinities(P, normalize=False),
-        # Kobak & Berens 2019: a small start keeps the global arrangement of the first components.
-        initialization=start * (1e-4 / np.std(start[:, 0])),
-    )
-    return np.array(embedding, dtype=np.float64)
-
-
-def embed_new(
-    neighbours: NDArray[np.intp],
-    distances: Array,
-    reference_positions: Array,
-    start: Array,
-    *,
-    perplexity: float,
-    n_threads: int = 1,
-) -> Array:
-    """Minimise the same objective for new rows only, each by itself, in a map that is fixed.
-
-    ``neighbours`` and ``distances``, (m, k), are of the nearest reference rows of each new row.
-    """
-    opentsne = load_opentsne()
-    n = len(reference_positions)
-    P = opentsne.affinity.joint_probabilities_nn(
-        neighbours,
-        distances,
-        [perplexity],
-        symmetrize=False,
-        normalization="point-wise",
-        n_reference_samples=n,
-        n_jobs=n_threads,
-    )
-    # openTSNE's interpolation grid centres a map in place; so it is handed a centred copy.
-    middle = (reference_positions.max(axis=0) + reference_positions.min(axis=0)) / 2
-    empty = opentsne.affinity.PrecomputedAffinities(np.zeros((n, 0)), normalize=False)
-    # By the size of the map, not by the number of new rows: each row's place is its own affair.
-    reference = opentsne.tsne.TSNEEmbedding(
-        reference_positions - middle, affinities=empty, negative_gradient_method=_gradient(n)
-    )
-    embedding = opentsne.tsne.PartialTSNEEmbedding(
-        start - middle, reference, P=P, **reference.gradient_descent_params
-    )
-    embedding.optimize(
-        n_iter=250,
-        learning_rate=0.1,
-        exaggeration=1.5,
-        momentum=0.8,
-        max_grad_norm=0.25,
-        max_step_norm=None,
-        n_jobs=n_threads,
-        theta=0.5,
-        inplace=True,
-    )
-    placed: Array = np.array(embedding, dtype=np.float64) + middle
-    return placed
-
-
-# -----------------------------------------------------------------------------
-# Exact nearest neighbours of vectors.
-#
-# Exact search costs 5 s for 30 000 rows of 50 values on one core, less than the approximate indexes
-# t-SNE libraries use, and it gives the same answer each time.
-
-
-Indices = NDArray[np.intp]
-
-# Entries of temporary arrays while distances are computed again.
+# Entries of temporary arrays while distances of neighbours are computed again.
 BLOCK_VALUES = 4_000_000
-
-
-def nearest(
-    reference: Array, k: int, query: Array | None = None, *, n_threads: int = 1
-) -> tuple[Indices, Array]:
-    """Find the ``k`` rows of ``reference`` nearest to each row of ``query``, nearest first.
-
-    Without a query, the nearest others of each row of the reference itself. Returns row numbers
-    and Euclidean distances, (m, k) each; the number of threads does not change them.
-    """
-    from sklearn.neighbors import NearestNeighbors
-    from threadpoolctl import threadpool_limits
-
-    with threadpool_limits(limits=n_threads):
-        index = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(reference)
-        indices = np.asarray(index.kneighbors(query, return_distance=False), dtype=np.intp)
-    # The search itself expands |x - y|² into products, which cancels for nearly equal policies:
-    # from differences, identical rows are exactly 0 apart.
-    rows = reference if query is None else query
-    distances = np.empty(indices.shape)
-    together = max(1, BLOCK_VALUES // max(1, k * rows.shape[1]))
-    for start in range(0, len(rows), together):
-        part = slice(start, start + together)
-        difference = reference[indices[part]] - rows[part, None, :]
-        distances[part] = np.sqrt(np.einsum("ijk,ijk->ij", difference, difference))
-    order = np.lexsort((indices, distances), axis=1)
-    return (
-        np.take_along_axis(indices, order, axis=1),
-        np.take_along_axis(distances, order, axis=1),
-    )
-
-
 # Up to this many policies the layout is linear: t-SNE of 6 to 10 policies kept drifting apart for
 # as long as it was run, while from 12 on it settles within the usual number of steps.
 FEW_POLICIES = 11
 # Vectors are reduced to so many principal components when there are more policies than MANY_ROWS.
 N_COMPONENTS = 50
 MANY_ROWS = 1000
+# With fewer reference policies than this, a new one is put among its nearest by weight alone.
+FEW_REFERENCES = 30
+N_NEAREST = 5
+# openTSNE's choice for new points: the five nearest or so decide.
+PLACING_PERPLEXITY = 5.0
+# Optimal leaf ordering takes time with the square of the rows and more; beyond, the plain tree.
+OPTIMAL_ROWS = 500
+# The tree of more rows takes too long for a picture.
+MAX_LEAVES = 4000
 
 
 @dataclass(frozen=True)
@@ -353,15 +205,218 @@ def checked_distances(distances: ArrayLike) -> Array:
     return d
 
 
-# -----------------------------------------------------------------------------
-# New policies in an existing map: the map stays as it is.
+def principal_components(vectors: NDArray[Any], n_components: int) -> Array:
+    """Scores of the rows of ``vectors`` on their leading principal components, float64.
+
+    Centred; columns beyond the rank are zero. The sign of a column is such that its entry of
+    largest size is positive.
+    """
+    from scipy.linalg import eigh
+
+    n, n_values = vectors.shape
+    scores = np.zeros((n, n_components))
+    k = min(n_components, n, n_values)
+    if k == 0:
+        return scores
+    center = vectors.mean(axis=0, dtype=np.float64)
+    if n_values <= n:
+        # In blocks of rows, so that nothing of the size of the data is made.
+        scatter = np.zeros((n_values, n_values))
+        for start in range(0, n, BLOCK_ROWS):
+            block = vectors[start : start + BLOCK_ROWS] - center
+            scatter += block.T @ block
+        axes = eigh(scatter, subset_by_index=(n_values - k, n_values - 1))[1][:, ::-1]
+        for start in range(0, n, BLOCK_ROWS):
+            block = vectors[start : start + BLOCK_ROWS] - center
+            scores[start : start + BLOCK_ROWS, :k] = block @ axes
+    else:
+        centred = vectors - center
+        pairs = eigh(centred @ centred.T.copy(), subset_by_index=(n - k, n - 1))
+        scores[:, :k] = _scaled(*pairs)
+    return _with_fixed_signs(scores)
 
 
-# With fewer reference policies than this, a new one is put among its nearest by weight alone.
-FEW_REFERENCES = 30
-N_NEAREST = 5
-# openTSNE's choice for new points: the five nearest or so decide.
-PERPLEXITY = 5.0
+def classical_scaling(squared_distances: NDArray[Any], n_components: int = 2) -> Array:
+    """Positions whose squared distances come closest to those given (Torgerson 1952).
+
+    The distances, (n, n), are symmetric but need not come from a Euclidean space: directions of
+    negative eigenvalue are left out. Signs are as in `principal_components`.
+    """
+    from scipy.linalg import eigh
+    from scipy.sparse.linalg import eigsh
+
+    n = len(squared_distances)
+    d = np.asarray(squared_distances, dtype=np.float64)
+    rows = d.mean(axis=1, keepdims=True)
+    # B = -1/2 J D J with J = I - 11'/n holds the inner products of the centred positions.
+    products = -0.5 * (d - rows - rows.T + d.mean())
+    k = min(n_components, n)
+    if n <= DENSE_ROWS:
+        values, axes = eigh(products, subset_by_index=(n - k, n - 1))
+    else:
+        # A fixed starting vector makes the iteration, and with it the picture, repeatable.
+        start = np.cos(np.arange(n, dtype=np.float64))
+        values, axes = eigsh(products, k=k, which="LA", v0=start)
+        by_size = np.argsort(values, kind="stable")
+        values, axes = values[by_size], axes[:, by_size]
+    positions = np.zeros((n, n_components))
+    positions[:, :k] = _scaled(values, axes)
+    return _with_fixed_signs(positions)
+
+
+def _scaled(values: Array, axes: Array) -> Array:
+    """Give eigenvectors times the roots of their eigenvalues, the largest first."""
+    return np.asarray(axes[:, ::-1] * np.sqrt(np.maximum(values[::-1], 0.0)))
+
+
+def _with_fixed_signs(scores: Array) -> Array:
+    """Turn columns so that the entry of largest size is positive: eigenvectors have no sign."""
+    largest = np.argmax(np.abs(scores), axis=0)
+    flipped = scores[largest, np.arange(scores.shape[1])] < 0
+    scores[:, flipped] *= -1.0
+    scores += 0.0  # no negative zeros
+    return scores
+
+
+def nearest(
+    reference: Array, k: int, query: Array | None = None, *, n_threads: int = 1
+) -> tuple[Indices, Array]:
+    """Find the ``k`` rows of ``reference`` nearest to each row of ``query``, nearest first.
+
+    Without a query, the nearest others of each row of the reference itself. Returns row numbers
+    and Euclidean distances, (m, k) each; the number of threads does not change them.
+    """
+    from sklearn.neighbors import NearestNeighbors
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(limits=n_threads):
+        index = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(reference)
+        indices = np.asarray(index.kneighbors(query, return_distance=False), dtype=np.intp)
+    # The search itself expands |x - y|² into products, which cancels for nearly equal policies:
+    # from differences, identical rows are exactly 0 apart.
+    rows = reference if query is None else query
+    distances = np.empty(indices.shape)
+    together = max(1, BLOCK_VALUES // max(1, k * rows.shape[1]))
+    for start in range(0, len(rows), together):
+        part = slice(start, start + together)
+        difference = reference[indices[part]] - rows[part, None, :]
+        distances[part] = np.sqrt(np.einsum("ijk,ijk->ij", difference, difference))
+    order = np.lexsort((indices, distances), axis=1)
+    return (
+        np.take_along_axis(indices, order, axis=1),
+        np.take_along_axis(distances, order, axis=1),
+    )
+
+
+def threads_for(n: int, n_jobs: int | None) -> int:
+    """Choose the number of threads for ``n`` rows; ``n_jobs`` if it is given."""
+    return n_jobs or (1 if n < SERIAL_ROWS else usable_cores())
+
+
+def _gradient(n: int) -> str:
+    return "bh" if n < TREE_ROWS else "fft"
+
+
+def load_opentsne() -> ModuleType:
+    """Import openTSNE with OpenMP threads that sleep while they wait.
+
+    Threads that spin were up to twenty times slower on a busy machine. The setting is read when
+    the OpenMP library is loaded, so it is made around the import, and not over a user's own.
+    """
+    key = "OMP_WAIT_POLICY"
+    if key in os.environ:
+        import openTSNE
+    else:
+        os.environ[key] = "PASSIVE"
+        try:
+            import openTSNE
+        finally:
+            del os.environ[key]
+    module: ModuleType = openTSNE
+    return module
+
+
+def affinities(
+    neighbours: NDArray[np.intp], distances: Array, perplexity: float, *, n_threads: int = 1
+) -> Any:
+    """Symmetric joint probabilities P of t-SNE, as a sparse (n, n) matrix with sum 1.
+
+    Of the nearest neighbours of each row and their distances, (n, k), which the Gaussian kernel
+    squares.
+    """
+    return load_opentsne().affinity.joint_probabilities_nn(
+        neighbours, distances, [perplexity], symmetrize=True, n_jobs=n_threads
+    )
+
+
+def embed(P: Any, start: Array, *, n_iter: int, n_threads: int = 1) -> Array:
+    """Minimise t-SNE's objective for the affinities ``P``; centred positions, (n, 2).
+
+    From the positions ``start``, of which no two may be equal, in 250 steps with exaggerated
+    affinities and ``n_iter`` more.
+    """
+    opentsne = load_opentsne()
+    estimator = opentsne.TSNE(
+        n_jobs=n_threads,
+        n_iter=n_iter,
+        negative_gradient_method=_gradient(len(start)),
+        random_state=0,
+    )
+    embedding = estimator.fit(
+        affinities=opentsne.affinity.PrecomputedAffinities(P, normalize=False),
+        # Kobak & Berens 2019: a small start keeps the global arrangement of the first components.
+        initialization=start * (1e-4 / np.std(start[:, 0])),
+    )
+    return np.array(embedding, dtype=np.float64)
+
+
+def embed_new(
+    neighbours: NDArray[np.intp],
+    distances: Array,
+    reference_positions: Array,
+    start: Array,
+    *,
+    perplexity: float,
+    n_threads: int = 1,
+) -> Array:
+    """Minimise the same objective for new rows only, each by itself, in a map that is fixed.
+
+    ``neighbours`` and ``distances``, (m, k), are of the nearest reference rows of each new row.
+    """
+    opentsne = load_opentsne()
+    n = len(reference_positions)
+    P = opentsne.affinity.joint_probabilities_nn(
+        neighbours,
+        distances,
+        [perplexity],
+        symmetrize=False,
+        normalization="point-wise",
+        n_reference_samples=n,
+        n_jobs=n_threads,
+    )
+    # openTSNE's interpolation grid centres a map in place; so it is handed a centred copy.
+    middle = (reference_positions.max(axis=0) + reference_positions.min(axis=0)) / 2
+    empty = opentsne.affinity.PrecomputedAffinities(np.zeros((n, 0)), normalize=False)
+    # By the size of the map, not by the number of new rows: each row's place is its own affair.
+    reference = opentsne.tsne.TSNEEmbedding(
+        reference_positions - middle, affinities=empty, negative_gradient_method=_gradient(n)
+    )
+    embedding = opentsne.tsne.PartialTSNEEmbedding(
+        start - middle, reference, P=P, **reference.gradient_descent_params
+    )
+    embedding.optimize(
+        n_iter=250,
+        learning_rate=0.1,
+        exaggeration=1.5,
+        momentum=0.8,
+        max_grad_norm=0.25,
+        max_step_norm=None,
+        n_jobs=n_threads,
+        theta=0.5,
+        inplace=True,
+    )
+    placed: Array = np.array(embedding, dtype=np.float64) + middle
+    return placed
 
 
 @checked
@@ -431,7 +486,7 @@ def place_by_distances(distances: ArrayLike, reference_positions: ArrayLike) -> 
 
 
 def _n_nearest(n: int) -> int:
-    return min(n, N_NEAREST if n < FEW_REFERENCES else int(3 * PERPLEXITY))
+    return min(n, N_NEAREST if n < FEW_REFERENCES else int(3 * PLACING_PERPLEXITY))
 
 
 def _place_among(
@@ -448,7 +503,7 @@ def _place_among(
     if len(positions) < FEW_REFERENCES:
         return start
     placed = embed_new(
-        indices, distances, positions, start, perplexity=PERPLEXITY, n_threads=threads
+        indices, distances, positions, start, perplexity=PLACING_PERPLEXITY, n_threads=threads
     )
     known = equal.any(axis=1)
     placed[known] = start[known]
@@ -465,8 +520,54 @@ def _weighted_mean(near: Array, distances: Array, equal: NDArray[np.bool_]) -> A
     return np.asarray(np.einsum("mk,mkd->md", weights, near))
 
 
-# -----------------------------------------------------------------------------
-# Where the policies of a space lie in the plane: all of them anew, or new ones among others.
+class LandmarkMap:
+    """Classical scaling of landmarks, and the places of others by their distances to them.
+
+    Landmark scaling of de Silva and Tenenbaum (2004), of the distances between the landmarks,
+    (n, n). These take the place of squared Euclidean ones, as everywhere in `pivec.report`.
+
+    Attributes
+    ----------
+    positions : (n, n_components) array
+        Of the landmarks.
+
+    Examples
+    --------
+    >>> at = np.array([0.0, 1.0, 5.0])
+    >>> landmarks = LandmarkMap((at[:, None] - at) ** 2, 1)
+    >>> landmarks.positions.ravel(), landmarks.place((np.array([[3.0]]) - at) ** 2)
+    (array([-2., -1., 3.]), array([[1.]]))
+    """
+
+    def __init__(self, distances: NDArray[Any], n_components: int = 2) -> None:
+        d = np.asarray(distances, dtype=np.float64)
+        if d.ndim != 2 or d.shape[0] != d.shape[1] or not np.isfinite(d).all():
+            raise BadData(
+                "distances between landmarks must be finite and of shape (n, n), "
+                f"but have shape {d.shape}"
+            )
+        self.positions = classical_scaling(d, n_components)
+        self._means = d.mean(axis=0)
+        # Columns of the positions are eigenvectors times the roots of their eigenvalues, so
+        # the projection -1/2 L^(-1/2) V' needs them divided by the eigenvalues, their squares.
+        sizes = np.sum(self.positions**2, axis=0)
+        negligible = sizes <= 1e-12 * max(float(self._means.sum()), 1e-300)
+        self._directions = np.divide(
+            self.positions, sizes, out=np.zeros_like(self.positions), where=~negligible
+        )
+
+    def place(self, distances: NDArray[Any]) -> Array:
+        """Positions of others, given their distances to the landmarks, (m, n).
+
+        Directions in which the landmarks do not differ are 0.
+        """
+        d = np.asarray(distances, dtype=np.float64)
+        if d.ndim != 2 or d.shape[1] != len(self._means):
+            raise BadData(
+                f"distances to {len(self._means)} landmarks must have shape "
+                f"(m, {len(self._means)}), but have shape {d.shape}"
+            )
+        return np.asarray(-0.5 * (d - self._means) @ self._directions)
 
 
 def positions_of(
@@ -498,3 +599,87 @@ def positions_of(
         )
     made = tsne_map(matrix[np.ix_(order, order)], metric="precomputed", random_state=seed)
     return made.positions[back], made.method
+
+
+def leaf_order(distances: ArrayLike) -> NDArray[np.intp]:
+    """Order policies so that close ones are side by side: the leaves of an average-linkage tree.
+
+    Gives row numbers of the distances, (n, n), in their new order. Up to 500 rows, the subtrees
+    are turned such that the sum of the distances of neighbours is smallest (Bar-Joseph et al.
+    2001); beyond, they are left as they come. The end with the smaller row number comes first.
+
+    Examples
+    --------
+    >>> leaf_order([[0, 9, 1], [9, 0, 7], [1, 7, 0]])
+    array([0, 2, 1])
+    """
+    d = checked_distances(distances)
+    n = len(d)
+    if n <= 2:
+        return np.arange(n)
+    from scipy.cluster.hierarchy import leaves_list, linkage
+    from scipy.spatial.distance import squareform
+
+    condensed = squareform((d + d.T) / 2, checks=False)
+    tree = linkage(condensed, method="average", optimal_ordering=n <= OPTIMAL_ROWS)
+    order = np.asarray(leaves_list(tree), dtype=np.intp)
+    return order[::-1].copy() if order[0] > order[-1] else order
+
+
+def group_order(groups: Sequence[str], steps: Sequence[int | None]) -> NDArray[np.intp]:
+    """Order policies by group and then by training step.
+
+    Groups come in order of their text, numbers in it by value (``run 2`` before ``run 10``), and
+    policies without one last; no step is last in its group, and equal ones stay as given.
+    """
+    if len(groups) != len(steps):
+        raise UsageError(
+            f"groups and steps must have one entry a policy each, but have {len(groups)} and "
+            f"{len(steps)}"
+        )
+
+    ranks = {name: k for k, name in enumerate(sorted(set(groups) - {""}, key=natural_key))}
+
+    def key(i: int) -> tuple[int, bool, int]:
+        step = steps[i]
+        return ranks.get(groups[i], len(ranks)), step is None, step or 0
+
+    return np.array(sorted(range(len(groups)), key=key), dtype=np.intp)
+
+
+def blocks_of(groups: Sequence[str]) -> list[tuple[str, int, int]]:
+    """Stretches of equal groups as (group, first row, row after the last).
+
+    Examples
+    --------
+    >>> blocks_of(["a", "a", "b"])
+    [('a', 0, 2), ('b', 2, 3)]
+    """
+    cuts = [i for i in range(len(groups)) if i == 0 or groups[i] != groups[i - 1]]
+    return [(groups[a], a, b) for a, b in zip(cuts, [*cuts[1:], len(groups)], strict=True)]
+
+
+def has_groups(groups: Sequence[str]) -> bool:
+    """Tell whether groups divide the rows into blocks worth keeping together."""
+    names = set(groups)
+    return 1 <= len(names - {""}) <= max(1, len(groups) / 1.5) and len(names) > 1
+
+
+def heatmap_order(d: Array, groups: Sequence[str], by_group: Indices) -> Indices:
+    """Order policies so that similar ones are neighbours, but runs stay together.
+
+    ``by_group`` is their order by group and training step; groups of small mean distance come side
+    by side. Without groups, policies follow `leaf_order`.
+    """
+    if not has_groups(groups):
+        return leaf_order(d) if len(groups) <= MAX_LEAVES else np.arange(len(groups))
+    blocks = blocks_of([groups[i] for i in by_group])
+    if len(blocks) > MAX_LEAVES:
+        return by_group
+    starts = np.array([start for _, start, _ in blocks])
+    counts = np.array([stop - start for _, start, stop in blocks], dtype=np.float64)
+    pieces = [by_group[start:stop] for _, start, stop in blocks]
+    means = np.array(
+        [np.add.reduceat(d[piece].mean(axis=0)[by_group], starts) / counts for piece in pieces]
+    )
+    return np.concatenate([pieces[k] for k in leaf_order((means + means.T) / 2)])

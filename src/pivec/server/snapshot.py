@@ -23,15 +23,21 @@ from pivec.explanations import (
     explain_pair,
     stored_states,
 )
-from pivec.report import SPACE, distances_in, key_figures, report_html, summary
-from pivec.report.page_data import page_data
+from pivec.report import (
+    SPACE,
+    Findings,
+    key_figures,
+    measure_space,
+    page_data,
+    report_html,
+    summary,
+)
 from pivec.results import plain
 from pivec.run_log import RUN, RunLog
 from pivec.statistics import Measured
 from pivec.statistics.measure import LEVEL
 from pivec.terminal import encodable, printable, say
 from pivec.text import n_policies
-from pivec.workflows import report_of
 
 if TYPE_CHECKING:
     pass
@@ -62,8 +68,8 @@ class Snapshot:
 
     def __init__(self, folder: Path, space: Space, measured: Measured | None = None) -> None:
         self.folder, self.space = folder, space
-        self.measured = measured or distances_in(space, folder)
-        self._report = report_of(space, RunLog(folder), self.measured)
+        self.measured = measured or measure_space(space, folder)
+        self._report = Findings.of(space, self.measured, RunLog(folder))
         data = page_data(self._report)
         self.version = hashlib.sha256(_json(data)).hexdigest()[:16]
         head = {"summary": summary(self._report), "figures": key_figures(self._report)}

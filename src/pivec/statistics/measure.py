@@ -11,6 +11,7 @@ import heapq
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, ClassVar, Protocol, Self
 
@@ -350,14 +351,14 @@ class Measured:
     def __repr__(self) -> str:
         return f"Measured({len(self.neighbours)} policies, {len(self.pairs.i)} pairs)"
 
-    @property
+    @cached_property
     def estimates(self) -> Array | None:
         """The matrix, without the noise of sampling where that is known."""
         if self.matrix is None or self.intervals is None:
             return self.matrix
         return np.maximum(self.intervals.distance, 0.0)
 
-    @property
+    @cached_property
     def certain(self) -> NDArray[np.bool_] | None:
         """Whether two policies are told apart, (n, n); None where that is not known."""
         if self.intervals is None or not self.n_known:
@@ -368,7 +369,7 @@ class Measured:
         certain[i, j] = certain[j, i] = benjamini_hochberg(self.intervals.p_value[i, j]) <= RATE
         return certain
 
-    @property
+    @cached_property
     def alike(self) -> Pairs:
         """Pairs that cannot be told apart, of all, or of ``pairs`` where not all are known."""
         if self.intervals is None or self.certain is None:
@@ -376,7 +377,7 @@ class Measured:
         i, j = np.nonzero(np.triu(~self.certain & ~np.isnan(self.intervals.p_value), 1))
         return Pairs.of(i, j, np.maximum(self.intervals.distance[i, j], 0.0))
 
-    @property
+    @cached_property
     def n_known(self) -> int:
         """Number of pairs whose interval is known."""
         low = self.pairs.low

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pivec.workflows.collect import Collector
-from pivec.workflows.compare import compare_with, report_of
+from pivec.workflows.compare import compare_with
 from pivec.workflows.encoder import fit_encoder
 from pivec.workflows.evaluate import read_outcome
 from pivec.workflows.plan import plan_with
@@ -16,7 +16,6 @@ __all__ = [
     "fit_encoder",
     "plan_with",
     "read_outcome",
-    "report_of",
     "same_with",
     "watch_with",
 ]

@@ -22,13 +22,11 @@ from pivec.characterizations import (
     Characterization,
     Space,
     background_share,
-    background_words,
     characterization,
     space_beside,
 )
 from pivec.errors import PivecWarning, UsageError
 from pivec.explanations import coverage_radius, warn_uncovered
-from pivec.figures import save_png
 from pivec.files import check_folder, make_folder
 from pivec.options import CollectOptions, DescribeOptions, PrecisionOptions, split_options
 from pivec.parallel import on_engine
@@ -36,21 +34,11 @@ from pivec.report import (
     SPACE,
     STATES,
     Comparison,
-    ReportData,
-    alike_pairs,
-    distances_in,
-    groups_in,
-    matrix_figure,
-    pair_rows,
-    policy_rows,
+    Findings,
+    measure_space,
     positions_of,
-    subtitle_of,
-    write_distances,
-    write_map_csv,
-    write_pairs_csv,
-    write_report,
+    write_results,
 )
-from pivec.report.map_figure import map_figure
 from pivec.run_log import RunLog
 from pivec.states import Recordings, VisitedStates, split_recorded, warn_of_constants
 from pivec.statistics import Intervals, Measured, noise_left
@@ -358,8 +346,8 @@ def compare_with(
         data, stopped = play_until(collector, method, precision, earlier is not None, progress)
     space = describe(data, log, method, earlier, collector.settings, stopped)
     measured = measure(space, log, data)
-    space = draw(space, log, collecting.seed, measured)
-    return Comparison(log.folder, space, measured, write_page(space, log, measured))
+    space = lay_out(space, log, collecting.seed, measured)
+    return Comparison(log.folder, write_report(space, log, measured))
 
 
 def _collector(
@@ -410,7 +398,7 @@ def describe(
     collected: Mapping[str, Any],
     stopped: str | None = None,
 ) -> Space:
-    """Fit the characterization unless ``earlier`` has it fitted, describe, write ``space/``.
+    """Fit the characterization unless ``earlier`` has it fitted, and describe the policies.
 
     ``stopped`` tells how `play_until` ended, which has fitted it too.
     """
@@ -432,7 +420,6 @@ def describe(
         else:
             warn_uncovered(earlier, data)
             result = space_beside(earlier, described)
-        result.save(log.folder / SPACE)
         log.settings |= {"method": method.name, "parameters": method.get_params()}
         log.settings["precision"] = stopped
         log.settings["background"] = share and asdict(share)
@@ -448,60 +435,30 @@ def _keeps_influences(method: Characterization, data: VisitedStates) -> bool:
 
 
 def measure(space: Space, log: RunLog, data: VisitedStates | None = None) -> Measured:
-    """Measure all distances; write them (see `write_distances`), pairs.csv and distances.png.
-
-    ``data`` are the states, for intervals of a method that needs them; those that a comparison
-    left in the folder are found.
-    """
-    described, folder = space.descriptions, make_folder(log.folder)
+    """Measure all distances, with the states ``data`` or those in the folder where needed."""
     with log.stage("distances"):
-        measured = distances_in(space, log.folder, data)
-        write_distances(folder, described.labels, measured)
-        write_pairs_csv(folder / "pairs.csv", pair_rows(described.labels, measured.pairs))
-        figure = matrix_figure(space, measured, subtitle_of(space))
-        save_png(figure, folder / "distances.png")
-    return measured
+        return measure_space(space, log.folder, data)
 
 
-def draw(space: Space, log: RunLog, seed: int = 0, measured: Measured | None = None) -> Space:
-    """Lay the policies out in the plane: map.csv, map.png, and their places in ``space/``."""
-    folder = make_folder(log.folder)
+def lay_out(space: Space, log: RunLog, seed: int = 0, measured: Measured | None = None) -> Space:
+    """Compute the positions of the policies on the map, and write ``space/``."""
     with log.stage("map"):
-        measured = measured or distances_in(space, log.folder)
+        if measured is None and space.descriptions.points is None:
+            measured = measure_space(space, log.folder)
         positions, log.settings["map"] = positions_of(space, seed, measured)
         result = replace(space, positions=positions)
-        result.save(folder / SPACE)
-        rows = policy_rows(result, measured)
-        write_map_csv(folder / "map.csv", rows)
-        figure = map_figure(rows, subtitle_of(space), joins=alike_pairs(measured))
-        save_png(figure, folder / "map.png")
+        result.save(make_folder(log.folder) / SPACE)
     return result
 
 
-def write_page(space: Space, log: RunLog, measured: Measured | None = None) -> Path:
-    """Write report.html from what the other stages left."""
-    path = make_folder(log.folder) / "report.html"
-    with log.stage("report"):
-        write_report(path, report_of(space, log, measured))
-    return path
-
-
-def report_of(space: Space, log: RunLog, measured: Measured | None = None) -> ReportData:
-    """Put together what the page shows, from what the other stages left."""
+def write_report(space: Space, log: RunLog, measured: Measured | None = None) -> Findings:
+    """Compute what is shown of a space that has positions, and write all files of a comparison."""
     if space.positions is None:
-        raise UsageError("the policies have no places on a map yet: run `pivec map` first")
-    measured = measured or distances_in(space, log.folder)
-    words = [space.method.explanation, background_words(log.settings)]
-    return ReportData(
-        environment=str(space.collected.get("environment", "")),
-        rows=policy_rows(space, measured),
-        measured=measured,
-        groups=groups_in(space, measured.intervals),
-        log=log,
-        method="\n\n".join(filter(None, words)),
-        formula=space.method.formula,
-        space=space,
-    )
+        raise UsageError("the policies have no positions on a map yet: run `pivec map` first")
+    with log.stage("report"):
+        findings = Findings.of(space, measured or measure_space(space, log.folder), log)
+        write_results(log.folder, findings)
+    return findings
 
 
 def check_same_world(earlier: Space, collected: Mapping[str, Any]) -> None:

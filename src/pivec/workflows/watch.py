@@ -402,10 +402,11 @@ class _Watcher:
             method, _ = comparison.start(self._describing, seed, self._progress)
             data, settings = self._states.load(infos), self._states.settings
             self._space = comparison.describe(data, self._log, method, None, settings)
+            self._space.save(self._log.folder / SPACE)
             self._is_behind, self._has_warned = True, False
             return Round(labels, self._space, True, (), 0.0)
         if space.positions is None:  # those it was fitted on make the map
-            space = comparison.draw(space, self._log, seed)
+            space = comparison.lay_out(space, self._log, seed)
         outside: list[str] = []
         with self._log.stage("describe", goes_on=True):
             described = space.descriptions.select([])
@@ -459,7 +460,7 @@ class _Watcher:
         if not (method.has_influences or method.exact or method.no_intervals):
             data = self._states.load(own_policies(space))
         measured = comparison.measure(space, log, data)
-        self._space = comparison.draw(space, log, self._collecting.seed, measured)
-        comparison.write_page(self._space, log, measured)
+        self._space = comparison.lay_out(space, log, self._collecting.seed, measured)
+        comparison.write_report(self._space, log, measured)
         self._is_behind, self._written = False, time.monotonic()
         self._cost = self._written - start

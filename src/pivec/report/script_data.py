@@ -35,9 +35,7 @@ from pivec.figures import colour_scale, group_colours
 from pivec.files import read_regular
 from pivec.mixtures import policy_relevance
 from pivec.parallel import single_threaded_blas
-from pivec.report.distances_figure import heatmap_order
-from pivec.report.findings import PolicyRow, ReportData, colours_of_groups, in_order
-from pivec.report.map_figure import alike_pairs
+from pivec.report.findings import Findings, PolicyTable
 from pivec.statistics import RATE, Measured, benjamini_hochberg
 from pivec.statistics.measure import LEVEL
 from pivec.terminal import printable
@@ -58,42 +56,23 @@ _SAME = 1e-3  # of a distance: another comparison has another one
 Content = dict[str, Any]
 
 
-def panel_media(report: ReportData) -> Content:
+def panel_media(findings: Findings) -> Content:
     """Give what the panel shows of pairs: rows are by number, addresses relative to the page."""
-    folder = report.log.folder
+    folder = findings.log.folder
     return {
         # The page is shown to others: where on a disk it was made is left out.
         "folder": printable(folder.name if folder.is_absolute() else str(folder)),
-        "notable": notable_pairs(report),
-        "pairs": explained_pairs(report, folder),
-        "regions": region_pictures(report, folder),
+        "notable": [
+            {"words": words, "rows": list(rows)} for words, rows in findings.notable_pairs.items()
+        ],
+        "pairs": explained_pairs(findings, folder),
+        "regions": region_pictures(findings, folder),
     }
 
 
-def notable_pairs(report: ReportData) -> list[Content]:
-    """Choose pairs to begin with: near but told apart, far apart, not told apart."""
-    measured, groups = report.measured, np.array([row.group for row in report.rows])
-    pairs, alike = measured.pairs, measured.pairs.alike
-    sure = " that can be told apart" if measured.n_known else ""
-    # Two runs that came to the same are worth more of a look than two checkpoints of one.
-    other = alike & (groups[pairs.i] != groups[pairs.j])
-    chosen = {
-        f"The nearest pair{sure}": pairs.take(np.flatnonzero(~alike)[:1]),
-        "The farthest pair": measured.farthest,
-        "A pair that cannot be told apart": pairs.take(
-            np.flatnonzero(other if other.any() else alike)[:1]
-        ),
-    }
-    return [
-        {"words": words, "rows": [int(pair.i[0]), int(pair.j[0])]}
-        for words, pair in chosen.items()
-        if len(pair)
-    ]
-
-
-def explained_pairs(report: ReportData, folder: Path) -> list[Content]:
+def explained_pairs(findings: Findings, folder: Path) -> list[Content]:
     """Find clips and pictures of pairs that were explained in this comparison."""
-    rows = {row.label: i for i, row in enumerate(report.rows)}
+    rows = {row.label: i for i, row in enumerate(findings.policies)}
     result: dict[frozenset[int], Content] = {}
     for file, content in _explanations(folder):
         explanation = _of(content.get("explanation"), dict) or {}
@@ -101,7 +80,7 @@ def explained_pairs(report: ReportData, folder: Path) -> list[Content]:
         if len(pair) != 2 or None in pair or pair[0] == pair[1] or len(result) >= _PAIRS:
             continue
         a, b = int(pair[0] or 0), int(pair[1] or 0)
-        if not _same(_of(explanation.get("distance"), float), report, a, b):
+        if not _same(_of(explanation.get("distance"), float), findings, a, b):
             continue
         shown = {
             "a": a,
@@ -115,11 +94,11 @@ def explained_pairs(report: ReportData, folder: Path) -> list[Content]:
     return list(result.values())
 
 
-def region_pictures(report: ReportData, folder: Path) -> list[Content]:
+def region_pictures(findings: Findings, folder: Path) -> list[Content]:
     """Find the pictures of regions that `pivec regions --frames` left."""
     from pivec.explanations import features_of, region_names
 
-    space = report.space
+    space = findings.space
     content = _read(folder, folder / "regions.json")
     if space is None or not isinstance(space.method, BackgroundModel) or content is None:
         return []
@@ -168,9 +147,9 @@ def _read(folder: Path, file: Path) -> Content | None:
     return None
 
 
-def _same(distance: float | None, report: ReportData, i: int, j: int) -> bool:
+def _same(distance: float | None, findings: Findings, i: int, j: int) -> bool:
     """Tell whether a distance is that of two policies in this comparison."""
-    matrix, space = report.measured.matrix, report.space
+    matrix, space = findings.measured.matrix, findings.space
     if distance is None:
         return False
     if matrix is not None:
@@ -657,33 +636,33 @@ FORMAT = 1
 _ROOM, _MORE_ROOM = 11.5e6, 38e6
 
 
-def page_data(report: ReportData) -> dict[str, Any]:
+def page_data(findings: Findings, live: str = "") -> dict[str, Any]:
     """Collect everything that the script shows, as values that JSON can hold."""
-    rows = report.rows
-    colours = colours_of_groups(rows)
+    policies = findings.policies
+    colours = policies.group_colours
     blob: dict[str, Any] = {
         "format": FORMAT,
-        "live": report.live,
-        "n": len(rows),
-        "columns": policy_columns(rows, list(colours)),
+        "live": live,
+        "n": len(policies),
+        "columns": policy_columns(policies),
         "groups": [printable(name) for name in colours],
         "groupColours": list(colours.values()),
         "palette": group_colours(36),
         "scales": {"return": colour_scale("viridis"), "step": colour_scale("plasma")},
-        "joins": numbers(alike_pairs(report.measured), "i4"),
-        "travels": _travels(report, list(colours)),
-        "heatmapOrder": numbers(heatmap_order(report.measured.estimates, rows), "i4"),
-        "features": features_blob(report.space),
-        "regions": regions_blob(report.space),
-        "media": panel_media(report),
+        "joins": numbers(findings.links, "i4"),
+        "travels": _travels(findings, list(colours)),
+        "heatmapOrder": numbers(findings.heatmap_order, "i4"),
+        "features": features_blob(findings.space),
+        "regions": regions_blob(findings.space),
+        "media": panel_media(findings),
     }
-    blob |= _distances(report, size_of(blob))
+    blob |= _distances(findings, size_of(blob))
     return blob | {"words": _words(blob)}
 
 
-def _distances(report: ReportData, taken: int) -> dict[str, Any]:
+def _distances(findings: Findings, taken: int) -> dict[str, Any]:
     """Give what distances are measured with, and say in words what there is no room for."""
-    measured, space, n = report.measured, report.space, len(report.rows)
+    measured, space, n = findings.measured, findings.space, len(findings.policies)
     pairs = pairs_blob(measured, space)
     spread = None if pairs else spread_blob(measured, space)
     blob: dict[str, Any] = {"pairs": pairs, "spread": spread, "points": None, "near": None}
@@ -716,9 +695,9 @@ def _words(blob: dict[str, Any]) -> str:
     return f"This file holds no distances. {serve}" if blob["n"] > 1 else ""
 
 
-def policy_columns(rows: Sequence[PolicyRow], groups: Sequence[str]) -> dict[str, Column]:
+def policy_columns(rows: PolicyTable) -> dict[str, Column]:
     """Give a column for each thing known of a policy; NaN stands for what is not."""
-    number = {name: k for k, name in enumerate(groups)}
+    number = {name: k for k, name in enumerate(rows.group_colours)}
     return {
         "label": text(row.label for row in rows),
         "source": text(row.source for row in rows),
@@ -733,11 +712,11 @@ def policy_columns(rows: Sequence[PolicyRow], groups: Sequence[str]) -> dict[str
         "behaviour": numbers([row.behaviour or 0 for row in rows], "i4"),
         "reference": numbers([row.reference for row in rows], "u1"),
         "placed": numbers([row.placed for row in rows], "u1"),
-        "order": numbers(in_order(rows), "i4"),
+        "order": numbers(rows.order, "i4"),
     }
 
 
-def _travels(report: ReportData, groups: Sequence[str]) -> list[dict[str, Any]]:
+def _travels(findings: Findings, groups: Sequence[str]) -> list[dict[str, Any]]:
     """Give the distance along each run, with its half-widths where they are known."""
     number = {name: k for k, name in enumerate(groups)}
     return [
@@ -747,7 +726,7 @@ def _travels(report: ReportData, groups: Sequence[str]) -> list[dict[str, Any]]:
             "cumulative": [_short(value) for value in run.cumulative],
             "half": None if run.half_widths is None else [_short(v) for v in run.half_widths],
         }
-        for run in report.measured.travels
+        for run in findings.measured.travels
     ]
 
 

@@ -1,4 +1,4 @@
-"""The tables beside the page: distances.csv or distances.npz, pairs.csv and map.csv."""
+"""The files of a comparison: tables, pictures and the page."""
 
 from __future__ import annotations
 
@@ -14,33 +14,36 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.errors import UsageError
-from pivec.files import atomic_write, cell, write_csv
-from pivec.report.findings import PairRow, PolicyRow
+from pivec.files import atomic_write, cell, make_folder, write_csv
+from pivec.report.findings import (
+    DISTANCES_CSV,
+    DISTANCES_NPZ,
+    Findings,
+    PairRow,
+    PolicyRow,
+    distances_file,
+)
+from pivec.report.pages import Pictures, report_html, write_page
 from pivec.statistics import Measured
 from pivec.terminal import encodable
 
-# Text of more distances is large and slow to read: of 3 000 policies it was 181 MB.
-MAX_CSV = 1000
-_CSV, _NPZ = "distances.csv", "distances.npz"
 
+def write_results(folder: str | os.PathLike[str], findings: Findings) -> Path:
+    """Write the tables, pictures and page of a comparison; return the path of the page.
 
-def distances_file(n: int) -> str:
-    """Name the file that has the distances of so many policies.
-
-    Examples
-    --------
-    >>> distances_file(1000), distances_file(1001)
-    ('distances.csv', 'distances.npz')
+    These are distances.csv (or distances.npz), pairs.csv, map.csv, distances.png, map.png and
+    report.html.
     """
-    return _CSV if n <= MAX_CSV else _NPZ
-
-
-def words_of_file(measured: Measured) -> str:
-    """Say what distances.npz holds; empty of policies that have distances.csv, as ever."""
-    if distances_file(len(measured.neighbours)) == _CSV:
-        return ""
-    near = f"the {measured.neighbours.shape[1]} nearest others of each policy"
-    return f"{_NPZ} holds {near if measured.matrix is None else 'all distances'}"
+    home = make_folder(folder)
+    write_distances(home, findings.policies.labels, findings.measured)
+    write_pairs_csv(home / "pairs.csv", findings.pair_rows)
+    write_map_csv(home / "map.csv", findings.policies)
+    pictures = Pictures.of(findings)
+    for name, png in (("distances.png", pictures.heatmap), ("map.png", pictures.map)):
+        with atomic_write(home / name) as file:
+            file.write(png)
+    write_page(home / "report.html", report_html(findings, pictures))
+    return home / "report.html"
 
 
 def write_distances(
@@ -50,12 +53,12 @@ def write_distances(
 
     The other one, if a run with fewer or more policies left it there, goes: it is not of these.
     """
-    if distances_file(len(labels)) == _CSV:
-        write_distances_csv(Path(folder, _CSV), labels, measured)
-        _remove_earlier(Path(folder, _NPZ))
+    if distances_file(len(labels)) == DISTANCES_CSV:
+        write_distances_csv(Path(folder, DISTANCES_CSV), labels, measured)
+        _remove_earlier(Path(folder, DISTANCES_NPZ))
     else:
-        write_distances_npz(Path(folder, _NPZ), labels, measured)
-        _remove_earlier(Path(folder, _CSV))
+        write_distances_npz(Path(folder, DISTANCES_NPZ), labels, measured)
+        _remove_earlier(Path(folder, DISTANCES_CSV))
 
 
 def write_distances_csv(

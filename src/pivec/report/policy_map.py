@@ -1,0 +1,665 @@
+"""The map of policies as a picture: points coloured by what is known of them, names and keys."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+from unicodedata import east_asian_width
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pivec.errors import UsageError
+from pivec.figures import (
+    HAIRLINE,
+    INK,
+    LONE_COLOUR,
+    MUTED,
+    REFERENCE_COLOUR,
+    add_heading,
+    axes_at,
+    literals,
+    new_figure,
+    quiet_axes,
+)
+from pivec.report.findings import MAX_CLASS_COLOURS, PolicyRow, PolicyTable
+from pivec.text import n_policies, short_number, thousands, without_shared_folder
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Array = NDArray[np.float64]
+Links = Sequence[Sequence[int]]  # pairs of policies
+Entry = tuple[str, str, str]  # of a key: words, colour and marker
+Box = tuple[float, float, float, float]  # left, bottom, right, top, in points of 1/72 inch
+
+METHOD_NAMES = {
+    "tsne": "t-SNE",
+    "pca": "principal components",
+    "mds": "classical scaling",
+    "single": "a single policy",
+    "identical": "identical policies",
+}
+# Cells along a side of the map of a crowd. A cell is then about as large as the smallest point,
+# and at 50 dots an inch and its multiples a whole number of dots, which packs well.
+CELLS = 235
+KEY_ROWS = 5
+LEGEND_ENTRIES = 3 * KEY_ROWS  # of groups; the rest is counted
+MAX_LINES = 400  # runs whose lines do not cover the points
+MAX_ARROWS = 40
+MAX_RINGS = 16
+MAX_SIGNED = 800  # points among which arrow heads and rings can be found
+MAX_NUMBERED = 200  # points among which numbers of classes can be found
+MAX_LINKS_BEHIND = 100  # more links are drawn on the panel of behaviours alone
+CROWD = 3000  # more points are drawn with hard edges, for the sake of the size of the file
+DENSE = 20_000  # more points would hide each other: cells are drawn instead
+MAX_NAMES = 12  # groups, or policies without groups, that have names on the map
+_HOLLOW = "hollow"  # a sign that classes of one policy and unknown values share
+_LETTERS, _FONT_SIZE = 18, 9.0  # of names beside points
+# Directions to try beside a point, the usual ones first, and how far away.
+_AROUND = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, 1), (1, -1), (-1, -1))
+_AWAY = (3.0, 10.0, 20.0, 32.0)
+
+
+class Colouring(NamedTuple):
+    """What points are coloured by: names, or numbers along a scale."""
+
+    title: str
+    title_of_cells: str
+    value: Callable[[PolicyRow], Any]
+    scale: str = ""  # of matplotlib
+    ends: tuple[float, float] = (0.0, 1.0)  # the part of it that is visible on white
+    unknown: str = ""
+
+
+COLOURINGS = {
+    "return": Colouring(
+        "Mean return", "Mean return at each spot", lambda row: row.mean_return, "viridis",
+        unknown="no return known",
+    ),
+    "group": Colouring("Group", "Commonest group at each spot", lambda row: row.group),
+    "step": Colouring(
+        "Training step", "Mean training step at each spot", lambda row: row.step, "plasma",
+        (0.0, 0.9), "no training step",
+    ),
+    "behaviour": Colouring(
+        "Behaviour class", "Commonest behaviour class at each spot", lambda row: row.behaviour
+    ),
+    "density": Colouring(
+        "How many policies", "Policies at each spot", lambda _: 1, "YlGnBu", (0.25, 1.0)
+    ),
+}  # fmt: skip
+
+
+def map_figure(
+    policies: PolicyTable,
+    subtitle: str = "",
+    colour: str | None = None,
+    links: Links = (),
+) -> Figure:
+    """Draw a map of policies.
+
+    Checkpoints of a run are joined in order of step, from a ring to an arrow head; policies
+    without a training step are diamonds; reference policies are small and grey. Without a colour,
+    "return", "group", "step", "behaviour" or "density", there is a panel for each of the first four
+    that tells policies apart. Pale bands join the pairs of ``links``, which cannot be told apart.
+    Of more than 20 000 policies it is drawn what lies at each spot, and how many there.
+    """
+    if colour is not None and colour not in COLOURINGS:
+        raise UsageError(f"colour must be one of {', '.join(COLOURINGS)}, but is {colour!r}")
+    colours = [colour] if colour is not None else _panels(policies)
+    across = 2 if len(colours) > 3 else len(colours)
+    side, gap, title, key = 4.7, 0.24, 0.3, 1.12
+    top = 0.80 if subtitle else 0.55
+    width = 0.56 + across * side + (across - 1) * gap
+    height = top + -(-len(colours) // across) * (title + side + key)
+    figure = new_figure(width, height)
+    add_heading(figure, "Map of policies", subtitle)
+    for i, name in enumerate(colours):
+        row, column = divmod(i, across)
+        left = 0.28 + column * (side + gap)
+        above = top + row * (title + side + key)
+        bottom = height - above - title - side
+        axes = axes_at(figure, left, bottom, side, side, facecolor="#FCFCFD")
+        figure.text(
+            left / width,
+            1 - (above + 0.16) / height,
+            getattr(COLOURINGS[name], "title_of_cells" if len(policies) > DENSE else "title"),
+            va="center",
+            fontsize=11,
+            fontweight="bold",
+            color=INK,
+        )
+        key_axes = axes_at(figure, left, bottom - key + 0.12, side, key - 0.24)
+        draw_panel(axes, key_axes, policies, name, links)
+    return figure
+
+
+def _panels(policies: PolicyTable) -> list[str]:
+    """Name the colourings under which policies differ, and their number where there is a crowd."""
+    own = policies.compared
+    different: dict[str, set[Any]] = {
+        "return": {row.mean_return for row in own if math.isfinite(row.mean_return)},
+        "group": {row.group for row in own},
+        "step": {row.step for row in own if row.step is not None},
+    }
+    shown = [name for name, values in different.items() if len(values) > 1] or ["group"]
+    extra = ["behaviour"] * policies.classes_differ + ["density"] * (len(policies) > DENSE)
+    return [*shown, *extra]
+
+
+def draw_panel(
+    axes: Axes, key: Axes, policies: PolicyTable, colour: str, links: Links = ()
+) -> None:
+    """Draw the map, coloured by one of `COLOURINGS`."""
+    places = np.array([(row.x, row.y) for row in policies])
+    quiet_axes(axes)
+    empty_key(key)
+    _set_limits(axes, places)
+    if len(policies) > DENSE or colour == "density":
+        _draw_crowd(axes, key, policies, places, colour)
+    else:
+        _draw_policies(axes, key, policies, places, colour, links)
+
+
+def _draw_policies(
+    axes: Axes, key: Axes, policies: PolicyTable, places: Array, colour: str, links: Links
+) -> None:
+    """Draw a point for each policy, and lines between them."""
+    from matplotlib.colors import to_rgba_array
+
+    size = float(np.clip(58.0 * (60.0 / len(policies)) ** 0.6, 2.5, 58.0))
+    behaviour = colour == "behaviour"
+    links = links if behaviour or len(links) <= MAX_LINKS_BEHIND else ()
+    _draw_links(axes, places, links, size)
+    of_group = policies.group_colours
+    if not behaviour:
+        _draw_runs(axes, policies, places, of_group if colour == "group" else None, size)
+    values = np.zeros(len(policies))
+    signs = {"pale band: cannot be told apart": len(links) > 0}
+    if colour == "group":
+        paints = to_rgba_array([of_group.get(row.group, LONE_COLOUR) for row in policies])
+        draw_group_key(key, policies)
+    elif behaviour:
+        of_class = policies.class_colours
+        paints = to_rgba_array([of_class.get(row.behaviour or 0, "none") for row in policies])
+        values[paints[:, 3] == 0] = np.nan
+        draw_class_key(key, policies)
+        signs = {"within a class, no two policies can be told apart": True}
+    else:
+        values = _values(policies, colour)
+        # In few steps for a crowd, which packs well.
+        scale = _scale(colour, 256 if len(policies) <= CROWD else 20)
+        low, high = _value_range(values)
+        paints = scale((values - low) / (high - low))
+        draw_scale(key, scale, (low, high), colour)
+        signs = _signs(policies, values, colour) | signs
+    if colour != "group":
+        draw_note(key, signs)
+    _draw_points(axes, policies, places, values, paints, size, best_on_top=colour == "return")
+    anchors = _named(policies, places, colour)
+    radius = np.sqrt(size) / 2 + 1.0
+    if anchors:
+        numbers = list(anchors.values())
+        draw_labels(axes, places[numbers], list(anchors), places, radius, bold=behaviour)
+
+
+def _draw_crowd(axes: Axes, key: Axes, policies: PolicyTable, places: Array, colour: str) -> None:
+    """Draw what lies at each spot: a mean, the commonest group or class, or the number."""
+    from matplotlib.colors import to_rgba, to_rgba_array
+
+    own = np.array([not row.reference for row in policies])
+    cells = Cells(axes, places)
+    there = cells.counts(own)
+    colours = np.zeros((*there.shape, 4))
+    colours[cells.counts(~own) > 0] = to_rgba(REFERENCE_COLOUR)
+    colours[there > 0] = to_rgba(LONE_COLOUR)
+    if colour in ("group", "behaviour"):
+        of_name: dict[Any, str] = dict(
+            policies.group_colours if colour == "group" else policies.class_colours
+        )
+        number = {name: k for k, name in enumerate(of_name)}
+        value = COLOURINGS[colour].value
+        numbers = np.array([number.get(value(row), len(number)) for row in policies])
+        values = cells.commonest(numbers, own)
+        table = to_rgba_array([*of_name.values(), LONE_COLOUR])
+        colours[there > 0] = table[values[there > 0].astype(int)]
+        (draw_group_key if colour == "group" else draw_class_key)(key, policies)
+    else:
+        if colour == "density":
+            values = np.full(there.shape, np.nan)
+            values[there > 0] = np.log10(there[there > 0])
+        else:
+            of_policies = _values(policies, colour)
+            values = cells.means(np.nan_to_num(of_policies), ~np.isnan(of_policies))
+        known = ~np.isnan(values)
+        scale = _scale(colour, 20)
+        low, high = _value_range(values)
+        colours[known] = scale((values[known] - low) / (high - low))
+        draw_scale(key, scale, (low, high), colour)
+        unknown = bool((~known & (there > 0)).any())
+        draw_note(key, {f"grey: {COLOURINGS[colour].unknown}": unknown})
+    cells.paint(axes, colours)
+
+
+def _values(policies: PolicyTable, colour: str) -> Array:
+    """Numbers to colour by; NaN where they are not known, or the policy is there for context."""
+    value = COLOURINGS[colour].value
+    values = np.array([np.nan if row.reference else value(row) for row in policies], np.float64)
+    values[~np.isfinite(values)] = np.nan
+    return values
+
+
+def _scale(colour: str, steps: int) -> Any:
+    from matplotlib import colormaps
+    from matplotlib.colors import ListedColormap
+
+    return ListedColormap(
+        colormaps[COLOURINGS[colour].scale](np.linspace(*COLOURINGS[colour].ends, steps))
+    )
+
+
+def _named(policies: PolicyTable, places: Array, colour: str) -> dict[str, int]:
+    """Choose what to name on a panel, and the row that each name stands beside.
+
+    A run has its name at its end, another group and a behaviour class in its middle; few policies
+    without groups have their own.
+    """
+    members: dict[str, list[int]] = {}
+    for i, row in enumerate(policies):
+        if row.reference:
+            continue
+        if colour == "behaviour":
+            members.setdefault(str(row.behaviour), []).append(i)
+        elif colour == "group" and row.group:
+            members.setdefault(row.group, []).append(i)
+    if colour == "behaviour":
+        if len(policies) > MAX_NUMBERED:
+            return {}
+        named = [str(number) for number in policies.class_colours][:MAX_CLASS_COLOURS]
+        return {name: _middle(places, members[name]) for name in named if name in members}
+    own = [i for i, row in enumerate(policies) if not row.reference]
+    if not any(policies[i].group for i in own) and len(own) <= MAX_NAMES:
+        return {policies[i].label: i for i in own}
+    if not 1 < len(members) <= MAX_NAMES:
+        return {}
+    runs = policies.runs
+    names = without_shared_folder(list(members))
+    return {
+        short: runs[name][-1] if name in runs else _middle(places, members[name])
+        for short, name in zip(names, members, strict=True)
+    }
+
+
+def _middle(places: Array, rows: list[int]) -> int:
+    """Find the row that is nearest to the mean place of several."""
+    away = np.linalg.norm(places[rows] - places[rows].mean(axis=0), axis=1)
+    return rows[int(away.argmin())]
+
+
+def _draw_points(
+    axes: Axes,
+    policies: PolicyTable,
+    places: Array,
+    values: Array,
+    paints: Array,
+    size: float,
+    best_on_top: bool,
+) -> None:
+    reference = np.array([row.reference for row in policies])
+    has_step = np.array([row.step is not None for row in policies])
+    edged = size > 12
+
+    def scatter(which: NDArray[Any], **looks: Any) -> None:
+        if len(places[which]):
+            axes.scatter(*places[which].T, **looks)
+
+    scatter(reference, s=0.45 * size, c=REFERENCE_COLOUR, linewidths=0, zorder=2.5)
+    for shape, part, scale in (
+        ("o", has_step & ~reference, 1.0),
+        ("D", ~has_step & ~reference, 0.8),
+    ):
+        # Without training steps everywhere the two shapes would say nothing.
+        marker = shape if has_step[~reference].any() else "o"
+        looks: dict[str, Any] = {"s": scale * size, "marker": marker, "zorder": 3}
+        scatter(
+            part & np.isnan(values),
+            facecolors="white",
+            edgecolors=LONE_COLOUR,
+            linewidths=0.8,
+            **looks,
+        )
+        known = np.flatnonzero(part & ~np.isnan(values))
+        if best_on_top:
+            known = known[np.argsort(values[known], kind="stable")]
+        scatter(
+            known,
+            facecolors=paints[known],
+            # Pale colours need an edge to be seen on white.
+            edgecolors=0.72 * paints[known, :3] if edged else "none",
+            linewidths=0.5 if edged else 0.0,
+            antialiased=len(policies) <= CROWD,
+            **looks,
+        )
+
+
+def _value_range(values: Array) -> tuple[float, float]:
+    known = values[~np.isnan(values)]
+    if len(known) == 0:
+        return 0.0, 1.0
+    low, high = float(known.min()), float(known.max())
+    return (low, high) if high > low else (low - 0.5, high + 0.5)
+
+
+def _set_limits(axes: Axes, places: Array) -> None:
+    """Show all points in a square with the same scale on both axes."""
+    low, high = places.min(axis=0), places.max(axis=0)
+    middle = (low + high) / 2
+    half = float(max((high - low).max() / 2, 1e-9)) * 1.09
+    axes.set_xlim(middle[0] - half, middle[0] + half)
+    axes.set_ylim(middle[1] - half, middle[1] + half)
+    axes.set_aspect("equal")
+
+
+def _draw_links(axes: Axes, places: Array, links: Links, size: float) -> None:
+    """Join policies that cannot be told apart by pale bands, which lines along runs do not hide."""
+    from matplotlib.collections import LineCollection
+
+    if len(links):
+        lines = LineCollection(
+            list(places[np.asarray(links)]),
+            colors=HAIRLINE,
+            linewidths=float(np.clip(0.55 * np.sqrt(size), 1.0, 4.0)),
+            zorder=1.5,
+            capstyle="round",
+        )
+        axes.add_collection(lines, autolim=False)
+
+
+def _draw_runs(
+    axes: Axes,
+    policies: PolicyTable,
+    places: Array,
+    of_group: dict[str, str] | None,
+    size: float,
+) -> None:
+    """Join the checkpoints of each run: a ring at the first, an arrow head at the last."""
+    from matplotlib.collections import LineCollection
+
+    runs = policies.runs
+    if not runs or len(runs) > MAX_LINES:
+        return
+    few = len(runs) <= MAX_ARROWS and len(policies) <= MAX_SIGNED
+    lines = [places[numbers] for numbers in runs.values()]
+    colours = [of_group[name] if of_group else "#8C959F" for name in runs]
+    axes.add_collection(
+        LineCollection(
+            lines,
+            colors=colours,
+            linewidths=1.0 if few else 0.5,
+            alpha=0.65 if few else 0.3,
+            zorder=2,
+            capstyle="round",
+        ),
+        autolim=False,
+    )
+    for line, colour in zip(lines, colours, strict=True):
+        moved = np.flatnonzero(np.linalg.norm(np.diff(line, axis=0), axis=1) > 0)
+        if not few or len(moved) == 0:
+            continue
+        axes.annotate(
+            "",
+            xy=tuple(line[-1]),
+            xytext=tuple(line[moved[-1]]),
+            arrowprops={
+                "arrowstyle": "-|>,head_length=0.55,head_width=0.24",
+                "color": colour if of_group else INK,
+                "linewidth": 0,
+                "shrinkA": 0,
+                "shrinkB": np.sqrt(size) / 2 + 0.5,
+            },
+            zorder=4,
+        )
+    if few and len(runs) <= MAX_RINGS:
+        starts = np.array([line[0] for line in lines])
+        looks: dict[str, Any] = {"facecolors": "none", "edgecolors": INK, "linewidths": 0.8}
+        axes.scatter(starts[:, 0], starts[:, 1], size * 2.2, zorder=4, **looks)
+
+
+def _signs(policies: PolicyTable, values: Array, colour: str) -> dict[str, bool]:
+    """Say what the signs on the map mean, and whether they are there."""
+    own = [not row.reference for row in policies]
+    signed = colour == "return" and len(policies) <= MAX_SIGNED
+    n_runs = len(policies.runs) if signed else 0
+    return {
+        "ring: first checkpoint": 0 < n_runs <= MAX_RINGS,
+        "arrow: the last": 0 < n_runs <= MAX_ARROWS,
+        f"hollow: {COLOURINGS[colour].unknown}": bool(np.isnan(values[own]).any()),
+    }
+
+
+class Cells:
+    """A grid over the map, and the policies in its cells; the lowest row comes first."""
+
+    def __init__(self, axes: Axes, places: Array) -> None:
+        ends = np.array([axes.get_xlim(), axes.get_ylim()])
+        self.extent = (ends[0, 0], ends[0, 1], ends[1, 0], ends[1, 1])
+        at = (places - ends[:, 0]) / np.ptp(ends, axis=1) * CELLS
+        column, row = np.clip(at.astype(np.intp), 0, CELLS - 1).T
+        self._cell = row * CELLS + column
+
+    def counts(self, which: NDArray[np.bool_]) -> Array:
+        """Count the policies of a mask at each spot."""
+        return self._sums(which, np.ones(len(which)))
+
+    def means(self, values: Array, which: NDArray[np.bool_]) -> Array:
+        """Average values of a mask at each spot; NaN where there are none."""
+        counts = self.counts(which)
+        sums = self._sums(which, values)
+        result = np.full(sums.shape, np.nan)
+        np.divide(sums, counts, out=result, where=counts > 0)
+        return result
+
+    def commonest(self, numbers: NDArray[np.intp], which: NDArray[np.bool_]) -> Array:
+        """Give the number from 0 that most policies of a mask have at each spot; NaN where none."""
+        most = int(numbers.max(initial=0)) + 1
+        codes, counts = np.unique(self._cell[which] * most + numbers[which], return_counts=True)
+        # Written in the order of the counts, the largest stays; of equal ones the first number.
+        order = np.lexsort((-codes, counts))
+        result = np.full(CELLS * CELLS, np.nan)
+        result[codes[order] // most] = codes[order] % most
+        return result.reshape(CELLS, CELLS)
+
+    def _sums(self, which: NDArray[np.bool_], values: Array) -> Array:
+        sums = np.bincount(self._cell[which], values[which], CELLS * CELLS)
+        return np.asarray(sums, np.float64).reshape(CELLS, CELLS)
+
+    def paint(self, axes: Axes, colours: Array) -> None:
+        """Show colours (policies, columns, 4) where they are not transparent."""
+        limits = axes.get_xlim(), axes.get_ylim()
+        axes.imshow(colours, extent=self.extent, origin="lower", interpolation="nearest", zorder=3)
+        axes.set(xlim=limits[0], ylim=limits[1])
+
+
+def empty_key(key: Axes) -> None:
+    """Prepare the axes for a key: coordinates from 0 to 1, and no frame."""
+    quiet_axes(key, frame=False)
+    key.set_xlim(0, 1)
+    key.set_ylim(0, 1)
+    key.patch.set_visible(False)
+
+
+def draw_note(key: Axes, signs: dict[str, bool]) -> None:
+    """Say in the last line what signs mean, as far as they are there."""
+    note = " · ".join(sign for sign, there in signs.items() if there)
+    key.text(0.0, 0.02, note, fontsize=8.5, color=MUTED)
+
+
+def draw_scale(key: Axes, scale: Any, ends: tuple[float, float], colour: str) -> None:
+    """Draw a horizontal colour bar with a few ticks."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    bar = key.inset_axes((0.0, 0.68, 1.0, 0.17))
+    bar.imshow(
+        np.linspace(0, 1, 256)[None, :],
+        aspect="auto",
+        cmap=scale,
+        extent=(*ends, 0, 1),
+    )
+    bar.set_yticks([])
+    if colour == "density":
+        # The scale is of logarithms.
+        numbers = [m * 10**k for k in range(9) for m in ((1, 3) if ends[1] < 3 else (1,))]
+        ticks = [n for n in numbers if ends[0] <= np.log10(n) <= ends[1]]
+        bar.set_xticks(np.log10(ticks), [short_number(n) for n in ticks])
+    else:
+        bar.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
+    if colour == "step":
+        bar.xaxis.set_major_formatter(FuncFormatter(lambda value, _: short_number(value)))
+    bar.tick_params(length=2.5, width=0.6, labelsize=9, color=MUTED, labelcolor=MUTED, pad=2)
+    for spine in bar.spines.values():
+        spine.set_visible(False)
+
+
+def draw_group_key(key: Axes, policies: PolicyTable) -> None:
+    """Draw a legend of groups in columns; groups that do not fit are counted."""
+    own = policies.compared
+    others = []
+    if any(not row.group for row in own):
+        with_steps = any(row.step is not None for row in own)
+        others.append(("no run", LONE_COLOUR, "D" if with_steps else "o"))
+    others += _reference_entry(policies)
+    of_group = policies.group_colours
+    names = without_shared_folder(list(of_group))
+    entries = [(name, paint, "o") for name, paint in zip(names, of_group.values(), strict=True)]
+    room = LEGEND_ENTRIES - len(others)
+    if len(entries) > room:
+        entries[room - 1 :] = [(f"… and {thousands(len(names) - room + 1)} more", "none", "o")]
+    _draw_entries(key, entries + others, KEY_ROWS)
+
+
+def draw_class_key(key: Axes, policies: PolicyTable) -> None:
+    """Draw a legend of the largest behaviour classes; the rest is counted."""
+    sizes, colours = policies.class_sizes, policies.class_colours
+    named = list(colours)[:MAX_CLASS_COLOURS]
+    entries = [(f"{number}: {n_policies(sizes[number])}", colours[number], "o") for number in named]
+    more, alone = len(colours) - len(named), len(sizes) - len(colours)
+    unknown = sum(row.behaviour is None for row in policies)
+    room = 3 * (KEY_ROWS - 1)
+    others = [(f"+ {thousands(more)} smaller", LONE_COLOUR, "o")] if more else []
+    if alone:
+        others.append((f"{thousands(alone)} like no other", _HOLLOW, "o"))
+    if unknown:
+        others.append((f"{thousands(unknown)} not known", MUTED, "x"))
+    others += _reference_entry(policies)
+    _draw_entries(key, [*entries[: room - len(others)], *others], KEY_ROWS - 1)
+
+
+def _reference_entry(policies: PolicyTable) -> list[Entry]:
+    return [("reference", REFERENCE_COLOUR, "o")] if any(row.reference for row in policies) else []
+
+
+def _draw_entries(key: Axes, entries: Sequence[Entry], key_rows: int) -> None:
+    """Draw a legend, down its columns; long names get wide columns while there is room."""
+    short = all(len(words) <= 18 for words, _, _ in entries)
+    columns, in_column = 3, key_rows
+    if len(entries) <= 2 * key_rows and not short:
+        columns, in_column = 2, -(-len(entries) // 2)
+    shown = literals([words for words, _, _ in entries], 18 if columns == 3 else 27)
+    for k, (_, paint, marker) in enumerate(entries):
+        column, line = divmod(k, in_column)
+        x, y = column / columns, 0.90 - 0.205 * line
+        looks: dict[str, Any] = {"c": paint, "linewidths": 1.0 if marker == "x" else 0.0}
+        if paint == _HOLLOW:
+            looks = {"facecolors": "white", "edgecolors": LONE_COLOUR, "linewidths": 0.8}
+        key.scatter([x + 0.014], [y], s=34, marker=marker, **looks)
+        key.text(
+            x + (0.04 if paint != "none" else 0.0),
+            y - 0.008,
+            shown[k],
+            va="center",
+            fontsize=8.8,
+            color=INK,
+        )
+
+
+def draw_labels(
+    axes: Axes, anchors: Array, texts: Sequence[str], places: Array, radius: float, bold: bool
+) -> list[str]:
+    """Write texts beside their anchors so that they cover no point of ``places`` and no other text.
+
+    Those that find no room are left out; the rest is returned. A label that is not close to its
+    anchor gets a thin line to it. Call it when the limits of the axes stand.
+    """
+    from matplotlib.patheffects import withStroke
+
+    width, height = axes.get_figure().get_size_inches() * 72 * axes.get_position().size  # type: ignore[union-attr]
+    low = np.array([axes.get_xlim()[0], axes.get_ylim()[0]])
+    span = np.array([np.ptp(axes.get_xlim()), np.ptp(axes.get_ylim())])
+    size = np.array([width, height])
+    dots = (places - low) / span * size
+    taken: list[Box] = []
+    drawn = []
+    shown_texts = literals(texts, _LETTERS)
+    for anchor, text, shown in zip((anchors - low) / span * size, texts, shown_texts, strict=True):
+        box = _free_box(anchor, _extent(shown), dots, radius, taken, (width, height))
+        if box is None:
+            continue
+        taken.append(box)
+        drawn.append(text)
+        nearest = np.clip(anchor, box[:2], box[2:])
+        if np.linalg.norm(nearest - anchor) > radius + 2 * _AWAY[0]:
+            ends = np.array([anchor, nearest]) / size * span + low
+            axes.plot(*ends.T, color=MUTED, linewidth=0.6, zorder=4.5)
+        x, y = np.array([box[0] + box[2], box[1] + box[3]]) / 2 / size * span + low
+        axes.text(
+            float(x),
+            float(y),
+            shown,
+            ha="center",
+            va="center",
+            fontsize=_FONT_SIZE,
+            fontweight="bold" if bold else "normal",
+            color=INK,
+            zorder=5,
+            path_effects=[withStroke(linewidth=2.2, foreground="white", alpha=0.85)],
+        )
+    return drawn
+
+
+def _extent(text: str) -> tuple[float, float]:
+    """Estimate the width and height of a text: fonts that lack a letter cannot be asked."""
+    ems = sum(1.05 if east_asian_width(letter) in "WF" else 0.62 for letter in text)
+    return _FONT_SIZE * max(ems, 0.7), _FONT_SIZE * 1.1
+
+
+def _free_box(
+    anchor: Array,
+    extent: tuple[float, float],
+    dots: Array,
+    radius: float,
+    taken: Sequence[Box],
+    frame: tuple[float, float],
+) -> Box | None:
+    """Find the nearest box beside an anchor that is in the frame and covers nothing."""
+    width, height = extent
+    for away in _AWAY:
+        for across, up in _AROUND:
+            reach = (away + radius) / np.hypot(across, up)
+            x = anchor[0] + across * (reach + width / 2)
+            y = anchor[1] + up * (reach + height / 2)
+            box = (x - width / 2, y - height / 2, x + width / 2, y + height / 2)
+            if box[0] < 2 or box[1] < 2 or box[2] > frame[0] - 2 or box[3] > frame[1] - 2:
+                continue
+            if any(_overlap(box, other) for other in taken):
+                continue
+            gap = np.maximum(np.array(box[:2]) - dots, dots - np.array(box[2:])).max(axis=1)
+            if (gap > radius).all():
+                return box
+    return None
+
+
+def _overlap(a: Box, b: Box) -> bool:
+    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
