@@ -61,9 +61,8 @@ def mapped(n: int) -> dict[str, float]:
 
 def nearest(n: int) -> dict[str, float]:
     """Exactly the 20 nearest of each, the notable pairs and the travels, by rows."""
-    from pivec.characterizations import Supervector
+    from pivec.characterizations import Supervector, measure
     from pivec.states import VisitedStates
-    from pivec.statistics.measure import measure
 
     x = points(n)
     data = VisitedStates.from_arrays([[np.random.default_rng(0).normal(size=(50, 2))]])

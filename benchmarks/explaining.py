@@ -48,7 +48,7 @@ def cover(world: str, draws: int) -> dict[str, float]:
         for i in range(len(data)):
             j = int(rng.integers(len(data) - 1))
             j += j >= i
-            truth, told = method.explain(data[i], data[j]), method.explain(first[i], first[j])
+            truth, told = method.decompose(data[i], data[j]), method.decompose(first[i], first[j])
             value = np.maximum(truth.regions.estimate, 0.0)
             holds = (told.regions.low <= value) & (value <= told.regions.high)
             inside["all"].append(holds)
@@ -58,7 +58,7 @@ def cover(world: str, draws: int) -> dict[str, float]:
                 true = getattr(truth, prefix)
                 known = np.isfinite(low) & np.isfinite(true)
                 inside[name].append(((low <= true) & (true <= high))[known])
-            marked.append(not method.explain(first[i], second[i]).regions.noise.all())
+            marked.append(not method.decompose(first[i], second[i]).regions.noise.all())
     result = {name: float(np.concatenate(values).mean()) for name, values in inside.items()}
     return result | {"marked": float(np.mean(marked)), "policies": len(data), "pairs": len(marked)}
 

@@ -39,8 +39,8 @@ def make(n: int, path: str) -> dict[str, Any]:
     """Write the page of n policies, by the pivec that this process imports."""
     from made_pages import drawn, report_of
 
+    from pivec.characterizations import WHOLE, measure
     from pivec.report import report_html, write_page
-    from pivec.statistics.measure import WHOLE, measure
 
     space = drawn(n)
     with warnings.catch_warnings():

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from pivec.characterizations import Explanation
-from pivec.characterizations.decomposition import Parts
+from pivec.characterizations import Decomposition
 from pivec.explanations import Clip, Feature, Frame, PairExplanation
 from pivec.explanations.pairs import leading_regions
 from pivec.explanations.visits import Visit
+from pivec.statistics import Parts
 
 WORDS = (
     "pole angle 0.08 to 0.15, cart velocity below −0.9",
@@ -55,7 +55,7 @@ def explanation_of(
         "ranges": np.stack([low, low + np.array([0.6, 2.5])], axis=-1),
         "feature_names": names, "words": words,
     }  # fmt: skip
-    return Explanation(**values | changes)
+    return Decomposition(**values | changes)
 
 
 def difference_of(explanation=None, **changes):

@@ -122,7 +122,7 @@ class NoveltySearch:
         self._names = spaces.feature_names(seen)
         noise = values["action_noise"]
         self.architecture = Architecture.of(seen, actions, values["hidden"], action_noise=noise)
-        self._needs = frozenset() if behaviour is None else behaviour.needs
+        self._needs = frozenset() if behaviour is None else behaviour.traits.needs
         self.archive = behaviour and BehaviourArchive(behaviour, values["neighbours"])
         self.history: list[Generation] = []
         rng = np.random.default_rng([seed, 0, _STREAM])

@@ -31,14 +31,31 @@ from pivec.lazy import attach
 __version__ = "0.1.0"
 
 _EXPORTS = {
+    "Actions": "pivec.characterizations",
     "Characterization": "pivec.characterizations",
     "Comparison": "pivec.report",
     "Descriptions": "pivec.characterizations",
+    "Discretization": "pivec.characterizations",
+    "Discriminator": "pivec.characterizations",
+    "Gaussian": "pivec.characterizations",
+    "MMD": "pivec.characterizations",
+    "Parameters": "pivec.characterizations",
     "PivecError": "pivec.errors",
     "Policy": "pivec.policies",
+    "PolicyEncoder": "pivec.characterizations",
+    "Returns": "pivec.characterizations",
+    "SkillDiscriminator": "pivec.characterizations",
+    "SlicedWasserstein": "pivec.characterizations",
     "Space": "pivec.characterizations",
+    "StateActions": "pivec.characterizations",
     "Store": "pivec.states",
+    "Supervector": "pivec.characterizations",
+    "TerminalState": "pivec.characterizations",
+    "Trajectories": "pivec.characterizations",
+    "TrajectoryEncoder": "pivec.characterizations",
+    "Transitions": "pivec.characterizations",
     "UsageError": "pivec.errors",
+    "Visitation": "pivec.characterizations",
     "VisitedStates": "pivec.states",
     "characterization": "pivec.characterizations",
     "collect": "pivec.workflows.collect",
@@ -59,9 +76,26 @@ _EXPORTS = {
 }
 
 if TYPE_CHECKING:
+    from pivec.characterizations import MMD as MMD
+    from pivec.characterizations import Actions as Actions
     from pivec.characterizations import Characterization as Characterization
     from pivec.characterizations import Descriptions as Descriptions
+    from pivec.characterizations import Discretization as Discretization
+    from pivec.characterizations import Discriminator as Discriminator
+    from pivec.characterizations import Gaussian as Gaussian
+    from pivec.characterizations import Parameters as Parameters
+    from pivec.characterizations import PolicyEncoder as PolicyEncoder
+    from pivec.characterizations import Returns as Returns
+    from pivec.characterizations import SkillDiscriminator as SkillDiscriminator
+    from pivec.characterizations import SlicedWasserstein as SlicedWasserstein
     from pivec.characterizations import Space as Space
+    from pivec.characterizations import StateActions as StateActions
+    from pivec.characterizations import Supervector as Supervector
+    from pivec.characterizations import TerminalState as TerminalState
+    from pivec.characterizations import Trajectories as Trajectories
+    from pivec.characterizations import TrajectoryEncoder as TrajectoryEncoder
+    from pivec.characterizations import Transitions as Transitions
+    from pivec.characterizations import Visitation as Visitation
     from pivec.characterizations import characterization as characterization
     from pivec.errors import PivecError as PivecError
     from pivec.errors import UsageError as UsageError

@@ -6,13 +6,11 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from pivec.characterizations import Descriptions, Space, characterization
+from pivec.characterizations import Descriptions, Measured, Space, characterization, measure
 from pivec.policies import PolicyInfo
 from pivec.report import Findings
 from pivec.run_log import RunLog
 from pivec.states import VisitedStates
-from pivec.statistics import Measured
-from pivec.statistics.measure import measure
 
 FEATURES = ("cart position", "cart velocity", "pole angle", "pole velocity")
 # What a file may be called, and what must never run, load or break a page.
@@ -107,7 +105,7 @@ def drawn(n, *, regions=64, run_length=25, seed=0):
         method.name,
         infos,
         None,
-        method._rows_of(sums),
+        method._coordinates(sums),
         {"counts": sums[:, :regions]},
         returns,
         np.full(n, 5.0),

@@ -9,9 +9,8 @@ import pytest
 from made_pages import report_of
 from sight import chosen, figure
 
-from pivec.characterizations import Space, characterization
+from pivec.characterizations import Space, characterization, measure
 from pivec.states import VisitedStates
-from pivec.statistics.measure import measure
 
 METHODS = {
     "supervector": {"n_components": 4},
@@ -38,7 +37,7 @@ def compared(n=7, method="visitation", parameters=None, *, steps=True, returns=T
     if parameters is None:
         parameters = {"n_components": 3}
     fitted = characterization(method, **parameters).fit(data)
-    described = fitted.describe(data, influences=fitted.has_influences)
+    described = fitted.describe(data, influences=fitted.traits.influences)
     positions = rng.normal(size=(n, 2))
     space = Space(fitted, described, positions, {"environment": "Walk-v0"}, int(n > 3))
     measured = measure(fitted, described, data)

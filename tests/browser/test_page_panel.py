@@ -65,7 +65,7 @@ def test_what_differs_is_sorted_adds_up_and_is_what_python_tells(walked, page):
     shares = [figure(x) for x in shown(page, ".part p strong")]
     assert shares == sorted(shares, reverse=True)
     np.testing.assert_allclose(sum(shares), 100, atol=0.5 * len(shares))
-    explained = walked.space.method.explain(*(walked.data[label] for label in labels))
+    explained = walked.space.method.decompose(*(walked.data[label] for label in labels))
     largest = explained.order[0]
     part = explained.regions.measured[largest] / explained.distance
     np.testing.assert_allclose(shares[0], 100 * part, atol=0.6)
@@ -123,7 +123,7 @@ def test_clips_and_frames_beside_the_page_are_shown(walked, pages, tmp_path):
     report = replace(walked.report, log=RunLog(tmp_path))
     i, j = report.notable_pairs["The farthest pair"]
     labels = [report.policies[k].label for k in (i, j)]
-    explained = walked.space.method.explain(*(walked.data[label] for label in labels))
+    explained = walked.space.method.decompose(*(walked.data[label] for label in labels))
     folder = tmp_path / "explain" / "a pair"
     folder.mkdir(parents=True)
     (folder / "c.webp").write_bytes(PICTURE)

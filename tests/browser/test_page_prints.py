@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from made_pages import report_of
 
-from pivec.statistics import Measured, Travel
+from pivec.characterizations import Measured
+from pivec.statistics import Travel
 
 
 @pytest.fixture

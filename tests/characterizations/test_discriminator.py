@@ -10,11 +10,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from pivec.characterizations import Discriminator  # noqa: E402
 from pivec.characterizations import torch_mlp as discriminators  # noqa: E402
 from pivec.characterizations import torch_mlp as mlp  # noqa: E402
-from pivec.characterizations.discriminator import Discriminator  # noqa: E402
-from pivec.characterizations.network_method import in_key_order, row_keys, set_key
-from pivec.characterizations.torch_mlp import Batches, Discriminators, left_out, slope_of_loss
+from pivec.characterizations.networks import in_key_order, row_keys, set_key  # noqa: E402
+from pivec.characterizations.torch_mlp import Batches, Discriminators, left_out, slope_of_loss  # noqa: E402
 from pivec.errors import MissingExtra, UsageError  # noqa: E402
 from pivec.parallel import single_threaded_torch  # noqa: E402
 from pivec.states import VisitedStates  # noqa: E402

@@ -10,9 +10,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from pivec.characterizations import Gaussian  # noqa: E402
+from pivec.characterizations import Gaussian, PolicyEncoder  # noqa: E402
 from pivec.characterizations import torch_vae as vae  # noqa: E402
-from pivec.characterizations.encoder import PolicyEncoder  # noqa: E402
 from pivec.errors import MissingExtra, UsageError  # noqa: E402
 from pivec.states import VisitedStates  # noqa: E402
 

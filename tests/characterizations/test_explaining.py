@@ -37,7 +37,7 @@ def test_parts_of_every_level_add_up_to_the_distance(name):
     data = VisitedStates.from_arrays(walks(0))
     method = fitted(name, data)
     for i, j in ((0, 1), (0, 2), (2, 1)):
-        parts = method.explain(data[i], data[j])
+        parts = method.decompose(data[i], data[j])
         distance = method.distances(data[i], data[j])[0, 0]
         assert parts.distance == pytest.approx(distance, rel=1e-12)
         assert parts.regions.measured.sum() == pytest.approx(distance, rel=1e-9)
@@ -54,7 +54,7 @@ def test_parts_of_every_level_add_up_to_the_distance(name):
 def test_several_backgrounds_add_up_too():
     data = VisitedStates.from_arrays(walks(1))
     method = fitted("visitation", data, backgrounds=2)
-    parts = method.explain(data[0], data[2])
+    parts = method.decompose(data[0], data[2])
     assert parts.regions.measured.shape == (8,)
     assert parts.regions.measured.sum() == pytest.approx(parts.distance, rel=1e-9)
     np.testing.assert_allclose(parts.share.reshape(2, 2, 4).sum(axis=2), 1.0)
@@ -63,7 +63,7 @@ def test_several_backgrounds_add_up_too():
 def test_visitation_parts_are_those_of_the_formula():
     data = VisitedStates.from_arrays(walks(2))
     method = fitted("visitation", data)
-    parts = method.explain(data[0], data[2])
+    parts = method.decompose(data[0], data[2])
     a, b = (method.describe(data[i]).points.reshape(4, 4) for i in (0, 2))
     for k in range(4):
         r, s = np.linalg.norm(a[k]), np.linalg.norm(b[k])
@@ -77,11 +77,11 @@ def test_visitation_parts_are_those_of_the_formula():
 def test_supervector_and_gaussian_parts_are_those_of_the_formula():
     data = VisitedStates.from_arrays(walks(3))
     method = fitted("supervector", data)
-    parts = method.explain(data[0], data[2])
+    parts = method.decompose(data[0], data[2])
     a, b = (method.describe(data[i]).vectors.reshape(4, 3) for i in (0, 2))
     expected = 0.5 * method.weights_[:, None] * (a - b) ** 2 / method.variances_
     np.testing.assert_allclose(parts.finest.measured, expected, rtol=1e-9, atol=1e-15)
-    parts = fitted("gaussian", data).explain(data[0], data[2])
+    parts = fitted("gaussian", data).decompose(data[0], data[2])
     x, y = (data.policy_states(i).astype(np.float64) for i in (0, 2))
     v, w = x.var(axis=0) + 1e-7, y.var(axis=0) + 1e-7
     where = 0.5 * (x.mean(axis=0) - y.mean(axis=0)) ** 2 * (1 / v + 1 / w)
@@ -92,7 +92,7 @@ def test_supervector_and_gaussian_parts_are_those_of_the_formula():
 def test_discretization_tells_the_cells_where_they_are(monkeypatch):
     data = VisitedStates.from_arrays(walks(4))
     method = fitted("discretization", data)
-    parts = method.explain(data[0], data[2])
+    parts = method.decompose(data[0], data[2])
     x, y = (data.policy_states(i) for i in (0, 2))
     for r in parts.order[:5]:
         low, high = parts.ranges[r].T
@@ -100,8 +100,8 @@ def test_discretization_tells_the_cells_where_they_are(monkeypatch):
         np.testing.assert_allclose(parts.share[:, r], inside)
         assert parts.regions.measured[r] == pytest.approx(abs(inside[0] - inside[1]) / 2)
     # All cells beyond the most different ones are one part.
-    monkeypatch.setattr("pivec.characterizations.discretization.MOST_CELLS", 5)
-    few = method.explain(data[0], data[2])
+    monkeypatch.setattr("pivec.characterizations.discretization._MAX_CELLS", 5)
+    few = method.decompose(data[0], data[2])
     assert len(few.words) == 6
     assert few.regions.measured.sum() == pytest.approx(parts.distance, rel=1e-9)
     np.testing.assert_allclose(few.regions.measured[:5], parts.regions.measured[:5])
@@ -112,7 +112,7 @@ def test_shares_shifts_and_their_intervals_are_those_of_a_slow_jackknife():
     rows = walks(5)
     data = VisitedStates.from_arrays(rows)
     method = fitted("visitation", data)
-    parts = method.explain(data[0], data[2], level=0.9)
+    parts = method.decompose(data[0], data[2], level=0.9)
     faces = [slow_faces(method, rows[i]) for i in (0, 2)]
     rests = [
         [slow_faces(method, rows[i][:e] + rows[i][e + 1 :]) for e in range(len(rows[i]))]
@@ -167,7 +167,7 @@ def test_the_only_part_has_about_the_interval_of_the_distance():
     data = VisitedStates.from_arrays(walks(6, episodes=30))
     for name in ("visitation", "supervector"):
         method = characterization(name, n_components=1).fit(data)
-        parts = method.explain(data[0], data[2])
+        parts = method.decompose(data[0], data[2])
         assert parts.regions.estimate[0] == pytest.approx(parts.estimate, rel=0.02)
         assert parts.regions.low[0] == pytest.approx(parts.low, rel=0.05)
         assert parts.regions.high[0] == pytest.approx(parts.high, rel=0.05)
@@ -188,7 +188,7 @@ def constructed(seed, shift, episodes=50):
 def names_what_differs(seed, name):
     data = constructed(seed, shift=0.7)
     method = characterization(name, n_components=5, random_state=seed).fit(data)
-    parts = method.explain(data[0], data[1])
+    parts = method.decompose(data[0], data[1])
     first = parts.order[0]
     kind_and_feature = parts.columns[int(parts.finest.measured[first].argmax())]
     region = ((CENTRES - parts.ranges[first].mean(axis=1)) ** 2).sum(axis=1).argmin()
@@ -209,7 +209,7 @@ def test_equal_behaviour_is_marked_as_noise():
     marked = 0
     for seed in range(1, 31):
         data = constructed(seed, 0.0, episodes=15)
-        parts = method.explain(data[0], data[1])
+        parts = method.decompose(data[0], data[1])
         marked += not parts.regions.noise.all()
     assert marked <= 5  # of 30; 1.5 are to be expected
 
@@ -217,15 +217,15 @@ def test_equal_behaviour_is_marked_as_noise():
 def test_descriptions_with_influences_tell_nearly_the_same():
     data = VisitedStates.from_arrays(walks(7, episodes=40))
     method = fitted("visitation", data)
-    parts = method.explain(data[0], data[2])
+    parts = method.decompose(data[0], data[2])
     rows = [method.describe(data[i], influences=True) for i in (0, 2)]
-    same = method.explain(*rows)
+    same = method.decompose(*rows)
     np.testing.assert_allclose(same.regions.measured, parts.regions.measured, rtol=1e-6)
     np.testing.assert_allclose(same.share, parts.share, rtol=1e-6)
     for ends in ("low", "high"):
         expected = getattr(parts.regions, ends)
         np.testing.assert_allclose(getattr(same.regions, ends), expected, rtol=0.05, atol=1e-4)
-    mixed = method.explain(rows[0], data[2])
+    mixed = method.decompose(rows[0], data[2])
     np.testing.assert_allclose(mixed.share, parts.share, rtol=1e-6)
 
 
@@ -236,13 +236,13 @@ def test_single_episodes_and_copies_have_a_defined_answer(name):
     method = fitted(name, data)
     single = VisitedStates.from_arrays([[episodes[0]] for episodes in rows])
     with pytest.warns(PivecWarning, match="single episode"):
-        parts = method.explain(single[0], single[2])
+        parts = method.decompose(single[0], single[2])
     assert parts.regions.measured.sum() == pytest.approx(parts.distance, rel=1e-9)
     assert np.isnan(parts.regions.low).all()
     assert np.isnan(parts.share_low).all()
     assert parts.regions.noise.all()
-    with pytest.warns(PivecWarning, match="very same episodes"):
-        parts = method.explain(data[0], data[0])
+    with pytest.warns(PivecWarning, match="identical episodes"):
+        parts = method.decompose(data[0], data[0])
     assert parts.distance == 0.0
     assert parts.regions.noise.all()
     parts.figure()
@@ -252,20 +252,20 @@ def test_what_cannot_be_explained_says_so():
     data = VisitedStates.from_arrays(walks(9))
     method = fitted("supervector", data)
     with pytest.raises(UsageError, match="one policy on each side, but got 3 and 1"):
-        method.explain(data, data[0])
+        method.decompose(data, data[0])
     with pytest.raises(UsageError, match="expected VisitedStates or Descriptions, but got str"):
-        method.explain(data[0], "other")
+        method.decompose(data[0], "other")
     described = [method.describe(data[i], influences=True) for i in (0, 1)]
-    with pytest.raises(UsageError, match="supervector tells what differs from states"):
-        method.explain(*described)
+    with pytest.raises(UsageError, match="supervector"):
+        method.decompose(*described)
     for other, words in (
-        (characterization("mmd"), "mmd cannot tell what differs: use visitation"),
-        (characterization("transitions"), "use discretization"),
-        (characterization("gaussian", covariance="full"), "use covariance='diagonal'"),
-        (characterization("supervector", n_components=2, adapt="mw"), "use adapt='m'"),
+        (characterization("mmd"), "visitation"),
+        (characterization("transitions"), "discretization"),
+        (characterization("gaussian", covariance="full"), "covariance='diagonal'"),
+        (characterization("supervector", n_components=2, adapt="mw"), "adapt='m'"),
     ):
         with pytest.raises(UsageError, match=words):
-            other.fit(data).explain(data[0], data[1])
+            other.fit(data).decompose(data[0], data[1])
 
 
 def test_the_result_is_a_table_a_figure_json_and_harmless_html():
@@ -274,7 +274,7 @@ def test_the_result_is_a_table_a_figure_json_and_harmless_html():
         walks(10), labels=[hostile, "b", "c"], feature_names=["x", "<img src=x>", "$z$"]
     )
     method = fitted("visitation", data)
-    parts = method.explain(data[0], data[2])
+    parts = method.decompose(data[0], data[2])
     table = parts.table()
     assert list(table["part"]) == sorted(table["part"], reverse=True)
     assert table["share"].sum() == pytest.approx(1.0)
@@ -294,9 +294,9 @@ def test_the_result_is_a_table_a_figure_json_and_harmless_html():
 def test_many_episodes_are_left_out_in_groups(name, monkeypatch):
     data = VisitedStates.from_arrays(walks(11, episodes=60))
     method = fitted(name, data)
-    whole = method.explain(data[0], data[2])
+    whole = method.decompose(data[0], data[2])
     monkeypatch.setattr("pivec.characterizations.decomposition._GROUPS", 20)
-    grouped = method.explain(data[0], data[2])
+    grouped = method.decompose(data[0], data[2])
     first = whole.order[0]
     widths = [(p.share_high - p.share_low)[0, first] for p in (whole, grouped)]
     assert widths[1] == pytest.approx(widths[0], rel=0.5)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pivec.characterizations import characterization, without_noise
-from pivec.characterizations.resampling import left_out
+from pivec.characterizations.sampling import jackknife_influences
 from pivec.errors import PivecWarning, UsageError
 from pivec.states import VisitedStates
 
@@ -57,7 +57,7 @@ def test_intervals_are_those_of_the_formula(method, data):
     spreads = [slow_covariance(method, data, p) for p in range(len(data))]
     lengths = [np.array([len(e.states) for e in r.as_episodes()], float) for r in data.records]
     # Every episode counts as much as its states do, or the same.
-    effective = [n.sum() ** 2 / (n**2).sum() if method.by_state else len(n) for n in lengths]
+    effective = [n.sum() ** 2 / (n**2).sum() if method.traits.by_state else len(n) for n in lengths]
     for i in range(len(data)):
         for j in range(len(data)):
             if i == j:
@@ -112,7 +112,7 @@ def test_intervals_follow_their_policies(method, data):
 def test_descriptions_with_influences_suffice(method, data):
     described = method.describe(data, influences=True)
     np.testing.assert_array_equal(method.intervals(described).high, method.intervals(data).high)
-    with pytest.raises(UsageError, match="how sure"):
+    with pytest.raises(UsageError, match="influences=True"):
         method.intervals(method.describe(data))
 
 
@@ -136,7 +136,7 @@ def test_the_permutation_test_divides_episodes_anew(method, data):
 
     a, b = data[0], data[1]
     statistics = np.concatenate([method._statistics(a), method._statistics(b)])
-    influences = left_out(method, statistics, np.array([0, len(statistics)]))
+    influences = jackknife_influences(method, statistics, np.array([0, len(statistics)]))
     distances = [
         ((influences[side].mean(axis=0) - influences[~side].mean(axis=0)) ** 2).sum()
         for side in sides(a.n_episodes, b.n_episodes, 99, np.random.default_rng(3))

@@ -10,7 +10,7 @@ import pytest
 
 import pivec
 from elsewhere import Elsewhere
-from pivec.characterizations import characterization, resampling
+from pivec.characterizations import characterization, measure, sampling
 from pivec.errors import BadData
 from pivec.mixtures import ArraySource, Mixture, fit_mixture, policy_statistics
 from pivec.mixtures.accumulate import Passes
@@ -18,7 +18,6 @@ from pivec.parallel import using
 from pivec.states import VisitedStates
 from pivec.states import derived as parts
 from pivec.states.derived import constant_features
-from pivec.statistics.measure import measure
 
 FIT = {"n_components": 4, "n_init": 1, "max_iter": 3}
 METHODS = {
@@ -78,12 +77,12 @@ DATA = {
 def _small_parts(monkeypatch):
     monkeypatch.setattr(sys.modules["pivec.mixtures.source"], "block_rows", lambda _: 1500)
     monkeypatch.setattr(parts, "_VALUES", 600)
-    monkeypatch.setattr(resampling, "_RUN_BYTES", 8 * 64 * 4 * 8)
+    monkeypatch.setattr(sampling, "_RUN_BYTES", 8 * 64 * 4 * 8)
 
 
 def everything(name, data):
     method = characterization(name, **METHODS[name]).fit(data)
-    described = method.describe(data, influences=method.has_influences)
+    described = method.describe(data, influences=method.traits.influences)
     plain = method.describe(data)
     return {
         **method.fitted_arrays(),
@@ -134,10 +133,12 @@ def test_a_fit_has_the_same_bits_elsewhere(device, stored):
 @pytest.mark.bits
 @pytest.mark.parametrize("name", ["visitation", "gaussian"])
 def test_rows_of_distances_have_the_same_bits_elsewhere(name, monkeypatch):
-    monkeypatch.setattr("pivec.statistics.measure._ROWS_BYTES", 8 * 9 * 2)  # two rows at a time
+    monkeypatch.setattr(
+        "pivec.characterizations.measurement._ROWS_BYTES", 8 * 9 * 2
+    )  # two rows at a time
     data = in_memory()
     method = characterization(name, **METHODS[name]).fit(data)
-    described = method.describe(data, influences=method.has_influences)
+    described = method.describe(data, influences=method.traits.influences)
 
     def measured():
         result = measure(method, described, data, k=3, whole=5)

@@ -7,7 +7,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from pivec.characterizations.encoder import TrajectoryEncoder, between_means
+from pivec.characterizations import TrajectoryEncoder  # noqa: E402
+from pivec.characterizations.encoder import between_means  # noqa: E402
 from pivec.errors import BadData, UsageError  # noqa: E402
 from pivec.states import VisitedStates  # noqa: E402
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pivec.characterizations.mmd import MMD
-from pivec.characterizations.views import View, center_and_scale, draw_rows
+from pivec.characterizations import MMD
+from pivec.characterizations.rows import View, center_and_scale, draw_rows
 from pivec.errors import BadData, UsageError
 from pivec.states import VisitedStates
 
@@ -45,7 +45,7 @@ def test_actions_not_known_in_the_fit_are_refused(data):
     with pytest.raises(BadData, match="from 0 to 2, but those of the fit from 0 to 1"):
         view.rows(data, 0)
     numbers = VisitedStates.from_arrays([[np.zeros((2, 1))]], actions=[[np.array([[0.5]])]])
-    with pytest.raises(BadData, match="numbers, but this was fitted on discrete"):
+    with pytest.raises(BadData, match="continuous"):
         view.rows(numbers, 0)
     with pytest.raises(BadData, match="discrete, but this was fitted on numbers"):
         View.of_data(numbers, "state-actions").rows(data, 0)

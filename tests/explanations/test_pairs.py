@@ -35,7 +35,7 @@ def folder_with(path, method="visitation", **parameters):
         environment="Walk-v0",
     )
     method = pivec.characterization(method, **parameters).fit(data)
-    described = method.describe(data, influences=method.has_influences)
+    described = method.describe(data, influences=method.traits.influences)
     space = pivec.Space(method, described, collected={"environment": "Walk-v0"})
     return ComparisonFolder(path, space, data)
 

@@ -49,7 +49,7 @@ def findings_of(data, method="visitation", *, states=True, **parameters):
     if method in ("visitation", "supervector"):
         parameters = {"n_components": 6} | parameters
     how = pivec.characterization(method, **parameters).fit(data)
-    described = how.describe(data, influences=how.has_influences)
+    described = how.describe(data, influences=how.traits.influences)
     space = pivec.Space(how, described, reach=coverage_radius(how, data))
     return ComparisonFolder(Path("out"), space, data if states else None)
 
@@ -71,7 +71,7 @@ def test_an_episode_that_goes_elsewhere_is_first_and_told_by_where(seed):
     assert first.feature.name == "height"
     assert first.mean - first.usual_mean == pytest.approx(3, abs=1)
     more = max(first.regions, key=lambda region: region.share - region.usual)
-    mixture = findings.background._mixtures[0]
+    mixture = findings.background.mixtures_[0]
     assert mixture.means[:, 0].argmax() == more.region
     assert more.share == pytest.approx(0.5, abs=0.1)
     assert more.usual < 0.02
@@ -210,7 +210,7 @@ def test_the_reach_is_the_largest_quantile_of_episodes_held_back():
     arrays[1] = [1.5 * episode for episode in arrays[1]]
     data = visited(arrays)
     space = findings_of(data).space
-    mixture = space.method._mixtures[0]
+    mixture = space.method.mixtures_[0]
     z = (data.states.astype(float) - mixture.center) / mixture.scale
     half = np.repeat(np.arange(data.n_episodes) % 2, data.lengths)
     distance = np.empty(len(z))
@@ -227,7 +227,7 @@ def test_the_reach_is_the_largest_quantile_of_episodes_held_back():
 def test_a_policy_of_one_episode_is_held_against_regions_as_they_are():
     data = visited(walks(0, episodes=1, length=200))
     space = findings_of(data).space
-    mixture = space.method._mixtures[0]
+    mixture = space.method.mixtures_[0]
     z = (data.states.astype(float) - mixture.center) / mixture.scale
     parts = np.split(gaps(z, mixture.means, mixture.variances), 2)
     expected = max(np.quantile(part, 0.99) for part in parts)

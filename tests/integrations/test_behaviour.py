@@ -172,7 +172,7 @@ def test_characterizations_of_the_registry_work(name, windows):
     method = monitor.method
     assert np.isfinite([change.to_previous, *change.position]).all()
     known = np.isfinite([change.noise, *change.path_interval])
-    assert known.all() == known.any() == (not method.no_intervals)
+    assert known.all() == known.any() == (not method.traits.no_intervals)
 
 
 class Middle(Characterization):
@@ -189,7 +189,7 @@ def test_episodes_are_left_out_for_methods_without_influences(rng):
     small = [window(rng, place, i, 4, 6) for i, place in enumerate([0.0, 2.0, 0.0])]
     method = Middle().fit(joined(small))
     space = Space(method, method.describe(joined(small)))
-    assert not method.has_influences
+    assert not method.traits.influences
     monitor, plain = (BehaviourMonitor(space=space, intervals=wanted) for wanted in (True, False))
     for one in small:
         change, as_is = monitor.add(one), plain.add(one)

@@ -9,13 +9,12 @@ import numpy as np
 import pytest
 
 import pivec
-from pivec.characterizations import characterization, resampling
+from pivec.characterizations import characterization, measure, sampling
 from pivec.errors import BadData
 from pivec.mixtures import ArraySource, Mixture, fit_mixture
 from pivec.mixtures.accumulate import Passes
 from pivec.parallel import using
 from pivec.states import VisitedStates
-from pivec.statistics.measure import measure
 
 pytest.importorskip("ray", reason="Ray is not installed")
 
@@ -41,8 +40,8 @@ def stored(tmp_path_factory):
 def _small_parts(monkeypatch):
     """Cut parts small here; the blocks of a run of policies, which workers cut, are whole."""
     monkeypatch.setattr(sys.modules["pivec.mixtures.source"], "block_rows", lambda _: 4000)
-    monkeypatch.setattr(resampling, "_RUN_BYTES", 8 * 64 * 4 * 12)
-    monkeypatch.setattr("pivec.statistics.measure._ROWS_BYTES", 8 * 24 * 5)
+    monkeypatch.setattr(sampling, "_RUN_BYTES", 8 * 64 * 4 * 12)
+    monkeypatch.setattr("pivec.characterizations.measurement._ROWS_BYTES", 8 * 24 * 5)
 
 
 def compared(data):

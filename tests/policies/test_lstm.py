@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pivec.characterizations.actions import Actions
+from pivec.characterizations import Actions
 from pivec.errors import BadPolicyFile, PivecWarning, UsageError
 from pivec.explanations import Replayer
 from pivec.policies import (

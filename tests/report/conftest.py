@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from pivec.characterizations import Measured
 from pivec.report import Findings, PolicyRow, PolicyTable
 from pivec.run_log import RunLog
-from pivec.statistics import Intervals, Measured, Pairs, Travel
+from pivec.statistics import Intervals, Pairs, Travel
 from pivec.statistics.behaviours import behaviours
 
 

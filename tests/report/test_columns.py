@@ -9,13 +9,11 @@ import numpy as np
 import pytest
 
 import pivec.report.script_data as certainty
-from pivec.characterizations import Space, characterization, names
+from pivec.characterizations import Measured, Space, characterization, measure, names
 from pivec.errors import UsageError
 from pivec.report import Findings
 from pivec.report.script_data import numbers, page_data, text, unpacked
 from pivec.states import VisitedStates
-from pivec.statistics import Measured
-from pivec.statistics.measure import measure
 
 # Those that need nothing but states, and no network.
 PLAIN = [n for n in names() if not (characterization(n).needs or n.endswith(("encoder", "nator")))]
@@ -39,7 +37,7 @@ def space_of(data, name="visitation", **arguments):
     if name in ("visitation", "supervector"):
         arguments = {"n_components": 4, "random_state": 1} | arguments
     method = characterization(name, **arguments).fit(data)
-    kept = {"influences": True} if method.has_influences else {}
+    kept = {"influences": True} if method.traits.influences else {}
     return Space(method, method.describe(data, **kept), collected={"environment": "Walk-v0"})
 
 

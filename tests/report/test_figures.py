@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from pivec.characterizations import Space, characterization
+from pivec.characterizations import Measured, Space, characterization, measure
 from pivec.errors import UsageError
 from pivec.figures import LONE_COLOUR, new_figure, save_png, to_png
 from pivec.report import Findings, heatmap_figure, map_figure
@@ -17,8 +17,7 @@ from pivec.report.findings import MAX_CLASS_COLOURS
 from pivec.report.layout import heatmap_order
 from pivec.report.pages import round_ticks, spread_out, travel_plot
 from pivec.report.policy_map import CELLS
-from pivec.statistics import Measured, Travel
-from pivec.statistics.measure import measure
+from pivec.statistics import Travel
 
 LIMIT = 300_000
 

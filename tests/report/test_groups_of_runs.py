@@ -101,7 +101,7 @@ def data():
 
 def described(data, name="visitation", **parameters):
     method = pivec.characterization(name, **parameters).fit(data)
-    return Space(method, method.describe(data, influences=method.has_influences))
+    return Space(method, method.describe(data, influences=method.traits.influences))
 
 
 @pytest.fixture(scope="module")
@@ -151,7 +151,7 @@ def test_nothing_depends_on_the_order_of_policies(space):
 
 def test_distances_that_are_not_squared_are_roots_of_mean_squares(data):
     space = described(data, "terminal-state")
-    assert not space.method.squared
+    assert not space.method.traits.squared
     intervals = space.method.intervals(data)
     result = compare_groups(space, last=1, intervals=intervals)
     rows = [i for i in range(8) if RUNS[i + 1] != RUNS[i]]  # the last of each run

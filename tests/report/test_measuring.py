@@ -12,13 +12,11 @@ import pytest
 from scipy.special import gammaincc
 
 import pivec.report.script_data as certainty
-from pivec.characterizations import Space, characterization
+from pivec.characterizations import Measured, Space, characterization, measure
 from pivec.report import Findings
 from pivec.report.script_data import page_data
 from pivec.run_log import RunLog
 from pivec.states import VisitedStates
-from pivec.statistics import Measured
-from pivec.statistics.measure import measure
 
 ASKED = """
 import { readFileSync } from "node:fs";
@@ -78,7 +76,7 @@ def space_of(name, n=12, episodes=6, **arguments):
     walks[-1] = walks[-1][:1]
     data = VisitedStates.from_arrays(walks, feature_names=FEATURES)
     method = characterization(name, **arguments).fit(data)
-    kept = {"influences": True} if method.has_influences else {}
+    kept = {"influences": True} if method.traits.influences else {}
     space = Space(method, method.describe(data, **kept), collected={"environment": "Walk-v0"})
     return space, data
 
@@ -196,7 +194,7 @@ def test_what_differs_is_as_python_has_it(ask, name, arguments):
     method, few = space.method, [(0, 5), (11, 3), (1, 0)]
     answers = ask(report_of(space, data), few)
     for (i, j), told in zip(few, answers["told"], strict=True):
-        e = method.explain(data[i], data[j])
+        e = method.decompose(data[i], data[j])
         sizes = [part["part"] for part in told["parts"]]
         assert sizes == sorted(sizes, reverse=True)
         assert sum(sizes) == pytest.approx(told["measured"], rel=1e-9)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import pivec.report.script_data as media
-from pivec.characterizations import Space, characterization
+from pivec.characterizations import Measured, Space, characterization
 from pivec.errors import PivecWarning
 from pivec.explanations import features_of, region_names
 from pivec.report.script_data import (
@@ -20,7 +20,7 @@ from pivec.report.script_data import (
     region_pictures,
 )
 from pivec.states import VisitedStates
-from pivec.statistics import Measured, Pairs
+from pivec.statistics import Pairs
 
 
 def put(file, content=b"RIFF"):

@@ -43,7 +43,7 @@ def test_texts_are_short_and_tables_escaped(walks, result):
         described,
         method.intervals(described),
         result,
-        method.explain(walks[0], walks[3]),
+        method.decompose(walks[0], walks[3]),
     ]
     for thing in things:
         assert len(repr(thing)) < 300

@@ -7,10 +7,11 @@ import csv
 import numpy as np
 import pytest
 
+from pivec.characterizations import Measured
 from pivec.errors import UsageError
 from pivec.report import write_distances, write_map_csv
 from pivec.report.write import write_distances_csv as write_csv_of
-from pivec.statistics import Intervals, Measured
+from pivec.statistics import Intervals
 
 ODD_LABELS = [
     "a,b",

@@ -26,7 +26,7 @@ def store(tmp_path):
 
 def test_a_store_is_compared_without_collecting_again(store, tmp_path):
     both = [f"store:{store}", "random"]
-    with pytest.warns(PivecWarning, match="'r' and 'random' have the very same episodes"):
+    with pytest.warns(PivecWarning, match="'r' and 'random' have identical"):
         result = pivec.compare(
             "CartPole-v1", both, tmp_path / "out", episodes=3, parameters={"n_components": 3}
         )

@@ -150,7 +150,7 @@ def test_what_a_characterization_needs_is_collected(tmp_path):
     from importlib.resources import files
 
     shelf = files("pivec") / "demo_policies" / "CartPole-v1" / "ppo-0"
-    with pytest.warns(PivecWarning, match="parameters looks at the policies .*0 wide"):
+    with pytest.warns(PivecWarning, match="parameters .*width 0"):
         result = pivec.compare("CartPole-v1", str(shelf), tmp_path, episodes=2, method="parameters")
     assert result.distances.shape == (8, 8)
     assert pivec.Store(tmp_path / "states").settings["policies"]

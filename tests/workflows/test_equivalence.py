@@ -132,7 +132,7 @@ def test_episodes_on_both_sides_are_told():
     half = VisitedStates([a.records[0].only(np.arange(20))], a.feature_names)
     with pytest.warns(PivecWarning, match="20 episodes are in both"):
         pivec.same(a, half, **FEW)
-    with pytest.warns(PivecWarning, match="very same episodes"):
+    with pytest.warns(PivecWarning, match="identical episodes"):
         pivec.same(a, a, **FEW)
 
 

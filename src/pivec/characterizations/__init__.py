@@ -1,62 +1,101 @@
-"""How a policy is described: one file for each way, one contract for all.
+"""How a policy is described: one contract, one module per family.
 
-base.py           the contract: fit, describe, distances, save
-descriptions.py   what describe returns: one row a policy
-registry.py       the names, and `characterization(name, ...)` that makes one
-views.py          what is described: states, (state, action) or (state, next state)
-cells.py          sparse histograms and the distances between them
-networks/         what the trained characterizations share: batched networks, sequence encoders
+base.py           the contract: `Characterization` and its `Traits`
+descriptions.py   what `describe` returns, one row per policy
+registry.py       the names, and `characterization(name, ...)`
+sampling.py       influences of episodes, the jackknife and the permutation test
+decomposition.py  parts of a distance by region, kind and feature
+measurement.py    `measure`: all distances between many policies
+rows.py           what is described: states, (state, action) pairs or transitions
 space.py          a fitted characterization on disk, with the policies it has described
-
-One file for each characterization, named after it: see `names()`.
+background.py     visitation, supervector: a Gaussian mixture of all states
+distributions.py  gaussian, mmd, sliced-wasserstein
+discretization.py discretization, transitions: histograms over a grid
+episodes.py       returns, terminal-state, trajectories
+policies.py       actions, parameters: the policies themselves
+networks.py       discriminator, skill-discriminator, state-actions (networks in torch_mlp.py)
+encoder.py        encoder, trajectory-encoder (networks in torch_vae.py)
 """
 
 from __future__ import annotations
 
-from pivec.characterizations.background import BackgroundModel, region_ranges
-from pivec.characterizations.base import Characterization
+from pivec.characterizations.background import (
+    BackgroundModel,
+    Supervector,
+    Visitation,
+    background_share,
+    background_words,
+    region_ranges,
+)
+from pivec.characterizations.base import Characterization, Traits
 from pivec.characterizations.decomposition import (
     OFTEN,
     USUAL,
     WHERE,
     WIDE,
-    Explanation,
-    explanation_figure,
+    Decomposition,
+    RegionSummary,
+    decomposition_figure,
     share_ends,
 )
 from pivec.characterizations.descriptions import Descriptions
-from pivec.characterizations.gaussian import Gaussian
-from pivec.characterizations.network_method import NetworkCharacterization
-from pivec.characterizations.refits import background_share, background_words
+from pivec.characterizations.discretization import Discretization, Transitions
+from pivec.characterizations.distributions import MMD, Gaussian, SlicedWasserstein
+from pivec.characterizations.encoder import PolicyEncoder, TrajectoryEncoder
+from pivec.characterizations.episodes import Returns, TerminalState, Trajectories
+from pivec.characterizations.measurement import WHOLE, Measured, measure
+from pivec.characterizations.networks import (
+    Discriminator,
+    NetworkCharacterization,
+    SkillDiscriminator,
+    StateActions,
+)
+from pivec.characterizations.policies import Actions, Parameters
 from pivec.characterizations.registry import characterization, names
-from pivec.characterizations.resampling import described_spread, rests, without_noise
+from pivec.characterizations.sampling import described_spread, without_noise
 from pivec.characterizations.space import Space, grown_space, space_beside
-from pivec.characterizations.supervector import Supervector
-from pivec.characterizations.visitation import Visitation
 
 __all__ = [
+    "MMD",
+    "OFTEN",
+    "USUAL",
+    "WHERE",
+    "WHOLE",
+    "WIDE",
+    "Actions",
     "BackgroundModel",
     "Characterization",
+    "Decomposition",
     "Descriptions",
-    "Explanation",
+    "Discretization",
+    "Discriminator",
     "Gaussian",
+    "Measured",
     "NetworkCharacterization",
-    "OFTEN",
+    "Parameters",
+    "PolicyEncoder",
+    "RegionSummary",
+    "Returns",
+    "SkillDiscriminator",
+    "SlicedWasserstein",
     "Space",
+    "StateActions",
     "Supervector",
-    "USUAL",
+    "TerminalState",
+    "Traits",
+    "Trajectories",
+    "TrajectoryEncoder",
+    "Transitions",
     "Visitation",
-    "WHERE",
-    "WIDE",
     "background_share",
     "background_words",
     "characterization",
+    "decomposition_figure",
     "described_spread",
-    "explanation_figure",
     "grown_space",
+    "measure",
     "names",
     "region_ranges",
-    "rests",
     "share_ends",
     "space_beside",
     "without_noise",

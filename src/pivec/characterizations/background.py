@@ -1,23 +1,46 @@
-"""The background model: one Gaussian mixture on the states of all policies, which others share."""
+"""Characterizations by a background model: one Gaussian mixture of the states of all policies.
+
+`Supervector` is the paper's method (Section 4, equations 1 to 6), `Visitation` the default.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 
 from pivec.arguments import Count, Positive, Seed
-from pivec.characterizations.base import Characterization
-from pivec.characterizations.decomposition import USUAL, Faces
-from pivec.characterizations.descriptions import Descriptions
-from pivec.mixtures import Mixture, fit_mixture, policy_statistics
+from pivec.characterizations.base import Array, Characterization, Rows, Side, Traits
+from pivec.characterizations.decomposition import (
+    OFTEN,
+    USUAL,
+    WHERE,
+    Decomposable,
+    RegionSummary,
+)
+from pivec.characterizations.descriptions import Description, Descriptions
+from pivec.characterizations.sampling import policy_sums
+from pivec.errors import UsageError
+from pivec.mixtures import (
+    Mixture,
+    PolicyStatistics,
+    fit_mixture,
+    map_offsets,
+    map_variances,
+    map_weights,
+    policy_relevance,
+    policy_statistics,
+)
 from pivec.parallel import using
 from pivec.states import VisitedStates, thin
+from pivec.statistics import matched_kl, squared_euclidean
 
-Array = NDArray[np.float64]
-SELDOM = 1e-4  # a share of time that is as good as none
+_SELDOM = 1e-4  # a share of time that counts as none
+_PAIRS = 4096  # processed at a time
 _MIXTURE = ("weights", "means", "variances", "center", "scale")
 
 
@@ -28,31 +51,29 @@ class BackgroundModel(Characterization):
     Parameters
     ----------
     n_components : int
-        Gaussians in the background model.
+        Number of Gaussians.
     max_states, max_policies, max_episodes : int, optional
-        Caps on what the background model is fitted on; the paper used 10 million states, 500
-        policies and 100 episodes. All policies are described anyway.
+        Limits on what the mixture is fitted to; the paper used 10 million states, 500 policies and
+        100 episodes. All policies are described anyway.
     sampling : {"even", "uniform"}
-        How states are drawn under the cap: as many of every policy, so that those with long
-        episodes do not decide the space; or of all states alike, as the paper's scripts do.
+        How states are drawn if there are more than ``max_states``: equally many per policy, or
+        uniformly, as in the paper's scripts.
     init, warm_start, n_init, tol, max_iter, variance_floor, device
-        How the background model is fitted; see `pivec.mixtures.fit.fit_mixture`.
+        How the mixture is fitted; see `pivec.mixtures.fit_mixture`.
     random_state : int
         Seed of the fit.
     progress : bool
-        Draw a bar while fitting.
+        Show a progress bar while fitting.
 
     Attributes
     ----------
     background_ : Mixture
-        ``weights`` (K,), ``means`` and ``variances`` (K, n_features) in standardised units.
+        ``weights`` (K,), ``means`` and ``variances`` (K, n_features) in standardized units.
     center_, scale_ : (n_features,) arrays
-        The standardisation: (state - center_) / scale_.
+        The standardization: (state - center_) / scale_.
     n_iter_ : int
         Passes over the data that the fit took.
     """
-
-    learned = (*_MIXTURE, "n_iter")
 
     n_components: Count = 64
     _: KW_ONLY
@@ -94,7 +115,7 @@ class BackgroundModel(Characterization):
                 device=self.device,
                 progress=self.progress,
             )
-            for _ in range(self._n_fits)
+            for _ in range(self.n_fits)
         ]
         self.n_iter_ = sum(fit.n_iter for fit in fits)
         mixtures = [fit.mixture for fit in fits]
@@ -104,14 +125,14 @@ class BackgroundModel(Characterization):
         self.center_, self.scale_ = mixtures[0].center, mixtures[0].scale
 
     @property
-    def _n_fits(self) -> int:
-        """Fits of the mixture that lie side by side."""
+    def n_fits(self) -> int:
+        """Number of mixtures fitted side by side."""
         return 1
 
     @property
-    def _mixtures(self) -> list[Mixture]:
-        """The fits one by one."""
-        n = self._n_fits
+    def mixtures_(self) -> list[Mixture]:
+        """The fitted mixtures, one by one."""
+        n = self.n_fits
         arrays = (self.weights_ * n, self.means_, self.variances_)
         fits = zip(*(np.split(array, n) for array in arrays), strict=True)
         return [Mixture(w, means, v, self.center_, self.scale_) for w, means, v in fits]
@@ -121,16 +142,22 @@ class BackgroundModel(Characterization):
         """The background model; of several fits, all of their components."""
         return Mixture(*(getattr(self, f"{name}_") for name in _MIXTURE))
 
+    def region_shares(self, described: Descriptions) -> tuple[Array, Array]:
+        """Shares of time in the regions, (n, K), and their variances, NaN where not known."""
+        [counts] = described.values("counts")
+        shares = counts / counts.sum(axis=1, keepdims=True)
+        return shares, np.full_like(shares, np.nan)
+
     def _described(self, data: VisitedStates, influences: bool = False) -> Descriptions:
-        with using("serial" if self.device == "cuda" else "auto"):  # the card is this process's
+        with using("serial" if self.device == "cuda" else "auto"):  # one process per card
             return super()._described(data, influences)
 
     def _statistics(self, data: VisitedStates) -> Array:
         return self._sums(data, data.episode_starts)
 
     def _sums(self, data: VisitedStates, starts: NDArray[np.int64]) -> Array:
-        """Counts of components and centred sums of segments of the states, (S, K + K D)."""
-        fits = [policy_statistics(data, starts, m, device=self.device) for m in self._mixtures]
+        """Counts and centred sums of segments of the states, (S, K + K D)."""
+        fits = [policy_statistics(data, starts, m, device=self.device) for m in self.mixtures_]
         flat = [fit.sums.reshape(len(fit.counts), -1) for fit in fits]
         return np.concatenate([*(fit.counts for fit in fits), *flat], axis=1)
 
@@ -139,29 +166,410 @@ class BackgroundModel(Characterization):
         n, (k, d) = len(sums), self.means_.shape
         return sums[:, :k], sums[:, k:].reshape(n, k, d)
 
-    def _faces(self, counts: Array, centred: Array) -> Faces:
-        """What policies of these rows of `_parts` do; means are NaN where they never are."""
-        total = counts.sum(axis=1, keepdims=True)
-        shares = self._n_fits * counts / total
-        there = np.where(shares > SELDOM, counts, np.nan)[:, :, None]
-        deviations = np.sqrt(self.variances_)
-        means = self.center_ + self.scale_ * (self.means_ + deviations * centred / there)
-        sums = counts @ self.means_ + np.einsum("kd,nkd->nd", deviations, centred)
-        averages = self.center_ + self.scale_ * sums / total
-        ranges = region_ranges(self.background_)
-        return Faces(shares, self._n_fits * self.weights_, means, averages, ranges)
+    def _feature_means(self, counts: Array, centred: Array) -> Array:
+        sums = counts @ self.means_ + np.einsum("kd,nkd->nd", np.sqrt(self.variances_), centred)
+        return np.asarray(self.center_ + self.scale_ * sums / counts.sum(axis=1, keepdims=True))
 
-    def _words(self) -> tuple[str, ...]:
-        return tuple(f"region {k}" for k in range(len(self.means_)))
+    def _decomposable(self, sums: Array) -> Decomposable:
+        counts, centred = self._parts(sums)
+        shares = self.n_fits * counts / counts.sum(axis=1, keepdims=True)
+        there = np.where(shares > _SELDOM, counts, np.nan)[:, :, None]
+        places = self.means_ + np.sqrt(self.variances_) * centred / there
+        summary = RegionSummary(
+            shares,
+            self.n_fits * self.weights_,
+            self.center_ + self.scale_ * places,
+            self._feature_means(counts, centred),
+            region_ranges(self.background_),
+        )
+        points = self._coordinates(sums)
+        names = tuple(f"region {k}" for k in range(len(self.means_)))
+        return Decomposable(summary, lambda a, b: self._differences(points[a], points[b]), names)
 
 
 def region_ranges(mixture: Mixture) -> Array:
-    """Where regions are, in the environment's units: from where to where 80 % of a region lie.
-
-    Returns
-    -------
-    (n_components, n_features, 2) array
-    """
+    """Extent of the regions in the environment's units: 80 % of each, (K, n_features, 2)."""
     reach = USUAL * np.sqrt(mixture.variances)
     ends = np.stack([mixture.means - reach, mixture.means + reach], axis=2)
     return np.asarray(mixture.center[:, None] + mixture.scale[:, None] * ends)
+
+
+@dataclass(eq=False, repr=False)
+class Supervector(BackgroundModel):
+    """Policy supervectors: the means of the background model, MAP-adapted to each policy.
+
+    Vectors are the adapted means in standardized units, n_components × n_features values per
+    policy. The distance is the paper's equation (6), an upper bound of the KL divergence. If the
+    weights (and variances) are adapted as well, vectors have the K weights (and K × n_features
+    variances) after the means, and the distance is the same bound in its general form, both ways
+    summed: Σ_k w_k (log(w_k/w′_k) + KL(N_k || N′_k)) and the same with the two policies exchanged.
+
+    Parameters
+    ----------
+    relevance : float
+        The relevance factor r of equation (4): how many states move a mean half way.
+    common_total : float, optional
+        Adapt as if every policy had visited this many states, so that vectors do not depend on the
+        amount of data. None takes the states as they are, as the paper does.
+    adapt : str
+        What is adapted: "m", the means as in the paper; "mw", the weights too, which measure how
+        often a region is visited; "mwv", the variances too (Reynolds 2000, equations 11-13).
+    n_components and others
+        See `BackgroundModel`, also for the attributes.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> walks = [[rng.normal(place, 1, (50, 2))] for place in (0, 0, 2)]
+    >>> data = VisitedStates.from_arrays(walks)
+    >>> d = Supervector(n_components=2).fit(data).distances(data)
+    >>> bool(d[0, 2] > 10 * d[0, 1])
+    True
+    """
+
+    name = "supervector"
+
+    _: KW_ONLY
+    relevance: Positive = 16.0
+    common_total: Positive | None = None
+    adapt: Literal["m", "mw", "mwv"] = "m"
+
+    @property
+    def traits(self) -> Traits:
+        """Only adapted means have points; squares for variances are not among the sums."""
+        return Traits(
+            "One Gaussian mixture, the background model, is fitted to the standardized states of "
+            "all policies. Its means are then adapted to the states that each policy visited: the "
+            "stacked means are the policy's supervector. The distance between two policies is an "
+            "upper bound of the KL divergence between the adapted mixtures: 0 for policies that "
+            "visit the same states, larger the farther apart the regions are that they visit.",
+            "d(p, q) = ½ · Σₖ wₖ · Σⱼ (μₖⱼ(p) − μₖⱼ(q))² / σₖⱼ²",
+            additive=self.adapt != "mwv",
+            influences=self.adapt == "m",
+        )
+
+    def _describe(self, data: VisitedStates) -> Description:
+        squares = "v" in self.adapt
+        return self._adapted(
+            policy_statistics(
+                data, data.state_starts, self.background_, squares=squares, device=self.device
+            )
+        )
+
+    def _policy_sums(self, data: VisitedStates) -> Array:
+        return self._sums(data, data.state_starts)
+
+    def _from_statistics(self, sums: Array) -> Description:
+        return self._adapted(PolicyStatistics(*self._parts(sums)))
+
+    def _adapted(self, statistics: PolicyStatistics) -> Description:
+        counts, background, n = statistics.counts, self.background_, len(statistics.counts)
+        relevance = policy_relevance(counts, self.relevance, self.common_total)
+        offsets = map_offsets(counts, statistics.sums, background, relevance)
+        vectors = (background.means + offsets).reshape(n, -1)
+        means = self._feature_means(counts, statistics.sums)
+        arrays = {"counts": counts, "feature_means": means}
+        if self.adapt == "m":
+            return vectors, self._points(offsets), arrays
+        weights = map_weights(counts, background, relevance)
+        arrays |= {"weights": weights, "offsets": offsets}
+        parts = [vectors, weights]
+        if self.adapt == "mwv":
+            variances = map_variances(
+                statistics, offsets, background, relevance, self.variance_floor
+            )
+            arrays["variances"] = variances
+            parts.append(variances.reshape(n, -1))
+        return np.concatenate(parts, axis=1), None, arrays
+
+    def _coordinates(self, sums: Array) -> Array:
+        counts, centred = self._parts(sums)
+        relevance = policy_relevance(counts, self.relevance, self.common_total)
+        return self._points(map_offsets(counts, centred, self.background_, relevance))
+
+    def _points(self, offsets: Array) -> Array:
+        # Equation (6) as a plain squared Euclidean distance, of the offsets from the background
+        # instead of the means, so that nearly equal policies keep their digits.
+        scale = np.sqrt(self.weights_[:, None] / (2.0 * self.variances_))
+        return np.asarray((offsets * scale).reshape(len(offsets), -1))
+
+    @property
+    def part_columns(self) -> tuple[tuple[str, int], ...]:
+        """One column per feature."""
+        return tuple((WHERE, j) for j in range(len(self.center_))) if self.adapt == "m" else ()
+
+    def _differences(self, a: Array, b: Array) -> Array:
+        return np.asarray((a - b).reshape(-1, *self.means_.shape))
+
+    def _distances(self, a: Descriptions, b: Descriptions) -> Array:
+        if self.adapt == "m":
+            return squared_euclidean(*a.values("points"), *b.values("points"), device=self.device)
+        names, shared = ["weights", "offsets"], [self.variances_[None]]
+        if self.adapt == "mwv":
+            names, shared = [*names, "variances"], []
+        left, right = (described.values(*names) + shared for described in (a, b))
+        return matched_kl(*left, *right)
+
+
+@dataclass(eq=False, repr=False)
+class Visitation(BackgroundModel):
+    """Shares of time in the regions of a background model, and where in them a policy is.
+
+    The regions are the components of a Gaussian mixture of the states of all policies. With ω_k the
+    share of time that a policy spends in region k in an average episode, long or short, and m_k its
+    mean there, relative to the region's mean and in units of its deviation, the points are
+    √ω_k u_k / √2 with the unit vector u_k along (1, m_k / 2). Their squared Euclidean distance,
+    1 − Σ_k √(ω_k(p) ω_k(q)) u_k(p)·u_k(q), is to second order the squared Hellinger distance of the
+    two adapted mixtures, component by component,
+
+        h²(p, q) = 1 − Σ_k √(ω_k(p) ω_k(q)) · exp(−|m_k(p) − m_k(q)|² / 8),
+
+    which bounds that of the mixtures themselves from above. Unit vectors keep it bounded, however
+    far a policy leaves all regions. Unlike the paper's distance it does not depend on the amount of
+    data, so that intervals around it are meaningful.
+
+    Parameters
+    ----------
+    prior : float
+        Both are adapted from the background as if a policy had spent this much time there, in
+        addition to its own, which counts as 1: ω = (n/Σn + prior · w) / (1 + prior), and m_k is the
+        centred sum divided by (n_k/Σn + prior). Rarely visited regions then have little effect.
+    backgrounds : int
+        Number of background models, fitted from different starts: the distance is the mean over
+        them, and their variance is part of the intervals.
+    n_components and others
+        See `BackgroundModel`, also for the attributes.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> walks = [[rng.normal(place, 1, (50, 2))] for place in (0, 0, 2)]
+    >>> data = VisitedStates.from_arrays(walks)
+    >>> method = Visitation(n_components=4).fit(data)
+    >>> d = method.distances(data)
+    >>> bool(d[0, 2] > 10 * d[0, 1])
+    True
+    >>> method.overlap(method.describe(data)).round(1)
+    array([[1. , 0.9, 0.3],
+           [0.9, 1. , 0.3],
+           [0.3, 0.3, 1. ]])
+    """
+
+    name = "visitation"
+    traits = Traits(
+        "All states are divided into regions (the components of a Gaussian mixture fitted to the "
+        "states of all policies). Each policy is described by the share of its time that it spends "
+        "in each region in an average episode, and by where in the region it is. The distance "
+        "between two policies is 0 if they spend their time in the same places, and 0.6 to 0.8 if "
+        "they have no place in common (a squared Hellinger distance, in which all policies are "
+        "shrunk slightly towards their average). The overlap is the share of time that both spend "
+        "in the same regions: with an overlap of 69 %, two policies spend 31 % of their time in "
+        "different places.",
+        "d(p, q) = 1 − Σₖ √(ωₖ(p) ωₖ(q)) · uₖ(p)·uₖ(q),  uₖ = (1, mₖ/2) / ‖(1, mₖ/2)‖",
+        max_distance=1.0,
+        by_state=False,
+        additive=True,
+        influences=True,
+    )
+
+    _: KW_ONLY
+    prior: Positive = 0.1
+    backgrounds: Count = 1
+
+    @property
+    def n_fits(self) -> int:
+        """Number of mixtures fitted side by side."""
+        return self.backgrounds
+
+    def _describe(self, data: VisitedStates) -> Description:
+        return self._from_statistics(policy_sums(self, data))
+
+    def _statistics(self, data: VisitedStates) -> Array:
+        # Every episode counts the same: one that happens to be ten times as long as the others
+        # must not decide where a policy spends its time.
+        return np.asarray(super()._statistics(data) / data.lengths[:, None])
+
+    def _from_statistics(self, sums: Array) -> Description:
+        counts, centred = self._parts(sums)
+        shares = counts / counts.sum(axis=1, keepdims=True)
+        offsets = np.sqrt(self.variances_) * self._places(counts, centred)
+        means = (self.means_ + offsets).reshape(len(sums), -1)
+        vectors = np.concatenate([shares, means], axis=1)
+        arrays = {"counts": counts, "feature_means": self._feature_means(counts, centred)}
+        return vectors, self._coordinates(sums), arrays
+
+    def _coordinates(self, sums: Array) -> Array:
+        counts, centred = self._parts(sums)
+        n, k, d = centred.shape
+        shares = counts / counts.sum(axis=1, keepdims=True)
+        roots = np.sqrt((shares + self.prior * self.weights_) / (2.0 * (1.0 + self.prior)))
+        points = np.empty((n, k, 1 + d))
+        points[:, :, 0] = 1.0
+        points[:, :, 1:] = self._places(counts, centred)
+        points[:, :, 1:] *= 0.5
+        points *= (roots / np.sqrt(np.einsum("nkd,nkd->nk", points, points)))[:, :, None]
+        return points.reshape(n, -1)
+
+    def _places(self, counts: Array, centred: Array) -> Array:
+        """Means in the regions, in units of their deviations, shrunk towards their centres."""
+        total = counts.sum(axis=1, keepdims=True) / self.backgrounds  # each fit has all of the time
+        return np.asarray(centred / (counts + self.prior * total)[:, :, None])
+
+    def _sums_at(self, points: Array) -> Array:
+        k, d = self.means_.shape
+        parts = points.reshape(-1, k, 1 + d)
+        squares = np.einsum("nkd,nkd->nk", parts, parts)
+        shares = np.maximum(2.0 * (1.0 + self.prior) * squares - self.prior * self.weights_, 0.0)
+        places = 2.0 * parts[:, :, 1:] / parts[:, :, :1]
+        total = shares.sum(axis=1, keepdims=True) / self.backgrounds
+        centred = places * (shares + self.prior * total)[:, :, None]
+        return np.concatenate([shares, centred.reshape(len(points), -1)], axis=1)
+
+    @property
+    def part_columns(self) -> tuple[tuple[str, int], ...]:
+        """The share of time, then one column per feature."""
+        return ((OFTEN, -1), *((WHERE, j) for j in range(len(self.center_))))
+
+    def _differences(self, a: Array, b: Array) -> Array:
+        # |r u − s v|² = (r − s)² + r s |u − v|². The first coordinate of a unit vector follows from
+        # the others, which are the features: its part is divided among them.
+        k, d = self.means_.shape
+        left, right = (rows.reshape(-1, k, 1 + d) for rows in (a, b))
+        r, s = (np.sqrt(np.einsum("nkd,nkd->nk", rows, rows)) for rows in (left, right))
+        moved = left / r[:, :, None] - right / s[:, :, None]
+        features = np.einsum("nkd,nkd->nk", moved[:, :, 1:], moved[:, :, 1:])
+        rest = np.divide(
+            moved[:, :, 0] ** 2, features, out=np.zeros_like(features), where=features > 0.0
+        )
+        moved *= np.sqrt(r * s * (1.0 + rest))[:, :, None]
+        moved[:, :, 0] = r - s
+        return np.asarray(moved)
+
+    def _scatter(
+        self,
+        sides: Sequence[Side],
+        squares: Callable[[Array, Array], Array] = squared_euclidean,
+    ) -> Array | float:
+        if self.backgrounds == 1:
+            return 0.0
+        points = [side.values("points")[0] for side in sides if isinstance(side, Descriptions)]
+        fits = [np.split(rows, self.backgrounds, axis=1) for rows in points]
+        # Of N fits, each has 1/N of the squared distance, which is their mean.
+        distances = [squares(*pair) for pair in zip(fits[0], fits[-1], strict=True)]
+        return np.asarray(self.backgrounds * np.var(distances, axis=0, ddof=1))
+
+    def overlap(self, a: Descriptions, b: Descriptions | None = None) -> Array:
+        """Share of time that policies spend in the same regions, (n, n) or (n, m), from 0 to 1.
+
+        1 minus the total variation of the shares, from which sampling noise is removed (in squares)
+        if the descriptions have influences.
+        """
+        sides = [a] if b is None else [a, b]
+        for side in sides:
+            if side.method != self.name:
+                raise UsageError(f"expected descriptions by {self.name}, but got {side.method}")
+        (mine, variances), (others, errors) = (self.region_shares(side) for side in (a, sides[-1]))
+        result = np.empty((len(a), len(others)))
+        for i in range(len(a)):
+            result[i] = _common(mine[i], variances[i], others, errors)
+        if b is None:
+            np.fill_diagonal(result, 1.0)
+        return result
+
+    def pair_overlap(self, described: Descriptions, i: Rows, j: Rows) -> Array:
+        """Like `overlap`, for the pairs of policies i[k], j[k]."""
+        shares, variances = self.region_shares(described)
+        result = np.empty(len(i))
+        for first in range(0, len(i), _PAIRS):
+            p, q = i[first : first + _PAIRS], j[first : first + _PAIRS]
+            result[first : first + _PAIRS] = _common(
+                shares[p], variances[p], shares[q], variances[q]
+            )
+        return result
+
+    def region_shares(self, described: Descriptions) -> tuple[Array, Array]:
+        """Shares of time, (n, K), and their variances from the influences, 0 without those."""
+        shares, variances = super().region_shares(described)
+        variances = np.zeros_like(shares)
+        if "influences" not in described.arrays:
+            return shares, variances
+        k, d = self.means_.shape
+        points = described.values("points")[0].reshape(-1, k, 1 + d)
+        for i, rows in enumerate(described.rows("influences")):
+            m = len(rows)
+            if m > 1:
+                # ω_k = 2 (1 + prior) |x_k|² − prior · w_k for the part x_k of the points.
+                moved = np.einsum("ekd,kd->ek", rows.reshape(m, k, 1 + d), points[i])
+                moved *= 4.0 * (1.0 + self.prior)
+                variances[i] = (moved**2).sum(axis=0) / (m * (m - 1))
+        return shares, variances
+
+
+def _common(mine: Array, variances: Array, others: Array, errors: Array) -> Array:
+    """Shares of time in common, of shares (n, K) and their variances."""
+    differing = np.abs(mine - others).sum(axis=1) / 2.0
+    # Half the mean of |x| over normal numbers with these variances.
+    noise = np.sqrt(variances + errors).sum(axis=1) / np.sqrt(2.0 * np.pi)
+    return np.asarray(1.0 - np.sqrt(np.maximum(differing**2 - noise**2, 0.0)))
+
+
+_REFITS, _POLICIES, _EPISODES, _STATES = 2, 40, 10, 20_000
+_ENOUGH = 0.99  # agreement above which the background model is no concern
+
+
+@dataclass(frozen=True)
+class BackgroundShare:
+    """How much distances depend on the start of the background model."""
+
+    moved: float  # median over pairs of standard deviation / mean
+    agreement: float | None = None  # correlation over all pairs; None where it is meaningless
+
+    def __str__(self) -> str:
+        text = f"Refitting the background model changes distances by {self.moved:.1%}"
+        if self.agreement is None:
+            return f"{text}."
+        text += f" (median; correlation {self.agreement:.3f})"
+        return f"{text}." if self.agreement >= _ENOUGH else f"{text}: see --backgrounds."
+
+
+def background_words(settings: Mapping[str, Any]) -> str:
+    """Return a sentence on how much distances depend on the background model, if known."""
+    share = settings.get("background")
+    return str(BackgroundShare(**share)) if share else ""
+
+
+def background_share(method: Characterization, data: VisitedStates) -> BackgroundShare | None:
+    """Refit from two other starts, and compare the distances.
+
+    Cheap: fits to at most 20,000 states, distances of at most 40 policies from ten episodes. Fits
+    to few states differ more than those to all, so this is an upper estimate. None for a single
+    policy, and without a background model.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> walks = [[rng.normal(place, 1, (50, 2))] for place in (0, 1, 3)]
+    >>> data = VisitedStates.from_arrays(walks)
+    >>> method = Visitation(n_components=4).fit(data)
+    >>> background_share(method, data).agreement > 0.9
+    True
+    """
+    if len(data) < 2 or not isinstance(method, BackgroundModel):
+        return None
+    rng = np.random.default_rng(method.random_state)
+    chosen = rng.permutation(len(data))[:_POLICIES]
+    part = data.select(np.sort(chosen)).sample_episodes(_EPISODES, rng, at_most=True)
+    upper = np.triu_indices(len(part), 1)
+    rows = []
+    for _ in range(_REFITS):
+        other = clone(method).set_params(
+            random_state=int(rng.integers(2**31)),
+            max_states=max(_STATES, method.n_components),
+            progress=False,
+        )
+        rows.append(other.fit(data).distances(part)[upper])
+    mean, deviation = np.mean(rows, axis=0), np.std(rows, axis=0, ddof=1)
+    moved = np.divide(deviation, mean, out=np.zeros_like(mean), where=mean > 0)
+    if len(mean) < 2 or not (np.ptp(rows, axis=1) > 0).all():
+        return BackgroundShare(float(np.median(moved)))
+    return BackgroundShare(float(np.median(moved)), float(np.corrcoef(rows)[0, 1]))

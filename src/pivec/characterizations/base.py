@@ -1,63 +1,77 @@
-"""The contract of all characterizations: fit, describe, distances, in scikit-learn's manners."""
+"""The contract of all characterizations: fit, describe, distances, as in scikit-learn."""
 
 from __future__ import annotations
 
 import json
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from pivec.arguments import Count, Range, Seed, check_arguments, checked
-from pivec.characterizations import resampling
-from pivec.characterizations.decomposition import Anatomy, Explanation, explain
-from pivec.characterizations.descriptions import Description, Descriptions, part_of, summarise
-from pivec.characterizations.resampling import described_spread, warn_of_spread
+from pivec.characterizations import sampling
+from pivec.characterizations.decomposition import Decomposable, Decomposition, decomposed
+from pivec.characterizations.descriptions import Description, Descriptions, summarise
 from pivec.errors import BadData, UsageError
 from pivec.policies import canonical_order
 from pivec.states import VisitedStates, check_states
 from pivec.statistics import (
     Intervals,
     PermutationTest,
-    Spread,
     arranged,
     intervals_of,
     paired_squares,
-    paired_variances,
     squared_euclidean,
 )
 
-if TYPE_CHECKING:
-    pass
+Array = NDArray[np.float64]
+Rows = NDArray[np.intp]
+Side = VisitedStates | Descriptions
+Level = Annotated[float, Range(0.0, most=1.0)]
+
+
+@dataclass(frozen=True)
+class Traits:
+    """Facts about a characterization that the rest of the library depends on."""
+
+    explanation: str  # how to read the distances, shown in the report
+    formula: str
+    squared: bool = True  # whether the distance is, or behaves like, a squared one
+    max_distance: float | None = None  # between policies with nothing in common, if bounded
+    by_state: bool = True  # whether a long episode counts more than a short one
+    additive: bool = False  # whether descriptions are functions of sums over episodes
+    influences: bool = False  # whether `describe` can return how each episode moves its policy
+    exact: bool = False  # whether episodes play no role, so that there is no sampling noise
+    needs: frozenset[str] = frozenset()  # any of "actions", "policies" and "returns"
+    no_intervals: str = ""  # the reason, if there are no intervals
+    no_test: str = ""  # the reason, if there is no test
+    zero_diagonal: bool = True  # whether a policy has distance 0 to itself, whatever the formula
+
+    @property
+    def coordinates(self) -> str:
+        """What influences refer to: "points", or "vectors" if the distance is not squared."""
+        return "points" if self.squared else "vectors"
 
 
 class Characterization(BaseEstimator):
     """A way to describe policies by the states they visit.
 
-    The constructor stores its arguments as they are; `fit` learns attributes that end in ``_``;
-    the same ``random_state`` gives the same numbers, in whatever order the policies come: each
-    characterization sees them in the canonical one.
+    The constructor stores its arguments unchanged; `fit` learns attributes that end in ``_``; the
+    same ``random_state`` gives the same numbers, whatever the order of the policies: they are
+    always processed in canonical order.
     """
 
     name: ClassVar[str]
-    explanation: ClassVar[str]  # how to read its distances, for the report
-    formula: ClassVar[str]
-    learned: ClassVar[tuple[str, ...]] = ()  # what `fit` learns, without the ``_``
-    exact: ClassVar[bool] = False  # whether episodes play no part, so that there is no noise
-    no_intervals: ClassVar[str] = ""  # why there are none, where there are none
-    no_test: ClassVar[str] = ""  # the same of `test`
-    largest: ClassVar[float | None] = None  # of policies with nothing in common, if it is known
-    by_state: ClassVar[bool] = True  # whether a long episode counts more than a short one
-    zero_diagonal: bool = True  # whether a policy has distance 0 to itself, whatever the formula
     feature_names_: tuple[str, ...]
 
     @property
-    def needs(self) -> frozenset[str]:
-        """What the data must hold beside states: any of "actions", "policies" and "returns"."""
-        return frozenset()
+    @abstractmethod
+    def traits(self) -> Traits:
+        """Facts about this characterization, some of which depend on its arguments."""
 
     def fit(self, data: VisitedStates) -> Self:
         """Learn what all descriptions share; return self."""
@@ -67,71 +81,49 @@ class Characterization(BaseEstimator):
         self._fit(data.select(canonical_order(data.policies)))
         return self
 
-    @property
-    def squared(self) -> bool:
-        """Whether the distance is, or is like, a squared one."""
-        return True
-
-    @property
-    def has_statistics(self) -> bool:
-        """Whether a description is a function of sums over episodes."""
-        return type(self)._statistics is not Characterization._statistics
-
-    @property
-    def has_influences(self) -> bool:
-        """Whether it can say how each episode moves what the distance is measured between."""
-        return type(self)._rows_of is not Characterization._rows_of
-
     def describe(self, data: VisitedStates, *, influences: bool = False) -> Descriptions:
-        """Describe each policy of ``data``, seen in `fit` or not: one row a policy.
+        """Describe each policy of ``data``, whether it was part of `fit` or not.
 
-        With ``influences``, ``arrays["influences"]`` has a row an episode: how it moves the
-        policy's points, so that `intervals` needs the states no more.
+        With ``influences``, ``arrays["influences"]`` has one row per episode: how it moves the
+        policy's points. `intervals` then no longer needs the states.
         """
         self._check_fitted()
-        if influences and not self.has_influences:
+        if influences and not self.traits.influences:
             raise UsageError(
-                f"{self.name} cannot say how each episode moves a description: leave influences "
-                "out, intervals(data) leaves episodes out instead"
+                f"{self.name} has no influences of single episodes: omit influences=True, "
+                "intervals(data) uses the states instead"
             )
         self._check_fits(data)
         order = canonical_order(data.policies)
         return self._described(data.select(order), influences).select(np.argsort(order))
 
     def _described(self, data: VisitedStates, influences: bool = False) -> Descriptions:
-        """Describe policies that are checked and in order."""
+        """Describe policies that are checked and in canonical order."""
         if influences:
-            description = resampling.describe_with_influences(self, data)
+            description = sampling.describe_with_influences(self, data)
         else:
             description = self._describe(data)
         return Descriptions(self.name, data.policies, *description, *summarise(data))
 
-    def distances(
-        self, a: VisitedStates | Descriptions, b: VisitedStates | Descriptions | None = None
-    ) -> Array:
-        """Distances of all policies of ``a`` to each other, symmetric, or to those of ``b``."""
+    def distances(self, a: Side, b: Side | None = None) -> Array:
+        """Distances between all policies of ``a``, symmetric, or from those of ``a`` to ``b``."""
         self._check_fitted()
         rows, left = self._ordered(a)
         if b is not None:
             columns, right = self._ordered(b)
             return arranged(self._distances(left, right), rows, columns)
         matrix = self._distances(left, left)
-        if self.zero_diagonal:
+        if self.traits.zero_diagonal:
             np.fill_diagonal(matrix, 0.0)
         return arranged(matrix, rows, rows)
 
     @checked
-    def intervals(
-        self,
-        a: VisitedStates | Descriptions,
-        b: VisitedStates | Descriptions | None = None,
-        level: Annotated[float, Range(0.0, most=1.0)] = 0.95,
-    ) -> Intervals:
-        """Distances with the noise of sampling taken off, and how sure they are.
+    def intervals(self, a: Side, b: Side | None = None, level: Level = 0.95) -> Intervals:
+        """Distances with sampling noise removed, and confidence intervals.
 
-        Of all policies of ``a`` to each other, or to those of ``b``: states, or descriptions
-        with influences. Where a characterization has no influences, episodes are left out
-        one by one (the jackknife), which needs the states. The space is taken as given.
+        Between all policies of ``a``, or from those of ``a`` to those of ``b``: states, or
+        descriptions with influences. A characterization without influences leaves out episodes one
+        by one (the jackknife), which requires the states. The fitted space is taken as given.
 
         Examples
         --------
@@ -148,29 +140,35 @@ class Characterization(BaseEstimator):
         sides = [self._sampled(side) for side in ([a] if b is None else [a, b])]
         orders = [canonical_order(side.policies) for side in sides]
         ordered = [side.select(order) for side, order in zip(sides, orders, strict=True)]
-        squares, variance, spreads, noise = resampling.measured(self, ordered)
-        resampling.warn_of_spread(self, ordered, spreads, squares)
+        squares, variance, spreads, noise = sampling.measured(self, ordered)
+        sampling.warn_of_spread(self, ordered, spreads, squares)
         scatter = self._scatter(ordered)
         both = spreads[0].column, spreads[-1]
-        result = intervals_of(squares, variance, *both, level, scatter, noise, squared=self.squared)
+        squared = self.traits.squared
+        result = intervals_of(squares, variance, *both, level, scatter, noise, squared=squared)
         back = np.ix_(*(np.argsort(orders[side]) for side in (0, -1)))
         return result.select(back, own=b is None)
 
     def pair_intervals(
         self, described: Descriptions, i: Rows, j: Rows, distances: Array, level: float = 0.95
     ) -> Intervals:
-        """As `intervals`, of pairs of policies by their numbers, whose distances are known."""
+        """Like `intervals`, for the pairs of policies i[k], j[k], whose distances are known."""
         self._sampled(described)
-        return pair_intervals(self, described, i, j, distances, level)
+        variance, spread = sampling.pair_variances(self, described, i, j)
+        squares = distances if self.traits.squared else distances**2
+        sampling.warn_of_spread(self, [described], [spread], squares, (i, j))
+        scatter = self._scatter([described], lambda a, b: paired_squares(a, b, i, j))
+        both = spread.take(i), spread.take(j)
+        return intervals_of(squares, variance, *both, level, scatter, squared=self.traits.squared)
 
     @checked
     def test(
         self, a: VisitedStates, b: VisitedStates, permutations: Count = 999, seed: Seed = 0
     ) -> PermutationTest:
-        """Test whether two policies, one on each side, behave the same, by exchanging episodes.
+        """Test whether the policy of ``a`` and that of ``b`` behave the same.
 
-        If they do, it does not matter whose an episode is. The p-value is exact whatever the
-        distribution of episodes, and at least 1 / (permutations + 1).
+        Under that hypothesis episodes are exchangeable. The p-value is exact for any distribution
+        of episodes, and at least 1 / (permutations + 1).
 
         Examples
         --------
@@ -183,16 +181,11 @@ class Characterization(BaseEstimator):
         >>> method.test(data[0], data[1]).p_value < 0.01
         True
         """
-        return resampling.exchanged(self, a, b, permutations, seed)
+        return sampling.permutation_test(self, a, b, permutations, seed)
 
     @checked
-    def explain(
-        self,
-        a: VisitedStates | Descriptions,
-        b: VisitedStates | Descriptions,
-        level: Annotated[float, Range(0.0, most=1.0)] = 0.95,
-    ) -> Explanation:
-        """Take the distance of two policies, one on each side, apart into what differs.
+    def decompose(self, a: Side, b: Side, level: Level = 0.95) -> Decomposition:
+        """Decompose the distance between the policy of ``a`` and that of ``b`` into parts.
 
         Examples
         --------
@@ -202,19 +195,47 @@ class Characterization(BaseEstimator):
         >>> walks = [[rng.normal(p, 1, (20, 2)) for _ in range(10)] for p in (0, 1)]
         >>> data = VisitedStates.from_arrays(walks)
         >>> method = characterization("visitation", n_components=4).fit(data)
-        >>> parts = method.explain(data[0], data[1])
+        >>> parts = method.decompose(data[0], data[1])
         >>> bool(np.isclose(parts.regions.measured.sum(), parts.distance))
         True
         """
         self._check_fitted()
-        return explain(self, a, b, level)
+        self._check_decomposes()
+        return decomposed(self, a, b, level)
+
+    def pair_parts(self, described: Descriptions, i: Rows, j: Rows) -> Array:
+        """Parts of the distances of the pairs i[k], j[k] by region and column, (n_pairs, R, C).
+
+        They sum to the distance. ``part_columns`` has the kind and the feature of each column.
+        """
+        self._check_described(described)
+        self._check_decomposes()
+        [rows] = described.values("vectors" if described.points is None else "points")
+        return self._differences(rows[i], rows[j]) ** 2
+
+    @property
+    def part_columns(self) -> tuple[tuple[str, int], ...]:
+        """Kind and feature (or -1) of each part of a region; empty if distances have no parts."""
+        return ()
+
+    def leave_one_out(self, data: VisitedStates) -> Descriptions:
+        """Describe one policy without each of its episodes (or groups of them, if many)."""
+        self._check_fits(data)
+        statistics = self._statistics(data) if self.traits.additive else None
+        return sampling.leave_out(self, data, statistics)
+
+    def feature_means(self, described: Descriptions) -> Array | None:
+        """Mean of each feature over a policy's time, (n, n_features); None if not known."""
+        return described.arrays.get("feature_means")
 
     def fitted_arrays(self) -> dict[str, NDArray[Any]]:
-        """Return everything that `fit` learned, as plain arrays."""
+        """Return everything that `fit` learned as plain arrays."""
         self._check_fitted()
         arrays: dict[str, NDArray[Any]] = {}
-        for name in self.learned:
-            value = getattr(self, f"{name}_")
+        for attribute, value in vars(self).items():
+            name = attribute.removesuffix("_")
+            if name in (attribute, "feature_names"):
+                continue
             if isinstance(value, Mapping):
                 arrays |= {f"{name}.{part}": array for part, array in value.items()}
             else:
@@ -222,19 +243,18 @@ class Characterization(BaseEstimator):
         return arrays
 
     def restore(self, feature_names: tuple[str, ...], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Take back what `fitted_arrays` gave; return self."""
+        """Set what `fitted_arrays` returned; return self."""
         self.feature_names_ = feature_names
-        for name in self.learned:
-            value: Any = arrays[name] if name in arrays else part_of(arrays, f"{name}.")
-            if isinstance(value, np.ndarray) and not value.ndim:
-                value = value.item()
-            elif not len(value):
-                raise KeyError(name)
-            setattr(self, f"{name}_", value)
+        for name, array in arrays.items():
+            attribute, _, part = name.partition(".")
+            if part:
+                self.__dict__.setdefault(f"{attribute}_", {})[part] = array
+            else:
+                setattr(self, f"{name}_", array if array.ndim else array.item())
         return self
 
     def parameters_json(self) -> str:
-        """Return the constructor's arguments as JSON, but for the device, which decides nothing."""
+        """Return the constructor's arguments as JSON, except the device."""
         parameters = self.get_params(deep=False)
         parameters.pop("device", None)
         try:
@@ -245,58 +265,56 @@ class Characterization(BaseEstimator):
                 f"({error}): give random_state as an int"
             ) from error
 
-    # ---- what each characterization does ----
+    # ---- implemented by each characterization ----
 
     def _fit(self, data: VisitedStates) -> None:
-        """Learn what is named in ``learned``; by default nothing is shared between policies."""
+        """Learn what all policies share; nothing by default."""
 
     @abstractmethod
     def _describe(self, data: VisitedStates) -> Description:
         """Vectors, points and arrays of `Descriptions`."""
 
     def _distances(self, a: Descriptions, b: Descriptions) -> Array:
-        """Squared Euclidean distances of points, where nothing else is meant.
-
-        ``b`` is ``a`` itself where a set is compared with itself; the result is then symmetric.
-        """
+        """Distances from ``a`` to ``b``; symmetric if ``b`` is ``a`` itself."""
         return squared_euclidean(*a.values("points"), *b.values("points"))
 
     def _statistics(self, data: VisitedStates) -> Any:
-        """What adds up over episodes, a row an episode, (n_episodes, n_values).
+        """Additive statistics, one row per episode.
 
-        An array; or, where there are no influences, anything that ``weights @ statistics`` adds up.
+        An array; or, without influences, anything that ``weights @ statistics`` sums.
         """
         raise NotImplementedError
 
     def _policy_sums(self, data: VisitedStates) -> Array:
-        """Statistics of each policy, to the last digit as `_describe` has them."""
-        return resampling.policy_sums(self, data)
+        """Statistics of each policy, with the same bits as in `_describe`."""
+        return sampling.policy_sums(self, data)
 
     def _from_statistics(self, sums: Any) -> Description:
-        """As `_describe`, of policies whose statistics sum up to these rows."""
+        """Like `_describe`, for policies with these sums of statistics."""
         raise NotImplementedError
 
-    def _rows_of(self, sums: Array) -> Array:
-        """Points of policies with these sums (where not ``squared``: vectors)."""
+    def _coordinates(self, sums: Array) -> Array:
+        """Points (vectors, if the distance is not squared) of policies with these sums."""
         raise NotImplementedError
 
-    def _anatomy(self, sums: Any) -> Anatomy:  # noqa: ARG002
-        """Policies with these sums taken apart, so that `explain` can tell what differs."""
-        raise UsageError(
-            f"{self.name} cannot tell what differs: use visitation, supervector, gaussian or "
-            "discretization"
-        )
+    def _decomposable(self, sums: Any) -> Decomposable:
+        """Policies with these sums in a form whose distances decompose."""
+        raise NotImplementedError
+
+    def _differences(self, a: Array, b: Array) -> Array:
+        """Differences (n, R, C) of rows whose squares are the parts of the distances."""
+        raise NotImplementedError
 
     def _sums_at(self, points: Array) -> Array:  # noqa: ARG002
-        """Sums of policies with these points, where these tell them."""
-        raise UsageError(f"{self.name} tells what differs from states: give these of both policies")
+        """Sums of policies with these points, where points determine them."""
+        raise UsageError(f"{self.name} decomposes distances of states: give those of both policies")
 
     def _scatter(
         self,
-        sides: Sequence[VisitedStates | Descriptions],  # noqa: ARG002
+        sides: Sequence[Side],  # noqa: ARG002
         squares: Callable[[Array, Array], Array] = squared_euclidean,  # noqa: ARG002
     ) -> Array | float:
-        """Variance of distances from what was fitted, where it was fitted several times."""
+        """Variance of the distances between repeated fits."""
         return 0.0
 
     # ---- checks ----
@@ -316,84 +334,53 @@ class Characterization(BaseEstimator):
 
     def _check_has(self, data: VisitedStates) -> None:
         check_states(data)
-        if "actions" in self.needs and not data.has_actions:
+        needs = self.traits.needs
+        if "actions" in needs and not data.has_actions:
             raise UsageError(
                 f"{self.name} needs the actions that the policies took, but only their states were "
-                "kept: collect with --actions (from Python actions=True)"
+                "stored: collect with --actions (from Python actions=True)"
             )
-        if "returns" in self.needs and np.isnan(data.returns).any():
+        if "returns" in needs and np.isnan(data.returns).any():
             unknown = data.labels[int(np.isnan(data.mean_returns).argmax())]
             raise UsageError(
                 f"{self.name} needs the return of every episode, but those of {unknown!r} are not "
                 "known: collect the states with pivec, or give returns= to from_arrays"
             )
-        if "policies" in self.needs:
+        if "policies" in needs:
             try:
                 data.policy(0)
             except UsageError as error:
-                raise UsageError(f"{self.name} looks at the policies themselves: {error}") from None
+                raise UsageError(f"{self.name} needs the policies themselves: {error}") from None
 
-    def _sampled(self, side: VisitedStates | Descriptions) -> VisitedStates | Descriptions:
-        """Give what intervals are made of: descriptions with influences, or states to draw from."""
-        if isinstance(side, VisitedStates):
-            self._check_fits(side)
-            return self.describe(side, influences=True) if self.has_influences else side
-        self._check_described(side)
-        if "influences" not in side.arrays and not (self.exact or self.no_intervals):
+    def _check_decomposes(self) -> None:
+        if not self.part_columns:
             raise UsageError(
-                "these descriptions do not say how sure they are: give the states, or describe "
-                "them with influences=True"
+                f"{self} does not decompose distances: use visitation, gaussian "
+                "(covariance='diagonal'), supervector (adapt='m') or discretization"
             )
-        return side
-
-    def _ordered(self, what: VisitedStates | Descriptions) -> tuple[Rows, Descriptions]:
-        """Descriptions in the canonical order, and where each policy is among them."""
-        described = self.describe(what) if isinstance(what, VisitedStates) else what
-        self._check_described(described)
-        order = canonical_order(described.policies)
-        return np.argsort(order), described.without_influences().select(order)
 
     def _check_described(self, described: Descriptions) -> None:
         check_states(described, Descriptions)
         if (name := described.method) != self.name:
             raise UsageError(f"these are descriptions by {name}, which {self.name} cannot compare")
 
+    def _sampled(self, side: Side) -> Side:
+        """What intervals are computed from: descriptions with influences, or states."""
+        traits = self.traits
+        if isinstance(side, VisitedStates):
+            self._check_fits(side)
+            return self.describe(side, influences=True) if traits.influences else side
+        self._check_described(side)
+        if "influences" not in side.arrays and not (traits.exact or traits.no_intervals):
+            raise UsageError(
+                "these descriptions have no influences, which intervals need: give the states, or "
+                "describe them with influences=True"
+            )
+        return side
 
-# -----------------------------------------------------------------------------
-# How sure the distances of listed pairs are, where all pairs are too many to look at.
-
-
-Array = NDArray[np.float64]
-Rows = NDArray[np.intp]
-
-
-def pair_intervals(
-    method: Characterization,
-    described: Descriptions,
-    i: Rows,
-    j: Rows,
-    distances: Array,
-    level: float,
-) -> Intervals:
-    """As `Characterization.intervals`, a value a pair; the spread of each policy is found once."""
-    variance, spread = _measured(method, described, i, j)
-    squares = distances if method.squared else distances**2
-    warn_of_spread(method, [described], [spread], squares, (i, j))
-    scatter = method._scatter([described], lambda a, b: paired_squares(a, b, i, j))
-    both = spread.take(i), spread.take(j)
-    return intervals_of(squares, variance, *both, level, scatter, squared=method.squared)
-
-
-def _measured(
-    method: Characterization, described: Descriptions, i: Rows, j: Rows
-) -> tuple[Array, Spread]:
-    """Variances of the distances of pairs, and the spread of all policies."""
-    if method.exact or method.no_intervals:
-        value = 0.0 if method.exact else np.nan
-        flat = np.full(len(described), value)
-        return np.full(len(i), value), Spread(flat, flat, flat, np.ones_like(flat))
-    [rows] = described.values("points" if method.squared else "vectors")
-    influences, starts = described.values("influences", "influences.starts")
-    forth = paired_variances(influences, starts, rows, i, j)
-    back = paired_variances(influences, starts, rows, j, i)
-    return 4.0 * (forth + back), described_spread(described, rows)
+    def _ordered(self, what: Side) -> tuple[Rows, Descriptions]:
+        """Descriptions in canonical order, and where each policy is among them."""
+        described = self.describe(what) if isinstance(what, VisitedStates) else what
+        self._check_described(described)
+        order = canonical_order(described.policies)
+        return np.argsort(order), described.without_influences().select(order)

@@ -1,9 +1,13 @@
-"""A histogram over cells of equal size, kept sparse: which cells a policy visits, and how often."""
+"""Sparse histograms over the cells of a regular grid: of states, or of transitions.
+
+A grid of 10 bins in 24 dimensions has 10²⁴ cells, of which a policy visits some thousands. A cell
+is the number that its bins spell in base ``bins``, in as many 64-bit words as that takes.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from itertools import chain
 from typing import Annotated, Any, ClassVar, Self
 
@@ -11,19 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.arguments import Positive, Range
-from pivec.characterizations.base import Characterization
-from pivec.characterizations.decomposition import OFTEN, Anatomy, Faces
+from pivec.characterizations.base import Array, Characterization, Traits
+from pivec.characterizations.decomposition import OFTEN, Decomposable, RegionSummary
 from pivec.characterizations.descriptions import Description, Descriptions, pack
-from pivec.characterizations.views import Of, View
-from pivec.errors import UsageError
+from pivec.characterizations.rows import Of, View
 from pivec.states import VisitedStates, over_policies, starts_of
-
-# -----------------------------------------------------------------------------
-# Sparse histograms: cells that were visited and their shares, and half the L1 distance of them.
-#
-# A grid of 10 bins in 24 dimensions has 10²⁴ cells, of which a policy visits some thousands. A cell
-# is the number its bins spell in base ``bins``, in as many 64-bit words as that takes.
-
 
 Words = NDArray[np.uint64]
 _WORD = 2**64
@@ -31,8 +27,8 @@ _WORD = 2**64
 
 def cell_words(
     rows: NDArray[np.floating],
-    low: NDArray[np.float64],
-    high: NDArray[np.float64],
+    low: Array,
+    high: Array,
     bins: int,
 ) -> Words:
     """Cell of each row, (n, n_words); what lies outside [low, high] counts to the outer bins."""
@@ -79,7 +75,7 @@ def cell_places(cells: Words, n_columns: int, bins: int) -> NDArray[np.int64]:
     return places
 
 
-def count_cells(words: Words) -> tuple[Words, NDArray[np.float64]]:
+def count_cells(words: Words) -> tuple[Words, Array]:
     """Different cells, sorted, and the share of the rows in each."""
     cells, _, counts = _unique(words)
     return cells, counts / len(words)
@@ -118,15 +114,13 @@ class CellCounts:
 
         return CellCounts(self.cells, csr_array(weights) @ self.counts)
 
-    def shares_by_cell(
-        self, rows: Any = slice(None), columns: Any = slice(None)
-    ) -> NDArray[np.float64]:
+    def shares_by_cell(self, rows: Any = slice(None), columns: Any = slice(None)) -> Array:
         """Shares of these cells in these rows, (n_rows, n_cells)."""
         chosen = self.counts[rows]
         totals = np.asarray(chosen.sum(axis=1)).reshape(-1, 1)
         return np.asarray(chosen[:, columns].toarray() / totals)
 
-    def shares(self) -> tuple[list[Words], list[NDArray[np.float64]]]:
+    def shares(self) -> tuple[list[Words], list[Array]]:
         """Cells of each row, sorted, and the share of each."""
         counts = self.counts.copy()
         counts.sort_indices()
@@ -138,10 +132,10 @@ class CellCounts:
 
 def half_l1(
     cells_a: list[Words],
-    shares_a: list[NDArray[np.float64]],
+    shares_a: list[Array],
     cells_b: list[Words] | None = None,
-    shares_b: list[NDArray[np.float64]] | None = None,
-) -> NDArray[np.float64]:
+    shares_b: list[Array] | None = None,
+) -> Array:
     """½ Σ |p − q| for all pairs of sparse histograms, (n, m); symmetric without a second list.
 
     As both sum to 1, it is Σ max(p − q, 0) over the cells of p: nothing cancels, and equal
@@ -193,7 +187,7 @@ def _unique(words: Words) -> tuple[Words, NDArray[np.int64], NDArray[np.int64]]:
     return ordered[new], numbers, np.bincount(numbers)
 
 
-MOST_CELLS = 2000  # that are told apart
+_MAX_CELLS = 2000  # that are listed one by one
 
 
 @dataclass(eq=False, repr=False)
@@ -226,16 +220,16 @@ class Discretization(Characterization):
     """
 
     name = "discretization"
-    explanation = (
+    traits = Traits(
         "The state space is cut into cells, and each policy is described by the share of its "
-        "states in every cell. The distance of two policies is half the sum of the differences of "
-        "these shares: 0 for policies that visit all cells equally often, 1 for policies that "
-        "have no cell in common."
+        "states in every cell. The distance between two policies is half the sum of the absolute "
+        "differences of these shares: 0 for policies that visit all cells equally often, 1 for "
+        "policies that have no cell in common.",
+        "d(p, q) = ½ · Σ_c |p(c) − q(c)|",
+        squared=False,
+        max_distance=1.0,
+        additive=True,
     )
-    largest = 1.0
-    formula = "d(p, q) = ½ · Σ_c |p(c) − q(c)|"
-    learned = ("low", "high")
-    squared = False
     _of: ClassVar[Of] = "states"
 
     bins: Annotated[int, Range(2, most=2**32)] = 10
@@ -262,22 +256,25 @@ class Discretization(Characterization):
         cells, shares = sums.shares()
         return None, None, pack("cells", cells) | pack("shares", shares)
 
-    def _anatomy(self, sums: CellCounts) -> Anatomy:
-        """Take apart by cells, the first two rows' most different ones; all others are one more."""
-        if self._of != "states":
-            raise UsageError(f"{self.name} cannot tell what differs: use discretization")
+    @property
+    def part_columns(self) -> tuple[tuple[str, int], ...]:
+        """A single column: how often."""
+        return ((OFTEN, -1),) if self._of == "states" else ()
+
+    def _decomposable(self, sums: CellCounts) -> Decomposable:
+        """Decompose by cells, those in which the first two rows differ most; the rest is one."""
         pair = sums.shares_by_cell(slice(0, 2))
         apart = np.abs(pair[0] - pair[1])
         order = np.argsort(-apart, kind="stable")[: np.count_nonzero(apart)]
-        leading, rest = order[:MOST_CELLS], order[MOST_CELLS:]
+        leading, rest = order[:_MAX_CELLS], order[_MAX_CELLS:]
         places = cell_places(sums.cells[leading], len(self.low_), self.bins)
         edges = np.stack([places, places + 1], axis=2) / self.bins
         ranges = self.low_[:, None] + (self.high_ - self.low_)[:, None] * edges
         words = [f"cell {','.join(map(str, place))}" for place in places.tolist()]
         shares = sums.shares_by_cell(columns=leading)
         others = np.zeros((2, len(shares)))  # half the sum of sizes in the other cells, to both
-        for first in range(0, len(rest), MOST_CELLS):
-            block = sums.shares_by_cell(columns=rest[first : first + MOST_CELLS])
+        for first in range(0, len(rest), _MAX_CELLS):
+            block = sums.shares_by_cell(columns=rest[first : first + _MAX_CELLS])
             others += [np.abs(block - block[i]).sum(axis=1) / 2.0 for i in (0, 1)]
         alone = bool(len(leading)) and not len(rest)
         if not alone:
@@ -286,15 +283,15 @@ class Discretization(Characterization):
             left = np.maximum(1.0 - shares.sum(axis=1, keepdims=True), 0.0)
             shares = np.concatenate([shares, left], axis=1)
 
-        def differences(a: slice, b: slice) -> NDArray[np.float64]:
+        def differences(a: slice, b: slice) -> Array:
             halves = (shares[a] - shares[b]) / 2.0
             if not alone:
                 halves[:, -1] = others[1, a] if b == slice(1, 2) else others[0, b]
             return halves[:, :, None]
 
         means = np.full((*shares.shape, len(self.low_)), np.nan)
-        faces = Faces(shares, shares[:2].mean(axis=0), means, means[:, 0], ranges)
-        return Anatomy(faces, ((OFTEN, -1),), differences, tuple(words))
+        summary = RegionSummary(shares, shares[:2].mean(axis=0), means, means[:, 0], ranges)
+        return Decomposable(summary, differences, tuple(words))
 
     def _words(self, data: VisitedStates) -> Iterator[Words]:
         """Cells of the rows of one policy after another."""
@@ -302,7 +299,7 @@ class Discretization(Characterization):
         low, high = np.tile(self.low_, repeats), np.tile(self.high_, repeats)
         return (cell_words(rows, low, high, self.bins) for rows in View(self._of).all_rows(data))
 
-    def _distances(self, a: Descriptions, b: Descriptions) -> NDArray[np.float64]:
+    def _distances(self, a: Descriptions, b: Descriptions) -> Array:
         left = a.rows("cells"), a.rows("shares")
         return half_l1(*left) if b is a else half_l1(*left, b.rows("cells"), b.rows("shares"))
 
@@ -314,13 +311,9 @@ def _ends(run: VisitedStates) -> tuple[NDArray[np.float32], NDArray[np.float32]]
     return np.min(low, axis=0), np.max(high, axis=0)
 
 
-def _counts(run: VisitedStates, method: Discretization) -> list[tuple[Words, NDArray[np.float64]]]:
+def _counts(run: VisitedStates, method: Discretization) -> list[tuple[Words, Array]]:
     """Cells of each policy, and their shares."""
     return list(map(count_cells, method._words(run)))
-
-
-# -----------------------------------------------------------------------------
-# A sparse matrix of transitions between cells of equal size: from where to where, how often.
 
 
 class Transitions(Discretization):
@@ -345,11 +338,13 @@ class Transitions(Discretization):
     """
 
     name = "transitions"
-    explanation = (
-        "The state space is cut into cells, and each policy is described by the share of its "
-        "steps that lead from one cell to another (or stay in it), for every pair of cells. The "
-        "distance of two policies is half the sum of the differences of these shares: 0 for "
-        "policies that make the same steps equally often, 1 for policies without a common step."
+    traits = replace(
+        Discretization.traits,
+        explanation="The state space is cut into cells, and each policy is described by the share "
+        "of its steps that lead from one cell to another (or stay in it), for every pair of cells. "
+        "The distance between two policies is half the sum of the absolute differences of these "
+        "shares: 0 for policies that make the same steps equally often, 1 for policies without a "
+        "common step.",
+        formula="d(p, q) = ½ · Σ_c Σ_c′ |p(c, c′) − q(c, c′)|",
     )
-    formula = "d(p, q) = ½ · Σ_c Σ_c′ |p(c, c′) − q(c, c′)|"
     _of: ClassVar[Of] = "transitions"

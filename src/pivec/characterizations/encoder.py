@@ -1,6 +1,7 @@
-"""A variational autoencoder of trajectories, and one Gaussian a policy over their latents.
+"""Characterizations by a variational autoencoder of trajectories (Wang et al. 2017).
 
-The paper's Section 5.2: the trajectory encoder of Wang et al. 2017, adapted to policies.
+`PolicyEncoder` is the paper's Section 5.2: one Gaussian per policy over the latents of its
+trajectories. `TrajectoryEncoder` is Table 1's method as it is, without that Gaussian.
 """
 
 from __future__ import annotations
@@ -8,24 +9,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pivec.arguments import Count, NotNegative, Positive
-from pivec.characterizations.averages import Averaged
+from pivec.characterizations.base import Array, Traits
 from pivec.characterizations.descriptions import Description, Descriptions, pack
-from pivec.characterizations.gaussian import gaussian_distances, gaussians
-from pivec.characterizations.network_method import NetworkCharacterization, sequence_key
+from pivec.characterizations.distributions import gaussian_distances, gaussians
+from pivec.characterizations.networks import NetworkCharacterization, sequence_key
+from pivec.characterizations.rows import Averaged, Floats
 from pivec.states import VisitedStates
 from pivec.statistics import euclidean
-
-# -----------------------------------------------------------------------------
-# What the characterizations by an autoencoder of trajectories share.
-
-
-Array = NDArray[np.float32]
 
 
 @dataclass(eq=False, repr=False)
@@ -43,23 +39,21 @@ class TrajectoryNetwork(NetworkCharacterization):
     batch_size : int
         Trajectories in a batch.
     kl_weight : float
-        Weight of the divergence of the latents from the standard normal. At the paper's 1 latents
-        may tell nothing (posterior collapse), and distances are then noise; 0.01 keeps them apart.
+        Weight of the divergence of the latents from the standard normal. At the paper's 1, latents
+        may carry no information (posterior collapse), and distances are then noise; 0.01 avoids it.
     device : {"cpu", "cuda", "auto"}
-        Where the autoencoder is trained; the results agree but for rounding. "auto" is the graphics
-        card where there is one.
+        Where the autoencoder is trained; results agree up to rounding. "auto" uses the GPU if
+        there is one.
     learning_rate, random_state, progress
-        As of `NetworkCharacterization`.
+        See `NetworkCharacterization`.
 
     Attributes
     ----------
     weights_ : dict of float32 arrays
         Of the autoencoder.
     center_, scale_ : (n_columns,) arrays
-        The standardisation of the rows.
+        The standardization of the rows.
     """
-
-    learned: ClassVar[tuple[str, ...]] = ("center", "scale", "weights")
 
     _: KW_ONLY
     n_latent: Count = 256
@@ -85,7 +79,7 @@ class TrajectoryNetwork(NetworkCharacterization):
             progress=self.progress,
         )
 
-    def _trajectories(self, data: VisitedStates) -> list[list[Array]]:
+    def _trajectories(self, data: VisitedStates) -> list[list[Floats]]:
         """Standardised rows of each policy's episodes; episodes without rows are left out."""
         result = []
         for i, rows in enumerate(self._standardised(data)):
@@ -93,7 +87,7 @@ class TrajectoryNetwork(NetworkCharacterization):
             result.append([rows[begin:end] for begin, end in pairwise(cuts) if end > begin])
         return result
 
-    def _encode(self, policies: list[list[Array]]) -> list[tuple[Array, Array, list[int]]]:
+    def _encode(self, policies: list[list[Floats]]) -> list[tuple[Floats, Floats, list[int]]]:
         """Means and deviations of the latents and the keys of each policy's trajectories.
 
         Equal trajectories are encoded once, so that they have equal latents to the last digit, and
@@ -116,7 +110,7 @@ class TrajectoryNetwork(NetworkCharacterization):
 
 @dataclass(eq=False, repr=False)
 class PolicyEncoder(TrajectoryNetwork, Averaged):
-    """A diagonal Gaussian over the latents of a policy's trajectories, one latent sampled each.
+    """A diagonal Gaussian over the latents of a policy's trajectories, one sampled for each.
 
     The encoder is an LSTM that reads a trajectory from its end; the decoder predicts the next
     state from the state before and the latent. The distance is KL(a || b) + KL(b || a).
@@ -126,7 +120,7 @@ class PolicyEncoder(TrajectoryNetwork, Averaged):
     floor : float
         Added to the variances of the latents.
     others
-        As of `pivec.characterizations.encoder.TrajectoryNetwork`, as the attributes.
+        See `TrajectoryNetwork`, also for the attributes.
 
     Examples
     --------
@@ -140,44 +134,38 @@ class PolicyEncoder(TrajectoryNetwork, Averaged):
     """
 
     name = "encoder"
-    explanation = (
-        "A recurrent autoencoder is trained on the trajectories of all policies: it sums up a "
+    traits = Traits(
+        "A recurrent autoencoder is trained on the trajectories of all policies: it summarizes a "
         "trajectory in a latent vector, from which each next state is predicted. A policy is "
-        "described by a diagonal Gaussian over the latents of its trajectories. The distance of "
-        "two policies is the KL divergence between their Gaussians, summed both ways."
+        "described by a diagonal Gaussian over the latents of its trajectories. The distance "
+        "between two policies is the KL divergence between their Gaussians, summed both ways.",
+        "d(p, q) = KL(p ‖ q) + KL(q ‖ p)",
+        by_state=False,
+        additive=True,
     )
-    formula = "d(p, q) = KL(p ‖ q) + KL(q ‖ p)"
-    by_state = False
 
     _: KW_ONLY
     floor: Positive = 1e-7
 
-    def _statistics(self, data: VisitedStates) -> NDArray[np.float64]:
+    def _statistics(self, data: VisitedStates) -> Array:
         rows = []
         for centers, widths, keys in self._encode(self._trajectories(data)):
-            # One latent sampled a trajectory, with random numbers that follow the trajectory.
+            # One latent per trajectory, with random numbers that depend on the trajectory.
             noise = [
                 np.random.default_rng([self.random_state, key]).standard_normal(self.n_latent)
                 for key in keys
             ]
             sampled = centers + widths * np.stack(noise)
-            # Latents are drawn to the standard normal: squares about 0 lose no digits.
+            # Latents are near the standard normal: squares about 0 lose no digits.
             rows.append(np.column_stack([np.ones(len(keys)), sampled, sampled**2]))
         return np.concatenate(rows)
 
-    def _of_means(self, means: NDArray[np.float64]) -> Description:
+    def _of_means(self, means: Array) -> Description:
         z, squares = np.split(means, 2, axis=1)
         return gaussians(z, np.maximum(squares - z**2, 0.0) + self.floor)
 
-    def _distances(self, a: Descriptions, b: Descriptions) -> NDArray[np.float64]:
+    def _distances(self, a: Descriptions, b: Descriptions) -> Array:
         return gaussian_distances(a, b)
-
-
-# -----------------------------------------------------------------------------
-# A variational autoencoder of (state, action) trajectories, one description a trajectory.
-#
-# Table 1's trajectory encoder (Wang et al. 2017) as it is, without the Gaussian over a policy's
-# latents that `encoder` adds.
 
 
 @dataclass(eq=False, repr=False)
@@ -187,16 +175,16 @@ class TrajectoryEncoder(TrajectoryNetwork):
     The encoder is an LSTM over the (state, action) pairs, read from the end; the decoder predicts
     the next pair from the one before and the embedding. An embedding is the mean of its latent.
 
-    The distance of two policies is the mean distance between an embedding of one and one of the
-    other, less the mean distances within each of the two (the energy distance): 0 where the
-    embeddings are spread alike, and not lessened by a policy being varied in itself.
+    The distance between two policies is the mean distance between an embedding of one and one of
+    the other, minus the mean distances within each of the two (the energy distance): 0 if the
+    embeddings have the same distribution.
 
     Parameters
     ----------
     max_episodes : int
         Trajectories of each policy to describe, drawn at random.
     others
-        As of `pivec.characterizations.encoder.TrajectoryNetwork`, as the attributes.
+        See `TrajectoryNetwork`, also for the attributes.
 
     Examples
     --------
@@ -211,16 +199,16 @@ class TrajectoryEncoder(TrajectoryNetwork):
     """
 
     name = "trajectory-encoder"
-    explanation = (
+    traits = Traits(
         "A recurrent autoencoder is trained on the trajectories, states and actions, of all "
-        "policies; each trajectory is described by its embedding. The distance of two policies is "
-        "the mean distance between an embedding of one and one of the other, less the mean "
-        "distances within each of the two."
+        "policies; each trajectory is described by its embedding. The distance between two "
+        "policies is the mean distance between an embedding of one and one of the other, minus the "
+        "mean distances within each of the two.",
+        "d(p, q) = E‖z_p − z_q‖ − ½ E‖z_p − z′_p‖ − ½ E‖z_q − z′_q‖",
+        by_state=False,
+        needs=frozenset({"actions"}),
     )
-    formula = "d(p, q) = E‖z_p − z_q‖ − ½ E‖z_p − z′_p‖ − ½ E‖z_q − z′_q‖"
-    learned = ("center", "scale", "weights", "n_actions")
     of = "state-actions"
-    by_state = False
 
     _: KW_ONLY
     max_episodes: Count = 200
@@ -232,7 +220,7 @@ class TrajectoryEncoder(TrajectoryNetwork):
         within = np.array([between_means([z], [z])[0, 0] for z in embeddings])
         return vectors, None, {"within": within} | pack("embeddings", embeddings)
 
-    def _drawn(self, sequences: list[NDArray[np.float32]]) -> list[NDArray[np.float32]]:
+    def _drawn(self, sequences: list[Floats]) -> list[Floats]:
         """At most ``max_episodes`` of a policy's trajectories."""
         if len(sequences) <= self.max_episodes:
             return sequences
@@ -240,7 +228,7 @@ class TrajectoryEncoder(TrajectoryNetwork):
         numbers = rng.choice(len(sequences), self.max_episodes, replace=False)
         return [sequences[j] for j in np.sort(numbers)]
 
-    def _distances(self, a: Descriptions, b: Descriptions) -> NDArray[np.float64]:
+    def _distances(self, a: Descriptions, b: Descriptions) -> Array:
         result = between_means(a.rows("embeddings"), b.rows("embeddings"))
         result -= 0.5 * np.add.outer(a.arrays["within"], b.arrays["within"])
         if b is a:
@@ -249,9 +237,7 @@ class TrajectoryEncoder(TrajectoryNetwork):
         return np.maximum(result, 0.0)
 
 
-def between_means(
-    left: Sequence[NDArray[Any]], right: Sequence[NDArray[Any]]
-) -> NDArray[np.float64]:
+def between_means(left: Sequence[NDArray[Any]], right: Sequence[NDArray[Any]]) -> Array:
     """Mean Euclidean distance between the rows of each set of ``left`` and each of ``right``."""
     counts = np.array([len(z) for z in right])
     starts = np.cumsum(counts) - counts

@@ -13,23 +13,23 @@ if TYPE_CHECKING:
 
 # name -> "module:class", imported when it is asked for
 _REGISTRY = {
-    "visitation": "pivec.characterizations.visitation:Visitation",
-    "supervector": "pivec.characterizations.supervector:Supervector",
-    "gaussian": "pivec.characterizations.gaussian:Gaussian",
+    "visitation": "pivec.characterizations.background:Visitation",
+    "supervector": "pivec.characterizations.background:Supervector",
+    "gaussian": "pivec.characterizations.distributions:Gaussian",
     "discretization": "pivec.characterizations.discretization:Discretization",
-    "mmd": "pivec.characterizations.mmd:MMD",
-    "sliced-wasserstein": "pivec.characterizations.sliced_wasserstein:SlicedWasserstein",
+    "mmd": "pivec.characterizations.distributions:MMD",
+    "sliced-wasserstein": "pivec.characterizations.distributions:SlicedWasserstein",
     "transitions": "pivec.characterizations.discretization:Transitions",
-    "trajectories": "pivec.characterizations.trajectories:Trajectories",
-    "terminal-state": "pivec.characterizations.returns:TerminalState",
-    "returns": "pivec.characterizations.returns:Returns",
-    "actions": "pivec.characterizations.actions:Actions",
-    "parameters": "pivec.characterizations.parameters:Parameters",
-    "discriminator": "pivec.characterizations.discriminator:Discriminator",
+    "trajectories": "pivec.characterizations.episodes:Trajectories",
+    "terminal-state": "pivec.characterizations.episodes:TerminalState",
+    "returns": "pivec.characterizations.episodes:Returns",
+    "actions": "pivec.characterizations.policies:Actions",
+    "parameters": "pivec.characterizations.policies:Parameters",
+    "discriminator": "pivec.characterizations.networks:Discriminator",
     "encoder": "pivec.characterizations.encoder:PolicyEncoder",
-    "skill-discriminator": "pivec.characterizations.state_classifiers:SkillDiscriminator",
+    "skill-discriminator": "pivec.characterizations.networks:SkillDiscriminator",
     "trajectory-encoder": "pivec.characterizations.encoder:TrajectoryEncoder",
-    "state-actions": "pivec.characterizations.state_classifiers:StateActions",
+    "state-actions": "pivec.characterizations.networks:StateActions",
 }
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pivec.characterizations.averages import segment_sums
+from pivec.characterizations.rows import segment_sums
 from pivec.parallel import run_tasks, single_threaded_torch, torch_device
 from pivec.terminal import Progress
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.characterizations import OFTEN, USUAL, WHERE, Explanation
+from pivec.characterizations import OFTEN, USUAL, WHERE, Decomposition
 from pivec.explanations.names import Feature
 from pivec.figures import (
     HAIRLINE,
@@ -228,13 +228,13 @@ def kind_of(before: float, after: float) -> str:
 
 
 def changes_of(
-    explanation: Explanation, features: Sequence[Feature], n_episodes: int, n_fits: int = 1
+    explanation: Decomposition, features: Sequence[Feature], n_episodes: int, n_fits: int = 1
 ) -> list[Change]:
     """Find the regions in which something changed beyond noise, that of the largest part first.
 
     Parameters
     ----------
-    explanation : Explanation
+    explanation : Decomposition
     features : sequence of Feature
     n_episodes : int
         The smaller number of both policies.
@@ -295,7 +295,7 @@ def p_values(difference: Array, half: Array, freedom: float, level: float) -> Ar
 
 
 def _main_shift(
-    e: Explanation, region: int, part: float, features: Sequence[Feature]
+    e: Decomposition, region: int, part: float, features: Sequence[Feature]
 ) -> Change | None:
     """Find the feature whose mean within a region moved, if one did beyond noise."""
     columns = [

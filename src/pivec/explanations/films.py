@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.characterizations import OFTEN, BackgroundModel, Explanation
+from pivec.characterizations import OFTEN, BackgroundModel, Decomposition
 from pivec.explanations.clips import clip_orders
 from pivec.explanations.folder import ComparisonFolder
 from pivec.explanations.frames import Order, fulfil, still_orders
@@ -35,7 +35,7 @@ class Cut:
     worth: float
 
 
-def worth_of_regions(explanation: Explanation, side: int) -> Array:
+def worth_of_regions(explanation: Decomposition, side: int) -> Array:
     """Give what a step in each region shows of the difference, (R,), for policy 0 or 1.
 
     A step where a policy is more often than the other is worth the part of the region; where it is
@@ -185,7 +185,7 @@ def _largest(
 ) -> Wanted:
     """Cut from an episode of each where it is most what the other is not."""
     scenes, words = [], []
-    mixture = findings.background._mixtures[0]
+    mixture = findings.background.mixtures_[0]
     for side, label in enumerate(difference.labels):
         own = findings.states[label]
         worth = worth_of_regions(difference.decomposition, side)[assign(own, mixture).region]
@@ -263,5 +263,5 @@ def scene_of(
     method = findings.space.method
     if not isinstance(method, BackgroundModel):
         return Scene(take, first, last, None)
-    regions, _ = method._mixtures[0].assign(np.ascontiguousarray(take.states[first : last + 1]))
+    regions, _ = method.mixtures_[0].assign(np.ascontiguousarray(take.states[first : last + 1]))
     return Scene(take, first, last, [words[region] for region in regions.tolist()])

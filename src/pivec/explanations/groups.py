@@ -361,7 +361,7 @@ def explain_groups(
     notes = []
     if features is None:
         notes.append("the states are not here: what differs is told by region, not by feature")
-    if (n_fits := findings.background._n_fits) > 1:
+    if (n_fits := findings.background.n_fits) > 1:
         notes.append(f"regions are those of the first of {n_fits} fits of the background")
     return GroupExplanation(
         (first, second),
@@ -385,7 +385,7 @@ def _contrasts(
     method, worded = findings.background, Worded.of(findings)
     runs = list(dict.fromkeys(described.groups))
     weights = shares_of([runs.index(run) for run in described.groups])
-    counts, n_fits = described.values("counts")[0], method._n_fits
+    counts, n_fits = described.values("counts")[0], method.n_fits
     # Of several fits side by side, each has all of the time; the first is told.
     own = slice(0, counts.shape[1] // n_fits)
     shares = (weights @ (n_fits * counts / counts.sum(axis=1, keepdims=True)))[:, own]
@@ -395,7 +395,7 @@ def _contrasts(
     if not set(described.labels) <= set(kept):
         return None, regions
     states = findings.states.select(described.labels)
-    by_state = method.by_state
+    by_state = method.traits.by_state
     return feature_contrasts(states, worded.features, weights, n_first, level, by_state), regions
 
 

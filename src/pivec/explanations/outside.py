@@ -265,14 +265,14 @@ def measure_coverage(where: Any, policies: Sequence[str] | None = None) -> Cover
     >>> method = characterization("visitation", n_components=4).fit(data)
     >>> walk = rng.normal(0, 1, (100, 2)) + np.where(np.arange(100) < 20, 9, 0)[:, None]
     >>> new = VisitedStates.from_arrays([[walk]], labels=["new"])
-    >>> reach = reach_of(data, method._mixtures[0])
+    >>> reach = reach_of(data, method.mixtures_[0])
     >>> findings = ComparisonFolder(Path("."), Space(method, method.describe(new), reach=reach), new)
     >>> measure_coverage(findings).headline()
     '20 % of the states of new are where no policy has been'
     """
     findings = ComparisonFolder.open(where)
     data = findings.states
-    mixture = findings.background._mixtures[0]
+    mixture = findings.background.mixtures_[0]
     reach, placed = known_reach(findings)
     if policies:
         data = states_of(findings, [findings.find(name).label for name in policies])
@@ -295,7 +295,7 @@ def states_of(findings: ComparisonFolder, labels: Sequence[str]) -> VisitedState
 
 def coverage_radius(method: Characterization, data: VisitedStates) -> float:
     """Find the reach of a space that was fitted on these states; NaN where it has no regions."""
-    return reach_of(data, method._mixtures[0]) if isinstance(method, BackgroundModel) else math.nan
+    return reach_of(data, method.mixtures_[0]) if isinstance(method, BackgroundModel) else math.nan
 
 
 def known_reach(findings: ComparisonFolder) -> tuple[float, bool]:
@@ -313,7 +313,7 @@ def known_reach(findings: ComparisonFolder) -> tuple[float, bool]:
             f"the space of {findings.folder} does not tell how far its policies get, as those "
             "of earlier versions of pivec: make it again"
         )
-    return reach_of(findings.data, findings.background._mixtures[0]), False
+    return reach_of(findings.data, findings.background.mixtures_[0]), False
 
 
 def policy_coverage(
@@ -357,7 +357,7 @@ def warn_uncovered(space: Space, data: VisitedStates) -> None:
             "policies go where no policy has been"
         )
         return
-    rows = policy_coverage(data, method._mixtures[0], space.reach, _names(space))
+    rows = policy_coverage(data, method.mixtures_[0], space.reach, _names(space))
     notable = sorted((row for row in rows if row.is_notable), key=lambda row: -row.share)
     if not notable:
         return

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.arguments import Count, Range, checked
-from pivec.characterizations import WHERE, BackgroundModel, Explanation
+from pivec.characterizations import WHERE, BackgroundModel, Decomposition
 from pivec.errors import UsageError
 from pivec.explanations.changes import p_values
 from pivec.explanations.folder import ComparisonFolder
@@ -63,7 +63,7 @@ class Shift:
 class PairExplanation(Result):
     """What differs between two policies; made by `pivec.explain`."""
 
-    decomposition: Explanation
+    decomposition: Decomposition
     features: tuple[Feature, ...]  # names and units
     leading: tuple[int, ...]  # the regions that are shown, the largest part first
     environment: str = ""
@@ -156,9 +156,9 @@ class PairExplanation(Result):
 
     def figure(self) -> Figure:
         """Draw the largest parts of the distance, and the time that both spend there."""
-        from pivec.characterizations import explanation_figure
+        from pivec.characterizations import decomposition_figure
 
-        return explanation_figure(self.decomposition, self.headline())
+        return decomposition_figure(self.decomposition, self.headline())
 
     def to_json(self) -> dict[str, Any]:
         """Give all numbers as plain values; NaN is None."""
@@ -181,7 +181,7 @@ class PairExplanation(Result):
         }
 
 
-def leading_regions(explanation: Explanation, most: int = MOST) -> tuple[int, ...]:
+def leading_regions(explanation: Decomposition, most: int = MOST) -> tuple[int, ...]:
     """Give the regions with the largest parts that are not chance; if all are, the largest."""
     order = explanation.order.tolist()
     sure = [region for region in order if not explanation.regions.noise[region]]
@@ -299,9 +299,9 @@ def explain_pair(
     leading = leading_regions(explanation, top)
     if isinstance(method, BackgroundModel):
         words = region_names(method, features)
-        if len(method._mixtures) > 1:
+        if len(method.mixtures_) > 1:
             notes.append(
-                f"regions of {len(method._mixtures)} fits of the background model lie side by "
+                f"regions of {len(method.mixtures_)} fits of the background model lie side by "
                 "side: pictures and clips know those of the first"
             )
         kept = [label for label in labels if findings.data and label in findings.data.labels]
@@ -328,7 +328,7 @@ def explain_pair(
     )
 
 
-def _told_cells(explanation: Explanation, features: Sequence[Feature]) -> tuple[str, ...]:
+def _told_cells(explanation: Decomposition, features: Sequence[Feature]) -> tuple[str, ...]:
     """Tell cells by where they are; of many features by the first."""
     words = []
     for name, ranges in zip(explanation.words, explanation.ranges.tolist(), strict=True):
@@ -343,16 +343,16 @@ def _told_cells(explanation: Explanation, features: Sequence[Feature]) -> tuple[
 
 def _explained(
     findings: ComparisonFolder, labels: list[str], level: float
-) -> tuple[Explanation, list[str]]:
+) -> tuple[Decomposition, list[str]]:
     """Take the distance apart by the states where they are kept, else by the descriptions."""
     method, described = findings.space.method, findings.space.descriptions
     data = findings.data
     missing = [label for label in labels if data is None or label not in data.labels]
     if data is not None and not missing:
-        return method.explain(data[labels[0]], data[labels[1]], level), []
+        return method.decompose(data[labels[0]], data[labels[1]], level), []
     first, second = (described.select([described.labels.index(label)]) for label in labels)
     note = f"the states of {' and '.join(missing)} are not kept here: numbers are from the space"
-    return method.explain(first, second, level), [note]
+    return method.decompose(first, second, level), [note]
 
 
 def pair_folder(findings: ComparisonFolder, difference: PairExplanation) -> Path:

@@ -261,7 +261,7 @@ def _faces(
 ) -> tuple[Regions, Near | None]:
     """Make regions without pictures, and give the visits: ``most`` episodes of a policy."""
     background, described = findings.background, findings.space.descriptions
-    worded, mixture = Worded.of(findings), background._mixtures[0]
+    worded, mixture = Worded.of(findings), background.mixtures_[0]
     n, notes = mixture.n_components, []
     if len(background.weights_) > n:
         notes.append(

@@ -90,13 +90,10 @@ class Checkpoints:
         """Shares of time in the regions, (n, R), and from where to where each may lie."""
         from scipy.stats import t
 
-        counts, effective = self.described.values("counts", "effective_episodes")
-        n_fits, episodes = self.method._n_fits, self.described.n_episodes.astype(np.float64)
-        shares = counts / counts.sum(axis=1, keepdims=True)
-        variances = np.full_like(shares, np.nan)
-        if isinstance(self.method, Visitation):
-            _, variances = self.method._sampled_shares(self.described)
-            variances[episodes == 1] = np.nan
+        [effective] = self.described.values("effective_episodes")
+        n_fits, episodes = self.method.n_fits, self.described.n_episodes.astype(np.float64)
+        shares, variances = self.method.region_shares(self.described)
+        variances[episodes == 1] = np.nan
         reach = t.ppf((1.0 + level) / 2.0, np.maximum(effective - 1.0, 1.0))
         shares, variances = n_fits * shares, n_fits**2 * variances  # each has all of the time
         usual = n_fits * self.method.weights_
@@ -385,7 +382,7 @@ def explain_run(
     notes = _notes(points, sure, len(parts))
     times = None
     if points.states is not None:
-        times = FeatureTimes.of(points.states, worded.features, method.by_state)
+        times = FeatureTimes.of(points.states, worded.features, method.traits.by_state)
     parts = joined(parts, sure.distance, MAX_PHASES)
     steps = tuple(_step(points, sure, part, worded, times, top) for part in parts)
     return RunExplanation(
@@ -419,9 +416,9 @@ def _step(
     regions: list[Change] = []
     if part.changed:
         a, b = (points.sides.select([k]) for k in (i, j))
-        explanation = method.explain(a, b, level).named(worded.regions, method.feature_names_)
+        explanation = method.decompose(a, b, level).named(worded.regions, method.feature_names_)
         n_episodes = int(described.n_episodes[[i, j]].min())
-        regions = changes_of(explanation, worded.features, n_episodes, method._n_fits)
+        regions = changes_of(explanation, worded.features, n_episodes, method.n_fits)
         features = times.changes(i, j, level, top) if times else []
     shown = short_numbers(points.steps)
     return Phase(
@@ -472,8 +469,8 @@ def _notes(points: Checkpoints, sure: Intervals, n_parts: int) -> list[str]:
             f"{points.method.name} tells where in regions a policy is, and hardly how often: a "
             "change of time alone may be missed, which visitation tells"
         )
-    if points.method._n_fits > 1:
+    if points.method.n_fits > 1:
         notes.append(
-            f"regions are those of the first of {points.method._n_fits} fits of the background"
+            f"regions are those of the first of {points.method.n_fits} fits of the background"
         )
     return notes

@@ -19,7 +19,6 @@ from pivec.characterizations import (
     Descriptions,
     Supervector,
     Visitation,
-    rests,
 )
 from pivec.errors import UsageError
 from pivec.explanations.films import Wanted, scene_of, shot
@@ -65,13 +64,11 @@ def episode_distances(method: Characterization, data: VisitedStates) -> Array:
     m = data.n_episodes
     if m < 2:
         return np.zeros(m)
-    if method.has_influences:
+    if method.traits.influences:
         rows = method.describe(data, influences=True)
         return influence_lengths(rows.rows("influences")[0], point_of(method, rows, 0))
-    moved = method._distances(
-        rests(method, data, method._statistics(data)), method._described(data)
-    )[:, 0]
-    return np.asarray(np.sqrt(np.maximum(moved, 0.0)) if method.squared else moved)
+    moved = method.distances(method.leave_one_out(data), data)[:, 0]
+    return np.asarray(np.sqrt(np.maximum(moved, 0.0)) if method.traits.squared else moved)
 
 
 def influence_lengths(influences: NDArray[Any], point: Array) -> Array:
@@ -84,7 +81,7 @@ def influence_lengths(influences: NDArray[Any], point: Array) -> Array:
 
 def point_of(method: Characterization, described: Descriptions, row: int) -> Array:
     """Give what the influences on a policy are on."""
-    return np.asarray(described.values("points" if method.squared else "vectors")[0][row])
+    return np.asarray(described.values(method.traits.coordinates)[0][row])
 
 
 def episode_means(method: Characterization, data: VisitedStates) -> tuple[Array, Array, Array]:
@@ -96,7 +93,7 @@ def episode_means(method: Characterization, data: VisitedStates) -> tuple[Array,
     deviations[deviations == 0.0] = np.inf  # a feature that is the same everywhere
     shares = np.zeros((data.n_episodes, 0))
     if isinstance(method, BackgroundModel):
-        mixture = method._mixtures[0]
+        mixture = method.mixtures_[0]
         region = assign(data, mixture).region
         counts = [
             np.bincount(region[i:j], minlength=mixture.n_components)
@@ -334,7 +331,7 @@ def _all_distances(
 ) -> Iterator[tuple[str, Array]]:
     """Go through policies and the distances of their episodes."""
     space, method = findings.space, findings.space.method
-    if not method.has_statistics:
+    if not method.traits.additive:
         raise UsageError(
             f"{findings.folder} was described by {method.name}, which does not tell what an "
             "episode adds to a description: compare with --method visitation"

@@ -212,7 +212,7 @@ def nearest_visits(
     """
     data = findings.states
     data = data if labels is None else data.select(list(labels))
-    near = sightings(data, findings.background._mixtures[0]).near
+    near = sightings(data, findings.background.mixtures_[0]).near
     return {
         (data.labels[policy], region): near.visit(row, data)
         for row, (policy, region) in enumerate(

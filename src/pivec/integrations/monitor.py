@@ -166,7 +166,9 @@ class BehaviourMonitor:
             arguments = {"random_state": seed} if seeded else {}
             self.method = characterization(method, **{**arguments, **(parameters or {})})
         self._fit_on = 0 if self._given is not None else fit_on
-        self._intervals = intervals and not (self.method.exact or self.method.no_intervals)
+        self._intervals = intervals and not (
+            self.method.traits.exact or self.method.traits.no_intervals
+        )
         self.expert = expert
         self._waiting: list[VisitedStates] = []
         self._described: list[Descriptions] = []
@@ -246,13 +248,13 @@ class BehaviourMonitor:
             return self._given.descriptions
         data = joined(self._waiting)
         self.method.fit(data)
-        if "policies" not in self.method.needs:
+        if "policies" not in self.method.traits.needs:
             data = _parts(self._waiting, _PARTS)
         return self.method.describe(data)
 
     def _describe(self, data: VisitedStates) -> tuple[Descriptions, Compared]:
         """Describe one policy, and give what its distances are to be measured by."""
-        influences = self._intervals and self.method.has_influences
+        influences = self._intervals and self.method.traits.influences
         described = self.method.describe(data, influences=influences)
         return described, described if influences or not self._intervals else data
 
@@ -303,7 +305,7 @@ class BehaviourMonitor:
         added = float(leg.standard_error[0, 0]) ** 2
         last = self._described[-3:]
         sampled = all("influences" in stop.arrays and stop.n_episodes[0] > 1 for stop in last)
-        if self.method.squared and sampled:
+        if self.method.traits.squared and sampled:
             points = np.concatenate([stop.values("points")[0] for stop in last])
             errors = sampled_travel(points, [stop.rows("influences")[0] for stop in last])[1]
             added = errors[-1] ** 2 - errors[-2] ** 2

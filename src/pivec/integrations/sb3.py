@@ -157,7 +157,7 @@ class BehaviourCallback(BaseCallback):  # type: ignore[misc]  # the library has 
             seed=seed,
             log=log or self._record,
         )
-        needs = self.monitor.method.needs
+        needs = self.monitor.method.traits.needs
         self.every, self.min_episodes = every, min_episodes
         self._expert, self._expert_episodes, self._seed = expert, expert_episodes, seed
         self._store, self._group = store, group

@@ -28,9 +28,9 @@ from pivec.mixtures.model import FAR, Mixture, Statistics
 from pivec.mixtures.source import ArraySource, StateSource
 
 __all__ = [
+    "FAR",
     "ArraySource",
     "EMRun",
-    "FAR",
     "Mixture",
     "PolicyStatistics",
     "StateSource",

@@ -609,7 +609,7 @@ class Model(ABC):
         """Width of the last hidden layer; 0 if the model does not tell."""
         return 0
 
-    def latent(self, observations: Float) -> Float:  # noqa: ARG002
+    def latent(self, observations: Float) -> Float:
         """Values (n, k) of the last hidden layer, where the model tells its width."""
         raise UsageError(f"the hidden layers of {type(self).__name__} are not known")
 

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.characterizations import Space
+from pivec.characterizations import Measured, Space
 from pivec.errors import MissingExtra, UsageError, did_you_mean
 from pivec.report.distance_figures import heatmap_figure, travel_figure
 from pivec.report.findings import Findings, measure_space
 from pivec.report.policy_map import map_figure
 from pivec.results import Result, Row
 from pivec.run_log import RunLog
-from pivec.statistics import Measured
 from pivec.text import rounded
 
 if TYPE_CHECKING:

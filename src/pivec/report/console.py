@@ -15,7 +15,7 @@ from pivec.report.distance_figures import permanova_numbers, permanova_sentence,
 from pivec.report.findings import UNSURE, Findings
 from pivec.report.groups import GroupComparison
 from pivec.states import Store
-from pivec.statistics.measure import LEVEL
+from pivec.statistics import LEVEL
 from pivec.terminal import literal, say, shortened
 from pivec.text import interval, n_policies, percent, told_apart
 

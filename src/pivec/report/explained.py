@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from pivec.characterizations import OFTEN, WHERE, WIDE, Explanation
+from pivec.characterizations import OFTEN, WHERE, WIDE, Decomposition
 from pivec.explanations import (
     Change,
     Clip,
@@ -1145,7 +1145,7 @@ def _features(difference: PairExplanation, wide: bool) -> Table:
     return table
 
 
-def _main_kind(e: Explanation, feature: int) -> str:
+def _main_kind(e: Decomposition, feature: int) -> str:
     """Tell whether it is more the place or the width, of a feature in the only region."""
     parts = {
         kind: float(part)

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.characterizations import Space, background_words
+from pivec.characterizations import Measured, Space, background_words, measure
 from pivec.errors import UsageError
 from pivec.figures import LONE_COLOUR, group_colours
 from pivec.policies import also_called
@@ -20,9 +20,8 @@ from pivec.report.groups import GroupComparison, groups_in
 from pivec.report.layout import group_order, heatmap_order
 from pivec.run_log import RunLog
 from pivec.states import Store, VisitedStates
-from pivec.statistics import RATE, Behaviours, Measured, Pairs
+from pivec.statistics import RATE, Behaviours, Pairs
 from pivec.statistics.behaviours import behaviours
-from pivec.statistics.measure import measure
 from pivec.text import n_policies, thousands
 
 STATES, SPACE = "states", "space"  # folders of a comparison
@@ -170,14 +169,14 @@ class Findings:
         classes = None
         if (sure := measured.intervals) is not None:
             classes = behaviours(sure.p_value, sure.distance, space.descriptions.labels)
-        words = [space.method.explanation, background_words(log.settings)]
+        words = [space.method.traits.explanation, background_words(log.settings)]
         return cls(
             environment=str(space.collected.get("environment", "")),
             policies=PolicyTable(policy_rows(space, classes)),
             measured=measured,
             log=log,
             method="\n\n".join(filter(None, words)),
-            formula=space.method.formula,
+            formula=space.method.traits.formula,
             behaviours=classes or None,
             groups=groups_in(space, measured.intervals),
             space=space,
@@ -321,7 +320,7 @@ def distances_file(n: int) -> str:
 def measure_space(space: Space, folder: Path, data: VisitedStates | None = None) -> Measured:
     """Measure all distances, with the states of the folder if intervals need them."""
     method = space.method
-    needed = not (method.has_influences or method.exact or method.no_intervals)
+    needed = not (method.traits.influences or method.traits.exact or method.traits.no_intervals)
     if data is None and needed and Store.exists(folder / STATES):
         data = Store(folder / STATES).load()
     labels = space.descriptions.labels

@@ -189,14 +189,14 @@ class _Runs:
             distances = intervals.distance[_block(rows, rows)]
         elif "influences" in described.arrays:
             distances = without_noise(method, described, raw)
-        elif not method.exact:
+        elif not method.traits.exact:
             warnings.warn(
                 "the noise of sampling is in the distances of these groups: the policies were "
                 "described without how each episode moves them",
                 PivecWarning,
                 stacklevel=3,
             )
-        power = 1 if method.squared else 2
+        power = 1 if method.traits.squared else 2
         squares = distances**power
         names = tuple(dict.fromkeys(described.groups))
         shares = shares_of([names.index(run) for run in described.groups])
@@ -209,7 +209,7 @@ class _Runs:
             run_distances(noise, shares),
             others * (shares @ squares @ shares.T),
             others * (shares @ noise @ shares.T),
-            *similarity(distances, method.largest),
+            *similarity(distances, method.traits.max_distance),
             method,
             seed,
             level,
@@ -247,8 +247,10 @@ class _Runs:
 
     def shown(self, estimate: Estimate) -> Estimate:
         """Make a distance of a mean of squares, at least 0 and at most the largest there is."""
-        power = 1.0 if self.method.squared else 0.5
-        most = math.inf if self.method.largest is None else self.method.largest
+        power = 1.0 if self.method.traits.squared else 0.5
+        most = (
+            math.inf if self.method.traits.max_distance is None else self.method.traits.max_distance
+        )
         return Estimate(*(min(max(end, 0.0) ** power, most) for end in vars(estimate).values()))
 
 

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pivec.arguments import Count, Range, Seed, checked
-from pivec.characterizations import Space
+from pivec.characterizations import Measured, Space
 from pivec.errors import BadData, UsageError
 from pivec.parallel import usable_cores
 from pivec.policies import canonical_order, natural_key
-from pivec.statistics import Measured, nearest_of_rows
+from pivec.statistics import nearest_of_rows
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]

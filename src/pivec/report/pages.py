@@ -35,8 +35,7 @@ from pivec.report.layout import has_groups
 from pivec.report.policy_map import METHOD_NAMES, map_figure
 from pivec.report.script_data import page_data
 from pivec.run_log import versions
-from pivec.statistics import Travel
-from pivec.statistics.measure import LEVEL
+from pivec.statistics import LEVEL, Travel
 from pivec.terminal import encodable, printable, shortened
 from pivec.text import (
     interval,

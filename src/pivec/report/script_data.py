@@ -24,6 +24,7 @@ from pivec.characterizations import (
     BackgroundModel,
     Descriptions,
     Gaussian,
+    Measured,
     Space,
     Supervector,
     Visitation,
@@ -36,8 +37,7 @@ from pivec.files import read_regular
 from pivec.mixtures import policy_relevance
 from pivec.parallel import single_threaded_blas
 from pivec.report.findings import Findings, PolicyTable
-from pivec.statistics import RATE, Measured, benjamini_hochberg
-from pivec.statistics.measure import LEVEL
+from pivec.statistics import LEVEL, RATE, benjamini_hochberg
 from pivec.terminal import printable
 
 # -----------------------------------------------------------------------------
@@ -278,39 +278,22 @@ def size_of(blob: Any) -> int:
 # -----------------------------------------------------------------------------
 # What the page needs to tell what differs: words of regions, and how distances come apart there.
 #
-# `web/parts.js` has the same formulas as `_anatomy` of the characterizations.
+# `web/parts.js` has the same formulas as `decompose` of the characterizations.
 
 
 Array = NDArray[np.float64]
 MOST_VALUES = 3_000_000  # of features or of shares of time
-_ROWS = 4096  # policies taken apart at a time
 
 
 def features_blob(space: Space | None) -> list[dict[str, Any]]:
     """Means of the features over all of each policy's time; none where they are not known."""
-    means = None if space is None else feature_means(space)
+    means = None if space is None else space.method.feature_means(space.descriptions)
     if space is None or means is None or means.size > MOST_VALUES:
         return []
     return [
         {**_named(feature), "values": numbers(column, "f4")}
         for feature, column in zip(_features(space), means.T, strict=True)
     ]
-
-
-def feature_means(space: Space) -> Array | None:
-    """Means of the features of the states, (n, D), as `Faces.averages`; None if not known."""
-    method, described = space.method, space.descriptions
-    if isinstance(method, Gaussian) and method.covariance == "diagonal":
-        return described.values("means")[0]
-    if not isinstance(method, BackgroundModel) or not _has_parts(space):
-        return None
-    blocks = range(0, len(described), _ROWS)
-    return np.concatenate(
-        [
-            method._faces(*method._parts(_sums(method, described.select(rows)))).averages
-            for rows in (range(i, min(i + _ROWS, len(described))) for i in blocks)
-        ]
-    )
 
 
 def regions_blob(space: Space | None) -> dict[str, Any] | None:
@@ -332,7 +315,7 @@ def regions_blob(space: Space | None) -> dict[str, Any] | None:
     blob |= {
         "kind": method.name,
         "words": text(region_names(method, features)),
-        "fits": method._n_fits,
+        "fits": method.n_fits,
         "weights": numbers(method.weights_, "f4"),
         "middles": numbers(method.center_ + method.scale_ * method.means_, "f4"),
         "widths": numbers(method.scale_ * deviations, "f4"),
@@ -365,19 +348,6 @@ def _has_parts(space: Space) -> bool:
         isinstance(method, Supervector) and method.adapt == "m" and "counts" in described.arrays
     )
     return known and described.points is not None
-
-
-def _sums(method: BackgroundModel, described: Descriptions) -> Array:
-    """Counts and centred sums of policies, from their points."""
-    points = described.values("points")[0]
-    if not isinstance(method, Supervector):
-        return method._sums_at(points)
-    counts = described.values("counts")[0]
-    relevance = policy_relevance(counts, method.relevance, method.common_total)
-    # Points are √(w/2) f / (n + ρ) with the sums f and counts n.
-    scale = np.sqrt(2.0 / method.weights_) * (counts + relevance)
-    centred = points.reshape(len(points), *method.means_.shape) * scale[:, :, None]
-    return np.concatenate([counts, centred.reshape(len(points), -1)], axis=1)
 
 
 def _features(space: Space) -> tuple[Feature, ...]:
@@ -443,7 +413,7 @@ def spread_blob(measured: Measured, space: Space | None) -> dict[str, Any] | Non
         return None
     described, method = space.descriptions, space.method
     blob: dict[str, Any] = {"threshold": _threshold(measured)}
-    if method.exact:
+    if method.traits.exact:
         nothing = np.zeros(len(described))
         columns = dict.fromkeys(("trace", "norm", "unbiased", "largest", "reach"), nothing)
     elif "influences" in described.arrays:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pivec.characterizations import Measured
 from pivec.errors import UsageError
 from pivec.files import atomic_write, cell, make_folder, write_csv
 from pivec.report.findings import (
@@ -24,7 +25,6 @@ from pivec.report.findings import (
     distances_file,
 )
 from pivec.report.pages import Pictures, report_html, write_page
-from pivec.statistics import Measured
 from pivec.terminal import encodable
 
 

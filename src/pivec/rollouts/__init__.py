@@ -45,13 +45,13 @@ from pivec.rollouts.seen import sees
 
 __all__ = [
     "BACKENDS",
-    "Centred",
     "ENVIRONMENT",
+    "GAME",
+    "ID",
+    "Centred",
     "Environment",
     "Episode",
-    "GAME",
     "Gatherer",
-    "ID",
     "Layout",
     "Offsets",
     "PlayedPolicy",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from pivec.characterizations import Space
+from pivec.characterizations import Measured, Space
 from pivec.errors import PivecError, UsageError
 from pivec.explanations import (
     FOLDER,
@@ -34,8 +34,7 @@ from pivec.report import (
 )
 from pivec.results import plain
 from pivec.run_log import RUN, RunLog
-from pivec.statistics import Measured
-from pivec.statistics.measure import LEVEL
+from pivec.statistics import LEVEL
 from pivec.terminal import encodable, printable, say
 from pivec.text import n_policies
 
@@ -265,7 +264,7 @@ def sureness(snapshot: Snapshot, i: int, j: int) -> dict[str, Any]:
     answer: dict[str, Any] = {"distance": measured, "measured": measured}
     answer |= dict.fromkeys(("low", "high", "p", "overlap"))
     at = i, j
-    if known is None and ("influences" in described.arrays or method.exact):
+    if known is None and ("influences" in described.arrays or method.traits.exact):
         known, at = method.intervals(a, b, LEVEL), (0, 0)
     if known is not None:
         answer["distance"] = max(float(known.distance[at]), 0.0)

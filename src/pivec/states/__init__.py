@@ -67,8 +67,8 @@ from pivec.states.store import Keeper, Store, check_place, info_of, load, shown_
 from pivec.states.visited import VisitedStates
 
 __all__ = [
-    "Keeper",
     "LOCK_SECONDS",
+    "Keeper",
     "Moments",
     "PolicyRecord",
     "Recorded",

@@ -51,6 +51,7 @@ from pivec.statistics.groups import (
     shares_of,
 )
 from pivec.statistics.intervals import (
+    LEVEL,
     RATE,
     Intervals,
     Parts,
@@ -67,7 +68,16 @@ from pivec.statistics.intervals import (
     sides,
     spread_of,
 )
-from pivec.statistics.measure import Measured, Pairs, Travel, nearest_of_rows, sampled_travel
+from pivec.statistics.pairs import (
+    Pair,
+    Pairs,
+    Travel,
+    farthest_pairs,
+    nearest_of_rows,
+    nearest_pairs,
+    sampled_travel,
+    travels,
+)
 from pivec.statistics.pairwise import (
     arranged,
     euclidean,
@@ -80,21 +90,22 @@ from pivec.statistics.pairwise import (
 )
 
 __all__ = [
+    "FEWEST_POLICIES",
+    "LEVEL",
+    "MARGIN",
+    "POWER",
+    "RATE",
     "Average",
     "Behaviours",
     "Estimate",
     "Evaluation",
-    "FEWEST_POLICIES",
     "Intervals",
-    "MARGIN",
-    "Measured",
-    "POWER",
+    "Pair",
     "Pairs",
     "Parts",
     "Permanova",
     "PermutationTest",
     "Plan",
-    "RATE",
     "Row",
     "Sameness",
     "SettlingRule",
@@ -112,6 +123,7 @@ __all__ = [
     "episodes_for_verdict",
     "episodes_to_decide",
     "euclidean",
+    "farthest_pairs",
     "gram_spread",
     "intervals_of",
     "matched_kl",
@@ -120,6 +132,7 @@ __all__ = [
     "mean_known",
     "mean_within",
     "nearest_of_rows",
+    "nearest_pairs",
     "noise_left",
     "pair_errors",
     "paired_squares",
@@ -139,4 +152,5 @@ __all__ = [
     "symmetric_kl_full",
     "told_apart",
     "total_variation",
+    "travels",
 ]

@@ -18,6 +18,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import chi2, norm, t
 
+from pivec.statistics.intervals import LEVEL
+
 # -----------------------------------------------------------------------------
 # How many episodes it takes: from a pilot's variance to that of more episodes.
 #
@@ -244,7 +246,6 @@ Verdict = Literal["same", "different", "cannot tell"]
 # A distance of visitation with 64 regions: 20 % of the time in different places, if both go to the
 # same ones a little more or less often; 6 %, if one goes to a region where the other never is.
 MARGIN = 0.02
-LEVEL = 0.95
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from pivec.parallel import run_tasks, single_threaded_blas
 from pivec.results import SHOWN, html_table
 
 Array = NDArray[np.float64]
+LEVEL = 0.95  # of intervals, unless specified
 _BLOCK_BYTES = 2 << 20  # what a core keeps at hand between product and sums
 
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from pivec.characterizations import (
     Characterization,
+    Measured,
     Space,
     background_share,
     characterization,
@@ -41,7 +42,7 @@ from pivec.report import (
 )
 from pivec.run_log import RunLog
 from pivec.states import Recordings, VisitedStates, split_recorded, warn_of_constants
-from pivec.statistics import Intervals, Measured, noise_left
+from pivec.statistics import Intervals, noise_left
 from pivec.terminal import say
 from pivec.workflows.collect import Collector
 
@@ -133,7 +134,7 @@ def play_until(
         precision = precision_of(sure, options)
         played = np.diff(data.policy_starts)
         most = np.where(can_act, options.at_most, played)
-        wanted = next_episodes(sure, precision, played, most, squared=method.squared)
+        wanted = next_episodes(sure, precision, played, most, squared=method.traits.squared)
         more = wanted - played
         if not more.any():
             break
@@ -385,8 +386,8 @@ def with_needs(options: CollectOptions, method: Characterization) -> CollectOpti
     """Keep what the characterization needs beside states."""
     return replace(
         options,
-        actions=options.actions or "actions" in method.needs,
-        keep_policies=options.keep_policies or "policies" in method.needs,
+        actions=options.actions or "actions" in method.traits.needs,
+        keep_policies=options.keep_policies or "policies" in method.traits.needs,
     )
 
 
@@ -428,7 +429,7 @@ def describe(
 
 def _keeps_influences(method: Characterization, data: VisitedStates) -> bool:
     """Tell whether to keep how each episode moves its policy: intervals then need no states."""
-    if not method.has_influences:
+    if not method.traits.influences:
         return False
     width = len(method.describe(data.select([0]), influences=True).arrays["influences"][0])
     return data.n_episodes * width * 4 <= _INFLUENCES

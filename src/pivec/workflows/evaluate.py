@@ -397,7 +397,7 @@ def half_distances(method: Characterization, drawn: VisitedStates) -> NDArray[np
     NaN where that is not for the asking: a single trajectory has no halves, and where there are no
     intervals, samples of a policy are not compared with each other either.
     """
-    if method.no_intervals or np.diff(drawn.policy_starts).min() < 2:
+    if method.traits.no_intervals or np.diff(drawn.policy_starts).min() < 2:
         return np.full(len(drawn), np.nan)
     halves = []
     for first in (0, 1):

@@ -243,12 +243,14 @@ def describe_side(method: Characterization, side: Side) -> VisitedStates | Descr
     """What intervals are made of: descriptions with influences, or the states themselves."""
     if side.described is not None:
         return side.described
-    return method.describe(side.states, influences=True) if method.has_influences else side.states
+    return (
+        method.describe(side.states, influences=True) if method.traits.influences else side.states
+    )
 
 
 def squares(method: Characterization, distance: Any, margin: float) -> tuple[Any, float]:
     """Give distance and margin as squares, in which variances are."""
-    return (distance, margin) if method.squared else (distance * abs(distance), margin**2)
+    return (distance, margin) if method.traits.squared else (distance * abs(distance), margin**2)
 
 
 def _copies(a: VisitedStates, b: VisitedStates) -> int:

@@ -14,8 +14,14 @@ from pivec.errors import UsageError
 from pivec.options import CollectOptions, DescribeOptions, split_options
 from pivec.parallel import on_engine
 from pivec.states import VisitedStates
-from pivec.statistics import MARGIN, Plan, episodes_for_precision, episodes_to_decide, spread_of
-from pivec.statistics.equivalence import LEVEL
+from pivec.statistics import (
+    LEVEL,
+    MARGIN,
+    Plan,
+    episodes_for_precision,
+    episodes_to_decide,
+    spread_of,
+)
 from pivec.workflows.collect import Collector
 from pivec.workflows.compare import check_same_world, start, with_needs
 from pivec.workflows.inputs import Level, Side, describe_side, squares
@@ -97,7 +103,7 @@ def plan_with(
     second = sure.second.copy()
     np.fill_diagonal(second, _against_itself(described))
     pilot = np.maximum.outer(*[np.diff(data.policy_starts)] * 2)
-    width = precision if method.squared else 2 * sure.distance * precision + precision**2
+    width = precision if method.traits.squared else 2 * sure.distance * precision + precision**2
     needed = episodes_for_precision(sure.first, second, pilot, width, level)
     decided = None
     margin = MARGIN if margin is None and isinstance(method, Visitation) else margin

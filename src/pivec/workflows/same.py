@@ -19,8 +19,7 @@ from pivec.errors import UsageError
 from pivec.options import CollectOptions, DescribeOptions, split_options
 from pivec.parallel import on_engine
 from pivec.states import joined
-from pivec.statistics import MARGIN, Sameness, decide, episodes_for_verdict
-from pivec.statistics.equivalence import LEVEL
+from pivec.statistics import LEVEL, MARGIN, Sameness, decide, episodes_for_verdict
 from pivec.workflows.compare import check_same_world, start, with_needs
 from pivec.workflows.inputs import (
     Level,
@@ -152,7 +151,7 @@ def find_accepted(against: str | Path) -> tuple[Space, Side]:
         if store is not None and store.holds(info):
             data = store[info.label]
             return space, Side(info.label, data=data, info=info, settings=store.settings)
-    if not space.method.has_influences or "influences" not in described.arrays:
+    if not space.method.traits.influences or "influences" not in described.arrays:
         raise UsageError(
             f"{where} keeps neither the states of {info.label} nor how its episodes differ: keep "
             "the folder states/ of the comparison beside it"

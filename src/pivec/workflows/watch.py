@@ -431,7 +431,7 @@ class _Watcher:
         if not isinstance(method, BackgroundModel) or not math.isfinite(space.reach):
             return []
         names = [feature.name for feature in features_of(space.collected, method.feature_names_)]
-        rows = policy_coverage(data, method._mixtures[0], space.reach, names)
+        rows = policy_coverage(data, method.mixtures_[0], space.reach, names)
         notable = [row for row in rows if row.is_notable]
         if notable and not self._has_warned:
             self._has_warned = True
@@ -457,7 +457,7 @@ class _Watcher:
         n_fitted = len(space.descriptions) - space.n_placed
         log.settings["space"] = f"fitted on {n_policies(n_fitted)}, {space.n_placed} placed in it"
         method, data = space.method, None
-        if not (method.has_influences or method.exact or method.no_intervals):
+        if not (method.traits.influences or method.traits.exact or method.traits.no_intervals):
             data = self._states.load(own_policies(space))
         measured = comparison.measure(space, log, data)
         self._space = comparison.lay_out(space, log, self._collecting.seed, measured)

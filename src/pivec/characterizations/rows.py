@@ -1,25 +1,29 @@
-"""What a policy is described by: its states, its (state, action) pairs or its transitions."""
+"""Rows of numbers that policies are described by: states, (state, action) pairs or transitions."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.characterizations.base import Characterization
+from pivec.characterizations.base import Array, Characterization
+from pivec.characterizations.descriptions import Description
+from pivec.characterizations.sampling import policy_sums
 from pivec.errors import BadData, UsageError
 from pivec.states import Moments, VisitedStates, moments_of, over_policies
 
-Array = NDArray[np.float64]
 Of = Literal["states", "state-actions", "transitions"]
+Floats = NDArray[np.float32]
+Cuts = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class View:
-    """How to make one row of numbers of each state, (state, action) or (state, next state).
+    """How to make one row of numbers from each state, (state, action) or (state, next state).
 
     Examples
     --------
@@ -34,7 +38,7 @@ class View:
     """
 
     of: Of
-    n_actions: int = 0  # discrete ones become so many columns of zeros and one; 0 for numbers
+    n_actions: int = 0  # columns of one-hot encoded discrete actions; 0 for continuous ones
 
     @classmethod
     def of_data(cls, data: VisitedStates, of: Of) -> Self:
@@ -51,15 +55,13 @@ class View:
             largest = max(largest, int(actions.max(initial=-1)))
         return cls(of, largest + 1)
 
-    def rows(self, data: VisitedStates, policy: int) -> NDArray[np.float32]:
+    def rows(self, data: VisitedStates, policy: int) -> Floats:
         """Rows of one policy, (n, n_columns); states themselves are not copied."""
         states = data.policy_states(policy)
         if self.of == "states":
             return states
         follows = np.ones(len(states), dtype=bool)
-        follows[local_starts(data, policy)[1:] - 1] = (
-            False  # after the last state of an episode comes nothing
-        )
+        follows[local_starts(data, policy)[1:] - 1] = False  # nothing follows the last state
         now = np.flatnonzero(follows)
         if not len(now):
             raise BadData(
@@ -70,41 +72,40 @@ class View:
             return np.concatenate([states[now], states[now + 1]], axis=1)
         return np.concatenate([states[now], self._columns(data, policy)], axis=1)
 
-    def _columns(self, data: VisitedStates, policy: int) -> NDArray[np.float32]:
+    def _columns(self, data: VisitedStates, policy: int) -> Floats:
         """Actions of one policy as numbers, (n, n_columns)."""
-        actions = _actions(data, policy)
+        actions, label = _actions(data, policy), data.labels[policy]
         if bool(self.n_actions) != _is_discrete(actions):
+            kinds = ("continuous", "discrete") if self.n_actions else ("discrete", "continuous")
             raise BadData(
-                f"actions of {data.labels[policy]!r} are "
-                f"{'numbers' if self.n_actions else 'discrete'}, but this was fitted on "
-                f"{'discrete ones' if self.n_actions else 'numbers'}: compare policies of one "
-                "environment"
+                f"actions of {label!r} are {kinds[0]}, but this was fitted on {kinds[1]} ones: "
+                "compare policies of one environment"
             )
         if not self.n_actions:
             return actions.reshape(len(actions), -1).astype(np.float32)
         if actions.min() < 0 or actions.max() >= self.n_actions:
             raise BadData(
-                f"actions of {data.labels[policy]!r} run from {actions.min()} to {actions.max()}, "
+                f"actions of {label!r} run from {actions.min()} to {actions.max()}, "
                 f"but those of the fit from 0 to {self.n_actions - 1}: fit with all actions"
             )
         columns = np.zeros((len(actions), self.n_actions), dtype=np.float32)
         columns[np.arange(len(actions)), actions.astype(np.intp)] = 1.0
         return columns
 
-    def cuts(self, data: VisitedStates, policy: int) -> NDArray[np.int64]:
-        """Where the episodes of one policy begin in its rows; the last is their number."""
+    def cuts(self, data: VisitedStates, policy: int) -> Cuts:
+        """Where the episodes of one policy begin in its rows, then the number of rows."""
         starts = local_starts(data, policy)
-        # One action or transition fewer than states, in every episode.
+        # One action or transition fewer than states in every episode.
         return starts if self.of == "states" else starts - np.arange(len(starts))
 
-    def all_rows(self, data: VisitedStates) -> Iterator[NDArray[np.float32]]:
-        """Go through the rows of one policy after another."""
+    def all_rows(self, data: VisitedStates) -> Iterator[Floats]:
+        """Yield the rows of each policy."""
         for policy in range(len(data)):
             yield self.rows(data, policy)
 
 
-def local_starts(data: VisitedStates, policy: int) -> NDArray[np.int64]:
-    """Where the episodes of one policy begin in its own states; the last is their number."""
+def local_starts(data: VisitedStates, policy: int) -> Cuts:
+    """Where the episodes of one policy begin in its own states, then the number of states."""
     first, last = data.policy_starts[policy : policy + 2]
     starts = data.episode_starts[first : last + 1]
     return np.asarray(starts - starts[0])
@@ -123,10 +124,8 @@ def _moments(run: VisitedStates, view: View) -> list[tuple[int, Array, Array]]:
     return list(map(moments_of, view.all_rows(run)))
 
 
-def draw_rows(
-    view: View, data: VisitedStates, n: int, rng: np.random.Generator
-) -> NDArray[np.float64]:
-    """At most about ``n`` rows, as many of every policy where it has them, in float64."""
+def draw_rows(view: View, data: VisitedStates, n: int, rng: np.random.Generator) -> Array:
+    """At most about ``n`` rows in float64, equally many per policy where it has them."""
     share = -(-n // len(data))
     parts = []
     for rows in view.all_rows(data):
@@ -156,16 +155,14 @@ class Scaled(Characterization):
     Parameters
     ----------
     standardise : bool
-        Divide each feature by its deviation over all states of the fit; without, one with large
-        values outweighs the others.
+        Divide each feature by its deviation over all states of the fit; otherwise features with
+        large values dominate.
 
     Attributes
     ----------
     scale_ : (n_features,) array
         What features are divided by.
     """
-
-    learned = ("scale",)
 
     _: KW_ONLY
     standardise: bool = False
@@ -177,19 +174,9 @@ class Scaled(Characterization):
 
 
 class Standardised(Characterization):
-    """A characterization of rows that `fit` standardises: (row - center_) / scale_.
-
-    Subclasses say what the rows are ``of`` and extend ``learned`` by what else they learn.
-    """
+    """A characterization of rows that `fit` standardizes: (row - center_) / scale_."""
 
     of: Of = "states"
-    learned: ClassVar[tuple[str, ...]] = ("center", "scale")
-    n_actions_ = 0
-
-    @property
-    def needs(self) -> frozenset[str]:
-        """Actions, for pairs of states and actions."""
-        return frozenset({"actions"} if self.of == "state-actions" else ())
 
     @property
     def view_(self) -> View:
@@ -201,10 +188,79 @@ class Standardised(Characterization):
         self.n_actions_ = view.n_actions
         self.center_, self.scale_ = center_and_scale(view, data)
 
-    def _standardise(self, rows: NDArray[Any]) -> NDArray[np.float32]:
-        # The centre goes in float64: float32 would lose the digits beside a large one.
+    def _standardise(self, rows: NDArray[Any]) -> Floats:
+        # The centre is subtracted in float64: float32 would lose the digits beside a large one.
         return np.asarray((rows - self.center_) / self.scale_, dtype=np.float32)
 
-    def _standardised(self, data: VisitedStates) -> Iterator[NDArray[np.float32]]:
-        """Go through the standardised rows of one policy after another."""
+    def _standardised(self, data: VisitedStates) -> Iterator[Floats]:
+        """Yield the standardized rows of each policy."""
         return map(self._standardise, self.view_.all_rows(data))
+
+
+class Averaged(Characterization):
+    """A characterization by means over episodes, or over the rows of episodes.
+
+    The statistics of an episode are the number of its rows and their sum.
+    """
+
+    @abstractmethod
+    def _of_means(self, means: Array) -> Description:
+        """Vectors, points and arrays of policies with these means, (P, n_values)."""
+
+    def _coordinates(self, sums: Array) -> Array:
+        vectors, _, _ = self._from_statistics(sums)
+        return np.asarray(vectors)
+
+    def _from_statistics(self, sums: Array) -> Description:
+        with np.errstate(invalid="ignore"):  # nothing is known of a policy without any row
+            return self._of_means(sums[:, 1:] / sums[:, :1])
+
+    def _describe(self, data: VisitedStates) -> Description:
+        return self._from_statistics(policy_sums(self, data))
+
+
+class RowMeans(Averaged):
+    """A characterization by means over the rows of a `View`: states, pairs or transitions."""
+
+    @property
+    def view_(self) -> View:
+        """What the rows are."""
+        return View("states")
+
+    @abstractmethod
+    def _sums(self, rows: Floats, cuts: Cuts) -> Array:
+        """Sums of what is averaged over the rows between one cut and the next, (n, n_values)."""
+
+    def _statistics(self, data: VisitedStates) -> Array:
+        return np.concatenate(
+            [
+                self._counted(rows, self.view_.cuts(data, i))
+                for i, rows in enumerate(self.view_.all_rows(data))
+            ]
+        )
+
+    def _describe(self, data: VisitedStates) -> Description:
+        return self._from_statistics(np.concatenate(list(over_policies(_policy_sums, data, self))))
+
+    def _counted(self, rows: Floats, cuts: Cuts) -> Array:
+        return np.column_stack([np.diff(cuts), self._sums(rows, cuts)])
+
+
+def _policy_sums(run: VisitedStates, method: RowMeans) -> Array:
+    """Statistics of whole policies at once: episodes may be short."""
+    rows = method.view_.all_rows(run)
+    return np.concatenate([method._counted(own, np.array([0, len(own)])) for own in rows])
+
+
+def segment_sums(values: NDArray[np.floating], cuts: Cuts) -> Array:
+    """Sums of the rows between one cut and the next, in float64; 0 where there are none.
+
+    Examples
+    --------
+    >>> segment_sums(np.array([[1.0], [2.0], [4.0]]), np.array([0, 1, 1, 3])).ravel()
+    array([1., 0., 6.])
+    """
+    sums = np.zeros((len(cuts) - 1, values.shape[1]))
+    filled = np.diff(cuts) > 0
+    sums[filled] = np.add.reduceat(values, cuts[:-1][filled], axis=0, dtype=np.float64)
+    return sums

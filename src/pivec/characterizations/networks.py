@@ -1,0 +1,474 @@
+"""Characterizations that train networks on states: discriminators, classifiers, set encoders."""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pivec.arguments import Count, Positive, Seed
+from pivec.characterizations.base import Array, Traits
+from pivec.characterizations.descriptions import Description, Descriptions
+from pivec.characterizations.rows import Cuts, Floats, RowMeans, Standardised
+from pivec.parallel import require_torch, run_tasks, using
+from pivec.states import VisitedStates
+from pivec.terminal import Progress
+
+if TYPE_CHECKING:
+    from pivec.characterizations.torch_mlp import Discriminators
+
+Keys = NDArray[np.uint64]
+
+
+@dataclass(eq=False, repr=False)
+class NetworkCharacterization(Standardised):
+    """A characterization that trains a network on standardized rows, with Adam.
+
+    Parameters
+    ----------
+    n_units : int
+        Hidden units (of each layer, if there are several).
+    batch_size : int
+        Rows, trajectories or policies in a batch.
+    learning_rate : float
+    random_state : int
+    progress : bool
+        Show a progress bar while networks are trained.
+
+    Attributes
+    ----------
+    center_, scale_ : (n_columns,) arrays
+        The standardization: (row - center_) / scale_.
+    """
+
+    n_units: Count = 256
+    _: KW_ONLY
+    batch_size: Count = 256
+    learning_rate: Positive = 1e-3
+    random_state: Seed = 0
+    progress: bool = False
+
+    def _check_has(self, data: VisitedStates) -> None:
+        self._require_torch()
+        super()._check_has(data)
+
+    def _described(self, data: VisitedStates, influences: bool = False) -> Descriptions:
+        # The last digits of a network's outputs depend on the number of threads of a worker.
+        with using("serial"):
+            return super()._described(data, influences)
+
+    def _require_torch(self) -> None:
+        require_torch(f"the {self.name} characterization")
+
+    def _sizes(self, n_layers: int, n_outputs: int) -> list[int]:
+        """Widths of a perceptron from its inputs to its outputs."""
+        return [len(self.center_), *[self.n_units] * n_layers, n_outputs]
+
+
+# A network that starts at random is described again with the same numbers only if its random stream
+# depends on the policy's own states, and not on its place among the others: keys hash the data.
+
+_ODD = np.uint64(0x9E3779B97F4A7C15)
+_MIX = np.uint64(0xBF58476D1CE4E5B9)
+_SHIFT = np.uint64(29)
+
+
+def row_keys(rows: NDArray[Any]) -> Keys:
+    """One 64-bit key for each row of float32 values; equal rows have equal keys."""
+    # Adding 0 makes -0.0 and 0.0 the same bits.
+    words = np.ascontiguousarray(rows, dtype=np.float32) + np.float32(0.0)
+    keys = np.full(len(words), _ODD)
+    for column in words.view(np.uint32).T:
+        keys = _mixed(keys ^ column.astype(np.uint64))
+    return keys
+
+
+def set_key(rows: NDArray[Any]) -> int:
+    """One key for a set of rows in any order."""
+    total = np.add.reduce(_mixed(row_keys(rows)), dtype=np.uint64)
+    return int(_mixed(np.array([total ^ np.uint64(len(rows))]))[0])
+
+
+def sequence_key(rows: NDArray[Any]) -> int:
+    """One key for a sequence of rows, which depends on their order."""
+    places = np.arange(1, len(rows) + 1, dtype=np.uint64) * _ODD
+    return int(np.add.reduce(_mixed(row_keys(rows) ^ places), dtype=np.uint64))
+
+
+def in_key_order(rows: NDArray[Any]) -> NDArray[Any]:
+    """Sort rows by their keys: the same array for the same rows in any order."""
+    return rows[np.argsort(row_keys(rows), kind="stable")]
+
+
+def _mixed(keys: Keys) -> Keys:
+    # Overflow is intended; arrays of unsigned integers wrap around without a warning.
+    keys = keys * _ODD
+    keys ^= keys >> _SHIFT
+    keys = keys * _MIX
+    return np.asarray(keys ^ (keys >> _SHIFT))
+
+
+@dataclass(eq=False, repr=False)
+class Discriminator(NetworkCharacterization):
+    """Density ratios of each policy against the others, learned by one network per policy.
+
+    The paper's Section 5.1. The network D_i of a policy is trained to distinguish its states from
+    those of the other policies of the fit; r_i = D_i / (1 - D_i) is then how much more likely a
+    state is under this policy. The distance is E_j[1 / r_i] + E_i[1 / r_j]. All networks are
+    trained together as one batched network.
+
+    The paper's scripts take states as they are, average over all of them, and keep what the formula
+    gives for a policy and itself: ``standardise=False, max_background=None, max_states=None,
+    zero_diagonal=False``. The defaults differ, for comparing policies: units of features do not
+    matter, descriptions stay small, and policies with identical states have distance 0, as with
+    every other characterization, which maps rely on.
+
+    A policy of the fit is recognized by its states, which are left out of the others; any other
+    policy is compared with all of the fit. With a single policy in the fit, its own states take the
+    place of the others.
+
+    Parameters
+    ----------
+    n_units, n_layers : int
+        Hidden tanh units per layer, and hidden layers.
+    epochs : float
+        Passes over a policy's own states. Distances grow with them: fewer are faster, but give
+        different distances.
+    batch_size : int
+        States of the policy, and as many of the others, in a batch.
+    clip : float
+        Logits are clipped to ± this.
+    standardise : bool
+        Give each feature mean 0 and deviation 1 over all states of the fit.
+    max_background : int or None
+        States of the fit to keep as the others, drawn at random. None keeps all.
+    max_states : int or None
+        States of each policy that the distance averages over, drawn at random. None takes all.
+    zero_diagonal : bool
+        Set the distance of identical states to 0. Otherwise it is what the formula gives, slightly
+        more than 0.
+    device : {"cpu", "cuda", "auto"}
+        Where the networks are trained; results agree up to rounding. "auto" uses the GPU if there
+        is one.
+    learning_rate, random_state, progress
+        See `NetworkCharacterization`.
+
+    Attributes
+    ----------
+    background_ : (n, n_features) float32 array
+        States of the fit, one policy after another, standardized if requested.
+    background_starts_ : (n_policies + 1,) int array
+    center_, scale_ : (n_features,) arrays
+    keys_ : (n_policies,) uint64 array
+        Hashes of the states of the policies of the fit.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> data = VisitedStates.from_arrays([[rng.normal(m, 1, (200, 2))] for m in (0, 0, 3)])
+    >>> d = Discriminator(n_units=16, learning_rate=0.01).fit(data).distances(data)
+    >>> bool(d[0, 2] > 2 * d[0, 1])
+    True
+    """
+
+    name = "discriminator"
+
+    _: KW_ONLY
+    n_layers: Count = 3
+    epochs: Positive = 30
+    batch_size: Count = 128
+    clip: Positive = 10.0
+    standardise: bool = True
+    max_background: Count | None = 100_000
+    max_states: Count | None = 1000
+    zero_diagonal: bool = True
+    device: str = "cpu"
+
+    @property
+    def traits(self) -> Traits:
+        """The diagonal depends on ``zero_diagonal``."""
+        reason = (
+            "describing a policy trains a network, which would have to be repeated for every "
+            "sample of its episodes; use skill-discriminator, whose network is trained once"
+        )
+        return Traits(
+            "For each policy a neural network is trained to distinguish its states from those of "
+            "all other policies; its odds say how much more likely a state is under this policy "
+            "than under the others. The distance between two policies is the mean of one over "
+            "these odds on the states of the other policy, summed both ways: smallest for policies "
+            "that visit the same states (at most about 2), larger the more clearly the networks "
+            "distinguish them.",
+            "d(p, q) = E_q[(1 − D_p) / D_p] + E_p[(1 − D_q) / D_q]",
+            no_intervals=reason,
+            no_test=reason,
+            zero_diagonal=self.zero_diagonal,
+        )
+
+    def _fit(self, data: VisitedStates) -> None:
+        super()._fit(data)
+        if not self.standardise:
+            self.center_, self.scale_ = np.zeros(data.n_features), np.ones(data.n_features)
+        rng = np.random.default_rng(self.random_state)
+        rows = np.arange(data.n_states)
+        if self.max_background is not None and data.n_states > self.max_background:
+            rows = np.sort(rng.choice(data.n_states, self.max_background, replace=False))
+        self.background_starts_ = np.searchsorted(rows, data.state_starts)
+        spans = pairwise(self.background_starts_.tolist())
+        self.background_ = np.concatenate(
+            [self._standardise(data.take(rows[first:last])) for first, last in spans]
+        )
+        self.keys_ = _keys(data)
+
+    def _describe(self, data: VisitedStates) -> Description:
+        from pivec.characterizations import torch_mlp as mlp
+        from pivec.parallel import single_threaded_torch
+
+        networks, keys = self._networks(), _keys(data)
+        fitted = {key: i for i, key in reversed(list(enumerate(self.keys_.tolist())))}
+        counts = np.diff(data.state_starts)
+        # Networks with as many updates go together; then by key, so that the order of the
+        # policies changes no numbers.
+        order = np.lexsort((keys, -counts))
+        size = networks.group_size()
+        weights = np.empty((len(data), mlp.n_values(networks.sizes)), dtype=np.float32)
+        most = data.n_states if self.max_states is None else self.max_states
+        starts = np.concatenate([[0], np.cumsum(np.minimum(counts, most))])
+        kept = np.empty((starts[-1], data.n_features), dtype=np.float32)
+
+        def work(group: int) -> None:
+            members, states, batches, start = order[group * size :][:size], [], [], []
+            for i in members:
+                key, count = int(keys[i]), int(counts[i])
+                rng = np.random.default_rng([self.random_state, key])
+                states.append(self._standardise(in_key_order(data.policy_states(i))))
+                chosen = rng.choice(count, min(most, count), replace=False)
+                kept[starts[i] : starts[i + 1]] = states[-1][chosen]
+                start.append(mlp.starting_values(rng, networks.sizes))
+                own = mlp.left_out(self.background_starts_, fitted.get(key))
+                batches.append(mlp.Batches(rng, count, len(self.background_), own))
+            weights[members] = networks.train(np.stack(start), states, batches, self.background_)
+            bar.advance(len(members))
+
+        bar = Progress("discriminators", len(data), unit="policies", show=self.progress)
+        with bar, single_threaded_torch():
+            run_tasks(work, -(-len(data) // size))
+        packed = {"states": kept, "states.starts": starts}
+        return None, None, packed | {"weights": weights, "keys": keys}
+
+    def _distances(self, a: Descriptions, b: Descriptions) -> Array:
+        self._require_torch()
+        ratios = self._networks().mean_inverse_ratios
+        result = ratios(a.arrays["weights"], b.rows("states"))
+        result = result + (result if b is a else ratios(b.arrays["weights"], a.rows("states"))).T
+        if self.zero_diagonal:  # identical states are the same policy
+            result[a.arrays["keys"][:, None] == b.arrays["keys"]] = 0.0
+        return result
+
+    def _networks(self) -> Discriminators:
+        from pivec.characterizations.torch_mlp import Discriminators
+
+        return Discriminators(
+            self._sizes(self.n_layers, 1),
+            self.epochs,
+            self.batch_size,
+            self.learning_rate,
+            self.clip,
+            self.device,
+        )
+
+
+def _keys(data: VisitedStates) -> Keys:
+    """One key for the states of each policy, in any order."""
+    keys = [set_key(data.policy_states(i)) for i in range(len(data))]
+    return np.array(keys, dtype=np.uint64)
+
+
+@dataclass(eq=False, repr=False)
+class SkillDiscriminator(NetworkCharacterization, RowMeans):
+    """Which policies of the fit a classifier takes a policy's states for, on average.
+
+    One network with a softmax over the policies of the fit (in their canonical order) learns which
+    of them a state is from, as DIAYN's does for skills (Eysenbach 2018). A policy is described by
+    the mean of these probabilities over its states. The distance is the Jensen-Shannon divergence
+    of two such means, from 0 to log 2.
+
+    The classifier is a channel from states to names of policies, and a channel cannot make
+    distributions differ more: the distance is a lower bound of the Jensen-Shannon divergence
+    between the states of the two policies.
+
+    Parameters
+    ----------
+    n_units, n_layers : int
+        Hidden tanh units per layer, and hidden layers.
+    epochs : float
+        Passes over as many states as the fit has; every policy is drawn equally often.
+    max_updates : int
+        Maximum number of updates, however many states there are.
+    batch_size, learning_rate, random_state, progress
+        See `NetworkCharacterization`.
+
+    Attributes
+    ----------
+    weights_ : (n,) float32 array
+        All weights of the classifier.
+    center_, scale_ : (n_features,) arrays
+    n_policies_ : int
+        Policies of the fit.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> data = VisitedStates.from_arrays([[rng.normal(m, 1, (200, 2))] for m in (0, 0, 3)])
+    >>> d = SkillDiscriminator(n_units=16, learning_rate=0.01).fit(data).distances(data)
+    >>> bool(d[0, 2] > 5 * d[0, 1])
+    True
+    """
+
+    name = "skill-discriminator"
+    traits = Traits(
+        "One neural network is trained to name the policy that a state is from. A policy is "
+        "described by the probabilities that the network gives to each policy, averaged over its "
+        "states. The distance between two policies is the Jensen-Shannon divergence of these "
+        "averages: 0 for policies that visit the same states, at most log 2 = 0.69 for policies "
+        "that the network never confuses.",
+        "d(p, q) = JS(E_p[P(· | s)], E_q[P(· | s)])",
+        additive=True,
+    )
+
+    _: KW_ONLY
+    n_layers: Count = 2
+    epochs: Positive = 30
+    max_updates: Count = 5000
+
+    def _fit(self, data: VisitedStates) -> None:
+        from pivec.characterizations.torch_mlp import SingleMLP, train_classifier
+
+        super()._fit(data)
+        self.n_policies_ = len(data)
+        wanted = int(np.ceil(self.epochs * data.n_states / self.batch_size))
+        rng = np.random.default_rng(self.random_state)
+        self.weights_ = train_classifier(
+            SingleMLP(list(self._standardised(data)), self._layers(), rng),
+            self.batch_size,
+            n_updates=min(self.max_updates, wanted),
+            learning_rate=self.learning_rate,
+            progress=self.progress,
+        )
+
+    def _layers(self) -> list[int]:
+        return self._sizes(self.n_layers, self.n_policies_)
+
+    def _sums(self, rows: Floats, cuts: Cuts) -> Array:
+        from pivec.characterizations.torch_mlp import sum_outputs
+
+        x = self._standardise(rows)
+        return sum_outputs(self.weights_, self._layers(), x, cuts, softmax=True)
+
+    def _of_means(self, means: Array) -> Description:
+        return means, None, {"probabilities": means}
+
+    def _distances(self, a: Descriptions, b: Descriptions) -> Array:
+        return jensen_shannon(a.arrays["probabilities"], b.arrays["probabilities"])
+
+
+def jensen_shannon(a: Array, b: Array) -> Array:
+    """Jensen-Shannon divergences, in nats, of all rows of ``a`` to all of ``b``."""
+    from scipy.special import rel_entr
+
+    result = np.empty((len(a), len(b)))
+    for i, p in enumerate(a):
+        middle = 0.5 * (p + b)
+        result[i] = 0.5 * (rel_entr(p, middle) + rel_entr(b, middle)).sum(axis=1)
+    return np.maximum(result, 0.0)  # negative values are rounding errors
+
+
+@dataclass(eq=False, repr=False)
+class StateActions(NetworkCharacterization, RowMeans):
+    """A learned embedding of (state, action) pairs, averaged over a policy's pairs.
+
+    After Grover et al. 2018, who learn embeddings of agents from pieces of their episodes. A
+    network embeds pairs, and a set of pairs is embedded as their mean. It is trained so that a set
+    of one policy is nearer to another set of the same policy than to sets of other policies. A
+    policy is described by the mean over all its pairs; the distance is the squared Euclidean one.
+    With a single policy in the fit the network is not trained.
+
+    Parameters
+    ----------
+    n_units, n_layers : int
+        Hidden tanh units per layer, and hidden layers.
+    n_values : int
+        Size of an embedding.
+    set_size : int
+        Pairs in a set.
+    batch_size : int
+        Policies in a batch, two sets of each.
+    n_updates : int
+        Updates of the network.
+    learning_rate, random_state, progress
+        See `NetworkCharacterization`.
+
+    Attributes
+    ----------
+    weights_ : (n,) float32 array
+        All weights of the network.
+    center_, scale_ : arrays
+        The standardization of the (state, action) pairs.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> walks = [[rng.normal(0, 1, (101, 2))] for _ in range(3)]
+    >>> moves = [[(rng.random(100) < p).astype(int)] for p in (0.2, 0.2, 0.9)]
+    >>> data = VisitedStates.from_arrays(walks, actions=moves)
+    >>> d = StateActions(n_units=16, n_values=4, n_updates=50).fit(data).distances(data)
+    >>> bool(d[0, 2] > d[0, 1])
+    True
+    """
+
+    name = "state-actions"
+    traits = Traits(
+        "A neural network embeds pairs of a state and the action taken there, and is trained so "
+        "that sets of pairs of one policy lie near each other and far from those of other "
+        "policies. A policy is described by the mean embedding of its pairs. The distance between "
+        "two policies is the squared Euclidean distance of these means.",
+        "d(p, q) = ‖E_p[φ(s, a)] − E_q[φ(s, a)]‖²",
+        additive=True,
+        influences=True,
+        needs=frozenset({"actions"}),
+    )
+    of = "state-actions"
+
+    n_units: Count = 128
+    _: KW_ONLY
+    n_layers: Count = 2
+    n_values: Count = 32
+    set_size: Count = 64
+    batch_size: Count = 16
+    n_updates: Count = 1000
+
+    def _fit(self, data: VisitedStates) -> None:
+        from pivec.characterizations.torch_mlp import SingleMLP, train_encoder
+
+        super()._fit(data)
+        rng = np.random.default_rng(self.random_state)
+        sizes = self._sizes(self.n_layers, self.n_values)
+        self.weights_ = train_encoder(
+            SingleMLP(list(self._standardised(data)), sizes, rng),
+            self.batch_size,
+            self.set_size,
+            n_updates=self.n_updates,
+            learning_rate=self.learning_rate,
+            progress=self.progress,
+        )
+
+    def _sums(self, rows: Floats, cuts: Cuts) -> Array:
+        from pivec.characterizations.torch_mlp import sum_outputs
+
+        sizes = self._sizes(self.n_layers, self.n_values)
+        return sum_outputs(self.weights_, sizes, self._standardise(rows), cuts)
+
+    def _of_means(self, means: Array) -> Description:
+        return means, means, {}

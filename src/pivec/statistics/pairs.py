@@ -1,0 +1,244 @@
+"""Pairs of policies, nearest neighbours, and the distance that a training run travels."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pivec.parallel import run_tasks
+from pivec.statistics.intervals import RATE
+
+Array = NDArray[np.float64]
+Pair = tuple[int, int, float]
+_SEARCHED_BYTES = 2 << 20  # of distances that a core searches at a time
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Pairs of policies in columns; NaN where something is not known.
+
+    Attributes
+    ----------
+    i, j : int arrays
+        Numbers of the two policies, i < j.
+    distance : array
+        At least 0; where there is an interval, without the noise of sampling.
+    low, high : arrays
+        Ends of the interval of the distance.
+    overlap : array
+        Share of their time that the two spend in the same places.
+    p, q : arrays
+        p-value of "the same behaviour", and what it is among many (Benjamini-Hochberg).
+
+    Examples
+    --------
+    >>> pairs = Pairs.of([0, 0], [1, 2], [0.01, 0.3], q=[0.4, 0.001])
+    >>> pairs.alike
+    array([ True, False])
+    >>> pairs.take([1]).distance
+    array([0.3])
+    """
+
+    i: NDArray[np.intp]
+    j: NDArray[np.intp]
+    distance: Array
+    low: Array
+    high: Array
+    overlap: Array
+    p: Array
+    q: Array
+
+    @classmethod
+    def of(
+        cls, i: ArrayLike = (), j: ArrayLike = (), distance: ArrayLike = (), **known: ArrayLike
+    ) -> Pairs:
+        """Make pairs of which some columns are not known."""
+        columns = {"distance": distance} | known
+        n = np.size(i)
+        return cls(
+            np.asarray(i, np.intp),
+            np.asarray(j, np.intp),
+            *(np.asarray(columns.get(c.name, np.full(n, np.nan)), float) for c in fields(cls)[2:]),
+        )
+
+    def __len__(self) -> int:
+        return len(self.i)
+
+    def take(self, which: ArrayLike) -> Pairs:
+        """Pick pairs by number."""
+        rows = np.asarray(which, np.intp)
+        return Pairs(*(getattr(self, column.name)[rows] for column in fields(self)))
+
+    @property
+    def alike(self) -> NDArray[np.bool_]:
+        """Whether the two cannot be told apart: chance explains their distance."""
+        return self.q > RATE
+
+
+def nearest_pairs(distances: Array, count: int = 10, *, first: int = 0) -> list[Pair]:
+    """Find the ``count`` pairs (i, j, distance) that are closest, nearest first.
+
+    ``distances`` are rows of a symmetric matrix from ``first`` on; only pairs i < j count.
+
+    Examples
+    --------
+    >>> d = np.array([[0.0, 1.0, 5.0], [1.0, 0.0, 3.0], [5.0, 3.0, 0.0]])
+    >>> nearest_pairs(d, 1), farthest_pairs(d, 1)
+    ([(0, 1, 1.0)], [(0, 2, 5.0)])
+    """
+    return _pairs(distances, count, first, 1.0)
+
+
+def farthest_pairs(distances: Array, count: int = 10, *, first: int = 0) -> list[Pair]:
+    """Find the ``count`` pairs (i, j, distance) that are farthest apart, farthest first."""
+    return _pairs(distances, count, first, -1.0)
+
+
+def _pairs(distances: Array, count: int, first: int, sign: float) -> list[Pair]:
+    """Row by row, so that a large matrix is never copied."""
+    best: list[tuple[float, int, int]] = []
+    for i, row in enumerate(distances, start=first):
+        others = sign * row[i + 1 :]
+        if len(best) == count and not (others < best[-1][0]).any():
+            continue  # as nearly all rows of many
+        chosen = np.argpartition(others, count)[:count] if len(others) > count else others.argsort()
+        best = heapq.nsmallest(
+            count, best + [(float(others[j]), i, i + 1 + j) for j in chosen.tolist()]
+        )
+    return [(i, j, sign * d) for d, i, j in best]
+
+
+def nearest_of_rows(block: Array, first: int, k: int) -> tuple[NDArray[np.intp], Array]:
+    """Find the k nearest others in rows ``first``, ``first + 1``, ... of a matrix of distances."""
+    indices = np.empty((len(block), k), np.intp)
+    distances = np.empty((len(block), k))
+    rows = max(1, _SEARCHED_BYTES // (8 * max(1, block.shape[1])))
+
+    def work(task: int) -> None:
+        part = slice(task * rows, (task + 1) * rows)
+        others = block[part].copy()
+        own = np.arange(len(others))
+        others[own, own + first + part.start] = np.inf
+        near = np.argpartition(others, max(k - 1, 0), axis=1)[:, :k]
+        apart = np.take_along_axis(others, near, axis=1)
+        order = np.lexsort((near, apart), axis=1)
+        indices[part] = np.take_along_axis(near, order, axis=1)
+        distances[part] = np.take_along_axis(apart, order, axis=1)
+
+    run_tasks(work, -(-len(block) // rows))
+    return indices, distances
+
+
+@dataclass(frozen=True)
+class Travel:
+    """One run: its checkpoints in order of training, and the distance from each to the next."""
+
+    group: str
+    rows: tuple[int, ...]
+    steps: tuple[int, ...]
+    legs: Array
+    half_widths: Array | None = None  # of the intervals of ``cumulative``, where they are known
+
+    @property
+    def total(self) -> float:
+        """Distance travelled in all."""
+        return float(self.cumulative[-1])
+
+    @property
+    def cumulative(self) -> Array:
+        """Distance travelled up to each checkpoint, starting with 0.
+
+        Of legs that noise was taken off, some are a little below 0; their sums are not.
+        """
+        return np.concatenate([[0.0], np.maximum(np.cumsum(self.legs), 0.0)])
+
+
+def travels(
+    groups: Sequence[str],
+    steps: Sequence[int | None],
+    distance: Array | Callable[[Sequence[int]], Array],
+) -> list[Travel]:
+    """Follow every group that has at least two checkpoints with a training step.
+
+    ``distance`` is the matrix, or a function that gives the distance from each of some policies,
+    by their numbers, to the next.
+
+    Examples
+    --------
+    >>> d = np.array([[0.0, 1.0, 5.0], [1.0, 0.0, 3.0], [5.0, 3.0, 0.0]])
+    >>> [run] = travels(["a", "a", "a"], [0, 100, 200], d)
+    >>> run.total, run.cumulative
+    (4.0, array([0., 1., 4.]))
+    """
+    runs: dict[str, list[tuple[int, int]]] = {}
+    for row, (group, step) in enumerate(zip(groups, steps, strict=True)):
+        if step is not None:
+            runs.setdefault(group, []).append((step, row))
+    result = []
+    for group, stops in runs.items():
+        if len(stops) < 2:
+            continue
+        stops.sort()
+        rows = tuple(row for _, row in stops)
+        legs = distance(rows) if callable(distance) else distance[rows[:-1], rows[1:]]
+        result.append(Travel(group, rows, tuple(step for step, _ in stops), legs))
+    return result
+
+
+def sampled_travel(
+    points: Array, influences: Sequence[NDArray[np.floating]]
+) -> tuple[Array, Array]:
+    """Take the noise of sampling off the legs of a way, and tell how sure their sums are.
+
+    A leg is the squared distance of successive points. Legs that share a checkpoint share its
+    error, so the variance of their sum is not the sum of their variances. The sum is the quadratic
+    form xᵀLx of the points, with L the Laplacian of the way; where point i has an error of
+    covariance Cᵢ, its variance is Σᵢ 4 (Lx)ᵢᵀ Cᵢ (Lx)ᵢ + 2 Σᵢⱼ Lᵢⱼ² tr CᵢCⱼ.
+
+    Parameters
+    ----------
+    points : (n, n_values) array
+        Of the checkpoints, in order.
+    influences : n arrays of (n_episodes, n_values)
+        How each episode moves its checkpoint's point.
+
+    Returns
+    -------
+    legs : (n - 1,) array
+        Less the noise; may be a little below 0.
+    deviations : (n,) array
+        Standard errors of the sums up to each checkpoint, the first of which is 0.
+    """
+    # C = AᵀA is the covariance of a checkpoint's point.
+    roots = [
+        np.asarray(rows, np.float64) / np.sqrt(len(rows) * (len(rows) - 1)) for rows in influences
+    ]
+    own = np.array([np.sum((root @ root.T) ** 2) for root in roots])  # tr CC
+    shared = np.array([np.sum((a @ b.T) ** 2) for a, b in pairwise(roots)])  # tr CC' of neighbours
+    noise = np.array([np.sum(root**2) for root in roots])
+    moves = np.diff(points, axis=0)
+
+    def spread(root: Array, pull: Array) -> float:
+        return float(np.sum((root @ pull) ** 2))
+
+    # Lᵢᵢ is 1 at both ends of the way so far, and 2 between them.
+    ended = np.array([spread(*pair) for pair in zip(roots[1:], moves, strict=True)])
+    turns = moves[:-1] - moves[1:]
+    passed = np.array([spread(*pair) for pair in zip(roots[1:-1], turns, strict=True)])
+    first = 4 * (spread(roots[0], moves[0]) + _sums_before(passed) + ended)
+    second = 2 * (own[0] + _sums_before(4 * own[1:-1]) + own[1:] + 2 * np.cumsum(shared))
+    # Points with errors make the first term too large, by twice the second on average.
+    variances = np.maximum(first - second, second)
+    return (
+        np.sum(moves**2, axis=1) - noise[1:] - noise[:-1],
+        np.sqrt(np.concatenate([[0.0], variances])),
+    )
+
+
+def _sums_before(values: Array) -> Array:
+    return np.concatenate([[0.0], np.cumsum(values)])
