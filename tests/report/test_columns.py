@@ -9,14 +9,16 @@ import numpy as np
 import pytest
 
 import pivec.report.script_data as certainty
-from pivec.characterizations import Measured, Space, characterization, measure, names
+from pivec.characterizations import Measured, Space, Traits, characterization, measure, names
 from pivec.errors import UsageError
 from pivec.report import Findings
 from pivec.report.script_data import numbers, page_data, text, unpacked
 from pivec.states import VisitedStates
 
 # Those that need nothing but states, and no network.
-PLAIN = [n for n in names() if not (characterization(n).needs or n.endswith(("encoder", "nator")))]
+PLAIN = [
+    n for n in names() if not (characterization(n).traits.needs or n.endswith(("encoder", "nator")))
+]
 
 
 def data_of(n=7, episodes=6, seed=0):
@@ -148,7 +150,7 @@ def test_spreads_that_are_not_known(data, measured, monkeypatch):
     assert certainty.spread_blob(measured, None) is None
     several = space_of(data, backgrounds=2)
     assert "largest" not in certainty.spread_blob(measured, several)
-    monkeypatch.setattr(type(bare.method), "exact", True)  # as of what looks at no episodes
+    monkeypatch.setattr(type(bare.method), "traits", Traits(exact=True))
     assert unpacked(certainty.spread_blob(measured, bare)["trace"]).tolist() == [0.0] * 7
     monkeypatch.undo()
     none = Measured(None, np.empty((7, 0), int), np.empty((7, 0)))

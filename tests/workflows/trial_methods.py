@@ -14,7 +14,6 @@ class Mean(Characterization):
     """Distance of the mean states; writes down what it saw, where it is told to."""
 
     name = "mean"
-    explanation = formula = ""
 
     def __init__(self, *, log=None, fails="", offset=0.0, holds_mb=0, random_state=0):
         self.log, self.fails, self.offset = log, fails, offset
@@ -41,9 +40,3 @@ class Mean(Characterization):
         other = a if b is None else b
         d = ((a.points[:, None] - other.points[None]) ** 2).sum(axis=-1) + self.offset
         return np.full_like(d, np.inf) if self.fails == "infinite" else d
-
-    def _learned(self):
-        return {}
-
-    def _restore(self, arrays):
-        pass

@@ -38,8 +38,8 @@ Level = Annotated[float, Range(0.0, most=1.0)]
 class Traits:
     """Facts about a characterization that the rest of the library depends on."""
 
-    explanation: str  # how to read the distances, shown in the report
-    formula: str
+    explanation: str = ""  # how to read the distances, shown in the report
+    formula: str = ""
     squared: bool = True  # whether the distance is, or behaves like, a squared one
     max_distance: float | None = None  # between policies with nothing in common, if bounded
     by_state: bool = True  # whether a long episode counts more than a short one
@@ -69,9 +69,9 @@ class Characterization(BaseEstimator):
     feature_names_: tuple[str, ...]
 
     @property
-    @abstractmethod
     def traits(self) -> Traits:
         """Facts about this characterization, some of which depend on its arguments."""
+        return Traits()
 
     def fit(self, data: VisitedStates) -> Self:
         """Learn what all descriptions share; return self."""
