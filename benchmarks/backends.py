@@ -99,13 +99,13 @@ def _owners(data) -> np.ndarray:
 def differing_transitions(name: str, data) -> float | None:
     """Share of EnvPool's transitions that Gymnasium's equations do not give, within 1e-3."""
     from pivec.rollouts import Environment, Layout, make_lanes
-    from pivec.rollouts.lanes import SteppedLanes
+    from pivec.rollouts.lanes import GymnasiumLanes
 
     states = list(data.episodes())
     before = np.concatenate([episode[:-1] for episode in states])
     after = np.concatenate([episode[1:] for episode in states])
     lanes = make_lanes(Environment(name), "gymnasium", Layout(1, len(before)))
-    if isinstance(lanes, SteppedLanes):
+    if isinstance(lanes, GymnasiumLanes):
         lanes.close()
         return None
     if name == "CartPole-v1":

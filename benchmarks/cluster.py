@@ -188,8 +188,7 @@ def price(_folder: Path, times: int) -> str:
     from pivec.parallel import using
     from pivec.parallel.ray_engine import RayEngine
     from pivec.policies import NamedPolicy, load_policies
-    from pivec.rollouts import Environment
-    from pivec.rollouts.play import play
+    from pivec.rollouts import Environment, play_policies
 
     chosen = [
         NamedPolicy(p.policy, replace(p.info, fingerprint=f"{p.info.fingerprint} again {i}"))
@@ -201,7 +200,9 @@ def price(_folder: Path, times: int) -> str:
         began, kept = time.perf_counter(), []
         with using(*engine if isinstance(engine, tuple) else (engine,)):
             options = CollectOptions(episodes=100)
-            play(Environment("CartPole-v1"), chosen, options, lambda *row: kept.append(row))
+            play_policies(
+                Environment("CartPole-v1"), chosen, options, lambda *row: kept.append(row)
+            )
         assert len(kept) == len(chosen)
         return time.perf_counter() - began
 

@@ -42,7 +42,7 @@ def pieces(n: int) -> Iterator[list[int]]:
     from pivec.rollouts import play
 
     with mock.patch.object(play, "current", _Workers):
-        yield from (list(piece) for piece in play._pieces(n, FILLING))
+        yield from (list(piece) for piece in play._shares(n, FILLING))
 
 
 def by_clock(lengths: NDArray[np.float64], dealt: list[list[int]]) -> float:

@@ -62,8 +62,7 @@ def ours(name: str, backend: str, jobs: int, n: int, episodes: int) -> dict[str,
 
     from pivec.options import CollectOptions
     from pivec.parallel import using
-    from pivec.rollouts import Environment, bind, play_here
-    from pivec.rollouts.play import play
+    from pivec.rollouts import Environment, bind, play_here, play_policies
 
     environment, chosen = Environment(name), policies(name, n)
     settings = CollectOptions(episodes=episodes, backend=backend)
@@ -74,7 +73,7 @@ def ours(name: str, backend: str, jobs: int, n: int, episodes: int) -> dict[str,
     start = time.perf_counter()
     played = {}
     with using("auto", jobs):
-        play(environment, chosen, settings, played.__setitem__)
+        play_policies(environment, chosen, settings, played.__setitem__)
     steps = sum(len(episode.states) - 1 for one in played.values() for episode in one.episodes)
     result = {"seconds": time.perf_counter() - start, "steps": steps}
     if jobs == 1:
@@ -86,7 +85,7 @@ def timed_answers() -> list[float]:
     """Give a list that takes the seconds of all answers of policies from now on."""
     from pivec.rollouts import play as table
 
-    seconds, make = [], table.make_answers
+    seconds, make = [], table.make_actors
 
     def make_timed(*arguments):
         answers = make(*arguments)
@@ -101,7 +100,7 @@ def timed_answers() -> list[float]:
         answers.actions = timed
         return answers
 
-    table.make_answers = make_timed
+    table.make_actors = make_timed
     return seconds
 
 
@@ -148,13 +147,13 @@ def lanes(kind: str) -> dict[str, float]:
     import numpy as np
 
     from pivec.rollouts import Environment
-    from pivec.rollouts.lanes import SteppedLanes
+    from pivec.rollouts.lanes import GymnasiumLanes
 
     n, steps = 64, 400
     actions = np.random.default_rng(0).integers(3, size=(steps, n))
     start = time.perf_counter()
     if kind == "ours":
-        side_by_side = SteppedLanes(Environment("MountainCar-v0"), n)
+        side_by_side = GymnasiumLanes(Environment("MountainCar-v0"), n)
         everything = np.arange(n)
         for lane in range(n):
             side_by_side.reset(lane, lane)

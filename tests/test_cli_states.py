@@ -109,8 +109,10 @@ def test_environments_of_a_module_wrappers_and_features(run):
     assert data.n_features == 2
     assert data.states.min() > 0
     settings = pivec.Store("b").settings
-    assert settings["wrappers"] == ['mine_too:Shift{"by": 5}']
-    assert settings["features"] == "half"
+    assert settings["wrappers"] == [
+        {"kind": "import", "name": "mine_too:Shift", "arguments": {"by": 5}}
+    ]
+    assert settings["features"] == {"kind": "function", "name": "half"}
 
 
 def test_clips(run, tmp_path):

@@ -71,6 +71,6 @@ def test_every_package_of_an_extra_is_imported():
     for package in set(needed) - {"pivec"}:
         known = {"neat-python": "neat", "opencv-python-headless": "cv2"}
         module = known.get(package, package.replace("-", "_"))
-        # The last is how `rollouts.quirks` names what registers environments.
+        # The last is how `rollouts.environment` names what registers environments.
         names = rf"^\s*(import|from) {module}\b|import_module\(\"{module}|\(\"{module}\", \"pivec\["
         assert re.search(names, source, re.MULTILINE), package

@@ -74,7 +74,7 @@ def test_a_store_depends_on_every_option_that_is_not_of_speed_or_trust():
     options = CollectOptions(jobs=2, n_envs=3, seed=4, backend="gymnasium")
     collector = Collector("CartPole-v1", "random", options)
     assert collector.settings == {
-        "environment": "CartPole-v1", "arguments": {}, "wrappers": None, "imports": None,
+        "environment": "CartPole-v1", "arguments": {}, "wrappers": [], "imports": [],
         "features": None, "policies": False, "backend": "gymnasium", "seed": 4,
         "deterministic": False, "actions": False, "max_steps": None, "max_states_per_policy": None,
     }  # fmt: skip

@@ -9,7 +9,7 @@ import pytest
 import reproduction.worlds  # noqa: F401  (registers the environments)
 from pivec.rollouts import Environment, Layout, make_lanes
 from pivec.rollouts.array_lanes import ArrayLanes, array_lanes
-from pivec.rollouts.lanes import SteppedLanes
+from pivec.rollouts.lanes import GymnasiumLanes
 
 OURS = ("pivec/DeceptivePoint-v0", "pivec/DangerousPath-v0", "pivec/GridWorld-v0")
 
@@ -18,7 +18,7 @@ OURS = ("pivec/DeceptivePoint-v0", "pivec/DangerousPath-v0", "pivec/GridWorld-v0
 @pytest.mark.parametrize("name", OURS)
 def test_lanes_on_arrays_equal_lanes_stepped_one_by_one(name) -> None:
     fast = make_lanes(Environment(name), "gymnasium", Layout(1, 4))
-    slow = SteppedLanes(Environment(name), 4)
+    slow = GymnasiumLanes(Environment(name), 4)
     assert isinstance(fast, ArrayLanes)
     active = np.arange(4)
     for lane in range(4):

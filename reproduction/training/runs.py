@@ -75,9 +75,7 @@ class Run:
         """What a run must have in common with one that is to go on in its folder."""
         identity = {
             "algorithm": self.algorithm,
-            "environment": self.environment.name,
-            "arguments": dict(self.environment.arguments),
-            "wrappers": self.environment.wrapper_names,
+            **self.environment.to_json(),
             "seed": self.seed,
             "checkpoints": self.checkpoints,
             "settings": dict(self.settings),

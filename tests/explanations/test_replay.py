@@ -159,7 +159,7 @@ def test_other_settings_are_noticed(folder):
     with pytest.raises(CannotReplay, match=r"imports a module.*--trust"):
         Replayer(with_settings("s", environment="antigravity:Fly-v0")).stored("random", 0)
     wrapped = with_settings("s", environment="CartPole-v1", wrappers=["os:system"])
-    with pytest.raises(CannotReplay, match="which a file may not ask"):
+    with pytest.raises(CannotReplay, match=r"os:system.*--trust"):
         Replayer(wrapped).stored("random", 0)
 
 
@@ -167,13 +167,13 @@ def test_features_are_found_again_or_given(folder):
     data = pivec.collect(make_walk, "random", 2, store="s", features=halved)
     with pytest.raises(CannotReplay, match="function make_walk"):
         Replayer(Store("s")).stored("random", 0)
-    with pytest.raises(CannotReplay, match=r"features = halved.*--features"):
+    with pytest.raises(CannotReplay, match=r"halved.*--features"):
         Replayer(Store("s"), make_walk).stored("random", 0)
     for features in (halved, f"{halved.__module__}:halved"):
         options = CollectOptions(features=features)
         check_whole(Replayer(Store("s"), make_walk, options=options), data, "random", [1])
     options = CollectOptions(features=doubled)
-    with pytest.raises(CannotReplay, match="here by doubled"):
+    with pytest.raises(CannotReplay, match="doubled"):
         Replayer(Store("s"), make_walk, options=options).stored("random", 0)
 
 

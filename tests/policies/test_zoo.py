@@ -250,14 +250,14 @@ def test_the_environment_is_taken_from_the_files(run, tmp_path):
 
 def test_runs_that_disagree_are_one_sentence(run):
     a, b = run(env_kwargs="{g: 5.0}"), run("Pendulum-v1_2")
-    with pytest.raises(UsageError, match=r"other arguments.*\{'g': 5\.0\}.*none.*--env-arg"):
+    with pytest.raises(UsageError, match=r"arguments.*\{'g': 5\.0\}.*none.*--env-arg"):
         collected([a, b])
     c = run("Pendulum-v1_3", args={"env": "Acrobot-v1"})
     with pytest.raises(UsageError, match=r"several environments: .* in Pendulum-v1, .* in Acrobot"):
         collected([b, c])
     with (
         pytest.raises(UsageError, match="observations of 3 values"),
-        pytest.warns(PivecWarning, match="3 policies .* were trained in Pendulum-v1, and act in"),
+        pytest.warns(PivecWarning, match=r"3 policies .*Pendulum-v1"),
     ):
         collected(b, "Acrobot-v1")
 
@@ -265,9 +265,9 @@ def test_runs_that_disagree_are_one_sentence(run):
 @pytest.mark.parametrize(
     ("config", "args", "words"),
     [
-        ({"env_wrapper": "os.system"}, {}, r"wrapper os:system, which a file may not ask for"),
-        ({"env_wrapper": "gymnasium.wrappers.RecordVideo"}, {}, "may not ask for"),
-        ({"vec_env_wrapper": "mine.VecThing"}, {}, "mine:VecThing, which a file may not"),
+        ({"env_wrapper": "os.system"}, {}, r"wrapper os:system.*--trust"),
+        ({"env_wrapper": "gymnasium.wrappers.RecordVideo"}, {}, "RecordVideo.*--trust"),
+        ({"vec_env_wrapper": "mine.VecThing"}, {}, "mine:VecThing.*--trust"),
         ({"env_wrapper": "rl_zoo3.wrappers.FrameSkip"}, {}, "pip install rl-zoo3"),
         ({}, {"env": "this:Evil-v0"}, "which imports a module"),
         ({}, {"env": "Evil-v0", "gym_packages": "[this]"}, "--import this"),

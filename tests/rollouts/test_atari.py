@@ -10,7 +10,7 @@ import pivec
 from pivec.errors import UsageError
 from pivec.rollouts import Environment, environment_of
 from pivec.rollouts.atari import Atari
-from pivec.rollouts.quirks import registrars
+from pivec.rollouts.environment import registrars
 
 pytest.importorskip("ale_py")
 pytest.importorskip("cv2")
@@ -72,11 +72,7 @@ def test_it_is_an_option_that_a_folder_tells_again():
     assert world.arguments == {"frameskip": 1}
     info = pivec.policies.policy.PolicyInfo(
         "a",
-        metadata={
-            "environment": world.name,
-            "arguments": dict(world.arguments),
-            "wrappers": world.wrapper_names,
-        },
+        metadata=world.to_json(),
     )
     again = environment_of(None, [info])
     assert (again.wrappers, again.arguments) == (world.wrappers, world.arguments)
@@ -95,7 +91,7 @@ def test_a_shape_may_be_written_as_a_list():
 def test_what_does_not_fit_is_named():
     with pytest.raises(UsageError, match="frameskip=1"):
         Environment.of("ALE/Pong-v5", wrappers=["pivec.rollouts.atari:Atari"]).make()
-    with pytest.raises(UsageError, match="games of ale-py"):
+    with pytest.raises(UsageError, match=r"ale-py.*CartPole-v1"):
         environment_of("CartPole-v1", [], pivec.options.CollectOptions(atari=True)).make()
 
 

@@ -19,7 +19,7 @@ def workers(monkeypatch):
 
 
 def test_64_workers_are_busy_for_nine_tenths_of_the_time(workers):
-    dealt, shares = list(play._pieces(1000, 1)), []
+    dealt, shares = list(play._shares(1000, 1)), []
     assert sorted(chain.from_iterable(dealt)) == list(range(1000))
     assert len(dealt) < 500
     for seed in range(20):

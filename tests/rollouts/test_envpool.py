@@ -17,7 +17,7 @@ from pivec.rollouts.array_lanes import CartPoleLanes
 
 @pytest.fixture(scope="module")
 def envpool():
-    pytest.importorskip("Box2D")  # first: see import_envpool
+    pytest.importorskip("Box2D")  # first: see _import_envpool
     return pytest.importorskip("envpool")
 
 
@@ -85,7 +85,7 @@ def test_episodes_are_those_of_cartpole(rng):
 
 @pytest.mark.usefixtures("envpool")
 def test_spaces_are_gymnasiums(rng):
-    from pivec.rollouts.envpool import EnvPoolLanes
+    from pivec.rollouts.backends import EnvPoolLanes
 
     lanes = EnvPoolLanes(Environment("LunarLander-v3"), Layout(1, 2))
     assert lanes.observation_space == Environment("LunarLander-v3").make().observation_space
@@ -128,7 +128,7 @@ def test_without_envpool(monkeypatch):
     ("environment", "words"),
     [
         (Environment("CartPole-v7"), "did you mean CartPole"),
-        (Environment("CartPole-v1", {"sutton_barto_reward": True}), "by name alone"),
+        (Environment("CartPole-v1", {"sutton_barto_reward": True}), "--backend gymnasium"),
     ],
 )
 @pytest.mark.usefixtures("envpool")

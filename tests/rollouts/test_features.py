@@ -55,7 +55,7 @@ def test_a_world_of_pixels(tmp_path):
     assert data.feature_names[:2] == ("cell[0,0]", "cell[0,1]")
     assert set(np.unique(data.states)) <= set(range(9))
     assert same(data, pivec.collect(Pixels, {"coin": coin}, episodes=3, features=GreyCells()))
-    with pytest.raises(UsageError, match=r"features = 'GreyCells\(height=8"):
+    with pytest.raises(UsageError, match=r"'levels': 8.*'levels': 4"):
         pivec.collect(
             Pixels, {"coin": coin}, episodes=3, features='cells{"levels": 4}', store=tmp_path
         )
@@ -72,13 +72,12 @@ WANDER = NamedPolicy(Wander(), PolicyInfo("wander"))
 
 
 def test_a_world_with_a_mission_in_words():
-    with pytest.warns(PivecWarning, match="so mission of the observations is left out"):
+    with pytest.warns(PivecWarning, match="mission"):
         data = pivec.collect(RoomWithMission, WANDER, episodes=2)
     assert data.feature_names[:5] == (*(f"direction={i}" for i in range(4)), "image[0,0,0]")
     assert data.n_features == 4 + 7 * 7 * 3
     network = NetworkPolicy(((np.zeros((151, 3)), np.zeros(3)),), "tanh", "categorical")
-    words = "expects numbers, but mission of the observations is text"
-    with pytest.warns(PivecWarning), pytest.raises(UsageError, match=words):
+    with pytest.warns(PivecWarning), pytest.raises(UsageError, match="mission"):
         pivec.collect(RoomWithMission, network, episodes=2)
     data = pivec.collect(RoomWithMission, WANDER, episodes=2, features=where)
     assert data.n_features == 4
@@ -143,10 +142,10 @@ def test_encoders_from_files(tmp_path, rng):
     assert again == encoder
     data = pivec.collect(Pixels, {"coin": coin}, episodes=2, features=str(path), trust=True)
     assert data.n_features == 5
-    with pytest.raises(BadData, match="does not take observations of shape"):
+    with pytest.raises(BadData, match=r"encoder.pt.*shape"):
         encoder(images[:, :3])
     path.write_bytes(path.read_bytes()[:100])
-    with pytest.raises(BadPolicyFile, match=r"encoder\.pt has changed since it was named"):
+    with pytest.raises(BadPolicyFile, match=r"encoder\.pt .*SHA-256"):
         other(images)
     with pytest.raises(BadPolicyFile, match=r"encoder\.pt"):
         load_features(str(path), trust=True)(images)
@@ -191,7 +190,7 @@ def test_onnx_encoders(tmp_path, rng):
     outside = onnx.load_from_string(model.SerializeToString())
     onnx.external_data_helper.set_external_data(outside.graph.initializer[0], "encoder.onnx")
     (tmp_path / "outside.onnx").write_bytes(outside.SerializeToString())
-    with pytest.raises(BadPolicyFile, match="in other files"):
+    with pytest.raises(BadPolicyFile, match=r"outside\.onnx"):
         load_features(str(tmp_path / "outside.onnx"))(images)
     path.write_bytes(b"nothing")
     with pytest.raises(BadPolicyFile, match=r"encoder\.onnx"):
@@ -202,11 +201,11 @@ def test_onnx_encoders(tmp_path, rng):
     ("spec", "words"),
     [
         ("cells{", "JSON"),
-        ('cells{"colour": 1}', "does not take"),
-        ('cells{"height": 0}', "height must be a whole number of at least 1"),
-        ("nothing.onnx", "cannot be read"),
+        ('cells{"colour": 1}', "colour"),
+        ('cells{"height": 0}', "height"),
+        ("nothing.onnx", "nothing.onnx"),
         ("nothing", "module:name"),
-        ("no_such_module:f", "importing fails"),
+        ("no_such_module:f", "no_such_module"),
         ("math:sqrtt", "did you mean sqrt"),
     ],
 )

@@ -15,7 +15,7 @@ from pivec.explanations.replay import pictures
 from pivec.options import CollectOptions
 from pivec.policies import MaskedPolicy, NetworkPolicy, save_policy
 from pivec.rollouts import Environment, environment_of
-from pivec.rollouts.role_env import RoleEnv, Seat
+from pivec.rollouts.games import Agent, AgentEnv
 from pivec.states import Store
 
 CHASE, NIM = "pettingzoo:games_world", "pettingzoo:games_world:Nim"
@@ -115,17 +115,17 @@ def network(bias):
 
 
 def test_illegal_moves_are_masked_by_the_policy_s_probabilities():
-    seat = Seat("it", spaces.Box(-1, 1, (2,), np.float32), spaces.Discrete(3))
+    agent = Agent("it", spaces.Box(-1, 1, (2,), np.float32), spaces.Discrete(3))
     policy = network(np.log([0.5, 0.3, 0.2]))
-    seat.put(policy, False)
-    seat.begin(np.random.SeedSequence(0))
-    seat.see(np.zeros(2, np.float32), {"action_mask": [0, 1, 1]})
-    drawn = np.bincount([seat.act() for _ in range(4000)], minlength=3) / 4000
+    agent.set_policy(policy, False)
+    agent.begin(np.random.SeedSequence(0))
+    agent.observe(np.zeros(2, np.float32), {"action_mask": [0, 1, 1]})
+    drawn = np.bincount([agent.act() for _ in range(4000)], minlength=3) / 4000
     assert drawn[0] == 0
     assert drawn[1:] == pytest.approx([0.6, 0.4], abs=0.04)  # five standard errors
-    seat.put(policy, True)
-    seat.begin(np.random.SeedSequence(0))
-    assert seat.act() == 1
+    agent.set_policy(policy, True)
+    agent.begin(np.random.SeedSequence(0))
+    assert agent.act() == 1
 
 
 def test_masked_policies_ask_the_game():
@@ -138,7 +138,7 @@ def test_masked_policies_ask_the_game():
 
 
 def test_illegal_moves_without_probabilities_are_replaced_and_that_is_said():
-    with pytest.warns(PivecWarning, match="the policy of second makes illegal moves and tells no"):
+    with pytest.warns(PivecWarning, match=r"second .*illegal"):
         play({"three": lambda observations: np.full(len(observations), 2)}, NIM, "first")
 
 
@@ -188,14 +188,14 @@ def test_a_store_knows_the_partners(tmp_path):
     play({"left": left}, partners=partner, store=store)
     arguments = Store(store).settings["arguments"]
     assert arguments["agent"] == "hunter"
-    assert arguments["partners"]["prey_1"].startswith(f"{file}#")
+    assert arguments["partners"]["prey_1"]["source"] == str(file)
     play({"left": left}, partners=partner, store=store)
-    with pytest.raises(pivec.PivecError, match="was collected with arguments"):
+    with pytest.raises(pivec.PivecError, match="arguments"):
         play({"left": left}, partners="self", store=store)
     save_policy(network([1.0, 0.0]), file)
-    with pytest.raises(pivec.PivecError, match="was collected with arguments"):
+    with pytest.raises(pivec.PivecError, match="arguments"):
         play({"left": left}, partners=partner, store=store)
-    with pytest.raises(pivec.PivecError, match="is another than when the states were collected"):
+    with pytest.raises(pivec.PivecError, match=r"partner\.safetensors has changed"):
         _ = Replayer(Store(store), CHASE, {"left": left}).environment
 
 
@@ -203,29 +203,29 @@ def test_a_store_knows_the_partners(tmp_path):
 
 
 def test_without_a_role_the_roles_are_named():
-    with pytest.raises(UsageError, match="is a game of hunter, prey_0, prey_1: say with --agent"):
+    with pytest.raises(UsageError, match=r"hunter, prey_0, prey_1.*--agent"):
         pivec.collect(CHASE, "random", episodes=1)
-    with pytest.raises(UsageError, match=r"it has no 'huntr' \(did you mean hunter\?\)"):
+    with pytest.raises(UsageError, match=r"'huntr' \(did you mean hunter\?\)"):
         play("random", agent="huntr")
 
 
 def test_partners_that_nobody_named_are_random_and_that_is_said():
-    with pytest.warns(PivecWarning, match="prey_0 acts at random: choose partners"):
+    with pytest.warns(PivecWarning, match=r"prey_0 .*--partner"):
         play({"left": left}, partners="prey_1=self")
 
 
 @pytest.mark.parametrize(
     ("env", "options", "words"),
     [
-        ("CartPole-v1", {"agent": "x"}, "CartPole-v1 has no agent, partner or joint states"),
-        (CHASE, {"partners": "prey_7=self"}, "no partner is called 'prey_7'"),
-        (CHASE, {"partners": ["random:2"]}, "a partner is one policy, but random:2 are 2"),
-        ("pettingzoo:no.such", {}, "the game pettingzoo:no.such cannot be imported"),
+        ("CartPole-v1", {"agent": "x"}, "CartPole-v1.*pettingzoo:module"),
+        (CHASE, {"partners": "prey_7=self"}, "'prey_7'.*prey_0, prey_1"),
+        (CHASE, {"partners": ["random:2"]}, "random:2 are 2"),
+        ("pettingzoo:no.such", {}, "pettingzoo:no.such .*ModuleNotFoundError"),
         ("pettingzoo:mpe.simple_spread_v3", {}, "pip install mpe2"),
-        ("pettingzoo:games_world:Nym", {}, r"games_world has no 'Nym' \(did you mean Nim"),
-        ("pettingzoo:games_world:Seat", {}, "has no 'Seat'"),
-        ("pettingzoo:builtins:dict", {}, "must make an environment of PettingZoo"),
-        (f"{CHASE}:Mixed", {}, "self cannot act as prey_0"),
+        ("pettingzoo:games_world:Nym", {}, "'Nym' .did you mean Nim"),
+        ("pettingzoo:games_world:Seat", {}, "'Seat'"),
+        ("pettingzoo:builtins:dict", {}, "PettingZoo.*dict"),
+        (f"{CHASE}:Mixed", {}, "prey_0.*--partner prey_0=POLICY"),
     ],
 )
 def test_mistakes_are_told(env, options, words):
@@ -238,13 +238,13 @@ def test_a_function_of_python_makes_games_too():
     by_function = play({"coin": coin}, Chase)
     assert same(by_name, by_function)
     assert by_function.environment == "pettingzoo:Chase"
-    with pytest.raises(UsageError, match="name a game of several agents as pettingzoo:"):
+    with pytest.raises(UsageError, match=r"pettingzoo:.*--agent"):
         pivec.collect(Chase, {"coin": coin}, episodes=1)
 
 
 def test_partners_of_a_store_are_not_imported_without_trust(tmp_path):
     play({"left": left}, partners={"*": "test_games:away"}, store=tmp_path)
-    with pytest.raises(pivec.PivecError, match="the partner test_games:away is a Python object"):
+    with pytest.raises(pivec.PivecError, match=r"test_games:away.*--trust"):
         _ = Replayer(Store(tmp_path), CHASE, {"left": left}).environment
     trusting = CollectOptions(trust=True)
     replayer = Replayer(Store(tmp_path), CHASE, {"left": left}, trusting)
@@ -262,14 +262,15 @@ def test_the_environment_alone_is_gymnasium_s():
 
     world = environment_of(CHASE, [], CollectOptions(agent="prey_0", partners="random"))
     env = world.make()
-    assert isinstance(env, RoleEnv)
+    assert isinstance(env, AgentEnv)
     check_env(env, skip_render_check=True)
 
 
 def test_from_the_command_line(run):
     many = ["--episodes", 2, "--out", "s", "--actions"]
     said = run("collect", CHASE, "random", "--agent", "hunter", *many).err
-    assert "prey_0, prey_1 act at random: choose partners with --partner" in said
+    assert "prey_0, prey_1" in said
+    assert "--partner" in said
     run("collect", CHASE, "random", "--agent", "prey_0", "--partner", "self", "--partner",
         "hunter=random", "--joint", "--episodes", 2, "--out", "joint")  # fmt: skip
     settings = Store("joint").settings
@@ -278,8 +279,8 @@ def test_from_the_command_line(run):
         "joint": True,
         "partners": {"hunter": "random", "prey_1": "self"},
     }
-    assert "expected policies after" in run("collect", CHASE, "--out", "n", code=2).err
-    assert "say with --agent" in run("collect", CHASE, "random", "--out", "n", code=2).err
+    assert "policies" in run("collect", CHASE, "--out", "n", code=2).err
+    assert "--agent" in run("collect", CHASE, "random", "--out", "n", code=2).err
     run("collect", f'{CHASE}{{"preys": 1}}', "random", "--agent", "prey_0", "--partner", "random",
         "--features", "info:at", "--episodes", 2, "--out", "few")  # fmt: skip
     assert Store("few").feature_names == ("at",)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pivec.rollouts import Gatherer
+from pivec.rollouts import EpisodeRecorder
 
 
 def played(rng, n_lanes, n_steps, p_over=0.01, **options):
     """Random lanes, through a gatherer and through plain lists."""
-    gatherer = Gatherer(n_lanes, actions=True, **options)
+    gatherer = EpisodeRecorder(n_lanes, actions=True, **options)
     now = rng.normal(size=(n_lanes, 2)).astype(np.float32)
     gatherer.start(now)
     running = [([row], [], 0.0) for row in now.copy()]
@@ -62,13 +62,13 @@ def test_what_is_running_can_be_cut():
 
 
 def test_an_episode_without_a_step_is_none():
-    gatherer = Gatherer(1)
+    gatherer = EpisodeRecorder(1)
     gatherer.start([[1.0]])
     assert gatherer.cut() == []
 
 
 def test_pieces_of_a_task_without_an_end():
-    gatherer = Gatherer(1, cut_after=3)
+    gatherer = EpisodeRecorder(1, cut_after=3)
     gatherer.start([[0.0]])
     pieces = [
         episode
@@ -80,7 +80,7 @@ def test_pieces_of_a_task_without_an_end():
 
 
 def test_lanes_that_were_not_started_give_nothing():
-    gatherer = Gatherer(2)
+    gatherer = EpisodeRecorder(2)
     gatherer.start(np.zeros((2, 1)), [True, False], seeds=[7, 8])
     [(lane, episode)] = gatherer.step(np.ones((2, 1)), [0, 0], [True, True], [False, False])
     assert (lane, episode.seed) == (0, 7)
@@ -92,7 +92,7 @@ def test_many_steps_at_once_are_the_same_as_one_by_one(cut_after):
     rng = np.random.default_rng(2)
     rows, rewards = rng.normal(size=(700, 2, 3)).astype(np.float32), rng.normal(size=(700, 2))
     actions = rng.integers(4, size=(700, 2))
-    one, many = (Gatherer(2, actions=True, cut_after=cut_after) for _ in range(2))
+    one, many = (EpisodeRecorder(2, actions=True, cut_after=cut_after) for _ in range(2))
     got = []
     for gatherer in (one, many):
         gatherer.start(np.zeros((2, 3)))

@@ -8,7 +8,7 @@ import pytest
 
 from pivec.rollouts import Environment, Layout, make_lanes
 from pivec.rollouts.array_lanes import AcrobotLanes, CartPoleLanes, PendulumLanes, array_lanes
-from pivec.rollouts.lanes import SteppedLanes
+from pivec.rollouts.lanes import GymnasiumLanes
 
 KINDS = {
     "CartPole-v1": CartPoleLanes,
@@ -33,7 +33,7 @@ def test_lanes_repeat_gymnasium_bit_for_bit(name, rng):
     n, steps = 5, 600
     environment = Environment(name)
     fast = make_lanes(environment, "gymnasium", Layout(1, n))
-    slow = SteppedLanes(environment, n)
+    slow = GymnasiumLanes(environment, n)
     assert type(fast) is KINDS[name]
     assert fast.observation_space == slow.observation_space
     for lane in range(n):

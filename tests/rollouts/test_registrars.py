@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from pivec.errors import UsageError
-from pivec.rollouts import Environment, quirks
+from pivec.rollouts import Environment, environment
 
 
 @pytest.mark.parametrize(
@@ -34,8 +34,8 @@ from pivec.rollouts import Environment, quirks
     ],
 )
 def test_a_missing_package_is_named(monkeypatch, name, package):
-    monkeypatch.setattr(quirks, "find_spec", lambda _: None)
-    monkeypatch.delitem(quirks.gymnasium.registry, name, raising=False)
+    monkeypatch.setattr(environment, "find_spec", lambda _: None)
+    monkeypatch.delitem(environment.gymnasium.registry, name, raising=False)
     with pytest.raises(UsageError, match=re.escape(f'pip install "{package}"')):
         Environment(name).make()
 
@@ -55,7 +55,7 @@ def test_a_package_that_is_there_registers_by_itself(name, module):
     ("name", "words"),
     [
         ("cartpole-v1", "did you mean CartPole-v1"),
-        ("nowhere/Thing-v0", "named with --import"),
+        ("nowhere/Thing-v0", "--import"),
     ],
 )
 def test_an_unknown_name_tells_what_is_meant_or_how_to_register_it(name, words):

@@ -11,8 +11,8 @@ from worlds import Countdown
 import pivec
 from pivec.errors import BadData, PivecWarning, UsageError
 from pivec.explanations import Replayer
-from pivec.rollouts import Environment, choose_backend, sees
-from pivec.rollouts.seen import Values
+from pivec.rollouts import Environment, Values, choose_backend, features_to_json, n_inputs
+from pivec.rollouts.features import features_from_json
 from pivec.states import Store
 
 
@@ -63,7 +63,7 @@ def test_values_of_info_are_states_while_policies_see_observations():
 
 @pytest.mark.parametrize("options", [{"n_envs": 1}, {"n_envs": 3}, {"max_steps": 1}])
 def test_what_reset_does_not_tell_is_taken_from_the_first_step(options):
-    with pytest.warns(PivecWarning, match="info has speed after a step, but not at reset"):
+    with pytest.warns(PivecWarning, match="speed"):
         data = play("info:left.steps,speed", episodes=20, **options)
     for episode in data.episodes():
         time = np.maximum(np.arange(len(episode)), 1)
@@ -73,7 +73,7 @@ def test_what_reset_does_not_tell_is_taken_from_the_first_step(options):
 
 @pytest.mark.filterwarnings("ignore::pivec.errors.PivecWarning")
 def test_a_value_that_is_missing_later_is_no_state():
-    with pytest.raises(BadData, match="has nan in feature 0, but states must be finite"):
+    with pytest.raises(BadData, match="nan in feature 0"):
         play("info:speed", lambda: Telling(gap=3), episodes=20)
 
 
@@ -81,9 +81,9 @@ def test_a_value_that_is_missing_later_is_no_state():
     ("features", "words"),
     [
         ("info:sped", r"info has no 'sped' \(did you mean speed\?\): it has left, place, t, speed"),
-        ("info:left.right", "info has no 'left.right'"),
-        ("info:t", "t of info must be numbers, but is str"),
-        ("info:", "must name different values with commas between"),
+        ("info:left.right", "'left.right'"),
+        ("info:t", "t of info.* str"),
+        ("info:", "info:x_position"),
         ("env:lenght", r"env has no 'lenght' \(did you mean length\?\)"),
     ],
 )
@@ -93,7 +93,7 @@ def test_what_is_not_there_is_said(features, words):
 
 
 def test_functions_get_what_they_take():
-    assert [sees(f) for f in (None, np.sqrt, both, all_three)] == [1, 1, 2, 3]
+    assert [n_inputs(f) for f in (None, np.sqrt, both, all_three)] == [1, 1, 2, 3]
     assert np.array_equal(play(both).states[:, 2], play(None).states[:, 0])
     assert np.array_equal(play(all_three).states, play(None).states)
     assert np.array_equal(play("env:time,length").states, play(None).states)
@@ -104,11 +104,11 @@ def test_environments_on_arrays_are_stepped_one_by_one_where_features_look(monke
     states = pivec.collect("CartPole-v1", {"coin": coin}, episodes=3, features="env:state")
     assert states.feature_names == tuple(f"state[{i}]" for i in range(4))
     assert np.array_equal(states.states, plain.states)
-    watched = Environment("CartPole-v1", watched=True)
-    assert choose_backend("auto", watched) == "gymnasium"
+    plain_lanes = Environment("CartPole-v1", one_by_one=True)
+    assert choose_backend("auto", plain_lanes) == "gymnasium"
     monkeypatch.setattr("importlib.util.find_spec", lambda _: True)
-    with pytest.raises(UsageError, match="features of info"):
-        choose_backend("envpool", watched)
+    with pytest.raises(UsageError, match="--backend gymnasium"):
+        choose_backend("envpool", plain_lanes)
 
 
 @pytest.mark.filterwarnings("ignore::pivec.errors.PivecWarning")
@@ -125,14 +125,16 @@ def test_episodes_play_again(tmp_path):
 
 def test_only_values_of_info_are_known_again_by_name():
     values = Values("info", ("a b", "c.d"))
-    assert Values.kept(repr(values)) == values
-    assert Values.kept(repr(Values("info", ("a",)))) == Values("info", ("a",))
-    assert Values.kept(repr(Values("env", ("close",)))) is None
+    assert features_from_json(features_to_json(values)) == values
+    joint = Values("env", ("joint.a",))
+    assert features_from_json(features_to_json(joint)) == joint
+    with pytest.raises(UsageError, match="--features"):
+        features_from_json(features_to_json(Values("env", ("close",))))
 
 
 def test_recorded_states_have_no_info(tmp_path):
     np.savez(tmp_path / "a.npz", observations=np.zeros((1, 3, 2)))
-    with pytest.raises(UsageError, match="of these states only observations are known"):
+    with pytest.raises(UsageError, match="observations, infos"):
         pivec.collect(Telling, f"npz:{tmp_path}", features=both)
 
 
@@ -148,7 +150,7 @@ def test_a_function_is_named_with_arguments(tmp_path):
         4
     }
     assert set(play("info:place.0", Telling, env_kwargs={"top": 5}).states.ravel()) == {5}
-    with pytest.raises(pivec.PivecError, match=r"arguments = \{'top': 3\}, but now"):
+    with pytest.raises(pivec.PivecError, match=r"'top': 3"):
         play("info:place.0", "test_seen:Telling", store=tmp_path)
 
 
@@ -160,11 +162,11 @@ def test_a_function_travels_to_other_processes():
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("test_seen:Teling", r"test_seen has no 'Teling' \(did you mean Telling\?\)"),
-        ("no_such_module:make", "the module 'no_such_module' cannot be imported"),
-        ("test_seen:coin", "must make a gymnasium.Env|raised TypeError in making it"),
-        ("builtins:dict", "must make a gymnasium.Env, but made builtins.dict"),
-        ('test_seen:Telling{"high": 1}', "raised TypeError in making it"),
+        ("test_seen:Teling", r"'Teling' \(did you mean Telling\?\)"),
+        ("no_such_module:make", "'no_such_module'"),
+        ("test_seen:coin", "gymnasium.Env|TypeError"),
+        ("builtins:dict", "gymnasium.Env.*builtins.dict"),
+        ('test_seen:Telling{"high": 1}', "TypeError"),
     ],
 )
 def test_a_function_that_makes_none_is_refused(name, words):

@@ -53,7 +53,7 @@ def test_the_schedule_does_not_matter(rng):
 
 
 def test_too_few_states_are_refused(tmp_path):
-    with pytest.raises(UsageError, match="ask for 10 or more"):
+    with pytest.raises(UsageError, match="max_states_per_policy is 9"):
         pivec.collect(Countdown, {"coin": coin}, episodes=5, max_states_per_policy=9)
 
 

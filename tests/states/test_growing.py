@@ -52,13 +52,13 @@ def equal(a, b):
 def played(monkeypatch):
     """The numbers of the episodes that are begun, by policy."""
     numbers = {}
-    start = table.Table._start
+    start = table.Rollout._start
 
     def noted(self, lane, number):
         numbers.setdefault(self._slot(lane).named.info.label, []).append(number)
         start(self, lane, number)
 
-    monkeypatch.setattr(table.Table, "_start", noted)
+    monkeypatch.setattr(table.Rollout, "_start", noted)
     return numbers
 
 

@@ -52,9 +52,9 @@ def played(monkeypatch):
 
     def counting(environment, policies, *rest):
         names.extend(named.info.label for named in policies)
-        return playing.play(environment, policies, *rest)
+        return playing.play_policies(environment, policies, *rest)
 
-    monkeypatch.setattr(sys.modules["pivec.workflows.collect"], "play", counting)
+    monkeypatch.setattr(sys.modules["pivec.workflows.collect"], "play_policies", counting)
     return names
 
 

@@ -225,5 +225,5 @@ def test_mistakes_are_named(tmp_path):
         other.start(np.zeros((1, 2)))
     wrong = recorder(tmp_path / "w", features=lambda batch: batch[:, 0])
     wrong.set_policy("a")
-    with pytest.raises(BadData, match="must turn a batch"):
+    with pytest.raises(BadData, match="n_features"):
         wrong.start(np.zeros((1, 2)))

@@ -99,7 +99,7 @@ def digests(world: Environment, take: Take, steps: Sequence[int]) -> dict[int, s
     last = max(steps, default=0)
     if not 0 <= min(steps, default=0) <= last <= take.last:
         raise UsageError(f"there is no step {last} to draw: expected 0 to {take.last}")
-    known: list[Any] = [world.name, dict(world.arguments), world.wrapper_names, world.imports]
+    known: list[Any] = [world.to_json()]
     known += [gymnasium.__version__, take.fingerprint, take.seed, WIDTH]
     digest = hashlib.sha256(json.dumps(known, default=repr).encode())
     names = {}

@@ -41,10 +41,10 @@ from pivec.rollouts import (
     environment_of,
     failure,
     feature_rows,
-    find_features_features,
-    name_of,
+    features_to_json,
+    find_features_again,
+    n_inputs,
     play_here,
-    sees,
 )
 from pivec.rollouts import observations as spaces
 from pivec.states import PolicyRecord, Store, is_recorded
@@ -262,7 +262,7 @@ def pictures(
     env = _rendering(world)
     try:
         if take.seated is not None:
-            env.unwrapped.seat_policy(take.seated[0].policy, take.seated[1])
+            env.unwrapped.set_agent_policy(take.seated[0].policy, take.seated[1])
         room = spaces.empty_batch(env.observation_space, 1)
         for step in range(max(steps) + 1):
             try:
@@ -390,7 +390,6 @@ class Replayer:
             self._folder, self._collected = findings.folder, dict(findings.space.collected)
             data, infos = findings.data, findings.policies
         self._records = {} if data is None else {r.info.label: r for r in data.records}
-        self._width = 0 if data is None else data.n_features
         self._infos = {info.label: info for info in infos}
         # The states are those of whom the store names: a label may have changed hands since.
         self._infos |= {label: record.info for label, record in self._records.items()}
@@ -460,25 +459,23 @@ class Replayer:
     def studio(self) -> Studio:
         """What episodes are drawn with: the environment, and what makes states of what it shows."""
         kept, world = self._collected.get("features"), self.environment
-        kept = None if kept is None else str(kept)
         with _as_reason("what makes a state of an observation is not known again"):
-            features = find_features_features(
+            features = find_features_again(
                 self._options.features,
                 kept,
-                self._width,
                 trust=self._options.trust,
                 policies=[*self._given.values()],
-                seek=self._reference,
+                find_policy=self._reference,
             )
         with _as_reason(f"{world.name} cannot be made again"):
             probe = Probe.of(world, features)
         view, rate = probe.view, probe.metadata.get("render_fps")
-        if name_of(view) != kept:
+        if (found := features_to_json(view)) != kept:
             raise CannotReplay(
-                f"the states of {self._folder} are made by features = {kept}, but here by "
-                f"{name_of(view)}: give the same with --features (from Python features=)"
+                f"the states of {self._folder} have features = {kept}, but here {found}: give the "
+                "same with --features (in Python features=)"
             )
-        world = replace(world, watched=sees(view) > 1)
+        world = replace(world, one_by_one=n_inputs(view) > 1)
         return Studio(world, view, float(rate) if rate and 0 < rate < np.inf else 30.0)
 
     def problem(self) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pivec.errors import UsageError
-from pivec.rollouts import Episode, Gatherer
+from pivec.rollouts import Episode, EpisodeRecorder
 from pivec.states import Recording, batch_of_one
 
 TOGETHER = 128  # steps that are worked off together, at most
@@ -37,7 +37,7 @@ class RolloutWatch:
         self._recording, self._keep = recording, keep
         self._newest = model._last_obs
         self._steps: list[tuple[Any, Any, Any]] = []  # observations, rewards, actions
-        self._gatherer = Gatherer(
+        self._gatherer = EpisodeRecorder(
             env.num_envs, actions=recording.actions, cut_after=recording.cut_after
         )
         known = np.ones(env.num_envs, dtype=bool)

@@ -70,9 +70,10 @@ def print_environment(settings: Mapping[str, Any]) -> None:
     if settings.get("backend") == "recorded":
         say(f"Recorded states, nobody acts; environment: {parts[0]}")
         return
-    for key in ("arguments", "wrappers"):
-        if settings.get(key):
-            parts.append(f"{key} {settings[key]}")
+    if settings.get("arguments"):
+        parts.append(f"arguments {settings['arguments']}")
+    if settings.get("wrappers"):
+        parts.append(f"wrappers {[wrapper.get('name') for wrapper in settings['wrappers']]}")
     say(f"Environment, as the files tell: {', '.join(parts)}")
 
 

@@ -1,7 +1,7 @@
-"""Lanes on arrays, equal to the environments stepped one by one to the last bit.
+"""Lanes on arrays, equal to environments stepped one by one to the last bit.
 
-Vectorised environments that step chosen lanes, and Gymnasium's own CartPole, are called; Pendulum
-and Acrobot have their equations here.
+Vectorised environments that step chosen lanes, and Gymnasium's own CartPole, are called; the
+equations of Pendulum and Acrobot are here.
 """
 
 from __future__ import annotations
@@ -16,15 +16,14 @@ from gymnasium.utils.seeding import np_random
 from numpy.typing import NDArray
 
 from pivec.rollouts.environment import Environment
-from pivec.rollouts.lanes import Lanes, Outcome, first_seen
-from pivec.rollouts.quirks import ON_ARRAYS, has_other_equations
+from pivec.rollouts.lanes import Lanes, Outcome, first_inputs
 
 _OF_MAKE = {"disable_env_checker", "max_episode_steps"}  # arguments of gymnasium.make alone
 States = NDArray[np.float64]
 
 
 def array_lanes(environment: Environment) -> type[Lanes] | None:
-    """Choose lanes on arrays for the environment, if there are any and nothing is around it.
+    """Choose lanes on arrays for the environment, if there are any and it has no wrappers.
 
     Examples
     --------
@@ -33,25 +32,34 @@ def array_lanes(environment: Environment) -> type[Lanes] | None:
     >>> array_lanes(Environment("Pendulum-v1", {"max_episode_steps": 9})) is None
     True
     """
-    spec = environment.spec
-    if (
-        environment.wrappers
-        or environment.watched
-        or spec is None
-        or spec.additional_wrappers
-        or spec.max_episode_steps is None
-    ):
+    spec, given = environment.spec, set(environment.arguments)
+    if environment.wrappers or environment.one_by_one or spec is None or spec.additional_wrappers:
         return None
-    entry = str(spec.entry_point)
-    if entry in ON_ARRAYS and not spec.kwargs:
+    if spec.max_episode_steps is None:
+        return None
+    package, _, entry = str(spec.entry_point).rpartition(":")
+    if (
+        entry in _KINDS
+        and package.startswith("gymnasium.envs.classic_control.")
+        and not spec.kwargs
+    ):
+        lanes, arguments = _KINDS[entry]
         # Other arguments, or other equations, change what it does.
-        plain = set(environment.arguments) <= ON_ARRAYS[entry] and not has_other_equations(entry)
-        return _KINDS[entry.rpartition(":")[2]] if plain else None
+        return lanes if given <= arguments and not _has_other_equations(entry) else None
     made: Any = spec.vector_entry_point
     if isinstance(made, str):
         made = load_env_creator(made)
     by_lane = hasattr(made, "reset_lanes") and hasattr(made, "step_lanes")
-    return ArrayLanes if by_lane and not _OF_MAKE & set(environment.arguments) else None
+    return ArrayLanes if by_lane and not _OF_MAKE & given else None
+
+
+def _has_other_equations(entry: str) -> bool:
+    """Whether class attributes of Acrobot were changed to other equations."""
+    if entry != "AcrobotEnv":
+        return False
+    from gymnasium.envs.classic_control.acrobot import AcrobotEnv
+
+    return AcrobotEnv.book_or_nips != "book" or AcrobotEnv.torque_noise_max != 0.0
 
 
 class VectorLanes(Lanes):
@@ -65,7 +73,7 @@ class VectorLanes(Lanes):
             vectorization_mode="vector_entry_point",
             **environment.arguments,
         ).unwrapped
-        self.observations, _ = self._env.reset(seed=0)  # nobody sees what no environment showed
+        self.observations, _ = self._env.reset(seed=0)
         self.observation_space = self._env.single_observation_space
         self.action_space = self._env.single_action_space
 
@@ -75,7 +83,7 @@ class VectorLanes(Lanes):
 
 
 class ArrayLanes(VectorLanes):
-    """Lanes of a vectorised environment that resets and steps chosen lanes, observed in place."""
+    """Lanes of a vectorised environment that can reset and step chosen lanes."""
 
     def __init__(self, environment: Environment, n: int) -> None:
         super().__init__(environment, n)
@@ -92,7 +100,7 @@ class ArrayLanes(VectorLanes):
 
 
 class CartPoleLanes(VectorLanes):
-    """Gymnasium's vectorised CartPole, with each episode started as CartPole-v1 starts it."""
+    """Gymnasium's vectorised CartPole, with episodes started as CartPole-v1 starts them."""
 
     def reset(self, lane: int, seed: int) -> None:
         """Start an episode in ``lane``."""
@@ -104,24 +112,24 @@ class CartPoleLanes(VectorLanes):
         self.observations[lane] = start
 
     def step(self, lanes: NDArray[np.intp], actions: NDArray[Any]) -> Outcome:
-        """Step all lanes; idle ones reset themselves and are not looked at."""
+        """Step all lanes; idle ones reset themselves and are ignored."""
         self.observations, rewards, terminated, truncated, _ = self._env.step(actions)
         self._env.prev_done[lanes] = False
         return rewards[lanes].astype(np.float64), terminated[lanes], truncated[lanes]
 
 
 class EquationLanes(Lanes):
-    """``n`` environments whose states are the columns of an array, moved by equations.
+    """``n`` environments whose states are the columns of an array, stepped by equations.
 
-    The order of the operations is that of Gymnasium, and a square is libm's pow as it is for
-    single numbers there, which is not always x * x.
+    The order of operations is Gymnasium's, and squares are libm's pow as for single numbers there,
+    which is not always x * x.
     """
 
     def __init__(self, environment: Environment, n: int) -> None:
         env: Any = environment.make()
         self.n, self.env = n, env.unwrapped
         self.observation_space, self.action_space = env.observation_space, env.action_space
-        self.observations: NDArray[np.float32] = first_seen(env, n, environment.name)[0]
+        self.observations: NDArray[np.float32] = first_inputs(env, n, environment.name)[0]
         env.close()
         self._limit = int(env.spec.max_episode_steps)
         self._states = np.zeros((len(self._first_state(np.random.default_rng(0))), n))
@@ -129,17 +137,17 @@ class EquationLanes(Lanes):
 
     @abstractmethod
     def _first_state(self, generator: np.random.Generator) -> NDArray[Any]:
-        """Draw the state that an episode begins in."""
+        """Draw the first state of an episode."""
 
     @abstractmethod
     def _move(
         self, states: States, actions: NDArray[Any]
     ) -> tuple[States, NDArray[np.float64], NDArray[np.bool_]]:
-        """Give the next states, rewards, and whether an environment terminated."""
+        """Return the next states, rewards, and whether an environment terminated."""
 
     @abstractmethod
     def _observe(self, states: NDArray[Any]) -> tuple[NDArray[Any], ...]:
-        """Give the columns of the observations."""
+        """Return the columns of the observations."""
 
     def reset(self, lane: int, seed: int) -> None:
         """Start an episode in ``lane``."""
@@ -162,7 +170,7 @@ class EquationLanes(Lanes):
 
 
 class PendulumLanes(EquationLanes):
-    """Pendulum: angle and speed. Rewards are Gymnasium's to float32's last bit."""
+    """Pendulum: angle and speed. Rewards equal Gymnasium's to float32's last bit."""
 
     def _first_state(self, generator: np.random.Generator) -> NDArray[Any]:
         farthest = np.array([np.pi, 1.0])
@@ -188,7 +196,7 @@ class AcrobotLanes(EquationLanes):
     """Acrobot by the equations of the book: two angles and two speeds."""
 
     def _first_state(self, generator: np.random.Generator) -> NDArray[Any]:
-        # It, and the sines of its observation, are float32 in Gymnasium.
+        # Gymnasium keeps it, and the sines of its observation, in float32.
         return generator.uniform(low=-0.1, high=0.1, size=(4,)).astype(np.float32)
 
     def _move(
@@ -240,8 +248,9 @@ def _acrobot_slope(states: States, torque: NDArray[np.float64]) -> States:
     return slope
 
 
-_KINDS: dict[str, type[Lanes]] = {
-    "CartPoleEnv": CartPoleLanes,
-    "PendulumEnv": PendulumLanes,
-    "AcrobotEnv": AcrobotLanes,
+# By the class of the environment; with the arguments that the lanes support.
+_KINDS: dict[str, tuple[type[Lanes], set[str]]] = {
+    "CartPoleEnv": (CartPoleLanes, {"sutton_barto_reward"}),
+    "PendulumEnv": (PendulumLanes, {"g"}),
+    "AcrobotEnv": (AcrobotLanes, set()),
 }

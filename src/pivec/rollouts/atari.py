@@ -1,4 +1,4 @@
-"""Atari games as Stable-Baselines3 and CleanRL show them to policies: ``--atari``.
+"""Atari with the preprocessing of Stable-Baselines3 and CleanRL (``--atari``), and Procgen.
 
 Frames are those of Stable-Baselines3's ``make_atari_env`` and ``VecFrameStack`` (Mnih et al. 2015;
 Machado et al. 2018), channels first. An episode is a whole game, and rewards are the game's own.
@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 
 from pivec.errors import MissingExtra, UsageError
 
-ATARI = "pivec.rollouts.atari:Atari"
-ONE_FRAME_A_STEP = {"frameskip": 1}  # an argument of ALE's environments; the wrapper skips
 NOTHING, FIRE, AFTER_FIRE = 0, 1, 2  # actions that start a game
 
 Frame = NDArray[np.uint8]
@@ -24,27 +22,27 @@ Outcome = tuple[Frame, float, bool, bool, dict[str, Any]]
 
 
 class Atari(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Stacks of small grey frames, each the brightest of two, of every fourth frame of a game.
+    """Stacks of small grey frames, each the maximum of two, of every fourth frame of a game.
 
     Parameters
     ----------
     env : gymnasium.Env
         A game of the Arcade Learning Environment made with ``frameskip=1``.
     skip : int
-        Frames that an action is repeated for.
+        Number of frames for which an action is repeated.
     stack : int
-        Frames that are seen at a time, the newest last.
+        Number of frames in an observation, the newest last.
     size : int
         Height and width of a frame.
     noops : int
-        A game begins with 1 to so many frames in which nothing is done.
+        A game begins with 1 to this many no-op frames.
     restart : bool
-        After a lost life go on as training does there, which takes it for the end of an episode:
-        nothing is done for one step, FIRE is pressed, and older frames are forgotten. Many policies
-        never learn to press FIRE, and would wait for ever.
+        After a lost life continue as training does, which treats it as the end of an episode: one
+        no-op step, FIRE, and older frames are dropped. Many policies never learn to press FIRE,
+        and would wait for ever.
     padding : str
-        What stands for frames before the first: "zero" as in Stable-Baselines3, or "reset", the
-        first frame as in CleanRL.
+        Frames before the first: "zero" as in Stable-Baselines3, or "reset", the first frame, as in
+        CleanRL.
     """
 
     def __init__(
@@ -61,9 +59,9 @@ class Atari(gymnasium.Wrapper[Any, Any, Any, Any]):
         if not hasattr(env.unwrapped, "ale"):
             raise UsageError(f"expected a game of ale-py, but {env} is none")
         if env.spec is not None and env.spec.kwargs.get("frameskip", 1) != 1:
-            raise UsageError("it skips frames by itself already: make it with frameskip=1")
+            raise UsageError("it skips frames itself: make it with frameskip=1")
         if min(skip, stack, size, noops) < 1 or padding not in ("zero", "reset"):
-            raise UsageError("expected numbers from 1, and padding that is zero or reset")
+            raise UsageError("expected numbers of at least 1, and padding zero or reset")
         try:
             self._cv2: Any = importlib.import_module("cv2")
         except ImportError as error:
@@ -103,7 +101,7 @@ class Atari(gymnasium.Wrapper[Any, Any, Any, Any]):
     def _fire(
         self, frame: Frame, reward: float, terminated: bool, truncated: bool, info: dict[str, Any]
     ) -> Outcome:
-        """Press FIRE and another button, in games that wait for it."""
+        """Press FIRE and another button in games that wait for it."""
         for action in (FIRE, AFTER_FIRE) if self._fires else ():
             if not (terminated or truncated):
                 frame, more, terminated, truncated, info = self._repeat(action)
@@ -111,7 +109,7 @@ class Atari(gymnasium.Wrapper[Any, Any, Any, Any]):
         return frame, reward, terminated, truncated, info
 
     def _repeat(self, action: Any) -> Outcome:
-        """Repeat an action; the frame is the brighter of the last two at each pixel."""
+        """Repeat an action; the frame is the maximum of the last two at each pixel."""
         total, before = 0.0, None
         for _ in range(self._skip):
             frame, reward, terminated, truncated, info = self.env.step(action)
@@ -139,8 +137,7 @@ class Atari(gymnasium.Wrapper[Any, Any, Any, Any]):
         return self._cv2.resize(frame, size, interpolation=self._cv2.INTER_AREA)
 
 
-# -----------------------------------------------------------------------------
-# Games of Procgen as Gymnasium environments; the package knows the old Gym alone, and no seeds.
+# ---- Procgen as Gymnasium environments; the package supports only the old Gym, without seeds ----
 
 
 GAMES = ("bigfish", "bossfight", "caveflyer", "chaser", "climber", "coinrun", "dodgeball",
@@ -160,23 +157,23 @@ class Procgen(gymnasium.Env[Any, Any]):
         self._options = {"env_name": env_name, "num": 1, "num_threads": 0} | options
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
-        """Begin a level that the seed draws: seeds are taken only when a game is made."""
+        """Begin a level drawn from the seed; Procgen takes seeds only when a game is made."""
         super().reset(seed=seed, options=options)
         make = importlib.import_module("procgen").ProcgenGym3Env
         self._game = make(rand_seed=int(self.np_random.integers(2**31)), **self._options)
-        self._seen = self._game.observe()[1]["rgb"][0]
-        return self._seen, {}
+        self._image = self._game.observe()[1]["rgb"][0]
+        return self._image, {}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Act; after the last step the game shows its next level already, which is not shown."""
+        """Step; after the last step Procgen shows the next level already, which is hidden."""
         self._game.act(np.array([action], np.int32))
         [reward], images, [ended] = self._game.observe()
-        self._seen = self._seen if ended else images["rgb"][0]
-        return self._seen, float(reward), bool(ended), False, {}
+        self._image = self._image if ended else images["rgb"][0]
+        return self._image, float(reward), bool(ended), False, {}
 
     def render(self) -> Any:
-        """Give what is seen."""
-        return self._seen
+        """Return the observation."""
+        return self._image
 
 
 for game in GAMES:

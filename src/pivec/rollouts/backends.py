@@ -1,39 +1,43 @@
-"""What steps the environments: Gymnasium or EnvPool, and which of them is chosen by itself.
+"""What steps the environments: Gymnasium, lanes on arrays, or EnvPool (an optional dependency).
 
-Gymnasium is the reference, which lanes on arrays repeat bit for bit. EnvPool is another
-implementation: ``auto`` takes it only where trained policies were seen to visit the same
-distribution of states in both.
+Gymnasium is the reference, which lanes on arrays repeat bit for bit. EnvPool is a different
+implementation: ``auto`` uses it only where trained policies visit the same distribution of states
+in both, see ``backends.json``.
 """
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import importlib.util
+import json
+import warnings
+from collections.abc import Set
 from dataclasses import dataclass
+from importlib.metadata import version
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from pivec.errors import MissingExtra, UsageError, did_you_mean
 from pivec.options import CollectOptions
+from pivec.parallel import usable_cores
+from pivec.rollouts import observations as spaces
 from pivec.rollouts.array_lanes import array_lanes
-from pivec.rollouts.environment import Environment
-from pivec.rollouts.lanes import Lanes, SteppedLanes
-from pivec.rollouts.quirks import approved, import_envpool
+from pivec.rollouts.environment import Environment, close, failure
+from pivec.rollouts.lanes import GymnasiumLanes, Lanes, Layout, Outcome, first_inputs
 
 BACKENDS = ("gymnasium", "envpool")
 
-# Episodes of a policy in EnvPool are cut into this many lanes, each with one environment that
-# plays its episodes one after another; never changed by n_envs, since results depend on it.
+# A policy's episodes in EnvPool are divided among this many lanes, each with one environment that
+# plays its episodes one after another; independent of n_envs, since results depend on it.
 ENVPOOL_LANES = 32
 
 
-@dataclass(frozen=True)
-class Layout:
-    """Policies at a time, and lanes of each."""
-
-    slots: int
-    width: int
-
-
 def choose_backend(asked: str, environment: Environment) -> str:
-    """Turn what a user asks for into the backend that is used.
+    """Choose the backend for what the user asks for.
 
     Examples
     --------
@@ -45,9 +49,8 @@ def choose_backend(asked: str, environment: Environment) -> str:
     if asked == "gymnasium":
         return asked
     installed = importlib.util.find_spec("envpool") is not None
-    plain = not (
-        environment.factory or environment.wrappers or environment.arguments or environment.watched
-    )
+    changed = environment.factory or environment.wrappers or environment.arguments
+    plain = not (changed or environment.one_by_one)
     if asked == "auto":
         fast = plain and installed and array_lanes(environment) is None
         return "envpool" if fast and environment.name in approved() else "gymnasium"
@@ -55,29 +58,37 @@ def choose_backend(asked: str, environment: Environment) -> str:
         raise MissingExtra("the backend envpool", "fast")
     if not plain:
         raise UsageError(
-            "the backend envpool makes environments by name alone, but a factory, wrappers, "
-            "arguments or features of info are asked for: use --backend gymnasium"
+            "the backend envpool supports neither factories, wrappers and arguments nor features "
+            "of info: use --backend gymnasium"
         )
-    known = import_envpool().list_all_envs()
+    known = _import_envpool().list_all_envs()
     if environment.name not in known:
         hint = did_you_mean(environment.name, known)
         raise UsageError(f"EnvPool has no {environment.name!r}{hint}: use --backend gymnasium")
     return asked
 
 
+def approved() -> Set[str]:
+    """Environments in which the installed version of EnvPool passed benchmarks/backends.py."""
+    text = (files("pivec.rollouts") / "backends.json").read_text(encoding="utf-8")
+    installed = version("envpool")
+    return {
+        name
+        for name, entry in json.loads(text)["environments"].items()
+        if entry["same"] and entry["envpool"] == installed
+    }
+
+
 def layout(
     environment: Environment, options: CollectOptions, policies: int, episodes: int
 ) -> Layout:
-    """Share the lanes out; with Gymnasium the result does not depend on it.
-
-    ``episodes`` is the most that one of the policies plays.
-    """
+    """Assign lanes to policies that play at most ``episodes`` each; only EnvPool depends on it."""
     if options.backend == "envpool":
         width = min(episodes, ENVPOOL_LANES)
         return Layout(max(1, min(policies, (options.n_envs or 2048) // width)), width)
     on_arrays = array_lanes(environment) is not None
     lanes = options.n_envs or (2048 if on_arrays else 128)
-    # Networks answer in tiles of 16 rows: lanes beside a full tile would cost a whole one.
+    # Networks compute in tiles of 16 rows: a partly filled tile costs as much as a full one.
     width = min(episodes, 128 if on_arrays else 16, lanes)
     if width > 16:
         width -= width % 16
@@ -87,10 +98,124 @@ def layout(
 def make_lanes(
     environment: Environment, backend: str, shape: Layout, threads: int | None = None
 ) -> Lanes:
-    """Make lanes of the fastest kind there is for this environment and backend."""
+    """Make lanes of the fastest kind for this environment and backend."""
     if backend == "envpool":
-        from pivec.rollouts.envpool import EnvPoolLanes
-
         return EnvPoolLanes(environment, shape, threads)
-    kind = array_lanes(environment) or SteppedLanes
+    kind = array_lanes(environment) or GymnasiumLanes
     return kind(environment, shape.slots * shape.width)
+
+
+def _import_envpool() -> Any:
+    """Import EnvPool, after Box2D: in the other order importing Box2D crashes the process."""
+    with contextlib.suppress(ImportError):
+        importlib.import_module("Box2D")
+    return importlib.import_module("envpool")
+
+
+@dataclass
+class _Pool:
+    """A pool, the lanes of its environments, and the slots that still use it."""
+
+    number: int
+    pool: Any
+    lanes: NDArray[np.intp]
+    slots: set[int]
+
+
+class EnvPoolLanes(Lanes):
+    """Environments of EnvPool, stepped in its threads.
+
+    EnvPool sets the seed of an environment when it is made, and draws all its episodes from that
+    one stream. So a policy gets environments of its own, with seeds that follow from what it is;
+    episode number e of the policy is the (e // width)-th of environment e % width. That does not
+    depend on how many policies play side by side, nor on which pool they share. Spaces are
+    Gymnasium's, since EnvPool's bounds differ for some environments.
+    """
+
+    def __init__(self, environment: Environment, shape: Layout, threads: int | None = None) -> None:
+        self.n, self._width = shape.slots * shape.width, shape.width
+        self._task = environment.name
+        self._threads = threads or usable_cores()
+        env = environment.make()
+        self.observation_space, self.action_space = env.observation_space, env.action_space
+        self.observations = first_inputs(env, self.n, environment.name)[0]
+        close(env, environment.name)
+        self._pools: dict[int, _Pool] = {}
+        self._made = 0
+        self._owner = np.full(self.n, -1)  # the number of the pool of each lane
+        self._number = np.zeros(self.n, dtype=np.int32)  # of the environment in its pool
+        self._begun = np.zeros(self.n, dtype=bool)
+
+    def begin(self, slots: list[int], seeds: NDArray[np.int64]) -> None:
+        """Make one pool of environments for policies that begin together."""
+        lanes = (np.array(slots)[:, None] * self._width + np.arange(self._width)).ravel()
+        pool, observations = self._make(seeds.ravel())
+        self._pools[self._made] = _Pool(self._made, pool, lanes, set(slots))
+        self._owner[lanes] = self._made
+        self._number[lanes] = np.arange(len(lanes))
+        self._begun[lanes] = False
+        self._made += 1
+        self._show(lanes, observations)
+
+    def release(self, slot: int) -> None:
+        """Close a pool when the last of its policies is done."""
+        number = int(self._owner[slot * self._width])
+        if number in self._pools:
+            self._pools[number].slots.discard(slot)
+            if not self._pools[number].slots:
+                self._pools.pop(number).pool.close()
+        self._owner[slot * self._width : (slot + 1) * self._width] = -1
+
+    def reset(self, lane: int, seed: int) -> None:  # noqa: ARG002  (set when it was made)
+        """Start the next episode of ``lane``; the first one began with the pool."""
+        if self._begun[lane]:
+            pool = self._pools[int(self._owner[lane])].pool
+            observations, _ = pool.reset(self._number[lane : lane + 1])
+            self._show(np.array([lane]), observations)
+        self._begun[lane] = True
+
+    def step(self, lanes: NDArray[np.intp], actions: NDArray[Any]) -> Outcome:
+        """Step the given lanes (in ascending order)."""
+        owners = self._owner[lanes]
+        rewards, (terminated, truncated) = np.zeros(len(lanes)), np.zeros((2, len(lanes)), bool)
+        busy = [self._pools[number] for number in np.unique(owners).tolist()]
+        try:
+            for pool in busy:
+                mine = lanes if len(busy) == 1 else lanes[owners == pool.number]
+                pool.pool.send(actions[mine], self._number[mine])
+            for pool in busy:
+                observations, reward, over, cut, info = pool.pool.recv()
+                back = pool.lanes[info["env_id"]]
+                rows = np.searchsorted(lanes, back)
+                self._show(back, observations)
+                rewards[rows], terminated[rows], truncated[rows] = reward, over, cut
+        except RuntimeError as error:
+            raise failure(f"EnvPool's {self._task}", "step", error) from error
+        return rewards, terminated, truncated
+
+    def close(self) -> None:
+        """Close all pools."""
+        for pool in self._pools.values():
+            pool.pool.close()
+        self._pools.clear()
+
+    def _make(self, seeds: NDArray[np.int64]) -> tuple[Any, Any]:
+        """Make a pool, and start an episode in all its environments."""
+        envpool = _import_envpool()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about its own spaces, which are not used
+            pool = envpool.make_gymnasium(
+                self._task,
+                num_envs=len(seeds),
+                env_seed=seeds.tolist(),
+                num_threads=min(self._threads, max(1, len(seeds) // 64)),
+            )
+            observations, _ = pool.reset()
+        return pool, observations
+
+    def _show(self, lanes: NDArray[Any], observations: Any) -> None:
+        if isinstance(self.observations, np.ndarray):
+            self.observations[lanes] = observations
+        else:
+            for row, lane in enumerate(lanes.tolist()):
+                spaces.assign(self.observations, lane, spaces.pick(observations, row))

@@ -1,17 +1,23 @@
-"""Which environment: a Gymnasium id with arguments and wrappers, or a factory; clear errors.
+"""Environments by Gymnasium id, ``module:function`` or factory, with arguments and wrappers.
 
-Files of policies may tell what they were trained in; what a user says comes first.
+`environment_of` combines what the user asks for with what the policies' files say about their
+training environment; the user has precedence.
 """
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
+import json
+import os
 import pickle
 import re
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from importlib.util import find_spec
+from types import ModuleType
 from typing import Any
 
 import gymnasium
@@ -28,61 +34,48 @@ from pivec.errors import (
 )
 from pivec.options import CollectOptions, Wrapper
 from pivec.policies import Policy, PolicyInfo
-from pivec.rollouts.atari import ATARI, ONE_FRAME_A_STEP
-from pivec.rollouts.games import GAME, make_role, with_partners
-from pivec.rollouts.named_objects import import_here, named_object, split_arguments
-from pivec.rollouts.quirks import registrars
 
-# -----------------------------------------------------------------------------
-# Which of Gymnasium's own environments a policy fits, where its file does not tell.
+ATARI = "pivec.rollouts.atari:Atari"
+GAME = "pettingzoo:"  # prefix of the names of multi-agent environments, see `pivec.rollouts.games`
+ID = re.compile(r"-v\d+$")  # the end of Gymnasium ids; names of functions have none
+ENVIRONMENT, ARGUMENTS, WRAPPERS, IMPORTS = "environment", "arguments", "wrappers", "imports"
+_MOST_FITTING = 4  # a policy that fits more environments than these says nothing
 
+# Gymnasium has no plugins: packages register their environments when they are imported. By the
+# beginnings of ids: modules to import, and what to install for the first of them.
+REGISTERED_BY = {
+    r"ALE/|\w+(-ram)?(NoFrameskip|Deterministic)-v[04]": ("ale_py", "pivec[atari]"),
+    "MiniGrid-|BabyAI-": ("minigrid", "minigrid"),
+    "MiniWorld-": ("miniworld", "miniworld"),
+    "MiniHack-": ("minihack", "minihack"),
+    "NetHack": ("nle", "nle"),
+    "Fetch(Reach|Push|Slide|PickAndPlace)|Hand(Reach|Manipulate)|AdroitHand|FrankaKitchen"
+    "|(Ant|Point)Maze_": ("gymnasium_robotics", "gymnasium-robotics"),
+    "(highway|merge|roundabout|parking|intersection|racetrack|exit|two-way|u-turn|lane-keeping)-": (
+        "highway_env",
+        "highway-env",
+    ),
+    "Panda(Flip|PickAndPlace|Push|Reach|Slide|Stack)": ("panda_gym", "panda-gym"),
+    r"\w+BulletEnv-": ("pybullet_envs_gymnasium", "pybullet-envs-gymnasium"),
+    "mo-|deep-sea-treasure|minecart-|fruit-tree|resource-gathering|breakable-bottles|fishwood-"
+    "|four-room-|water-reservoir-": ("mo_gymnasium", "mo-gymnasium"),
+    "Meta-World/": ("metaworld", "metaworld"),
+    "FlappyBird-": ("flappy_bird_gymnasium", "flappy-bird-gymnasium"),
+    "dm_control/": ("shimmy", "shimmy[dm-control]"),
+    "bsuite/": ("shimmy", "shimmy[bsuite]"),
+    # The package called procgen has no builds for current versions of Python.
+    "(procgen:)?procgen-": ("procgen pivec.rollouts.atari", "procgen-mirror"),
+    "Vizdoom": ("vizdoom.gymnasium_wrapper", "vizdoom"),
+    "PyFlyt/": ("PyFlyt.gym_envs", "pyflyt"),
+    "sumo-rl-": ("sumo_rl", "sumo-rl"),
+    "gym_aloha/": ("gym_aloha", "gym-aloha"),
+    "gym_pusht/": ("gym_pusht", "gym-pusht"),
+    "gym_xarm/": ("gym_xarm", "gym-xarm"),
+    "popgym-": ("popgym", "popgym"),
+    "tetris_gymnasium/": ("tetris_gymnasium.envs", "tetris-gymnasium"),
+}
 
-MOST = 4  # a policy that fits more than these tells nothing
-
-
-def fitting_words(policies: Sequence[Policy]) -> str:
-    """Say what the first policy fits by the numbers it sees and does; empty if nobody can tell."""
-    bind = getattr(policies[0], "bind", None) if policies else None
-    if bind is None:
-        return ""
-    shown = []
-    for name, seen, done in _own_spaces():
-        try:
-            bind(seen, done)
-        except Exception:  # noqa: S112  # it does not fit, or another kind of policy says so in its own way
-            continue
-        shown.append(f"{name} ({_counted(seen, 'value')}, {_counted(done, 'action')})")
-    return f"the first fits {' and '.join(shown)}" if 0 < len(shown) <= MOST else ""
-
-
-def _own_spaces() -> Iterator[tuple[str, Any, Any]]:
-    """Give the spaces of Gymnasium's own environments that are installed, of the newest version."""
-    newest = {
-        spec.name: spec
-        for spec in sorted(gymnasium.registry.values(), key=lambda spec: spec.version or 0)
-        if str(spec.entry_point).startswith("gymnasium.envs.") and not spec.namespace
-    }
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for spec in newest.values():
-            try:
-                env = gymnasium.make(spec.id, disable_env_checker=True)
-            except Exception:  # noqa: S112  # what it needs is not installed
-                continue
-            yield spec.id, env.observation_space, env.action_space
-            env.close()
-
-
-def _counted(space: Any, what: str) -> str:
-    n = int(space.n) if isinstance(space, spaces.Discrete) else spaces.flatdim(space)
-    return f"{n} {what}{'s' * (n > 1)}"
-
-
-# -----------------------------------------------------------------------------
-# Wrappers by name: how they are put around environments, and which a file may ask for.
-
-
-# A file may ask for these: they change what is seen and done, and touch nothing else.
+# Wrappers that files may name without --trust: they change observations and actions only.
 KNOWN_WRAPPERS = re.compile(
     r"(gymnasium\.wrappers(\.\w+)?|stable_baselines3\.common\.atari_wrappers"
     r"|pivec\.rollouts\.atari|sb3_contrib\.common\.wrappers(\.\w+)?|rl_zoo3\.wrappers"
@@ -91,45 +84,160 @@ KNOWN_WRAPPERS = re.compile(
 )
 
 
-def wrapped(env: gymnasium.Env[Any, Any], wrapper: Wrapper) -> gymnasium.Env[Any, Any]:
-    """Put a wrapper around an environment."""
-    arguments: dict[str, Any] = {}
-    around = wrapper
-    if isinstance(around, str):
-        name, given = split_arguments(around)
-        # JSON has no tuples, and Gymnasium takes nothing else for a shape.
-        arguments = {k: tuple(v) if isinstance(v, list) else v for k, v in given.items()}
-        around = named_object(name, "a wrapper")
+# ---- objects named on the command line: module:name, with arguments module:name{json} ----
+
+
+def import_here(module: str) -> ModuleType:
+    """Import a module, which may be in the working directory."""
+    here = os.getcwd()
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    return importlib.import_module(module)
+
+
+def named_object(spec: str, what: str) -> Any:
+    """Import ``module:name``.
+
+    Examples
+    --------
+    >>> named_object("math:sqrt", "a function")(4.0)
+    2.0
+    """
+    module_name, _, name = spec.partition(":")
+    if not module_name or not name:
+        raise UsageError(f"{what} must be named as module:name, but is {spec!r}")
     try:
-        result: gymnasium.Env[Any, Any] = around(env, **arguments)
+        target: Any = import_here(module_name)
     except (Exception, SystemExit) as error:
         raise UsageError(
-            f"the wrapper {wrapper} cannot be put around {env}: {type(error).__name__}: {error}"
+            f"{what} {spec!r} cannot be imported: {type(error).__name__}: {error}"
+        ) from error
+    for part in name.split("."):
+        if not hasattr(target, part):
+            hint = did_you_mean(part, dir(target))
+            raise UsageError(f"{spec!r} does not exist: {module_name} has no {part!r}{hint}")
+        target = getattr(target, part)
+    return target
+
+
+def split_arguments(spec: str) -> tuple[str, dict[str, Any]]:
+    """Separate ``name{json}`` into the name and the arguments.
+
+    Examples
+    --------
+    >>> split_arguments('gymnasium.wrappers:ResizeObservation{"shape": [84, 84]}')
+    ('gymnasium.wrappers:ResizeObservation', {'shape': [84, 84]})
+    """
+    name, brace, rest = spec.partition("{")
+    if not brace:
+        return spec, {}
+    try:
+        return name, json.loads(brace + rest)
+    except ValueError as error:
+        raise UsageError(
+            f"the arguments after the name in {spec!r} must be a JSON object: {error}"
+        ) from error
+
+
+def callable_to_json(thing: Any) -> dict[str, Any]:
+    """Describe a Python object of the user's, by its own ``to_json`` or by its name.
+
+    Examples
+    --------
+    >>> callable_to_json(len)
+    {'kind': 'function', 'name': 'len'}
+    """
+    if hasattr(thing, "to_json"):
+        description: dict[str, Any] = thing.to_json()
+        return description
+    return {"kind": "function", "name": getattr(thing, "__qualname__", None) or repr(thing)}
+
+
+# ---- wrappers ----
+
+
+def wrapper_to_json(wrapper: Wrapper) -> dict[str, Any]:
+    """Describe a wrapper as a JSON object.
+
+    Examples
+    --------
+    >>> wrapper_to_json('mine:Scale{"by": 9}')
+    {'kind': 'import', 'name': 'mine:Scale', 'arguments': {'by': 9}}
+    """
+    if not isinstance(wrapper, str):
+        return callable_to_json(wrapper)
+    name, arguments = split_arguments(wrapper)
+    return {"kind": "import", "name": name, "arguments": arguments}
+
+
+def wrapper_from_json(value: Any) -> str:
+    """Read what `wrapper_to_json` gives, or the same as text: ``module:Class{json}``."""
+    match value:
+        case str():
+            return value
+        case {"kind": "import", "name": str(name), "arguments": dict(arguments)}:
+            return f"{name}{json.dumps(arguments)}" if arguments else name
+        case {"kind": "function", "name": str(name)}:
+            raise UsageError(
+                f"only the name is known of the wrapper {name}, a Python function: give all "
+                "wrappers with --wrapper (in Python: wrappers=)"
+            )
+    raise UsageError(f"expected a wrapper as module:Class, but got {value!r}")
+
+
+def _wrap(env: gymnasium.Env[Any, Any], wrapper: Wrapper) -> gymnasium.Env[Any, Any]:
+    arguments: dict[str, Any] = {}
+    wrap = wrapper
+    if isinstance(wrap, str):
+        name, given = split_arguments(wrap)
+        # JSON has no tuples, and Gymnasium requires them for shapes.
+        arguments = {k: tuple(v) if isinstance(v, list) else v for k, v in given.items()}
+        wrap = named_object(name, "the wrapper")
+    try:
+        result: gymnasium.Env[Any, Any] = wrap(env, **arguments)
+    except (Exception, SystemExit) as error:
+        raise UsageError(
+            f"the wrapper {wrapper} cannot be applied to {env}: {type(error).__name__}: {error}"
         ) from error
     return result
 
 
-def check_wrappers(wrappers: Sequence[Any], infos: Sequence[PolicyInfo], trust: bool) -> None:
-    """Refuse wrappers that files may not ask for, or that are not installed."""
+def _check_wrappers(wrappers: Sequence[str], infos: Sequence[PolicyInfo], trust: bool) -> None:
+    """Refuse wrappers that files may not name, or that are not installed."""
     for wrapper in wrappers:
-        name = split_arguments(str(wrapper))[0]
-        if not trust and not KNOWN_WRAPPERS.fullmatch(name):
-            raise UsageError(
-                f"{infos[0].source} was trained with the wrapper {name}, which a file may not ask "
-                "for: give all wrappers with --wrapper (in Python: wrappers=), or allow it with "
-                "--trust"
-            )
+        name = split_arguments(wrapper)[0]
         package = name.partition(".")[0]
-        if importlib.util.find_spec(package) is None:
+        remedy = ""
+        if not trust and not KNOWN_WRAPPERS.fullmatch(name):
+            remedy = "which a file may not ask for without --trust"
+        elif find_spec(package) is None:
+            remedy = f"which needs: pip install {package.replace('_', '-')}"
+        if remedy:
             raise UsageError(
-                f"{infos[0].source} was trained with the wrapper {name}, but {package} is not "
-                f"installed: pip install {package.replace('_', '-')}, or give all wrappers with "
-                "--wrapper (in Python: wrappers=)"
+                f"{infos[0].source} was trained with the wrapper {name}, {remedy}; or give all "
+                "wrappers with --wrapper (in Python: wrappers=)"
             )
 
 
-ID = re.compile(r"-v\d+$")  # a function that makes environments has another kind of name
-ENVIRONMENT, ARGUMENTS, WRAPPERS, IMPORTS = "environment", "arguments", "wrappers", "imports"
+# ---- environments ----
+
+
+def registrars(name: str) -> list[str]:
+    """Name the modules that register an environment which Gymnasium does not know yet.
+
+    Examples
+    --------
+    >>> registrars("CartPole-v1")
+    []
+    """
+    for ids, (modules, package) in REGISTERED_BY.items():
+        if name not in gymnasium.registry and re.match(ids, name):
+            if find_spec(re.split(r"\W", modules)[0]) is None:
+                raise UsageError(
+                    f'{name} belongs to a package that is not installed: pip install "{package}"'
+                )
+            return modules.split()
+    return []
 
 
 @dataclass(frozen=True)
@@ -137,9 +245,9 @@ class Environment:
     """A way to make one environment as often as needed.
 
     By the Gymnasium id ``name`` (``CartPole-v1``, ``module:Name-v0``), by the name of a function or
-    class that makes one (``module:make``), or by ``factory``. Of the ``wrappers`` the first is
+    class that makes one (``module:make``), or by ``factory``. The first of the ``wrappers`` is
     innermost: ``module:Class``, with arguments ``module:Class{"shape": [84, 84]}``, or a function
-    from an environment to one.
+    from an environment to an environment.
     """
 
     name: str
@@ -147,8 +255,8 @@ class Environment:
     factory: Callable[[], gymnasium.Env[Any, Any]] | None = None
     wrappers: tuple[Wrapper, ...] = ()
     imports: tuple[str, ...] = ()  # modules that register environments
-    watched: bool = False  # whether features look at more than its observations
-    # Who else acts in a game of several agents, as its arguments say, see `pivec.rollouts.games`.
+    one_by_one: bool = False  # because features read more than observations
+    # The policies of the other agents in a multi-agent environment, see `pivec.rollouts.games`.
     partners: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
     # How the id is registered, for other processes.
     registered: EnvSpec | None = field(default=None, repr=False, compare=False)
@@ -156,7 +264,11 @@ class Environment:
     def __getstate__(self) -> dict[str, Any]:
         """Include the registration, which a script may have made."""
         known = gymnasium.registry.get(self.name, self.registered)
-        return self.__dict__ | {"registered": known if _can_be_pickled(known) else None}
+        try:
+            pickle.dumps(known)
+        except Exception:  # whatever pickling the user's classes raises; imports may register it
+            known = None
+        return self.__dict__ | {"registered": known}
 
     @classmethod
     def of(
@@ -170,16 +282,14 @@ class Environment:
         given = dict(arguments or {})
         if isinstance(env, str):
             if not env.strip():
-                raise UsageError(
-                    "env is empty: expected the id of a Gymnasium environment such as CartPole-v1"
-                )
+                raise UsageError("env is empty: expected a Gymnasium id such as CartPole-v1")
             name, inside = split_arguments(env)
             env, given = cls(name), {**inside, **given}
         elif not isinstance(env, Environment):
             if isinstance(env, gymnasium.Env) or not callable(env):
                 raise UsageError(
                     "env must be a Gymnasium id or a function that makes an environment, but is "
-                    f"{type(env).__name__}: pass a function, since several are needed side by side"
+                    f"{type(env).__name__}: pass a function, since several are needed in parallel"
                 )
             env = cls(getattr(env, "__qualname__", type(env).__name__), factory=env)
         return replace(
@@ -189,37 +299,51 @@ class Environment:
             imports=(*env.imports, *imports),
         )
 
+    def to_json(self) -> dict[str, Any]:
+        """Describe it as a JSON object, as stores and runs keep it.
+
+        Examples
+        --------
+        >>> Environment("CartPole-v1").to_json()
+        {'environment': 'CartPole-v1', 'arguments': {}, 'wrappers': [], 'imports': []}
+        """
+        return {
+            ENVIRONMENT: self.name,
+            ARGUMENTS: dict(self.arguments),
+            WRAPPERS: [wrapper_to_json(wrapper) for wrapper in self.wrappers],
+            IMPORTS: list(self.imports),
+        }
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> Environment:
+        """Read what `to_json` gives."""
+        wrappers = [wrapper_from_json(wrapper) for wrapper in content.get(WRAPPERS) or ()]
+        name = str(content.get(ENVIRONMENT, ""))
+        return cls.of(name, content.get(ARGUMENTS), wrappers, content.get(IMPORTS) or ())
+
     def make(self, **more: Any) -> gymnasium.Env[Any, Any]:
         """Make one environment; ``more`` are further arguments for `gymnasium.make`."""
         self._register()
         try:
-            env = self._made({**self.arguments, **more})
+            env = self._make({**self.arguments, **more})
         except PivecError:
             raise
         except (Exception, SystemExit) as error:
             raise failure(self.name, "making it", error) from error
         for wrapper in self.wrappers:
-            env = wrapped(env, wrapper)
+            env = _wrap(env, wrapper)
         return env
 
     @property
     def spec(self) -> EnvSpec | None:
-        """What Gymnasium knows of it; None for a factory, and for ids that nobody registered."""
+        """Gymnasium's specification; None for a factory and for unknown ids."""
         self._register()
         return None if self.factory is not None else gymnasium.registry.get(self.name)
 
-    @property
-    def wrapper_names(self) -> list[str]:
-        """What to call the wrappers in a store."""
-        return [
-            wrapper if isinstance(wrapper, str) else getattr(wrapper, "__qualname__", repr(wrapper))
-            for wrapper in self.wrappers
-        ]
-
     def _register(self) -> None:
         known = [] if self.factory is not None or self.imports else registrars(self.name)
-        own = [module] if (module := _module_of(self.name)) else []
-        for module in (*known, *self.imports, *own):
+        own = self.name.removeprefix(GAME).rpartition(":")[0]  # of module:object
+        for module in filter(None, (*known, *self.imports, own)):
             try:
                 import_here(module)
             except (Exception, SystemExit) as error:
@@ -229,23 +353,23 @@ class Environment:
         if self.registered is not None:
             gymnasium.registry[self.name] = self.registered
 
-    def _made(self, arguments: Mapping[str, Any]) -> gymnasium.Env[Any, Any]:
-        make = self.factory
+    def _make(self, arguments: Mapping[str, Any]) -> gymnasium.Env[Any, Any]:
+        make: Any = self.factory or self._make_registered
         if self.name.startswith(GAME):
-            make = partial(make_role, self.name, make, self.partners)
-        elif make is None and ":" in self.name and not ID.search(self.name):
-            make = named_object(self.name, "an environment")
-        env: Any = self._registered(arguments) if make is None else make(**arguments)
+            from pivec.rollouts.games import make_agent_env  # which needs this module
+
+            make = partial(make_agent_env, self.name, self.factory, self.partners)
+        elif self.factory is None and ":" in self.name and not ID.search(self.name):
+            make = named_object(self.name, "the environment")
+        env: Any = make(**arguments)
         if not isinstance(env, gymnasium.Env):
             kind = f"{type(env).__module__}.{type(env).__name__}"
-            hint = (
-                ": name a game of several agents as pettingzoo:..., with --agent (in Python agent=)"
-            )
+            hint = ": name multi-agent environments as pettingzoo:..., with --agent (agent=)"
             hint *= hasattr(env, "possible_agents")
             raise UsageError(f"{self.name} must make a gymnasium.Env, but made {kind}{hint}")
         return env
 
-    def _registered(self, arguments: Mapping[str, Any]) -> gymnasium.Env[Any, Any]:
+    def _make_registered(self, **arguments: Any) -> gymnasium.Env[Any, Any]:
         try:
             return gymnasium.make(self.name, **{"disable_env_checker": True, **arguments})
         except gymnasium.error.DependencyNotInstalled as error:
@@ -253,7 +377,14 @@ class Environment:
                 f"{self.name} needs a package that is not installed: {error}"
             ) from error
         except (gymnasium.error.Error, ModuleNotFoundError) as error:
-            raise UsageError(self._unknown(str(error))) from error
+            namespace = self.name.rpartition("/")[0]
+            known = [name for name in gymnasium.registry if name.rpartition("/")[0] == namespace]
+            hint = did_you_mean(self.name, known, 3) or (
+                ": expected the id of a registered Gymnasium environment such as CartPole-v1, "
+                "module:Name-v0, or module:function that makes one; name a module that registers "
+                f"it with --import (in Python: imports=) ({str(error).strip()})"
+            )
+            raise UsageError(f"there is no environment {self.name!r}{hint}") from error
         except TypeError as error:
             if not arguments:
                 raise
@@ -261,44 +392,21 @@ class Environment:
                 f"{self.name} does not take the arguments {arguments}: {error}"
             ) from error
 
-    def _unknown(self, reason: str) -> str:
-        space = self.name.rpartition("/")[0]
-        known = [name for name in gymnasium.registry if name.rpartition("/")[0] == space]
-        if hint := did_you_mean(self.name, known, 3):
-            return f"no environment is called {self.name!r}{hint}"
-        return (
-            f"no environment is called {self.name!r}: expected the id of a registered Gymnasium "
-            "environment such as CartPole-v1, module:Name-v0, or module:function that makes one; "
-            "a module that registers it is named with --import (in Python: imports=) "
-            f"({reason.strip()})"
-        )
-
-
-def _module_of(name: str) -> str:
-    """Name the module of ``module:object``; empty if there is none."""
-    return split_arguments(name)[0].removeprefix(GAME).rpartition(":")[0]
-
-
-def _can_be_pickled(spec: EnvSpec | None) -> bool:
-    """Whether a registration can be sent to other processes; imports may register it there too."""
-    try:
-        pickle.dumps(spec)
-    except Exception:  # whatever pickling the user's classes raises
-        return False
-    return True
-
 
 def failure(name: str, what: str, error: BaseException) -> EnvironmentFailure:
-    """Say which environment raised, and in what."""
+    """Error that names the environment that raised, and what was done with it."""
     return EnvironmentFailure(f"{name} raised {type(error).__name__} in {what}: {error}")
 
 
 def close(env: gymnasium.Env[Any, Any], name: str) -> None:
-    """Close an environment; what it raises then has no part in its states, and is said."""
+    """Close an environment; exceptions become warnings, since its states are not affected."""
     try:
         env.close()
     except (Exception, SystemExit) as error:
         warnings.warn(str(failure(name, "close()", error)), PivecWarning, stacklevel=2)
+
+
+# ---- which environment: what the user says and what the policies' files say ----
 
 
 def environment_of(
@@ -307,72 +415,84 @@ def environment_of(
     options: CollectOptions | None = None,
     acting: Sequence[Policy] = (),
 ) -> Environment:
-    """Make an `Environment` of what the user says and of what the policies' files tell.
+    """Combine what the user asks for with the metadata of the policies' files.
 
-    Their metadata may hold ``environment``, ``arguments``, ``wrappers`` and ``imports``. Without
-    ``env`` it is what the files tell. The user's arguments are added to theirs and come first,
-    the user's wrappers and imports stand instead of theirs. Files that disagree, or ask for
-    something that they may not, are refused; of those that tell of another environment than
-    ``env`` a warning is given. Where neither tells, the error says what those ``acting`` fit.
+    Metadata may hold ``environment``, ``arguments``, ``wrappers`` and ``imports``, as
+    `Environment.to_json` writes them. Without ``env`` the files decide. The user's arguments are
+    added to theirs and have precedence; the user's wrappers and imports replace theirs. Files that
+    contradict each other, or that ask for something they may not, are refused; a warning names
+    those trained in another environment than ``env``. If nobody names an environment, the error
+    says which ones the ``acting`` policies fit.
     """
     options = options or CollectOptions()
     arguments, wrappers, imports = options.env_kwargs, options.wrappers, options.imports
-    if options.atari:
-        arguments, wrappers = {**ONE_FRAME_A_STEP, **(arguments or {})}, (ATARI, *wrappers)
+    if options.atari:  # which skips frames itself
+        arguments, wrappers = {"frameskip": 1, **(arguments or {})}, (ATARI, *wrappers)
     if env is not None and not isinstance(env, str):
-        return with_partners(Environment.of(env, arguments, wrappers, imports), options)
+        return _with_partners(Environment.of(env, arguments, wrappers, imports), options)
     env, inside = (None, {}) if env is None else split_arguments(env)
     trained = [info for info in policies if isinstance(info.metadata.get(ENVIRONMENT), str)]
     name = _named_in_files(trained, options.trust, acting) if env is None else env
-    elsewhere = [
-        info
-        for info in trained
-        if not _same(info.metadata[ENVIRONMENT], name) and ID.search(info.metadata[ENVIRONMENT])
-    ]
+    here = [info for info in trained if _same(info.metadata[ENVIRONMENT], name)]
+    others = (info for info in trained if not _same(info.metadata[ENVIRONMENT], name))
+    elsewhere = [info for info in others if ID.search(info.metadata[ENVIRONMENT])]
     if elsewhere:
         first = elsewhere[0]
         warnings.warn(
             f"{len(elsewhere)} policies (first: {first.source}) were trained in "
-            f"{first.metadata[ENVIRONMENT]}, and act in {name}",
+            f"{first.metadata[ENVIRONMENT]}, but run in {name}",
             PivecWarning,
             stacklevel=3,
         )
-    here = [info for info in trained if _same(info.metadata[ENVIRONMENT], name)]
     given = {**inside, **(arguments or {})}
     agreed = _agreed(here, ARGUMENTS, "--env-arg", lambda value: {**_mapping(value), **given})
-    around: Sequence[Wrapper] = wrappers
     if not wrappers:
-        around = _agreed(here, WRAPPERS, "--wrapper", _texts)
-        check_wrappers(around, here, options.trust)
-    modules: Sequence[str] = imports
+        wrappers = _agreed(here, WRAPPERS, "--wrapper", _wrappers)
+        _check_wrappers(wrappers, here, options.trust)
     if not imports:
-        modules = list(
-            dict.fromkeys(m for info in here for m in _texts(info.metadata.get(IMPORTS)))
-        )
-        if modules and not options.trust:
+        listed = (m for info in here for m in _list(info.metadata.get(IMPORTS)))
+        imports = list(dict.fromkeys(m for m in listed if isinstance(m, str)))
+        if imports and not options.trust:
             if ":" not in name and name not in gymnasium.registry:
                 raise UsageError(
-                    f"{here[0].source} tells that {modules[0]} registers its environment: if you "
-                    f"trust that module, pass --import {modules[0]} (in Python: imports=)"
+                    f"{here[0].source} says that {imports[0]} registers its environment: if you "
+                    f"trust that module, pass --import {imports[0]} (in Python: imports=)"
                 )
-            modules = []
-    made = Environment.of(name, agreed if here else given, around, modules)
+            imports = []
+    made = Environment.of(name, agreed if here else given, wrappers, imports)
     if options.atari and made.spec is not None and "ale_py" not in str(made.spec.entry_point):
-        raise UsageError(f"--atari is for games of ale-py such as ALE/Pong-v5, but {name} is none")
-    return with_partners(made, options)
+        raise UsageError(
+            f"--atari is for environments of ale-py such as ALE/Pong-v5, but {name} is none"
+        )
+    return _with_partners(made, options)
+
+
+def _with_partners(environment: Environment, options: CollectOptions) -> Environment:
+    if environment.factory is not None and options.agent is not None:
+        environment = replace(environment, name=GAME + environment.name.removeprefix(GAME))
+    if environment.name.startswith(GAME):
+        from pivec.rollouts.games import with_partners  # which needs this module
+
+        return with_partners(environment, options)
+    if options.agent is not None or options.joint or options.partners:
+        raise UsageError(
+            f"{environment.name} has no agent, partner or joint states to choose: name "
+            "multi-agent environments as pettingzoo:module"
+        )
+    return environment
 
 
 def _named_in_files(trained: Sequence[PolicyInfo], trust: bool, acting: Sequence[Policy]) -> str:
-    """Give the one environment that all files name which name any."""
+    """The environment that all files agree on."""
     if not trained:
-        raise UnknownEnvironment(fitting_words(acting))
+        raise UnknownEnvironment(fitting_environments(acting))
     first = trained[0]
     name = str(first.metadata[ENVIRONMENT])
     for info in trained:
         if info.metadata[ENVIRONMENT] != name:
             raise UsageError(
                 f"the policies were trained in several environments: {first.source} in {name}, "
-                f"{info.source} in {info.metadata[ENVIRONMENT]}: name the runs of one of them"
+                f"{info.source} in {info.metadata[ENVIRONMENT]}: select the runs of one of them"
             )
     if ":" in name and not trust:
         raise UsageError(
@@ -387,24 +507,67 @@ def _same(theirs: str, name: str) -> bool:
     return theirs.rpartition(":")[2] == name.rpartition(":")[2]
 
 
-def _agreed(
-    infos: Sequence[PolicyInfo], key: str, option: str, settle: Callable[[Any], Any]
-) -> Any:
-    """Give what all files say under ``key``, settled with what the user says."""
-    values = [settle(info.metadata.get(key)) for info in infos]
+def _agreed(infos: Sequence[PolicyInfo], key: str, option: str, read: Callable[[Any], Any]) -> Any:
+    """Give what all files say under ``key``."""
+    values = [read(info.metadata.get(key)) for info in infos]
     for info, value in zip(infos, values, strict=True):
         if value != values[0]:
             raise UsageError(
-                f"the policies were trained with other {key} of the environment: {infos[0].source} "
-                f"with {values[0] or 'none'}, {info.source} with {value or 'none'}: compare those "
-                f"that share them, or say with {option} which to take"
+                f"the policies were trained with different {key} of the environment: "
+                f"{infos[0].source} with {values[0] or 'none'}, {info.source} with "
+                f"{value or 'none'}: compare those that share them, or choose with {option}"
             )
-    return values[0] if values else settle(None)
+    return values[0] if values else read(None)
 
 
 def _mapping(value: Any) -> dict[str, Any]:
     return dict(value) if isinstance(value, Mapping) else {}
 
 
-def _texts(value: Any) -> list[str]:
-    return [text for text in value if isinstance(text, str)] if isinstance(value, list) else []
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _wrappers(value: Any) -> list[str]:
+    return [wrapper_from_json(wrapper) for wrapper in _list(value)]
+
+
+def fitting_environments(policies: Sequence[Policy]) -> str:
+    """Name the environments of Gymnasium whose spaces the first policy fits; empty if unclear."""
+    bind = getattr(policies[0], "bind", None) if policies else None
+    if bind is None:
+        return ""
+    fitting = []
+    for name, observations, actions in _own_spaces():
+        try:
+            bind(observations, actions)
+        except Exception:  # noqa: S112  # policies refuse spaces in their own ways
+            continue
+        shown = _counted(observations, "value"), _counted(actions, "action")
+        fitting.append(f"{name} ({', '.join(shown)})")
+    if not 0 < len(fitting) <= _MOST_FITTING:
+        return ""
+    return f"the first fits {' and '.join(fitting)}"
+
+
+def _own_spaces() -> Iterator[tuple[str, Any, Any]]:
+    """Spaces of Gymnasium's own environments that are installed, newest versions only."""
+    newest = {
+        spec.name: spec
+        for spec in sorted(gymnasium.registry.values(), key=lambda spec: spec.version or 0)
+        if str(spec.entry_point).startswith("gymnasium.envs.") and not spec.namespace
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for spec in newest.values():
+            try:
+                env = gymnasium.make(spec.id, disable_env_checker=True)
+            except Exception:  # noqa: S112  # its dependencies are not installed
+                continue
+            yield spec.id, env.observation_space, env.action_space
+            env.close()
+
+
+def _counted(space: Any, what: str) -> str:
+    n = int(space.n) if isinstance(space, spaces.Discrete) else spaces.flatdim(space)
+    return f"{n} {what}{'s' * (n > 1)}"

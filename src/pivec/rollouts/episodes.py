@@ -1,4 +1,4 @@
-"""What is kept of an episode while it is played and after, and how very long ones are thinned.
+"""Episodes: their seeds, their states while they are played and after, and thinning of long ones.
 
 Thinned to every k-th state, an episode keeps its states 0, k, 2k, ... and the terminal one. All
 episodes of a policy have the same k, the smallest power of two that brings the policy below its
@@ -7,6 +7,7 @@ limit, so long and short episodes keep their weights, and k does not depend on t
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,14 +18,36 @@ from numpy.typing import ArrayLike, NDArray
 from pivec.errors import BadData, UsageError
 from pivec.policies import NamedPolicy
 
-_STEPS, _BYTES = 128, 64 << 20  # of a page, at most
+_ACTIONS = 0x616374  # separates the stream of actions from the environment's, which has that seed
+_STEPS, _BYTES = 128, 64 << 20  # of a buffer, at most
+
+
+def episode_seeds(seed: int, identity: str, episodes: int) -> NDArray[np.int64]:
+    """Seeds of a policy's episodes; the first ones do not depend on how many are asked for.
+
+    They follow from what the policy is (`PolicyInfo.identity`), so that neither other policies
+    nor another label change anything. Below 2**31, which every environment accepts.
+
+    Examples
+    --------
+    >>> bool((episode_seeds(0, "run/10", 2) == episode_seeds(0, "run/10", 5)[:2]).all())
+    True
+    """
+    words = np.frombuffer(hashlib.sha256(identity.encode()).digest()[:16], dtype="<u4")
+    sequence = np.random.SeedSequence([seed, *(int(word) for word in words)])
+    return (sequence.generate_state(episodes) >> 1).astype(np.int64)
+
+
+def action_stream(episode_seed: int) -> np.random.Generator:
+    """Return the random stream from which the actions of one episode are drawn."""
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence([episode_seed, _ACTIONS])))
 
 
 @dataclass
 class Episode:
-    """One played episode: first observation, every later one and the terminal one.
+    """One played episode: its first observation, every later one and the terminal one.
 
-    ``actions`` holds the action taken in each kept state but the terminal one.
+    ``actions`` holds the action taken in each kept state except the terminal one.
     """
 
     states: NDArray[np.float32]
@@ -41,8 +64,8 @@ class Episode:
             self.actions = self.actions[::2].copy()
 
 
-class LaneRecord:
-    """The rows of the episode in one lane that stood on earlier pages."""
+class _Earlier:
+    """Rows of the running episode of one lane that were moved out of the buffer."""
 
     def __init__(self) -> None:
         self.states: list[NDArray[np.float32]] = []
@@ -51,7 +74,6 @@ class LaneRecord:
         self.kept = 0
 
     def add(self, states: NDArray[np.float32], actions: NDArray[Any] | None, steps: int) -> None:
-        """Take in copies of the rows that are kept of so many steps."""
         self.states.append(states.copy())
         if actions is not None:
             self.actions.append(actions.copy())
@@ -59,63 +81,62 @@ class LaneRecord:
         self.kept += len(states)
 
     def halve(self) -> None:
-        """Keep every second of the rows."""
         self.states = [np.concatenate(self.states)[::2].copy()] if self.states else []
         self.actions = [np.concatenate(self.actions)[::2].copy()] if self.actions else []
         self.kept = sum(map(len, self.states))
 
 
-class Pages:
-    """What lanes show and do, step by step; gives the rows of an episode when it ends.
+class StepBuffer:
+    """States and actions of all lanes, step by step; gives the rows of an episode when it ends.
 
-    When a page is full, what belongs to episodes that go on is put aside, and the next page begins.
-    ``rows`` (n_lanes, n_features) are such as will be written.
+    When the buffer is full, rows of running episodes are moved to `earlier`. ``rows`` (n_lanes,
+    n_features) are an example of what will be written.
     """
 
     def __init__(self, rows: NDArray[np.float32]) -> None:
         self.steps = int(np.clip(_BYTES // max(1, rows.nbytes), 1, _STEPS))
-        self.time = 0  # steps on the page
-        self.aside = [LaneRecord() for _ in rows]
-        self.lengths = np.zeros(len(rows), dtype=np.int64)  # steps of the episodes, their rewards
-        self.totals = np.zeros(len(rows))
+        self.time = 0  # steps in the buffer
+        self.earlier = [_Earlier() for _ in rows]
+        self.lengths = np.zeros(len(rows), dtype=np.int64)  # steps of the running episodes
+        self.totals = np.zeros(len(rows))  # and their rewards
         self.seeds = np.full(len(rows), -1, dtype=np.int64)
         self._since = np.zeros(len(rows), dtype=np.intp)
         self._states = np.zeros((self.steps, *rows.shape), dtype=np.float32)
         self._actions: NDArray[Any] | None = None
 
     def begin(self, lane: int, seed: int) -> None:
-        """Forget what ran in a lane: an episode begins there with the next step."""
+        """Begin an episode in a lane with the next step."""
         self._since[lane], self.seeds[lane] = self.time, seed
         self.lengths[lane], self.totals[lane] = 0, 0.0
-        if self.aside[lane].steps:
-            self.aside[lane] = LaneRecord()
+        if self.earlier[lane].steps:
+            self.earlier[lane] = _Earlier()
 
     def write(self, rows: NDArray[Any]) -> None:
-        """Write what all lanes show in the next steps, (n_steps, n_lanes, ...)."""
+        """Write the states of all lanes in the next steps, (n_steps, n_lanes, ...)."""
         self._states[self.time : self.time + len(rows)] = rows
         self.time += len(rows)
 
     def write_actions(self, actions: NDArray[Any]) -> None:
-        """Write what is done in the last steps, (n_steps, n_lanes, ...)."""
+        """Write the actions of the last steps, (n_steps, n_lanes, ...)."""
         if self._actions is None:
             self._actions = np.zeros((self.steps, *actions.shape[1:]), dtype=actions.dtype)
         self._actions[self.time - len(actions) : self.time] = actions
 
     def amend(self, lanes: NDArray[np.intp], columns: list[int], rows: NDArray[Any]) -> None:
-        """Write some columns of the last step again for these lanes."""
+        """Overwrite some columns of the last step in these lanes."""
         where = np.ix_(lanes, np.array(columns))
         self._states[self.time - 1][where] = rows[where]
 
-    def turn(
+    def clear(
         self, lanes: NDArray[np.intp], every: Callable[[int], int] = lambda _: 1
     ) -> NDArray[np.intp]:
-        """Begin a page; give those of ``lanes``, where episodes run, that have rows on the last."""
-        going_on = lanes[self._since[lanes] < self.time]
-        for lane in going_on.tolist():
-            self.aside[lane].add(*self._rows(lane, every(lane)), self.time - self._since[lane])
+        """Empty the buffer; return those of the active ``lanes`` whose rows were moved."""
+        running = lanes[self._since[lanes] < self.time]
+        for lane in running.tolist():
+            self.earlier[lane].add(*self._rows(lane, every(lane)), self.time - self._since[lane])
         self._since[:] = 0
         self.time = 0
-        return going_on
+        return running
 
     def finish(
         self,
@@ -125,10 +146,10 @@ class Pages:
         truncated: bool,
         every: int = 1,
     ) -> Episode:
-        """Put the episode of a lane together, the terminal state last."""
-        before, (states, actions) = self.aside[lane], self._rows(lane, every)
+        """Assemble the episode of a lane, the terminal state last."""
+        before, (states, actions) = self.earlier[lane], self._rows(lane, every)
         if before.steps:
-            self.aside[lane] = LaneRecord()
+            self.earlier[lane] = _Earlier()
         return Episode(
             np.concatenate([*before.states, states, terminal[None]]),
             None if actions is None else np.concatenate([*before.actions, actions]),
@@ -139,19 +160,18 @@ class Pages:
         )
 
     def _rows(self, lane: int, every: int) -> tuple[NDArray[np.float32], NDArray[Any] | None]:
-        """Give what the page has of the lane's episode, of every k-th row."""
-        mine = slice(self._since[lane] + -self.aside[lane].steps % every, self.time, every)
-        return self._states[mine, lane], None if self._actions is None else self._actions[
-            mine, lane
-        ]
+        """Every k-th row of the lane's episode in the buffer."""
+        mine = slice(self._since[lane] + -self.earlier[lane].steps % every, self.time, every)
+        actions = None if self._actions is None else self._actions[mine, lane]
+        return self._states[mine, lane], actions
 
 
 @dataclass(frozen=True)
 class Quota:
-    """Which episodes a policy is to play: all before ``end`` that it has not played already.
+    """Episodes that a policy is to play: all before ``end`` that it has not played already.
 
-    ``lengths`` are the states that are kept of those it has, thinned to every k-th: they count for
-    its limit. ``seeds`` are those of all its episodes, where they do not follow from what the
+    ``lengths`` are the numbers of states kept of those it has, thinned to every k-th: they count
+    towards its limit. ``seeds`` are those of all its episodes, if they do not follow from what the
     policy is.
     """
 
@@ -180,14 +200,14 @@ class PlayedPolicy:
 
 
 class PolicyEpisodes:
-    """The episodes of one policy, thinned as they come in so that ``limit`` states are enough.
+    """The episodes of one policy, thinned as they arrive to at most ``limit`` states.
 
-    Those that ``quota`` says are kept elsewhere count for the limit.
+    Those that ``quota`` lists as kept already count towards the limit.
     """
 
     def __init__(self, limit: int | None = None, quota: Quota | None = None) -> None:
         self.every = 1 if quota is None else quota.every
-        self._elsewhere = np.zeros(0, np.int64) if quota is None else quota.lengths
+        self._kept = np.zeros(0, np.int64) if quota is None else quota.lengths
         self._limit = limit
         self._episodes: dict[int, Episode] = {}
 
@@ -195,32 +215,32 @@ class PolicyEpisodes:
         return len(self._episodes)
 
     def put(self, number: int, episode: Episode) -> None:
-        """Take in a whole episode that is thinned to every k-th state already."""
+        """Add an episode that is thinned to every k-th state already."""
         self._episodes[number] = episode
 
     def append(self, episode: Episode) -> None:
-        """Take in one more episode, with all its states."""
+        """Add one more episode, with all its states."""
         for _ in range(self.every.bit_length() - 1):
             episode.halve()
         self.put(len(self), episode)
         self.thin()
 
-    def thin(self, in_flight: Sequence[LaneRecord] = ()) -> None:
-        """Thin everything, what lanes are recording included, until it is within the limit."""
+    def thin(self, running: Sequence[_Earlier] = ()) -> None:
+        """Thin everything, rows of running episodes included, until it is within the limit."""
         if self._limit is None:
             return
-        whole = len(self) + len(self._elsewhere)
-        if 2 * whole + sum(record.kept > 0 for record in in_flight) > self._limit:
+        whole = len(self) + len(self._kept)
+        if 2 * whole + sum(rows.kept > 0 for rows in running) > self._limit:
             raise UsageError(
-                f"{self._limit} states of a policy are too few for its episodes: each keeps at "
+                f"{self._limit} states per policy are too few for its episodes: each keeps at "
                 "least its first and its terminal state, so raise max_states_per_policy"
             )
-        while self._n_states + sum(record.kept for record in in_flight) > self._limit:
+        while self._n_states + sum(rows.kept for rows in running) > self._limit:
             self.every *= 2
-            parts: list[Episode | LaneRecord] = [*self._episodes.values(), *in_flight]
+            parts: list[Episode | _Earlier] = [*self._episodes.values(), *running]
             for part in parts:
                 part.halve()
-            self._elsewhere = self._elsewhere // 2 + 1  # as `Episode.halve` leaves them
+            self._kept = self._kept // 2 + 1  # as `Episode.halve` leaves them
 
     def all(self) -> list[Episode]:
         """Return the episodes in the order of their numbers."""
@@ -229,25 +249,21 @@ class PolicyEpisodes:
     @property
     def _n_states(self) -> int:
         mine = sum(len(episode.states) for episode in self._episodes.values())
-        return mine + int(self._elsewhere.sum())
+        return mine + int(self._kept.sum())
 
 
-# -----------------------------------------------------------------------------
-# Episodes out of somebody else's loop: lanes that step together, handed out when they end.
-
-
-class Gatherer:
-    """Keeps the states of the episodes that run in some lanes, and gives each back when it ends.
+class EpisodeRecorder:
+    """Records the episodes of another loop in some lanes, and returns each when it ends.
 
     ``cut_after`` cuts them into pieces of that many steps, for tasks that never end.
 
     Examples
     --------
-    >>> gatherer = Gatherer(1)
-    >>> gatherer.start([[0.0]])
-    >>> gatherer.step([[1.0]], [1.0], [False], [False])
+    >>> recorder = EpisodeRecorder(1)
+    >>> recorder.start([[0.0]])
+    >>> recorder.step([[1.0]], [1.0], [False], [False])
     []
-    >>> [(lane, episode)] = gatherer.step([[2.0]], [1.0], [True], [False])
+    >>> [(lane, episode)] = recorder.step([[2.0]], [1.0], [True], [False])
     >>> episode.states.ravel(), episode.total_reward
     (array([0., 1., 2.], dtype=float32), 2.0)
     """
@@ -257,22 +273,22 @@ class Gatherer:
     ) -> None:
         self.n_lanes, self.cut_after, self._keeps_actions = n_lanes, cut_after, actions
         self.active = np.zeros(n_lanes, dtype=bool)
-        self._rows = np.zeros((n_lanes, 0), np.float32)  # what the lanes show now
-        self._pages = Pages(self._rows)
+        self._rows = np.zeros((n_lanes, 0), np.float32)  # the current states
+        self._buffer = StepBuffer(self._rows)
 
     def start(self, rows: ArrayLike, lanes: ArrayLike | None = None, seeds: ArrayLike = -1) -> None:
         """Begin an episode in all lanes, or in these (a mask), with the observations of ``rows``.
 
-        What was running there is forgotten. ``seeds`` are -1 where they are not known.
+        Episodes running there are discarded. ``seeds`` are -1 where they are not known.
         """
         first = np.asarray(rows, dtype=np.float32)
-        if self._rows.shape != first.shape and not self.active.any():  # the first that come in
-            self._pages, self._rows = Pages(first), first.copy()
+        if self._rows.shape != first.shape and not self.active.any():  # the very first
+            self._buffer, self._rows = StepBuffer(first), first.copy()
         mask = self._mask(lanes)
         self._rows[mask] = first[mask]
         numbers = np.broadcast_to(seeds, self.n_lanes)
         for lane in np.flatnonzero(mask).tolist():
-            self._pages.begin(lane, int(numbers[lane]))
+            self._buffer.begin(lane, int(numbers[lane]))
         self.active |= mask
 
     def step(
@@ -284,19 +300,17 @@ class Gatherer:
         actions: ArrayLike | None = None,
         terminal: Mapping[int, ArrayLike] | None = None,
     ) -> list[tuple[int, Episode]]:
-        """Take in one step of all lanes; return the episodes that ended, with their lanes.
+        """Record one step of all lanes; return the episodes that ended, with their lanes.
 
-        ``rows`` are seen after the step, ``actions`` taken in those before. ``terminated`` and
-        ``truncated`` are None where no episode ended, which is quicker. ``terminal`` has the last
+        ``rows`` are the states after the step, ``actions`` those taken before. ``terminated`` and
+        ``truncated`` are None if no episode ended, which is quicker. ``terminal`` has the last
         observations of lanes for which ``rows`` has the first of the next episode.
         """
         if not self.active.any():
             return []
         shown = np.asarray(rows)
         if shown.shape != self._rows.shape:
-            raise BadData(
-                f"states of shape {shown.shape} came after states of shape {self._rows.shape}"
-            )
+            raise BadData(f"states have shape {shown.shape}, but before {self._rows.shape}")
         moves = None if actions is None else np.asarray(actions)[None]
         self._write(shown[None], np.asarray(rewards)[None], moves)
         ended = []
@@ -307,16 +321,16 @@ class Gatherer:
                 ended.append(self._ended(lane, bool(over[lane]), bool(cut[lane]), last))
                 self.active[lane] = False
         if self.cut_after is not None:
-            long = self.active & (self._pages.lengths >= self.cut_after)
+            long = self.active & (self._buffer.lengths >= self.cut_after)
             for lane in np.flatnonzero(long).tolist():
                 ended.append(self._ended(lane, False, True))
-                self._pages.begin(lane, ended[-1][1].seed)
+                self._buffer.begin(lane, ended[-1][1].seed)
         return ended
 
     def extend(
         self, rows: NDArray[Any], rewards: NDArray[Any], actions: NDArray[Any] | None = None
     ) -> list[tuple[int, Episode]]:
-        """Take in (n_steps, n_lanes, ...) in which no episode ended; return what is cut."""
+        """Record (n_steps, n_lanes, ...) in which no episode ended; return what is cut."""
         if self.cut_after is not None:
             moves = [None] * len(rows) if actions is None else actions
             steps = zip(rows, rewards, moves, strict=True)
@@ -326,11 +340,11 @@ class Gatherer:
         return []
 
     def cut(self, lanes: ArrayLike | None = None) -> list[tuple[int, Episode]]:
-        """End what is running in all lanes, or in these (a mask); return what has a step."""
+        """End the running episodes of all lanes, or of these (a mask); return those with a step."""
         mask = self._mask(lanes)
         running = self.active & mask
         self.active &= ~mask
-        begun = np.flatnonzero(running & (self._pages.lengths > 0))
+        begun = np.flatnonzero(running & (self._buffer.lengths > 0))
         return [self._ended(lane, False, True) for lane in begun.tolist()]
 
     def _mask(self, lanes: ArrayLike | None) -> NDArray[np.bool_]:
@@ -339,24 +353,24 @@ class Gatherer:
     def _write(
         self, rows: NDArray[Any], rewards: NDArray[Any], actions: NDArray[Any] | None
     ) -> None:
-        """Take in steps; ``rows`` are seen after each of them."""
-        pages = self._pages
+        """Record steps; ``rows`` are the states after each of them."""
+        buffer = self._buffer
         before = np.concatenate([self._rows[None], rows[:-1]])
         done = 0
         while done < len(rows):
-            if pages.time == pages.steps:
-                pages.turn(np.flatnonzero(self.active))
-            block = slice(done, done + pages.steps - pages.time)
-            pages.write(before[block])
+            if buffer.time == buffer.steps:
+                buffer.clear(np.flatnonzero(self.active))
+            block = slice(done, done + buffer.steps - buffer.time)
+            buffer.write(before[block])
             if actions is not None and self._keeps_actions:
-                pages.write_actions(actions[block])
+                buffer.write_actions(actions[block])
             done = block.stop
         self._rows[:] = rows[-1]
-        pages.lengths += len(rows)
-        pages.totals += rewards.sum(axis=0, dtype=np.float64)
+        buffer.lengths += len(rows)
+        buffer.totals += rewards.sum(axis=0, dtype=np.float64)
 
     def _ended(
         self, lane: int, terminated: bool, truncated: bool, last: Any = None
     ) -> tuple[int, Episode]:
         terminal = self._rows[lane] if last is None else np.asarray(last, dtype=np.float32)
-        return lane, self._pages.finish(lane, terminal, terminated, truncated)
+        return lane, self._buffer.finish(lane, terminal, terminated, truncated)

@@ -1,19 +1,20 @@
-"""What a state is, found by its name: cells, an encoder in a file, the eyes of a policy, your own.
+"""``features=``: what a state is, instead of the flattened observation.
 
-All of these are called with a batch of observations and give an array (n, values) of float32; they
-can be sent to other processes, and a store keeps their `repr` to know what its states are.
+Grey cells of images, encoders in files, the last hidden layer of a policy, values of ``info`` or of
+the environment, or a function of the user's. All are called with a batch of observations (and infos
+and environments if they take them) and return an array (n, n_features). A store keeps their JSON
+description (`features_to_json`), from which `features_from_json` finds them again.
 """
 
 from __future__ import annotations
 
-import hashlib
+import inspect
 import json
-import math
 import os
 import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Annotated, Any, cast
@@ -22,7 +23,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.arguments import Count, Range, check_arguments
-from pivec.errors import BadData, BadPolicyFile, PivecError, PivecWarning, UsageError
+from pivec.errors import (
+    BadData,
+    BadPolicyFile,
+    PivecError,
+    PivecWarning,
+    UsageError,
+    did_you_mean,
+)
 from pivec.files import digest_of, read_regular
 from pivec.options import Features
 from pivec.parallel import require_torch
@@ -41,12 +49,276 @@ from pivec.policies import (
     tensor_bytes,
 )
 from pivec.rollouts import observations as spaces
-from pivec.rollouts.named_objects import named_object, split_arguments
-from pivec.rollouts.observations import batch_length
-from pivec.rollouts.seen import Values, look
+from pivec.rollouts.environment import callable_to_json, named_object, split_arguments
 
-# -----------------------------------------------------------------------------
-# Images as small grey cells, as in Go-Explore.
+Json = Mapping[str, Any]
+Inputs = tuple[Any, ...]  # batch of observations; where known, infos and environments (lists)
+_INPUTS = ("observations", "infos", "environments")
+
+
+# ---- calling features ----
+
+
+def n_inputs(features: Features | None) -> int:
+    """Number of inputs that features take: observations, infos (2) and environments (3).
+
+    Examples
+    --------
+    >>> n_inputs(lambda observations: observations), n_inputs(lambda observations, infos: infos)
+    (1, 2)
+    """
+    own = getattr(features, "n_inputs", None)
+    if features is None or isinstance(own, int):
+        return own or 1
+    try:
+        parameters = inspect.signature(features).parameters.values()
+    except (ValueError, TypeError):  # some functions written in C have no signature
+        return 1
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    needed = sum(p.kind in positional and p.default is p.empty for p in parameters)
+    return min(max(needed, 1), len(_INPUTS))
+
+
+def _call(features: Features, inputs: Inputs) -> Any:
+    """Call features with the inputs they take."""
+    n = n_inputs(features)
+    if n > len(inputs):
+        raise UsageError(
+            f"features take {', '.join(_INPUTS[:n])}, but only observations are known of these "
+            "states: use features of observations alone, or run policies in a Gymnasium environment"
+        )
+    return features(*inputs[:n])
+
+
+def feature_rows(features: Features, observations: Any, *more: Any) -> NDArray[np.float32]:
+    """Turn a batch of observations into rows; ``more`` are infos and environments, where known.
+
+    Examples
+    --------
+    >>> import math
+    >>> feature_rows(math.sqrt, np.zeros((2, 3)))
+    Traceback (most recent call last):
+    pivec.errors.UsageError: features (sqrt) raised TypeError for a batch of 2 observations, ...
+    """
+    n = spaces.batch_length(observations)
+    name = getattr(features, "__qualname__", type(features).__qualname__)
+    expected = f"expected an array of shape ({n}, n_features)"
+    try:
+        rows = np.asarray(_call(features, (observations, *more)), dtype=np.float32)
+    except PivecError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise UsageError(
+            f"features ({name}) raised {type(error).__name__} for a batch of {n} observations, "
+            f"{expected}: {error}"
+        ) from error
+    if rows.ndim != 2 or len(rows) != n or not rows.shape[1]:
+        raise BadData(f"features ({name}) returned shape {rows.shape}, {expected}")
+    return rows
+
+
+# ---- states far from zero, see `pivec.rollouts.observations` ----
+
+
+@dataclass(frozen=True)
+class OffsetFeatures:
+    """Flattened observations, or other features, minus the offsets of some columns."""
+
+    offsets: tuple[tuple[int, float], ...]
+    inner: Features | None
+    space: Any = field(repr=False)
+
+    @property
+    def n_inputs(self) -> int:
+        """Number of inputs, see `n_inputs`."""
+        return n_inputs(self.inner)
+
+    @property
+    def late_columns(self) -> list[int]:
+        """Columns that are not known at reset."""
+        return list(getattr(self.inner, "late_columns", ()))
+
+    def __call__(self, *inputs: Any) -> NDArray[np.float64]:
+        """Turn a batch into rows, still in double precision."""
+        rows = np.array(_wide_rows(self.space, self.inner, inputs), dtype=np.float64)
+        for column, offset in self.offsets:
+            rows[:, column] -= offset
+        return rows
+
+    def to_json(self) -> dict[str, Any]:
+        """Describe it as a JSON object."""
+        offsets = [list(pair) for pair in self.offsets]
+        return {"kind": "offset", "offsets": offsets, "of": features_to_json(self.inner)}
+
+
+def with_offsets(space: Any, features: Features | None, *inputs: Any) -> Features | None:
+    """Features that keep what float32 would lose, judged by a batch of one first observation."""
+    if features is None and not spaces.has_wide_parts(space):
+        return None
+    rows = _wide_rows(space, features, inputs)
+    if not spaces.is_wide(rows.dtype):
+        return features
+    far = np.flatnonzero(np.isfinite(rows[0]) & (np.abs(rows[0]) >= spaces.FAR))
+    offsets = {int(column): float(np.float32(rows[0, column])) for column in far}
+    return OffsetFeatures(tuple(offsets.items()), features, space) if offsets else features
+
+
+def _wide_rows(space: Any, features: Features | None, inputs: Inputs) -> NDArray[Any]:
+    if features is None:
+        return spaces.flatten(space, inputs[0], np.float64)
+    return np.asarray(_call(features, inputs))
+
+
+# ---- values of info and of the environment ----
+
+
+@dataclass(frozen=True)
+class Values:
+    """Numbers by name from ``info`` or from ``env``, the environment itself.
+
+    A key is a name, with dots for what is nested (``position.0``, ``data.qpos``). Keys of the
+    environment name attributes, also of its wrappers; methods are called. `bind` determines how
+    many numbers each key has.
+
+    Examples
+    --------
+    >>> values = Values("info", ("x", "at.goal"))
+    >>> info = {"x": 1.5, "at": {"goal": [True, False]}}
+    >>> values(np.zeros((1, 4)), [info], [None])
+    array([[1.5, 1. , 0. ]])
+    """
+
+    kind: str
+    keys: tuple[str, ...]
+    sizes: Mapping[str, int] = field(default_factory=dict, repr=False, compare=False)
+    late: tuple[str, ...] = field(default=(), repr=False, compare=False)  # not in reset's info
+    n_inputs = 3
+
+    @classmethod
+    def parse(cls, spec: str) -> Values:
+        """Read ``info:KEY,KEY`` or ``env:KEY``.
+
+        Examples
+        --------
+        >>> Values.parse("info:x_position, x_velocity")
+        Values(kind='info', keys=('x_position', 'x_velocity'))
+        """
+        kind, _, text = spec.partition(":")
+        keys = tuple(filter(None, (key.strip() for key in text.split(","))))
+        if not keys or len(set(keys)) < len(keys):
+            raise UsageError(
+                f"features {spec!r} must name distinct values separated by commas, such as "
+                "info:x_position,x_velocity"
+            )
+        return cls(kind, keys)
+
+    @classmethod
+    def joint(cls, environment: Any) -> Values:
+        """Observations of all agents of a multi-agent environment."""
+        env = environment.make()
+        env.close()
+        return cls("env", tuple(f"joint.{agent}" for agent in env.unwrapped.agents))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the numbers, as far as sizes are known."""
+        return tuple(name for key in self.sizes for name in self._columns(key))
+
+    @property
+    def late_columns(self) -> list[int]:
+        """Columns that are missing from reset's info."""
+        late = {name for key in self.late for name in self._columns(key)}
+        return [i for i, name in enumerate(self.names) if name in late]
+
+    def _columns(self, key: str) -> list[str]:
+        size = self.sizes[key]
+        return [key] if size == 1 else [f"{key}[{i}]" for i in range(size)]
+
+    def to_json(self) -> dict[str, Any]:
+        """Describe it as a JSON object."""
+        return {"kind": self.kind, "keys": list(self.keys)}
+
+    def __call__(
+        self,
+        observations: Any,  # noqa: ARG002 - the signature of features with three inputs
+        infos: Sequence[Any],
+        environments: Sequence[Any],
+    ) -> NDArray[np.float64]:
+        """Return the rows of a batch; NaN for what reset's info lacks."""
+        rows = []
+        for lane, source in enumerate(infos if self.kind == "info" else environments):
+            try:
+                rows.append(np.concatenate([self._value(source, key) for key in self.keys]))
+            except PivecError as error:
+                error.lane = lane
+                raise
+        if len({len(row) for row in rows}) > 1:
+            raise BadData(
+                f"the number of values of {', '.join(self.keys)} in {self.kind} varies with time"
+            )
+        return np.stack(rows)
+
+    def bind(self, env: Any, info: Any) -> Values:
+        """Determine the sizes; for keys that ``info`` of a reset lacks, after one step."""
+        if self.kind == "env":
+            return replace(self, sizes={key: len(self._value(env, key)) for key in self.keys})
+        late = tuple(key for key in self.keys if _in_info(info, key) is None)
+        after = info
+        if late:
+            env.action_space.seed(0)
+            after = env.step(env.action_space.sample())[-1]
+        sizes = {key: len(self._value(after if key in late else info, key)) for key in self.keys}
+        if late:
+            warnings.warn(
+                f"info has {' and '.join(late)} after a step, but not at reset: the first state of "
+                "an episode gets the value after its first step",
+                PivecWarning,
+                stacklevel=3,
+            )
+        return replace(self, sizes=sizes, late=late)
+
+    def _value(self, source: Any, key: str) -> NDArray[np.float64]:
+        value = (_in_info if self.kind == "info" else _in_environment)(source, key)
+        if value is None and key in self.late:
+            return np.full(self.sizes[key], np.nan)
+        if value is None:
+            known = list(map(str, source)) if isinstance(source, Mapping) else dir(source.unwrapped)
+            has = f": it has {', '.join(known) or 'nothing'}" * (self.kind == "info")
+            raise UsageError(f"{self.kind} has no {key!r}{did_you_mean(key, known)}{has}")
+        try:
+            return np.asarray(value, dtype=np.float64).ravel()
+        except (TypeError, ValueError) as error:
+            raise UsageError(
+                f"{key} of {self.kind} must be numbers, but is {type(value).__name__}"
+            ) from error
+
+
+def _in_info(value: Any, key: str) -> Any:
+    """Follow a key into mappings and sequences; None if it does not exist."""
+    if isinstance(value, Mapping) and key in value:  # a name that has dots itself
+        return value[key]
+    for part in key.split("."):
+        if isinstance(value, Mapping):
+            value = value.get(part)
+        elif part.isdecimal() and isinstance(value, Sequence | np.ndarray):
+            value = value[int(part)] if int(part) < len(value) else None
+        else:
+            return None
+    return value
+
+
+def _in_environment(env: Any, key: str) -> Any:
+    """Follow a key into attributes, of wrappers first; methods are called."""
+    first, *rest = key.split(".")
+    value = env.get_wrapper_attr(first) if env.has_wrapper_attr(first) else None
+    value = value() if callable(value) else value
+    for part in rest:
+        inner = value.get(part) if isinstance(value, Mapping) else getattr(value, part, None)
+        value = inner() if callable(inner) else inner
+    return value
+
+
+# ---- images as grey cells, as in Go-Explore ----
 
 
 _LUMA = np.array([0.299, 0.587, 0.114], dtype=np.float32)  # ITU-R BT.601, as most tools
@@ -54,19 +326,19 @@ _LUMA = np.array([0.299, 0.587, 0.114], dtype=np.float32)  # ITU-R BT.601, as mo
 
 @dataclass(frozen=True)
 class GreyCells:
-    """Images shrunk to ``height`` x ``width`` grey cells of values 0 ... ``levels``.
+    """Images reduced to ``height`` x ``width`` grey cells of values 0 ... ``levels``.
 
-    A cell is the mean over its area of the image, divided by 255, times ``levels``, cut down to a
-    whole number (Ecoffet et al. 2021, "First return, then explore": 8 x 11 cells of 8 levels).
+    A cell is the mean over its area of the image, divided by 255, times ``levels``, rounded down
+    (Ecoffet et al. 2021, "First return, then explore": 8 x 11 cells of 8 levels).
 
     Parameters
     ----------
     height, width : int
         Cells of the image.
     levels : int
-        The value of a white cell; 0 leaves means between 0 and 1 as they are.
+        The value of a white cell; 0 keeps the means between 0 and 1.
     key : str or None
-        Which part of a Dict observation is the image; the only one with an image's shape if None.
+        The part of a Dict observation that is the image; None if only one looks like an image.
 
     Examples
     --------
@@ -88,60 +360,60 @@ class GreyCells:
         """Names of the cells, row by row from the top."""
         return tuple(f"cell[{y},{x}]" for y in range(self.height) for x in range(self.width))
 
+    def to_json(self) -> dict[str, Any]:
+        """Describe it as a JSON object."""
+        return {"kind": "cells", **asdict(self)}
+
     def __call__(self, observations: Any) -> NDArray[np.float32]:
         """Turn a batch of images into rows of cells."""
-        return row_by_row(self._cells, self._image(observations))
+        return row_by_row(self._cells, self._images(observations))
 
     def _cells(self, image: NDArray[Any]) -> NDArray[np.float32]:
-        """Give the cells (1, n) of a batch of one image."""
+        """Cells (1, n) of a batch of one image."""
         (grey,) = _grey(image)
         down = _area_weights(grey.shape[0], self.height)
         across = _area_weights(grey.shape[1], self.width)
         cells = down @ grey @ across.T / np.float32(255)
         if self.levels:
-            # A hair above: a white cell must not fall below its level by rounding.
+            # Slightly raised: rounding must not push a white cell below its level.
             cells = np.floor(cells * self.levels + 1e-4)
         return np.asarray(cells.reshape(1, -1), dtype=np.float32)
 
-    def _image(self, observations: Any) -> NDArray[Any]:
+    def _images(self, observations: Any) -> NDArray[Any]:
         if not isinstance(observations, dict):
             return np.asarray(observations)
-        if self.key is not None:
-            if self.key not in observations:
-                raise UsageError(
-                    f"observations have no part {self.key!r}; they have {', '.join(observations)}"
-                )
-            return np.asarray(observations[self.key])
         images = [key for key, part in observations.items() if np.ndim(part) in (3, 4)]
-        if len(images) != 1:
+        key = self.key or (images[0] if len(images) == 1 else None)
+        if key not in observations:
             raise UsageError(
-                f"{len(images)} parts of the observations may be images: say which with "
-                'cells{"key": "..."}'
+                f"of the observations' parts {', '.join(observations)}, "
+                + (f"none is {key!r}" if key else f"{len(images)} may be images")
+                + ': choose one with cells{"key": "..."}'
             )
-        return np.asarray(observations[images[0]])
+        return np.asarray(observations[key])
 
 
 def _grey(images: NDArray[Any]) -> NDArray[np.float32]:
-    """Grey images (n, height, width) of any batch of images, colours last or first."""
+    """Grey images (n, height, width) of any batch of images, channels last or first."""
     if images.ndim == 3:
         return images.astype(np.float32)
     if images.ndim != 4:
         raise UsageError(
-            f"cells are made of images, but the observations have shape {images.shape[1:]}: "
-            "choose other features"
+            f"cells need images, but the observations have shape {images.shape[1:]}: choose other "
+            "features"
         )
-    if images.shape[-1] == 3:  # four are frames: environments show no transparency
+    if images.shape[-1] == 3:  # four channels are stacked frames: environments show no transparency
         return np.asarray(images.astype(np.float32) @ _LUMA)
     if images.shape[1] == 3:
         return _grey(np.moveaxis(images, 1, -1))
-    # Grey with an axis of its own, or frames one behind another, of which the mean is seen.
+    # One grey channel, or stacked frames, which are averaged.
     frames = -1 if images.shape[-1] < images.shape[1] else 1
     return np.asarray(images.mean(axis=frames, dtype=np.float32))
 
 
 @lru_cache(maxsize=32)
 def _area_weights(size: int, cells: int) -> NDArray[np.float32]:
-    """Shares of ``size`` pixels in ``cells`` cells of equal extent; a row sums to 1."""
+    """Shares of ``size`` pixels in ``cells`` cells of equal extent; rows sum to 1."""
     edges = np.linspace(0, size, cells + 1)
     pixels = np.arange(size)
     overlap = np.minimum(edges[1:, None], pixels + 1) - np.maximum(edges[:-1, None], pixels)
@@ -149,56 +421,54 @@ def _area_weights(size: int, cells: int) -> NDArray[np.float32]:
     return np.asarray(weights / weights.sum(axis=1, keepdims=True), dtype=np.float32)
 
 
-# -----------------------------------------------------------------------------
-# Encoders in files: networks that turn observations into few numbers.
-#
-# Those of `pivec.fit_encoder` are a ``.safetensors`` of convolutions and a linear layer, which need
-# nothing but NumPy; others are ONNX or torch files.
+# ---- encoders in files: of `pivec.fit_encoder` (.safetensors, NumPy only), ONNX or torch ----
 
 
 VERSION = "1"
 _MOST_PIXELS = 1 << 16  # of a side
-Run = Callable[[NDArray[np.float32]], Any]
-DIGITS = 16  # of an encoder's SHA-256
+_DIGITS = 16  # of an encoder's SHA-256
 SUFFIXES = (".safetensors", ".onnx", ".pt", ".pt2", ".pth")
+Run = Callable[[NDArray[np.float32]], Any]
 
 
 @dataclass(frozen=True)
 class FileEncoder:
-    """A network in a file: a batch of observations in as float32, rows of numbers out.
+    """A network in a file, from a batch of observations as float32 to rows of numbers.
 
-    ``digest`` is of the file, so that a store knows when it has changed.
+    ``digest`` is that of the file, so that changes are noticed.
     """
 
     path: str
     digest: str
-    place: str = field(default="", repr=False, compare=False)  # the whole path, where it travels
+    place: str = field(default="", repr=False, compare=False)  # absolute path, in other processes
 
     @property
     def names(self) -> tuple[str, ...] | None:
-        """Names of the numbers, where that is an encoder of our own."""
-        own = getattr(self._run, "__self__", None)  # whose method it is
+        """Names of the numbers, for encoders of `pivec.fit_encoder`."""
+        own = getattr(self._run, "__self__", None)  # the instance of a bound method
         if not isinstance(own, ImageFeatures):
             return None
         return tuple(f"code[{i}]" for i in range(own.n_outputs))
+
+    def to_json(self) -> dict[str, Any]:
+        """Describe it as a JSON object."""
+        return {"kind": "encoder", "path": self.path, "digest": self.digest}
 
     @cached_property
     def _run(self) -> Run:
         load = _LOADERS.get(Path(self.path).suffix, _load_torch)
         try:
             file = Path(self.place or self.path).expanduser()
-            if (now := digest_of(file)[:DIGITS]) != self.digest:
+            if (now := digest_of(file)[:_DIGITS]) != self.digest:
                 raise BadPolicyFile(
-                    f"the encoder {self.path} has changed since it was named, or differs between "
-                    f"machines (SHA-256 {now} instead of {self.digest})"
+                    f"the encoder {self.path} has changed meanwhile, or differs between machines "
+                    f"(SHA-256 {now} instead of {self.digest})"
                 )
             return load(file, self.path)
         except PivecError:
             raise
         except Exception as error:
-            raise BadPolicyFile(
-                f"{self.path} is not an encoder that can be read: {error}"
-            ) from error
+            raise BadPolicyFile(f"{self.path} is not a readable encoder: {error}") from error
 
     def __call__(self, observations: Any) -> NDArray[np.float32]:
         """Encode a batch of observations."""
@@ -213,19 +483,19 @@ class FileEncoder:
             ) from error
         if rows.ndim < 1 or len(rows) != len(batch):
             raise BadData(
-                f"the encoder {self.path} gave an array of shape {rows.shape} for {len(batch)} "
-                "observations: expected one row for each"
+                f"the encoder {self.path} returned an array of shape {rows.shape} for "
+                f"{len(batch)} observations: expected one row per observation"
             )
         return rows.reshape(len(batch), -1)
 
     def __getstate__(self) -> dict[str, str]:
+        # Without the loaded network.
         place = self.place or os.path.abspath(Path(self.path).expanduser())
-        # What is loaded does not travel.
         return {"path": self.path, "digest": self.digest, "place": place}
 
 
 def encoder_bytes(features: ImageFeatures, info: Mapping[str, Any]) -> bytes:
-    """Give the file of an encoder; ``info`` is anything worth keeping that JSON can hold."""
+    """File of an encoder; ``info`` is anything worth keeping that JSON can hold."""
     network = {"shape": features.shape, "kernels": features.kernels, "scale": features.scale}
     channels, tensors = features.shape[0], dict[str, NDArray[Any]]()
     for i, ((weight, bias), (size, _)) in enumerate(
@@ -235,7 +505,7 @@ def encoder_bytes(features: ImageFeatures, info: Mapping[str, Any]) -> bytes:
         tensors |= {f"convolutions.{i}.weight": turned, f"convolutions.{i}.bias": bias}
         channels = len(bias)
     if features.linear is None:
-        raise UsageError("an encoder needs a linear layer behind its convolutions")
+        raise UsageError("an encoder needs a linear layer after its convolutions")
     tensors |= {"linear.weight": features.linear[0].T, "linear.bias": features.linear[1]}
     whole = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
     texts = {"network": json.dumps(network), "info": json.dumps(dict(info))}
@@ -246,10 +516,10 @@ def read_encoder(data: bytes) -> ImageFeatures:
     """Read what `encoder_bytes` wrote; errors speak of it as "it"."""
     tensors, metadata = read_safetensors(data)
     if metadata.get("format") != ENCODER:
-        raise BadPolicyFile("it is no encoder: expected one that `pivec encoder` wrote")
+        raise BadPolicyFile("it is not an encoder: expected one written by `pivec encoder`")
     if metadata.get("version") != VERSION:
         raise BadPolicyFile(
-            f"it is of version {metadata.get('version')!r} and this pivec reads {VERSION}: install "
+            f"it has version {metadata.get('version')!r}, but this pivec reads {VERSION}: install "
             "a newer pivec"
         )
     match json.loads(metadata["network"]):
@@ -260,24 +530,23 @@ def read_encoder(data: bytes) -> ImageFeatures:
                 names = [f"convolutions.{i}" for i in range(len(kernels))]
                 pairs = tuple((size, stride) for size, stride in kernels)
                 return find_features(tensors, names, "linear", shape, pairs, scale, "identity")
-    raise BadPolicyFile("it is damaged: its description makes no sense")
+    raise BadPolicyFile("it is damaged: its description is invalid")
 
 
 def _load_own(path: Path, name: str) -> Run:
-    """Load an encoder of our own."""
     with about(name):
         return read_encoder(read_regular(path)).outputs
 
 
 def _load_onnx(path: Path, name: str) -> Run:
-    """Load an ``.onnx`` file, whose first input and output count."""
+    """Load an ``.onnx`` file; its first input and output count."""
     from pivec.policies import first_output
 
     return first_output(read_regular(path), name).outputs
 
 
 def _load_torch(path: Path, name: str) -> Run:
-    """Load a TorchScript file, or with ``.pt2`` one of torch.export; it may run code."""
+    """Load a TorchScript file, or with ``.pt2`` one of torch.export; this may run code."""
     require_torch("a torch encoder")
     import torch
 
@@ -285,7 +554,7 @@ def _load_torch(path: Path, name: str) -> Run:
         module = torch.export.load(path).module()
     else:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # files made earlier stay
+            warnings.simplefilter("ignore", DeprecationWarning)  # existing files stay
             module = torch.jit.load(str(path), map_location="cpu").eval()
 
     def run(batch: NDArray[np.float32]) -> Any:
@@ -298,17 +567,15 @@ def _load_torch(path: Path, name: str) -> Run:
 _LOADERS = {".safetensors": _load_own, ".onnx": _load_onnx}
 
 
-# -----------------------------------------------------------------------------
-# States as a policy sees them: the last hidden layer of one policy, for all that are compared.
+# ---- the last hidden layer of one policy, for all that are compared ----
 
 
-NONE = "has no hidden layer that is known: expected a network with one, as a .zip of SB3 has it"
+POLICY = "policy"
+FindPolicy = Callable[[str, str], NamedPolicy]  # by source and fingerprint
 
 
 class PolicyLatent:
     """The last hidden layer of a reference policy, as features of every policy's observations.
-
-    All policies are seen with the same eyes, and what matters to nobody's actions is left out.
 
     Parameters
     ----------
@@ -322,31 +589,35 @@ class PolicyLatent:
     >>> import numpy as np
     >>> from pivec.policies import NetworkPolicy
     >>> layers = (np.eye(2), np.zeros(2)), (np.ones((2, 3)), np.zeros(3))
-    >>> eyes = PolicyLatent(NetworkPolicy(layers, "relu", "categorical"))
-    >>> eyes(np.array([[1.0, -1.0]])).tolist(), eyes.names
+    >>> latent = PolicyLatent(NetworkPolicy(layers, "relu", "categorical"))
+    >>> latent(np.array([[1.0, -1.0]])).tolist(), latent.names
     ([[1.0, 0.0]], ('latent[0]', 'latent[1]'))
     """
 
-    sees = 1  # observations alone
+    n_inputs = 1
 
     def __init__(self, policy: Any, *, trust: bool = False) -> None:
         named = name_policies(policy, trust)
         if len(named) != 1:
             labels = first_names([member.info.label for member in named])
             raise UsageError(
-                f"states are seen with the eyes of one policy, but {policy} are several: {labels}"
+                f"features need one reference policy, but {policy} are several: {labels}"
             )
         self._named, self._policy = named[0], cast(Any, named[0].policy)
-        self._world: tuple[Any, Any] | None = None
-        if not has_latent(self._named):
-            raise UsageError(f"{self._named.info.label} {NONE}")
+        self._space: Any = None
+        if not _has_latent(self._named):
+            raise UsageError(
+                f"{self._named.info.label} has no hidden layer that pivec knows: expected a "
+                "network with one, such as a .zip of SB3"
+            )
 
-    def settled(self, observation_space: Any, action_space: Any) -> PolicyLatent:
-        """Give the same with the policy told the spaces of the environment, as those that act."""
-        settled = PolicyLatent(self._named)
-        settled._world = observation_space, action_space
-        settled._policy = cast(Any, self._named.policy).bind(observation_space, action_space)
-        return settled
+    def bind(self, env: Any, _: Any = None) -> PolicyLatent:
+        """Return the same for the spaces of an environment."""
+        bound = PolicyLatent(self._named)
+        bound._space = env.observation_space
+        policy = cast(Any, self._named.policy)
+        bound._policy = policy.bind(env.observation_space, env.action_space)
+        return bound
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -354,77 +625,70 @@ class PolicyLatent:
         return tuple(f"latent[{i}]" for i in range(self._policy.n_latent))
 
     def __call__(self, observations: Any) -> NDArray[np.float32]:
-        """Give the values of the last hidden layer."""
+        """Return the values of the last hidden layer."""
         flat = isinstance(self._policy, NetworkPolicy) or not isinstance(observations, np.ndarray)
-        if flat and self._world is not None:
-            observations = spaces.flatten(self._world[0], observations)
+        if flat and self._space is not None:
+            observations = spaces.flatten(self._space, observations)
         latent: NDArray[np.float32] = self._policy.latent(observations)
         return latent
 
-    def __repr__(self) -> str:
+    def to_json(self) -> dict[str, Any]:
+        """Describe it as a JSON object."""
         info = self._named.info
-        return f"PolicyLatent({info.source!r}, fingerprint={info.fingerprint!r})"
+        return {"kind": POLICY, "source": info.source, "fingerprint": info.fingerprint}
 
 
-def has_latent(named: NamedPolicy) -> bool:
-    """Whether a policy has a hidden layer that is known."""
+def _has_latent(named: NamedPolicy) -> bool:
     return bool(getattr(named.policy, "n_latent", 0))
 
 
-def reference_policy(name: str, policies: Sequence[NamedPolicy], trust: bool) -> PolicyLatent:
-    """Find the policy whose eyes are taken: by label, by path, or without a name a default.
-
-    That is the one trained longest; who was taken is said.
-    """
+def _reference_policy(name: str, policies: Sequence[NamedPolicy], trust: bool) -> PolicyLatent:
+    """Find the reference policy by label or path; by default the one trained longest."""
     if name:
         labels = {named.info.label: named for named in policies}
         return PolicyLatent(labels.get(name, name), trust=trust)
-    seeing = [named for named in policies if has_latent(named)]
-    if not seeing:
+    candidates = [named for named in policies if _has_latent(named)]
+    if not candidates:
         raise UsageError(
-            "none of the policies that act has a hidden layer that is known: name one that has, as "
-            "in --features policy:runs/best.zip"
+            "none of the policies has a hidden layer that pivec knows: name one that has, such as "
+            "--features policy:runs/best.zip"
         )
-    # Whatever the order in which they were given.
-    chosen = max(seeing, key=lambda named: (_steps(named), natural_key(named.info.label)))
-    longest = _steps(chosen) > min(map(_steps, seeing))
+
+    def steps(named: NamedPolicy) -> int:
+        return -1 if named.info.step is None else named.info.step
+
+    # Independent of the order in which they were given.
+    chosen = max(candidates, key=lambda named: (steps(named), natural_key(named.info.label)))
+    longest = steps(chosen) > min(map(steps, candidates))
     why = "the one trained longest" if longest else "the last by name"
     warnings.warn(
-        f"a state is the last hidden layer of {chosen.info.label}, {why}, for all policies: "
-        "--features policy:LABEL takes another",
+        f"states are the last hidden layer of {chosen.info.label}, {why}, for all policies: "
+        "choose another with --features policy:LABEL",
         PivecWarning,
         stacklevel=3,
     )
     return PolicyLatent(chosen)
 
 
-def _steps(named: NamedPolicy) -> int:
-    return -1 if named.info.step is None else named.info.step
-
-
-def same_policy(
+def find_reference(
     source: str, fingerprint: str, policies: Sequence[NamedPolicy], trust: bool
 ) -> NamedPolicy:
-    """Find a policy again, among those that are there or in its file; it must be the very same."""
+    """Find the reference policy of a store again, among ``policies`` or in its file."""
     for named in policies:
         if named.info.fingerprint == fingerprint:
             return named
+    remedy = f"the reference policy {source} of these features"
     if not trust and not os.path.isfile(source):
-        raise UsageError(
-            f"the states were seen with the eyes of {source}, which is not there: name the policy "
-            "with --features policy:PATH"
-        )
+        raise UsageError(f"{remedy} does not exist: name it with --features policy:PATH")
     named, *_ = name_policies(source, trust)
     if named.info.fingerprint != fingerprint:
         raise BadPolicyFile(
-            f"the states were seen with the eyes of {source}, which has changed since: name the "
-            "policy as it was then with --features policy:PATH"
+            f"{remedy} has changed since: name the earlier one with --features policy:PATH"
         )
     return named
 
 
-POLICY = "policy"
-Seek = Callable[[str, str], NamedPolicy]  # finds a policy by its source and fingerprint
+# ---- features by name, and as JSON objects ----
 
 
 def load_features(
@@ -441,7 +705,7 @@ def load_features(
         ``cells{"height": 8, "width": 11, "levels": 8}``; ``info:KEY,KEY`` or ``env:KEY``, see
         `Values`; or ``module:function``.
     trust : bool
-        Needed for torch files, which may run code when they are loaded.
+        Required for torch files, which may run code when they are loaded.
     policies : sequence of NamedPolicy
         Those that are compared.
 
@@ -452,122 +716,89 @@ def load_features(
     """
     kind, colon, whose = spec.partition(":")
     if kind == POLICY and (whose or not colon):
-        return reference_policy(whose, policies, trust)
+        return _reference_policy(whose, policies, trust)
     name, arguments = split_arguments(spec)
     if name == "cells":
         try:
             return GreyCells(**arguments)
         except TypeError as error:
             raise UsageError(f"cells does not take {arguments}: {error}") from error
-    if name.startswith(("info:", "env:")):
-        return Values.named(spec)
+    if kind in ("info", "env"):
+        return Values.parse(spec)
     if not name.endswith(SUFFIXES):
-        features: Features = named_object(name, "features")
-        return features
+        return cast(Features, named_object(name, "features"))
     if not name.endswith((".onnx", ".safetensors")) and not trust:
         raise UsageError(
             f"{name} is a torch file, which may run code when it is loaded: add --trust "
-            "(from Python trust=True) if you know where it comes from, or export it to .onnx"
+            "(in Python trust=True) if you trust its source, or export it to .onnx"
         )
     try:
-        content = read_regular(Path(name).expanduser())
+        digest = digest_of(Path(name).expanduser())
     except OSError as error:
         raise UsageError(f"the encoder {name} cannot be read: {error.strerror or error}") from error
-    return FileEncoder(name, hashlib.sha256(content).hexdigest()[:DIGITS])
+    return FileEncoder(name, digest[:_DIGITS])
 
 
-def name_of(features: Features | None) -> str | None:
-    """Say by what a store knows what its states are.
+def features_to_json(features: Features | None) -> dict[str, Any] | None:
+    """Describe features as a JSON object, as stores and spaces keep them.
 
     Examples
     --------
-    >>> import math
-    >>> name_of(math.sqrt), name_of(None)
-    ('sqrt', None)
+    >>> features_to_json(Values("info", ("x",)))
+    {'kind': 'info', 'keys': ['x']}
     """
-    return None if features is None else getattr(features, "__qualname__", repr(features))
+    return None if features is None else callable_to_json(features)
 
 
-def find_features_features(
-    asked: Features | str | None,
-    kept: str | None,
-    width: int,
-    *,
-    trust: bool = False,
-    policies: Sequence[NamedPolicy] = (),
-    seek: Seek | None = None,
-) -> Features | None:
-    """Find the features again of which a store keeps the name, if the user does not give them.
+def features_from_json(content: Any, find_policy: FindPolicy | None = None) -> Features | None:
+    """Find the features again that `features_to_json` described, without running foreign code.
 
-    ``width`` is how many values a state has. What is found may be another by now: see `name_of`.
-    Who asks for the eyes of a policy without naming it means those that the store began with,
-    which ``seek`` finds; without a store those that `load_features` chooses among ``policies``.
+    ``find_policy`` finds the reference policy. Offsets are determined anew.
 
     Examples
     --------
-    >>> find_features_features(None, "GreyCells(height=8, width=11, levels=4, key=None)", 88)
+    >>> features_from_json({"kind": "cells", "height": 8, "width": 11, "levels": 4, "key": None})
     GreyCells(height=8, width=11, levels=4, key=None)
     """
-    kept = kept or ""
-    eyes = _LATENT.fullmatch(kept)
-    if asked is not None and not (asked == POLICY and eyes):
-        if isinstance(asked, str):
-            return load_features(asked, trust=trust, policies=policies)
-        return asked
-    if not kept or _ONLY_MOVED.fullmatch(kept):
-        return None
-    if eyes and seek is not None:
-        return PolicyLatent(seek(eyes["source"], eyes["fingerprint"]))
-    if (cells := _CELLS.fullmatch(kept)) and math.prod(map(int, cells.groups()[:2])) == width:
-        height, across, levels = map(int, cells.groups()[:3])
-        return GreyCells(height, across, levels, cells["key"])
-    if file := _ENCODER.fullmatch(kept):
-        return load_features(file["path"])
-    if values := Values.kept(kept):
-        return values
+    match content:
+        case None:
+            return None
+        case {"kind": "offset", "of": inner}:
+            return features_from_json(inner, find_policy)
+        case {"kind": "policy", "source": str(source), "fingerprint": str(fingerprint)} if (
+            find_policy is not None
+        ):
+            return PolicyLatent(find_policy(source, fingerprint))
+        case {"kind": "cells", "height": int(), "width": int(), "levels": int(), "key": _, **more}:
+            if not more:
+                return GreyCells(**{k: v for k, v in content.items() if k != "kind"})
+        case {"kind": "encoder", "path": str(path)} if path.endswith((".onnx", ".safetensors")):
+            return load_features(path)
+        case {"kind": "info" | "env" as kind, "keys": [str(), *_] as keys}:
+            # Of environments only joint states: other keys may call any method.
+            if kind == "info" or all(re.fullmatch(r"joint\.[^.]+", str(key)) for key in keys):
+                return Values(kind, tuple(map(str, keys)))
+    name = content.get("name") if isinstance(content, Mapping) else None
     raise UsageError(
-        f"the states were made by features = {kept}, of which only the name is kept: give them "
-        "again with --features (from Python features=)"
+        f"the features {name or content} cannot be found from their description: give them again "
+        "with --features (in Python features=)"
     )
 
 
-# How `repr` writes what can be found again without running code of a stranger.
-_ONLY_MOVED = re.compile(r"Centred\(offsets=[^a-z]*, inner=None\)")
-_CELLS = re.compile(
-    r"GreyCells\(height=(\d{1,4}), width=(\d{1,4}), levels=(\d{1,9}), "
-    r"key=(?:None|'(?P<key>[^'\\]*)')\)"
-)
-_ENCODER = re.compile(r"FileEncoder\(path='(?P<path>[^'\\]*\.(onnx|safetensors))', digest='\w*'\)")
-_LATENT = re.compile(r"PolicyLatent\('(?P<source>[^'\\]*)', fingerprint='(?P<fingerprint>\w*)'\)")
+def find_features_again(
+    asked: Features | str | None,
+    kept: Any,
+    *,
+    trust: bool = False,
+    policies: Sequence[NamedPolicy] = (),
+    find_policy: FindPolicy | None = None,
+) -> Features | None:
+    """Features that the user gives, or else those that a store describes in ``kept``.
 
-
-def feature_rows(features: Features, observations: Any, *more: Any) -> NDArray[np.float32]:
-    """Turn a batch of observations into rows with a function of the user's.
-
-    ``more`` are infos and environments, where they are known, see `pivec.rollouts.seen`.
-
-    Examples
-    --------
-    >>> import math
-    >>> feature_rows(math.sqrt, np.zeros((2, 3)))
-    Traceback (most recent call last):
-    pivec.errors.UsageError: features (sqrt) raised TypeError for a batch of 2 observations, but \
-must turn it into an array of shape (2, n_features): only 0-dimensional arrays can be ...
+    With ``policy`` without a name a store keeps its reference policy, which ``find_policy`` finds.
     """
-    n = batch_length(observations)
-    name = getattr(features, "__qualname__", type(features).__qualname__)
-    try:
-        rows = np.asarray(look(features, (observations, *more)), dtype=np.float32)
-    except PivecError:
-        raise
-    except (Exception, SystemExit) as error:
-        raise UsageError(
-            f"features ({name}) raised {type(error).__name__} for a batch of {n} observations, but "
-            f"must turn it into an array of shape ({n}, n_features): {error}"
-        ) from error
-    if rows.ndim != 2 or len(rows) != n or not rows.shape[1]:
-        raise BadData(
-            f"features= must turn a batch of {n} observations into an array of shape "
-            f"({n}, n_features), but gave shape {rows.shape}"
-        )
-    return rows
+    inner = kept.get("of") if isinstance(kept, Mapping) and kept.get("kind") == "offset" else kept
+    begun_with_policy = isinstance(inner, Mapping) and inner.get("kind") == POLICY
+    if asked is None or (asked == POLICY and begun_with_policy):
+        return features_from_json(kept, find_policy)
+    return load_features(asked, trust=trust, policies=policies) if isinstance(asked, str) else asked

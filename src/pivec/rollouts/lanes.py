@@ -1,4 +1,4 @@
-"""Environments side by side, each of them reset and stepped under our control.
+"""Environments side by side (lanes), each reset and stepped under our control.
 
 Gymnasium's SyncVectorEnv resets by itself and steps lanes that have nothing left to do; here a
 lane is reset with the seed of its episode, and a finished lane costs nothing
@@ -20,15 +20,21 @@ from pivec.errors import BadData, PivecError
 from pivec.options import Features
 from pivec.rollouts import observations as spaces
 from pivec.rollouts.environment import Environment, close, failure
-from pivec.rollouts.features import PolicyLatent, feature_rows
-from pivec.rollouts.quirks import keeps_traces
-from pivec.rollouts.seen import Seen, Values
+from pivec.rollouts.features import Inputs, PolicyLatent, Values, feature_rows, with_offsets
 
 Outcome = tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]
 
 
+@dataclass(frozen=True)
+class Layout:
+    """Number of policies at a time (slots), and number of lanes of each (width)."""
+
+    slots: int
+    width: int
+
+
 class Lanes(ABC):
-    """``n`` environments; ``observations`` is the batch of what each of them shows now."""
+    """``n`` environments; ``observations`` is the batch of their current observations."""
 
     n: int
     observations: Any
@@ -49,43 +55,43 @@ class Lanes(ABC):
         Returns rewards, terminated and truncated, one for each of the given lanes.
         """
 
-    def seen(self, rows: slice) -> Seen:
-        """Give what features may see of these lanes."""
+    def inputs(self, rows: slice) -> Inputs:
+        """Inputs of features in these lanes."""
         return (spaces.pick(self.observations, rows),)
 
-    def take(self, slots: list[int], seeds: NDArray[np.int64]) -> None:  # noqa: B027
-        """Policies take these slots; ``seeds`` (slots, width) are those of their first episodes."""
+    def begin(self, slots: list[int], seeds: NDArray[np.int64]) -> None:  # noqa: B027
+        """New policies get these slots; ``seeds`` (slots, width) are of their first episodes."""
 
-    def seat(self, lanes: range, policy: Any, deterministic: bool) -> None:  # noqa: B027
-        """Tell environments that want to know which policy acts in these lanes."""
+    def set_policy(self, lanes: range, policy: Any, deterministic: bool) -> None:  # noqa: B027
+        """Tell environments that depend on it which policy acts in these lanes."""
 
-    def vacate(self, slot: int) -> None:  # noqa: B027
-        """Forget the policy that played in ``slot``; another may take its lanes."""
+    def release(self, slot: int) -> None:  # noqa: B027
+        """Forget the policy in ``slot``."""
 
     def close(self) -> None:  # noqa: B027
         """Close the environments, if any are held."""
 
 
-class SteppedLanes(Lanes):
+class GymnasiumLanes(Lanes):
     """Any Gymnasium environment, stepped one after another."""
 
     def __init__(self, environment: Environment, n: int) -> None:
         self.n, self.name = n, environment.name
         self._make = environment.make
         self._envs = [environment.make() for _ in range(n)]
-        self._seated: list[Any] = [None] * n  # who acts, and whether deterministically
+        self._acting: list[Any] = [None] * n  # policy, and whether it acts deterministically
         self.observation_space = self._envs[0].observation_space
         self.action_space = self._envs[0].action_space
-        # Features never see an environment before its first reset.
-        self.observations, self._infos, self._shown = first_seen(self._envs[0], n, self.name)
+        # Features never get an environment before its first reset.
+        self.observations, self._infos, self._shown = first_inputs(self._envs[0], n, self.name)
 
     def reset(self, lane: int, seed: int) -> None:
         """Start an episode in ``lane``."""
         try:
-            if keeps_traces(self._envs[lane]):
+            if _keeps_traces(self._envs[lane]):
                 self._envs[lane].close()
                 self._envs[lane] = self._make()
-                self._tell(lane)
+                self._pass_policy(lane)
             observation, self._infos[lane] = self._envs[lane].reset(seed=seed)
             self._shown[lane] = self._envs[lane]
             spaces.assign(self.observations, lane, observation)
@@ -108,27 +114,27 @@ class SteppedLanes(Lanes):
                     and observation.dtype == room.dtype
                     and observation.shape == room.shape[1:]
                 ):
-                    room[lane] = observation  # as most are: nothing more is to be looked at
+                    room[lane] = observation  # the usual case, without further checks
                 else:
                     spaces.assign(self.observations, lane, observation)
             except (Exception, SystemExit) as error:
                 raise _failed(self.name, f"step({moves[lane]!r})", error, lane) from error
         return rewards, terminated, truncated
 
-    def seat(self, lanes: range, policy: Any, deterministic: bool) -> None:
-        """Tell games of several agents, whose partners may be the policy itself."""
+    def set_policy(self, lanes: range, policy: Any, deterministic: bool) -> None:
+        """Tell multi-agent environments, whose partners may be the policy itself."""
         for lane in lanes:
-            self._seated[lane] = policy, deterministic
-            self._tell(lane)
+            self._acting[lane] = policy, deterministic
+            self._pass_policy(lane)
 
-    def _tell(self, lane: int) -> None:
-        tell = getattr(self._envs[lane].unwrapped, "seat_policy", None)
-        if tell is not None and self._seated[lane] is not None:
-            tell(*self._seated[lane])
+    def _pass_policy(self, lane: int) -> None:
+        tell = getattr(self._envs[lane].unwrapped, "set_agent_policy", None)
+        if tell is not None and self._acting[lane] is not None:
+            tell(*self._acting[lane])
 
-    def seen(self, rows: slice) -> Seen:
-        """Give observations, infos and environments."""
-        return (*super().seen(rows), self._infos[rows], self._shown[rows])
+    def inputs(self, rows: slice) -> Inputs:
+        """Observations, infos and environments."""
+        return (*super().inputs(rows), self._infos[rows], self._shown[rows])
 
     def close(self) -> None:
         """Close the environments."""
@@ -136,10 +142,24 @@ class SteppedLanes(Lanes):
             close(env, self.name)
 
 
-def first_seen(env: gymnasium.Env[Any, Any], n: int, name: str) -> Seen:
-    """Make room for ``n`` observations of ``env``, filled with one that it shows; infos too.
+def _keeps_traces(env: gymnasium.Env[Any, Any]) -> bool:
+    """Whether an episode influences the next one whatever its seed.
 
-    Functions of observations then never see what no environment showed.
+    Box2D worlds keep traces of destroyed objects in their trees and contact lists, and
+    BipedalWalker has one world for all its episodes. PettingZoo's knights archers zombies keeps
+    some state of its own too.
+    """
+    game = getattr(getattr(env.unwrapped, "game", None), "unwrapped", None)  # of several agents
+    places = env.unwrapped, game, getattr(game, "env", None)
+    return str((env.metadata or {}).get("name")).startswith("knights_archers_zombies") or any(
+        type(getattr(place, "world", None)).__name__ == "b2World" for place in places
+    )
+
+
+def first_inputs(env: gymnasium.Env[Any, Any], n: int, name: str) -> Inputs:
+    """A batch of ``n`` observations, infos and environments, all from one reset of ``env``.
+
+    Features then never get an observation that no environment returned.
     """
     batch = spaces.empty_batch(env.observation_space, n)
     try:
@@ -151,40 +171,38 @@ def first_seen(env: gymnasium.Env[Any, Any], n: int, name: str) -> Seen:
     return batch, [info] * n, [env] * n
 
 
+def _failed(name: str, what: str, error: BaseException, lane: int | None = None) -> PivecError:
+    """Error of an environment that raised, or returned what does not fit, with its lane."""
+    misfit = isinstance(error, BadData)
+    failed = BadData(f"{name} in {what}: {error}") if misfit else failure(name, what, error)
+    failed.lane = lane
+    return failed
+
+
 @dataclass(frozen=True)
 class Probe:
-    """What a first look at an environment tells of its states."""
+    """What the first observation of an environment says about its states."""
 
     space: gymnasium.Space[Any]  # of observations
-    features: Features | None  # which know how many numbers they give
-    view: Features | None  # the same, where states lie far from zero less offsets
+    features: Features | None  # which know how many numbers they return
+    view: Features | None  # the same, minus offsets where states lie far from zero
     width: int
     metadata: Mapping[str, Any]
 
     @classmethod
     def of(cls, environment: Environment, features: Features | None) -> Probe:
-        """Make the environment, and look at what it shows first."""
+        """Make the environment and look at its first observation."""
         env = environment.make()
         try:
-            seen = first_seen(env, 1, environment.name)
-            if isinstance(features, Values):
-                features = features.settled(env, seen[1][0])
+            inputs = first_inputs(env, 1, environment.name)
+            if isinstance(features, Values | PolicyLatent):
+                features = features.bind(env, inputs[1][0])
             space = env.observation_space
-            if isinstance(features, PolicyLatent):
-                features = features.settled(space, env.action_space)
             if features is None:
                 width = len(spaces.feature_names(space))
             else:
-                width = feature_rows(features, *seen).shape[1]  # which says what is wrong
-            view = spaces.centred(space, features, *seen)
+                width = feature_rows(features, *inputs).shape[1]  # which checks them
+            view = with_offsets(space, features, *inputs)
             return cls(space, features, view, width, env.metadata or {})
         finally:
             close(env, environment.name)
-
-
-def _failed(name: str, what: str, error: BaseException, lane: int | None = None) -> PivecError:
-    """Say which environment raised, or showed what does not fit, in what, and in which lane."""
-    misfit = isinstance(error, BadData)
-    failed = BadData(f"{name} in {what}: {error}") if misfit else failure(name, what, error)
-    failed.lane = lane
-    return failed

@@ -1,15 +1,14 @@
 """Batches of observations as rows of numbers, in the order of Gymnasium's own `flatten`.
 
-Where states lie far from zero float32 is coarse: near 1e9 its neighbours are 64 apart, so 1e9 - 1
-and 1e9 + 1 would be one state. There an offset is taken off before states are cast, and the name
-of the feature says by how much: ``x[0] - 1e+09``.
+Far from zero float32 is coarse: near 1e9 neighbouring values are 64 apart, so 1e9 - 1 and 1e9 + 1
+would be the same state. Such features are shifted before they are cast, and their names give the
+offset: ``x[0] - 1e+09``.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,11 +16,9 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from pivec.errors import BadData, UsageError
-from pivec.options import Features
 from pivec.policies import is_text
-from pivec.rollouts.seen import Seen, look, sees
 
-_FAR = 1e5  # below it float32 has steps finer than a hundredth
+FAR = 1e5  # below it float32 has steps finer than a hundredth
 _LEVELS = 256  # that many steps of float32 within a feature's spread are enough
 _NOISE = 1024  # a spread of fewer steps of float64 is rounding
 Offsets = dict[int, float]
@@ -51,9 +48,8 @@ def feature_names(space: spaces.Space[Any], prefix: str = "") -> tuple[str, ...]
         )
     if not isinstance(space, spaces.Dict | spaces.Tuple):
         raise UsageError(
-            f"observations of the kind {type(space).__name__} have no fixed length; expected Box, "
-            "Discrete, MultiDiscrete, MultiBinary, Dict or Tuple: turn them into numbers with "
-            "features="
+            f"observations of type {type(space).__name__} have no fixed length; expected Box, "
+            "Discrete, MultiDiscrete, MultiBinary, Dict or Tuple: convert them with features="
         )
     return tuple(
         name
@@ -64,13 +60,13 @@ def feature_names(space: spaces.Space[Any], prefix: str = "") -> tuple[str, ...]
 
 
 def _parts(space: Any) -> list[tuple[Any, spaces.Space[Any]]]:
-    """Give the parts of a Dict or Tuple by key or number."""
+    """Parts of a Dict or Tuple space by key or index."""
     inner = space.spaces.items() if isinstance(space, spaces.Dict) else enumerate(space.spaces)
     return list(inner)
 
 
 def text_parts(space: spaces.Space[Any]) -> list[str]:
-    """Name the parts of observations that are text, which is no part of a state by itself.
+    """Name the parts of observations that are text, which states leave out.
 
     Examples
     --------
@@ -86,11 +82,9 @@ def text_parts(space: spaces.Space[Any]) -> list[str]:
 
 
 def flatten(space: spaces.Space[Any], batch: Any, dtype: Any = np.float32) -> NDArray[Any]:
-    """Turn a batch of elements of ``space`` into rows: Box flattened, Discrete one-hot.
+    """Turn a batch of elements of ``space`` into rows: Box flattened, Discrete one-hot, no text.
 
-    An element that the space does not have is an error with its row as ``lane``.
-
-    Parts that are text are left out.
+    An element outside of the space is an error with its row as ``lane``.
 
     Examples
     --------
@@ -117,17 +111,17 @@ def flatten(space: spaces.Space[Any], batch: Any, dtype: Any = np.float32) -> ND
             for column, values in zip(columns, ranges, strict=True)
         ]
     else:
-        seen = [(key, part) for key, part in _parts(space) if not is_text(part)]
-        parts = [flatten(part, batch[key], dtype) for key, part in seen]
+        numeric = [(key, part) for key, part in _parts(space) if not is_text(part)]
+        parts = [flatten(part, batch[key], dtype) for key, part in numeric]
     return np.concatenate(parts, axis=1)
 
 
 def check_elements(
     space: spaces.Space[Any], batch: NDArray[Any], what: str, lanes: NDArray[np.intp] | None = None
 ) -> None:
-    """Refuse rows that are no element of ``space``: not a number, cut, or out of range.
+    """Refuse rows that are not elements of ``space``: not finite, not whole, or out of range.
 
-    The bounds of a Box are not looked at: environments clip, and many observe beyond them.
+    The bounds of a Box are not checked: environments clip, and many observe beyond them.
 
     Examples
     --------
@@ -152,10 +146,7 @@ def check_elements(
 
 
 def assign(batch: Any, row: int, element: Any) -> None:
-    """Write one element of a space into row ``row`` of a batch made by `empty_batch`.
-
-    Nothing is broadcast or cut: what does not fit is an error.
-    """
+    """Write one element of a space into a row of a batch made by `empty_batch`, never broadcast."""
     if isinstance(batch, dict):
         for key, part in batch.items():
             assign(part, row, element[key])
@@ -168,7 +159,7 @@ def assign(batch: Any, row: int, element: Any) -> None:
         array = np.asarray(element)
         if array.shape != batch.shape[1:] or array.dtype.kind not in "biuf":
             raise BadData(
-                f"an observation of shape {array.shape} and type {array.dtype} came, but the space "
+                f"an observation has shape {array.shape} and type {array.dtype}, but the space "
                 f"has shape {batch.shape[1:]} and type {batch.dtype}"
             )
         with np.errstate(invalid="ignore"):  # NaN has no integer
@@ -196,13 +187,13 @@ def batch_length(batch: Any) -> int:
 
 
 def empty_batch(space: spaces.Space[Any], n: int) -> Any:
-    """Make room for ``n`` elements of ``space``: an array, or a dict or tuple of them."""
+    """Allocate ``n`` elements of ``space``: an array, or a dict or tuple of arrays."""
     if isinstance(space, spaces.Dict):
         return {key: empty_batch(part, n) for key, part in space.spaces.items()}
     if isinstance(space, spaces.Tuple):
         return tuple(empty_batch(part, n) for part in space.spaces)
     if not isinstance(space, _NUMBERS):
-        # Texts, graphs and the like, which only features= can read: room that holds valid ones.
+        # Texts, graphs and the like, which only features= can read; filled with valid elements.
         batch = np.empty(n, dtype=object)
         batch[:] = [space.sample()] * n
         return batch
@@ -213,46 +204,8 @@ def _counts(space: spaces.Discrete | spaces.MultiDiscrete) -> Any:
     return space.n if isinstance(space, spaces.Discrete) else space.nvec
 
 
-@dataclass(frozen=True)
-class Centred:
-    """Flattened observations, or other features, less the offsets of some columns."""
-
-    offsets: tuple[tuple[int, float], ...]
-    inner: Features | None
-    space: Any = field(repr=False)
-
-    @property
-    def sees(self) -> int:
-        """What it takes beside observations."""
-        return sees(self.inner)
-
-    @property
-    def late_columns(self) -> list[int]:
-        """Columns that are not known at reset."""
-        return list(getattr(self.inner, "late_columns", ()))
-
-    def __call__(self, *seen: Any) -> NDArray[np.float64]:
-        """Turn a batch of what is seen into rows, still in double precision."""
-        rows = np.array(_wide_rows(self.space, self.inner, seen), dtype=np.float64)
-        for column, offset in self.offsets:
-            rows[:, column] -= offset
-        return rows
-
-
-def centred(space: Any, features: Features | None, *seen: Any) -> Features | None:
-    """Features that keep what float32 would lose, judged by a batch of one first observation."""
-    if features is None and not _is_wide(space):
-        return None
-    rows = _wide_rows(space, features, seen)
-    if not is_wide(rows.dtype):
-        return features
-    far = np.flatnonzero(np.isfinite(rows[0]) & (np.abs(rows[0]) >= _FAR))
-    offsets = {int(column): float(np.float32(rows[0, column])) for column in far}
-    return Centred(tuple(offsets.items()), features, space) if offsets else features
-
-
 def lost_features(low: NDArray[np.float64], high: NDArray[np.float64]) -> Offsets:
-    """Find columns whose spread float32 cannot show, and an offset that mends it.
+    """Find columns whose spread float32 cannot resolve, with the offset to subtract.
 
     Examples
     --------
@@ -262,32 +215,25 @@ def lost_features(low: NDArray[np.float64], high: NDArray[np.float64]) -> Offset
     largest, spread = np.maximum(np.abs(low), np.abs(high)), high - low
     with np.errstate(over="ignore"):
         step = np.spacing(largest.astype(np.float32)).astype(np.float64)
-    lost = (largest >= _FAR) & (_LEVELS * step > spread) & (spread > _NOISE * np.spacing(largest))
+    lost = (largest >= FAR) & (_LEVELS * step > spread) & (spread > _NOISE * np.spacing(largest))
     middle = low + spread / 2
     return {int(column): float(np.float32(middle[column])) for column in np.flatnonzero(lost)}
 
 
-def moved_names(names: Sequence[str], offsets: Offsets) -> tuple[str, ...]:
-    """Say in the names of features by how much they were moved."""
+def offset_names(names: Sequence[str], offsets: Offsets) -> tuple[str, ...]:
+    """Names of features with the offsets that were subtracted."""
     return tuple(
         f"{name} - {offsets[i]:.10g}" if i in offsets else name for i, name in enumerate(names)
     )
 
 
 def is_wide(dtype: np.dtype[Any]) -> bool:
-    """Tell whether numbers of this type may need more digits than float32 has."""
+    """Whether numbers of this type may need more digits than float32 has."""
     return dtype.kind in "iuf" and dtype.itemsize >= (4 if dtype.kind in "iu" else 8)
 
 
-def _is_wide(space: spaces.Space[Any]) -> bool:
-    if isinstance(space, spaces.Dict):
-        return any(map(_is_wide, space.spaces.values()))
-    if isinstance(space, spaces.Tuple):
-        return any(map(_is_wide, space.spaces))
+def has_wide_parts(space: spaces.Space[Any]) -> bool:
+    """Whether any Box in ``space`` may need more digits than float32 has."""
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        return any(has_wide_parts(part) for _, part in _parts(space))
     return isinstance(space, spaces.Box) and is_wide(space.dtype)
-
-
-def _wide_rows(space: Any, features: Features | None, seen: Seen) -> NDArray[Any]:
-    if features is None:
-        return flatten(space, seen[0], np.float64)
-    return np.asarray(look(features, seen))

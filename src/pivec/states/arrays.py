@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from pivec.errors import BadData, UsageError
 from pivec.policies import PolicyInfo
-from pivec.rollouts import Offsets, is_wide, lost_features, moved_names
+from pivec.rollouts import Offsets, is_wide, lost_features, offset_names
 from pivec.states.record import EPISODE, PolicyRecord, check_finite, names_of, starts_of
 from pivec.states.visited import VisitedStates
 
@@ -60,7 +60,7 @@ def from_arrays(
             fingerprint=content_digest(rows, states, moves),
         )
         records.append(PolicyRecord.in_memory(info, rows, (states, moves)))
-    features = moved_names(names_of(feature_names, flat.shape[1]), offsets)
+    features = offset_names(names_of(feature_names, flat.shape[1]), offsets)
     return VisitedStates(records, features, environment, states=flat)
 
 

@@ -41,14 +41,7 @@ def export(store: str | Path, target: str, level: str = "states") -> str:
     if kind == "npz" and where:
         return f"{_write_files(source.load(), Path(where).expanduser())} files: {where}"
     if kind == "minari" and where:
-        settings = source.settings
-        environment = Environment.of(
-            str(settings.get("environment", "")),
-            settings.get("arguments"),
-            settings.get("wrappers") or (),
-            settings.get("imports") or (),
-        )
-        write_minari(source.load(), where, environment)
+        write_minari(source.load(), where, Environment.from_json(source.settings))
         return f"Minari dataset: {where}"
     raise UsageError(f"cannot export to {target!r}: expected FILE.parquet, npz:DIR or minari:NAME")
 

@@ -19,7 +19,7 @@ from pivec.arguments import Count, NotNegative, check_arguments
 from pivec.errors import UsageError
 from pivec.options import Features
 from pivec.policies import PolicyInfo
-from pivec.rollouts import Episode, Gatherer, PolicyEpisodes, feature_rows
+from pivec.rollouts import Episode, EpisodeRecorder, PolicyEpisodes, feature_rows, features_to_json
 from pivec.rollouts import observations as spaces
 from pivec.states.record import check_finite, names_of, record_of
 from pivec.states.store import Store, shown_place
@@ -63,13 +63,12 @@ class Recording:
 
     def open(self, width: int, **more: Any) -> Store:
         """Open the store, or make it; one that holds other states is refused."""
-        features: Any = self.features
         settings = {
             "environment": self.environment,
             "arguments": dict(self.arguments or {}),
             "backend": "recorded",
             "actions": self.actions,
-            "features": features and getattr(features, "__qualname__", repr(features)),
+            "features": features_to_json(self.features),
             "max_states_per_policy": self.max_states_per_policy,
             **more,
         }
@@ -86,7 +85,9 @@ class StateRecorder:
     def __init__(self, recording: Recording, n_lanes: int = 1) -> None:
         self.recording = recording
         self._due = 0.0
-        self._gatherer = Gatherer(n_lanes, actions=recording.actions, cut_after=recording.cut_after)
+        self._gatherer = EpisodeRecorder(
+            n_lanes, actions=recording.actions, cut_after=recording.cut_after
+        )
         self._owners: list[str] = [""] * n_lanes
         self._open: dict[str, _Policy] = {}
         self._mine: set[str] = set()  # labels that this recorder has written to
@@ -140,7 +141,7 @@ class StateRecorder:
         actions: ArrayLike | None = None,
         terminal: Mapping[int, Any] | None = None,
     ) -> None:
-        """Take in one step of all lanes; see `pivec.rollouts.episodes.Gatherer.step`.
+        """Take in one step of all lanes; see `pivec.rollouts.episodes.EpisodeRecorder.step`.
 
         ``terminal`` maps lanes to observations where ``observations`` has the first ones of the
         next episodes already; those then begin.

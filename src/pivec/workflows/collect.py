@@ -15,22 +15,22 @@ from pivec.parallel import using
 from pivec.policies import NamedPolicy, name_policies
 from pivec.rollouts import (
     BACKENDS,
-    Centred,
     Environment,
+    OffsetFeatures,
     PlayedPolicy,
     Probe,
     Quota,
+    Values,
     choose_backend,
     environment_of,
-    find_features_features,
-    joint_states,
-    moved_names,
-    name_of,
-    same_policy,
-    sees,
+    features_to_json,
+    find_features_again,
+    find_reference,
+    n_inputs,
+    offset_names,
+    play_policies,
 )
 from pivec.rollouts import observations as spaces
-from pivec.rollouts.play import play
 from pivec.states import (
     Keeper,
     PolicyRecord,
@@ -136,14 +136,14 @@ class Collector:
         if isinstance(features, str):
             features = self._find_features(features, options.trust)
         if options.joint and features is None:
-            features = joint_states(self.environment)
+            features = Values.joint(self.environment)
         self._infos = [named.info for named in self._named]
         self._infos += [recorded.info for recorded in self._recorded]
         check_unique([info.label for info in self._infos])
         self._space, features, self._names = _space_and_names(
             self.environment, features, options.feature_names
         )
-        self.environment = replace(self.environment, watched=sees(features) > 1)
+        self.environment = replace(self.environment, one_by_one=n_inputs(features) > 1)
         begun = self._begun_with("backend") if options.backend == "auto" else None
         backend = begun if begun in BACKENDS else options.backend
         backend = choose_backend(backend, self.environment)
@@ -228,7 +228,9 @@ class Collector:
             using(self.options.engine, self.options.jobs),
             Progress("collecting", len(policies), unit="policies", show=self._progress) as bar,
         ):
-            play(self.environment, policies, self.options, keep_and_count, bar, quotas, pack)
+            play_policies(
+                self.environment, policies, self.options, keep_and_count, bar, quotas, pack
+            )
 
     def _read(self, recorded: Recorded) -> PolicyRecord:
         options = self.options
@@ -242,27 +244,23 @@ class Collector:
         )
 
     def _find_features(self, asked: str, trust: bool) -> Features | None:
-        """Find features by name; the eyes of a policy are those that a store was begun with."""
+        """Find features by name; a store keeps its reference policy."""
         named, kept = self._named, self._begun_with("features")
-        seek = functools.partial(same_policy, policies=named, trust=trust)
-        return find_features_features(asked, kept, 0, trust=trust, policies=named, seek=seek)
+        find = functools.partial(find_reference, policies=named, trust=trust)
+        return find_features_again(asked, kept, trust=trust, policies=named, find_policy=find)
 
-    def _begun_with(self, setting: str) -> str | None:
+    def _begun_with(self, setting: str) -> Any:
         """Tell a setting of the store: it goes on as it was begun."""
         if self._store is None or not Store.exists(self._store):
             return None
         begun = Store(self._store)
-        value = begun.settings.get(setting) if len(begun) else None
-        return None if value is None else str(value)
+        return begun.settings.get(setting) if len(begun) else None
 
 
 def _settings(environment: Environment, options: CollectOptions) -> dict[str, Any]:
     return {
-        "environment": environment.name,
-        "arguments": dict(environment.arguments),
-        "wrappers": environment.wrapper_names or None,
-        "imports": list(environment.imports) or None,
-        "features": name_of(options.view),
+        **environment.to_json(),
+        "features": features_to_json(options.view),
         "policies": options.keep_policies,
     } | {
         field.name: getattr(options, field.name)
@@ -326,6 +324,6 @@ def _space_and_names(
     given = default if names is None else tuple(names)
     if len(given) != len(default):
         raise UsageError(f"feature_names needs {len(default)} names, but has {len(given)}")
-    if isinstance(probe.view, Centred):
-        given = moved_names(given, dict(probe.view.offsets))
+    if isinstance(probe.view, OffsetFeatures):
+        given = offset_names(given, dict(probe.view.offsets))
     return probe.space, probe.view, given

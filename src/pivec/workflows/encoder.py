@@ -18,8 +18,7 @@ from pivec.files import atomic_write
 from pivec.options import EncoderOptions
 from pivec.parallel import using
 from pivec.policies import NamedPolicy, name_policies
-from pivec.rollouts import Environment, encoder_bytes, environment_of
-from pivec.rollouts.play import play
+from pivec.rollouts import Environment, encoder_bytes, environment_of, play_policies
 from pivec.terminal import Progress
 from pivec.workflows.image_networks import Images, learned_features, random_features
 
@@ -127,7 +126,7 @@ def sample_frames(
 
     bar = Progress("playing", len(policies), unit="policies", show=progress)
     with using(options.engine, options.jobs), bar:
-        play(world, policies, playing, keep, bar, pack=sample.pack)
+        play_policies(world, policies, playing, keep, bar, pack=sample.pack)
     return sample.frames()
 
 
@@ -147,7 +146,7 @@ class FrameSample:
     (True, 5)
     """
 
-    sees = 1  # observations alone
+    n_inputs = 1  # observations alone
 
     def __init__(self, most: int, seed: int) -> None:
         self._most, self._key = most, seed.to_bytes(16, "little")

@@ -1,4 +1,4 @@
-"""How a group of policies answers the observations of all its lanes at once.
+"""Actions of many policies for the observations of all lanes at once.
 
 Lanes are grouped by slot: slot s owns lanes s * width ... (s + 1) * width - 1 and holds one policy.
 """
@@ -23,37 +23,36 @@ from pivec.policies import (
     as_policy,
 )
 from pivec.rollouts import observations as spaces
-from pivec.rollouts.backends import Layout
-from pivec.rollouts.lanes import Lanes
-from pivec.rollouts.seeds import action_stream
+from pivec.rollouts.episodes import action_stream
+from pivec.rollouts.lanes import Lanes, Layout
+
+Noise = NDArray[np.float32] | None
 
 
 def group_key(policy: Policy) -> Hashable:
-    """Policies with equal keys are answered by one `Answers`."""
+    """Policies with equal keys share one `Actors`."""
     return policy.architecture if isinstance(policy, BatchPolicy | RecurrentPolicy) else "act"
 
 
-def make_answers(
+def make_actors(
     like: Policy, shape: Layout, chunk: int, lanes: Lanes, deterministic: bool
-) -> Answers:
-    """Choose how the policies that are ``like`` this one answer."""
+) -> Actors:
+    """Make the `Actors` for policies that are ``like`` this one."""
     if not isinstance(like, BatchPolicy | RecurrentPolicy):
-        return SingleAnswers(shape, lanes, deterministic)
+        return SingleActors(shape, lanes, deterministic)
     numbers = None if deterministic else like.noise(action_stream(0), 1).shape[1]
     noise = None if numbers is None else np.zeros((chunk, lanes.n, numbers), np.float32)
     if isinstance(like, NetworkPolicy):
-        return StackAnswers(shape, lanes, noise, like)
+        return StackedActors(shape, lanes, noise, like)
     if isinstance(like, RecurrentPolicy):
-        return RecurrentAnswers(shape, lanes, noise, like)
-    if isinstance(like, MaskedPolicy):
-        return MaskedAnswers(shape, lanes, noise)
-    return BatchAnswers(shape, lanes, noise)
+        return RecurrentActors(shape, lanes, noise, like)
+    return (MaskedActors if isinstance(like, MaskedPolicy) else BatchActors)(shape, lanes, noise)
 
 
-class Answers(ABC):
+class Actors(ABC):
     """The policies of all slots, and the random streams of the episodes in all lanes.
 
-    ``needs_flat`` tells whether they are shown flattened observations.
+    ``needs_flat`` says whether they are given flattened observations.
     """
 
     needs_flat = False
@@ -68,7 +67,7 @@ class Answers(ABC):
         """Let ``policy`` act in ``slot`` from now on."""
         self._policies[slot] = policy
 
-    def vacate(self, slot: int) -> None:
+    def release(self, slot: int) -> None:
         """No policy will act in ``slot`` any more."""
         self._policies[slot] = None
 
@@ -84,17 +83,17 @@ class Answers(ABC):
         """Actions for all lanes, of which only ``lanes`` matter."""
 
 
-class BatchAnswers(Answers):
+class BatchActors(Actors):
     """Policies that take their randomness as numbers: all lanes of a slot in one call.
 
     The numbers of an episode come from its own stream, chunk by chunk, so they do not depend on
     the other lanes.
     """
 
-    def __init__(self, shape: Layout, lanes: Lanes, noise: NDArray[np.float32] | None) -> None:
+    def __init__(self, shape: Layout, lanes: Lanes, noise: Noise) -> None:
         super().__init__(shape, lanes)
         self._noise = noise
-        # Batch policies know arrays only: of composite observations they see the flat rows.
+        # Batch policies take arrays only: composite observations are flattened for them.
         self.needs_flat = not isinstance(lanes.observations, np.ndarray)
 
     def begin(self, lane: int, episode_seed: int, time: int) -> None:
@@ -114,104 +113,90 @@ class BatchAnswers(Answers):
         noise[:, lane] = policy.noise(self._streams[lane], len(noise))
 
     def actions(self, shown: Any, lanes: NDArray[np.intp], time: int) -> NDArray[Any]:
-        """Ask one policy after another."""
+        """Call one policy after another."""
         result: NDArray[Any] | None = None
         for slot in np.unique(lanes // self._width).tolist():
             mine = slice(slot * self._width, (slot + 1) * self._width)
             noise = None if self._noise is None else self._noise[time, mine]
             try:
-                answer = self._respond(self._policies[slot], shown[mine], noise, mine)
-                _check_kind(answer, (self._width, *self._action_shape))
+                actions = self._respond(self._policies[slot], shown[mine], noise, mine)
+                _check_shape(actions, (self._width, *self._action_shape))
             except (Exception, SystemExit) as error:
                 raise _failed(error, mine.start) from error
             if result is None:
-                result = np.zeros((len(self._streams), *answer.shape[1:]), dtype=answer.dtype)
-            result[mine] = answer
+                result = np.zeros((len(self._streams), *actions.shape[1:]), dtype=actions.dtype)
+            result[mine] = actions
         if result is None:
-            raise UsageError("no lane is active: expected at least one policy to act")
+            raise RuntimeError("no lane is active")
         return result
 
-    def _respond(
-        self,
-        policy: Any,
-        seen: NDArray[Any],
-        noise: NDArray[np.float32] | None,
-        lanes: slice,  # noqa: ARG002
-    ) -> NDArray[Any]:
-        actions: NDArray[Any] = policy.respond(seen, noise)
+    def _respond(self, policy: Any, shown: Any, noise: Noise, lanes: slice) -> NDArray[Any]:  # noqa: ARG002
+        actions: NDArray[Any] = policy.respond(shown, noise)
         return actions
 
 
-class MaskedAnswers(BatchAnswers):
+class MaskedActors(BatchActors):
     """Policies that are told which actions the environment of each lane allows."""
 
-    def __init__(self, shape: Layout, lanes: Lanes, noise: NDArray[np.float32] | None) -> None:
+    def __init__(self, shape: Layout, lanes: Lanes, noise: Noise) -> None:
         super().__init__(shape, lanes, noise)
         self.needs_flat = True
         self._lanes = lanes
 
-    def _respond(
-        self, policy: Any, seen: NDArray[Any], noise: NDArray[np.float32] | None, lanes: slice
-    ) -> NDArray[Any]:
+    def _respond(self, policy: Any, shown: Any, noise: Noise, lanes: slice) -> NDArray[Any]:
         try:
-            _, _, environments = self._lanes.seen(lanes)
+            _, _, environments = self._lanes.inputs(lanes)
             masks = [env.get_wrapper_attr("action_masks")() for env in environments]
-        except (AttributeError, ValueError) as error:  # an array of states has no environments
+        except (AttributeError, ValueError) as error:  # lanes on arrays have no environments
             raise UsageError(
                 "a policy of MaskablePPO needs an environment with action_masks(), which this one "
-                "has not: wrap it as in its training"
+                "does not have: wrap it as in training"
             ) from error
-        actions: NDArray[Any] = policy.respond(seen, noise, np.stack(masks))
+        actions: NDArray[Any] = policy.respond(shown, noise, np.stack(masks))
         return actions
 
 
-class RecurrentAnswers(BatchAnswers):
-    """Policies with a memory, of which there is a row for each lane."""
+class RecurrentActors(BatchActors):
+    """Policies with a memory, which has a row for each lane."""
 
-    def __init__(
-        self, shape: Layout, lanes: Lanes, noise: NDArray[np.float32] | None, like: RecurrentPolicy
-    ) -> None:
+    def __init__(self, shape: Layout, lanes: Lanes, noise: Noise, like: RecurrentPolicy) -> None:
         super().__init__(shape, lanes, noise)
         self._memory = np.repeat(like.initial_memory(1), lanes.n, axis=0)
 
     def begin(self, lane: int, episode_seed: int, time: int) -> None:
-        """Let the episode begin with the memory that its policy has then."""
+        """Begin the episode with the initial memory of its policy."""
         super().begin(lane, episode_seed, time)
         self._memory[lane] = self._policies[lane // self._width].initial_memory(1)[0]
 
-    def _respond(
-        self, policy: Any, seen: NDArray[Any], noise: NDArray[np.float32] | None, lanes: slice
-    ) -> NDArray[Any]:
+    def _respond(self, policy: Any, shown: Any, noise: Noise, lanes: slice) -> NDArray[Any]:
         actions: NDArray[Any]
-        actions, memory = policy.respond(seen, noise, self._memory[lanes])
+        actions, memory = policy.respond(shown, noise, self._memory[lanes])
         if np.shape(memory) != self._memory[lanes].shape:
             raise UsageError(
-                f"its memory has the shape {np.shape(memory)} behind an action, but "
+                f"its memory has shape {np.shape(memory)} after an action, but "
                 f"{self._memory[lanes].shape} before"
             )
         self._memory[lanes] = memory
         return actions
 
 
-class StackAnswers(BatchAnswers):
+class StackedActors(BatchActors):
     """Networks of one architecture: all lanes of all slots in one call."""
 
-    def __init__(
-        self, shape: Layout, lanes: Lanes, noise: NDArray[np.float32] | None, like: BatchPolicy
-    ) -> None:
+    def __init__(self, shape: Layout, lanes: Lanes, noise: Noise, like: BatchPolicy) -> None:
         super().__init__(shape, lanes, noise)
         self.needs_flat = True
         self._stack = Stack(self._slots, self._width, like)
-        self._stacked = np.arange(self._slots)  # which slot each row of the stack answers for
+        self._stacked = np.arange(self._slots)  # the slot of each row of the stack
 
     def put(self, slot: int, policy: Any) -> None:
         """Put the policy into the stack."""
         super().put(slot, policy)
         self._stack.put(int(np.searchsorted(self._stacked, slot)), policy)
 
-    def vacate(self, slot: int) -> None:
-        """Let idle slots cost nothing: with half of them vacant the rest moves together."""
-        super().vacate(slot)
+    def release(self, slot: int) -> None:
+        """Shrink the stack when half of the slots are vacant, since idle ones cost time."""
+        super().release(slot)
         occupied = [i for i in self._stacked.tolist() if self._policies[i] is not None]
         if not occupied or 2 * len(occupied) > len(self._stacked):
             return
@@ -221,22 +206,22 @@ class StackAnswers(BatchAnswers):
         self._stacked = np.array(occupied)
 
     def actions(self, shown: Any, lanes: NDArray[np.intp], time: int) -> NDArray[Any]:  # noqa: ARG002
-        """Ask the stack."""
+        """Call the stack."""
         shape = (self._slots, self._width, -1)
-        seen = shown.reshape(shape)
+        shown = shown.reshape(shape)
         noise = None if self._noise is None else self._noise[time].reshape(shape)
         if len(self._stacked) == self._slots:
-            answers = self._stack.respond(seen, noise)
+            actions = self._stack.respond(shown, noise)
         else:
             rows = self._stacked
-            few = self._stack.respond(seen[rows], None if noise is None else noise[rows])
-            answers = np.zeros((self._slots, *few.shape[1:]), dtype=few.dtype)
-            answers[rows] = few
-        return answers.reshape(-1, *self._action_shape)
+            few = self._stack.respond(shown[rows], None if noise is None else noise[rows])
+            actions = np.zeros((self._slots, *few.shape[1:]), dtype=few.dtype)
+            actions[rows] = few
+        return actions.reshape(-1, *self._action_shape)
 
 
-class SingleAnswers(Answers):
-    """Policies that only have `act`: asked one episode at a time, each with its own generator.
+class SingleActors(Actors):
+    """Policies that only have `act`: called one episode at a time, each with its own generator.
 
     Their random draws belong to the call, so a batch of several episodes would make an episode
     depend on its neighbours.
@@ -249,43 +234,44 @@ class SingleAnswers(Answers):
         self._actions: NDArray[Any] = spaces.empty_batch(self._space, lanes.n)
 
     def put(self, slot: int, policy: Any) -> None:
-        """Let ``policy`` act in ``slot``, asked as what its `act` takes demands."""
+        """Let ``policy`` act in ``slot``; `as_policy` adapts to the arguments of its `act`."""
         super().put(slot, as_policy(policy))
 
     def begin(self, lane: int, episode_seed: int, time: int) -> None:
-        """Let the episode begin without a memory."""
+        """Begin the episode without a memory."""
         super().begin(lane, episode_seed, time)
         self._memory[lane] = None
 
     def actions(self, shown: Any, lanes: NDArray[np.intp], time: int) -> NDArray[Any]:  # noqa: ARG002
-        """Ask for one lane after another."""
+        """Call the policy of one lane after another."""
         for lane in lanes.tolist():
-            seen = spaces.pick(shown, slice(lane, lane + 1))
             policy = self._policies[lane // self._width]
             try:
-                answer, self._memory[lane] = policy.ask(
-                    seen, self._streams[lane], self._memory[lane], self._deterministic
+                action, self._memory[lane] = policy.ask(
+                    spaces.pick(shown, slice(lane, lane + 1)),
+                    self._streams[lane],
+                    self._memory[lane],
+                    self._deterministic,
                 )
-                _check_kind(answer, (1, *self._action_shape))
-                if answer.dtype.kind == "f" and self._actions.dtype.kind != "f":
-                    spaces.check_elements(self._space, answer, "the action")  # before it is cut
-                self._actions[lane] = answer[0]
+                _check_shape(action, (1, *self._action_shape))
+                if action.dtype.kind == "f" and self._actions.dtype.kind != "f":
+                    spaces.check_elements(self._space, action, "the action")  # before it is cast
+                self._actions[lane] = action[0]
             except (Exception, SystemExit) as error:
                 raise _failed(error, lane) from error
         return self._actions
 
 
-def _check_kind(actions: NDArray[Any], shape: tuple[int, ...]) -> None:
+def _check_shape(actions: NDArray[Any], shape: tuple[int, ...]) -> None:
     if actions.shape != shape or actions.dtype.kind not in "biuf":
         raise UsageError(
-            f"{shape[0]} observations were answered with actions of shape {actions.shape} and type "
-            f"{actions.dtype}, but the environment needs shape {shape}: return one action for each "
-            "row of the observations"
+            f"for {shape[0]} observations it returned actions of shape {actions.shape} and type "
+            f"{actions.dtype}, but the environment needs shape {shape}: return one action per row"
         )
 
 
 def _failed(error: BaseException, lane: int) -> PivecError:
-    """Say what a policy raised, and in which lane."""
+    """Error of a policy, with its lane."""
     if not isinstance(error, PivecError):
         error = PivecError(f"its act raised {type(error).__name__}: {error}")
     error.lane = lane
