@@ -157,32 +157,30 @@ def print_recipes() -> None:
 
 
 def print_plan(steps: Sequence[Step], jobs: int) -> None:
-    """Print the steps of a plan, then what each recipe takes, and all together."""
-    table = Table("recipe", "step", "how much", "time", "at most", "disk", box=None)
+    """Print the steps of a plan, then the time and disk of each recipe and of all."""
+    table = Table("recipe", "step", "amount", "time", "disk", box=None)
     for step in steps:
-        took = ("there", "", "") if step.done else _took([step])
-        table.add_row(step.recipe, step.what, step.amount, *took)
+        cost = ("done", "") if step.done else _cost([step])
+        table.add_row(step.recipe, step.what, step.amount, *cost)
     console = Console()
     console.print(table)
     recipes = dict.fromkeys(step.recipe for step in steps)
     if len(recipes) > 1:
         console.print()
-        table = Table("recipe", f"time, {jobs} side by side", "at most", "disk, at most", box=None)
+        table = Table("recipe", f"time, {jobs} in parallel", "disk, at most", box=None)
         for name in recipes:
-            table.add_row(name, *_took([step for step in steps if step.recipe == name], jobs))
+            table.add_row(name, *_cost([step for step in steps if step.recipe == name], jobs))
         console.print(table)
-    expected, seconds, size = _took(steps)
+    seconds, size = _cost(steps)
     say(
-        f"Altogether about {expected} of one core, {_took(steps, jobs)[0]} with {jobs} side by "
-        f"side; at most {seconds} and {_took(steps, jobs)[1]}, if every episode and search lasts "
-        f"until its limit; and at most {size} of disk."
+        f"In total about {seconds} of one core (speeds of reproduction/speeds.toml), "
+        f"{_cost(steps, jobs)[0]} with {jobs} in parallel, and at most {size} of disk."
     )
 
 
-def _took(steps: Sequence[Step], jobs: int = 1) -> tuple[str, str, str]:
-    """Tell the time to expect of steps, the most that it can be, and their size on disk."""
-    expected, most = sum(step.expected for step in steps), sum(step.seconds for step in steps)
-    return _time(expected / jobs), _time(most / jobs), _size(sum(step.bytes for step in steps))
+def _cost(steps: Sequence[Step], jobs: int = 1) -> tuple[str, str]:
+    """Time and size on disk of steps."""
+    return _time(sum(step.seconds for step in steps) / jobs), _size(sum(s.bytes for s in steps))
 
 
 def _time(seconds: float) -> str:

@@ -6,28 +6,22 @@ A set of policies is one run; recipes of the same counts share the sets, the dra
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from itertools import product
 from typing import Any
 
 import numpy as np
 
 from pivec.characterizations import characterization
-from pivec.states import VisitedStates
 from pivec.statistics import Evaluation
 from pivec.workflows.evaluate import evaluate
 from reproduction.pipeline import Collection, Workshop, digest_of
-from reproduction.planning import EpisodeWork, expected_length, longest_episode, n_features
-from reproduction.recipes import Need
+from reproduction.planning import expected_length, method_seconds
+from reproduction.recipes import Calculation, Need
 
 ENVIRONMENTS = ("CartPole-v1", "Pendulum-v1", "Acrobot-v1", "LunarLander-v3", "BipedalWalker-v3")
 SIZES = (100, 50, 25, 10)
-# How long methods take is measured on trajectories of a few states, and of twice as many until that
-# takes two seconds or they are full. Some policies warm up.
-_FEW, _SECONDS, _WARM = 16, 2.0, 8
 
 # What rows call the metrics, and what evaluations do.
 METRICS = {
@@ -132,15 +126,14 @@ def needs(
     trajectories = counts.sets * counts.policies * counts.repetitions * sum(counts.sizes)
     for environment in counts.environments:
         training = shop.training(environment, "ppo", counts.sets)
-        share = expected_length(training) / longest_episode(environment)
+        states = trajectories * (expected_length(training) + 1) / 1e6
         result += [training, *policy_sets(shop, counts, environment)]
         result += [
-            EpisodeWork(
-                f"{label}{unit} of trajectories in {environment}",
-                trajectories,
-                partial(seconds_a_trajectory, environment, method, counts.policies),
-                share=share,
-                left=0.0 if shop.is_finished(stage) else None,
+            Calculation(
+                f"{label}{unit} in {environment}, millions of states",
+                states,
+                method_seconds(method[0], method[1].get("n_components", 64)),
+                done=shop.is_finished(stage),
                 key=stage,
             )
             for label, method in methods.items()
@@ -155,33 +148,6 @@ def _stage(shop: Workshop, environment: str, method: Method, counts: SetCounts) 
     sets = [collection.key for collection in policy_sets(shop, counts, environment)]
     chosen = characterization(name, **parameters).parameters_json()
     return f"evaluated-{digest_of([sets, name, chosen, counts.sizes, counts.repetitions])}"
-
-
-def seconds_a_trajectory(environment: str, method: Method, policies: int) -> float:
-    """Measure how long a characterization takes for a trajectory of full length, about.
-
-    There are as many policies as will be: on a graphics card their networks are trained side by
-    side. What a method takes for any data is left out: it is little beside many trajectories.
-    """
-    name, parameters = method
-    longest, features = longest_episode(environment), n_features(environment)
-    rng = np.random.default_rng(0)
-
-    def seconds(policies: int, length: int) -> float:
-        """Time a trajectory of so many states for each policy."""
-        states = [[rng.normal(i % 10, 1, (length, features))] for i in range(policies)]
-        data = VisitedStates.from_arrays(states, returns=list(range(policies)))
-        began = time.perf_counter()
-        characterization(name, **parameters).fit(data).distances(data)
-        return time.perf_counter() - began
-
-    seconds(min(policies, _WARM), _FEW)
-    length, before, took = _FEW, 0.0, seconds(policies, _FEW)
-    while before == 0.0 or (took < _SECONDS and length < longest):
-        length, before, took = 2 * length, took, seconds(policies, 2 * length)
-    # Half of the states came last; times of little data are not exact.
-    a_state = max(took - before, 0.2 * took) / (length / 2)
-    return a_state * longest / policies
 
 
 def unit_rows(evaluation: Evaluation) -> list[dict[str, Any]]:

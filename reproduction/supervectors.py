@@ -6,10 +6,9 @@ gigabytes, are forgotten as soon as they are described.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,9 +20,9 @@ from pivec.states import VisitedStates, joined
 from pivec.statistics import spread_of
 from pivec.terminal import Progress
 from reproduction.pipeline import Arrays, Collection, Workshop, digest_of
-from reproduction.planning import EpisodeWork, n_features, n_policies, n_states
+from reproduction.planning import n_policies, n_states, pass_seconds
 from reproduction.published import Array
-from reproduction.recipes import Need
+from reproduction.recipes import Calculation, Need
 
 # One k-means start on all states, then EM on all of them until the mean log-likelihood changes by
 # less than 1e-3, 100 times at most; of more than 10 million states so many are drawn, all alike.
@@ -82,21 +81,22 @@ class Space:
     def needs(self, shop: Workshop) -> list[Need]:
         """List what `described` trains, collects and computes."""
         where = self.policies.environment
-        known = np.sum([n_states(part) for part in self.background], axis=0)
-        fitted = fit_need(where, known, self.components, self.states)
-        if shop.is_computed("background", {"background": self.key}):
-            fitted = replace(fitted, left=0.0)
-        most, expected = n_states(self.policies)
-        described = EpisodeWork(
+        known = min(self.states, sum(map(n_states, self.background)))
+        done = shop.is_finished(self.stage(Supervector))
+        fitted = fit_need(where, known, self.components)
+        described = Calculation(
             f"describe policies in {where}, millions of states",
-            most / 1e6,
-            partial(_seconds_a_pass, n_features(where), self.components),
-            share=expected / most,
+            n_states(self.policies) / 1e6,
+            pass_seconds(where, self.components),
+            done=done,
         )
-        others = self._others()
-        if shop.is_finished(self.stage(Supervector)):
-            others, described = [], replace(described, left=0.0)
-        return [*self.policies.trainings, *self.background, *others, fitted, described]
+        return [
+            *self.policies.trainings,
+            *self.background,
+            *([] if done else self._others()),
+            replace(fitted, done=shop.is_computed("background", {"background": self.key})),
+            described,
+        ]
 
     def _others(self) -> list[Collection]:
         """Tell who plays beside those whose states are known, for the plan."""
@@ -146,31 +146,13 @@ def space_of(policies: Collection, most: int | None, counts: Any) -> Space:
     return Space(policies, tuple(background), counts.components, counts.background_states)
 
 
-def fit_need(environment: str, known: Sequence[float], components: int, most: int) -> EpisodeWork:
-    """Tell what fitting a background model takes, on ``most`` states at most.
+def fit_need(environment: str, states: float, components: int) -> Calculation:
+    """Describe the fit of a background model to so many states, for the plan.
 
-    ``known`` are the states that there are, at most and as expected. The paper's fit took as long
-    as some fifty passes over them, in BipedalWalker and LunarLander.
+    The paper's fit took as long as some fifty passes over them, in BipedalWalker and LunarLander.
     """
-    states, expected = (min(most, count) for count in known)
-    return EpisodeWork(
-        f"fit the background model of {environment}, passes over a million states",
-        50 * states / 1e6,
-        partial(_seconds_a_pass, n_features(environment), components),
-        share=expected / states,
-    )
-
-
-@cache
-def _seconds_a_pass(features: int, components: int) -> float:
-    """Time one pass over a million states."""
-    states = np.random.default_rng(0).normal(size=(10, 10_000, features)).astype(np.float32)
-    data = VisitedStates.from_arrays([list(states)])
-    method = Supervector(components, max_iter=2).fit(data)
-    method.describe(data, influences=True)  # compiles, where it never ran before
-    began = time.perf_counter()
-    method.describe(data, influences=True)
-    return (time.perf_counter() - began) * 1e6 / data.n_states
+    what = f"fit the background model of {environment}, passes over a million states"
+    return Calculation(what, 50 * states / 1e6, pass_seconds(environment, components))
 
 
 def described(shop: Workshop, space: Space, kind: type[BackgroundModel] = Supervector) -> Described:

@@ -31,12 +31,13 @@ PICTURE = "the figure, without numbers"  # what the paper has of many findings
 
 @dataclass(frozen=True)
 class Calculation:
-    """Work beside training and collecting, for the plan."""
+    """Work other than training and collecting, for the plan."""
 
     what: str
-    amount: float  # how much of it there is
-    measure: Callable[[], float]  # does a little, and returns the seconds of one of `amount`
-    left: float | None = None  # how much is not in the cache yet; None: all of it
+    amount: float
+    seconds: float  # of one core per unit of ``amount``
+    done: bool = False  # whether the cache has it
+    key: str = ""  # work of the same key is done once, whoever needs it
 
 
 Need = Training | Collection | Calculation

@@ -10,7 +10,6 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, partial
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,11 +22,11 @@ from pivec.figures import HAIRLINE, INK, MUTED, add_heading, axes_at, literal, n
 from pivec.parallel import Tell, ask, usable_cores
 from pivec.policies import NamedPolicy, load_policies
 from pivec.run_log import peak_mb
-from pivec.states import VisitedStates, load
-from pivec.workflows.collect import collect
+from pivec.states import load
 from reproduction.evaluations import BEFORE
 from reproduction.figures import add_labels, add_legend, patch
 from reproduction.pipeline import Workshop, spread_evenly
+from reproduction.planning import method_seconds
 from reproduction.published import Rows, column, different, markdown, notes, published, where
 from reproduction.recipes import Calculation, Finding, Need, Recipe, Result, Told
 from reproduction.supervectors import AUTHORS
@@ -232,6 +231,7 @@ def _add_legend(figure: Figure, used: set[str]) -> None:
 
 
 ENVIRONMENT = "CartPole-v1"  # of the policies that come with the package
+_STATES = 241  # per trajectory, on average
 
 
 @dataclass(frozen=True)
@@ -257,8 +257,8 @@ def needs(shop: Workshop, counts: Counts) -> list[Need]:
         Calculation(
             f"{name} of trajectories in {ENVIRONMENT}",
             sum(sizes),
-            partial(_seconds_a_trajectory, name, _parameters(counts, name), sizes),
-            left=0.0 if shop.is_computed("cost", _inputs(shop, counts, name)) else None,
+            method_seconds(name) * _STATES / 1e6,
+            done=shop.is_computed("cost", _inputs(shop, counts, name)),
         )
         for name in counts.methods
     ]
@@ -266,33 +266,6 @@ def needs(shop: Workshop, counts: Counts) -> list[Need]:
 
 def _parameters(counts: Counts, name: str) -> dict[str, Any]:
     return {**AUTHORS.get(name, {}), **counts.parameters.get(name, {})}
-
-
-def _seconds_a_trajectory(
-    method: str, parameters: Mapping[str, Any], sizes: Sequence[int]
-) -> float:
-    """Time a characterization on two policies and on some more, after a first time that compiles.
-
-    What the others add is for their trajectories; the rest, as updates of a network that are always
-    as many, comes once for each of ``sizes``, numbers of trajectories.
-    """
-    data = _few_states()
-
-    def seconds(policies: int) -> float:
-        part, began = data[:policies], time.perf_counter()
-        characterization(method, **parameters).fit(part).distances(part)
-        return time.perf_counter() - began
-
-    seconds(2)  # loads and compiles
-    few, many = seconds(2), seconds(len(data))
-    of_policy = max(many - few, 0.0) / (len(data) - 2)
-    always = max(few - 2 * of_policy, 0.0)
-    return of_policy * len(data) / data.n_episodes + always * len(sizes) / sum(sizes)
-
-
-@cache
-def _few_states() -> VisitedStates:
-    return collect(ENVIRONMENT, shipped_policies(6), 2, actions=True, keep_policies=True)
 
 
 def make(shop: Workshop, counts: Counts) -> Result:

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pivec.characterizations import Visitation
 from pivec.figures import HAIRLINE, INK, MUTED, add_key
-from pivec.parallel import single_threaded_torch
 from pivec.policies import NamedPolicy, PolicyInfo, load_policies
 from pivec.states import VisitedStates
 from reproduction.figures import add_labels, add_title, line, panel_grid, patch
 from reproduction.pipeline import Arrays, Training, Workshop, digest_of
-from reproduction.planning import EpisodeWork, expected_length, longest_episode, pace_of
+from reproduction.planning import expected_length, playing_seconds
 from reproduction.published import (
     Array,
     Rows,
@@ -31,7 +28,7 @@ from reproduction.published import (
     spearman,
     where,
 )
-from reproduction.recipes import PICTURE, Finding, Need, Recipe, Result, Told
+from reproduction.recipes import PICTURE, Calculation, Finding, Need, Recipe, Result, Told
 from reproduction.supervectors import PAPERS_FIT, chance_distances, fit_need, papers_supervector
 from reproduction.training.cloning import clone
 from reproduction.training.runs import settings_for
@@ -297,57 +294,24 @@ def needs(shop: Workshop, counts: Counts) -> list[Need]:
     episodes = counts.runs * (counts.epochs + 1) * counts.episodes
     for environment in counts.environments:
         training = experts(shop, counts, environment)
-        longest, length = longest_episode(environment), expected_length(training)
-        states = episodes * (longest + 1), episodes * (length + 1)
+        length = expected_length(training)
+        fitted = min(episodes * (length + 1), counts.background_states)
         works = [
-            EpisodeWork(
+            Calculation(
                 f"epochs of cloning in {environment}, a thousand states each",
-                counts.runs * counts.epochs * counts.trajectories * longest / 1e3,
-                _seconds_of_cloning,
-                share=length / longest,
+                counts.runs * counts.epochs * counts.trajectories * length / 1e3,
+                0.08,
             ),
-            EpisodeWork(
+            Calculation(
                 f"episodes of experts and clones in {environment}",
                 episodes,
-                partial(_seconds_an_episode, environment, shop.backend),
-                share=length / longest,
+                playing_seconds(environment, 1, length),
             ),
-            fit_need(environment, states, counts.components, counts.background_states),
+            fit_need(environment, fitted, counts.components),
         ]
-        if shop.is_computed("imitation", _inputs(shop, counts, training) | _DESCRIBED):
-            works = [replace(work, left=0.0) for work in works]
-        result += [training, *works]
+        done = shop.is_computed("imitation", _inputs(shop, counts, training) | _DESCRIBED)
+        result += [training, *(replace(work, done=done) for work in works)]
     return result
-
-
-def _seconds_an_episode(environment: str, backend: str) -> float:
-    return pace_of(environment, backend).seconds(1, longest_episode(environment))
-
-
-@cache
-def _seconds_of_cloning() -> float:
-    """Time one pass of a small network over a thousand states, in batches as `clone` has them."""
-    import torch
-
-    rng = torch.Generator().manual_seed(0)
-    states = torch.randn(10_000, 24, generator=rng)
-    layers = (24, 64), (64, 64), (64, 4)
-    parts = [part for sizes in layers for part in (torch.nn.Linear(*sizes), torch.nn.Tanh())]
-    net = torch.nn.Sequential(*parts)
-    optimizer = torch.optim.Adam(net.parameters())
-
-    def learn(states: Any) -> float:
-        began = time.perf_counter()
-        for rows in torch.split(states, 32):
-            loss = -torch.distributions.Normal(net(rows), 1.0).log_prob(rows[:, :4]).mean()
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-        return time.perf_counter() - began
-
-    with single_threaded_torch():
-        learn(states[:32])  # loads what the first step needs
-        return learn(states) / 10
 
 
 def experts(shop: Workshop, counts: Counts, environment: str) -> Training:

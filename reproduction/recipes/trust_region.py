@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -29,6 +28,7 @@ from reproduction.published import (
     different,
     markdown,
     notes,
+    toml,
     where,
 )
 from reproduction.recipes import PICTURE, Calculation, Finding, Need, Recipe, Result, Told
@@ -384,19 +384,15 @@ def needs(shop: Workshop, counts: Counts) -> list[Need]:  # noqa: ARG001 - as of
             amounts[name] += few * (len(RANGES[base_of(name)].first) - 1)
     return [
         Calculation(
-            f"runs of {name} in pivec/DangerousPath-v0", amount, partial(_seconds, name, counts)
+            f"runs of {name} in pivec/DangerousPath-v0", amount, _seconds(name, counts.steps)
         )
         for name, amount in amounts.items()
     ]
 
 
-def _seconds(name: str, counts: Counts) -> float:
-    """How long a run takes that no constraint stops early, from a small part of it."""
-    settings = settings_of(name, 1e9)._replace(total_steps=32_768)
-    learn_path(settings._replace(total_steps=1), 0, 0)  # compiles
-    start = time.perf_counter()
-    learn_path(settings, 0, 0)
-    return (time.perf_counter() - start) * counts.steps / settings.total_steps
+def _seconds(name: str, steps: int) -> float:
+    speeds = toml("speeds")["path"]
+    return float(speeds[base_of(name)] * (speeds["wider"] if "-64" in name else 1) * steps / 1e6)
 
 
 def make(shop: Workshop, counts: Counts) -> Result:

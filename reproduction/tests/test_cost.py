@@ -10,7 +10,6 @@ from pivec.errors import PivecError
 from pivec.workflows.collect import collect
 from reproduction.pipeline import Workshop
 from reproduction.published import published
-from reproduction.recipes import cost
 from reproduction.recipes.cost import (
     RECIPE,
     Counts,
@@ -83,7 +82,7 @@ def test_the_plan_measures_what_is_asked_for(tmp_path):
         Workshop(tmp_path, "smoke"), Counts(policies=(2, 4), episodes=3, methods=("returns",))
     )
     assert need.amount == 18
-    assert need.measure() > 0
+    assert need.seconds > 0
 
 
 def test_the_papers_ratings_are_of_characterizations_that_exist():
@@ -142,26 +141,9 @@ def test_the_plan_knows_what_was_measured(tmp_path):
     counts = RECIPE.counts["smoke"]
     shop = Workshop(tmp_path, "smoke")
     first, *others = needs(shop, counts)
-    assert first.left is None
+    assert not first.done
     shop.computed("cost", _inputs(shop, counts, counts.methods[0]), lambda: {"seconds": 1.0})
     first, *again = needs(shop, counts)
-    assert first.left == 0.0
-    assert all(need.left is None for need in again)
+    assert first.done
+    assert not any(need.done for need in again)
     assert len(again) == len(others)
-
-
-def test_what_a_method_takes_for_any_data_is_planned_once_for_each_size(monkeypatch):
-    clock = [0.0]
-
-    class Slow:
-        def fit(self, data):
-            clock[0] += 3.0 + 0.5 * len(data)  # of two episodes each
-            return self
-
-        def distances(self, data):
-            pass
-
-    monkeypatch.setattr(cost, "characterization", lambda _, **__: Slow())
-    monkeypatch.setattr(cost.time, "perf_counter", lambda: clock[0])
-    a_trajectory = cost._seconds_a_trajectory("slow", {}, [100, 300])
-    assert a_trajectory * 400 == pytest.approx(2 * 3.0 + 0.25 * 400)

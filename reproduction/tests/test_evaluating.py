@@ -6,13 +6,11 @@ import numpy as np
 import pytest
 
 from pivec.statistics import Evaluation, Row
-from reproduction import evaluations as evaluating
 from reproduction.evaluations import (
     averages,
     evaluated,
     mean_returns,
     policy_sets,
-    seconds_a_trajectory,
     unit_rows,
 )
 from reproduction.pipeline import Collection, Training, Workshop
@@ -57,37 +55,11 @@ def test_the_plan_counts_every_trajectory_of_every_characterization(tmp_path):
     shop, counts = Workshop(tmp_path, "paper"), metrics.RECIPE.counts["paper"]
     work = [need for need in metrics.needs(shop, counts) if isinstance(need, Calculation)]
     assert len(work) == 7 * 5  # characterizations and environments
-    assert {need.amount for need in work} == {3 * 100 * 3 * (100 + 50 + 25 + 10)}
-    shares = {need.what.rpartition(" ")[2]: need.share for need in work}
-    assert shares["Pendulum-v1"] == 1.0
-    assert shares["CartPole-v1"] == toml("lengths")["CartPole-v1"]["ppo"]["steps"] / 500
-
-
-@pytest.mark.parametrize("name", ["gaussian", "supervector"])  # the latter with 64 components
-def test_the_speed_of_a_characterization_is_measured(name):
-    assert 0 < seconds_a_trajectory("Pendulum-v1", (name, {}), 20) < 10
-
-
-def test_speeds_are_measured_on_more_and_more_states_until_it_takes_long(monkeypatch):
-    shapes, clock = [], [0.0]
-
-    class Slow:
-        def fit(self, data):
-            shapes.append((len(data), data.n_episodes, data.n_states))
-            clock[0] += 9.0 * (len(shapes) == 1) + 0.3 + 1e-4 * data.n_states
-            return self
-
-        def distances(self, data):
-            pass
-
-    monkeypatch.setattr(evaluating, "characterization", lambda _, **__: Slow())
-    monkeypatch.setattr(evaluating.time, "perf_counter", lambda: clock[0])
-    assert seconds_a_trajectory("Pendulum-v1", ("slow", {}), 10) == pytest.approx(200 * 1e-4)
-    # The first warms up; then trajectories grow until they are full.
-    assert shapes == [(8, 8, 128), *((10, 10, 10 * n) for n in (16, 32, 64, 128, 256))]
-    shapes.clear()
-    seconds_a_trajectory("CartPole-v1", ("slow", {}), 200)
-    assert [n // 200 for _, _, n in shapes[1:]] == [16, 32, 64, 128]  # 0.3 s and 2.56 s
+    trajectories = 3 * 100 * 3 * (100 + 50 + 25 + 10)
+    lengths = toml("lengths")["CartPole-v1"]["ppo"]["steps"], 200
+    assert {need.amount for need in work if "CartPole" in need.what or "Pendulum" in need.what} == {
+        trajectories * (length + 1) / 1e6 for length in lengths
+    }
 
 
 def test_the_supervectors_of_metrics_are_a_row_of_components(shop, monkeypatch):

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from reproduction.pipeline import Workshop
-from reproduction.planning import EpisodeWork
 from reproduction.published import pearson, toml
+from reproduction.recipes import Calculation
 from reproduction.recipes.imitation import (
     RECIPE,
     all_notes,
@@ -49,13 +49,12 @@ def test_experts_of_hardcore_are_trained_for_as_long_as_there_is_time_and_the_pa
 
 def test_what_is_planned_of_cloning_follows_the_lengths_of_episodes(tmp_path):
     shop, counts = Workshop(tmp_path, "paper"), RECIPE.counts["paper"]
-    work = [need for need in RECIPE.needs(shop, counts) if isinstance(need, EpisodeWork)]
+    work = [need for need in RECIPE.needs(shop, counts) if isinstance(need, Calculation)]
     hard, lander = work[:3], work[3:]
-    assert {need.share for need in hard} == {1.0}  # not known, so their limit
+    assert hard[0].amount == 5 * 50 * 10 * 2000 / 1e3  # not known, so their limit
     length = toml("lengths")["LunarLander-v3"]["ppo"]["steps"]
-    assert [need.share for need in lander[:2]] == [length / 1000] * 2
-    assert lander[0].amount == 5 * 50 * 10 * 1000 / 1e3
-    assert lander[2].share == min(1, 5 * 51 * 100 * (length + 1) / 10_000_000)
+    assert lander[0].amount == 5 * 50 * 10 * length / 1e3
+    assert lander[2].amount == 50 * min(10, 5 * 51 * 100 * (length + 1) / 1e6)
 
 
 def test_returns_are_divided_by_the_experts(rng):

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
-from pivec.workflows.collect import collect
 from reproduction import planning
 from reproduction.__main__ import print_plan
 from reproduction.pipeline import Collection, Workshop
-from reproduction.planning import EpisodeWork, Step
+from reproduction.planning import Step
 from reproduction.published import toml
 from reproduction.recipes import NAMES, Calculation, Recipe, components, metrics, recipe
 from reproduction.training.runs import settings_for
@@ -29,7 +27,7 @@ class Counts:
 def needs(shop, counts):
     ppo = shop.training("CartPole-v1", "ppo", counts.runs)
     neat = shop.training("CartPole-v1", "neat", 1)
-    return [ppo, neat, Collection((ppo, neat), 4, 5), Calculation("sums", 10, lambda: 0.5)]
+    return [ppo, neat, Collection((ppo, neat), 4, 5), Calculation("sums", 10, 0.5)]
 
 
 @pytest.fixture
@@ -52,10 +50,10 @@ def test_stages_are_planned_once_and_not_when_they_are_there(tmp_path):
         ("two", "sums"),
     ]
     assert not any(step.done for step in steps)
-    assert all(0 < step.expected <= step.seconds for step in steps)
-    assert steps[3].seconds == steps[3].expected == 5.0
-    # 5 policies of PPO, 5 of NEAT's 6; 4 episodes of at most 501 states of 4 numbers of 4 bytes.
-    assert steps[2].bytes == 10 * 4 * 501 * 4 * 4
+    assert all(step.seconds > 0 for step in steps)
+    assert steps[3].seconds == 5.0
+    # 5 policies of PPO, 5 of NEAT's 6; 4 episodes of 392 and 319 states of 4 numbers of 4 bytes.
+    assert steps[2].bytes == (5 * 4 * 392 + 5 * 4 * 319) * 4 * 4
     shop = Workshop(tmp_path / "cache", "smoke")
     collection = needs(shop, Counts(1))[2]
     shop.collect(collection)
@@ -64,19 +62,13 @@ def test_stages_are_planned_once_and_not_when_they_are_there(tmp_path):
     assert sum(step.bytes for step in later) == 0
 
 
-LONG = ("evolution", "clipping", "imitation", "cost", "metrics", "components")
-
-
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(each, marks=[pytest.mark.slow] * (each in LONG)) for each in NAMES],
-)
+@pytest.mark.parametrize("name", NAMES)
 def test_every_recipe_has_a_plan_at_the_paper_scale(tmp_path, name):
     own = getattr(recipe(name).counts["paper"], "environments", ())
     few = ["CartPole-v1"] if "CartPole-v1" in own else None
     steps = planning.plan(name, "paper", tmp_path, environments=few)
     assert steps
-    assert all(0 < step.expected <= step.seconds for step in steps)
+    assert all(step.seconds > 0 for step in steps)
 
 
 @pytest.mark.parametrize("environment", sorted(toml("lengths")))
@@ -104,17 +96,16 @@ def test_expected_are_the_lengths_of_the_table_and_limits_where_it_has_none():
     assert planning.expected_generations(search) == ends < search.settings["generations"]
     few = replace(search, settings={**search.settings, "generations": 3})
     assert planning.expected_generations(few) == 3
-    assert planning.expected_generations(training(1, "CartPole-v1", "neat")) is None
+    neat = training(1, "CartPole-v1", "neat")
+    assert planning.expected_generations(neat) == neat.settings["generations"]
 
 
 def test_states_are_those_of_episodes_that_end_and_searches_that_stop():
     known = toml("lengths")["CartPole-v1"]
     learner, search = training(2), training(1, "CartPole-v1", "cmaes")
-    most, expected = planning.n_states(Collection((learner, search), 10, 300))
-    assert planning.n_policies(search) == 26 * 32
-    assert most == (2 * 300 + 300) * 10 * 501
     kept = min(300, -(-known["cmaes"]["generations"] // 10) * 32)
-    assert expected == pytest.approx(
+    assert planning.n_policies(search) == -(-known["cmaes"]["generations"] // 10) * 32
+    assert planning.n_states(Collection((learner, search), 10, 300)) == pytest.approx(
         2 * 300 * 10 * (known["ppo"]["steps"] + 1) + kept * 10 * (known["cmaes"]["steps"] + 1)
     )
 
@@ -127,7 +118,6 @@ def planned(monkeypatch, tmp_path, *needs_of_recipes, scale="smoke"):
         for i, own in enumerate(needs_of_recipes)
     ]
     monkeypatch.setattr(planning, "chosen_recipes", lambda _: recipes)
-    monkeypatch.setattr(planning, "training_speeds", lambda asked: [100.0] * len(asked))
     return planning.plan("all", scale, tmp_path)
 
 
@@ -139,7 +129,8 @@ def test_a_recipe_that_needs_more_runs_than_one_before_trains_the_others(monkeyp
         ("0", "3 runs, 300,000 steps"),
         ("1", "2 more runs, 200,000 steps"),
     ]
-    assert [step.seconds for step in steps] == [3000.0, 2000.0]
+    speed = toml("speeds")["training"]["ppo"]["CartPole-v1"]
+    assert [step.seconds for step in steps] == [300_000 / speed, 200_000 / speed]
 
 
 def test_runs_that_are_finished_are_not_counted_again(monkeypatch, tmp_path):
@@ -151,10 +142,9 @@ def test_runs_that_are_finished_are_not_counted_again(monkeypatch, tmp_path):
     ]
 
 
-def test_work_with_a_key_is_done_once_and_a_share_of_it_is_expected(monkeypatch, tmp_path):
-    work = EpisodeWork("sums", 10, lambda: 0.5, share=0.25, key="a")
-    other = replace(work, what="other sums", key="b")
-    plain = Calculation("sums", 10, lambda: 0.5)
+def test_work_with_a_key_is_planned_once(monkeypatch, tmp_path):
+    work = Calculation("sums", 10, 0.5, key="a")
+    other, plain = replace(work, what="other sums", key="b"), Calculation("sums", 10, 0.5)
     steps = planned(monkeypatch, tmp_path, [work, plain], [work, other, plain])
     assert [(step.recipe, step.what) for step in steps] == [
         ("0", "sums"),
@@ -162,7 +152,7 @@ def test_work_with_a_key_is_done_once_and_a_share_of_it_is_expected(monkeypatch,
         ("1", "other sums"),
         ("1", "sums"),
     ]
-    assert [(step.seconds, step.expected) for step in steps[:2]] == [(5.0, 1.25), (5.0, 5.0)]
+    assert [step.seconds for step in steps] == [5.0] * 4
 
 
 def test_supervectors_of_metrics_are_not_counted_again_for_components():
@@ -171,50 +161,31 @@ def test_supervectors_of_metrics_are_not_counted_again_for_components():
         {
             need.key
             for need in module.needs(shop, module.RECIPE.counts["paper"])
-            if isinstance(need, EpisodeWork)
+            if isinstance(need, Calculation)
         }
         for module in (metrics, components)
     ]
     assert len(keys[0] & keys[1]) == 5  # the paper's fit of 64 components, in each environment
 
 
-def test_populations_play_in_gymnasium_and_not_beyond_their_own_limit(monkeypatch, tmp_path):
-    asked = []
-
-    def pace(environment, backend):
-        asked.append((environment, backend))
-        return planning.Pace(0.5, 0.01)
-
-    monkeypatch.setattr(planning, "pace_of", pace)
+def test_populations_do_not_play_beyond_their_own_limit(monkeypatch, tmp_path):
     search = training(1, "CartPole-v1", "neat")
     few = replace(search, settings={**search.settings, "max_steps": 100})
     [step] = planned(monkeypatch, tmp_path, [few])
-    assert asked == [("CartPole-v1", "gymnasium")]
-    assert step.seconds == pytest.approx(256 * 128 * 2 * (0.5 + 100 * 0.01))
+    assert step.seconds == pytest.approx(
+        planning.playing_seconds("CartPole-v1", 256 * 128 * 2, 100)
+    )
 
 
-def test_the_pace_tells_the_beginning_of_episodes_from_their_steps():
-    """Beside a real collection, by the processor's time, generously."""
-    pace = planning.pace_of("CartPole-v1", "gymnasium")
-    players = {f"{i}": lambda seen: (seen[:, 2] > 0).astype(int) for i in range(4)}
-    began = time.process_time()
-    data = collect("CartPole-v1", players, 200)
-    took = time.process_time() - began
-    steps = data.n_states - data.n_episodes
-    told = pace.seconds(data.n_episodes, steps / data.n_episodes)
-    assert took / 30 < told < 30 * took
-
-
-def test_the_plan_is_printed_with_what_to_expect_and_the_most(capsys):
+def test_the_plan_is_printed_with_totals(capsys):
     steps = [
-        Step("one", "train", "3 runs", False, 7200.0, 3600.0, 10**9),
+        Step("one", "train", "3 runs", False, 7200.0, 10**9),
         Step("one", "collect", "5 policies"),
-        Step("two", "sums", "10", False, 60.0, 60.0),
+        Step("two", "sums", "10", False, 60.0),
     ]
     print_plan(steps, 2)
     text = " ".join(capsys.readouterr().out.split())
-    assert "train 3 runs 1.0 h 2.0 h 1.0 GB" in text
-    assert "collect 5 policies there" in text
-    assert "one 30.0 min 1.0 h 1.0 GB two 30.0 s 30.0 s" in text
-    assert "Altogether about 1.0 h of one core, 30.5 min with 2 side by side" in text
-    assert "at most 2.0 h and 1.0 h" in text
+    assert "train 3 runs 2.0 h 1.0 GB" in text
+    assert "collect 5 policies done" in text
+    assert "one 1.0 h 1.0 GB two 30.0 s" in text
+    assert "2.0 h of one core" in text
