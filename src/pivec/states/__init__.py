@@ -1,41 +1,25 @@
-"""What was visited: VisitedStates in memory, the store on disk.
+"""States that policies visited: VisitedStates in memory, Store on disk, readers and writers.
 
 visited.py      `VisitedStates`, three levels (policies, episodes, states), flat in memory
-record.py       what is kept of one policy; episodes that somebody recorded
-arrays.py       building VisitedStates from plain arrays, with every mistake named
-derived.py      data made of data: joined, regrouped, thinned
-parts.py        going through states in parts, by the engine
-moments.py      pooled mean and deviation, and features that are constant
-arrow.py        policies in Arrow files: a record batch a policy, a row an episode
-index.py        the index of a store, `store.json`
-folder.py       the folder of a store: files are put there whole
-remote.py       such a folder on object storage, with copies of its files here
-shards.py       which policies of a large store lie in one file
-shelf.py        the files behind an index: names, checksums, what a killed run left
-store.py        `Store`: what is written, put together and loaded
-recorder.py     `StateRecorder`: a store that grows while somebody else's loop runs
-choosing.py     which policies of many are meant
-recorded.py     states that others recorded: found, and read
-recordings.py   such states alone, with no environment
-files.py        files of them, by path, folder or glob
-tables.py       tables with a row a state: Parquet, CSV, Feather, frames
-columns.py      which column of a table tells what
-log_rows.py     rows of a log, cut into episodes
-hdf5.py         recorded episodes in D4RL's HDF5 files
-npz.py          recorded episodes in .npz and .npy files
-minari_data.py  recorded episodes in Minari datasets
+derived.py      joining, regrouping and thinning data, parallel passes, moments
+store.py        `Store`: a folder with an index and Arrow files
+arrow.py        policies in Arrow files
+folders.py      local and remote folders of a store
+recorder.py     `StateRecorder`: a store that grows while a user's own loop runs
+recorded.py     `RecordedStates`: states recorded by others, found and read
+tables.py       recorded states in tables: which column means what, rows divided into episodes
+array_files.py  recorded states in .npz, .npy and HDF5 files
+minari.py       recorded states in Minari datasets
 export.py       a store for other tools: pandas, Parquet, .npz, Minari
 """
 
 from __future__ import annotations
 
-from pivec.states.arrays import check_states
 from pivec.states.derived import (
     Moments,
     Sent,
     Span,
     engine_for,
-    held,
     joined,
     moments_of,
     over_policies,
@@ -44,36 +28,44 @@ from pivec.states.derived import (
     thin,
     warn_of_constants,
 )
-from pivec.states.record import (
-    PolicyRecord,
-    Recorded,
-    check_finite,
-    check_unique,
-    overlapping,
-    record_of,
-    record_of_played,
-    starts_of,
-)
+from pivec.states.folders import without_credentials
 from pivec.states.recorded import (
-    Recordings,
+    RecordedStates,
     find_recorded,
     import_recorded,
     is_recorded,
     read_recorded,
     split_recorded,
 )
-from pivec.states.recorder import LOCK_SECONDS, Recording, StateRecorder, batch_of_one, identity_of
-from pivec.states.store import Keeper, Store, check_place, info_of, load, shown_place, take
-from pivec.states.visited import VisitedStates
+from pivec.states.recorder import (
+    LOCK_SECONDS,
+    RecorderOptions,
+    StateRecorder,
+    batch_of_one,
+    identity_of,
+)
+from pivec.states.store import Store, check_store_path, json_digest, load
+from pivec.states.visited import (
+    PolicyRecord,
+    RecordedPolicy,
+    VisitedStates,
+    check_finite,
+    check_states,
+    check_unique,
+    overlapping,
+    record_of,
+    record_of_played,
+    starts_of,
+)
 
 __all__ = [
     "LOCK_SECONDS",
     "Keeper",
     "Moments",
     "PolicyRecord",
-    "Recorded",
-    "Recording",
-    "Recordings",
+    "RecordedPolicy",
+    "RecordedStates",
+    "RecorderOptions",
     "Sent",
     "Span",
     "StateRecorder",
@@ -81,17 +73,16 @@ __all__ = [
     "VisitedStates",
     "batch_of_one",
     "check_finite",
-    "check_place",
     "check_states",
+    "check_store_path",
     "check_unique",
     "engine_for",
     "find_recorded",
-    "held",
     "identity_of",
     "import_recorded",
-    "info_of",
     "is_recorded",
     "joined",
+    "json_digest",
     "load",
     "moments_of",
     "over_policies",
@@ -101,10 +92,9 @@ __all__ = [
     "record_of_played",
     "regrouped",
     "runs_of",
-    "shown_place",
     "split_recorded",
     "starts_of",
-    "take",
     "thin",
     "warn_of_constants",
+    "without_credentials",
 ]

@@ -1,11 +1,10 @@
-"""Data made of data: of several sources, of episodes put together anew, of fewer states."""
+"""Computations on VisitedStates: joining, regrouping, thinning, parallel passes, moments."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -16,13 +15,11 @@ from pivec.errors import BadData, PivecWarning, UsageError
 from pivec.parallel import Engine, current, make_engine
 from pivec.states.visited import VisitedStates
 
-_MOST_TO_DRAW_FROM = 10**9  # of NumPy's hypergeometric distribution
+_MAX_POPULATION = 10**9  # of NumPy's hypergeometric distribution
 
 
 def joined(parts: Sequence[VisitedStates]) -> VisitedStates:
-    """Put the policies of all parts one after another, without copying states.
-
-    Their labels must differ.
+    """Concatenate the policies of all parts, without copying states; their labels must differ.
 
     Examples
     --------
@@ -35,17 +32,17 @@ def joined(parts: Sequence[VisitedStates]) -> VisitedStates:
     names = {part.feature_names for part in parts}
     if len(names) != 1 or len({part.has_actions for part in parts}) != 1:
         raise BadData(
-            "data that are put together must have the same features, and all or none of them "
-            f"actions, but have {' and '.join(str(len(features)) for features in names)} features"
+            "data to be joined must have the same features, and all or none of them actions, but "
+            f"have {' and '.join(str(len(features)) for features in names)} features"
         )
     records = [record for part in parts for record in part.records]
     return VisitedStates(records, parts[0].feature_names, parts[0].environment)
 
 
 def regrouped(parts: Sequence[VisitedStates], groups: Sequence[NDArray[Any]]) -> VisitedStates:
-    """Make a policy of each group of episodes, numbered through all parts.
+    """Make one policy of each group of episodes, which are numbered through all parts.
 
-    States, actions and returns are kept; who acted is not.
+    States, actions and returns are kept.
     """
     episodes = [
         episode for part in parts for record in part.records for episode in record.as_episodes()
@@ -63,30 +60,8 @@ def regrouped(parts: Sequence[VisitedStates], groups: Sequence[NDArray[Any]]) ->
     )
 
 
-def held(data: VisitedStates) -> VisitedStates:
-    """Read all states into memory, once, for what goes through them many times.
-
-    Examples
-    --------
-    >>> data = VisitedStates.from_arrays([[[[0.0]], [[1.0]]]])
-    >>> held(data[:1]).states.tolist()
-    [[0.0], [1.0]]
-    """
-    records = [
-        replace(record, read_arrays=partial(_same, record.read_arrays())) for record in data.records
-    ]
-    return VisitedStates(records, data.feature_names, data.environment)
-
-
-def _same(arrays: Any) -> Any:
-    return arrays
-
-
 class ThinnedStates:
-    """Some states of each policy, gathered from the data when they are needed.
-
-    Has what a fit needs of `VisitedStates`: ``n_states``, ``n_features``, ``rows``.
-    """
+    """Some states of each policy, copied on demand; a source of states for a fit."""
 
     def __init__(self, data: VisitedStates, rows: NDArray[np.int64]) -> None:
         self._data, self._rows = data, rows  # sorted numbers of the states
@@ -94,11 +69,11 @@ class ThinnedStates:
         self.n_features = data.n_features
 
     def rows(self, first: int, last: int) -> NDArray[np.float32]:
-        """States ``first`` to ``last - 1``, or to the end."""
+        """Return the states ``first`` to ``last - 1``, or to the end."""
         return self._data.take(self._rows[first:last])
 
     def without_policies(self) -> ThinnedStates:
-        """Give the same states without the policies themselves."""
+        """Return the states without the policies themselves."""
         return ThinnedStates(self._data.without_policies(), self._rows)
 
 
@@ -112,11 +87,11 @@ def thin(
     max_states: Count | None = None,
     sampling: Literal["even", "uniform"] = "even",
 ) -> VisitedStates | ThinnedStates:
-    """Draw at most so many policies, episodes of each, and states in all.
+    """Draw at most so many policies, episodes per policy, and states in total.
 
-    With ``sampling="even"`` every policy gives the same number of states, or all it has if that is
-    fewer; with "uniform" every state is as likely as any other, whoever visited it. Nothing is
-    copied until rows are asked for.
+    With ``sampling="even"`` every policy contributes the same number of states, or all it has if
+    that is fewer; with "uniform" every state is equally likely. Nothing is copied until rows are
+    requested.
 
     Examples
     --------
@@ -132,7 +107,15 @@ def thin(
     if max_states is None or max_states >= data.n_states:
         return data
     sizes = np.diff(data.state_starts)
-    quotas = _quotas(sizes, max_states, rng, sampling)
+    if sampling == "even":
+        quotas = _even_quotas(sizes, max_states)
+    elif data.n_states >= _MAX_POPULATION:
+        raise UsageError(
+            f"uniform sampling needs fewer than {_MAX_POPULATION:,} states, but there are "
+            f"{data.n_states:,}: limit policies or episodes too, or sample evenly over the policies"
+        )
+    else:  # a draw of all states without replacement, without a list of all
+        quotas = rng.multivariate_hypergeometric(sizes, max_states, method="marginals")
     rows = [
         begin + np.sort(rng.choice(size, size=quota, replace=False))
         for begin, size, quota in zip(data.state_starts[:-1], sizes, quotas, strict=True)
@@ -140,49 +123,30 @@ def thin(
     return ThinnedStates(data, np.concatenate(rows))
 
 
-def _quotas(
-    sizes: NDArray[np.int64], total: int, rng: np.random.Generator, sampling: str
-) -> NDArray[np.int64]:
-    """Tell how many of ``total`` states come from each of the policies of these sizes."""
-    if sampling == "even":
-        return _even_quotas(sizes, total)
-    if sizes.sum() >= _MOST_TO_DRAW_FROM:
-        raise UsageError(
-            f"states are drawn uniformly of fewer than {_MOST_TO_DRAW_FROM:,}, but there are "
-            f"{sizes.sum():,}: cap policies or episodes too, or draw evenly over the policies"
-        )
-    # What a draw of all states without replacement takes of each policy; no list of all is needed.
-    return rng.multivariate_hypergeometric(sizes, total, method="marginals")
-
-
 def _even_quotas(sizes: NDArray[np.int64], total: int) -> NDArray[np.int64]:
-    """Share ``total`` out over policies of these sizes as evenly as they allow."""
+    """Distribute ``total`` states over policies of these sizes as evenly as possible."""
     quotas = np.zeros_like(sizes)
     order = np.argsort(sizes, kind="stable")
     left = total
     for position, policy in enumerate(order):
-        share = left // (len(order) - position)  # the smallest first: what they lack goes on
+        share = left // (len(order) - position)  # smallest first: larger ones get what they lack
         quotas[policy] = min(sizes[policy], share)
         left -= int(quotas[policy])
     return quotas
 
 
-# -----------------------------------------------------------------------------
-# Going through states in parts, which are cut by the data alone, wherever the engine has workers.
-#
-# A part is a range of rows or of policies; what goes back and forth are its numbers and what comes
-# of it. The states themselves are read where the part is worked on.
-
+# Parallel passes: parts are ranges of rows or of policies, cut by the data alone so that results do
+# not depend on the engine. States are read where a part is worked on.
 
 Span = tuple[int, int]
-_VALUES = 1 << 23  # float32 numbers of a run of policies: 32 MB
+_VALUES = 1 << 23  # float32 numbers per range of policies: 32 MB
 
 
 @dataclass(frozen=True)
 class Sent:
-    """Something to read states from, which goes to other processes without the policies.
+    """A source of states that is sent to other processes without the policies.
 
-    Data of a store are the paths of its files then, and others are sent whole.
+    Of data in a store only the paths are sent.
     """
 
     source: Any
@@ -193,7 +157,7 @@ class Sent:
 
 
 def engine_for(parts: Sequence[Any]) -> Engine:
-    """Give the engine for these parts: a single one is not worth the way to another process."""
+    """Return the engine for these parts; a single one is not worth sending to a process."""
     return current() if len(parts) > 1 else make_engine("serial")
 
 
@@ -203,10 +167,9 @@ def over_policies(
     *arguments: Any,
     runs: Sequence[Span] | None = None,
 ) -> Iterator[Any]:
-    """Give ``function(run, *arguments)`` for one run of policies after another.
+    """Yield ``function(data of some policies, *arguments)`` for consecutive ranges of policies.
 
-    ``runs`` are the first and the last policy, less one, of each; by default they have about 32 MB
-    of states. The function is at the top level of a module.
+    By default, ranges (``runs``) have about 32 MB of states. The function must be picklable.
     """
     most = max(1, _VALUES // data.n_features)
     parts = runs_of(data.state_starts, most) if runs is None else runs
@@ -222,7 +185,7 @@ def _over_run(
 
 
 def runs_of(starts: NDArray[np.int64], most: int) -> list[Span]:
-    """Cut policies, which begin at ``starts``, into runs of at most so much, or of one policy.
+    """Divide policies that start at ``starts`` into ranges of at most ``most`` states, or one policy.
 
     Examples
     --------
@@ -238,17 +201,12 @@ def runs_of(starts: NDArray[np.int64], most: int) -> list[Span]:
     return runs
 
 
-# -----------------------------------------------------------------------------
-# Pooled moments of rows that come in blocks, and features that are constant.
-
-
 Array = NDArray[np.float64]
 _ROWS = 1 << 16
-_NAMED = 3
 
 
 class Moments:
-    """Mean and squared deviations of all rows added so far, in float64.
+    """Pooled mean and standard deviation of all rows added so far, in float64.
 
     Examples
     --------
@@ -265,9 +223,9 @@ class Moments:
         self._squares: Array = np.zeros(1)
 
     def add(self, count: int, mean: Array, squares: Array) -> None:
-        """Add so many rows of this mean and these sums of squared deviations from it.
+        """Add rows by their number, mean and sums of squared deviations, as of `moments_of`.
 
-        By the formula of Chan, Golub and LeVeque 1983, which does not cancel.
+        The formula of Chan, Golub and LeVeque (1983) does not cancel.
         """
         shift, total = mean - self.mean, self.count + count
         self.mean = self.mean + shift * (count / total)
@@ -276,22 +234,22 @@ class Moments:
 
     @property
     def scale(self) -> Array:
-        """The deviation of each column; 1 where it is constant.
+        """Standard deviation of each column; 1 where it is constant.
 
-        States are float32: a deviation of at most 1e-7 of the mean is only their rounding.
+        States are float32: a deviation of at most 1e-7 of the mean is rounding.
         """
         deviation = np.sqrt(self._squares / self.count)
         return np.where(deviation <= 1e-7 * np.abs(self.mean), 1.0, deviation)
 
 
 def moments_of(rows: NDArray[Any]) -> tuple[int, Array, Array]:
-    """Number of rows, their mean, and the sums of squared deviations from it."""
+    """Return the number of rows, their mean, and the sums of squared deviations from it."""
     mean = rows.mean(axis=0, dtype=np.float64)
     return len(rows), mean, ((rows - mean) ** 2).sum(axis=0)
 
 
 def constant_features(data: VisitedStates) -> list[str]:
-    """Name the features that have one value in all states.
+    """Return the names of features that have the same value in all states.
 
     Examples
     --------
@@ -299,37 +257,28 @@ def constant_features(data: VisitedStates) -> list[str]:
     >>> constant_features(data)
     ['x[0]']
     """
-    beginning = data.rows(0, _ROWS)
-    value = beginning[0].copy()
-    varies = (beginning != value).any(axis=0)
-    # Most often this is all: nothing is sent for it.
-    firsts = () if varies.all() else range(_ROWS, data.n_states, _ROWS)
-    parts = [(first, first + _ROWS) for first in firsts]
-    engine = engine_for(parts)
-    for varies_there in engine.in_order(_varies, parts, engine.share(Sent(data)), value):
-        varies |= varies_there
-        if varies.all():
+    varies = np.zeros(data.n_features, dtype=bool)
+    value = data.rows(0, 1)[0].copy()
+    for block in data.blocks(_ROWS):
+        varies |= (block != value).any(axis=0)
+        if varies.all():  # most often after the first block
             break
     return [data.feature_names[i] for i in np.flatnonzero(~varies)]
 
 
-def _varies(span: Span, sent: Sent, value: NDArray[np.float32]) -> NDArray[np.bool_]:
-    return np.asarray((sent.source.rows(*span) != value).any(axis=0))
-
-
 def warn_of_constants(data: VisitedStates) -> None:
-    """Warn if most features are the same in all states; a few are in many environments.
+    """Warn if most features are constant; a few are in many environments.
 
-    A value of a Discrete that nobody visits (``x=3``) is no feature of its own: it does not count.
+    Values of a Discrete that are never visited (``x=3``) do not count.
     """
     counted = [name for name in data.feature_names if "=" not in name]
     same = [name for name in constant_features(data) if "=" not in name]
     if 2 * len(same) <= len(counted) or data.n_states == 1:
         return
-    names = ", ".join(same[:_NAMED]) + (", ..." if len(same) > _NAMED else "")
+    names = ", ".join(same[:3]) + (", ..." if len(same) > 3 else "")
     warnings.warn(
         f"{len(same)} of {len(counted)} features are the same in every state of every policy "
-        f"({names}), so distances follow from the rest alone: if that is not meant, choose other "
+        f"({names}), so distances depend on the rest alone: if that is not intended, choose other "
         "--features (from Python features=)",
         PivecWarning,
         stacklevel=3,

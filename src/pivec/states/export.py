@@ -11,24 +11,22 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
 from pivec.errors import MissingExtra, UsageError
 from pivec.files import atomic_write, check_folder
 from pivec.rollouts import Environment
+from pivec.states.array_files import npz_path, write_npz
 from pivec.states.minari import write_minari
-from pivec.states.npz import inner_path, write_npz
-from pivec.states.record import EPISODE, PolicyRecord
 from pivec.states.store import Store
 from pivec.states.tables import METADATA
-from pivec.states.visited import VisitedStates
+from pivec.states.visited import EPISODE, PolicyRecord, VisitedStates
 
 
 def export(store: str | Path, target: str, level: str = "states") -> str:
-    """Write a store, or that of a comparison, elsewhere, and say what was written.
+    """Export a store, or that of a comparison, and return what was written.
 
-    ``target`` is ``file.parquet`` (a row for each of the states, the episodes or the policies,
-    after ``level``), ``npz:DIR`` or ``minari:NAME``.
+    ``target`` is ``file.parquet`` (with one row per state, episode or policy, depending on
+    ``level``), ``npz:DIR`` or ``minari:NAME``.
     """
     source = Store.find(store)
     kind, _, where = target.partition(":")
@@ -39,23 +37,19 @@ def export(store: str | Path, target: str, level: str = "states") -> str:
         write_parquet(source.load(), target, level)
         return f"Parquet: {target}"
     if kind == "npz" and where:
-        return f"{_write_files(source.load(), Path(where).expanduser())} files: {where}"
+        data = source.load()
+        taken: set[Path] = set()
+        for number, record in enumerate(data.records):
+            path = Path(where).expanduser() / npz_path(record.info.label)
+            if path in taken:
+                path = path.with_stem(f"{path.stem}-{number}")
+            taken.add(path)
+            write_npz(path, record, data.feature_names)
+        return f"{len(taken)} files: {where}"
     if kind == "minari" and where:
         write_minari(source.load(), where, Environment.from_json(source.settings))
         return f"Minari dataset: {where}"
     raise UsageError(f"cannot export to {target!r}: expected FILE.parquet, npz:DIR or minari:NAME")
-
-
-def _write_files(data: VisitedStates, folder: Path) -> int:
-    """Write a .npz file for each policy; tell how many."""
-    taken: set[Path] = set()
-    for number, record in enumerate(data.records):
-        path = folder / inner_path(record.info.label)
-        if path in taken:
-            path = path.with_stem(f"{path.stem}-{number}")
-        taken.add(path)
-        write_npz(path, record, data.feature_names)
-    return len(taken)
 
 
 def to_pandas(data: VisitedStates, level: str = "states") -> Any:
@@ -67,7 +61,7 @@ def to_pandas(data: VisitedStates, level: str = "states") -> Any:
 
 
 def write_parquet(data: VisitedStates, path: str | Path, level: str = "states") -> None:
-    """Write one row a state (or an episode, or a policy); one policy is in memory at a time."""
+    """Write one row per state, episode or policy; one policy is in memory at a time."""
     batches = _batches(data, level)
     first = next(batches)
     with (
@@ -80,28 +74,27 @@ def write_parquet(data: VisitedStates, path: str | Path, level: str = "states") 
 
 
 def _batches(data: VisitedStates, level: str) -> Iterator[pa.RecordBatch]:
-    """Go through the table, one batch a policy."""
+    """Yield the table, one batch per policy."""
     if level not in _COLUMNS:
         raise UsageError(f"level must be one of {', '.join(_COLUMNS)}, but is {level!r}")
     for record in data.records:
         batch = pa.record_batch(_COLUMNS[level](record, data))
-        yield _told(batch, record, data) if level == "states" else batch
+        if level == "states":  # the table describes its columns, so that it can be read back
+            known = {"columns": batch.schema.names, "features": _feature_columns(data)}
+            known |= {"feature_names": data.feature_names, "environment": data.environment}
+            actions = record.read_arrays()[1] if data.has_actions else None
+            if actions is not None:
+                known["action_shape"] = actions.shape[1:]
+            batch = batch.replace_schema_metadata({METADATA: json.dumps(known).encode()})
+        yield batch
 
 
-def _told(batch: pa.RecordBatch, record: PolicyRecord, data: VisitedStates) -> pa.RecordBatch:
-    """Let a table of states tell what its columns are, so that it can be read back."""
-    features = _feature_columns(data.feature_names)
-    written: dict[str, Any] = {"columns": batch.schema.names, "features": features}
-    written |= {"feature_names": data.feature_names, "environment": data.environment}
-    actions = record.read_arrays()[1] if data.has_actions else None
-    if actions is not None:
-        written["action_shape"] = actions.shape[1:]
-    return batch.replace_schema_metadata({METADATA: json.dumps(written).encode()})
-
-
-def _feature_columns(names: tuple[str, ...]) -> list[str]:
-    """Name the columns of features apart from all others."""
-    return [f"state.{name}" if name in _TAKEN or "action" in name else name for name in names]
+def _feature_columns(data: VisitedStates) -> list[str]:
+    """Name the columns of features differently from all others."""
+    return [
+        f"state.{name}" if name in _OTHER_COLUMNS or "action" in name else name
+        for name in data.feature_names
+    ]
 
 
 def _policy(record: PolicyRecord, _: VisitedStates) -> dict[str, Any]:
@@ -135,18 +128,20 @@ def _states(record: PolicyRecord, data: VisitedStates) -> dict[str, Any]:
         "terminated": np.repeat(known["terminated"], lengths) & ~acted,
         "truncated": np.repeat(known["truncated"], lengths) & ~acted,
     }
-    for column, name in enumerate(_feature_columns(data.feature_names)):
+    for column, name in enumerate(_feature_columns(data)):
         columns[name] = np.ascontiguousarray(states[:, column])
     if actions is not None and data.has_actions:
         flat = actions.reshape(len(actions), -1)
         for column in range(flat.shape[1]):
             name = "action" if actions.ndim == 1 else f"action[{column}]"
-            columns[name] = _spread(flat[:, column], acted)
+            values = np.zeros(len(states), dtype=flat.dtype)
+            values[acted] = flat[:, column]
+            columns[name] = pa.array(values, mask=~acted)
     return columns
 
 
 def _owner(record: PolicyRecord, rows: int) -> dict[str, Any]:
-    """Columns that say whose the rows are."""
+    """Return the columns that identify the policy."""
     return {
         "policy": pa.array([record.info.label] * rows),
         "group": pa.array([record.info.group] * rows),
@@ -154,11 +149,5 @@ def _owner(record: PolicyRecord, rows: int) -> dict[str, Any]:
     }
 
 
-def _spread(values: NDArray[Any], where: NDArray[np.bool_]) -> pa.Array:
-    full = np.zeros(len(where), dtype=values.dtype)
-    full[where] = values
-    return pa.array(full, mask=~where)
-
-
-_TAKEN = {*EPISODE.names, "policy", "group", "training_step", "episode", "step"}  # type: ignore[misc]
+_OTHER_COLUMNS = {*EPISODE.names, "policy", "group", "training_step", "episode", "step"}  # type: ignore[misc]
 _COLUMNS = {"states": _states, "episodes": _episodes, "policies": _policy}

@@ -1,13 +1,13 @@
-"""Minari datasets that are on this disk: read as recorded episodes, and written from a store.
+"""Minari datasets on this disk: read as recorded episodes, and written from a store.
 
-Nothing is downloaded. Where Minari looks for datasets is set by MINARI_DATASETS_PATH.
+Nothing is downloaded. MINARI_DATASETS_PATH sets where Minari looks for datasets.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,57 +19,57 @@ from pivec.errors import BadData, MissingExtra, UsageError
 from pivec.files import read_regular
 from pivec.policies import PolicyInfo
 from pivec.rollouts import Environment, Episode, close
-from pivec.states.record import Recorded
-from pivec.states.store import sum_of
-from pivec.states.visited import VisitedStates
+from pivec.states.store import json_digest
+from pivec.states.visited import RecordedPolicy, VisitedStates
 
 _METADATA = "metadata.json"
 
 
-def find_minari(name: str) -> list[Recorded]:
-    """Find the policies of a dataset, named ``CartPole/expert-v0`` or by the path of its folder.
+def find_minari(name: str) -> list[RecordedPolicy]:
+    """Find the policies of a dataset, given by name (``CartPole/expert-v0``) or folder.
 
-    That is one; with ``#key`` there is one for each value of this key in the episodes' metadata.
+    A dataset is one policy; with ``#key`` there is one per value of this key in the episodes'
+    metadata.
     """
     where, _, key = name.partition("#")
     dataset = _open(where)
     label = str(dataset.spec.dataset_id)
-    group, source = "minari", f"minari:{label}"
     environment = "" if dataset.env_spec is None else str(dataset.env_spec.id)
-    digest = _fingerprint(Path(dataset.storage.data_path))
+    # Names, sizes and times of the files: datasets may be too large to read twice.
+    folder = Path(dataset.storage.data_path)
+    known = [(path, path.stat()) for path in sorted(folder.rglob("*")) if path.is_file()]
+    digest = json_digest(
+        [(path.relative_to(folder).as_posix(), s.st_size, s.st_mtime_ns) for path, s in known]
+    )
     indices = np.asarray(dataset.episode_indices)
-    names: list[Any] = [label] * len(indices)
-    metadata: list[Any] = [{}]
-    if key:
-        group, source = label, f"{source}#{key}"
+    if not key:
+        info = PolicyInfo(label, "minari", None, f"minari:{label}", {}, digest)
+        policies = [(info, indices)]
+    else:
         metadata = list(dataset.storage.get_episode_metadata(indices))
-        names = [entry.get(key) for entry in metadata]
-    if None in names:
-        raise UsageError(
-            f"not every episode of {label} has {key!r} in its metadata: leave #{key} out, and the "
-            "dataset counts as one policy"
-        )
-    names = [_text(name) for name in names]
+        if any(entry.get(key) is None for entry in metadata):
+            raise UsageError(
+                f"not every episode of {label} has {key!r} in its metadata: without #{key} the "
+                "dataset is one policy"
+            )
+        names = np.array([_text(entry[key]) for entry in metadata])
+        policies = []
+        for policy in dict.fromkeys(names.tolist()):
+            rows = np.flatnonzero(names == policy)
+            entry = metadata[rows[0]]  # as `write_minari` writes it, or another program
+            info = PolicyInfo(
+                policy,
+                _text(entry.get("group", label)),
+                int(entry["training_step"]) if "training_step" in entry else None,
+                f"minari:{label}#{key}",
+                {},
+                json_digest([digest, policy]),
+            )
+            policies.append((info, indices[rows]))
     return [
-        Recorded(
-            _info(policy, group, source, digest, metadata[names.index(policy) if key else 0]),
-            partial(_episodes, dataset, indices[[name == policy for name in names]]),
-            dataset.observation_space,
-            environment,
-        )
-        for policy in dict.fromkeys(names or [label])
+        RecordedPolicy(info, partial(_episodes, dataset, mine), dataset.observation_space, environment)
+        for info, mine in policies
     ]
-
-
-def _info(
-    policy: str, group: str, source: str, digest: str, entry: Mapping[str, Any]
-) -> PolicyInfo:
-    """Name a policy; ``entry`` is the metadata of an episode, as `write_minari` writes it too."""
-    group = _text(entry["group"]) if "group" in entry else group
-    step = int(entry["training_step"]) if "training_step" in entry else None
-    # Policies of one dataset are told apart by their names.
-    digest = sum_of([digest, policy]) if entry else digest
-    return PolicyInfo(policy, group, step, source, {}, digest)
 
 
 def _text(name: Any) -> str:
@@ -91,9 +91,9 @@ def _episodes(dataset: Any, indices: NDArray[Any]) -> Iterator[Episode]:
 
 
 def write_minari(data: VisitedStates, name: str, environment: Environment) -> None:
-    """Write all episodes into a new dataset; the label of its policy is in each one's metadata.
+    """Write all episodes into a new dataset; the metadata of each have the label of its policy.
 
-    Rewards of single steps are not kept in a store: the last step gets the whole return.
+    A store has no rewards of single steps: the last step gets the return.
     """
     from gymnasium import spaces
 
@@ -102,8 +102,8 @@ def write_minari(data: VisitedStates, name: str, environment: Environment) -> No
 
     if not data.has_actions:
         raise UsageError(
-            "a Minari dataset needs actions, which these states were collected without: collect "
-            "with --actions (from Python actions=True)"
+            "a Minari dataset needs actions, but these states have none: collect with --actions "
+            "(from Python actions=True)"
         )
     if name in minari.list_local_datasets():
         raise UsageError(f"there is a Minari dataset {name!r} already: choose another name")
@@ -152,14 +152,6 @@ def write_minari(data: VisitedStates, name: str, environment: Environment) -> No
         close(env, environment.name)
 
 
-def _minari() -> Any:
-    try:
-        import minari
-    except ImportError as error:
-        raise MissingExtra("reading and writing Minari datasets", "minari") from error
-    return minari
-
-
 def datasets_in(folder: Path) -> list[Path]:
     """Find the folders of Minari datasets below a folder."""
     folders = []
@@ -171,6 +163,14 @@ def datasets_in(folder: Path) -> list[Path]:
             if isinstance(known, dict) and {"dataset_id", "minari_version"} <= known.keys():
                 folders.append(path.parent.parent)
     return folders
+
+
+def _minari() -> Any:
+    try:
+        import minari
+    except ImportError as error:
+        raise MissingExtra("reading and writing Minari datasets", "minari") from error
+    return minari
 
 
 def _open(name: str) -> Any:
@@ -191,10 +191,3 @@ def _open(name: str) -> Any:
         ) from error
     except (ValueError, KeyError, OSError, ImportError, AssertionError) as error:
         raise BadData(f"the Minari dataset {name!r} cannot be read: {error}") from error
-
-
-def _fingerprint(folder: Path) -> str:
-    """Digest names, sizes and times of the files: datasets may be too large to read twice."""
-    files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
-    known = [(path.relative_to(folder).as_posix(), path.stat()) for path in files]
-    return sum_of([(name, stat.st_size, stat.st_mtime_ns) for name, stat in known])

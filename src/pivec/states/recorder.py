@@ -1,7 +1,7 @@
-"""StateRecorder: a store that grows while somebody else's loop runs.
+"""StateRecorder: a store that grows while a user's own loop runs.
 
-What is on disk is whole at every moment: a policy's file is written anew beside the old one, which
-goes when the index names the new one.
+The store is complete at every moment: a policy's file is rewritten beside the old one, which is
+removed after the index names the new one.
 """
 
 from __future__ import annotations
@@ -21,16 +21,17 @@ from pivec.options import Features
 from pivec.policies import PolicyInfo
 from pivec.rollouts import Episode, EpisodeRecorder, PolicyEpisodes, feature_rows, features_to_json
 from pivec.rollouts import observations as spaces
-from pivec.states.record import check_finite, names_of, record_of
-from pivec.states.store import Store, shown_place
+from pivec.states.folders import without_credentials
+from pivec.states.store import Store
+from pivec.states.visited import check_finite, names_of, record_of
 
-LOCK_SECONDS = 30.0  # others that write to the same store hold it for a moment only
-_SHARE = 20  # writing may take one part in that many of the time
+LOCK_SECONDS = 30.0  # other writers of the same store hold it only for a moment
+_TIME_SHARE = 20  # writing may take one part in that many of the time
 
 
 @dataclass(frozen=True)
-class Recording:
-    """What is recorded, and where; parameters as for `pivec.integrations.gymnasium.RecordStates`."""
+class RecorderOptions:
+    """What is recorded, and where; see `pivec.integrations.gymnasium.RecordStates`."""
 
     store: str | Path
     space: Any  # of one observation
@@ -49,7 +50,7 @@ class Recording:
         check_arguments(self)
 
     def rows(self, observations: Any) -> NDArray[np.float32]:
-        """Turn a batch of observations into states."""
+        """Convert a batch of observations to states."""
         if self.features is None:
             return spaces.flatten(self.space, observations)
         return feature_rows(self.features, observations)
@@ -62,7 +63,7 @@ class Recording:
         return names_of(own, width, "f")
 
     def open(self, width: int, **more: Any) -> Store:
-        """Open the store, or make it; one that holds other states is refused."""
+        """Open or create the store; one that holds other states is refused."""
         settings = {
             "environment": self.environment,
             "arguments": dict(self.arguments or {}),
@@ -76,17 +77,17 @@ class Recording:
 
 
 class StateRecorder:
-    """Records what happens in some lanes into a store, for one policy after another.
+    """Records the episodes of parallel environments (lanes) into a store, policy by policy.
 
-    `pivec.integrations.gymnasium.RecordStates` puts one around an environment. Used by hand: `set_policy`,
-    `start` when episodes begin, `step` after each step, `close` in the end.
+    `pivec.integrations.gymnasium.RecordStates` wraps an environment with one. In your own loop,
+    call `set_policy`, `start` when episodes start, `step` after each step, and `close` at the end.
     """
 
-    def __init__(self, recording: Recording, n_lanes: int = 1) -> None:
-        self.recording = recording
-        self._due = 0.0
+    def __init__(self, options: RecorderOptions, n_lanes: int = 1) -> None:
+        self.options = options
+        self._due = 0.0  # when to write next
         self._gatherer = EpisodeRecorder(
-            n_lanes, actions=recording.actions, cut_after=recording.cut_after
+            n_lanes, actions=options.actions, cut_after=options.cut_after
         )
         self._owners: list[str] = [""] * n_lanes
         self._open: dict[str, _Policy] = {}
@@ -95,22 +96,22 @@ class StateRecorder:
         self._label = ""
 
     def set_policy(self, label: str, *, group: str = "", step: int | None = None) -> None:
-        """Say who acts from now on; a running episode stays with the policy that began it."""
+        """Set the policy that acts from now on; running episodes stay with the one that started them."""
         if not label:
-            raise UsageError("a policy needs a label that is not empty")
-        known = Store.exists(self.recording.store) and label in Store(self.recording.store)
-        if known and label not in self._mine and self.recording.existing == "error":
+            raise UsageError("the label of a policy may not be empty")
+        known = Store.exists(self.options.store) and label in Store(self.options.store)
+        if known and label not in self._mine and self.options.existing == "error":
             raise UsageError(
-                f"{shown_place(self.recording.store)} holds states of {label!r} from an earlier "
-                'time: choose another label or folder, or say existing="append" or "replace"'
+                f"{without_credentials(self.options.store)} holds states of {label!r} already: "
+                'choose another label or folder, or existing="append" or "replace"'
             )
         info = PolicyInfo(label, group, None if step is None else int(step))
         if label in self._open:
             self._open[label].info = info
         else:
-            kept = PolicyEpisodes(self.recording.max_states_per_policy)
-            if known and (label in self._mine or self.recording.existing == "append"):
-                kept = _reopened(Store(self.recording.store), label, kept)
+            kept = PolicyEpisodes(self.options.max_states_per_policy)
+            if known and (label in self._mine or self.options.existing == "append"):
+                kept = _reopened(Store(self.options.store), label, kept)
             self._open[label] = _Policy(info, kept)
         self._label = label
         self._mine.add(label)
@@ -120,12 +121,12 @@ class StateRecorder:
     def start(
         self, observations: Any, lanes: ArrayLike | None = None, seeds: ArrayLike = -1
     ) -> None:
-        """Begin an episode in all lanes, or in these (a mask); what ran there was cut."""
+        """Start an episode in all lanes, or in those of a mask; running ones are cut."""
         if not self._label:
-            raise UsageError("nobody acts yet: call set_policy(label) before the first reset")
-        rows = self.recording.rows(observations)
+            raise UsageError("no policy is set: call set_policy(label) before the first reset")
+        rows = self.options.rows(observations)
         if self._store is None:
-            self._store = self.recording.open(rows.shape[1])
+            self._store = self.options.open(rows.shape[1])
         self.cut(lanes)
         self._gatherer.start(rows, lanes, seeds)
         chosen = range(self._gatherer.n_lanes) if lanes is None else np.flatnonzero(lanes)
@@ -141,14 +142,14 @@ class StateRecorder:
         actions: ArrayLike | None = None,
         terminal: Mapping[int, Any] | None = None,
     ) -> None:
-        """Take in one step of all lanes; see `pivec.rollouts.episodes.EpisodeRecorder.step`.
+        """Record one step of all lanes; see `pivec.rollouts.EpisodeRecorder.step`.
 
-        ``terminal`` maps lanes to observations where ``observations`` has the first ones of the
-        next episodes already; those then begin.
+        ``terminal`` maps lanes to their terminal observations where ``observations`` already has
+        the first ones of the next episodes, which then start.
         """
-        rows = self.recording.rows(observations)
+        rows = self.options.rows(observations)
         last = {
-            lane: self.recording.rows(batch_of_one(self.recording.space, observation))[0]
+            lane: self.options.rows(batch_of_one(self.options.space, observation))[0]
             for lane, observation in (terminal or {}).items()
         }
         ended = self._gatherer.step(rows, rewards, terminated, truncated, actions, last)
@@ -160,13 +161,13 @@ class StateRecorder:
             self.start(observations, mask)
 
     def cut(self, lanes: ArrayLike | None = None) -> None:
-        """End what is running in all lanes, or in these (a mask)."""
+        """End the running episodes in all lanes, or in those of a mask."""
         ended = self._gatherer.cut(lanes)
-        if ended and self.recording.keep_cut:
+        if ended and self.options.keep_cut:
             self._keep(ended)
 
     def flush(self) -> None:
-        """Write everything that has come in since the last time."""
+        """Write all new episodes."""
         begun = time.monotonic()
         fresh = [policy for policy in self._open.values() if policy.is_new]
         if fresh and self._store is not None:
@@ -178,17 +179,17 @@ class StateRecorder:
         for label in [name for name in self._open if name != self._label and name not in running]:
             del self._open[label]  # all of it is on disk
         now = time.monotonic()
-        seconds = self.recording.flush_seconds
-        self._due = now + (max(seconds, _SHARE * (now - begun)) if seconds else 0.0)
+        seconds = self.options.flush_seconds
+        self._due = now + (max(seconds, _TIME_SHARE * (now - begun)) if seconds else 0.0)
 
     def close(self) -> None:
-        """Keep what is running, if that is wanted, and write everything."""
+        """End the running episodes and write everything."""
         self.cut()
         self.flush()
 
     @property
     def is_idle(self) -> NDArray[np.bool_]:
-        """Tell for each lane whether no episode is running there."""
+        """Whether no episode is running, per lane."""
         return np.asarray(~self._gatherer.active)
 
     def _running(self) -> set[str]:
@@ -206,7 +207,7 @@ class StateRecorder:
 
 @dataclass
 class _Policy:
-    """A policy whose episodes still come in."""
+    """A policy that is being recorded."""
 
     info: PolicyInfo
     kept: PolicyEpisodes
@@ -214,9 +215,9 @@ class _Policy:
 
 
 def identity_of(spec: Any, otherwise: str) -> tuple[str, dict[str, Any]]:
-    """Id and arguments of an environment by its specification, if it has one.
+    """Return id and arguments of an environment from its specification, if it has one.
 
-    Arguments that change nothing about the states are left out.
+    Arguments that do not change the states are omitted.
     """
     if spec is None:
         return otherwise, {}
@@ -228,14 +229,14 @@ def identity_of(spec: Any, otherwise: str) -> tuple[str, dict[str, Any]]:
 
 
 def batch_of_one(space: Any, observation: Any) -> Any:
-    """Make a batch of one observation."""
+    """Return a batch of one observation."""
     batch = spaces.empty_batch(space, 1)
     spaces.assign(batch, 0, observation)
     return batch
 
 
 def _reopened(store: Store, label: str, kept: PolicyEpisodes) -> PolicyEpisodes:
-    """Take a policy's episodes back from disk."""
+    """Read the episodes of a policy from disk."""
     [record] = store.load([label], verify=False).records
     kept.every = int(record.info.metadata.get("kept_every", 1))
     for number, episode in enumerate(record.as_episodes()):

@@ -1,90 +1,202 @@
-"""VisitedStates: the states of many policies, cut into episodes; immutable, never copied twice."""
+"""VisitedStates: the states of many policies, divided into episodes; immutable and not copied."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pivec.errors import UsageError
+from pivec.errors import BadData, UsageError
+from pivec.files import naming
 from pivec.options import TableOptions
-from pivec.policies import Policy, other_names
+from pivec.policies import Policy, PolicyInfo, other_names
 from pivec.results import policies_table
-from pivec.states.record import PolicyRecord, check_unique, overlapping, starts_of
+from pivec.rollouts import (
+    Episode,
+    Offsets,
+    PlayedPolicy,
+    is_wide,
+    lost_features,
+    offset_names,
+)
 
-# -----------------------------------------------------------------------------
-# Which policies of many are meant: by numbers, labels, a mask or their groups.
+# What is known about an episode besides its states; an unknown seed is -1.
+EPISODE = np.dtype(
+    [("return", "f8"), ("length", "i8"), ("seed", "i8"), ("terminated", "?"), ("truncated", "?")]
+)
+
+# The states of one policy, all episodes concatenated, and its actions if they are kept: one fewer
+# per episode.
+Arrays = tuple[NDArray[np.float32], NDArray[Any] | None]
 
 
-_NAMED = 8  # groups that an error names
+@dataclass(frozen=True)
+class PolicyRecord:
+    """What is kept of one policy; ``episodes`` has one row of `EPISODE` per episode.
+
+    States and actions are read on demand, and so is the policy itself, which is None if it is not
+    kept.
+    """
+
+    info: PolicyInfo
+    episodes: NDArray[Any]
+    has_actions: bool
+    read_arrays: Callable[[], Arrays]
+    read_policy: Callable[[], Policy | None]
+
+    @classmethod
+    def in_memory(
+        cls, info: PolicyInfo, episodes: NDArray[Any], arrays: Arrays, policy: Policy | None = None
+    ) -> PolicyRecord:
+        """Create a record of arrays in memory."""
+        has_actions = arrays[1] is not None
+        return cls(info, episodes, has_actions, partial(_value, arrays), partial(_value, policy))
+
+    def as_episodes(self, rows: Sequence[int] | None = None) -> Iterator[Episode]:
+        """Return all or some episodes, as views of the arrays."""
+        states, actions = self.read_arrays()
+        known, starts = self.episodes.tolist(), starts_of(self.episodes["length"]).tolist()
+        for row in range(len(known)) if rows is None else rows:
+            total, _, *rest = known[row]
+            begin, end = starts[row : row + 2]
+            moves = None if actions is None else actions[begin - row : end - row - 1]
+            yield Episode(states[begin:end], moves, total, *rest)
+
+    @property
+    def every(self) -> int:
+        """Thinning: every k-th state is kept; 1 if all are."""
+        return int(self.info.metadata.get("kept_every", 1))
+
+    def first(self, episodes: int) -> PolicyRecord:
+        """Return the first episodes, without copying states."""
+        if episodes >= len(self.episodes):
+            return self
+        read = partial(_read_first, self.without_policy(), episodes)
+        return replace(self, episodes=self.episodes[:episodes], read_arrays=read)
+
+    def extended(self, more: PolicyRecord) -> PolicyRecord:
+        """Append later episodes, after thinning these as those are."""
+        episodes = list(self.as_episodes())
+        for episode in episodes:
+            for _ in range((more.every // self.every).bit_length() - 1):
+                episode.halve()
+        episodes += more.as_episodes()
+        return record_of(more.info, episodes, more.every, more.read_policy())
+
+    def only(self, rows: NDArray[Any]) -> PolicyRecord:
+        """Return some episodes; their states are copied on demand."""
+        read = partial(_read_some, self.without_policy(), rows.tolist())
+        return replace(self, episodes=self.episodes[rows], read_arrays=read)
+
+    def loaded(self) -> PolicyRecord:
+        """Return the record with its arrays in memory."""
+        return replace(self, read_arrays=partial(_value, self.read_arrays()))
+
+    def without_policy(self) -> PolicyRecord:
+        """Return the record without the policy itself, which may be large or not picklable."""
+        return replace(self, read_policy=partial(_value, None))
 
 
-def chosen_policies(
-    number: Callable[[Any], int],
-    known: Sequence[str],
-    policies: Sequence[int | str] | NDArray[Any] | None,
-    groups: str | Sequence[str] | None,
-) -> NDArray[np.intp]:
-    """Give the numbers of policies; ``number`` gives that of a label, ``known`` has all groups."""
-    chosen = np.arange(len(known))
-    if policies is not None:
-        array = np.asarray(policies)
-        if array.dtype == bool:
-            if array.shape != (len(known),):
-                raise UsageError(
-                    f"a mask needs one value for each of the {len(known)} policies, but has shape "
-                    f"{array.shape}"
-                )
-            chosen = np.flatnonzero(array)
-        else:
-            chosen = np.array([number(key) for key in array.tolist()], dtype=np.intp)
-    if groups is not None:
-        wanted = {groups} if isinstance(groups, str) else set(groups)
-        unknown = wanted - set(known)
-        if unknown:
-            raise UsageError(
-                f"no policy is of group {sorted(unknown)[0]!r}; there are "
-                + ", ".join(repr(group) for group in sorted(set(known))[:_NAMED])
-            )
-        chosen = np.array([i for i in chosen.tolist() if known[i] in wanted], dtype=np.intp)
-    if not len(chosen):
-        raise UsageError("no policy is left: select at least one")
-    return chosen
+# Functions of a module, because records are sent to other processes.
+def _value(value: Any) -> Any:
+    return value
+
+
+def _read_first(record: PolicyRecord, episodes: int) -> Arrays:
+    states, actions = record.read_arrays()
+    end = int(record.episodes["length"][:episodes].sum())
+    return states[:end], None if actions is None else actions[: end - episodes]
+
+
+def _read_some(record: PolicyRecord, rows: list[int]) -> Arrays:
+    return _concatenated(list(record.as_episodes(rows)))
+
+
+def record_of(
+    info: PolicyInfo, episodes: Sequence[Episode], every: int = 1, policy: Policy | None = None
+) -> PolicyRecord:
+    """Create the record of one policy from its episodes; the metadata say if they are thinned."""
+    if every > 1:
+        info = replace(info, metadata={**info.metadata, "kept_every": every})
+    known = [(e.total_reward, len(e.states), e.seed, e.terminated, e.truncated) for e in episodes]
+    table = np.array(known, dtype=EPISODE)
+    return PolicyRecord.in_memory(info, table, _concatenated(episodes), policy)
+
+
+def record_of_played(played: PlayedPolicy) -> PolicyRecord:
+    """Create the record of a policy that was run, with the policy itself."""
+    named = played.named
+    return record_of(named.info, played.episodes, played.every, named.policy)
+
+
+def _concatenated(episodes: Sequence[Episode]) -> Arrays:
+    moves = [episode.actions for episode in episodes if episode.actions is not None]
+    states = np.concatenate([episode.states for episode in episodes])
+    return states, np.concatenate(moves) if moves else None
+
+
+@dataclass(frozen=True)
+class RecordedPolicy:
+    """Recorded episodes of one policy, read on demand.
+
+    ``read`` yields them; their states are observations as they were found: a batch of arrays, or
+    dicts and tuples of them. If ``is_flat``, they are rows of numbers already.
+    """
+
+    info: PolicyInfo
+    read: Callable[[], Iterator[Episode]]
+    space: Any = None  # of the observations, where it is known
+    environment: str = ""
+    names: tuple[str, ...] | None = None  # of the values of a state
+    is_flat: bool = False
+    has_actions: bool | None = None  # None if unknown before reading
+    collected: Mapping[str, Any] = field(default_factory=dict)  # settings of a store it is in
+
+    def episodes(self) -> Iterator[Episode]:
+        """Read one episode after another."""
+        with naming(self.info.source, "recorded episodes", BadData):
+            try:
+                yield from self.read()
+            except BadData as error:
+                raise BadData(f"{self.info.source}: {error}") from error
 
 
 class VisitedStates:
     """The states that policies visited, in three levels: policies, episodes, states.
 
-    Usually made by `pivec.collect`, `pivec.load` or `VisitedStates.from_arrays`. The states of
-    one policy lie in one array, which may be mapped from a file that is opened when it is needed;
-    picking policies copies nothing.
+    Usually created by `pivec.collect`, `pivec.load` or `VisitedStates.from_arrays`. The states of
+    one policy are one array, which may be memory-mapped on demand; selecting policies copies
+    nothing.
 
     Parameters
     ----------
     records : sequence of PolicyRecord
-        All that is kept of each policy.
+        What is kept of each policy.
     feature_names : sequence of str
     environment : str
     states : (n_states, n_features) float32 array, optional
-        All states, where the records' are views of one array.
+        All states, if those of the records are views of one array.
 
     Attributes
     ----------
     n_policies, n_episodes, n_states, n_features : int
-        An episode belongs to a policy, a state to an episode; it has that many features.
     has_actions : bool
         Whether actions are kept.
     policies : tuple of PolicyInfo
-        What is known of each policy; from it ``labels``, ``groups`` (runs) and ``steps``.
+        What is known about each policy; also as ``labels``, ``groups`` (runs) and ``steps``.
     policy_starts : (n_policies + 1,) int array
-        Where each policy begins, counted in episodes.
+        Where each policy starts, counted in episodes.
     state_starts : (n_policies + 1,) int array
-        Where each policy begins, counted in states.
+        Where each policy starts, counted in states.
     episode_starts : (n_episodes + 1,) int array
-        Where each episode begins, counted in states over all policies; the last is their number.
+        Where each episode starts, counted in states of all policies.
     lengths : (n_episodes,) int array
         States in each episode.
     returns, seeds, terminated, truncated : (n_episodes,) arrays
@@ -117,14 +229,15 @@ class VisitedStates:
         self.has_actions = all(record.has_actions for record in self.records)
         self._flat = states
         episodes = np.concatenate([record.episodes for record in self.records])
-        self.lengths = _frozen(episodes["length"])
-        self.returns = _frozen(episodes["return"])
-        self.seeds = _frozen(episodes["seed"])
-        self.terminated = _frozen(episodes["terminated"])
-        self.truncated = _frozen(episodes["truncated"])
-        self.episode_starts = _frozen(starts_of(self.lengths))
-        self.policy_starts = _frozen(starts_of([len(record.episodes) for record in self.records]))
-        self.state_starts = _frozen(self.episode_starts[self.policy_starts])
+        self.lengths = _read_only(episodes["length"])
+        self.returns = _read_only(episodes["return"])
+        self.seeds = _read_only(episodes["seed"])
+        self.terminated = _read_only(episodes["terminated"])
+        self.truncated = _read_only(episodes["truncated"])
+        self.episode_starts = _read_only(starts_of(self.lengths))
+        counts = [len(record.episodes) for record in self.records]
+        self.policy_starts = _read_only(starts_of(counts))
+        self.state_starts = _read_only(self.episode_starts[self.policy_starts])
         self.n_policies, self.n_features = len(self.records), len(self.feature_names)
         self.n_episodes, self.n_states = len(episodes), int(self.episode_starts[-1])
         check_unique(self.labels)
@@ -146,16 +259,16 @@ class VisitedStates:
         feature_names: Sequence[str] | None = None,
         environment: str = "",
     ) -> VisitedStates:
-        """Build from plain arrays, with nothing to run.
+        """Build from plain arrays; nothing is simulated.
 
         Parameters
         ----------
         policies : sequence or dict of sequences of (n_steps, n_features) arrays
-            For each policy the list of its episodes; the keys of a dict are labels.
+            The list of episodes of each policy; the keys of a dict are labels.
         labels, groups : sequences of str, optional
-            A name (unique) and a run for each policy.
+            A unique name and a training run for each policy.
         returns : sequence of sequences of float, optional
-            For each policy the returns of its episodes, or one number for all of them.
+            The returns of the episodes of each policy, or one number for all of them.
         steps : sequence of int or None, optional
             The training step of each policy.
         actions : as ``policies``, optional
@@ -163,26 +276,58 @@ class VisitedStates:
         feature_names : sequence of str, optional
         environment : str
         """
-        from pivec.states.arrays import from_arrays
-
-        return from_arrays(
-            policies, labels, groups, returns, steps, actions, feature_names, environment
-        )
+        if isinstance(policies, Mapping):
+            if labels is not None:
+                raise UsageError("the keys of the dict are labels already: omit labels")
+            labels, policies = list(policies), list(policies.values())
+        n = len(policies)
+        if n == 0:
+            raise BadData("expected at least one policy, but the list is empty")
+        given = {"labels": labels, "groups": groups, "returns": returns, "steps": steps}
+        for name, values in (given | {"actions": actions}).items():
+            if values is not None and len(values) != n:
+                raise UsageError(
+                    f"{name} needs one entry for each of {n} policies, but has {len(values)}"
+                )
+        labels = [f"policy-{i}" for i in range(n)] if labels is None else list(map(str, labels))
+        width = np.shape(policies[0][0])[-1:] if len(policies[0]) else ()
+        lengths = [_lengths(*pair, width) for pair in zip(policies, labels, strict=True)]
+        offsets = lost_offsets(episode for episodes in policies for episode in episodes)
+        flat = _filled(policies, labels, offsets, (sum(map(sum, lengths)), *width))
+        records = []
+        begin = 0
+        for i, (label, counts) in enumerate(zip(labels, lengths, strict=True)):
+            rows = np.zeros(len(counts), dtype=EPISODE)
+            rows["length"], rows["seed"] = counts, -1
+            rows["return"] = np.nan if returns is None else _returns(returns[i], label, len(counts))
+            moves = None if actions is None else _actions(actions[i], label, counts)
+            states = flat[begin : begin + sum(counts)]
+            begin += len(states)
+            step = None if steps is None else steps[i]
+            info = PolicyInfo(
+                label,
+                "" if groups is None else str(groups[i]),
+                None if step is None else int(step),
+                fingerprint=content_digest(rows, states, moves),
+            )
+            records.append(PolicyRecord.in_memory(info, rows, (states, moves)))
+        names = offset_names(names_of(feature_names, flat.shape[1]), offsets)
+        return cls(records, names, environment, states=flat)
 
     @classmethod
     def from_pandas(cls, frame: Any, *, environment: str = "", **columns: Any) -> VisitedStates:
-        """Build from a table with a row a state: a pandas or polars DataFrame, a pyarrow Table.
+        """Build from a table with one row per state: a pandas or polars DataFrame, a pyarrow Table.
 
         Columns are found by name: ``policy`` (or label, agent), ``group``, ``training_step``,
         ``episode``, ``step`` (or time, t), ``return`` or ``reward``, ``seed``, ``terminated``,
-        ``truncated``, ``action`` (action_0, ...); the other numbers are features.
+        ``truncated``, ``action`` (action_0, ...); the other numeric columns are features.
 
         Parameters
         ----------
         frame : DataFrame or Table
         environment : str
         **columns
-            Fields of `pivec.options.TableOptions`, where names do not tell:
+            Fields of `pivec.options.TableOptions`, for columns with other names:
             ``policy_column="who"``, ``feature_columns=["x", "y"]``, ``episode_length=50``.
 
         Examples
@@ -192,11 +337,11 @@ class VisitedStates:
         >>> VisitedStates.from_pandas(table)
         VisitedStates(2 policies, 2 episodes, 3 states of 1 features)
         """
-        from pivec.states.recorded import Recordings
-        from pivec.states.tables import recorded_of, table_of
+        from pivec.states.recorded import RecordedStates
+        from pivec.states.tables import policies_in, table_of
 
-        sources = recorded_of(table_of(frame), TableOptions(**columns))
-        return Recordings(sources, environment=environment).run()
+        sources = policies_in(table_of(frame), TableOptions(**columns))
+        return RecordedStates(sources, environment=environment).run()
 
     def __len__(self) -> int:
         return self.n_policies
@@ -215,7 +360,7 @@ class VisitedStates:
 
     @property
     def mean_returns(self) -> NDArray[np.float64]:
-        """Mean return of each policy; NaN where returns are not known."""
+        """Mean return of each policy; NaN where returns are unknown."""
         sums = np.add.reduceat(self.returns, self.policy_starts[:-1])
         return np.asarray(sums / np.diff(self.policy_starts))
 
@@ -228,22 +373,21 @@ class VisitedStates:
         Data mapped from several files are copied into memory the first time.
         """
         if self._flat is None:
-            pieces = [record.read_arrays()[0] for record in self.records]
-            flat = np.ascontiguousarray(_one_array(pieces))
+            flat = np.ascontiguousarray(self.rows(0, self.n_states))
             flat.flags.writeable = False
             self._flat = flat
         return self._flat
 
     @property
     def actions(self) -> NDArray[Any] | None:
-        """All actions in one array, one fewer an episode than states; None if not kept."""
+        """All actions in one array, one fewer than states per episode; None if not kept."""
         if not self.has_actions:
             return None
         pieces = [record.read_arrays()[1] for record in self.records]
         return np.concatenate([actions for actions in pieces if actions is not None])
 
     def policy(self, number: int) -> Policy:
-        """Return one policy itself, for descriptions that ask it or look at its parameters."""
+        """Return one policy itself, for characterizations that query it or use its parameters."""
         policy = self.records[number].read_policy()
         if policy is None:
             raise UsageError(
@@ -253,37 +397,36 @@ class VisitedStates:
         return policy
 
     def policy_states(self, policy: int) -> NDArray[np.float32]:
-        """States of one policy, without touching those of the others."""
+        """Return the states of one policy, without touching those of the others."""
         return self.records[policy].read_arrays()[0]
 
     def episodes(self) -> Iterator[NDArray[np.float32]]:
-        """Go through the states of one episode after another."""
+        """Iterate over the states of one episode after another."""
         for record in self.records:
             states = record.read_arrays()[0]
             for begin, end in pairwise(starts_of(record.episodes["length"]).tolist()):
                 yield states[begin:end]
 
     def blocks(self, rows: int) -> Iterator[NDArray[np.float32]]:
-        """Go through all states in blocks of ``rows``, in order; the last may be smaller."""
+        """Iterate over all states in blocks of ``rows``, in order; the last may be smaller."""
         return (self.rows(first, first + rows) for first in range(0, self.n_states, rows))
 
     def rows(self, first: int, last: int) -> NDArray[np.float32]:
-        """States ``first`` to ``last - 1``, or to the end, touching none of the others.
+        """Return the states ``first`` to ``last - 1``, or to the end, touching no others.
 
-        States inside one policy are a view; of small policies they are put together.
+        States of one policy are a view; those of several are copied.
         """
         if self._flat is not None:
             return self._flat[first:last]
         starts = self.state_starts
-        return _one_array(
-            [
-                self.policy_states(policy)[max(first - starts[policy], 0) : last - starts[policy]]
-                for policy in range(*overlapping(starts, first, min(last, self.n_states)))
-            ]
-        )
+        pieces = [
+            self.policy_states(policy)[max(first - starts[policy], 0) : last - starts[policy]]
+            for policy in range(*overlapping(starts, first, min(last, self.n_states)))
+        ]
+        return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
 
     def take(self, rows: ArrayLike) -> NDArray[np.float32]:
-        """Take single states by their sorted numbers, (n, n_features)."""
+        """Return single states by their sorted numbers, (n, n_features)."""
         wanted = np.asarray(rows, dtype=np.int64)
         if self._flat is not None:
             return self._flat[wanted]
@@ -296,28 +439,33 @@ class VisitedStates:
         return result
 
     def to_pandas(self, level: str = "states") -> Any:
-        """Return a pandas DataFrame of one row for each of the "states", "episodes" or "policies".
+        """Return a pandas DataFrame with one row per state, episode or policy.
 
-        Beside the values of a state its row names policy, group, training step, episode and step,
-        and the action taken in it, where actions are kept.
+        ``level`` is "states", "episodes" or "policies". The row of a state also has policy, group,
+        training step, episode, step, and the action taken in it if actions are kept.
         """
         from pivec.states.export import to_pandas
 
         return to_pandas(self, level)
 
-    # ---- smaller ones ----
+    # ---- parts ----
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Without the array of all states: the records have them, or read them from their files.
         return VisitedStates, (self.records, self.feature_names, self.environment)
 
     def without_policies(self) -> VisitedStates:
-        """Give the same data without the policies themselves: what other processes can be sent."""
+        """Return the data without the policies themselves, as sent to other processes."""
         records = [record.without_policy() for record in self.records]
         return VisitedStates(records, self.feature_names, self.environment, states=self._flat)
 
+    def in_memory(self) -> VisitedStates:
+        """Read all states into memory, once, for algorithms that visit them many times."""
+        records = [record.loaded() for record in self.records]
+        return VisitedStates(records, self.feature_names, self.environment)
+
     def __getitem__(self, key: int | str | slice) -> VisitedStates:
-        """One policy by number or label (or another name it has), or several by a slice."""
+        """Return one policy by number or label, or several by a slice."""
         if isinstance(key, slice):
             return self.select(np.arange(self.n_policies)[key])
         return self.select([self._number(key)])
@@ -328,7 +476,7 @@ class VisitedStates:
         *,
         groups: str | Sequence[str] | None = None,
     ) -> VisitedStates:
-        """Pick policies, by numbers, labels or a mask, or all those of some groups.
+        """Select policies by numbers, labels or a mask, or all those of some groups.
 
         Examples
         --------
@@ -336,14 +484,35 @@ class VisitedStates:
         >>> data.select(groups="b").states
         array([[1.]], dtype=float32)
         """
-        chosen = chosen_policies(self._number, self.groups, policies, groups)
+        chosen = list(range(self.n_policies))
+        if policies is not None:
+            array = np.asarray(policies)
+            if array.dtype != bool:
+                chosen = [self._number(key) for key in array.tolist()]
+            elif array.shape == (self.n_policies,):
+                chosen = np.flatnonzero(array).tolist()
+            else:
+                raise UsageError(
+                    f"a mask needs one value for each of the {self.n_policies} policies, but has "
+                    f"shape {array.shape}"
+                )
+        if groups is not None:
+            wanted, known = {groups} if isinstance(groups, str) else set(groups), set(self.groups)
+            if unknown := sorted(wanted - known):
+                raise UsageError(
+                    f"no policy is in the group {unknown[0]!r}; there are "
+                    + ", ".join(map(repr, sorted(known)[:8]))
+                )
+            chosen = [i for i in chosen if self.groups[i] in wanted]
+        if not chosen:
+            raise UsageError("no policy is left: select at least one")
         records = [self.records[i] for i in chosen]
         return VisitedStates(records, self.feature_names, self.environment)
 
     def sample_episodes(
         self, n: int, rng: np.random.Generator, *, at_most: bool = False
     ) -> VisitedStates:
-        """Draw ``n`` episodes of every policy at random, without putting back.
+        """Draw ``n`` episodes of every policy at random, without replacement.
 
         A policy that has fewer is an error, or with ``at_most`` keeps all it has.
 
@@ -358,7 +527,7 @@ class VisitedStates:
             fewest = int(counts.argmin())
             raise UsageError(
                 f"cannot draw {n} episodes of every policy: {self.labels[fewest]!r} has "
-                f"{counts[fewest]}; ask for 1 to {counts.min()}"
+                f"{counts[fewest]}; choose 1 to {counts.min()}"
             )
         records = [
             record.only(np.sort(rng.choice(count, size=min(n, count), replace=False)))
@@ -377,11 +546,161 @@ class VisitedStates:
         return number % self.n_policies
 
 
-def _one_array(pieces: list[NDArray[np.float32]]) -> NDArray[np.float32]:
-    return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+def check_states(thing: Any, *others: type) -> None:
+    """Raise an error if something is not `VisitedStates`, and say how to create them.
+
+    Examples
+    --------
+    >>> check_states(np.zeros((3, 2)))
+    Traceback (most recent call last):
+    ...
+    pivec.errors.UsageError: expected VisitedStates, but got ndarray: create them with ...
+    """
+    if isinstance(thing, (VisitedStates, *others)):
+        return
+    way = 'VisitedStates.from_arrays({"label": [states of an episode, ...]})'
+    if hasattr(thing, "columns") or hasattr(thing, "column_names"):
+        way = "VisitedStates.from_pandas(frame)"
+    elif isinstance(thing, str | os.PathLike):
+        way = "pivec.load(path), or from a table with `pivec import`"
+    kind = type(thing).__name__
+    expected = " or ".join(["VisitedStates", *(other.__name__ for other in others)])
+    raise UsageError(f"expected {expected}, but got {kind}: create them with {way}")
 
 
-def _frozen(values: NDArray[Any]) -> NDArray[Any]:
+def starts_of(lengths: Any) -> NDArray[np.int64]:
+    """Return where consecutive pieces of these lengths start; the last number is their sum."""
+    return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+
+
+def overlapping(starts: NDArray[np.int64], first: int, last: int) -> tuple[int, int]:
+    """Return the range of pieces that have rows from ``first`` to ``last - 1``."""
+    begin = int(np.searchsorted(starts, first, side="right")) - 1
+    return begin, int(np.searchsorted(starts, last, side="left"))
+
+
+def names_of(given: Sequence[str] | None, width: int, letter: str = "x") -> tuple[str, ...]:
+    """Return the given names of features, or numbered ones."""
+    names = [f"{letter}[{i}]" for i in range(width)] if given is None else given
+    if len(names) != width:
+        raise UsageError(f"feature_names needs {width} names, but has {len(names)}")
+    return tuple(map(str, names))
+
+
+def check_unique(labels: Sequence[str]) -> None:
+    """Check that no two policies have the same label."""
+    known: set[str] = set()
+    for label in labels:
+        if label in known:
+            raise UsageError(
+                f"two policies are called {label!r}: give one of them another name (from Python "
+                "with a dict), or move its file"
+            )
+        known.add(label)
+
+
+def check_finite(states: NDArray[Any], episode: str, names: Sequence[str] | None = None) -> None:
+    """Check that states are finite; ``episode`` says in errors which one they belong to."""
+    if np.isfinite(states).all():
+        return
+    step, column = np.argwhere(~np.isfinite(states))[0]
+    raise BadData(
+        f"step {step} of {episode} has {states[step, column]} in feature "
+        f"{feature_text(column, names)}, but states must be finite (within float32): remove or "
+        "correct it"
+    )
+
+
+def feature_text(column: int, names: Sequence[str] | None) -> str:
+    """Return the name of a feature, or its number."""
+    return str(column) if names is None else repr(names[column])
+
+
+def lost_offsets(episodes: Iterable[ArrayLike]) -> Offsets:
+    """Find features so far from zero that float32 would lose their spread."""
+    low, high = np.array(np.inf), np.array(-np.inf)
+    for episode in episodes:
+        rows = np.asarray(episode)
+        if not is_wide(rows.dtype) or not len(rows):
+            return {}
+        low, high = np.minimum(low, rows.min(axis=0)), np.maximum(high, rows.max(axis=0))
+    return lost_features(low, high) if np.isfinite([low, high]).all() else {}
+
+
+def content_digest(episodes: NDArray[Any], states: NDArray[Any], moves: NDArray[Any] | None) -> str:
+    """Return a digest of all that is known about a policy: the fingerprint of recorded states."""
+    digest = hashlib.sha256()
+    for array in (episodes["length"], episodes["return"], states, moves):
+        if array is not None:
+            digest.update(f"{array.dtype} {array.shape} ".encode())
+            digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
+
+
+def _lengths(episodes: Sequence[ArrayLike], label: str, width: tuple[int, ...]) -> list[int]:
+    """Return the number of states in each episode of one policy."""
+    if not len(episodes):
+        raise BadData(f"{label} has no episodes: give each policy at least one")
+    for number, shape in enumerate(map(np.shape, episodes)):
+        if len(shape) != 2 or shape[1] == 0:
+            raise BadData(
+                f"episode {number} of {label} must be an array of shape (n_steps, n_features), but "
+                f"has shape {shape}"
+            )
+        if shape[0] == 0:
+            raise BadData(f"episode {number} of {label} is empty: omit it")
+        if shape[1:] != width:
+            raise BadData(
+                f"episode {number} of {label} has {shape[1]} features, but the first episode has "
+                f"{width[0]}"
+            )
+    return [np.shape(episode)[0] for episode in episodes]
+
+
+def _filled(
+    policies: Sequence[Sequence[ArrayLike]],
+    labels: Sequence[str],
+    offsets: Offsets,
+    shape: tuple[int, ...],
+) -> NDArray[np.float32]:
+    """Fill one array with all states in place, so that nothing is in memory twice."""
+    flat = np.empty(shape, dtype=np.float32)
+    begin = 0
+    for label, episodes in zip(labels, policies, strict=True):
+        for number, episode in enumerate(episodes):
+            rows = np.array(episode, dtype=np.float64) if offsets else np.asarray(episode)
+            for column, offset in offsets.items():
+                rows[:, column] -= offset
+            states = flat[begin : begin + len(rows)]
+            states[:] = rows
+            check_finite(states, f"episode {number} of {label}")
+            begin += len(rows)
+    flat.flags.writeable = False
+    return flat
+
+
+def _actions(episodes: Sequence[ArrayLike], label: str, lengths: list[int]) -> NDArray[Any]:
+    arrays = [np.asarray(episode) for episode in episodes]
+    counts, wanted = [len(array) for array in arrays], [length - 1 for length in lengths]
+    if counts != wanted:
+        raise BadData(
+            f"{label} needs one action fewer than states in each episode ({wanted[:5]}...), but "
+            f"has {counts[:5]}"
+        )
+    return np.concatenate(arrays)
+
+
+def _returns(values: ArrayLike, label: str, n: int) -> NDArray[np.float64]:
+    returns = np.asarray(values, dtype=np.float64)
+    if returns.shape not in ((), (n,)):
+        raise UsageError(
+            f"returns of {label} must be one number, or one for each of its {n} episodes, but have "
+            f"shape {returns.shape}"
+        )
+    return returns
+
+
+def _read_only(values: NDArray[Any]) -> NDArray[Any]:
     array = values.copy()
     array.flags.writeable = False
     return array
