@@ -134,7 +134,7 @@ def test_debug_shows_the_traceback(tmp_path):
 
 
 def test_ctrl_c_keeps_what_was_collected(run, tmp_path, monkeypatch):
-    from pivec.states import store as shelf
+    from pivec.states import store
 
     written = []
 
@@ -142,13 +142,13 @@ def test_ctrl_c_keeps_what_was_collected(run, tmp_path, monkeypatch):
         if len(written) == 2:
             raise KeyboardInterrupt
         written.append(record.info.label)
-        return policy_bytes(record, *more)
+        return encode(record, *more)
 
-    policy_bytes = shelf.policy_bytes
-    monkeypatch.setattr(shelf, "policy_bytes", stop_after_two)
+    encode = store.encode
+    monkeypatch.setattr(store, "encode", stop_after_two)
     done = run("collect", "CartPole-v1", "random:4", "--episodes", 2, "--out", "s", code=130)
     assert "the same command goes on" in done.err
-    monkeypatch.setattr(shelf, "policy_bytes", policy_bytes)
+    monkeypatch.setattr(store, "encode", encode)
     assert set(pivec.Store(tmp_path / "s")) == set(written)
     run("collect", "CartPole-v1", "random:4", "--episodes", 2, "--out", "s")
     assert len(pivec.Store(tmp_path / "s")) == 4

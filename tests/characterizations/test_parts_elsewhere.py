@@ -17,7 +17,6 @@ from pivec.mixtures.accumulate import Passes
 from pivec.parallel import using
 from pivec.states import VisitedStates
 from pivec.states import derived as parts
-from pivec.states.derived import constant_features
 
 FIT = {"n_components": 4, "n_init": 1, "max_iter": 3}
 METHODS = {
@@ -167,7 +166,7 @@ def test_states_of_a_store_stay_there(kind, stored):
 def test_states_in_memory_are_sent_once():
     data = in_memory()
     with using(Elsewhere()) as engine:
-        constant_features(data.select([0, 1]))  # a single part: not worth the way
+        list(parts.over_policies(len, data.select([0])))  # a single part: not worth sending
         assert engine.parts == engine.sent == 0
         list(parts.over_policies(len, data))
     assert 1.0 < engine.sent / data.states.nbytes < 1.2
@@ -181,13 +180,3 @@ def test_a_bad_row_is_named_by_its_number(rng):
         passes = Passes(ArraySource(states))
         with pytest.raises(BadData, match="row 2345, column 1 is nan"):
             passes(mixture)
-
-
-def test_features_that_vary_are_known_elsewhere(rng):
-    states = np.zeros((200_000, 3), np.float32)
-    states[150_000:, 1] = 1.0
-    states[:, 2] = rng.normal(size=len(states))
-    data = VisitedStates.from_arrays([[states]])
-    with using(Elsewhere()) as engine:
-        assert constant_features(data) == ["x[0]"]
-    assert engine.parts == 3

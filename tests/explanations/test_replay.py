@@ -17,8 +17,7 @@ from pivec.explanations import ComparisonFolder, Replayer
 from pivec.explanations.replay import CannotReplay, Take, find_again, pictures
 from pivec.options import CollectOptions
 from pivec.policies import PolicyInfo
-from pivec.states import Store
-from pivec.states.store import INDEX, sum_of
+from pivec.states import Store, json_digest
 
 DEMO = Path(pivec.__file__).parent / "demo_policies" / "CartPole-v1"
 FILES = sorted(DEMO.glob("*/*.safetensors"))[:2]
@@ -141,10 +140,10 @@ def test_what_has_gone_or_changed_is_said(folder):
 
 def with_settings(store, **settings):
     """Change what a store says of itself."""
-    index = json.loads((Path(store) / INDEX).read_text())
+    index = json.loads((Path(store) / "store.json").read_text())
     index.pop("sha256")
     index["settings"] |= settings
-    (Path(store) / INDEX).write_text(json.dumps({**index, "sha256": sum_of(index)}))
+    (Path(store) / "store.json").write_text(json.dumps({**index, "sha256": json_digest(index)}))
     return Store(store)
 
 

@@ -11,7 +11,7 @@ import pivec
 from pivec.characterizations import characterization
 from pivec.errors import PivecWarning, UsageError
 from pivec.report import Comparison
-from pivec.states import Recordings, VisitedStates, split_recorded
+from pivec.states import RecordedStates, VisitedStates, split_recorded
 
 NASTY = "<script>alert(1)</script>\x1b[31m"
 SMALL = {"parameters": {"n_components": 4}}
@@ -100,15 +100,15 @@ def test_data_in_hand_are_compared_with_no_environment(walks, tmp_path):
         acting, recorded = split_recorded(data)
         assert acting == []
         assert tuple(source.info.label for source in recorded) == walks.labels
-        assert np.array_equal(Recordings(recorded).run().states, walks.states)
+        assert np.array_equal(RecordedStates(recorded).run().states, walks.states)
 
 
 @pytest.mark.parametrize(
     ("thing", "words"),
     [
-        (np.zeros((3, 2)), r"got ndarray: make states with VisitedStates.from_arrays"),
-        ([1, 2], "got list: .*from_arrays"),
-        ("states.parquet", r"got str: make states with pivec.load\(path\)"),
+        (np.zeros((3, 2)), "ndarray.*from_arrays"),
+        ([1, 2], "list.*from_arrays"),
+        ("states.parquet", r"str.*pivec\.load"),
     ],
 )
 def test_what_is_no_data_is_told_how_to_become_some(walks, thing, words):
@@ -146,4 +146,4 @@ def test_sources_of_other_worlds_are_told(walks):
     one = VisitedStates(walks.records[:1], walks.feature_names, "Walk-v0")
     other = VisitedStates(walks.records[1:2], walks.feature_names, "Run-v0")
     with pytest.warns(PivecWarning, match="recorded with environment = 'Run-v0'"):
-        Recordings(split_recorded([one, other])[1])
+        RecordedStates(split_recorded([one, other])[1])

@@ -212,3 +212,11 @@ def test_onnx_encoders(tmp_path, rng):
 def test_mistakes_are_named(spec, words):
     with pytest.raises(UsageError, match=words):
         load_features(spec)
+
+
+@pytest.mark.parametrize("axis", [-1, 1])
+def test_four_stacked_frames_are_not_colours_with_transparency(axis):
+    frames = np.zeros((1, 16, 22, 4), np.uint8)
+    frames[..., 3] = 255  # only the newest shows something
+    cells = GreyCells(levels=0)(np.moveaxis(frames, -1, axis))
+    assert np.allclose(cells, 0.25)

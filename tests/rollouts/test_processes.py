@@ -10,13 +10,13 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from test_play import coin, network, same
 from worlds import Broken, Countdown
 
 import pivec
 from pivec.errors import EnvironmentFailure, PivecError, UsageError
-from pivec.states.arrow import PolicyFile
 
 
 def grumpy(observations, rng):
@@ -147,7 +147,10 @@ def test_no_process_is_left_behind(tmp_path, sign):
     while any(map(alive, workers)) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not any(map(alive, workers))
-    kept = sum(PolicyFile(file).n_policies for file in tmp_path.glob("store/*.arrow"))
+    kept = sum(
+        pa.ipc.open_file(file.read_bytes()).num_record_batches
+        for file in tmp_path.glob("store/*.arrow")
+    )
     with pivec.Store(tmp_path / "store").writing():  # adopts what a killed run left
         pass
     assert len(pivec.load(tmp_path / "store")) == kept

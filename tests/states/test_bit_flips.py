@@ -81,7 +81,7 @@ def found_or_harmless(read, path, count, expected, seed=0):
 
 
 @pytest.mark.parametrize("count", FLIPS)
-@pytest.mark.parametrize("kind", ["net-*.arrow", "net-*.safetensors", "store.json"])
+@pytest.mark.parametrize("kind", ["net-*.arrow", "store.json"])
 def test_in_a_store(compared, kind, count):
     folder = compared / "states"
     [path] = folder.glob(kind)
@@ -97,8 +97,7 @@ def test_in_a_space(compared, kind, count):
 
 
 @pytest.mark.parametrize("count", FLIPS)
-@pytest.mark.parametrize("kind", ["net-*.arrow", "net-*.safetensors"])
-def test_in_what_a_killed_run_left(compared, tmp_path, kind, count):
+def test_in_what_a_killed_run_left(compared, tmp_path, count):
     folder = tmp_path / "states"
     shutil.copytree(compared / "states", folder)
     expected = seen(pivec.load(folder))
@@ -115,7 +114,7 @@ def test_in_what_a_killed_run_left(compared, tmp_path, kind, count):
         return seen(again.load(list(rows)))
 
     assert adopted() == expected
-    [path] = folder.glob(kind)
+    [path] = folder.glob("net-*.arrow")
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         found_or_harmless(adopted, path, count, expected)
@@ -138,7 +137,7 @@ for at in range(0, len(content) - 8, 8):
         struct.pack_into("<q", forged, at, 1000 * value + 64)
         path.write_bytes(forged)
         try:
-            record = PolicyFile(path).record()
+            record = PolicyFile(path).record(0)
             record.read_arrays()[0].sum()
             record.episodes["return"].sum()
         except BadStore:

@@ -9,7 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import pivec
-from pivec.errors import BadData, PivecWarning, UsageError
+from pivec.errors import BadData, UsageError
+from pivec.policies import NetworkPolicy, save_policy
 from pivec.states import import_recorded, is_recorded
 from pivec.states.export import export, write_parquet
 
@@ -21,6 +22,12 @@ def lean(observations):
 @pytest.fixture
 def walks(rng):
     return [rng.normal(size=(n, 4)).astype(np.float32) for n in (5, 3, 8)]
+
+
+@pytest.fixture
+def network():
+    weights = np.ones((4, 2), np.float32), np.zeros(2, np.float32)
+    return NetworkPolicy((weights,), activation="tanh", head="categorical")
 
 
 @pytest.fixture
@@ -79,17 +86,20 @@ def test_actions_come_along_if_all_have_them(tmp_path, walks):
 @pytest.mark.parametrize(
     ("arrays", "words"),
     [
-        ({"x": np.zeros(3)}, "no array called states"),
-        ({"states": np.zeros((3, 4))}, r"needs \(episodes, steps"),
-        ({"states": np.zeros((2, 3, 4)), "lengths": [4, 1]}, "does not fit"),
-        ({"states": np.zeros((2, 3, 4)), "lengths": [0, 1]}, "one number from 1"),
-        ({"states": np.zeros((3, 4)), "episode": np.zeros(3)}, "both needed"),
-        ({"states": np.zeros((3, 4)), "episode": np.zeros(3), "step": [0, 1, 1]}, "none missing"),
+        ({"x": np.zeros(3)}, "states or observations, only x"),
+        ({"states": np.zeros((3, 4))}, r"\(3, 4\)"),
+        ({"states": np.zeros((2, 3, 4)), "lengths": [4, 1]}, "4 does not fit in 3"),
+        ({"states": np.zeros((2, 3, 4)), "lengths": [0, 1]}, "lengths .* 2 episodes"),
+        ({"states": np.zeros((3, 4)), "episode": np.zeros(3)}, "episode and step .* 3 rows"),
+        (
+            {"states": np.zeros((3, 4)), "episode": np.zeros(3), "step": [0, 1, 1]},
+            "episode 0.* 1 twice",
+        ),
         ({"states": np.full((1, 2, 4), np.inf)}, "inf in feature 0"),
-        ({"states": np.zeros((1, 2, 4)), "returns": [1, 2]}, "one value for each of 1"),
-        ({"states": np.zeros((1, 2, 4)), "actions": np.zeros((1, 0))}, "too few"),
-        ({"states": np.array([[["a"]]])}, "must be numbers"),
-        ({"states": np.array([[[{}]]], dtype=object)}, "not a readable .npz of plain arrays"),
+        ({"states": np.zeros((1, 2, 4)), "returns": [1, 2]}, "returns .* 1 episodes"),
+        ({"states": np.zeros((1, 2, 4)), "actions": np.zeros((1, 0))}, r"\(1, 0\)"),
+        ({"states": np.array([[["a"]]])}, "<U1"),
+        ({"states": np.array([[[{}]]], dtype=object)}, "a.npz"),
     ],
 )
 def test_mistakes_in_a_file_are_named(tmp_path, arrays, words):
@@ -101,7 +111,7 @@ def test_mistakes_in_a_file_are_named(tmp_path, arrays, words):
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04", b"nonsense" * 100])
 def test_what_is_no_npz_is_named(tmp_path, content):
     (tmp_path / "a.npz").write_bytes(content)
-    with pytest.raises(BadData, match=r"a\.npz is not a readable"):
+    with pytest.raises(BadData, match=r"a\.npz"):
         import_recorded([f"npz:{tmp_path}"], tmp_path / "store")
 
 
@@ -139,31 +149,25 @@ def test_recorded_states_stand_beside_policies(tmp_path, walks):
     assert named["me"].n_states == 5
 
 
-def test_policies_beside_what_they_left_still_act(tmp_path):
-    weights = np.ones((4, 2), np.float32), np.zeros(2, np.float32)
-    network = pivec.policies.networks.NetworkPolicy(
-        (weights,), activation="tanh", head="categorical"
-    )
+def test_policies_beside_what_they_left_still_act(tmp_path, network):
     pivec.collect("CartPole-v1", {"net": network}, 2, store=tmp_path / "states", keep_policies=True)
     assert is_recorded(tmp_path)
     assert is_recorded(tmp_path / "states")
-    [file] = (tmp_path / "states").glob("*.safetensors")
-    (tmp_path / "net.safetensors").write_bytes(file.read_bytes())
+    save_policy(network, tmp_path / "net.safetensors")
     assert not is_recorded(tmp_path)
-    with pytest.warns(PivecWarning, match="copies"):  # the one in the store is a copy
-        assert pivec.collect("CartPole-v1", tmp_path, episodes=3).n_episodes == 3
+    assert pivec.collect("CartPole-v1", tmp_path, episodes=3).n_episodes == 3
 
 
 def test_mistakes_beside_policies_are_named(tmp_path, walks):
     padded(tmp_path / "demos/human.npz", walks)
     spec = f"npz:{tmp_path / 'demos'}"
     for env, policies, options, words in (
-        ("Pendulum-v1", spec, {}, "have 4 values, but those of the environment have 3"),
-        ("CartPole-v1", spec, {"actions": True}, "have no actions"),
-        ("CartPole-v1", [spec, spec], {}, "two policies are called 'human'"),
-        ("CartPole-v1", "npz:nowhere", {}, "not a folder"),
-        ("CartPole-v1", f"npz:{tmp_path / 'empty'}", {}, "holds no .npz"),
-        ("CartPole-v1", "npz:", {}, "names no data"),
+        ("Pendulum-v1", spec, {}, "human.*4 .*3"),
+        ("CartPole-v1", spec, {"actions": True}, "human.*--actions"),
+        ("CartPole-v1", [spec, spec], {}, "'human'"),
+        ("CartPole-v1", "npz:nowhere", {}, "nowhere"),
+        ("CartPole-v1", f"npz:{tmp_path / 'empty'}", {}, "empty .*npz"),
+        ("CartPole-v1", "npz:", {}, "npz:"),
     ):
         (tmp_path / "empty").mkdir(exist_ok=True)
         with pytest.raises((UsageError, BadData), match=words):
@@ -189,7 +193,7 @@ def test_minari_there_and_back(tmp_path, minari):
     policies = {"lean": lean, "random": "random"}
     data = pivec.collect("CartPole-v1", policies, episodes=3, actions=True, store=tmp_path / "s")
     assert "Minari dataset" in export(tmp_path / "s", "minari:cartpole/test-v0")
-    with pytest.raises(UsageError, match="already"):
+    with pytest.raises(UsageError, match="cartpole/test-v0"):
         export(tmp_path / "s", "minari:cartpole/test-v0")
     back = import_recorded(["minari:cartpole/test-v0#policy"], tmp_path / "back")
     again = import_recorded(["minari:cartpole/test-v0#policy"], tmp_path / "back")
@@ -205,25 +209,18 @@ def test_minari_there_and_back(tmp_path, minari):
     whole = pivec.collect("CartPole-v1", ["random", "minari:cartpole/test-v0"], episodes=2)
     assert whole.labels == ("random", "cartpole/test-v0")
     assert np.array_equal(whole[1].states, data.states)
-    with pytest.raises(UsageError, match="'colour' in its metadata"):
+    with pytest.raises(UsageError, match="'colour'"):
         import_recorded(["minari:cartpole/test-v0#colour"], tmp_path / "x")
 
 
-def test_datasets_lie_in_the_folder_of_the_policies(tmp_path, minari):
-    weights = np.ones((4, 2), np.float32), np.zeros(2, np.float32)
-    network = pivec.policies.networks.NetworkPolicy(
-        (weights,), activation="tanh", head="categorical"
-    )
-    data = pivec.collect(
-        "CartPole-v1", {"net": network}, 2, actions=True, store=tmp_path / "s", keep_policies=True
-    )
+def test_datasets_lie_in_the_folder_of_the_policies(tmp_path, minari, network):
+    data = pivec.collect("CartPole-v1", {"net": network}, 2, actions=True, store=tmp_path / "s")
     export(tmp_path / "s", "minari:cartpole/mine-v0")
     folder = tmp_path / "minari"
     alone = pivec.collect("CartPole-v1", [folder], episodes=2)
     assert alone.labels == ("cartpole/mine-v0",)
     assert np.array_equal(alone.states, data.states)
-    [file] = (tmp_path / "s").glob("*.safetensors")
-    file.rename(folder / "net.safetensors")
+    save_policy(network, folder / "net.safetensors")
     both = pivec.collect("CartPole-v1", str(folder), episodes=2)
     assert both.labels == ("minari/net", "cartpole/mine-v0")
     named = pivec.collect("CartPole-v1", {"x": str(folder)}, episodes=2)
@@ -231,7 +228,7 @@ def test_datasets_lie_in_the_folder_of_the_policies(tmp_path, minari):
 
 
 def test_minari_mistakes_are_named(tmp_path, minari):
-    with pytest.raises(UsageError, match=r"no Minari dataset 'nope-v0' is on this disk"):
+    with pytest.raises(UsageError, match=r"'nope-v0'.*minari download nope-v0"):
         pivec.collect("CartPole-v1", "minari:nope-v0")
     pivec.collect("CartPole-v1", "random", episodes=1, store=tmp_path / "s")
     with pytest.raises(UsageError, match="--actions"):
@@ -272,5 +269,5 @@ def test_parquet(data, tmp_path):
 def test_recorded_states_that_float32_would_lose_are_refused(tmp_path):
     states = 1e9 + np.random.default_rng(0).uniform(-1, 1, (2, 9, 1))
     np.savez(tmp_path / "far.npz", states=states)
-    with pytest.raises(BadData, match=r"far.*feature 0 .* float32 can tell apart: subtract"):
+    with pytest.raises(BadData, match=r"far.*feature 0 .*float32"):
         import_recorded([f"npz:{tmp_path}"], tmp_path / "store")

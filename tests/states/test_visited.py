@@ -91,15 +91,15 @@ def test_blocks_and_take_agree_with_the_flat_array(data, rows):
         ([], {}, "at least one policy"),
         ([[]], {}, "policy-0 has no episodes"),
         ([[np.zeros((0, 2))]], {}, "episode 0 of policy-0 is empty"),
-        ([[np.zeros(3)]], {}, "n_steps, n_features"),
+        ([[np.zeros(3)]], {}, r"\(3,\)"),
         ([[np.zeros((2, 2))], [np.zeros((2, 3))]], {}, "policy-1 has 3 features"),
-        ([[np.array([[0, 1], [0, np.nan]])]], {}, "step 1 of episode 0 .* nan in feature 1"),
+        ([[np.array([[0, 1], [0, np.nan]])]], {}, "step 1 of episode 0 .*nan in feature 1"),
         ([[np.array([[0, 1e300]])]], {}, "inf in feature 1"),
-        ([[np.zeros((2, 2))]], {"labels": ["a", "b"]}, "labels needs one entry"),
-        ([[np.zeros((2, 2))]] * 2, {"labels": ["a", "a"]}, "two policies are called 'a'"),
+        ([[np.zeros((2, 2))]], {"labels": ["a", "b"]}, "labels .* 1 policies, but has 2"),
+        ([[np.zeros((2, 2))]] * 2, {"labels": ["a", "a"]}, "'a'"),
         ([[np.zeros((2, 2))]], {"returns": [[1, 2]]}, "returns of policy-0"),
-        ([[np.zeros((2, 2))]], {"feature_names": ["x"]}, "needs 2 names"),
-        ([[np.zeros((2, 2))]], {"actions": [[np.zeros(2)]]}, "one action fewer"),
+        ([[np.zeros((2, 2))]], {"feature_names": ["x"]}, "feature_names needs 2"),
+        ([[np.zeros((2, 2))]], {"actions": [[np.zeros(2)]]}, "policy-0 .*action"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:overflow encountered in cast")
@@ -110,9 +110,9 @@ def test_mistakes_are_named(policies, options, message):
 
 def test_wrong_selections_are_named(data, rng):
     for wrong, message in (
-        (lambda: data["z"], "no policy is called 'z'"),
-        (lambda: data.select(groups="z"), "no policy is of group 'z'"),
-        (lambda: data.select([]), "no policy is left"),
+        (lambda: data["z"], "'z'"),
+        (lambda: data.select(groups="z"), "'z'.* 'x', 'y'"),
+        (lambda: data.select([]), "at least one"),
         (lambda: data.select([True]), "mask"),
         (lambda: data.sample_episodes(2, rng), "'b' has 1"),
     ):

@@ -96,9 +96,9 @@ def _film(
 def say_collected(data: Any, store: Path) -> None:
     """Say what a store holds now."""
     say(f"{data.n_policies} policies, {data.n_episodes} episodes, {data.n_states} states")
-    from pivec.states import shown_place
+    from pivec.states import without_credentials
 
-    say(f"Store: {shown_place(store)}")
+    say(f"Store: {without_credentials(store)}")
 
 
 def export(

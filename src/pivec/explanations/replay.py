@@ -383,7 +383,7 @@ class Replayer:
     ) -> None:
         self._env, self._options = env, options or CollectOptions()
         if isinstance(findings, Store):
-            self._folder, self._collected = findings.folder.home, dict(findings.settings)
+            self._folder, self._collected = Path(findings.path), dict(findings.settings)
             data = findings.load() if len(findings) else None
             infos: Sequence[PolicyInfo] = () if data is None else data.policies
         else:

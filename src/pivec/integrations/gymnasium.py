@@ -16,7 +16,7 @@ import gymnasium
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from pivec.states import Recording, StateRecorder, batch_of_one, identity_of
+from pivec.states import RecorderOptions, StateRecorder, batch_of_one, identity_of
 
 __all__ = ["RecordStates", "RecordVectorStates"]
 
@@ -28,8 +28,8 @@ class _Records:
         self, env: Any, store: str | Path, space: Any, n_lanes: int, options: Mapping[str, Any]
     ) -> None:
         name, arguments = identity_of(env.spec, type(env.unwrapped).__name__)
-        recording = Recording(store, space, name, arguments, **options)
-        self.recorder = StateRecorder(recording, n_lanes)
+        chosen = RecorderOptions(store, space, name, arguments, **options)
+        self.recorder = StateRecorder(chosen, n_lanes)
         self._finish = weakref.finalize(self, self.recorder.close)
 
     def set_policy(self, label: str, *, group: str = "", step: int | None = None) -> None:

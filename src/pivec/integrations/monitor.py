@@ -17,7 +17,7 @@ from pivec.arguments import Count, Seed, checked
 from pivec.characterizations import Characterization, Descriptions, Space, characterization
 from pivec.errors import UsageError
 from pivec.report import LandmarkMap, place
-from pivec.states import VisitedStates, held, joined, regrouped
+from pivec.states import VisitedStates, joined, regrouped
 from pivec.statistics import Intervals, SettlingRule, sampled_travel
 
 if TYPE_CHECKING:
@@ -210,7 +210,7 @@ class BehaviourMonitor:
         """
         if len(data) != 1:
             raise UsageError(f"expected the states of one policy, but got {len(data)}")
-        self._waiting.append(held(data))  # a store that is still written may change
+        self._waiting.append(data.in_memory())  # a store that is still written may change
         if self._landmarks is None:
             if len(self._waiting) < self._fit_on:
                 return None

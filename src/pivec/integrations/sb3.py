@@ -29,7 +29,7 @@ from pivec.policies import PolicyInfo, convert_sb3
 from pivec.rollouts import Environment, Episode
 from pivec.states import (
     LOCK_SECONDS,
-    Recording,
+    RecorderOptions,
     Store,
     VisitedStates,
     check_finite,
@@ -178,7 +178,7 @@ class BehaviourCallback(BaseCallback):  # type: ignore[misc]  # the library has 
     def _on_training_start(self) -> None:
         name, arguments = identity_of(self._spec(), "")
         space = self.training_env.observation_space
-        self._recording = Recording(
+        self._recording = RecorderOptions(
             self._store or "", space, name, arguments, cut_after=self._cut_after, **self._rows
         )
         if self._group is None:

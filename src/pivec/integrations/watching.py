@@ -9,7 +9,7 @@ import numpy as np
 
 from pivec.errors import UsageError
 from pivec.rollouts import Episode, EpisodeRecorder
-from pivec.states import Recording, batch_of_one
+from pivec.states import RecorderOptions, batch_of_one
 
 TOGETHER = 128  # steps that are worked off together, at most
 
@@ -23,7 +23,7 @@ class RolloutWatch:
     """
 
     def __init__(
-        self, model: Any, recording: Recording, keep: Callable[[Episode], None], goes_on: bool
+        self, model: Any, recording: RecorderOptions, keep: Callable[[Episode], None], goes_on: bool
     ) -> None:
         env = model.get_env()
         self.normaliser = model.get_vec_normalize_env()

@@ -111,10 +111,9 @@ def _long_episodes(states: Any, actions: Any, arrays: dict[str, Any]) -> Iterato
     unique, rank = np.unique(number, return_inverse=True)
     known = {field: values[rank] for field, values in _per_episode(arrays, len(unique)).items()}
     order = np.argsort(rank, kind="stable")  # episodes in the order of their numbers
-    fields = {"states": states, "actions": actions, "episode": number, "step": step} | known
-    yield from LogRows(
-        **{field: None if array is None else array[order] for field, array in fields.items()}
-    ).episodes()
+    known |= {"episode": number, "step": step} | ({} if actions is None else {"actions": actions})
+    rows: dict[str, Any] = {field: values[order] for field, values in known.items()}
+    yield from LogRows(states[order], **rows).episodes()
 
 
 def _per_episode(arrays: dict[str, Any], n: int) -> dict[str, NDArray[Any]]:
@@ -210,9 +209,7 @@ def _hdf5_policy(path: Path, info: PolicyInfo, options: TableOptions) -> Recorde
             PivecWarning,
             stacklevel=2,
         )
-    return RecordedPolicy(
-        info, partial(_read_hdf5, path, options), has_actions="actions" in known
-    )
+    return RecordedPolicy(info, partial(_read_hdf5, path, options), has_actions="actions" in known)
 
 
 def _read_hdf5(path: Path, options: TableOptions) -> Iterator[Episode]:

@@ -185,7 +185,7 @@ def _over_run(
 
 
 def runs_of(starts: NDArray[np.int64], most: int) -> list[Span]:
-    """Divide policies that start at ``starts`` into ranges of at most ``most`` states, or one policy.
+    """Divide policies into ranges of at most ``most`` states, or of one policy.
 
     Examples
     --------

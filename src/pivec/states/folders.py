@@ -283,7 +283,9 @@ def open_folder(place: str | Path | Folder) -> Folder:
         return LocalFolder(place)
     scheme, _, rest = str(place).partition(":")
     rest = rest.lstrip("/")  # a Path has lost one of the slashes
-    return LocalFolder(f"/{unquote(rest)}") if scheme == "file" else RemoteFolder(f"{scheme}://{rest}")
+    return (
+        LocalFolder(f"/{unquote(rest)}") if scheme == "file" else RemoteFolder(f"{scheme}://{rest}")
+    )
 
 
 def without_credentials(place: object) -> str:
@@ -309,7 +311,7 @@ def _file_system(uri: str) -> tuple[Any, str]:
     parts = urlsplit(uri)
     path = f"{parts.netloc.rpartition('@')[2]}{parts.path}".strip("/")
     if not path:
-        raise UsageError(f"{without_credentials(uri)} names no place: expected a bucket or folder")
+        raise UsageError(f"{parts.scheme}:// names no place: expected a bucket or folder")
     if parts.scheme == "s3":
         return _s3(uri), path
     if parts.scheme in ("gs", "gcs"):

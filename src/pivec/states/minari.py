@@ -67,7 +67,9 @@ def find_minari(name: str) -> list[RecordedPolicy]:
             )
             policies.append((info, indices[rows]))
     return [
-        RecordedPolicy(info, partial(_episodes, dataset, mine), dataset.observation_space, environment)
+        RecordedPolicy(
+            info, partial(_episodes, dataset, mine), dataset.observation_space, environment
+        )
         for info, mine in policies
     ]
 

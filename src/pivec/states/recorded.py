@@ -67,7 +67,7 @@ def find_recorded(spec: Any, options: TableOptions | None = None) -> list[Record
         return _policies_of(spec, {})
     text = os.fspath(spec)
     if not text.startswith(tuple(_FINDERS)):
-        is_store = is_uri(text) or Path(text).expanduser().is_dir() and is_recorded(text)
+        is_store = is_uri(text) or (Path(text).expanduser().is_dir() and is_recorded(text))
         text = f"{'store' if is_store else 'table'}:{text}"
     kind, colon, where = text.partition(":")
     if not where:
@@ -263,7 +263,9 @@ def _split(thing: Any) -> tuple[bool, list[RecordedPolicy]]:
     folder = Path(thing).expanduser() if isinstance(thing, str | os.PathLike) else None
     if folder is None or not folder.is_dir():
         return True, []
-    recorded = [policy for path in datasets_in(folder) for policy in find_recorded(f"minari:{path}")]
+    recorded = [
+        policy for path in datasets_in(folder) for policy in find_recorded(f"minari:{path}")
+    ]
     runs = not recorded or any(
         is_policy_file(path, named=False) for path in folder.rglob("*") if path.is_file()
     )

@@ -96,7 +96,7 @@ class StateRecorder:
         self._label = ""
 
     def set_policy(self, label: str, *, group: str = "", step: int | None = None) -> None:
-        """Set the policy that acts from now on; running episodes stay with the one that started them."""
+        """Set the acting policy; running episodes stay with the one that started them."""
         if not label:
             raise UsageError("the label of a policy may not be empty")
         known = Store.exists(self.options.store) and label in Store(self.options.store)

@@ -167,7 +167,9 @@ class Store:
         records = [files[row["file"]].record(row["batch"], _info(row)) for row in rows]
         if self.folder.is_remote:  # other machines download their own copies
             records = [
-                replace(record, read_arrays=partial(_read_fetched, self.folder, row["file"], record))
+                replace(
+                    record, read_arrays=partial(_read_fetched, self.folder, row["file"], record)
+                )
                 for record, row in zip(records, rows, strict=True)
             ]
         environment = str(self.settings.get("environment", ""))
@@ -193,11 +195,11 @@ class Store:
             else:
                 self._verified[file] = self._stamp(file)
                 return ""
-        labels = [label for label, other in self.rows.items() if other["file"] == file]
+        labels = first_names([label for label, r in self.rows.items() if r["file"] == file])
         problem, remove = "is missing", ""
         if self.folder.has(file):
             problem, remove = "does not match its checksum, so it is damaged", "remove it and "
-        return f"{self.folder}/{file} {problem} (states of {first_names(labels)}): {remove}{_REMEDY}"
+        return f"{self.folder}/{file} {problem} (states of {labels}): {remove}{_REMEDY}"
 
     def _stamp(self, file: str) -> object:
         """Return what changes when a file is rewritten."""
@@ -299,7 +301,10 @@ class Store:
                 if old is not None and old["file"] != place["file"]:
                     self._replaced.add(old["file"])
                     # A file with more episodes of the same policy is recognized by that.
-                    if old["fingerprint"] != row["fingerprint"] or old["episodes"] >= row["episodes"]:
+                    if (
+                        old["fingerprint"] != row["fingerprint"]
+                        or old["episodes"] >= row["episodes"]
+                    ):
                         pause = 0.0
             since = time.monotonic() - self._index_written
             if since > max(pause, _TIME_SHARE * self._index_seconds):

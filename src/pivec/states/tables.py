@@ -497,7 +497,9 @@ def _episodes(
         inside = spans[(spans[:, 0] < end) & (spans[:, 1] > begin)].clip(begin, end) - begin
         if len(inside):
             part, counts = table.read(number, columns.all), inside[:, 1] - inside[:, 0]
-            rows = np.repeat(inside[:, 0] - starts_of(counts)[:-1], counts) + np.arange(counts.sum())
+            rows = np.repeat(inside[:, 0] - starts_of(counts)[:-1], counts) + np.arange(
+                counts.sum()
+            )
             is_one = len(inside) == 1
             parts.append(part.slice(inside[0, 0], counts[0]) if is_one else part.take(rows))
     yield from _log_rows(pa.concat_tables(parts), columns, options).episodes()

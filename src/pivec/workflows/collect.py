@@ -32,18 +32,16 @@ from pivec.rollouts import (
 )
 from pivec.rollouts import observations as spaces
 from pivec.states import (
-    Keeper,
     PolicyRecord,
-    Recorded,
+    RecordedPolicy,
     Store,
     VisitedStates,
-    check_place,
+    check_store_path,
     check_unique,
     read_recorded,
     record_of_played,
-    shown_place,
     split_recorded,
-    take,
+    without_credentials,
 )
 from pivec.terminal import Progress
 
@@ -120,7 +118,7 @@ class Collector:
     ) -> None:
         self._store = store
         if store is not None:
-            check_place(store)
+            check_store_path(store)
         self._progress = progress
         acting, self._recorded = split_recorded(policies)
         nobody = isinstance(acting, list | dict) and not acting
@@ -167,7 +165,7 @@ class Collector:
             data = self._run_into(Store(self._store, self.settings, self._names), wanted)
             records = [record.first(wanted.get(record.info.label, _ALL)) for record in data.records]
             if episodes is None:
-                _warn_of_more(data.records, records, shown_place(self._store))
+                _warn_of_more(data.records, records, without_credentials(self._store))
             return VisitedStates(records, self._names, self.environment.name)
         quotas = [Quota(wanted[named.info.label]) for named in self._named]
         played: dict[int, PlayedPolicy] = {}
@@ -179,10 +177,10 @@ class Collector:
     def _run_into(self, store: Store, wanted: Mapping[str, int]) -> VisitedStates:
         labels = [info.label for info in self._infos]
         with store.writing():
-            store.claim(self._infos)
+            store.relabel(self._infos)
             try:
                 for recorded in self._recorded:
-                    if not store.holds(recorded.info):
+                    if not store.n_episodes(recorded.info):
                         store.add(self._read(recorded))
                 self._grow(store, wanted)
             except PivecError as error:
@@ -198,41 +196,42 @@ class Collector:
 
     def _grow(self, store: Store, wanted: Mapping[str, int]) -> None:
         """Play what is missing; a policy's longer file takes the place of the shorter one."""
-        missing = [n for n in self._named if store.holds(n.info) < wanted[n.info.label]]
+        missing = [n for n in self._named if store.n_episodes(n.info) < wanted[n.info.label]]
         kept: dict[str, PolicyRecord] = {}
         quotas = [Quota(wanted[named.info.label]) for named in missing]
         # An environment of EnvPool draws its episodes one after another: it plays all again.
         if self.options.backend != "envpool":
             for i, label in enumerate(named.info.label for named in missing):
-                if store.holds(missing[i].info):
+                if store.n_episodes(missing[i].info):
                     [kept[label]] = store[label].records  # which verifies the file
                     lengths = kept[label].episodes["length"]
                     quotas[i] = replace(quotas[i], lengths=lengths, every=kept[label].every)
-        with Keeper(store, kept) as keeper:
-            self._play(missing, quotas, lambda _, packing: take(store, packing), keeper)
+
+        def add(_: int, played: PlayedPolicy) -> None:
+            record, label = record_of_played(played), played.named.info.label
+            store.add(kept[label].extended(record) if label in kept else record)
+
+        self._play(missing, quotas, add)
 
     def _play(
         self,
         policies: Sequence[NamedPolicy],
         quotas: Sequence[Quota],
-        keep: Callable[[int, Any], None],
-        pack: Callable[[PlayedPolicy], Any] | None = None,
+        keep: Callable[[int, PlayedPolicy], None],
     ) -> None:
-        """Let policies act; ``keep`` gets places in the list, and what ``pack`` made of them."""
+        """Run policies; ``keep`` gets their numbers in the list and what they played."""
 
-        def keep_and_count(number: int, packing: Any) -> None:
-            keep(number, packing)
+        def keep_and_count(number: int, played: PlayedPolicy) -> None:
+            keep(number, played)
             bar.advance()
 
         with (
             using(self.options.engine, self.options.jobs),
             Progress("collecting", len(policies), unit="policies", show=self._progress) as bar,
         ):
-            play_policies(
-                self.environment, policies, self.options, keep_and_count, bar, quotas, pack
-            )
+            play_policies(self.environment, policies, self.options, keep_and_count, bar, quotas)
 
-    def _read(self, recorded: Recorded) -> PolicyRecord:
+    def _read(self, recorded: RecordedPolicy) -> PolicyRecord:
         options = self.options
         return read_recorded(
             recorded,

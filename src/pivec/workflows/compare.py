@@ -41,7 +41,7 @@ from pivec.report import (
     write_results,
 )
 from pivec.run_log import RunLog
-from pivec.states import Recordings, VisitedStates, split_recorded, warn_of_constants
+from pivec.states import RecordedStates, VisitedStates, split_recorded, warn_of_constants
 from pivec.statistics import Intervals, noise_left
 from pivec.terminal import say
 from pivec.workflows.collect import Collector
@@ -104,7 +104,7 @@ def check_precision(options: PrecisionOptions, collecting: CollectOptions) -> No
 
 
 def play_until(
-    collector: Collector | Recordings,
+    collector: Collector | RecordedStates,
     method: Characterization,
     options: PrecisionOptions,
     fitted: bool = False,
@@ -117,7 +117,7 @@ def play_until(
     """
     if options.until is None:
         return collector.run(), None
-    if isinstance(collector, Recordings) or not collector.acting:
+    if isinstance(collector, RecordedStates) or not collector.acting:
         raise UsageError(
             "until lets policies play on, but these states were recorded and nobody can act: leave "
             "--until out, and pairs.csv tells how sure distances are"
@@ -353,13 +353,13 @@ def compare_with(
 
 def _collector(
     env: Any, policies: Any, options: CollectOptions, store: Path, progress: bool
-) -> Collector | Recordings:
+) -> Collector | RecordedStates:
     """Let policies act; or take states that are recorded, and need no environment."""
     if env is None:
         acting, recorded = split_recorded(policies)
         if recorded and isinstance(acting, list | dict) and not acting:
             most = options.max_states_per_policy
-            return Recordings(recorded, store, max_states_per_policy=most)
+            return RecordedStates(recorded, store, max_states_per_policy=most)
     return Collector(env, policies, options, store, progress)
 
 

@@ -32,7 +32,7 @@ from pivec.files import atomic_write, make_folder
 from pivec.parallel import Engine, Tell, WorkFailed, card_allocations, current, on_engine
 from pivec.policies import canonical_order
 from pivec.run_log import peak_mb
-from pivec.states import Store, VisitedStates, held, load, shown_place
+from pivec.states import Store, VisitedStates, load, without_credentials
 from pivec.statistics import (
     FEWEST_POLICIES,
     Evaluation,
@@ -206,7 +206,10 @@ def policy_sets(
     else:
         listed = [stores] if isinstance(stores, VisitedStates | str | Path) else stores
         given = [
-            (f"set {number}" if isinstance(store, VisitedStates) else shown_place(store), store)
+            (
+                f"set {number}" if isinstance(store, VisitedStates) else without_credentials(store),
+                store,
+            )
             for number, store in enumerate(listed, start=1)
         ]
     if not given:
@@ -411,7 +414,9 @@ def half_distances(method: Characterization, drawn: VisitedStates) -> NDArray[np
 def run_unit(request: Request, _tell: Tell) -> Outcome:
     """Run a unit in this process, on states that are read once."""
     unit, states = request
-    return compute(unit.method, held(draw(states.data, unit.size, unit.entropy)), unit.is_anchor)
+    return compute(
+        unit.method, draw(states.data, unit.size, unit.entropy).in_memory(), unit.is_anchor
+    )
 
 
 def run_alone(request: Request, _tell: Tell) -> Outcome:

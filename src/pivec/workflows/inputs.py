@@ -17,7 +17,7 @@ from pivec.errors import PivecWarning, UsageError
 from pivec.options import CollectOptions
 from pivec.policies import NamedPolicy, PolicyInfo, find_policy, first_names, name_policies
 from pivec.rollouts import BACKENDS, Environment, environment_of
-from pivec.states import Recordings, Store, VisitedStates, find_recorded, info_of, is_recorded
+from pivec.states import RecordedStates, Store, VisitedStates, find_recorded, is_recorded
 from pivec.workflows.collect import Collector
 
 Level = Annotated[float, Range(0.5, above=True, most=0.9999)]
@@ -63,7 +63,7 @@ def find_side(thing: Any, options: CollectOptions) -> Side:
     if isinstance(thing, str | os.PathLike):
         where, label = split_label(os.fspath(thing))
         if (store := find_store(where)) is not None:
-            infos = [info_of(row) for row in store.rows.values()]
+            infos = store.policies
             info = infos[choose(infos, label, where)]
             return Side(name, data=store[info.label], info=info, settings=store.settings)
         if is_recorded(name):
@@ -158,7 +158,7 @@ def _read(side: Side, max_states: int | None) -> Side:
     """Read the states of a side that were recorded, with no environment."""
     if side.acting is None:
         return side
-    read = Recordings(find_recorded(side.acting), max_states_per_policy=max_states)
+    read = RecordedStates(find_recorded(side.acting), max_states_per_policy=max_states)
     data = read.run()
     row = choose(data.policies, "", side.name)
     return replace(side, data=data.select([row]), info=data.policies[row], settings=read.settings)

@@ -148,7 +148,7 @@ def find_accepted(against: str | Path) -> tuple[Space, Side]:
     info = described.policies[row]
     for place in (Path(where), Path(where).parent):
         store = find_store(place)
-        if store is not None and store.holds(info):
+        if store is not None and store.n_episodes(info):
             data = store[info.label]
             return space, Side(info.label, data=data, info=info, settings=store.settings)
     if not space.method.traits.influences or "influences" not in described.arrays:

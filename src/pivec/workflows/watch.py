@@ -37,7 +37,7 @@ from pivec.policies import Arrivals, NamedPolicy, PolicyInfo, named_together, na
 from pivec.report import SPACE, STATES, positions_of
 from pivec.rollouts import close, environment_of
 from pivec.run_log import RunLog
-from pivec.states import Store, VisitedStates, info_of, is_recorded
+from pivec.states import Store, VisitedStates, is_recorded
 from pivec.terminal import say
 from pivec.text import n_policies, percent
 from pivec.workflows import compare as comparison
@@ -86,13 +86,13 @@ class GrowingStates:
 
     def collect(self, arrived: Sequence[NamedPolicy], progress: bool = False) -> list[PolicyInfo]:
         """Let those play whose states are not kept; give all whose are, by the names of all."""
-        kept = [info_of(row) for row in Store(self._folder).rows.values()] if self.exist else []
+        kept = Store(self._folder).policies if self.exist else []
         named = named_together([*kept, *(policy.info for policy in arrived)])
         names = {info.identity: info for info in named}
         if any(names.get(info.identity) != info for info in kept):
             store = Store(self._folder)
             with store.writing():
-                store.claim(named)
+                store.relabel(named)
         acting = {policy.info.identity: policy for policy in arrived}
         self._play(
             [replace(acting[key], info=names[key]) for key in acting if key in names], progress
@@ -101,7 +101,7 @@ class GrowingStates:
         with store.writing():
             store.reorder(sorted(store.rows, key=natural_key))
         self.settings = store.settings
-        return [info_of(row) for row in store.rows.values()]
+        return store.policies
 
     def load(self, infos: Sequence[PolicyInfo]) -> VisitedStates:
         """Give the states of policies; of more episodes than are asked for the first."""
