@@ -14,9 +14,8 @@ import pytest
 from made_pages import HOSTILE
 
 from pivec.options import ReplayOptions
-from pivec.server.routes import Answers
-from pivec.server.serving import Desk, listening, server_of
-from pivec.server.snapshot import Current
+from pivec.server.application import Handlers, LatestSnapshot, WorkerThread
+from pivec.server.serving import listening, make_server
 
 # A picture of one dot.
 PICTURE = base64.b64decode(
@@ -31,13 +30,13 @@ def leave(space, n, out):
     replace(space, descriptions=described, positions=space.positions[:n]).save(out / "space")
 
 
-class Filmed:
-    """Stands for `Films`: at first a film is being made, asked again it is there."""
+class StubClipMaker:
+    """At first clips are being made, asked again they are there."""
 
     states = iter(())
 
-    def ask(self, key, film):
-        (film.folder / "clip.png").write_bytes(PICTURE)
+    def submit(self, key, request):
+        (request.folder / "clip.png").write_bytes(PICTURE)
         self.states = chain(("working", "working"), repeat("done"))
         return self.answer(key)
 
@@ -56,8 +55,9 @@ def served(hostile, tmp_path_factory):
     out = tmp_path_factory.mktemp("served") / "out"
     leave(hostile.space, 46, out)
     with listening(0) as listener:
-        answers = Answers(Current(out, quiet=True), ReplayOptions(), Desk(), Filmed(), every=0.05)
-        server, address = server_of(answers, listener)
+        latest = LatestSnapshot(out, quiet=True)
+        handlers = Handlers(latest, ReplayOptions(), WorkerThread(), StubClipMaker(), interval=0.05)
+        server, address = make_server(handlers, listener)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         yield SimpleNamespace(address=address, out=out)
@@ -86,14 +86,14 @@ def test_new_policies_appear_without_a_reload(served, hostile, pages):
     names = panel.locator(".who").all_inner_texts()
     assert exact["a"].strip() in names[0]
     assert exact["b"].strip() in names[1]
-    film(page)
+    make_clips(page)
     panel.locator(".differs").get_by_role("button", name="Show").click()
     parts = panel.locator(".part").count()
     leave(hostile.space, 48, served.out)
     page.locator(".live:has-text('48 policies, 2 joined')").wait_for()
     assert page.locator("header .figures dd").first.inner_text() == "48"
     assert page.locator("header .lead").inner_text().startswith("48 policies from 6 training runs")
-    # What was chosen, opened and filmed stays.
+    # What was chosen, opened and drawn stays.
     assert panel.locator(".who").all_inner_texts() == names
     assert panel.locator(".part").count() == parts > 6
     assert panel.locator(".clips img").count() == 1
@@ -101,12 +101,12 @@ def test_new_policies_appear_without_a_reload(served, hostile, pages):
     swap.click()
     panel.get_by_role("button", name="Make clips of both").wait_for()
     swap.click()
-    panel.locator(".clips img").wait_for()  # who was filmed need not be asked for again
+    panel.locator(".clips img").wait_for()  # these clips need not be asked for again
     assert page.title() == "Behaviour in Walk-v0"  # names stay text
 
 
-def film(page):
-    """Have both filmed, and see that the picture is there and its words are text."""
+def make_clips(page):
+    """Have clips made, and see that the picture is there and its words are text."""
     page.get_by_role("button", name="Make clips of both").click()
     page.locator("#panel .clips img").wait_for()
     page.wait_for_function("document.querySelector('#panel .clips img').naturalWidth === 1")

@@ -33,7 +33,10 @@ def test_small_sets_have_sixteen_bits():
     rounded = rounded_points(points, unknown(points), 1e6)
     assert rounded.codes.max() == 65535
     assert rounded.codes.min(axis=0).tolist() == [0] * 24
-    assert np.abs(rounded.low + rounded.step * rounded.codes - points).max() <= 0.51 * rounded.step
+    assert (
+        np.abs(points.min(axis=0) + rounded.step * rounded.codes - points).max()
+        <= 0.51 * rounded.step
+    )
     upper = np.triu_indices(40, 1)
     exact = squares(points)[upper]
     error = np.abs(rounded.step**2 * squares(rounded.codes)[upper] / exact - 1.0)
@@ -76,7 +79,7 @@ def test_room_decides_where_there_is_little(monkeypatch):
     steps = []
     for room in (14e3, 10e3, 6e3):
         rounded = rounded_points(points, unknown(points), room)
-        assert 0.85 * room < len(rounded.blob()["codes"]["data"]) <= room + 4
+        assert 0.85 * room < len(rounded.content()["codes"]["data"]) <= room + 4
         assert np.median(rounded.error) <= TOLERANCE
         steps.append(rounded.step)
     assert steps == sorted(steps)
@@ -97,22 +100,21 @@ def test_sizes_of_many_are_estimated_from_some(monkeypatch):
     monkeypatch.setattr(module, "SMALL", 0)
     monkeypatch.setattr(module, "_SAMPLE", 200)
     rounded = rounded_points(points, np.roll(np.arange(600), 1)[:, None], 30e3)
-    assert 0.7 * 30e3 < len(rounded.blob()["codes"]["data"]) < 1.1 * 30e3
+    assert 0.7 * 30e3 < len(rounded.content()["codes"]["data"]) < 1.1 * 30e3
 
 
 def test_columns_that_do_not_vary_are_left_out():
     points = np.array([[1.0, 2.0, 0.0], [1.0, 2.5, 0.0], [1.0, 3.0, 0.0], [1.0, 2.0, 0.0]])
     rounded = rounded_points(points, unknown(points), 1e6)
-    blob = rounded.blob()
+    blob = rounded.content()
     assert rounded.kept.tolist() == [1]
-    assert unpacked(blob["low"]).tolist() == [1.0, 2.0, 0.0]
     assert unpacked(blob["codes"]).tolist() == [0, 32768, 65535, 0]  # equal policies stay equal
     assert unpacked(blob["kept"]).tolist() == [1]
 
 
 @pytest.mark.parametrize("n", [1, 3])
 def test_policies_that_are_all_equal(n):
-    blob = rounded_points(np.ones((n, 4)), unknown(np.ones((n, 4))), 1e6).blob()
+    blob = rounded_points(np.ones((n, 4)), unknown(np.ones((n, 4))), 1e6).content()
     assert not len(unpacked(blob["codes"]))
     assert not len(unpacked(blob["kept"]))
     assert blob["error"] == 0.0

@@ -158,7 +158,7 @@ def test_map_round_trip(tmp_path, rows_of):
 
 
 def test_map_has_the_promised_columns(tmp_path, report):
-    write_map_csv(tmp_path / "map.csv", report.rows)
+    write_map_csv(tmp_path / "map.csv", report.policies)
     with open(tmp_path / "map.csv", newline="") as file:
         lines = list(csv.DictReader(file))
     assert list(lines[0]) == [

@@ -1,4 +1,4 @@
-"""A film that never ends; nothing heavy is imported, so that its process is there soon."""
+"""A clip that never ends; nothing heavy is imported, so that its process is there soon."""
 
 from __future__ import annotations
 

@@ -11,9 +11,8 @@ import numpy as np
 import pivec
 from pivec.options import ReplayOptions
 from pivec.run_log import RunLog
-from pivec.server.routes import Answers, Films, application
-from pivec.server.serving import Desk, Guard
-from pivec.server.snapshot import Current
+from pivec.server.application import ClipMaker, Handlers, LatestSnapshot, WorkerThread
+from pivec.server.serving import Guard
 from pivec.states import Store
 from pivec.workflows import compare as comparison
 
@@ -57,7 +56,8 @@ def leave(folder, *arguments, **options):
 
 def client_of(folder, **options):
     """Give a client that knows the token, and what answers it."""
-    answers = Answers(Current(folder), ReplayOptions(), Desk(), Films(), **options)
-    guard = Guard(application(answers), TOKEN, [HOST])
+    latest = LatestSnapshot(folder)
+    handlers = Handlers(latest, ReplayOptions(), WorkerThread(), ClipMaker(), **options)
+    guard = Guard(handlers.application(), TOKEN, [HOST])
     client = TestClient(guard, f"http://{HOST}/{TOKEN}/")
-    return SimpleNamespace(client=client, answers=answers, get=client.get, post=client.post)
+    return SimpleNamespace(client=client, handlers=handlers, get=client.get, post=client.post)

@@ -9,9 +9,8 @@ import pytest
 from served_folders import LABELS, client_of, leave
 
 from pivec.explanations import ComparisonFolder, explain_pair
-from pivec.report import measure_space
-from pivec.server.routes import read_picture
-from pivec.server.snapshot import shown
+from pivec.report import decomposition_data, measure_space
+from pivec.server.application import printable_texts, read_picture
 from pivec.terminal import printable
 
 ODD = printable(LABELS[3])
@@ -40,8 +39,9 @@ def test_a_pair_is_exactly_what_python_says(served, made, a, b):
         assert answer[key] == pytest.approx(matrix[i, j], rel=1e-12)
     overlap = findings.space.method.overlap(findings.space.descriptions)[i, j]
     assert answer["overlap"] == pytest.approx(overlap, rel=1e-9)
-    expected = explain_pair(findings, LABELS[i], LABELS[j]).to_json()
-    assert answer["difference"] == shown(expected)
+    found = explain_pair(findings, LABELS[i], LABELS[j])
+    expected = decomposition_data(found.decomposition, found.features, found.notes)
+    assert answer["difference"] == printable_texts(expected)
     assert served.get("pair", params={"a": a, "b": b}).json() == answer
 
 
@@ -49,10 +49,11 @@ def test_without_a_matrix_of_intervals_the_pair_is_measured_by_itself(made):
     from dataclasses import replace
 
     other = client_of(made)
-    snapshot = other.answers.current.snapshot
+    snapshot = other.handlers.latest.snapshot
     whole = other.get("pair", params={"a": "run/1", "b": "run/2"}).json()
-    snapshot.measured = replace(snapshot.measured, intervals=None)
-    snapshot._pairs.clear()
+    measured = replace(snapshot.findings.measured, intervals=None)
+    snapshot.findings = replace(snapshot.findings, measured=measured)
+    snapshot.pair.cache_clear()
     alone = other.get("pair", params={"a": "run/1", "b": "run/2"}).json()
     assert alone.keys() == whole.keys()
     for key in ("distance", "low", "high", "p", "overlap"):
@@ -63,7 +64,7 @@ def test_what_cannot_be_explained_says_why(tmp_path):
     leave(tmp_path / "out", method="terminal-state")
     answer = client_of(tmp_path / "out").get("pair", params={"a": "run/1", "b": "run/2"}).json()
     assert answer["difference"] is None
-    assert "terminal-state" in answer["reason"]
+    assert "decompose" in answer["reason"]
     assert answer["distance"] > 0
 
 
@@ -78,7 +79,7 @@ def test_what_cannot_be_explained_says_why(tmp_path):
     ],
 )
 def test_a_mistake_is_answered_by_a_sentence(served, params, status, words):
-    for path in ("pair", "film"):
+    for path in ("pair", "clips"):
         answer = served.get(path, params=params)
         assert answer.status_code == status
         assert words in answer.json()["error"]

@@ -18,7 +18,7 @@ def test_a_folder_without_a_space_and_a_port_that_is_taken_are_sentences(run, ma
     said = run("serve", tmp_path, code=2).err
     assert "holds no space" in said
     describe(tmp_path / "half")
-    assert "no places on a map yet" in run("serve", tmp_path / "half", code=2).err
+    assert "no positions on a map yet" in run("serve", tmp_path / "half", code=2).err
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

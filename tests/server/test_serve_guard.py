@@ -42,7 +42,7 @@ def test_other_methods_are_refused(served, method):
     assert served.client.request(method, "version").status_code == 405
 
 
-def test_only_films_are_asked_for_by_post(served):
+def test_only_clips_are_asked_for_by_post(served):
     for path in ("", "version", "data", "pair", "media/map.png"):
         assert served.post(path).status_code == 405
 
@@ -51,8 +51,8 @@ def test_requests_are_limited_in_size(served):
     assert served.get("version", params={"a": "a" * LONGEST}).status_code == 414
     assert served.get("a" * LONGEST).status_code == 414
     assert served.get("version", headers={"X": "x" * 2 * LONGEST}).status_code == 431
-    assert served.post("film", content=b"x").status_code == 413
-    assert served.post("film", content=iter([b"x"])).status_code == 413
+    assert served.post("clips", content=b"x").status_code == 413
+    assert served.post("clips", content=iter([b"x"])).status_code == 413
 
 
 def test_the_address_without_its_last_slash_leads_to_the_page(served):

@@ -56,7 +56,7 @@ from pivec.report.pages import (
     write_page,
 )
 from pivec.report.policy_map import map_figure
-from pivec.report.script_data import page_data
+from pivec.report.script_data import decomposition_data, page_data
 from pivec.report.write import write_distances, write_map_csv, write_pairs_csv, write_results
 
 __all__ = [
@@ -70,6 +70,7 @@ __all__ = [
     "PolicyTable",
     "compare_groups",
     "content_policy",
+    "decomposition_data",
     "distances_file",
     "draw_evaluation",
     "group_difference_html",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -12,8 +13,16 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.characterizations import Measured, Space, background_words, measure
-from pivec.errors import UsageError
+from pivec.characterizations import (
+    BackgroundModel,
+    Decomposition,
+    Measured,
+    Space,
+    background_words,
+    measure,
+)
+from pivec.errors import PivecError, PivecWarning, UsageError
+from pivec.explanations import features_of, region_names
 from pivec.figures import LONE_COLOUR, group_colours
 from pivec.policies import also_called
 from pivec.report.groups import GroupComparison, groups_in
@@ -221,6 +230,27 @@ class Findings:
             ),
         }
         return {words: (int(p.i[0]), int(p.j[0])) for words, p in chosen.items() if len(p)}
+
+    @cached_property
+    def decompositions(self) -> dict[tuple[int, int], Decomposition]:
+        """The distances of the notable pairs in parts, where the characterization has these."""
+        result: dict[tuple[int, int], Decomposition] = {}
+        if self.space is None:
+            return result
+        method, described = self.space.method, self.space.descriptions
+        features = features_of(self.space.collected, method.feature_names_)
+        names = tuple(feature.name for feature in features)
+        for i, j in self.notable_pairs.values():
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", PivecWarning)  # measuring has warned
+                try:
+                    found = method.decompose(described.select([i]), described.select([j]))
+                except PivecError:
+                    break
+            if isinstance(method, BackgroundModel):
+                found = found.named(region_names(method, features), names)
+            result[i, j] = found
+        return result
 
     @cached_property
     def links(self) -> list[list[int]]:

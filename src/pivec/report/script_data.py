@@ -1,4 +1,4 @@
-"""What the page's script gets: columns of all policies, and what it measures distances with."""
+"""The data of the report's script: columns of all policies, distances, parts and pictures."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import islice, pairwise
+from itertools import islice
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -20,32 +20,441 @@ from urllib.parse import quote
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pivec.characterizations import (
-    BackgroundModel,
-    Descriptions,
-    Gaussian,
-    Measured,
-    Space,
-    Supervector,
-    Visitation,
-    described_spread,
-)
+from pivec.characterizations import WHERE, BackgroundModel, Decomposition, Space
 from pivec.errors import PivecError, PivecWarning
-from pivec.explanations import Feature, features_of, region_names
+from pivec.explanations import FOLDER, Feature, features_of, region_names
 from pivec.figures import colour_scale, group_colours
 from pivec.files import read_regular
-from pivec.mixtures import policy_relevance
-from pivec.parallel import single_threaded_blas
 from pivec.report.findings import Findings, PolicyTable
-from pivec.statistics import LEVEL, RATE, benjamini_hochberg
+from pivec.statistics import RATE, Pairs, benjamini_hochberg
 from pivec.terminal import printable
 
-# -----------------------------------------------------------------------------
-# What the page's panel has beside numbers: notable pairs, and pictures that lie in the folder.
-#
-# `pivec explain` and `pivec regions` leave pictures, and JSON that names them. Folders may come from
-# strangers: only pictures within the folder are named, and what does not fit this comparison is not.
+Array = NDArray[np.float64]
+Column = dict[str, Any]  # packed numbers or texts
+Content = dict[str, Any]  # JSON
 
+FORMAT = 2
+PAIRS_BYTES = 7_500_000  # of all pairs, before they are packed
+MOST_VALUES = 3_000_000  # of features or of shares of time
+NEAREST = 10  # of each policy, where there is room for nothing else
+# Characters of a page of 30 000 policies and of 300 000, in a straight line between.
+_ROOM, _MORE_ROOM = 11.5e6, 38e6
+_UNKNOWN = 65535  # an overlap; others are parts of 65534
+_SHIFTS, _LEAST = 3, 0.1  # features of a region, and the least share of its part that they have
+
+
+def page_data(findings: Findings, live: str = "") -> Content:
+    """Collect everything that the script shows, as values that JSON can hold."""
+    policies, space = findings.policies, findings.space
+    colours = policies.group_colours
+    content: Content = {
+        "format": FORMAT,
+        "live": live,
+        "n": len(policies),
+        "columns": policy_columns(policies),
+        "groups": [printable(name) for name in colours],
+        "groupColours": list(colours.values()),
+        "palette": group_colours(36),
+        "scales": {"return": colour_scale("viridis"), "step": colour_scale("plasma")},
+        "joins": numbers(findings.links, "i4"),
+        "travels": _travels(findings),
+        "heatmapOrder": numbers(findings.heatmap_order, "i4"),
+        "features": [] if space is None else _features(space),
+        "regions": None if space is None else _regions(space),
+        "decompositions": [
+            {"rows": list(rows)} | decomposition_data(found, features_of_space(space))
+            for rows, found in findings.decompositions.items()
+            if space is not None
+        ],
+        "media": panel_media(findings),
+    }
+    content |= _distances(findings, size_of(content))
+    return content | {"words": _words(content)}
+
+
+def policy_columns(rows: PolicyTable) -> dict[str, Column]:
+    """Return one column for each thing known of a policy; NaN stands for what is not."""
+    number = {name: k for k, name in enumerate(rows.group_colours)}
+    return {
+        "label": text(row.label for row in rows),
+        "source": text(row.source for row in rows),
+        "group": numbers([number.get(row.group, -1) for row in rows], "i4"),
+        "step": numbers([np.nan if row.step is None else row.step for row in rows], "f8"),
+        "x": numbers([row.x for row in rows], "f4"),
+        "y": numbers([row.y for row in rows], "f4"),
+        "return": numbers([row.mean_return for row in rows], "f4"),
+        "deviation": numbers([row.return_std for row in rows], "f4"),
+        "episodes": numbers([row.episodes for row in rows], "i4"),
+        "states": numbers([row.states for row in rows], "f8"),
+        "behaviour": numbers([row.behaviour or 0 for row in rows], "i4"),
+        "reference": numbers([row.reference for row in rows], "u1"),
+        "placed": numbers([row.placed for row in rows], "u1"),
+        "order": numbers(rows.order, "i4"),
+    }
+
+
+def _travels(findings: Findings) -> list[Content]:
+    """Return the distance along each run, with its half-widths where they are known."""
+    number = {name: k for k, name in enumerate(findings.policies.group_colours)}
+    return [
+        {
+            "group": number.get(run.group, -1),
+            "rows": list(run.rows),
+            "cumulative": [_short(value) for value in run.cumulative],
+            "half": None if run.half_widths is None else [_short(v) for v in run.half_widths],
+        }
+        for run in findings.measured.travels
+    ]
+
+
+def _short(value: float) -> float | None:
+    """Round to five digits, for a page of bearable size; None where a number is not known."""
+    return float(f"{value:.5g}") if np.isfinite(value) else None
+
+
+def features_of_space(space: Space) -> tuple[Feature, ...]:
+    """Return names and units of the features of a state."""
+    return features_of(space.collected, space.method.feature_names_)
+
+
+def _named(feature: Feature) -> Content:
+    named = {"name": printable(feature.name), "unit": printable(feature.unit)}
+    return named | ({"flag": True} if feature.is_flag else {})  # a mean is a share of time
+
+
+def _features(space: Space) -> list[Content]:
+    """Return means of the features over all of each policy's time, where they are known."""
+    means = space.method.feature_means(space.descriptions)
+    if means is None or means.size > MOST_VALUES:
+        return []
+    return [
+        {**_named(feature), "values": numbers(column, "f4")}
+        for feature, column in zip(features_of_space(space), means.T, strict=True)
+    ]
+
+
+def _regions(space: Space) -> Content | None:
+    """Name the regions, and tell which columns of the points and shares of time they have."""
+    method, points = space.method, space.descriptions.points
+    if not isinstance(method, BackgroundModel) or points is None:
+        return None
+    n = len(method.means_)
+    content: Content = {
+        "words": text(region_names(method, features_of_space(space))),
+        "width": points.shape[1] // n,
+    }
+    shares = method.n_fits * method.region_shares(space.descriptions)[0]
+    if shares.size <= MOST_VALUES:
+        content["shares"] = numbers(np.rint(65535.0 * np.clip(shares, 0.0, 1.0)).T, "u2")
+    return content
+
+
+def decomposition_data(
+    found: Decomposition, features: Sequence[Feature], notes: Sequence[str] = ()
+) -> Content:
+    """Return the parts of a distance that the script shows, the largest region first."""
+
+    def means(feature: int, values: Array) -> Content:
+        return _named(features[feature]) | {"a": _short(values[0]), "b": _short(values[1])}
+
+    def part(region: int) -> Content:
+        whole, sizes = float(found.regions.measured[region]), found.finest.measured[region]
+        shifts = sorted(
+            (-float(sizes[column]), feature)
+            for column, (kind, feature) in enumerate(found.columns)
+            if kind == WHERE
+            and feature >= 0
+            and not found.finest.noise[region, column]
+            and np.isfinite(found.means[:, region, feature]).all()
+            and 0.0 < whole * _LEAST <= sizes[column]
+        )
+        most = _SHIFTS if len(found.order) > 1 else 3 * _SHIFTS
+        return {
+            "region": region,
+            "words": printable(found.words[region]),
+            "part": _short(whole),
+            "noise": bool(found.regions.noise[region]),
+            "shareA": _short(found.share[0, region]),
+            "shareB": _short(found.share[1, region]),
+            "spans": [
+                [_short(found.share_low[side, region]), _short(found.share_high[side, region])]
+                for side in (0, 1)
+            ],
+            "features": [means(f, found.means[:, region, f]) for _, f in shifts[:most]],
+        }
+
+    low, high = found.average_shift_low, found.average_shift_high
+    return {
+        "measured": _short(found.distance),
+        "sure": math.isfinite(found.p_value),
+        "words": printable(". ".join(notes)),
+        "parts": [part(region) for region in found.order.tolist()],
+        "averages": [
+            means(f, found.averages[:, f]) | {"noise": not (low[f] > 0 or high[f] < 0)}
+            for f in range(len(features))
+        ],
+    }
+
+
+def _distances(findings: Findings, taken: int) -> Content:
+    """Return the distances that there is room for: of all pairs, or points and some pairs."""
+    measured, space, n = findings.measured, findings.space, len(findings.policies)
+    pairs = all_pairs(findings)
+    content: Content = {"pairs": pairs, "listed": None, "points": None, "near": None}
+    if pairs is None and findings.measured.n_known:
+        content["listed"] = listed_pairs(measured.pairs)
+    rounded = None
+    if space is not None and space.descriptions.points is not None:
+        more = min(max((n - 30_000) / 270_000, 0.0), 1.0)
+        room = _ROOM + (_MORE_ROOM - _ROOM) * more - taken - size_of(content)
+        rounded = rounded_points(space.descriptions.points, measured.neighbours, room)
+        content["points"] = None if rounded is None else rounded.content()
+    k = min(NEAREST, measured.neighbours.shape[1])
+    if pairs is None and rounded is None and k:
+        content["near"] = {
+            "k": k,
+            "rows": numbers(measured.neighbours[:, :k], "i4"),
+            "distances": numbers(measured.neighbour_distances[:, :k], "f4"),
+        }
+    return content
+
+
+def all_pairs(findings: Findings) -> Content | None:
+    """Return all pairs, the upper triangle row by row; None where they are too many or not known.
+
+    ``alike`` is 1 for pairs that cannot be told apart, 0 for those that can, 2 where that is not
+    known. ``distance`` may be below 0 by chance.
+    """
+    measured, space = findings.measured, findings.space
+    if measured.matrix is None:
+        return None
+    sure = measured.intervals
+    above = np.triu_indices(len(measured.matrix), 1)
+    if len(above[0]) * (4 if sure is None else 20) > PAIRS_BYTES:
+        return None
+    overlap = getattr(space.method, "overlap", None) if space is not None else None
+    shared = overlap(space.descriptions)[above] if overlap is not None and space else None
+    if sure is None:
+        return _pairs(measured.matrix[above], overlap=shared)
+    low, high, p = (matrix[above] for matrix in (sure.low, sure.high, sure.p_value))
+    return _pairs(sure.distance[above], low, high, p, benjamini_hochberg(p), shared)
+
+
+def listed_pairs(pairs: Pairs) -> Content:
+    """Return the pairs that are listed in pairs.csv."""
+    columns = _pairs(pairs.distance, pairs.low, pairs.high, pairs.p, pairs.q, pairs.overlap)
+    return {"i": numbers(pairs.i, "i4"), "j": numbers(pairs.j, "i4")} | columns
+
+
+def _pairs(
+    distance: Array,
+    low: Array | None = None,
+    high: Array | None = None,
+    p: Array | None = None,
+    q: Array | None = None,
+    overlap: Array | None = None,
+) -> Content:
+    content = {"distance": numbers(distance, "f4")}
+    if low is not None and high is not None and p is not None and q is not None:
+        content |= {"low": numbers(low, "f4"), "high": numbers(high, "f4"), "p": numbers(p, "f4")}
+        content["alike"] = numbers(np.where(np.isnan(p), 2, q > RATE), "u1")
+    if overlap is not None:
+        parts = np.rint(65534.0 * np.clip(overlap, 0.0, 1.0))
+        content["overlap"] = numbers(np.where(np.isfinite(overlap), parts, _UNKNOWN), "u2")
+    return content
+
+
+def _words(content: Content) -> str:
+    """Say what the page's own distances are worth, and what this file does not hold."""
+    serve = "pivec serve OUT, with the folder of this comparison, has all distances exactly."
+    if content["pairs"]:
+        return ""
+    if content["points"]:
+        listed = " Intervals are those of the pairs in pairs.csv." if content["listed"] else ""
+        return (
+            "There are too many pairs to keep: this page measures distances itself, with the noise "
+            "of sampling in them, half of them to within "
+            f"{100 * content['points']['error']:.2g} %.{listed} {serve}"
+        )
+    if content["near"]:
+        k = content["near"]["k"]
+        return f"This file contains only the {k} nearest others of each policy. {serve}"
+    return f"This file contains no distances. {serve}" if content["n"] > 1 else ""
+
+
+# Numbers are little-endian, the first bytes of all before the second bytes of all and so on: bytes
+# that are alike pack well. A text column is its lines. `web/data.js` reads them back.
+
+
+def numbers(values: ArrayLike, kind: str) -> Column:
+    r"""Pack numbers of one kind: u1, u2, i4, f4 or f8.
+
+    Examples
+    --------
+    >>> column = numbers([1, 2, 259], "u2")
+    >>> column["type"], zlib.decompress(base64.b64decode(column["data"]))
+    ('u2', b'\x01\x02\x03\x00\x00\x01')
+    """
+    return {"type": kind, "data": base64.b64encode(deflated(values, kind)).decode("ascii")}
+
+
+def text(lines: Iterable[str]) -> Column:
+    """Pack texts, a line each; what could break a line is made visible."""
+    content = zlib.compress("\n".join(map(printable, lines)).encode())
+    return {"type": "text", "data": base64.b64encode(content).decode("ascii")}
+
+
+def deflated(values: ArrayLike, kind: str) -> bytes:
+    """Deflate the bytes of numbers, the first of all, then the second of all."""
+    array = np.asarray(values).astype(np.dtype(kind).newbyteorder("<")).ravel()
+    return zlib.compress(array.view(np.uint8).reshape(-1, array.itemsize).T.tobytes())
+
+
+def unpacked(column: Column) -> Any:
+    """Read a column back: an array, or a list of texts."""
+    content = zlib.decompress(base64.b64decode(column["data"]))
+    if column["type"] == "text":
+        return content.decode().split("\n")
+    dtype = np.dtype(column["type"]).newbyteorder("<")
+    planes = np.frombuffer(content, np.uint8).reshape(dtype.itemsize, -1)
+    return np.ascontiguousarray(planes.T).view(dtype).ravel()
+
+
+def size_of(blob: Any) -> int:
+    """Count the letters of all columns in a blob, which are nearly all of it."""
+    if isinstance(blob, dict):
+        return sum(map(size_of, blob.values()))
+    if isinstance(blob, list):
+        return sum(map(size_of, blob))
+    return len(blob) if isinstance(blob, str) else 8
+
+
+# Points are rounded to whole numbers of one step for all columns: the error of a distance then does
+# not depend on where policies differ, and what deflate leaves of a column follows how much it
+# varies. The step is as fine as there is room for, and no finer than distances need.
+
+TOLERANCE = 0.01  # of a distance: an error below it cannot be seen
+SMALL = 1 << 20  # characters that do not matter to a page
+_SIZES = range(4, 33)  # half-bits of a number: the largest column has 2^(s/2) steps
+_MOST_PAIRS = 20_000  # on which errors are looked at
+_SAMPLE = 4096  # policies on which sizes are looked at
+_BASE64 = 4 / 3  # characters for a byte
+
+
+@dataclass(frozen=True)
+class Rounded:
+    """Points as codes: ``step * codes`` are the columns that vary, each from its minimum."""
+
+    codes: NDArray[np.uint16]  # (n, C)
+    kept: NDArray[np.intp]  # (C,) columns that vary
+    step: float
+    error: Array  # of sampled distances, in shares of them
+
+    def content(self) -> Content:
+        """Return what `web/distances.js` reads; codes column by column."""
+        kind = "u2" if self.codes.max(initial=0) > 255 else "u1"
+        return {
+            "step": self.step,
+            "kept": numbers(self.kept, "i4"),
+            "codes": numbers(self.codes.T, kind),
+            "error": float(np.median(self.error)) if len(self.error) else 0.0,
+        }
+
+
+def rounded_points(points: Array, near: NDArray[np.intp], room: float) -> Rounded | None:
+    """Round points so that they take up at most ``room`` characters of a page.
+
+    Parameters
+    ----------
+    points : (n, D) array
+        Their squared Euclidean distances are what counts.
+    near : (n, k) array of int
+        The nearest others of each, as far as they are known: there errors weigh most.
+    room : float
+        Characters of the page that the codes may take up.
+
+    Returns
+    -------
+    Rounded or None
+        None if there is no room for codes that keep half of the distances within 1 %, or if
+        points are not finite.
+
+    Examples
+    --------
+    >>> rounded = rounded_points(np.array([[0.0, 5.0], [1.0, 5.0]]), np.empty((2, 0), int), 1e6)
+    >>> rounded.codes, rounded.kept
+    (array([[    0], [65535]], dtype=uint16), array([0]))
+    """
+    if not np.isfinite(points).all():
+        return None
+    low, high = points.min(axis=0), points.max(axis=0)
+    kept = np.flatnonzero(high > low)
+    span = float((high - low).max(initial=0.0))
+    if not len(kept):
+        return Rounded(np.empty((len(points), 0), np.uint16), kept, 1.0, np.empty(0))
+    rng = np.random.default_rng(0)
+    pairs = _sampled_pairs(len(points), near, rng)
+    exact = _squares(points, pairs)
+    exact, (rows, pairs) = exact[exact > 0.0], np.unique(pairs[exact > 0.0], return_inverse=True)
+    # Parts of the largest range, far finer than any step, and half as large as they were.
+    columns = ((points[:, kept] - low[kept]) / span).astype(np.float32)
+    paired, sample = columns[rows], columns
+    if len(points) > _SAMPLE:
+        # Stretches: policies of one run stand together, are alike, and pack well.
+        parts = np.array_split(columns, len(columns) // 256)
+        sample = np.concatenate(parts[:: -(-len(columns) // _SAMPLE)])
+
+    def letters(size: int) -> float:
+        return len(deflated(_codes(sample, size).T, "u2")) * _BASE64 * len(points) / len(sample)
+
+    def error(size: int) -> Array:
+        squares = _squares(_codes(paired, size), pairs.reshape(-1, 2))
+        return np.abs((span / _levels(size)) ** 2 * squares / exact - 1.0)
+
+    chosen = len(_SIZES) - 1
+    if letters(_SIZES[chosen]) > min(room, SMALL):
+        fitting = bisect_right(_SIZES, room, key=letters) - 1
+        enough = bisect_left(_SIZES, True, key=lambda size: error(size).max() <= TOLERANCE)
+        chosen = min(fitting, enough, chosen)
+    if chosen < 0:
+        return None
+    size = _SIZES[chosen]
+    errors = error(size)
+    if np.median(errors) > TOLERANCE:
+        return None
+    return Rounded(_codes(columns, size), kept, span / _levels(size), errors)
+
+
+def _levels(size: int) -> int:
+    """Count the steps of the largest column."""
+    return math.isqrt(2**size) - 1
+
+
+def _codes(columns: NDArray[np.float32], size: int) -> NDArray[np.uint16]:
+    return np.asarray(np.rint(columns * np.float32(_levels(size))), np.uint16)
+
+
+def _sampled_pairs(n: int, near: NDArray[np.intp], rng: np.random.Generator) -> NDArray[np.intp]:
+    """Pairs of policies: all of them where these are few, else some, and each with its nearest."""
+    if n * (n - 1) // 2 <= _MOST_PAIRS:
+        return np.stack(np.triu_indices(n, 1), axis=1)
+    pairs = rng.integers(n, size=(_MOST_PAIRS, 2))
+    if near.shape[1]:
+        own = np.arange(n) if n <= _MOST_PAIRS else rng.choice(n, _MOST_PAIRS, replace=False)
+        pairs = np.concatenate([pairs, np.stack([own, near[own, 0]], axis=1)])
+    return pairs
+
+
+def _squares(rows: NDArray[Any], pairs: NDArray[np.intp]) -> Array:
+    """Squared distances of pairs of rows, some at a time."""
+    blocks = np.array_split(pairs, 1 + len(pairs) * rows.shape[1] // (1 << 20))
+    differences = (rows[block[:, 0]].astype(float) - rows[block[:, 1]] for block in blocks)
+    return np.concatenate([np.einsum("ij,ij->i", part, part) for part in differences])
+
+
+# Pictures beside the page: `pivec explain` and `pivec regions` leave them, with JSON that names
+# them. Folders may come from strangers: only pictures within the folder are named, and only those
+# that belong to this comparison.
 
 _PICTURES = (".webp", ".png")
 _BYTES = 1 << 24  # of a JSON file; one of 350 features and 64 regions has half of that
@@ -53,7 +462,6 @@ _ALL_BYTES = 1 << 26
 _FOLDERS, _PAIRS, _CLIPS, _FRAMES = 400, 200, 20, 400  # that are looked at
 _LETTERS = 1000  # of a text
 _SAME = 1e-3  # of a distance: another comparison has another one
-Content = dict[str, Any]
 
 
 def panel_media(findings: Findings) -> Content:
@@ -96,13 +504,11 @@ def explained_pairs(findings: Findings, folder: Path) -> list[Content]:
 
 def region_pictures(findings: Findings, folder: Path) -> list[Content]:
     """Find the pictures of regions that `pivec regions --frames` left."""
-    from pivec.explanations import features_of, region_names
-
     space = findings.space
     content = _read(folder, folder / "regions.json")
     if space is None or not isinstance(space.method, BackgroundModel) or content is None:
         return []
-    words = region_names(space.method, features_of(space.collected, space.method.feature_names_))
+    words = region_names(space.method, features_of_space(space))
     result = []
     for region in _list(content.get("regions"), dict)[: len(words)]:
         number, frame = _of(region.get("number"), int), _of(region.get("frame"), dict) or {}
@@ -115,8 +521,6 @@ def region_pictures(findings: Findings, folder: Path) -> list[Content]:
 
 def _explanations(folder: Path) -> Iterator[tuple[Path, Content]]:
     """Give the explanations of pairs: of folders of their own, then those of the overview."""
-    from pivec.explanations import FOLDER
-
     root = folder / FOLDER
     names: list[str] = []
     with suppress(OSError):
@@ -220,486 +624,3 @@ def _list(value: Any, kind: type) -> list[Any]:
 
 def _text(value: Any) -> str:
     return printable(value[:_LETTERS]) if isinstance(value, str) else ""
-
-
-# -----------------------------------------------------------------------------
-# Columns of numbers and texts, deflated, as text in the page; `web/data.js` reads them back.
-#
-# Numbers are little-endian, the first bytes of all before the second bytes of all and so on: bytes
-# that are alike pack well. A text column is its lines.
-
-
-Column = dict[str, Any]
-
-
-def numbers(values: ArrayLike, kind: str) -> Column:
-    r"""Pack numbers of one kind: u1, u2, i4, f4 or f8.
-
-    Examples
-    --------
-    >>> column = numbers([1, 2, 259], "u2")
-    >>> column["type"], zlib.decompress(base64.b64decode(column["data"]))
-    ('u2', b'\x01\x02\x03\x00\x00\x01')
-    """
-    return {"type": kind, "data": base64.b64encode(deflated(values, kind)).decode("ascii")}
-
-
-def text(lines: Iterable[str]) -> Column:
-    """Pack texts, a line each; what could break a line is made visible."""
-    content = zlib.compress("\n".join(map(printable, lines)).encode())
-    return {"type": "text", "data": base64.b64encode(content).decode("ascii")}
-
-
-def deflated(values: ArrayLike, kind: str) -> bytes:
-    """Deflate the bytes of numbers, the first of all, then the second of all."""
-    array = np.asarray(values).astype(np.dtype(kind).newbyteorder("<")).ravel()
-    return zlib.compress(array.view(np.uint8).reshape(-1, array.itemsize).T.tobytes())
-
-
-def unpacked(column: Column) -> Any:
-    """Read a column back: an array, or a list of texts."""
-    content = zlib.decompress(base64.b64decode(column["data"]))
-    if column["type"] == "text":
-        return content.decode().split("\n")
-    dtype = np.dtype(column["type"]).newbyteorder("<")
-    planes = np.frombuffer(content, np.uint8).reshape(dtype.itemsize, -1)
-    return np.ascontiguousarray(planes.T).view(dtype).ravel()
-
-
-def size_of(blob: Any) -> int:
-    """Count the letters of all columns in a blob, which are nearly all of it."""
-    if isinstance(blob, dict):
-        return sum(map(size_of, blob.values()))
-    if isinstance(blob, list):
-        return sum(map(size_of, blob))
-    return len(blob) if isinstance(blob, str) else 8
-
-
-# -----------------------------------------------------------------------------
-# What the page needs to tell what differs: words of regions, and how distances come apart there.
-#
-# `web/parts.js` has the same formulas as `decompose` of the characterizations.
-
-
-Array = NDArray[np.float64]
-MOST_VALUES = 3_000_000  # of features or of shares of time
-
-
-def features_blob(space: Space | None) -> list[dict[str, Any]]:
-    """Means of the features over all of each policy's time; none where they are not known."""
-    means = None if space is None else space.method.feature_means(space.descriptions)
-    if space is None or means is None or means.size > MOST_VALUES:
-        return []
-    return [
-        {**_named(feature), "values": numbers(column, "f4")}
-        for feature, column in zip(_features(space), means.T, strict=True)
-    ]
-
-
-def regions_blob(space: Space | None) -> dict[str, Any] | None:
-    """What sets regions apart, in words, and what taking a distance apart needs."""
-    if space is None:
-        return None
-    method, described = space.method, space.descriptions
-    features = _features(space)
-    blob: dict[str, Any] = {"features": [_named(feature) for feature in features]}
-    if isinstance(method, Gaussian) and method.covariance == "diagonal":
-        means, variances = described.values("means", "variances")
-        if means.size > MOST_VALUES:
-            return None
-        packed = {"means": numbers(means.T, "f4"), "variances": numbers(variances.T, "f4")}
-        return blob | packed | {"kind": "gaussian", "words": text(["all states"])}
-    if not isinstance(method, BackgroundModel) or not _has_parts(space):
-        return None
-    deviations = np.sqrt(method.variances_)
-    blob |= {
-        "kind": method.name,
-        "words": text(region_names(method, features)),
-        "fits": method.n_fits,
-        "weights": numbers(method.weights_, "f4"),
-        "middles": numbers(method.center_ + method.scale_ * method.means_, "f4"),
-        "widths": numbers(method.scale_ * deviations, "f4"),
-    }
-    if isinstance(method, Supervector):
-        return blob | _adapted(method, described)
-    return blob | {"prior": method.prior} if isinstance(method, Visitation) else None
-
-
-def _adapted(method: Supervector, described: Descriptions) -> dict[str, Any]:
-    """What supervectors need beside their points: how often policies are in each region."""
-    counts = described.values("counts")[0]
-    total = counts.sum(axis=1, keepdims=True)
-    relevance = policy_relevance(counts, method.relevance, method.common_total)
-    shares = np.divide(counts, total, out=np.zeros_like(counts), where=total > 0.0)
-    against = np.divide(relevance, total, out=np.zeros_like(total), where=total > 0.0)
-    blob = {
-        "relevance": numbers(against, "f4"),  # in shares of the policy's states
-        "scale": numbers(np.sqrt(2.0 / method.weights_), "f4"),
-    }
-    if shares.size <= MOST_VALUES:
-        blob["shares"] = numbers(np.rint(65535.0 * np.sqrt(shares)).T, "u2")
-    return blob
-
-
-def _has_parts(space: Space) -> bool:
-    """Whether points tell what differs."""
-    method, described = space.method, space.descriptions
-    known = isinstance(method, Visitation) or (
-        isinstance(method, Supervector) and method.adapt == "m" and "counts" in described.arrays
-    )
-    return known and described.points is not None
-
-
-def _features(space: Space) -> tuple[Feature, ...]:
-    return features_of(space.collected, space.method.feature_names_)
-
-
-def _named(feature: Feature) -> dict[str, Any]:
-    named = {"name": printable(feature.name), "unit": printable(feature.unit)}
-    return named | ({"flag": True} if feature.is_flag else {})  # a mean is a share of time
-
-
-# -----------------------------------------------------------------------------
-# What the page knows of pairs of policies: all of them if few, else what sampling does to each.
-
-
-PAIRS_BYTES = 6_000_000  # of all pairs, before they are packed
-NEAREST = 10  # of each policy, where there is room for nothing else
-_UNKNOWN = 65535  # an overlap; others are parts of 65534
-
-
-def pairs_blob(measured: Measured, space: Space | None) -> dict[str, Any] | None:
-    """All pairs, the upper triangle row by row; None where they are too many or not known.
-
-    ``alike`` is 1 for pairs that cannot be told apart, 0 for those that can, 2 where that is not
-    known. ``distance`` may be below 0 by chance; ``measured`` has the noise of sampling in it.
-    """
-    if measured.matrix is None:
-        return None
-    sure, certain = measured.intervals, measured.certain
-    n = len(measured.matrix)
-    above = np.triu_indices(n, 1)
-    if len(above[0]) * (4 if sure is None else 16) > PAIRS_BYTES:
-        return None
-    if sure is None:
-        return {"distance": numbers(measured.matrix[above], "f4")} | _overlap(space, above)
-    values = {"distance": sure.distance, "low": sure.low, "high": sure.high}
-    blob = {name: numbers(value[above], "f4") for name, value in values.items()}
-    if space is None or space.descriptions.points is None:
-        blob["measured"] = numbers(measured.matrix[above], "f4")
-    if certain is not None:
-        unknown = np.isnan(sure.p_value[above])
-        blob["alike"] = numbers(np.where(unknown, 2, ~certain[above]), "u1")
-    return blob | _overlap(space, above)
-
-
-def _overlap(space: Space | None, above: Any) -> dict[str, Any]:
-    """Shares of time in the same places, where the method knows."""
-    overlap = getattr(space.method, "overlap", None) if space is not None else None
-    if space is None or overlap is None:
-        return {}
-    shared = overlap(space.descriptions)[above]
-    codes = np.where(np.isfinite(shared), np.rint(65534.0 * np.clip(shared, 0.0, 1.0)), _UNKNOWN)
-    return {"overlap": numbers(codes, "u2")}
-
-
-def spread_blob(measured: Measured, space: Space | None) -> dict[str, Any] | None:
-    """What sampling does to the points of each policy; None where that is not known.
-
-    With it the page takes noise off, tests, and gives intervals that are wider than `intervals`
-    for sure: Δᵀ C Δ is at most |Δ|² times the largest eigenvalue of C.
-    """
-    if space is None or space.descriptions.points is None:
-        return None
-    described, method = space.descriptions, space.method
-    blob: dict[str, Any] = {"threshold": _threshold(measured)}
-    if method.traits.exact:
-        nothing = np.zeros(len(described))
-        columns = dict.fromkeys(("trace", "norm", "unbiased", "largest", "reach"), nothing)
-    elif "influences" in described.arrays:
-        columns = _spread(described)
-    else:
-        return None
-    if getattr(method, "backgrounds", 1) > 1:  # the scatter of fits widens intervals by itself
-        columns = {name: values for name, values in columns.items() if name != "largest"}
-    return blob | {name: numbers(values, "f4") for name, values in columns.items()}
-
-
-def _spread(described: Descriptions) -> dict[str, Array]:
-    from scipy.stats import t
-
-    influences, starts, points = described.values("influences", "influences.starts", "points")
-    spread = described_spread(described, points)
-    largest = np.full(len(described), np.nan)
-    with single_threaded_blas():  # the products are small
-        for p, (i, j) in enumerate(pairwise(starts.tolist())):
-            if (m := j - i) > 1:
-                rows = influences[i:j].astype(np.float64)
-                gram = rows @ rows.copy().T if m <= rows.shape[1] else rows.T @ rows.copy()
-                largest[p] = np.linalg.eigvalsh(gram)[-1] / (m * (m - 1))
-    return {
-        "trace": spread.trace,
-        "norm": spread.norm,
-        "unbiased": spread.unbiased_norm,
-        "largest": largest,
-        "reach": t.ppf((1.0 + LEVEL) / 2.0, spread.freedom),
-    }
-
-
-def _threshold(measured: Measured) -> float:
-    """Give the largest p-value that still tells two policies apart; -1 if none does."""
-    p, q = measured.pairs.p, measured.pairs.q
-    if measured.intervals is not None:
-        p = measured.intervals.p_value[np.triu_indices(len(measured.intervals.p_value), 1)]
-        q = benjamini_hochberg(p)
-    return float(p[q <= RATE].max(initial=-1.0))
-
-
-def near_blob(measured: Measured) -> dict[str, Any] | None:
-    """Each policy's nearest others, as they were measured."""
-    k = min(NEAREST, measured.neighbours.shape[1])
-    if not k:
-        return None
-    return {
-        "k": k,
-        "rows": numbers(measured.neighbours[:, :k], "i4"),
-        "distances": numbers(measured.neighbour_distances[:, :k], "f4"),
-    }
-
-
-# -----------------------------------------------------------------------------
-# The descriptions' points as whole numbers, so that the page measures distances itself.
-#
-# All columns have one step: the error of a distance then does not depend on where policies differ,
-# and what deflate leaves of a column follows how much it varies. The step is as fine as there is
-# room for, and no finer than distances need.
-
-
-TOLERANCE = 0.01  # of a distance: an error below it cannot be seen
-SMALL = 1 << 20  # letters that do not matter to a page
-_SIZES = range(4, 33)  # half-bits of a number: the largest column has 2^(s/2) steps
-_MOST_PAIRS = 20_000  # on which errors are looked at
-_SAMPLE = 4096  # policies on which sizes are looked at
-_LETTERS_POINTS = 4 / 3  # of base64 for a byte
-
-
-@dataclass(frozen=True)
-class Rounded:
-    """Points as codes: ``low + step * codes`` are the columns that vary."""
-
-    codes: NDArray[np.uint16]  # (n, C)
-    kept: NDArray[np.intp]  # (C,) columns that vary
-    low: Array  # (D,), of all columns: what does not vary is there
-    step: float
-    error: Array  # of sampled distances, in shares of them
-
-    def blob(self) -> dict[str, Any]:
-        """Give what `web/distances.js` reads; codes column by column."""
-        kind = "u2" if self.codes.max(initial=0) > 255 else "u1"
-        return {
-            "step": self.step,
-            "low": numbers(self.low, "f4"),
-            "kept": numbers(self.kept, "i4"),
-            "codes": numbers(self.codes.T, kind),
-            "error": float(np.median(self.error)) if len(self.error) else 0.0,
-        }
-
-
-def rounded_points(points: Array, near: NDArray[np.intp], room: float) -> Rounded | None:
-    """Round points so that they take up at most ``room`` letters of a page.
-
-    Parameters
-    ----------
-    points : (n, D) array
-        Their squared Euclidean distances are what counts.
-    near : (n, k) array of int
-        The nearest others of each, as far as they are known: there errors weigh most.
-    room : float
-        Letters of the page that the codes may take up.
-
-    Returns
-    -------
-    Rounded or None
-        None if there is no room for codes that keep half of the distances within 1 %, or if
-        points are not finite.
-
-    Examples
-    --------
-    >>> rounded = rounded_points(np.array([[0.0, 5.0], [1.0, 5.0]]), np.empty((2, 0), int), 1e6)
-    >>> rounded.codes, rounded.kept, rounded.low
-    (array([[    0], [65535]], dtype=uint16), array([0]), array([0., 5.]))
-    """
-    if not np.isfinite(points).all():
-        return None
-    low, high = points.min(axis=0), points.max(axis=0)
-    kept = np.flatnonzero(high > low)
-    span = float((high - low).max(initial=0.0))
-    if not len(kept):
-        return Rounded(np.empty((len(points), 0), np.uint16), kept, low, 1.0, np.empty(0))
-    rng = np.random.default_rng(0)
-    pairs = _sampled_pairs(len(points), near, rng)
-    exact = _squares(points, pairs)
-    exact, (rows, pairs) = exact[exact > 0.0], np.unique(pairs[exact > 0.0], return_inverse=True)
-    # Parts of the largest range, far finer than any step, and half as large as they were.
-    columns = ((points[:, kept] - low[kept]) / span).astype(np.float32)
-    paired, sample = columns[rows], columns
-    if len(points) > _SAMPLE:
-        # Stretches: policies of one run stand together, are alike, and pack well.
-        parts = np.array_split(columns, len(columns) // 256)
-        sample = np.concatenate(parts[:: -(-len(columns) // _SAMPLE)])
-
-    def letters(size: int) -> float:
-        return (
-            len(deflated(_codes(sample, size).T, "u2"))
-            * _LETTERS_POINTS
-            * len(points)
-            / len(sample)
-        )
-
-    def error(size: int) -> Array:
-        squares = _squares(_codes(paired, size), pairs.reshape(-1, 2))
-        return np.abs((span / _levels(size)) ** 2 * squares / exact - 1.0)
-
-    chosen = len(_SIZES) - 1
-    if letters(_SIZES[chosen]) > min(room, SMALL):
-        fitting = bisect_right(_SIZES, room, key=letters) - 1
-        enough = bisect_left(_SIZES, True, key=lambda size: error(size).max() <= TOLERANCE)
-        chosen = min(fitting, enough, chosen)
-    if chosen < 0:
-        return None
-    size = _SIZES[chosen]
-    errors = error(size)
-    if np.median(errors) > TOLERANCE:
-        return None
-    return Rounded(_codes(columns, size), kept, low, span / _levels(size), errors)
-
-
-def _levels(size: int) -> int:
-    """Count the steps of the largest column."""
-    return math.isqrt(2**size) - 1
-
-
-def _codes(columns: NDArray[np.float32], size: int) -> NDArray[np.uint16]:
-    return np.asarray(np.rint(columns * np.float32(_levels(size))), np.uint16)
-
-
-def _sampled_pairs(n: int, near: NDArray[np.intp], rng: np.random.Generator) -> NDArray[np.intp]:
-    """Pairs of policies: all of them where these are few, else some, and each with its nearest."""
-    if n * (n - 1) // 2 <= _MOST_PAIRS:
-        return np.stack(np.triu_indices(n, 1), axis=1)
-    pairs = rng.integers(n, size=(_MOST_PAIRS, 2))
-    if near.shape[1]:
-        own = np.arange(n) if n <= _MOST_PAIRS else rng.choice(n, _MOST_PAIRS, replace=False)
-        pairs = np.concatenate([pairs, np.stack([own, near[own, 0]], axis=1)])
-    return pairs
-
-
-def _squares(rows: NDArray[Any], pairs: NDArray[np.intp]) -> Array:
-    """Squared distances of pairs of rows, some at a time."""
-    blocks = np.array_split(pairs, 1 + len(pairs) * rows.shape[1] // (1 << 20))
-    differences = (rows[block[:, 0]].astype(float) - rows[block[:, 1]] for block in blocks)
-    return np.concatenate([np.einsum("ij,ij->i", part, part) for part in differences])
-
-
-FORMAT = 1
-# Letters of a page of 30 000 policies and of 300 000, in a straight line between.
-_ROOM, _MORE_ROOM = 11.5e6, 38e6
-
-
-def page_data(findings: Findings, live: str = "") -> dict[str, Any]:
-    """Collect everything that the script shows, as values that JSON can hold."""
-    policies = findings.policies
-    colours = policies.group_colours
-    blob: dict[str, Any] = {
-        "format": FORMAT,
-        "live": live,
-        "n": len(policies),
-        "columns": policy_columns(policies),
-        "groups": [printable(name) for name in colours],
-        "groupColours": list(colours.values()),
-        "palette": group_colours(36),
-        "scales": {"return": colour_scale("viridis"), "step": colour_scale("plasma")},
-        "joins": numbers(findings.links, "i4"),
-        "travels": _travels(findings, list(colours)),
-        "heatmapOrder": numbers(findings.heatmap_order, "i4"),
-        "features": features_blob(findings.space),
-        "regions": regions_blob(findings.space),
-        "media": panel_media(findings),
-    }
-    blob |= _distances(findings, size_of(blob))
-    return blob | {"words": _words(blob)}
-
-
-def _distances(findings: Findings, taken: int) -> dict[str, Any]:
-    """Give what distances are measured with, and say in words what there is no room for."""
-    measured, space, n = findings.measured, findings.space, len(findings.policies)
-    pairs = pairs_blob(measured, space)
-    spread = None if pairs else spread_blob(measured, space)
-    blob: dict[str, Any] = {"pairs": pairs, "spread": spread, "points": None, "near": None}
-    rounded = None
-    if space is not None and space.descriptions.points is not None:
-        more = min(max((n - 30_000) / 270_000, 0.0), 1.0)
-        room = _ROOM + (_MORE_ROOM - _ROOM) * more - taken - size_of(blob)
-        rounded = rounded_points(space.descriptions.points, measured.neighbours, room)
-        blob["points"] = None if rounded is None else rounded.blob()
-    if pairs is None and rounded is None:
-        blob["near"] = near_blob(measured)
-    return blob
-
-
-def _words(blob: dict[str, Any]) -> str:
-    """Say what the page's own distances are worth, and what this file does not hold."""
-    serve = "pivec serve OUT, with the folder of this comparison, has all distances exactly."
-    if blob["pairs"]:
-        return ""
-    if blob["points"]:
-        wider = " Intervals are wider than they need be." if blob["spread"] else ""
-        return (
-            "There are too many pairs to keep: this page measures distances itself, half of them "
-            f"to within {100 * blob['points']['error']:.2g} %.{wider} {serve}"
-        )
-    if blob["regions"] and blob["regions"]["kind"] == "gaussian":
-        return f"This page measures distances itself, with the noise of sampling in them. {serve}"
-    if blob["near"]:
-        return f"This file knows only the {blob['near']['k']} nearest of each policy. {serve}"
-    return f"This file holds no distances. {serve}" if blob["n"] > 1 else ""
-
-
-def policy_columns(rows: PolicyTable) -> dict[str, Column]:
-    """Give a column for each thing known of a policy; NaN stands for what is not."""
-    number = {name: k for k, name in enumerate(rows.group_colours)}
-    return {
-        "label": text(row.label for row in rows),
-        "source": text(row.source for row in rows),
-        "group": numbers([number.get(row.group, -1) for row in rows], "i4"),
-        "step": numbers([np.nan if row.step is None else row.step for row in rows], "f8"),
-        "x": numbers([row.x for row in rows], "f4"),
-        "y": numbers([row.y for row in rows], "f4"),
-        "return": numbers([row.mean_return for row in rows], "f4"),
-        "deviation": numbers([row.return_std for row in rows], "f4"),
-        "episodes": numbers([row.episodes for row in rows], "i4"),
-        "states": numbers([row.states for row in rows], "f8"),
-        "behaviour": numbers([row.behaviour or 0 for row in rows], "i4"),
-        "reference": numbers([row.reference for row in rows], "u1"),
-        "placed": numbers([row.placed for row in rows], "u1"),
-        "order": numbers(rows.order, "i4"),
-    }
-
-
-def _travels(findings: Findings, groups: Sequence[str]) -> list[dict[str, Any]]:
-    """Give the distance along each run, with its half-widths where they are known."""
-    number = {name: k for k, name in enumerate(groups)}
-    return [
-        {
-            "group": number.get(run.group, -1),
-            "rows": list(run.rows),
-            "cumulative": [_short(value) for value in run.cumulative],
-            "half": None if run.half_widths is None else [_short(v) for v in run.half_widths],
-        }
-        for run in findings.measured.travels
-    ]
-
-
-def _short(value: float) -> float | None:
-    """Round to five digits, for a page of bearable size."""
-    return float(f"{value:.5g}") if np.isfinite(value) else None

@@ -1,19 +1,15 @@
-"""A server on this computer alone: an address with a token, and an orderly end."""
+"""A server on this computer alone: an address with a token, and an orderly shutdown."""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import secrets
 import socket
-import threading
 import webbrowser
-from collections.abc import Callable, Collection, Iterator
-from concurrent.futures import Future
+from collections.abc import Collection, Iterator
 from pathlib import Path
-from queue import SimpleQueue
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated
 
 from pivec.arguments import Range, checked
 from pivec.errors import MissingExtra, UsageError
@@ -26,8 +22,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
     from uvicorn import Server
 
-    from pivec.server.routes import Answers
-    from pivec.server.snapshot import Current
+    from pivec.server.application import Handlers, LatestSnapshot
 
 _HOST = "127.0.0.1"
 _PATIENCE = 1  # seconds that requests have to end after Ctrl-C
@@ -46,8 +41,8 @@ def serve(
 ) -> None:
     """Serve the page of a comparison to browsers on this computer, until Ctrl-C.
 
-    Beside what ``report.html`` shows, the page then has exact distances, what differs between any
-    two policies, clips made when asked for, and policies that join the folder meanwhile.
+    In addition to ``report.html``, this page has exact distances, what differs between any two
+    policies, clips made on request, and policies that are added to the folder meanwhile.
 
     Parameters
     ----------
@@ -56,11 +51,11 @@ def serve(
     port : int
         Where to listen; 0 takes a free one.
     options : ReplayOptions, optional
-        How episodes are played again to be filmed, where the folder does not tell.
+        How episodes are replayed for clips, where the folder does not tell.
     browser : bool
         Open the page in a browser.
     quiet : bool
-        Say nothing but the address.
+        Print nothing but the address.
     """
     try:
         import starlette  # noqa: F401
@@ -68,31 +63,28 @@ def serve(
     except ImportError as error:
         raise MissingExtra("pivec serve", "serve") from error
     from pivec.explanations import comparison_folder
-    from pivec.server.routes import Answers, Films
-    from pivec.server.snapshot import Current
+    from pivec.server.application import ClipMaker, Handlers, LatestSnapshot, WorkerThread
 
     with listening(port) as listener:
-        current = Current(comparison_folder(Path(out)), quiet)
-        answers = Answers(current, options or ReplayOptions(), Desk(), Films())
-        server, address = server_of(answers, listener)
+        latest = LatestSnapshot(comparison_folder(Path(out)), quiet)
+        handlers = Handlers(latest, options or ReplayOptions(), WorkerThread(), ClipMaker())
+        server, address = make_server(handlers, listener)
         # Ctrl-C is how a server ends, so it is no failure; what it was doing has been ended.
         with contextlib.suppress(KeyboardInterrupt):
-            _announce(current, address, browser, quiet)
+            _announce(latest, address, browser, quiet)
             server.run(sockets=[listener])
     if not quiet:
         say("Stopped")
 
 
-def server_of(answers: Answers, listener: socket.socket) -> tuple[Server, str]:
-    """Make what answers requests that come to a socket, and the address of the page there."""
+def make_server(handlers: Handlers, listener: socket.socket) -> tuple[Server, str]:
+    """Make the server of a socket, and return the address of the page there."""
     import uvicorn
-
-    from pivec.server.routes import application
 
     host, port = listener.getsockname()
     token = secrets.token_urlsafe(16)
     config = uvicorn.Config(
-        Guard(application(answers), token, [f"{host}:{port}", f"localhost:{port}"]),
+        Guard(handlers.application(), token, [f"{host}:{port}", f"localhost:{port}"]),
         http="h11",
         ws="none",
         lifespan="on",
@@ -125,9 +117,9 @@ def listening(port: int) -> Iterator[socket.socket]:
         yield listener
 
 
-def _announce(current: Current, address: str, browser: bool, quiet: bool) -> None:
+def _announce(latest: LatestSnapshot, address: str, browser: bool, quiet: bool) -> None:
     """Say where the page is, which nobody else is told."""
-    space = current.snapshot.space
+    space = latest.snapshot.space
     environment = space.collected.get("environment", "")
     if not quiet:
         say(f"{n_policies(len(space.descriptions))} in {environment or 'an environment'}")
@@ -136,13 +128,6 @@ def _announce(current: Current, address: str, browser: bool, quiet: bool) -> Non
         say("Ctrl-C ends it; whoever has this address, on this computer, can see the page")
     if browser and not webbrowser.open(address):
         say("pivec: no browser could be opened: open the address above", error=True)
-
-
-# -----------------------------------------------------------------------------
-# Who may ask, how much, and the headers of every answer.
-#
-# The page is for whoever has the address with its token, on this computer. A browser that is sent
-# here under another name (DNS rebinding) is told nothing, as are those without the token.
 
 
 LONGEST = 8192  # bytes of an address: two labels, written in percent signs
@@ -161,16 +146,9 @@ _HEADERS = [(name.lower().encode(), value.encode()) for name, value in HEADERS.i
 
 
 class Guard:
-    """Stands before an application: takes the token off addresses, or gives nothing away.
+    """Passes requests to an ASGI application if their path begins with the token.
 
-    Parameters
-    ----------
-    app : ASGI application
-        Gets requests whose paths begin behind the token.
-    token : str
-        The first part of every address.
-    hosts : collection of str
-        Names and port under which the server may be asked.
+    Requests without it, or under another name than ``hosts`` (DNS rebinding), learn nothing.
     """
 
     def __init__(self, app: ASGIApp, token: str, hosts: Collection[str]) -> None:
@@ -238,47 +216,3 @@ async def _empty(send: Send, status: int, headers: Collection[tuple[bytes, bytes
     start = {"type": "http.response.start", "status": status, "headers": [*fixed, *headers]}
     await send(start)
     await send({"type": "http.response.body", "body": b""})
-
-
-# -----------------------------------------------------------------------------
-# A thread for heavy work, a call at a time; Ctrl-C does not wait for it.
-
-
-T = TypeVar("T")
-
-
-class Desk:
-    """Takes calls, and makes them one after another in a thread of its own.
-
-    Python waits at its end for the threads of an executor, but not for this one.
-
-    Examples
-    --------
-    >>> Desk().submit(sum, [1, 2]).result()
-    3
-    """
-
-    def __init__(self) -> None:
-        self._calls: SimpleQueue[tuple[Future[Any], Callable[..., Any], tuple[Any, ...]]]
-        self._calls = SimpleQueue()
-        threading.Thread(target=self._work, daemon=True).start()
-
-    def submit(self, function: Callable[..., T], *arguments: Any) -> Future[T]:
-        """Make a call when those before it are done."""
-        future: Future[T] = Future()
-        self._calls.put((future, function, arguments))
-        return future
-
-    async def call(self, function: Callable[..., T], *arguments: Any) -> T:
-        """Make a call, and wait for what it returns."""
-        return await asyncio.wrap_future(self.submit(function, *arguments))
-
-    def _work(self) -> None:
-        while True:
-            future, function, arguments = self._calls.get()
-            if not future.set_running_or_notify_cancel():
-                continue  # nobody waits for it any more
-            try:
-                future.set_result(function(*arguments))
-            except BaseException as error:
-                future.set_exception(error)

@@ -53,7 +53,7 @@ export const numbersOf = async (column) => {
 /** @param {Packed} column @returns {Promise<string[]>} */
 export const textsOf = async (column) => new TextDecoder().decode(await inflated(column.data)).split("\n");
 
-/** @param {any} blob `page_data` of report/columns.py @returns {Promise<Data>} */
+/** @param {any} blob `page_data` of report/script_data.py @returns {Promise<Data>} */
 export const unpack = async (blob) => {
   const names = Object.keys(blob.columns);
   /** @type {any} */

@@ -1,4 +1,4 @@
-// Distances of policies, measured here from their points, and how sure they are.
+// Distances of policies: those that Python measured, and of many policies squared distances of their points.
 import { numbersOf } from "./data.js";
 import { app } from "./state.js";
 
@@ -9,20 +9,18 @@ import { app } from "./state.js";
  * @property {Uint8Array | Uint16Array} codes row by row
  * @property {number} width numbers of a row
  * @property {number} step
- * @property {Float32Array} low of all columns of a point, also of those that do not vary
- * @property {Int32Array} kept columns that the codes are of
+ * @property {Int32Array} kept columns of a point that the codes are of; the others do not vary
  *
  * @typedef {object} Pair
- * @property {number} distance without the noise of sampling where that is known; NaN where this file does not tell
+ * @property {number} distance without the noise of sampling where Python subtracted it; NaN where this file does not tell
  * @property {number} low
  * @property {number} high ends of the interval; NaN where they are not known
- * @property {boolean} bound whether the interval is a wider one than `pivec` gives
+ * @property {number} p of "the same behaviour"; NaN where it is not known
  * @property {boolean | null} alike whether chance explains the distance; null where that is not known
  * @property {number} overlap share of time that both spend in the same places
- * @property {number} measured the distance with the noise of sampling
  *
  * @typedef {object} Measurer
- * @property {(i: number, j: number) => number} between distance of two policies, as `Pair.distance`
+ * @property {(i: number, j: number) => number} between distance of two policies
  * @property {(i: number, j: number) => Pair} pair
  * @property {(i: number, k: number) => {row: number, distance: number}[]} nearest others, the nearest first
  * @property {(rows: Int32Array | number[]) => Float32Array} block distances of these rows to each other, row by row
@@ -72,66 +70,45 @@ const squared = ({ codes, width, step }, i, j) => {
   return (p + q + r + s) * step * step;
 };
 
-/** @param {any} gaussians @param {number} i @param {number} j the divergence of normal distributions, both ways */
-const divergence = ({ means, variances, width }, i, j) => {
-  let sum = 0;
-  for (let a = i * width, b = j * width, end = a + width; a < end; a++, b++) {
-    const u = variances[a], v = variances[b];
-    sum += (means[a] - means[b]) ** 2 * (1 / u + 1 / v) + (u - v) ** 2 / (u * v);
-  }
-  return sum / 2;
+/** @param {Points} points @param {number} columns of a region @param {number} n regions @param {number} i @param {number} j @returns {Float64Array} squared distances in each region */
+export const squaredByRegion = ({ codes, width, step, kept }, columns, n, i, j) => {
+  const sums = new Float64Array(n);
+  for (let c = 0; c < width; c++) sums[Math.floor(kept[c] / columns)] += ((codes[i * width + c] - codes[j * width + c]) * step) ** 2;
+  return sums;
 };
-
-/** Means and variances of the features, row by row; null if policies are not described so. */
-export const gaussiansOf = perData(async (data) => {
-  const { regions } = data.blob;
-  if (!regions || regions.kind !== "gaussian") return null;
-  const width = regions.features.length, made = await unpackAll({ means: regions.means, variances: regions.variances });
-  return { means: transposed(made.means, data.n, width), variances: transposed(made.variances, data.n, width), width };
-});
 
 /** @type {() => Promise<Measurer>} */
 export const measurer = perData(async (data) => {
-  const [points, gaussians] = await Promise.all([pointsOf(), gaussiansOf()]);
-  const [pairs, spread, near] = await Promise.all(["pairs", "spread", "near"].map((name) => unpackAll(data.blob[name])));
-  const { n } = data, complete = Boolean(points || pairs || gaussians);
+  const points = await pointsOf(), { n } = data;
+  const [pairs, listed, near] = await Promise.all(["pairs", "listed", "near"].map((name) => unpackAll(data.blob[name])));
+  const complete = Boolean(points || pairs);
   /** Where a pair is in the upper triangle. @param {number} i @param {number} j */
   const place = (i, j) => (i < j ? (i * (2 * n - i - 1)) / 2 + j - i - 1 : (j * (2 * n - j - 1)) / 2 + i - j - 1);
-  /** The distance with the noise of sampling. @param {number} i @param {number} j @returns {number} */
-  const raw = (i, j) => {
+  const places = new Map(listed ? Array.from(listed.i, (i, k) => [place(i, listed.j[k]), k]) : []);
+  /** May be below 0 by chance, where the noise that was subtracted is larger than a distance. @param {number} i @param {number} j @returns {number} */
+  const estimate = (i, j) => {
     if (i === j) return 0;
+    if (pairs) return pairs.distance[place(i, j)];
     if (points) return squared(points, i, j);
-    if (pairs) return (pairs.measured || pairs.distance)[place(i, j)];
-    if (gaussians) return divergence(gaussians, i, j);
     for (const [a, b] of near ? [[i, j], [j, i]] : []) {
       const at = near.rows.subarray(a * near.k, (a + 1) * near.k).indexOf(b);
       if (at >= 0) return near.distances[a * near.k + at];
     }
     return NaN;
   };
-  /** Below 0 by chance, where noise is larger than a distance: that is the order of the nearest. @param {number} i @param {number} j @returns {number} */
-  const estimate = (i, j) => (i === j ? 0 : pairs ? pairs.distance[place(i, j)] : raw(i, j) - ((spread && spread.trace[i] + spread.trace[j]) || 0));
   /** @param {number} i @param {number} j */
   const between = (i, j) => Math.max(estimate(i, j), 0);
   /** @param {number} i @param {number} j @returns {Pair} */
   const pair = (i, j) => {
-    const measured = raw(i, j), at = place(i, j);
+    if (i === j) return { distance: 0, low: 0, high: 0, p: 1, alike: true, overlap: 1 };
+    const known = pairs || listed, at = pairs ? place(i, j) : places.get(place(i, j));
     /** @type {Pair} */
-    const result = { distance: between(i, j), low: NaN, high: NaN, bound: false, alike: null, overlap: NaN, measured };
-    if (i === j) return { ...result, low: 0, high: 0, alike: true, overlap: 1 };
-    if (pairs) {
-      if (pairs.low) Object.assign(result, { low: pairs.low[at], high: pairs.high[at] });
-      if (pairs.alike && pairs.alike[at] < 2) result.alike = pairs.alike[at] === 1;
-      if (pairs.overlap && pairs.overlap[at] < 65535) result.overlap = pairs.overlap[at] / 65534;
-    } else if (spread) {
-      const both = (/** @type {string} */ name) => spread[name][i] + spread[name][j];
-      const p = chance(measured, both("trace"), both("norm"));
-      if (!Number.isNaN(p)) result.alike = p > spread.threshold;
-      if (spread.largest) {
-        const reach = Math.max(spread.reach[i], spread.reach[j]) * Math.sqrt(Math.max(2 * both("unbiased") ** 2, 4 * measured * both("largest")));
-        Object.assign(result, { low: Math.max(estimate(i, j) - reach, 0), high: Math.max(estimate(i, j) + reach, 0), bound: reach > 0 });
-      }
-    }
+    const result = { distance: between(i, j), low: NaN, high: NaN, p: NaN, alike: null, overlap: NaN };
+    if (!known || at === undefined) return result;
+    result.distance = Math.max(known.distance[at], 0);
+    if (known.low) Object.assign(result, { low: known.low[at], high: known.high[at], p: known.p[at] });
+    if (known.alike && known.alike[at] < 2) result.alike = known.alike[at] === 1;
+    if (known.overlap && known.overlap[at] < 65535) result.overlap = known.overlap[at] / 65534;
     return result;
   };
   /** @param {number} i @param {number} k */
@@ -156,22 +133,3 @@ export const measurer = perData(async (data) => {
   };
   return { between, pair, nearest, block, complete, words: data.blob.words };
 });
-
-/** How often chance gives a distance as large: a χ² of the noise's mean and variance. @param {number} square @param {number} noise @param {number} norm */
-const chance = (square, noise, norm) => (noise === 0 ? +(square === 0) : upperGamma(noise ** 2 / norm ** 2 / 2, (square * noise) / norm ** 2 / 2));
-
-/** The upper incomplete gamma function over Γ(a), to ten decimals. @param {number} a @param {number} x @returns {number} */
-export const upperGamma = (a, x) => {
-  if (!(a > 0 && x > 0)) return a > 0 && x === 0 ? 1 : NaN;
-  if (x > a + 60 + 12 * Math.sqrt(a)) return 0;
-  let term = Math.exp(a * Math.log(x) - x - logGamma(a + 1)), sum = term;
-  for (let k = a + 1; term > 1e-16 * sum; k++) sum += term *= x / k;
-  return Math.max(1 - sum, 0);
-};
-
-/** @param {number} a above 0 @returns {number} logarithm of Γ(a), by Stirling's series from 20 on */
-const logGamma = (a) => {
-  let below = 1;
-  for (; a < 20; a++) below *= a;
-  return (a - 0.5) * Math.log(a) - a + Math.log(2 * Math.PI) / 2 + (1 - (1 / 30 - 1 / (105 * a * a)) / (a * a)) / (12 * a) - Math.log(below);
-};

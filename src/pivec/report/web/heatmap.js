@@ -92,8 +92,8 @@ export const heatmapPart = () => {
   const point = (/** @type {Place | null} */ cell, aloud = false) => {
     at = cell; tip.hidden = !cell; draw();
     if (!cell) return;
-    const { label } = app.data, i = rows[cell.y], j = rows[cell.x], { distance, low, high, bound, alike } = measuring.pair(i, j);
-    const interval = low >= 0 ? ` (${bound ? "within " : ""}${number(low)} to ${number(high)})` : "";
+    const { label } = app.data, i = rows[cell.y], j = rows[cell.x], { distance, low, high, alike } = measuring.pair(i, j);
+    const interval = low >= 0 ? ` (${number(low)} to ${number(high)})` : "";
     const words = i === j ? [] : distance >= 0 ? ["distance " + number(distance) + interval, ...(alike ? ["cannot be told apart"] : [])] : ["distance not known in this file"];
     tip.replaceChildren(...[label[i], label[j]].slice(Number(i === j)).map((text) => make("strong", text)), ...words.map((text) => make("div", text)));
     const { left, side } = square(), scale = side / sight.size, half = every() / 2;

@@ -1,4 +1,4 @@
-// The server behind a served page: new data, exact numbers of two policies, films. A page from a file has none.
+// The server behind a served page: new data, exact numbers of two policies, clips. A page from a file has none.
 import { announce, make, whole } from "./format.js";
 import { unpack } from "./data.js";
 import { adopt, app } from "./state.js";
@@ -14,9 +14,9 @@ import { adopt, app } from "./state.js";
  * @property {number | null} high
  * @property {number | null} p of "the same behaviour"
  * @property {number | null} overlap
- * @property {any} difference what explain.json of `pivec explain` holds, or null
+ * @property {import("./parts.js").Differences | null} difference
  * @property {string} reason why there is no difference
- * @typedef {object} Film addresses are fit for `src`
+ * @typedef {object} Clips addresses are fit for `src`
  * @property {"working" | "done" | "failed"} state
  * @property {string} words
  * @property {{src: string, title: string, words: string}[]} clips
@@ -50,23 +50,23 @@ export const isLive = () => Boolean(app.data.blob.live);
  */
 export const exactPair = (a, b) => (isLive() ? ask(addressOf("pair", a, b)) : null);
 
-/** Addresses of films that the reader asked for; new data show them again. @type {Set<string>} */
-const filming = new Set();
+/** Addresses of clips that the reader asked for; new data show them again. @type {Set<string>} */
+const requested = new Set();
 
-/** @param {number} a @param {number} b @returns {boolean} whether the reader has asked for their film */
-export const isAskedFor = (a, b) => filming.has(addressOf("film", a, b));
+/** @param {number} a @param {number} b @returns {boolean} whether the reader has asked for their clips */
+export const isAskedFor = (a, b) => requested.has(addressOf("clips", a, b));
 
 /**
- * Have both filmed, which takes seconds; what was filmed before is there at once.
+ * Have clips of both made, which takes seconds; those made before are there at once.
  * @param {number} a row of a policy @param {number} b row of another
  * @param {(words: string) => void} [report] is told how far it is
- * @returns {Promise<Film> | null} null without a server; an error has a sentence for the reader
+ * @returns {Promise<Clips> | null} null without a server; an error has a sentence for the reader
  */
-export const film = (a, b, report) => (isLive() ? filmed(addressOf("film", a, b), report) : null);
+export const makeClips = (a, b, report) => (isLive() ? madeClips(addressOf("clips", a, b), report) : null);
 
-/** @param {string} address @param {(words: string) => void} [report] @returns {Promise<Film>} */
-const filmed = async (address, report) => {
-  filming.add(address);
+/** @param {string} address @param {(words: string) => void} [report] @returns {Promise<Clips>} */
+const madeClips = async (address, report) => {
+  requested.add(address);
   let answer = await ask(address, "POST");
   while (answer.state === "working") {
     if (report) report(answer.words);
@@ -74,7 +74,7 @@ const filmed = async (address, report) => {
     answer = await ask(address);
   }
   if (answer.state === "done") return answer;
-  filming.delete(address);
+  requested.delete(address);
   throw new Error(answer.words);
 };
 

@@ -9,7 +9,7 @@ import { exactPair } from "./live.js";
 import { clipsOf, mediaOf } from "./panel_media.js";
 import { badge, nest, pushButton } from "./panel_nodes.js";
 import { distanceSection, spokenDistance } from "./panel_pair.js";
-import { averagesSection, differsSection, exactDifferences } from "./panel_parts.js";
+import { averagesSection, differsSection } from "./panel_parts.js";
 
 const NEAREST = 10;
 let asked = 0, turn = 0, known = "";  // answers about what is no longer chosen are ignored
@@ -71,8 +71,8 @@ const together = (m, found, a, b) => {
     if (mine !== turn) return;
     const before = spokenDistance(pair), { distance, low, high, overlap, p, level } = exact;
     // Among all pairs the page's own test counts; where it has none, that of this pair.
-    pair = { distance, low: low ?? NaN, high: high ?? NaN, overlap: overlap ?? NaN, bound: false, alike: pair.alike ?? (p === null ? null : p > 1 - level) };
-    if (exact.difference) found = exactDifferences(exact.difference);
+    pair = { distance, low: low ?? NaN, high: high ?? NaN, overlap: overlap ?? NaN, p: p ?? NaN, alike: pair.alike ?? (p === null ? null : p > 1 - level) };
+    if (exact.difference) found = exact.difference;
     reason = exact.reason;
     fill();
     if (spokenDistance(pair) !== before) announce("Exactly: " + spokenDistance(pair));

@@ -1,18 +1,18 @@
 // Pictures and clips in the panel: those that lie beside the page, and those that a server makes.
 import { make } from "./format.js";
 import { app } from "./state.js";
-import { film, isAskedFor, isLive } from "./live.js";
+import { makeClips, isAskedFor, isLive } from "./live.js";
 import { badge, nest, pushButton } from "./panel_nodes.js";
 
 /**
  * @typedef {{src: string, region: number, policy?: string, words?: string}} Frame
- * @typedef {{src: string, title: string, words: string}} FilmClip
+ * @typedef {{src: string, title: string, words: string}} Clip
  */
 
 /** @param {any} media lies beside the page; a server has it under another address @returns {any} */
 const beside = (media) => ({ ...media, src: (isLive() ? "media/" : "") + media.src });
 
-/** @param {number} a @param {number} b @returns {{clips: FilmClip[], frames: Frame[], page: string | null}} what lies beside the page of two policies */
+/** @param {number} a @param {number} b @returns {{clips: Clip[], frames: Frame[], page: string | null}} what lies beside the page of two policies */
 export const mediaOf = (a, b) => {
   const { clips, frames, page } = app.data.blob.media.pairs.find((/** @type {any} */ pair) => (pair.a === a && pair.b === b) || (pair.a === b && pair.b === a)) || { clips: [], frames: [] };
   return { clips: clips.map(beside), frames: frames.map(beside), page: isLive() ? null : page };
@@ -43,10 +43,10 @@ export const framesOf = (frames, region, rows) => {
     frame ? pictureOf(frame.src, `${"AB"[side]} in this region: ${frame.words || frame.policy}`) : "", nest("figcaption", badge(side), frame ? "" : " no picture"))))];
 };
 
-/** @param {FilmClip[]} clips */
+/** @param {Clip[]} clips */
 const reelOf = (clips) => clips.map(({ src, title, words }) => nest("figure", pictureOf(src, `${title}: ${words}`), make("figcaption", title)));
 
-/** @param {number} a @param {number} b @param {(frames: Frame[]) => void} use of frames that were filmed @returns {any[]} */
+/** @param {number} a @param {number} b @param {(frames: Frame[]) => void} use of frames that were made @returns {any[]} */
 export const clipsOf = (a, b, use) => {
   const { clips, page } = mediaOf(a, b), box = nest("details.clips", make("summary", "Clips"), ...reelOf(clips));
   box.open = !matchMedia("(prefers-reduced-motion: reduce)").matches;
@@ -58,7 +58,7 @@ export const clipsOf = (a, b, use) => {
       start.disabled = true;
       said.textContent = "Playing the episodes again…";
       try {
-        const made = await film(a, b, (words) => { said.textContent = words + "…"; });
+        const made = await makeClips(a, b, (words) => { said.textContent = words + "…"; });
         if (!made) return;
         said.textContent = made.words;
         start.remove();

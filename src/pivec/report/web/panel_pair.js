@@ -2,15 +2,18 @@
 import { make, number, percent } from "./format.js";
 import { nest } from "./panel_nodes.js";
 
-/** @typedef {{distance: number, low: number, high: number, bound: boolean, alike: boolean | null, overlap: number}} PairNumbers */
+/** @typedef {import("./distances.js").Pair} PairNumbers */
 
 /** @param {PairNumbers} pair @returns {[string, string]} the distance, and how sure it is */
-const wordsOf = ({ distance, low, high, bound }) => [number(distance),
+const wordsOf = ({ distance, low, high }) => [number(distance),
   !Number.isFinite(distance) ? "this page does not know the distance of these two"
-    : Number.isFinite(low + high) ? `95 % ${bound ? "at most " : ""}between ${number(Math.max(low, 0))} and ${number(high)}` : "how sure that is, this page does not know"];
+    : Number.isFinite(low + high) ? `95 % between ${number(Math.max(low, 0))} and ${number(high)}` : "how sure that is, this page does not know"];
 
 /** @param {PairNumbers} pair */
-const chanceWords = ({ alike }) => (alike === null ? "" : alike ? "Cannot be told apart: chance explains it." : "Told apart: more than chance explains.");
+const chanceWords = ({ alike, p }) => {
+  const said = Number.isFinite(p) ? ` (p ${p < 0.001 ? "< 0.001" : "= " + number(p)})` : "";
+  return alike === null ? "" : alike ? `Cannot be told apart${said}: chance explains the distance.` : `Different${said}.`;
+};
 
 /** @param {PairNumbers} pair @returns {string} */
 export const spokenDistance = (pair) => `${wordsOf(pair).join(", ")}. ${chanceWords(pair)}`;

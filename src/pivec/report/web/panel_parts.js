@@ -5,29 +5,9 @@ import { whyNoParts } from "./parts.js";
 import { framesOf } from "./panel_media.js";
 import { badge, shareBar, commandLine, listed, nest } from "./panel_nodes.js";
 
-/**
- * @typedef {{name: string, unit: string, flag?: boolean, a: number, b: number, part?: number, noise?: boolean}} Means `flag`: it is so or not
- * @typedef {{region: number, words: string, part: number, shareA: number, shareB: number, features: Means[], noise?: boolean, spans?: number[][]}} Part
- * @typedef {{measured: number, parts: Part[], averages: Means[], words: string, sure?: boolean}} Differences `sure`: noise is marked
- */
+/** @typedef {import("./parts.js").Means} Means @typedef {import("./parts.js").Part} Part @typedef {import("./parts.js").Differences} Differences */
 
-const REGIONS = 6, SHIFTS = 3, AVERAGES = 5, LEAST = 0.1;  // shown at first; least share of a region's part
-
-/** @param {any} difference of a server, as explain.json has it @returns {Differences} */
-export const exactDifferences = (difference) => {
-  const { explanation: e, features, notes } = difference;
-  const means = (/** @type {number} */ f, /** @type {any} */ values) => ({ ...features[f], flag: features[f].absent !== null, a: values[0][f], b: values[1][f] });
-  return {
-    measured: e.distance, words: notes.join(". "), sure: e.p_value !== null,
-    parts: e.order.map((/** @type {number} */ r) => ({
-      region: r, words: e.words[r], part: e.regions.measured[r], noise: e.regions.noise[r],
-      shareA: e.share[0][r], shareB: e.share[1][r], spans: [0, 1].map((side) => [e.share_low[side][r], e.share_high[side][r]]),
-      features: e.columns.flatMap((/** @type {[string, number]} */ [kind, f], /** @type {number} */ c) => (kind === "where" && f >= 0
-        ? [{ ...means(f, [e.means[0][r], e.means[1][r]]), part: e.finest.measured[r][c], noise: e.finest.noise[r][c] }] : [])),
-    })),
-    averages: features.map((/** @type {any} */ _, /** @type {number} */ f) => ({ ...means(f, e.averages), noise: !(e.average_shift_low[f] > 0 || e.average_shift_high[f] < 0) })),
-  };
-};
+const REGIONS = 6, AVERAGES = 5;  // shown at first
 
 /** @param {Means} feature @param {"a" | "b"} side */
 const meanOf = (feature, side) => (feature.flag ? percent : number)(feature[side]);
@@ -40,12 +20,10 @@ const partRow = (part, found, longest, frames, rows) => {
     const [low, high] = part.spans?.[side] || [];
     return nest("div.time", badge(side), shareBar(share / longest, "ab"[side]), percent(share) + (Number.isFinite(low) ? ` (${percent(low)} to ${percent(high)})`.replace(/ %/g, "") : ""));
   });
-  const size = (/** @type {Means} */ f) => (Number.isFinite(f.a) && Number.isFinite(f.b) && !f.noise && f.part) || 0;
-  const shifts = part.features.filter((f) => size(f) >= LEAST * part.part).sort((f, g) => size(g) - size(f)).slice(0, found.parts.length > 1 ? SHIFTS : 3 * SHIFTS);
   return nest("li.part",
     nest("p", make("strong", percent(part.part / found.measured)), " ", part.words, " ", part.noise ? chanceTag() : ""),
     shareBar(part.part / found.parts[0].part, "share"), ...(found.parts.length > 1 ? times : []),
-    nest("ul.shifts", ...shifts.map((f) => nest("li", f.name + ": ", badge(0), ` ${meanOf(f, "a")} `, badge(1), ` ${meanOf(f, "b")} ${f.unit}`))),
+    nest("ul.shifts", ...part.features.map((f) => nest("li", f.name + ": ", badge(0), ` ${meanOf(f, "a")} `, badge(1), ` ${meanOf(f, "b")} ${f.unit}`))),
     ...framesOf(frames, part.region, rows));
 };
 
@@ -58,11 +36,11 @@ export const differsSection = (found, frames, rows, reason) => {
   else if (!parts.length) say("Nothing: the two were measured as equal.");
   else {
     const longest = Math.max(...parts.slice(0, REGIONS).flatMap((part) => [part.shareA || 0, part.shareB || 0]), 1e-9);
-    say(`Regions of states, by their share of the distance as measured (${number(found.measured)}); the time that A and B spend there; means of features meanwhile.`);
+    say(`Regions of states, by their share of the distance as measured (${number(found.measured)}); the time that A and B spend there${found.sure ? "; means of features meanwhile" : ""}.`);
     section.append(...listed(make("ol"), parts, REGIONS, (part) => partRow(part, found, longest, frames, rows)));
     if (found.sure) say(found.words);
     else {
-      say("Chance is in these numbers too. Which are more than chance, this command tells:");
+      say("Chance is in these numbers too. What is more than chance, and which features differ, this command tells:");
       section.append(commandLine("pivec", "explain", blob.media.folder, ...(names.some((name) => name[0] === "-") ? ["--"] : []), ...names));
     }
   }
