@@ -18,8 +18,13 @@ import numpy as np
 from scipy.stats import norm
 
 from measure import write_section
-from pivec.statistics import effective_number, mean_between, mean_within, shares_of
-from pivec.statistics.behaviours import behaviours
+from pivec.statistics import (
+    behaviour_classes,
+    effective_number,
+    mean_between,
+    mean_within,
+    shares_of,
+)
 
 SCALES = np.array([1.0, 0.7, 0.5, 0.3, 0.2])
 OFFSET = 1.5
@@ -101,7 +106,7 @@ def classes(draws):
             x = np.arange(n) % kinds * 100.0 + rng.normal(size=n)
             apart = np.abs(x[:, None] - x)
             p = 2 * norm.sf(apart / np.sqrt(2))
-            counts.append(len(behaviours(p, apart**2, [str(i) for i in range(n)])))
+            counts.append(len(behaviour_classes(p, apart**2, [str(i) for i in range(n)])))
         print(f"| {n} | {kinds} | {np.mean(counts):.1f} |", flush=True)
 
 

@@ -21,7 +21,7 @@ import mixture_data
 from measure import table, write_section
 from pivec.mixtures import ArraySource, Mixture, fit_mixture, numpy_kernel
 from pivec.mixtures.torch_kernel import TorchKernel
-from pivec.statistics.pairwise import squared_euclidean_tensor
+from pivec.statistics import squared_euclidean_tensor
 
 COMPONENTS, FEATURES = mixture_data.COMPONENTS, 24
 

@@ -13,7 +13,7 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.env_util import make_vec_env
 
 import pivec.integrations.sb3
-from pivec.statistics import SettlingRule
+from pivec.statistics import ConvergenceRule
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--steps", type=int, default=300_000)
@@ -31,8 +31,8 @@ model.learn(steps, callback=[behaviour, stop])
 print(f"trained for {model.num_timesteps} of {steps} steps")
 
 # Afterwards, on the distances between all checkpoints, without noise, and their standard errors:
-rule = SettlingRule(checkpoints, tolerance)
+rule = ConvergenceRule(checkpoints, tolerance)
 space = behaviour.monitor.space
 intervals = space.method.intervals(space.descriptions)
-settled = rule.settled_at(intervals.distance, intervals.standard_error)
+settled = rule.converged_at(intervals.distance, intervals.standard_error)
 print("settled at", None if settled is None else behaviour.changes[settled].label)

@@ -47,7 +47,7 @@ def test_actions_not_known_in_the_fit_are_refused(data):
     numbers = VisitedStates.from_arrays([[np.zeros((2, 1))]], actions=[[np.array([[0.5]])]])
     with pytest.raises(BadData, match="continuous"):
         view.rows(numbers, 0)
-    with pytest.raises(BadData, match="discrete.*continuous"):
+    with pytest.raises(BadData, match=r"discrete.*continuous"):
         View.of_data(numbers, "state-actions").rows(data, 0)
 
 

@@ -11,7 +11,7 @@ from pivec.errors import UsageError
 from pivec.integrations.monitor import BehaviourMonitor
 from pivec.report import tsne_map
 from pivec.states import VisitedStates, joined
-from pivec.statistics import SettlingRule, sampled_travel
+from pivec.statistics import ConvergenceRule, sampled_travel
 
 
 def window(rng, place, step=0, episodes=12, length=30):
@@ -101,10 +101,10 @@ def test_intervals_tell_real_changes_from_chance(windows):
 
 def test_the_stop_is_that_of_the_rule_on_the_whole_matrix(windows):
     monitor = BehaviourMonitor(parameters=FEW)
-    rule = SettlingRule(3, tolerance=0.001, deviations=3.0)
+    rule = ConvergenceRule(3, tolerance=0.001, deviations=3.0)
     settled = [monitor.add(one) is not None and monitor.has_settled(rule) for one in windows]
     known = monitor.method.intervals(monitor.descriptions)
-    first = rule.settled_at(known.distance, known.standard_error)
+    first = rule.converged_at(known.distance, known.standard_error)
     assert first == settled.index(True) == 7
 
 
@@ -117,8 +117,8 @@ def test_distances_stay_as_they_are_without_intervals(windows):
     assert change.path_length == pytest.approx(np.diagonal(d, 1).sum(), rel=1e-4)
     unknown = [change.noise, change.standard_error, *change.path_interval, *change.first_interval]
     assert np.isnan(unknown).all()
-    assert not monitor.has_settled(SettlingRule(3, tolerance=0.0))
-    assert monitor.has_settled(SettlingRule(3, tolerance=0.1))
+    assert not monitor.has_settled(ConvergenceRule(3, tolerance=0.0))
+    assert monitor.has_settled(ConvergenceRule(3, tolerance=0.1))
 
 
 def test_a_given_space_is_used_as_it_is(windows, rng, tmp_path):
@@ -198,7 +198,7 @@ def test_episodes_are_left_out_for_methods_without_influences(rng):
     low, high = change.previous_interval
     assert 0 < low < change.to_previous < high
     assert change.first_interval[0] == 0.0
-    assert monitor.has_settled(SettlingRule(2, tolerance=0.0, deviations=1e9))
+    assert monitor.has_settled(ConvergenceRule(2, tolerance=0.0, deviations=1e9))
 
 
 def test_mistakes_are_named(windows):

@@ -8,8 +8,7 @@ import pytest
 from pivec.characterizations import Measured
 from pivec.report import Findings, PolicyRow, PolicyTable
 from pivec.run_log import RunLog
-from pivec.statistics import Intervals, Pairs, Travel
-from pivec.statistics.behaviours import behaviours
+from pivec.statistics import Intervals, Pairs, Travel, behaviour_classes
 
 
 def rows_of(n, *, seed=0, **columns):
@@ -98,7 +97,9 @@ def small_report(columns=None, distances=None, **changes):
     }
     values |= changes
     if (sure := values["measured"].intervals) is not None:
-        values["behaviours"] = behaviours(sure.p_value, sure.distance, values["policies"].labels)
+        values["behaviours"] = behaviour_classes(
+            sure.p_value, sure.distance, values["policies"].labels
+        )
     return Findings(**values)
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pivec.statistics import benjamini_hochberg
-from pivec.statistics.behaviours import behaviours
+from pivec.statistics import behaviour_classes, benjamini_hochberg
 
 
 def noisy(rng, n, kinds, error=1.0):
@@ -20,7 +19,7 @@ def noisy(rng, n, kinds, error=1.0):
 
 def test_no_two_of_a_class_are_told_apart(rng):
     p, d = noisy(rng, 40, 7, error=3.0)
-    found = behaviours(p, d, [f"p{i}" for i in range(40)])
+    found = behaviour_classes(p, d, [f"p{i}" for i in range(40)])
     i, j = np.triu_indices(40, 1)
     apart = benjamini_hochberg(p[i, j]) <= 0.05
     numbers = np.array(found.numbers)
@@ -35,7 +34,7 @@ def test_no_two_of_a_class_are_told_apart(rng):
 
 def test_clear_behaviours_are_recovered(rng):
     p, d = noisy(rng, 30, 5, error=0.5)
-    found = behaviours(p, d, [f"p{i}" for i in range(30)], rate=1e-4)
+    found = behaviour_classes(p, d, [f"p{i}" for i in range(30)], rate=1e-4)
     assert len(found) == 5
     assert {len(set(found.numbers[k::5])) for k in range(5)} == {1}
     assert found.n_policies == 30
@@ -44,9 +43,11 @@ def test_clear_behaviours_are_recovered(rng):
 def test_classes_do_not_depend_on_the_order(rng):
     p, d = noisy(rng, 25, 4, error=2.5)
     labels = [f"run-{i}" for i in range(25)]
-    first = behaviours(p, d, labels)
+    first = behaviour_classes(p, d, labels)
     order = rng.permutation(25)
-    again = behaviours(p[np.ix_(order, order)], d[np.ix_(order, order)], [labels[i] for i in order])
+    again = behaviour_classes(
+        p[np.ix_(order, order)], d[np.ix_(order, order)], [labels[i] for i in order]
+    )
     assert again.numbers == tuple(first.numbers[i] for i in order)
     assert [order[m] for m in again.medoids] == list(first.medoids)
 
@@ -55,19 +56,19 @@ def test_larger_classes_come_first_and_have_a_middle():
     x = np.array([0.0, 9.0, 9.1, 9.3, 5.0, 5.2])
     d = (x[:, None] - x) ** 2
     p = np.where(d < 1, 0.5, 1e-6)
-    found = behaviours(p, d, ["c", "x", "y", "z", "b-10", "b-9"])
+    found = behaviour_classes(p, d, ["c", "x", "y", "z", "b-10", "b-9"])
     assert found.numbers == (3, 1, 1, 1, 2, 2)
     assert found.medoids == (2, 5, 0)  # of the pair the one that comes first by name: b-9
 
 
 def test_policies_without_a_test_have_no_class():
     p = np.array([[1.0, 0.8, np.nan], [0.8, 1.0, np.nan], [np.nan, np.nan, 1.0]])
-    found = behaviours(p, 1 - np.nan_to_num(p), ["a", "b", "c"])
+    found = behaviour_classes(p, 1 - np.nan_to_num(p), ["a", "b", "c"])
     assert found.numbers == (1, 1, None)
     assert (len(found), found.n_policies) == (1, 2)
 
 
 @pytest.mark.parametrize("n", [1, 2])
 def test_few_policies(n):
-    found = behaviours(np.ones((n, n)), np.zeros((n, n)), ["a", "b"][:n])
+    found = behaviour_classes(np.ones((n, n)), np.zeros((n, n)), ["a", "b"][:n])
     assert found.numbers == (1,) * n

@@ -8,11 +8,12 @@ from scipy.stats import norm, t
 
 from pivec.statistics import (
     decide,
+    episodes_for_different,
     episodes_for_precision,
+    episodes_for_same,
     episodes_for_verdict,
     episodes_to_decide,
 )
-from pivec.statistics.equivalence import episodes_for_different, episodes_for_same
 
 PILOT, DRAWS, MARGIN = 20, 4000, 0.02
 

@@ -55,7 +55,7 @@ def test_verdicts_and_what_they_say():
 def test_too_few_episodes_and_how_many_it_takes():
     few = [states(episodes=6, label=label) for label in "ab"]
     unsure = pivec.same(*few, **FEW)
-    assert unsure.verdict == "cannot tell"
+    assert unsure.verdict == "unclear"
     assert unsure.more_episodes == unsure.episodes_needed - 6 > 0
     n = 2 * unsure.episodes_needed  # a pilot of six episodes may be wrong by half
     assert pivec.same(*(states(episodes=n, label=label) for label in "ab"), **FEW).verdict == "same"
@@ -71,7 +71,7 @@ def test_luck_does_not_make_a_wide_interval_do():
     assert answer.distance == sure.distance[0, 0] < 0
     assert answer.high == sure.high[0, 0] - sure.distance[0, 0]
     verdicts = {pivec.same(a, b, margin=answer.high * f, **FEW).verdict for f in (0.99, 1.01)}
-    assert verdicts == {"cannot tell", "same"}
+    assert verdicts == {"unclear", "same"}
 
 
 def test_the_level_is_that_of_both_bounds():
@@ -96,7 +96,7 @@ def test_other_characterizations_need_a_margin_of_their_own():
         for s in (0, 1)
     ]  # fmt: skip
     answer = pivec.same(*rewarded, method="returns", margin=0.1)
-    assert answer.verdict == "cannot tell"
+    assert answer.verdict == "unclear"
     assert answer.overlap is None
     # Of means of 30 normal numbers: 2 · 1/M is the variance of their difference.
     assert 100 < answer.episodes_needed < 5000
@@ -108,7 +108,7 @@ def test_other_characterizations_need_a_margin_of_their_own():
 def test_one_episode_has_no_interval():
     with pytest.warns(PivecWarning, match="a single episode"):
         answer = pivec.same(states(episodes=1), states(episodes=1, label="b"), **FEW)
-    assert answer.verdict == "cannot tell"
+    assert answer.verdict == "unclear"
     assert answer.episodes_needed is None
     assert answer.as_json()["high"] is None
     json.dumps(answer.as_json(), allow_nan=False)

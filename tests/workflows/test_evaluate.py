@@ -17,8 +17,7 @@ from pivec.parallel.processes import shares_of_cores
 from pivec.policies import NetworkPolicy, canonical_order, save_policy
 from pivec.run_log import peak_mb
 from pivec.states import VisitedStates, load
-from pivec.statistics import distance_variance, pair_errors, return_correlation
-from pivec.statistics.evaluation import distance_error
+from pivec.statistics import distance_error, distance_variance, pair_errors, return_correlation
 from pivec.workflows import read_outcome
 from pivec.workflows.collect import collect
 from pivec.workflows.evaluate import candidates, draw, evaluate, write_set

@@ -8,8 +8,14 @@ import numpy as np
 import pytest
 
 from pivec.errors import BadData, UsageError
-from pivec.statistics import distance_variance, pair_errors, return_correlation, told_apart
-from pivec.statistics.evaluation import distance_error, min_max
+from pivec.statistics import (
+    distance_error,
+    distance_variance,
+    min_max,
+    pair_errors,
+    return_correlation,
+    told_apart,
+)
 
 
 def random_distances(rng, n=7, scale=1.0):

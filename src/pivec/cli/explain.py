@@ -24,7 +24,7 @@ from pivec.terminal import literal, say
 if TYPE_CHECKING:
     from pivec.explanations import Clip, ComparisonFolder, PairExplanation, Regions, Replayer
     from pivec.report import Findings
-    from pivec.statistics import Behaviours
+    from pivec.statistics import BehaviourClasses
 
 # -----------------------------------------------------------------------------
 # What `pivec explain` films, and where its results go.
@@ -57,7 +57,7 @@ class Films:
 
     def of_behaviours(
         self,
-        classes: Behaviours | None,
+        classes: BehaviourClasses | None,
         words: Sequence[str],
         replayer: Replayer,
         folder: Path,

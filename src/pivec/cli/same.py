@@ -16,7 +16,7 @@ from pivec.cli.options import Env, Policies, Quiet, env_and_policies, with_optio
 from pivec.errors import UsageError
 from pivec.options import CollectOptions, DescribeOptions
 
-EXIT_CODES = {"same": 0, "different": 1, "cannot tell": 3}
+EXIT_CODES = {"same": 0, "different": 1, "unclear": 3}
 _FAILED = 2  # as `diff` does it: 1 is an answer
 
 Sides = Annotated[

@@ -18,7 +18,7 @@ from pivec.characterizations import Characterization, Descriptions, Space, chara
 from pivec.errors import UsageError
 from pivec.report import LandmarkMap, place
 from pivec.states import VisitedStates, joined, regrouped
-from pivec.statistics import Intervals, SettlingRule, sampled_travel
+from pivec.statistics import ConvergenceRule, Intervals, sampled_travel
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -231,8 +231,8 @@ class BehaviourMonitor:
         """Draw the way of the run so far on the map."""
         return way_figure(self.changes, self.method.name)
 
-    def has_settled(self, rule: SettlingRule) -> bool:
-        """Tell whether behaviour has settled, see `SettlingRule`."""
+    def has_settled(self, rule: ConvergenceRule) -> bool:
+        """Tell whether behaviour has settled, see `ConvergenceRule`."""
         n = len(self.changes)
         if n <= rule.checkpoints:
             return False

@@ -36,7 +36,7 @@ from pivec.states import (
     identity_of,
     record_of,
 )
-from pivec.statistics import SettlingRule
+from pivec.statistics import ConvergenceRule
 from pivec.text import interval, rounded
 from pivec.workflows.collect import collect
 
@@ -304,7 +304,7 @@ class StopWhenBehaviourSettles(BaseCallback):  # type: ignore[misc]  # the libra
     Give it behind the `BehaviourCallback` that it looks at:
     ``model.learn(..., callback=[behaviour, StopWhenBehaviourSettles(behaviour)])``.
 
-    ``checkpoints``, ``tolerance`` and ``deviations`` are those of `pivec.statistics.convergence.SettlingRule`;
+    ``checkpoints``, ``tolerance`` and ``deviations`` are those of `pivec.statistics.ConvergenceRule`;
     ``stopped_at`` is then the training step at which it stopped, or None.
     """
 
@@ -319,7 +319,7 @@ class StopWhenBehaviourSettles(BaseCallback):  # type: ignore[misc]  # the libra
     ) -> None:
         super().__init__(verbose)
         self.behaviour = behaviour
-        self.rule = SettlingRule(checkpoints, tolerance, deviations)
+        self.rule = ConvergenceRule(checkpoints, tolerance, deviations)
         self.stopped_at: int | None = None
         self._judged = 0
 

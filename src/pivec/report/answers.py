@@ -13,30 +13,30 @@ from rich.console import Console
 from rich.table import Table
 
 from pivec.files import atomic_write
-from pivec.statistics import POWER, Plan, Sameness
+from pivec.statistics import POWER, EquivalenceTest, Plan
 from pivec.terminal import literal, printable, say
 
 _ROWS = 20  # policies in a table on the terminal
 
 
-def headline(answer: Sameness) -> str:
+def headline(answer: EquivalenceTest) -> str:
     """Say the verdict in a sentence.
 
     Examples
     --------
-    >>> headline(Sameness("cannot tell", ("a", "b"), 0.01, 0.0, 0.04, 0.3, "permutation", 0.02,
+    >>> headline(EquivalenceTest("unclear", ("a", "b"), 0.01, 0.0, 0.04, 0.3, "permutation", 0.02,
     ...                   0.95, (20, 20), 160, "visitation"))
     'a and b: cannot tell yet, about 140 more episodes of each'
     """
     a, b = answer.labels
-    if answer.verdict != "cannot tell":
+    if answer.verdict != "unclear":
         return f"{a} and {b}: {'the same' if answer.verdict == 'same' else 'different'}"
     more = answer.more_episodes
     how = "more episodes are needed" if more is None else f"about {more:,} more episodes of each"
     return f"{a} and {b}: cannot tell yet, {how}"
 
 
-def reasons(answer: Sameness) -> list[str]:
+def reasons(answer: EquivalenceTest) -> list[str]:
     """Give the numbers behind the verdict, a line each."""
     sure = f"{100 * answer.level:g} %"
     shown = max(answer.distance, 0.0)  # less the noise it may lie a little below
@@ -55,14 +55,14 @@ def reasons(answer: Sameness) -> list[str]:
     return lines
 
 
-def print_sameness(answer: Sameness) -> None:
+def print_sameness(answer: EquivalenceTest) -> None:
     """Print the verdict and its reasons."""
     say(headline(answer))
     for line in reasons(answer):
         say(f"  {line}")
 
 
-def write_junit(path: str | Path, answer: Sameness, seconds: float) -> None:
+def write_junit(path: str | Path, answer: EquivalenceTest, seconds: float) -> None:
     """Write the answer as a test that passes if the policies behave alike."""
     passed = answer.verdict == "same"
     counts = {"tests": "1", "failures": str(int(not passed)), "errors": "0"}

@@ -29,8 +29,7 @@ from pivec.report.groups import GroupComparison, groups_in
 from pivec.report.layout import group_order, heatmap_order
 from pivec.run_log import RunLog
 from pivec.states import Store, VisitedStates
-from pivec.statistics import RATE, Behaviours, Pairs
-from pivec.statistics.behaviours import behaviours
+from pivec.statistics import RATE, BehaviourClasses, Pairs, behaviour_classes
 from pivec.text import n_policies, thousands
 
 STATES, SPACE = "states", "space"  # folders of a comparison
@@ -158,7 +157,7 @@ class Findings:
     log: RunLog
     method: str = ""  # how policies are described and compared; blank lines part paragraphs
     formula: str = ""  # of the distance, in one line
-    behaviours: Behaviours | None = None  # classes of policies that cannot be told apart
+    behaviours: BehaviourClasses | None = None  # classes of policies that do not differ
     groups: GroupComparison | None = None  # where there are groups of runs
     space: Space | None = None  # with positions; None in a report without a characterization
 
@@ -177,7 +176,7 @@ class Findings:
         """Compute everything that is shown of a space whose distances were measured."""
         classes = None
         if (sure := measured.intervals) is not None:
-            classes = behaviours(sure.p_value, sure.distance, space.descriptions.labels)
+            classes = behaviour_classes(sure.p_value, sure.distance, space.descriptions.labels)
         words = [space.method.traits.explanation, background_words(log.settings)]
         return cls(
             environment=str(space.collected.get("environment", "")),
@@ -308,7 +307,7 @@ class Findings:
         return f"{thousands(len(self.measured.alike))} of {thousands(known)}" if known else ""
 
 
-def policy_rows(space: Space, classes: Behaviours | None = None) -> list[PolicyRow]:
+def policy_rows(space: Space, classes: BehaviourClasses | None = None) -> list[PolicyRow]:
     """Give the rows of all policies of a space; at the origin if they have no positions yet."""
     described = space.descriptions
     positions = np.zeros((len(described), 2)) if space.positions is None else space.positions

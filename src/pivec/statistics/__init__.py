@@ -1,27 +1,24 @@
-"""How far apart descriptions are, and what to read off the distances of many policies.
+"""Distances between arrays, and the statistics of distances.
 
-pairwise.py the distances of all rows of two sets (pairwise_torch.py: on a graphics card)
-method.py   what they are measured with: as much of a characterization as is needed here
-pairs.py    the nearest and the farthest pairs, and how sure their distances are
-travel.py   the distance a training run travels, checkpoint by checkpoint
-measured.py these and each policy's nearest others, however many policies there are
-discoveries.py  many tests at once: q-values
-behaviours.py   classes of policies that cannot be told apart
-groups.py   whether groups of runs differ, and how diverse each one is
-settling.py when a run has settled: its behaviour does not change any more
+pairwise.py     distances between all rows of two sets
+intervals.py    confidence intervals, p- and q-values, permutation tests, parts of a distance
+equivalence.py  whether two policies behave the same, and how many episodes that takes
+pairs.py        pairs and nearest neighbours; the distance that a run travels, its convergence
+groups.py       differences between groups of runs, their diversity, behaviour classes
+evaluation.py   how good a characterization is: the paper's metrics
 """
 
 from __future__ import annotations
 
-from pivec.statistics.behaviours import Behaviours
-from pivec.statistics.convergence import SettlingRule
 from pivec.statistics.equivalence import (
     MARGIN,
     POWER,
+    EquivalenceTest,
     Plan,
-    Sameness,
     decide,
+    episodes_for_different,
     episodes_for_precision,
+    episodes_for_same,
     episodes_for_verdict,
     episodes_to_decide,
     noise_left,
@@ -33,16 +30,20 @@ from pivec.statistics.evaluation import (
     Row,
     Summary,
     checked_distances,
+    distance_error,
     distance_variance,
     mean_known,
+    min_max,
     pair_errors,
     print_evaluation,
     return_correlation,
     told_apart,
 )
 from pivec.statistics.groups import (
+    BehaviourClasses,
     Estimate,
     Permanova,
+    behaviour_classes,
     effective_number,
     mean_between,
     mean_within,
@@ -69,6 +70,7 @@ from pivec.statistics.intervals import (
     spread_of,
 )
 from pivec.statistics.pairs import (
+    ConvergenceRule,
     Pair,
     Pairs,
     Travel,
@@ -84,6 +86,7 @@ from pivec.statistics.pairwise import (
     matched_kl,
     paired_squares,
     squared_euclidean,
+    squared_euclidean_tensor,
     symmetric_kl_diagonal,
     symmetric_kl_full,
     total_variation,
@@ -96,7 +99,9 @@ __all__ = [
     "POWER",
     "RATE",
     "Average",
-    "Behaviours",
+    "BehaviourClasses",
+    "ConvergenceRule",
+    "EquivalenceTest",
     "Estimate",
     "Evaluation",
     "Intervals",
@@ -107,19 +112,21 @@ __all__ = [
     "PermutationTest",
     "Plan",
     "Row",
-    "Sameness",
-    "SettlingRule",
     "Spread",
     "Summary",
     "Travel",
     "arranged",
+    "behaviour_classes",
     "benjamini_hochberg",
     "checked_distances",
     "decide",
     "directional_variances",
+    "distance_error",
     "distance_variance",
     "effective_number",
+    "episodes_for_different",
     "episodes_for_precision",
+    "episodes_for_same",
     "episodes_for_verdict",
     "episodes_to_decide",
     "euclidean",
@@ -131,6 +138,7 @@ __all__ = [
     "mean_differences",
     "mean_known",
     "mean_within",
+    "min_max",
     "nearest_of_rows",
     "nearest_pairs",
     "noise_left",
@@ -148,6 +156,7 @@ __all__ = [
     "sides",
     "spread_of",
     "squared_euclidean",
+    "squared_euclidean_tensor",
     "symmetric_kl_diagonal",
     "symmetric_kl_full",
     "told_apart",

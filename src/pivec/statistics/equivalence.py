@@ -1,10 +1,17 @@
-"""Whether two policies behave alike: same, different, or cannot tell yet.
+"""Whether two policies behave the same, and how many episodes it takes to find out.
 
-Two questions are asked (as in Tryon 2001, "Evaluating statistical difference, equivalence, and
-indeterminacy"). *Equivalence*: is the distance, with the certainty that is asked for, below a
-margin? *Difference*: is it more than chance? Where neither is answered with yes there are too few
-episodes. A difference that is certain but smaller than the margin is "the same": the margin says
-what nobody minds.
+Two questions are asked (Tryon 2001, "Evaluating statistical difference, equivalence, and
+indeterminacy"). *Equivalence*: is the distance, at the given level, below a margin? *Difference*:
+is it more than chance? If neither is answered with yes, there are too few episodes. A difference
+that is certain but smaller than the margin counts as the same: the margin is what does not matter.
+
+The variance of a squared distance has two parts (see `pivec.statistics.intervals`),
+
+    Var(d) ≈ 4 Δᵀ(C_p + C_q)Δ + 2‖C_p + C_q‖²,
+
+and C, the covariance of a mean over M episodes, falls as 1/M: the first part as 1/M, the second as
+1/M². With x = M/M' the variance at M' episodes is ``first``·x + ``second``·x², and a requirement on
+it is a quadratic equation in x.
 """
 
 from __future__ import annotations
@@ -20,65 +27,59 @@ from scipy.stats import chi2, norm, t
 
 from pivec.statistics.intervals import LEVEL
 
-# -----------------------------------------------------------------------------
-# How many episodes it takes: from a pilot's variance to that of more episodes.
-#
-# The variance of a squared distance has two parts (see `pivec.statistics.intervals`),
-#
-#     Var(d) ≈ 4 Δᵀ(C_p + C_q)Δ + 2‖C_p + C_q‖²,
-#
-# and C, the covariance of a mean over M episodes, falls as 1/M: the first part as 1/M, the second as
-# 1/M². With x = M/M' the variance at M' episodes is ``first``·x + ``second``·x², and what is asked of
-# it is a quadratic equation in x.
+Array = NDArray[np.float64]
+Verdict = Literal["same", "different", "unclear"]
 
-
-POWER = 0.9  # how often `same` is to come to the right answer
-LEAST = 2  # episodes that an interval needs
-RELIABLE = 20  # from so many on, the variance between episodes is known well enough to decide by it
-_ROUNDS = 5  # after which the quantile of t changes no more
+# A distance of visitation with 64 regions: 20 % of the time in different places, if both visit the
+# same ones a little more or less often; 6 %, if one visits a region where the other never is.
+MARGIN = 0.02
+POWER = 0.9  # how often `same` should reach the right verdict
+_LEAST = 2  # episodes that an interval needs
+_RELIABLE = 20  # episodes from which on the variance between them is known well enough
+_ROUNDS = 5  # after which the quantile of t no longer changes
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Episodes that each policy of a pair needs, as a pilot lets expect.
+    """Episodes that each policy of a pair needs, extrapolated from a pilot.
 
     Attributes
     ----------
     labels : tuple of str
         Names of the policies.
     pilot : int
-        Episodes of each that were played.
+        Episodes of each in the pilot.
     precision : float
-        The half-width of intervals that is asked for.
+        The requested half-width of intervals.
     level : float
         Of the intervals.
     distances : (n, n) array
-        What the pilot measured, the noise of sampling taken off.
+        Distances in the pilot, without sampling noise.
     for_precision : (n, n) array
         Episodes after which the interval of a pair is that narrow. The diagonal is a policy
         against another sample of itself.
     margin : float or None
-        That of `pivec.same`, where there is one.
+        That of `pivec.same`, if there is one.
     to_decide : (n, n) array or None
-        Episodes after which `pivec.same` is right in 9 of 10 cases, for a pair that behaves alike
-        and for one whose distance is the margin.
+        Episodes after which `pivec.same` is right in 9 of 10 cases, both for a pair that behaves
+        the same and for one whose distance is the margin.
     """
 
     labels: tuple[str, ...]
     pilot: int
     precision: float
     level: float
-    distances: NDArray[np.float64]
-    for_precision: NDArray[np.float64]
+    distances: Array
+    for_precision: Array
     margin: float | None = None
-    to_decide: NDArray[np.float64] | None = None
+    to_decide: Array | None = None
 
-    def to_all(self, needed: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Give what each policy needs in the pair that needs most."""
+    def to_all(self, needed: Array) -> Array:
+        """What each policy needs in the pair that needs most."""
         return np.asarray(needed.max(axis=1))
 
     @property
-    def to_nearest(self) -> NDArray[np.float64]:
+    def to_nearest(self) -> Array:
         """Episodes for the precision of each policy's distance to its nearest other."""
         others = self.distances.copy()
         np.fill_diagonal(others, np.inf)
@@ -90,18 +91,11 @@ def episodes_for_precision(
     second: ArrayLike,
     episodes: ArrayLike,
     precision: ArrayLike,
-    level: float = 0.95,
-) -> NDArray[np.float64]:
-    """Episodes at which an interval reaches no more than ``precision`` to either side.
+    level: float = LEVEL,
+) -> Array:
+    """Episodes at which the half-width of an interval is at most ``precision``.
 
-    Parameters
-    ----------
-    first, second : arrays
-        The parts of the variance at ``episodes`` episodes of each policy.
-    episodes : int or array
-    precision : array
-        In the unit of the distance.
-    level : float
+    ``first`` and ``second`` are the parts of the variance at ``episodes`` episodes of each policy.
 
     Examples
     --------
@@ -109,11 +103,9 @@ def episodes_for_precision(
     103
     """
     width = np.asarray(precision, dtype=np.float64)
-
-    def deviation(freedom: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.asarray(width / t.ppf((1 + level) / 2, freedom))
-
-    return _settled(first, second, episodes, deviation)
+    return _converged(
+        first, second, episodes, lambda freedom: width / t.ppf((1 + level) / 2, freedom)
+    )
 
 
 def episodes_for_same(
@@ -122,12 +114,12 @@ def episodes_for_same(
     second: ArrayLike,
     episodes: ArrayLike,
     margin: float,
-    level: float = 0.95,
+    level: float = LEVEL,
     power: float = POWER,
-) -> NDArray[np.float64]:
-    """Episodes at which the upper bound of ``distance`` lies below ``margin``, so often.
+) -> Array:
+    """Episodes at which the upper bound of ``distance`` is below ``margin`` with this power.
 
-    A distance that is not below the margin never does: infinitely many.
+    Infinitely many for a distance that is not below the margin.
 
     Examples
     --------
@@ -135,11 +127,12 @@ def episodes_for_same(
     30
     """
     room = np.maximum(margin - np.asarray(distance, dtype=np.float64), 0.0)
-
-    def deviation(freedom: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.asarray(room / (t.ppf(level, freedom) + norm.ppf(power)))
-
-    return _settled(first, second, episodes, deviation)
+    return _converged(
+        first,
+        second,
+        episodes,
+        lambda freedom: room / (t.ppf(level, freedom) + norm.ppf(power)),
+    )
 
 
 def episodes_for_different(
@@ -147,14 +140,14 @@ def episodes_for_different(
     first: ArrayLike,
     second: ArrayLike,
     episodes: ArrayLike,
-    level: float = 0.95,
+    level: float = LEVEL,
     power: float = POWER,
-) -> NDArray[np.float64]:
-    """Episodes at which a test finds that ``distance`` is not 0, so often.
+) -> Array:
+    """Episodes at which a test finds with this power that ``distance`` is not 0.
 
-    The critical value is that of policies that behave alike, whose distance has no first part: a
-    weighted sum of χ² less its mean, whose 95 % point lies 1.64 (many equal weights) to 2.01
-    (one weight) deviations above 0. The latter is taken.
+    The critical value is that of equal policies, whose distance has no first part: a weighted sum
+    of χ² minus its mean, whose 95 % point lies 1.64 (many equal weights) to 2.01 (one weight)
+    deviations above 0. The latter is taken.
 
     Examples
     --------
@@ -171,7 +164,11 @@ def episodes_for_different(
     b = 2 * d * critical * np.sqrt(curve) + z**2 * slope
     root = np.sqrt(np.maximum(b**2 - 4 * a * d**2, 0.0))
     needed = _episodes(_ratio(2 * d**2, b + root), episodes)
-    return np.maximum(needed, _least_to_reject(level))
+    # A permutation test can only reject if 2 of all divisions are few enough.
+    least = _LEAST
+    while (1 - level) * comb(2 * least, least) < 2:
+        least += 1
+    return np.maximum(needed, least)
 
 
 def episodes_to_decide(
@@ -180,104 +177,86 @@ def episodes_to_decide(
     second: ArrayLike,
     episodes: ArrayLike,
     margin: float,
-    level: float = 0.95,
+    level: float = LEVEL,
     power: float = POWER,
-) -> NDArray[np.float64]:
-    """Episodes at which `pivec.same` is right, so often, whether 0 or the margin is the distance.
+) -> Array:
+    """Episodes at which `pivec.same` is right with this power if the distance is 0 or the margin.
 
     The first part of the variance at the margin is that of the pilot's difference scaled to this
-    length, where the pilot shows one beyond the margin, and at most what no difference of this
-    length exceeds (Cauchy-Schwarz): 4 Δᵀ C Δ ≤ 4 ‖Δ‖² ‖C‖ = 4 · margin · √(second/2).
+    length, if the pilot shows one beyond the margin, and at most what no difference of this length
+    exceeds (Cauchy-Schwarz): 4 Δᵀ C Δ ≤ 4 ‖Δ‖² ‖C‖ = 4 · margin · √(second/2).
     """
     d, slope, curve = (np.asarray(v, dtype=np.float64) for v in (distance, first, second))
     bound = 4 * margin * np.sqrt(curve / 2)
     scaled = _ratio(slope * margin, np.maximum(d, margin))
     at_margin = np.where(d > margin, np.minimum(bound, scaled), bound)
-    alike = episodes_for_same(0.0, 0.0, curve, episodes, margin, level, power)
-    apart = episodes_for_different(margin, at_margin, curve, episodes, level, power)
-    return np.maximum(np.maximum(alike, apart), RELIABLE)
+    same = episodes_for_same(0.0, 0.0, curve, episodes, margin, level, power)
+    different = episodes_for_different(margin, at_margin, curve, episodes, level, power)
+    return np.maximum(np.maximum(same, different), _RELIABLE)
 
 
-def _settled(
-    first: ArrayLike,
-    second: ArrayLike,
-    episodes: ArrayLike,
-    deviation: Callable[[NDArray[np.float64]], NDArray[np.float64]],
-) -> NDArray[np.float64]:
-    """Find episodes that have the deviation that their degrees of freedom, one less, ask for."""
+def _converged(
+    first: ArrayLike, second: ArrayLike, episodes: ArrayLike, deviation: Callable[[Array], Any]
+) -> Array:
+    """Find episodes whose degrees of freedom, one less, require the deviation that they have."""
 
-    def needed(freedom: NDArray[np.float64]) -> NDArray[np.float64]:
+    def needed(freedom: Array) -> Array:
         return _episodes(noise_left(first, second, deviation(freedom)), episodes)
 
     result = needed(np.asarray(np.inf))
     for _ in range(_ROUNDS):
         result = needed(result - 1)
-    return np.maximum(result, needed(result - 1))  # of two that ask for each other
+    return np.maximum(result, needed(result - 1))  # if two alternate
 
 
-def noise_left(first: ArrayLike, second: ArrayLike, deviation: ArrayLike) -> NDArray[np.float64]:
+def noise_left(first: ArrayLike, second: ArrayLike, deviation: ArrayLike) -> Array:
     """Solve first·x + second·x² = deviation² by the root that does not cancel."""
     slope, curve = (np.maximum(np.asarray(v, dtype=np.float64), 0.0) for v in (first, second))
     variance = np.asarray(deviation, dtype=np.float64) ** 2
     return _ratio(2 * variance, slope + np.sqrt(slope**2 + 4 * curve * variance))
 
 
-def _episodes(factor: NDArray[np.float64], episodes: ArrayLike) -> NDArray[np.float64]:
-    """Whole episodes; infinitely many also where a variance is not known (NaN)."""
+def _episodes(factor: Array, episodes: ArrayLike) -> Array:
+    """Whole episodes; infinitely many also if a variance is not known (NaN)."""
     wanted = np.nan_to_num(_ratio(episodes, factor), nan=np.inf, posinf=np.inf)
-    return np.maximum(np.ceil(wanted * (1 - 1e-9)), LEAST)  # 100.00000001 are 100
+    return np.maximum(np.ceil(wanted * (1 - 1e-9)), _LEAST)  # 100.00000001 are 100
 
 
-def _ratio(above: Any, below: Any) -> NDArray[np.float64]:
+def _ratio(above: Any, below: Any) -> Array:
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(np.true_divide(above, below), dtype=np.float64)
 
 
-def _least_to_reject(level: float) -> int:
-    """Episodes of each with which a permutation test can reject at all: 2 of all divisions."""
-    episodes = LEAST
-    while (1 - level) * comb(2 * episodes, episodes) < 2:
-        episodes += 1
-    return episodes
-
-
-Verdict = Literal["same", "different", "cannot tell"]
-
-# A distance of visitation with 64 regions: 20 % of the time in different places, if both go to the
-# same ones a little more or less often; 6 %, if one goes to a region where the other never is.
-MARGIN = 0.02
-
-
 @dataclass(frozen=True)
-class Sameness:
-    """What `pivec.same` found.
+class EquivalenceTest:
+    """The result of `pivec.same`.
 
     Attributes
     ----------
     verdict : str
-        "same", "different" or "cannot tell".
+        "same", "different" or "unclear".
     labels : tuple of str
         The two policies.
     distance : float
-        Between them, the noise of sampling taken off.
+        Between them, without sampling noise.
     low, high : float
-        Bounds of the distance, each of which holds with the certainty ``level``.
+        Bounds of the distance, each of which holds with probability ``level``.
     p_value : float
-        How often chance alone gives such a distance to policies that behave alike.
+        How often chance alone gives such a distance to policies that behave the same.
     test : str
-        "permutation", or "analytic" where the episodes of one are not kept.
+        "permutation", or "analytic" if the episodes of one are not stored.
     margin : float
-        Below which a distance counts as none.
+        Below which a distance does not matter.
     level : float
     episodes : tuple of int
         Of each policy.
     episodes_needed : int or None
-        Of each policy, in all, after which a verdict can be expected; None where there is one, or
-        where nothing can be said.
+        Of each policy, in total, after which a verdict can be expected; None if there is one, or if
+        the number is not known.
     method : str
         The characterization.
     overlap : float or None
-        Share of their time that both spend in the same places, where it is known.
+        Share of their time that both spend in the same places, if known.
     """
 
     verdict: Verdict
@@ -296,19 +275,19 @@ class Sameness:
 
     @property
     def more_episodes(self) -> int | None:
-        """Episodes of each policy that are still to be played until a verdict is likely."""
+        """Episodes of each policy that are still missing for a likely verdict."""
         return None if self.episodes_needed is None else self.episodes_needed - min(self.episodes)
 
     def as_json(self) -> dict[str, Any]:
-        """Return plain values: what is not a number is None."""
-        plain = {k: v if k != "labels" else list(v) for k, v in asdict(self).items()}
+        """Return plain values; numbers that are not finite are None."""
+        plain = asdict(self) | {"labels": list(self.labels), "more_episodes": self.more_episodes}
         return {
             k: None if isinstance(v, float) and not isfinite(v) else v for k, v in plain.items()
-        } | {"more_episodes": self.more_episodes}
+        }
 
 
 def decide(high: float, p_value: float, margin: float, level: float = LEVEL) -> Verdict:
-    """Give the verdict on a distance that lies below ``high``.
+    """Return the verdict on a distance that is below ``high``.
 
     Examples
     --------
@@ -319,12 +298,12 @@ def decide(high: float, p_value: float, margin: float, level: float = LEVEL) -> 
     >>> decide(high=0.05, p_value=0.001, margin=0.02)
     'different'
     >>> decide(high=0.05, p_value=0.4, margin=0.02)
-    'cannot tell'
+    'unclear'
     """
     if high < margin:
         return "same"
-    # As a sum of floats 1 − 0.95 is a little more than 0.05.
-    return "different" if p_value <= round(1 - level, 12) else "cannot tell"
+    # In floating point 1 − 0.95 is a little more than 0.05.
+    return "different" if p_value <= round(1 - level, 12) else "unclear"
 
 
 def episodes_for_verdict(
@@ -336,18 +315,18 @@ def episodes_for_verdict(
     margin: float,
     level: float = LEVEL,
 ) -> int | None:
-    """Episodes of each policy after which either verdict is likely, were this the distance.
+    """Episodes of each policy after which either verdict is likely, if this is the distance.
 
     At least a tenth more than there are, since these were not enough. The first part of the
     variance is at most what a difference of this length allows (see `episodes_to_decide`), and a
-    test finds a difference no sooner than its own p-value lets expect: what it tests grows with
-    the number of episodes.
+    test finds a difference no sooner than its own p-value suggests: its statistic grows with the
+    number of episodes.
     """
     away = max(distance, 0.0)
     first = min(first, 4 * away * sqrt(second / 2))
-    seen = norm.isf(p_value)
+    observed = norm.isf(p_value)
     wanted = norm.ppf(level) + norm.ppf(POWER)
-    by_test = episodes * wanted / seen if seen > 0 else inf
+    by_test = episodes * wanted / observed if observed > 0 else inf
     different = float(episodes_for_different(away, first, second, episodes, level))
     needed = min(
         float(episodes_for_same(away, first, second, episodes, margin, level)),

@@ -1,7 +1,7 @@
-"""The paper's three metrics of a characterization, from matrices of distances (Section 6.2).
+"""The paper's metrics of a characterization (Section 6.2), and the results of `pivec evaluate`.
 
 Only pairs of different policies count: the upper triangle without the diagonal. With fewer than
-three policies there is no relation between distances to judge, and all three are NaN.
+three policies, distances cannot be related to each other, and all metrics are NaN.
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ FEWEST_POLICIES = 3
 def return_correlation(distances: ArrayLike, mean_returns: ArrayLike) -> float:
     """Pearson correlation of distances with the differences of the policies' mean returns.
 
-    NaN where it has no meaning: a mean return is not known, or all distances, or all differences
-    of returns, are the same.
+    NaN if a mean return is unknown, or if all distances or all differences of returns are equal.
 
     Examples
     --------
@@ -46,14 +45,12 @@ def return_correlation(distances: ArrayLike, mean_returns: ArrayLike) -> float:
     far, apart = _pairs(d), _pairs(np.abs(returns[:, None] - returns[None, :]))
     if np.ptp(far) == 0.0 or np.ptp(apart) == 0.0:
         return np.nan
-    # Scaled first, so that squares of very large or very small distances stay in range.
+    # Scaled first, so that squares of very large or very small distances do not overflow.
     return float(np.corrcoef(far / np.abs(far).max(), apart / apart.max())[0, 1])
 
 
 def min_max(distances: ArrayLike) -> Array:
-    """Shift and scale distances to [0, 1], by the least and the largest of the whole matrix.
-
-    NaN everywhere if all are the same: then nothing is relative to anything.
+    """Scale distances to [0, 1] by the smallest and the largest of the matrix; NaN if constant.
 
     Examples
     --------
@@ -65,17 +62,16 @@ def min_max(distances: ArrayLike) -> Array:
     low, high = (float(d.min()), float(d.max())) if d.size else (0.0, 0.0)
     if low == high:
         return np.full_like(d, np.nan)
-    # Scaled first: the difference of huge distances may be too large for a float.
+    # Scaled first: the difference of huge distances may overflow.
     largest = max(abs(low), abs(high))
     result: Array = (d / largest - low / largest) / (high / largest - low / largest)
     return result
 
 
 def pair_errors(distances: ArrayLike, anchor: ArrayLike) -> Array:
-    """Relative difference of each pair from the anchor's distance, in percent, both normalised.
+    """Relative error of each pair's normalized distance from the anchor's, in percent.
 
-    The anchor is the distance with the most data. Pairs whose normalised distance is 0 in it have
-    no relative error and are NaN, as all are if a matrix is constant.
+    The anchor has the most data. NaN for pairs whose normalized distance is 0 in it.
 
     Examples
     --------
@@ -96,7 +92,7 @@ def pair_errors(distances: ArrayLike, anchor: ArrayLike) -> Array:
 
 
 def distance_error(distances: ArrayLike, anchor: ArrayLike) -> float:
-    """Mean of `pair_errors`, without pairs that have none; NaN if no pair is left.
+    """Mean of `pair_errors` over the pairs that have one.
 
     Examples
     --------
@@ -110,15 +106,13 @@ def distance_error(distances: ArrayLike, anchor: ArrayLike) -> float:
 
 
 def mean_known(values: Array) -> float:
-    """Mean of what is not NaN; NaN if nothing is left."""
+    """Mean of the values that are not NaN; NaN if there are none."""
     known = values[~np.isnan(values)]
     return float(known.mean()) if len(known) else np.nan
 
 
 def told_apart(anchor: ArrayLike, halves: ArrayLike) -> NDArray[np.bool_]:
-    """Tell which pairs are farther apart than either policy is from itself.
-
-    ``halves`` has the distance between two halves of each policy's trajectories.
+    """Whether each pair is farther apart than two halves of either policy's trajectories.
 
     Examples
     --------
@@ -130,11 +124,10 @@ def told_apart(anchor: ArrayLike, halves: ArrayLike) -> NDArray[np.bool_]:
 
 
 def distance_variance(repetitions: Sequence[ArrayLike]) -> float:
-    """Mean coefficient of variation of the normalised distances over repetitions.
+    """Mean coefficient of variation of the normalized distances over repetitions.
 
-    For each pair the standard deviation (of the repetitions themselves, not an estimate for
-    more) over the mean; pairs whose mean is 0 are left out. NaN with fewer than two repetitions,
-    if no pair is left, or if a matrix is constant.
+    For each pair the population standard deviation over the mean; pairs whose mean is 0 are left
+    out. NaN with fewer than two repetitions, if no pair is left, or if a matrix is constant.
 
     Examples
     --------
@@ -160,7 +153,7 @@ def distance_variance(repetitions: Sequence[ArrayLike]) -> float:
 
 
 def checked_distances(distances: ArrayLike) -> Array:
-    """Refuse what is not a square matrix of finite numbers."""
+    """Check that distances are a square matrix of finite numbers."""
     d = np.asarray(distances, dtype=np.float64)
     if d.ndim != 2 or d.shape[0] != d.shape[1]:
         raise UsageError(f"distances must be a square matrix, but have shape {d.shape}")
@@ -176,48 +169,40 @@ def _pairs(matrix: Array) -> Array:
     return np.asarray(matrix[np.triu_indices(len(matrix), k=1)])
 
 
-# -----------------------------------------------------------------------------
-# What an evaluation found: a row for each unit, the averages that the paper shows, as tables.
-
-
 HEADINGS = (
-    "method",
-    "trajectories",
-    "correlation ↑",
-    "error % ↓",
-    "median",
-    "told apart",
-    "variance ↓",
-    "seconds",
-    "peak MB",
+    *("method", "trajectories", "correlation ↑", "error % ↓", "median", "told apart"),
+    *("variance ↓", "seconds", "peak MB"),
 )
+
+
+_ERRORS = ("median_error", "error_apart", "share_apart", "share_far_off")
 
 
 @dataclass(frozen=True)
 class Row:
-    """One method on one draw of one set of policies; its fields are columns of evaluation.csv."""
+    """One method on one draw of one set of policies: a row of evaluation.csv."""
 
     environment: str
     method: str
     store: str
-    size: int  # trajectories drawn of each policy
+    size: int  # trajectories per policy
     repetition: int  # from 1 on
     correlation: float = np.nan  # with the differences of mean returns
     error: float = np.nan  # percent off the anchor, mean over pairs; NaN for the anchor itself
-    variance: float = np.nan  # of all repetitions at this size: the same in each of their rows
-    seconds: float = np.nan  # wall time and the most memory of this unit
+    variance: float = np.nan  # over all repetitions at this size
+    seconds: float = np.nan  # wall time and peak memory of this unit
     peak_mb: float = np.nan
     median_error: float = np.nan  # over pairs, where `error` is their mean
     error_apart: float = np.nan  # mean over pairs farther apart than halves of either policy
     share_apart: float = np.nan  # of those among all pairs, by the anchor
     share_far_off: float = np.nan  # of pairs with an error above 1 000 %
-    card: bool | None = None  # whether a graphics card had a part in it
-    problem: str = ""  # why there is no result, else empty
+    card: bool | None = None  # whether a GPU was used
+    problem: str = ""  # why there is no result
 
 
 @dataclass(frozen=True)
 class Average:
-    """Mean and standard deviation of some values; both NaN if there are none.
+    """Mean and standard deviation of some values; NaN if there are none.
 
     Examples
     --------
@@ -231,14 +216,14 @@ class Average:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Average:
-        """Average the values that are known."""
+        """Average the values that are not NaN."""
         known = np.array([value for value in values if not np.isnan(value)])
         if not len(known):
             return cls(np.nan, np.nan, 0)
         return cls(float(known.mean()), float(known.std()), len(known))
 
     def text(self, decimals: int) -> str:
-        """Write mean ± deviation; the mean alone of one value, a dash if there is none."""
+        """Format as mean ± deviation; the mean alone of one value, a dash without any."""
         mean = fixed(self.mean, decimals)
         return mean if self.n < 2 else f"{mean} ± {fixed(self.std, decimals)}"
 
@@ -250,15 +235,13 @@ class Summary:
     environment: str
     method: str
     size: int
-    # Over sets of policies and repetitions; the anchor is left out of the error.
-    correlation: Average
-    error: Average
+    correlation: Average  # over sets of policies and repetitions
+    error: Average  # without the anchor
     variance: Average  # over sets of policies
     seconds: Average
     peak_mb: float  # the largest of all units
-    done: int  # units that finished, and all of them
-    asked: int
-    # As the error.
+    done: int  # units that finished
+    asked: int  # all units
     median_error: Average
     error_apart: Average
     share_apart: Average
@@ -267,26 +250,21 @@ class Summary:
     @classmethod
     def of(cls, rows: Sequence[Row]) -> Summary:
         """Average rows of one method and size."""
+        averaged = ("correlation", "error", "seconds", *_ERRORS)
         by_store = {row.store: row.variance for row in rows if not np.isnan(row.variance)}
         return cls(
             rows[0].environment,
             rows[0].method,
             rows[0].size,
-            Average.of([row.correlation for row in rows]),
-            Average.of([row.error for row in rows]),
-            Average.of(list(by_store.values())),
-            Average.of([row.seconds for row in rows]),
-            max((row.peak_mb for row in rows if not np.isnan(row.peak_mb)), default=np.nan),
-            sum(not row.problem for row in rows),
-            len(rows),
-            Average.of([row.median_error for row in rows]),
-            Average.of([row.error_apart for row in rows]),
-            Average.of([row.share_apart for row in rows]),
-            Average.of([row.share_far_off for row in rows]),
+            variance=Average.of(list(by_store.values())),
+            peak_mb=max((row.peak_mb for row in rows if not np.isnan(row.peak_mb)), default=np.nan),
+            done=sum(not row.problem for row in rows),
+            asked=len(rows),
+            **{name: Average.of([getattr(row, name) for row in rows]) for name in averaged},
         )
 
     def cells(self) -> list[str]:
-        """Write what stands under the headings of a table."""
+        """Cells of a table with the columns ``HEADINGS``."""
         correlation = self.correlation.text(3) if self.done else "failed"
         if 0 < self.done < self.asked:
             correlation += f" ({self.done} of {self.asked})"
@@ -305,12 +283,12 @@ class Summary:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """How well characterizations did."""
+    """The result of `pivec evaluate`."""
 
-    rows: tuple[Row, ...]  # one for each method, store, size and repetition
-    notes: tuple[str, ...] = ()  # what to keep in mind when reading the numbers
-    computed: int = 0  # units that were computed now; the others were kept from an earlier run
-    files: tuple[Path, ...] = ()  # of the units, a row each, where they are kept
+    rows: tuple[Row, ...]  # one per method, store, size and repetition
+    notes: tuple[str, ...] = ()  # caveats
+    computed: int = 0  # units that were computed now; the others are from an earlier run
+    files: tuple[Path, ...] = ()  # of the units, if they are stored
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -324,17 +302,17 @@ class Evaluation:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Numbers of trajectories, the largest first."""
+        """Numbers of trajectories, largest first."""
         return tuple(sorted({row.size for row in self.rows}, reverse=True))
 
     @property
     def problems(self) -> tuple[tuple[str, str, str], ...]:
-        """What failed, once each: (method, store, why)."""
+        """Distinct failures: (method, store, reason)."""
         failed = [(row.method, row.store, row.problem) for row in self.rows if row.problem]
         return tuple(dict.fromkeys(failed))
 
     def summary(self, environment: str | None = None) -> tuple[Summary, ...]:
-        """Average as the paper does, a row for each environment (or one), method and size."""
+        """Average as in the paper, one row per environment (or for one), method and size."""
         groups: dict[tuple[str, str, int], list[Row]] = {}
         for row in self.rows:
             if environment in (None, row.environment):
@@ -342,7 +320,7 @@ class Evaluation:
         return tuple(Summary.of(rows) for rows in groups.values())
 
     def to_csv(self, path: str | os.PathLike[str]) -> None:
-        """Write all rows, exact to the last bit of every number; unknown ones are empty."""
+        """Write all rows, with all digits of every number; unknown ones are empty."""
         rows = ([cell(value) for value in astuple(row)] for row in self.rows)
         write_csv(path, [field.name for field in fields(Row)], rows)
 
@@ -365,7 +343,7 @@ class Evaluation:
 
 
 def print_evaluation(evaluation: Evaluation) -> None:
-    """Print the averages on the terminal, and what went wrong."""
+    """Print the averages and the failures."""
     from rich.console import Console
     from rich.table import Table
 
@@ -379,13 +357,12 @@ def print_evaluation(evaluation: Evaluation) -> None:
         previous = ""
         for row in rows:
             method, *numbers = row.cells()
-            # A method is named once, above its sizes.
             table.add_row(literal("" if method == previous else method), *numbers)
             previous = method
         console.print(table)
     say(
-        "n: trajectories of each policy; median: error of the median pair; told apart: error of "
-        "pairs farther apart than two halves of either policy; seconds and memory: of one fit"
+        "n: trajectories per policy; median: error of the median pair; told apart: error of pairs "
+        "farther apart than two halves of either policy; seconds and memory: of one fit"
     )
     for note in evaluation.notes:
         say(note)
@@ -394,7 +371,7 @@ def print_evaluation(evaluation: Evaluation) -> None:
 
 
 def fixed(value: float, decimals: int) -> str:
-    """Write a number with so many decimals, a huge one with an exponent, a dash for NaN.
+    """Format a number with a fixed number of decimals, or an exponent if huge; NaN is a dash.
 
     Examples
     --------
@@ -411,5 +388,4 @@ def _line(cells: Sequence[str]) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Keep text inside its cell."""
     return " ".join(text.split()).replace("\\", "\\\\").replace("|", "\\|")

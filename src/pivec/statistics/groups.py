@@ -1,9 +1,8 @@
-"""Whether groups of runs differ, how far runs are apart, and how diverse a group is.
+"""Groups of policies: differences between groups of runs, their diversity, behaviour classes.
 
-A run, not a policy or an episode, is the independent sample here: checkpoints of a run resemble
-each other however many there are. All functions take squared distances, whose means have a meaning:
-half the mean over a set is its variance. Distances should have the noise of sampling taken off
-(`Intervals.distance`), and may be a little below 0.
+A run, not a policy or an episode, is the independent sample of a group: checkpoints of a run
+resemble each other however many there are. Distances are squared, so that half the mean over a set
+is its variance, and without sampling noise (`Intervals.distance`); some may be slightly below 0.
 """
 
 from __future__ import annotations
@@ -17,14 +16,17 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
+from pivec.policies import natural_key
+from pivec.statistics.intervals import LEVEL, RATE, benjamini_hochberg
+
 Array = NDArray[np.float64]
-MOST_ASSIGNMENTS = 20_000  # up to so many, all are tried: two groups of eight have 12 870
-_ROUNDING = 1e-9  # of the total: assignments that are equal must count as equal
+_MAX_EXACT = 20_000  # assignments that are all tried: two groups of eight have 12,870
+_ROUNDING = 1e-9  # of the total, below which assignments count as equal
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number with its interval, which is NaN where there are too few runs for it."""
+    """A number with its interval, NaN if there are too few runs."""
 
     value: float
     low: float = math.nan
@@ -35,17 +37,17 @@ class Estimate:
 class Permanova:
     """The outcome of `permanova`."""
 
-    f: float  # pseudo-F: variance between groups over that within, a degree of freedom
+    f: float  # pseudo-F: variance between groups over that within, per degree of freedom
     r2: float  # share of the variance between runs that the groups explain
-    chance_r2: float  # what any division into groups of these sizes explains, on average
-    p_value: float  # how often a division at random explains as much
-    least_p: float  # the smallest p-value that so few runs can give
-    assignments: int  # divisions looked at
-    exact: bool  # whether these were all there are
+    chance_r2: float  # what a random division into groups of these sizes explains on average
+    p_value: float  # how often a random division explains as much
+    least_p: float  # the smallest possible p-value with this many runs
+    assignments: int  # divisions tried
+    exact: bool  # whether these were all
 
 
 def shares_of(members: Sequence[int]) -> Array:
-    """Share of each policy in its run's mean, (n_runs, n); ``members`` are numbers of runs."""
+    """Weight of each policy in its run's mean, (n_runs, n); ``members`` has the run of each."""
     numbers = np.asarray(members)
     shares = (numbers == np.arange(numbers.max() + 1)[:, None]).astype(np.float64)
     return np.asarray(shares / shares.sum(axis=1, keepdims=True))
@@ -54,8 +56,8 @@ def shares_of(members: Sequence[int]) -> Array:
 def run_distances(squares: Array, shares: Array) -> Array:
     """Squared distances between the mean behaviours of runs, (n_runs, n_runs).
 
-    From distances alone: the mean between two runs, less half the mean within each. Every policy
-    of a run counts the same; how much a run changes on its way does not count.
+    The mean distance between two runs, minus half the mean within each. Every policy of a run
+    counts the same; how much a run changes does not count.
 
     Examples
     --------
@@ -72,17 +74,17 @@ def run_distances(squares: Array, shares: Array) -> Array:
 def permanova(
     squares: Array, groups: Sequence[int], permutations: int = 999, seed: int = 0
 ) -> Permanova:
-    """Test whether groups of runs differ, by exchanging runs between them (Anderson 2001).
+    """Test whether groups of runs differ, by permuting runs between them (Anderson 2001).
 
-    All divisions of the runs into groups of these sizes are looked at, or so many at random where
-    there are more than 20 000. Groups that differ in their spread alone may also give a small
-    p-value, the more so if they are of unequal size (Anderson and Walsh 2013).
+    Tries all divisions of the runs into groups of these sizes, or this many ``permutations`` if
+    there are more than 20,000. Groups that differ only in spread may also give a small p-value,
+    especially if they are of unequal size (Anderson and Walsh 2013).
 
     Parameters
     ----------
     squares : (n, n) array
         Squared distances between runs.
-    groups : n numbers
+    groups : sequence of n int
         The group of each run, from 0.
 
     Examples
@@ -98,7 +100,7 @@ def permanova(
     if n_groups < 2 or n <= n_groups:
         raise ValueError("expected two groups or more, and one of more than one run")
     ways = math.factorial(n) // math.prod(math.factorial(size) for size in sizes.tolist())
-    exact = ways <= MOST_ASSIGNMENTS
+    exact = ways <= _MAX_EXACT
     if exact:
         divisions = np.array(list(_assignments(sizes.tolist())))
     else:
@@ -108,7 +110,7 @@ def permanova(
     within = float(_within(squares, labels[None], sizes)[0])
     tried = _within(squares, divisions, sizes)
     as_good = int((tried <= within + _ROUNDING * float(np.abs(squares).sum()) / n).sum())
-    # Groups of equal size can change places: the same division.
+    # Exchanging groups of equal size gives the same division.
     same = math.prod(math.factorial(times) for times in Counter(sizes.tolist()).values())
     between = (total - within) / (n_groups - 1)
     return Permanova(
@@ -132,7 +134,7 @@ def _within(squares: Array, divisions: NDArray[np.int_], sizes: NDArray[np.int_]
 
 
 def _assignments(sizes: list[int]) -> Iterator[list[int]]:
-    """Go over all divisions of things into groups of these sizes."""
+    """Yield all divisions into groups of these sizes."""
     n = sum(sizes)
 
     def fill(division: list[int], group: int) -> Iterator[list[int]]:
@@ -149,10 +151,10 @@ def _assignments(sizes: list[int]) -> Iterator[list[int]]:
     yield from fill([-1] * n, 0)
 
 
-def mean_within(squares: Array, noise: Array, level: float = 0.95) -> Estimate:
+def mean_within(squares: Array, noise: Array, level: float = LEVEL) -> Estimate:
     """Mean squared distance between the runs of a group, from their matrix, (n, n).
 
-    ``noise`` is what was taken off ``squares``.
+    ``noise`` is what was subtracted from ``squares``.
     """
     n = len(squares)
     if n < 2:
@@ -162,7 +164,7 @@ def mean_within(squares: Array, noise: Array, level: float = 0.95) -> Estimate:
     return _estimate(float(raw.sum()) / pairs, float(noise.sum()) / pairs, left_out, level)
 
 
-def mean_between(squares: Array, noise: Array, level: float = 0.95) -> Estimate:
+def mean_between(squares: Array, noise: Array, level: float = LEVEL) -> Estimate:
     """Mean squared distance from the runs of a group, rows, to those of another, columns."""
     raw = squares + noise
     left_out = [
@@ -174,13 +176,12 @@ def mean_between(squares: Array, noise: Array, level: float = 0.95) -> Estimate:
 
 
 def _estimate(value: float, noise: float, left_out: Sequence[Array], level: float) -> Estimate:
-    """Interval from what a number is without each run of one group or two (jackknife).
+    """Jackknife interval from the values without each run of one group or two.
 
-    Squared distances are as skewed as a χ²: the interval is one of logarithms, with the quantile of
-    so few runs. With 3 to 10 runs of normal scatter it held the truth in 90 to 99 % of cases (82 to
-    99 % with heavy tails), a bootstrap of the runs by percentiles in 53 to 91 % (42 to 84 %), see
-    benchmarks/groups.py. Noise is taken off behind: it must not be in the logarithm's way, where
-    all runs are alike.
+    Squared distances are as skewed as a χ², so the interval is one of logarithms. With 3 to 10 runs
+    of normal scatter it contained the truth in 90 to 99 % of cases (82 to 99 % with heavy tails), a
+    percentile bootstrap of the runs in 53 to 91 % (42 to 84 %), see benchmarks/groups.py. Noise is
+    subtracted afterwards, so that the logarithm exists where all runs are alike.
     """
     from scipy.stats import t
 
@@ -197,20 +198,18 @@ def _estimate(value: float, noise: float, left_out: Sequence[Array], level: floa
     return Estimate(value - noise, max(low, 0.0), max(high, 0.0))
 
 
-def effective_number(similarities: Array, shares: Array, level: float = 0.95) -> Estimate:
-    """Effective number of behaviours in a group of runs: as many equally common ones, all unlike.
+def effective_number(similarities: Array, shares: Array, level: float = LEVEL) -> Estimate:
+    """Effective number of behaviours in a group of runs.
 
-    That is exp(−Σ pᵢ log (Zp)ᵢ), the diversity of order 1 of Leinster and Cobbold (2012), where
-    (Zp)ᵢ is the mean similarity of policy i to all: copies do not count, n policies with nothing in
-    common count n. It needs no more than similarities, unlike the Vendi score, whose eigenvalues
-    would have to be those of a kernel, which distances with the noise taken off do not give. It
-    grows with the number of policies and runs: compare groups of as many.
+    exp(−Σ pᵢ log (Zp)ᵢ), the diversity of order 1 of Leinster and Cobbold (2012), where (Zp)ᵢ is
+    the mean similarity of policy i to all: copies do not count, n policies with nothing in common
+    count n. Unlike the Vendi score it does not need a kernel, which distances without noise do not
+    give. It grows with the number of policies and runs: compare groups of equal size.
 
     Parameters
     ----------
     similarities : (n, n) array
-        1 for the same behaviour, 0 for nothing in common. Where noise was taken off, some may be
-        above 1, so that they are right on average.
+        1 for the same behaviour, 0 for nothing in common. Without noise, some may exceed 1.
     shares : (n_runs, n) array
         Of `shares_of`: every run counts the same.
 
@@ -243,3 +242,89 @@ def _effective(ordinariness: Array, weights: Array) -> float:
     there = weights > 0
     entropy = -float(weights[there] @ np.log(ordinariness[there]))
     return max(math.exp(entropy), 1.0)
+
+
+@dataclass(frozen=True)
+class BehaviourClasses:
+    """Classes of policies that do not differ significantly; the largest class is number 1.
+
+    No two policies of a class differ at a false discovery rate over all pairs. It does not follow
+    that they are the same, nor that policies of different classes differ: the relation is not
+    transitive. With more episodes there are more classes.
+    """
+
+    numbers: tuple[int | None, ...]  # class of each policy, from 1; None with too few episodes
+    medoids: tuple[int, ...]  # policy of each class with the smallest sum of distances to the rest
+    rate: float  # false discovery rate
+
+    def __len__(self) -> int:
+        return len(self.medoids)
+
+    @property
+    def n_policies(self) -> int:
+        """Number of policies that have a class."""
+        return sum(number is not None for number in self.numbers)
+
+
+def behaviour_classes(
+    p_values: Array, distances: Array, labels: Sequence[str], rate: float = RATE
+) -> BehaviourClasses:
+    """Group policies into classes in which no two differ significantly.
+
+    Complete linkage on p-values, cut by Benjamini and Hochberg's rule. There may be other such
+    classes; these do not depend on the order of the policies.
+
+    Parameters
+    ----------
+    p_values : (n, n) array
+        Of equal behaviour, symmetric; NaN if not known.
+    distances : (n, n) array
+        To find the medoid of a class.
+    labels : sequence of n str
+        Names of the policies, all different.
+    rate : float
+        False discovery rate.
+
+    Examples
+    --------
+    >>> p = np.array([[1.0, 0.6, 1e-4], [0.6, 1.0, 1e-5], [1e-4, 1e-5, 1.0]])
+    >>> behaviour_classes(p, 1.0 - p, ["a", "b", "c"]).numbers
+    (1, 1, 2)
+    """
+    known = np.flatnonzero(~np.isnan(p_values).all(axis=1, where=~np.eye(len(labels), dtype=bool)))
+    if len(labels) == 1:
+        known = np.arange(1)
+    order = np.array(sorted(known.tolist(), key=lambda i: (natural_key(labels[i]), labels[i])))
+    classes: dict[int, list[int]] = {}
+    for i, number in zip(order.tolist(), _linked(p_values, order, rate), strict=True):
+        classes.setdefault(number, []).append(i)
+    medoids = [_medoid(distances, rows) for rows in classes.values()]
+    ranked = sorted(
+        zip(medoids, classes.values(), strict=True),
+        key=lambda pair: (-len(pair[1]), natural_key(labels[pair[0]]), labels[pair[0]]),
+    )
+    numbers: list[int | None] = [None] * len(labels)
+    for number, (_, rows) in enumerate(ranked, start=1):
+        for i in rows:
+            numbers[i] = number
+    return BehaviourClasses(tuple(numbers), tuple(medoid for medoid, _ in ranked), rate)
+
+
+def _medoid(distances: Array, rows: list[int]) -> int:
+    sums = distances[np.ix_(rows, rows)].sum(axis=1)
+    # The first of those that are equal up to rounding, as in a class of two.
+    return rows[int((sums <= sums.min() + 1e-9 * np.abs(sums).max()).argmax())]
+
+
+def _linked(p_values: Array, order: NDArray[np.intp], rate: float) -> list[int]:
+    """Cut the complete-linkage tree of the policies of ``order`` where pairs differ."""
+    from scipy.cluster.hierarchy import fcluster, linkage
+
+    if len(order) < 2:
+        return [1] * len(order)
+    i, j = np.triu_indices(len(order), 1)
+    p = p_values[order[i], order[j]]
+    apart = benjamini_hochberg(p) <= rate
+    # Pairs that differ are farther apart than all others.
+    heights = np.where(apart, 2.0, 1.0 - p)
+    return [int(number) for number in fcluster(linkage(heights, "complete"), 1.5, "distance")]

@@ -1,8 +1,8 @@
-"""How sure a distance is: intervals from how each episode moves the points of its policy.
+"""Uncertainty of distances: intervals from the influences of episodes, tests, parts.
 
 Episodes are the independent samples. With influences I_e of M episodes on a policy's points,
 C = Σ I_e I_eᵀ / (M (M − 1)) is the covariance of the points (Efron and Stein 1981). Two samples of
-one policy are tr(C_p) + tr(C_q) apart on average, in squares: that noise is taken off. What is left
+one policy are tr(C_p) + tr(C_q) apart on average, in squares: that noise is subtracted. The rest
 has, about the true difference Δ, the variance 4 Δᵀ(C_p + C_q)Δ + 2‖C_p + C_q‖² (Chen and Qin 2010).
 """
 
@@ -21,25 +21,28 @@ from pivec.results import SHOWN, html_table
 
 Array = NDArray[np.float64]
 LEVEL = 0.95  # of intervals, unless specified
-_BLOCK_BYTES = 2 << 20  # what a core keeps at hand between product and sums
+RATE = 0.05  # false discovery rate: pairs with a larger q do not differ significantly
+_BLOCK_BYTES = 2 << 20  # of products per core, which then stay in its cache
+_ROUNDING = 1e-9  # of a distance, below which divisions count as equal
+_ROUNDING_PARTS = 1e-12  # of all parts together: a part this small is none
 
 
 @dataclass(frozen=True, repr=False)
 class Intervals:
-    """Distances with what sampling does to them; each is (n, m), a row a policy.
+    """Distances and their uncertainty, (n, m) arrays with one row per policy.
 
-    Where a policy has a single episode nothing is known of its noise, and all but ``distance`` is
-    NaN; ``distance`` then still has the noise in it.
+    The noise of a policy with a single episode is unknown: all but ``distance`` is NaN, and
+    ``distance`` still includes the noise.
     """
 
-    distance: Array  # without the noise that sampling adds; 0 on average for equal behaviour
+    distance: Array  # without sampling noise; 0 on average for equal behaviour
     low: Array
     high: Array
     standard_error: Array
-    noise: Array  # what was taken off
-    p_value: Array  # of "the same behaviour": how often a distance this large comes by chance
-    # The variance of the distance (of its square, where it is not squared itself) in two parts:
-    # the first falls with the number of episodes, the second with its square.
+    noise: Array  # what was subtracted
+    p_value: Array  # of equal behaviour: how often chance gives a distance this large
+    # The variance of the distance (of its square, if it is not squared itself) in two parts: the
+    # first falls with the number of episodes, the second with its square.
     first: Array
     second: Array
     level: float
@@ -49,7 +52,7 @@ class Intervals:
         return f"Intervals({shape} distances, {self.level:g})"
 
     def _repr_html_(self) -> str:
-        """Show the first pairs of a notebook's policies by their numbers."""
+        """Show the first pairs in a notebook."""
         fields = ("distance", "low", "high", "p_value")
         pairs = np.argwhere(np.ones(np.shape(self.distance), dtype=bool))
         if self.distance.ndim == 2 and len(set(self.distance.shape)) == 1:
@@ -62,10 +65,7 @@ class Intervals:
         return html_table(repr(self), rows, len(pairs), ".distance, .low and .high")
 
     def select(self, index: Any, *, own: bool = False) -> Intervals:
-        """Pick rows and columns by an index of `numpy.ix_`; ``own`` if both are the same policies.
-
-        A policy is 0 from itself, for sure.
-        """
+        """Select rows and columns by an index of `numpy.ix_`; ``own`` if both are the same."""
         arrays = {name: value[index] for name, value in vars(self).items() if name != "level"}
         if own:
             for name, value in arrays.items():
@@ -75,20 +75,20 @@ class Intervals:
 
 @dataclass(frozen=True)
 class Spread:
-    """How far sampling moves the points of each policy, arrays of one shape."""
+    """Covariance C of the points of each policy, summarized; arrays of one shape."""
 
     trace: Array  # tr C, the mean squared deviation
-    norm: Array  # ‖C‖, too large on average where episodes are few: for careful p-values
-    unbiased_norm: Array  # ‖C‖ without that excess
-    freedom: Array  # degrees of freedom: effective episodes less one
+    norm: Array  # ‖C‖, too large on average with few episodes: for conservative p-values
+    unbiased_norm: Array  # ‖C‖ without that bias
+    freedom: Array  # degrees of freedom: effective episodes minus one
 
     @property
     def column(self) -> Spread:
-        """The same as a column, to be set against a row."""
+        """The same as a column, to combine with a row."""
         return Spread(*(value[:, None] for value in vars(self).values()))
 
     def take(self, policies: NDArray[np.intp]) -> Spread:
-        """Pick policies by number."""
+        """Select policies by number."""
         return Spread(*(value[policies] for value in vars(self).values()))
 
 
@@ -97,8 +97,7 @@ def spread_of(
 ) -> Spread:
     """Spread of policies whose episodes' influences are rows starts[p] to starts[p + 1].
 
-    ``effective`` is the number of episodes that count: fewer than there are, where some are much
-    longer than others (Kish 1965).
+    ``effective`` is the effective number of episodes (Kish 1965).
     """
     values = np.full((3, len(starts) - 1), np.nan)
     with single_threaded_blas():  # the products are small
@@ -110,7 +109,7 @@ def spread_of(
 
 
 def gram_spread(gram: Array) -> tuple[float, float, float]:
-    """Trace and norm of C, and its norm without bias, from products of the influences."""
+    """Trace, norm and unbiased norm of C from the products of the influences."""
     m = len(gram)
     square = float((gram**2).sum()) / (m - 1) ** 2
     fourth = float((np.diag(gram) ** 2).sum()) / (m - 1)
@@ -119,7 +118,7 @@ def gram_spread(gram: Array) -> tuple[float, float, float]:
 
 
 def moments_spread(trace: Any, square: Any, fourth: Any, m: int) -> tuple[Array, Array, Array]:
-    """As `gram_spread`, of tr Σ, ‖Σ‖² and the mean fourth power of m influences, or arrays."""
+    """Like `gram_spread`, from tr Σ, ‖Σ‖² and the mean fourth power of m influences."""
     unbiased = square
     if m > 3:  # Himeno and Yamada 2014: tr(Σ²) without bias
         unbiased = ((m - 1) * (m - 2) * square + trace**2 - m * fourth) * (m - 1)
@@ -130,9 +129,9 @@ def moments_spread(trace: Any, square: Any, fourth: Any, m: int) -> tuple[Array,
 def directional_variances(
     influences: NDArray[np.floating], starts: NDArray[np.int64], rows: Array, columns: Array
 ) -> Array:
-    """Δᵀ C_p Δ for Δ = rows[p] − columns[q], (n, m); C_p of the influences of policy p.
+    """Δᵀ C_p Δ for Δ = rows[p] − columns[q], (n, m).
 
-    In float32 about the middle of the columns: six digits, where a standard error needs two.
+    In float32 about the mean of the columns: six digits, where a standard error needs two.
     """
     counts = np.diff(starts)
     middle = columns.mean(axis=0)
@@ -166,7 +165,7 @@ def paired_variances(
     i: NDArray[np.intp],
     j: NDArray[np.intp],
 ) -> Array:
-    """Δᵀ C_i Δ for Δ = rows[i] − rows[j], a value a pair, in float32 as `directional_variances`."""
+    """Δᵀ C_i Δ for Δ = rows[i] − rows[j], one per pair, like `directional_variances`."""
     result = np.full(len(i), np.nan)
     blocks = []
     counts = np.diff(starts)[i]
@@ -209,12 +208,12 @@ def intervals_of(
 ) -> Intervals:
     """Intervals of distances whose squares (or they themselves, if ``squared``) are ``squares``.
 
-    The spreads of both sides are of shapes that together give that of ``squares``.
-    ``variance`` is 4 Δᵀ(C_p + C_q)Δ with the measured Δ. That is on average 4‖C_p + C_q‖² more than
-    with the true one, so the second term of the variance, 2‖C_p + C_q‖², is not added, but the
-    least that is taken. ‖C_p + C_q‖ is bounded by ‖C_p‖ + ‖C_q‖, which are equal where the two
-    policies are alike: there alone the term counts. ``scatter`` is variance that more episodes do
-    not lower, ``noise`` what sampling adds, where it is not the traces.
+    The shapes of the spreads of both sides broadcast to that of ``squares``. ``variance`` is
+    4 Δᵀ(C_p + C_q)Δ with the measured Δ. On average that is 4‖C_p + C_q‖² more than with the true
+    one, so the second term of the variance, 2‖C_p + C_q‖², is not added, but a lower bound.
+    ‖C_p + C_q‖ is bounded by ‖C_p‖ + ‖C_q‖, which is tight if the two policies are alike: only
+    there the term counts. ``scatter`` is variance that does not fall with more episodes, ``noise``
+    what sampling adds, if it is not the traces.
     """
     from scipy.stats import chi2, t
 
@@ -225,14 +224,14 @@ def intervals_of(
     first = np.maximum(variance - second, 0.0)
     error = np.sqrt(first + second + scatter)
     freedom = np.minimum(a.freedom, b.freedom)
-    # Of each policy once: of all pairs it would take most of the time.
+    # Once per policy: for all pairs it would take most of the time.
     quantiles = [t.ppf((1.0 + level) / 2.0, side.freedom) for side in (a, b)]
     reach = np.where(a.freedom <= b.freedom, *quantiles) * error
     known = ~np.isnan(noise)
     distance = np.where(known, squares - np.where(known, noise, 0.0), squares)
     low, high = np.maximum(distance - reach, 0.0), np.maximum(distance + reach, 0.0)
-    # Were both the same, the squared distance would be a sum of scaled squares of normal numbers:
-    # a χ² of the same mean and variance (Satterthwaite 1946).
+    # If both were the same, the squared distance would be a weighted sum of χ²: approximated by a
+    # χ² of the same mean and variance (Satterthwaite 1946).
     with np.errstate(invalid="ignore", divide="ignore"):
         norm = (a.norm + b.norm) ** 2
         p_value = chi2.sf(squares * noise / norm, noise**2 / norm)
@@ -246,29 +245,12 @@ def intervals_of(
     return Intervals(distance, low, high, error, noise, p_value, first, second, level)
 
 
-# -----------------------------------------------------------------------------
-# Many tests at once: which differences are more than chance, with a known share of errors.
-
-
-RATE = 0.05  # of false discoveries: two policies with a larger q cannot be told apart
-
-
 def benjamini_hochberg(p_values: ArrayLike) -> NDArray[np.float64]:
-    """Turn p-values into q-values: of all tests with q ≤ 0.05, at most 5 % are wrong.
+    """Turn p-values into q-values: of all tests with q ≤ 0.05, at most 5 % are wrong on average.
 
-    That holds on average, for tests that are independent or depend positively, as those of pairs
-    that share a policy do (Benjamini & Hochberg 1995; Benjamini & Yekutieli 2001). A test without
-    an answer (NaN) does not count and stays NaN. Of a symmetric matrix give each pair once.
-
-    Parameters
-    ----------
-    p_values : array_like
-        Of any shape.
-
-    Returns
-    -------
-    ndarray
-        q-values in the same shape.
+    For tests that are independent or positively dependent, as those of pairs that share a policy
+    are (Benjamini & Hochberg 1995; Benjamini & Yekutieli 2001). NaN is ignored and stays NaN. Of a
+    symmetric matrix give each pair once.
 
     Examples
     --------
@@ -288,16 +270,9 @@ def benjamini_hochberg(p_values: ArrayLike) -> NDArray[np.float64]:
     return q
 
 
-# -----------------------------------------------------------------------------
-# The permutation test: were two policies the same, it would not matter whose an episode is.
-
-
-_ROUNDING = 1e-9  # of a distance: equal divisions must count as equal
-
-
 @dataclass(frozen=True)
 class PermutationTest:
-    """The outcome of a test of "the same behaviour"."""
+    """The result of a permutation test of equal behaviour."""
 
     p_value: float  # how often chance alone gives a distance at least as large
     distance: float
@@ -305,7 +280,7 @@ class PermutationTest:
 
 
 def sides(n_a: int, n_b: int, permutations: int, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """Divide n_a + n_b episodes anew: a row a division, True on the side of ``a``; first the true.
+    """Random divisions of n_a + n_b episodes, one per row, True for side ``a``; the true one first.
 
     Examples
     --------
@@ -317,10 +292,10 @@ def sides(n_a: int, n_b: int, permutations: int, rng: np.random.Generator) -> ND
 
 
 def mean_differences(influences: Array, divisions: NDArray[np.bool_]) -> Array:
-    """Squared distances of the mean influences of the two sides of each division.
+    """Squared distances between the mean influences of the two sides of each division.
 
-    The points of a side are, to first order, those of all episodes together and the mean of its
-    influences. From products of influences, |Σ c_e I_e|² is cᵀGc, one matrix product for all.
+    To first order, the points of a side are those of all episodes plus the mean of its influences.
+    With the products G of influences, |Σ c_e I_e|² is cᵀGc, one matrix product for all.
     """
     n_a = divisions[0].sum()
     weights = np.where(divisions, 1.0 / n_a, -1.0 / (divisions.shape[1] - n_a))
@@ -329,7 +304,7 @@ def mean_differences(influences: Array, divisions: NDArray[np.bool_]) -> Array:
 
 
 def share_as_large(distances: Array) -> float:
-    """P-value of the first distance among all: exact whatever the distribution of the episodes.
+    """p-value of the first distance among all, exact for any distribution of episodes.
 
     Examples
     --------
@@ -339,25 +314,18 @@ def share_as_large(distances: Array) -> float:
     return float((distances >= distances[0] * (1.0 - _ROUNDING)).mean())
 
 
-# -----------------------------------------------------------------------------
-# Parts of a distance: blocks of a difference, each with an interval, and whether it is noise.
-
-
-_ROUNDING_PARTS = 1e-12  # of all parts together: one so small is none
-
-
 @dataclass(frozen=True)
 class Parts:
-    """Parts of one distance, arrays of one shape; those measured add up to it."""
+    """Parts of one distance, arrays of one shape; the measured ones sum to it."""
 
     measured: Array
-    estimate: Array  # without what sampling adds
+    estimate: Array  # without sampling noise
     low: Array
     high: Array
-    noise: NDArray[np.bool_]  # may well be chance: q > 0.05 among these parts, or nothing is known
+    noise: NDArray[np.bool_]  # whether it may be chance: q > 0.05 among these parts, or unknown
 
     def reshaped(self, *shape: int) -> Parts:
-        """Give the same parts in another shape."""
+        """Return the same parts in another shape."""
         return Parts(*(value.reshape(shape) for value in vars(self).values()))
 
 
@@ -368,11 +336,11 @@ def parts_of(
     level: float,
     squared: bool = True,
 ) -> Parts:
-    """Parts that are the sums of squares of blocks of differences, (n,).
+    """Parts (n,) that are sums of squares of ``differences`` (n, size), one row per block.
 
-    ``differences`` are (n, size), a row a block; ``moved`` has for both policies the influences of
-    their episodes on them, (n, m, size), none of which there are with a single episode. Where the
-    distance is not ``squared``, a block is one difference, and the part its size.
+    ``moved`` has the influences of the episodes of both policies on them, (n, m, size); m is 0 for
+    a single episode. If the distance is not ``squared``, a block is one difference, and the part
+    its absolute value.
     """
     squares = np.einsum("ns,ns->n", differences, differences)
     variance = np.zeros(len(differences))
@@ -395,11 +363,10 @@ def parts_of(
 
 
 def _p_values(squares: Array, a: Spread, b: Spread) -> Array:
-    """How often chance gives parts so large.
+    """p-values of parts, like those of `intervals_of`, but by F instead of χ².
 
-    As `intervals_of`, but by F instead of χ²: of many small parts the most extreme is looked at,
-    where it matters that the spread itself is known from few episodes only. The degrees of freedom
-    are Welch's.
+    The most extreme of many small parts matters, and the spread itself is estimated from few
+    episodes. The degrees of freedom are Welch's.
     """
     from scipy.stats import f
 
@@ -411,7 +378,7 @@ def _p_values(squares: Array, a: Spread, b: Spread) -> Array:
 
 
 def _moments(influences: Array) -> tuple[Array, Array, Array]:
-    """Trace and norms of the spread of each block, as `spread_of` has them of policies."""
+    """Trace and norms of the spread of each block, like `spread_of` for policies."""
     _, m, size = influences.shape
     lengths = np.einsum("nms,nms->nm", influences, influences)
     fourth = np.einsum("nm,nm->n", lengths, lengths) / (m - 1)

@@ -1,4 +1,4 @@
-"""Pairs of policies, nearest neighbours, and the distance that a training run travels."""
+"""Pairs of policies, nearest neighbours, and the distances along a training run."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from pivec.arguments import Count, NotNegative, check_arguments
+from pivec.errors import UsageError
 from pivec.parallel import run_tasks
 from pivec.statistics.intervals import RATE
 
@@ -20,20 +22,7 @@ _SEARCHED_BYTES = 2 << 20  # of distances that a core searches at a time
 
 @dataclass(frozen=True)
 class Pairs:
-    """Pairs of policies in columns; NaN where something is not known.
-
-    Attributes
-    ----------
-    i, j : int arrays
-        Numbers of the two policies, i < j.
-    distance : array
-        At least 0; where there is an interval, without the noise of sampling.
-    low, high : arrays
-        Ends of the interval of the distance.
-    overlap : array
-        Share of their time that the two spend in the same places.
-    p, q : arrays
-        p-value of "the same behaviour", and what it is among many (Benjamini-Hochberg).
+    """Pairs of policies in columns; unknown values are NaN.
 
     Examples
     --------
@@ -44,20 +33,20 @@ class Pairs:
     array([0.3])
     """
 
-    i: NDArray[np.intp]
+    i: NDArray[np.intp]  # numbers of the two policies, i < j
     j: NDArray[np.intp]
-    distance: Array
+    distance: Array  # at least 0; without sampling noise if there is an interval
     low: Array
     high: Array
-    overlap: Array
-    p: Array
-    q: Array
+    overlap: Array  # share of their time that the two spend in the same places
+    p: Array  # p-value of equal behaviour
+    q: Array  # the same, adjusted for many pairs (Benjamini-Hochberg)
 
     @classmethod
     def of(
         cls, i: ArrayLike = (), j: ArrayLike = (), distance: ArrayLike = (), **known: ArrayLike
     ) -> Pairs:
-        """Make pairs of which some columns are not known."""
+        """Make pairs from the known columns."""
         columns = {"distance": distance} | known
         n = np.size(i)
         return cls(
@@ -70,18 +59,18 @@ class Pairs:
         return len(self.i)
 
     def take(self, which: ArrayLike) -> Pairs:
-        """Pick pairs by number."""
+        """Select pairs by number."""
         rows = np.asarray(which, np.intp)
         return Pairs(*(getattr(self, column.name)[rows] for column in fields(self)))
 
     @property
     def alike(self) -> NDArray[np.bool_]:
-        """Whether the two cannot be told apart: chance explains their distance."""
+        """Whether the two do not differ significantly."""
         return self.q > RATE
 
 
 def nearest_pairs(distances: Array, count: int = 10, *, first: int = 0) -> list[Pair]:
-    """Find the ``count`` pairs (i, j, distance) that are closest, nearest first.
+    """The ``count`` nearest pairs (i, j, distance), nearest first.
 
     ``distances`` are rows of a symmetric matrix from ``first`` on; only pairs i < j count.
 
@@ -95,7 +84,7 @@ def nearest_pairs(distances: Array, count: int = 10, *, first: int = 0) -> list[
 
 
 def farthest_pairs(distances: Array, count: int = 10, *, first: int = 0) -> list[Pair]:
-    """Find the ``count`` pairs (i, j, distance) that are farthest apart, farthest first."""
+    """The ``count`` farthest pairs (i, j, distance), farthest first."""
     return _pairs(distances, count, first, -1.0)
 
 
@@ -105,7 +94,7 @@ def _pairs(distances: Array, count: int, first: int, sign: float) -> list[Pair]:
     for i, row in enumerate(distances, start=first):
         others = sign * row[i + 1 :]
         if len(best) == count and not (others < best[-1][0]).any():
-            continue  # as nearly all rows of many
+            continue  # the usual case
         chosen = np.argpartition(others, count)[:count] if len(others) > count else others.argsort()
         best = heapq.nsmallest(
             count, best + [(float(others[j]), i, i + 1 + j) for j in chosen.tolist()]
@@ -114,7 +103,7 @@ def _pairs(distances: Array, count: int, first: int, sign: float) -> list[Pair]:
 
 
 def nearest_of_rows(block: Array, first: int, k: int) -> tuple[NDArray[np.intp], Array]:
-    """Find the k nearest others in rows ``first``, ``first + 1``, ... of a matrix of distances."""
+    """The k nearest others in rows ``first``, ``first + 1``, ... of a matrix of distances."""
     indices = np.empty((len(block), k), np.intp)
     distances = np.empty((len(block), k))
     rows = max(1, _SEARCHED_BYTES // (8 * max(1, block.shape[1])))
@@ -136,25 +125,22 @@ def nearest_of_rows(block: Array, first: int, k: int) -> tuple[NDArray[np.intp],
 
 @dataclass(frozen=True)
 class Travel:
-    """One run: its checkpoints in order of training, and the distance from each to the next."""
+    """A run: its checkpoints in order of training, and the distance from each to the next."""
 
     group: str
     rows: tuple[int, ...]
     steps: tuple[int, ...]
     legs: Array
-    half_widths: Array | None = None  # of the intervals of ``cumulative``, where they are known
+    half_widths: Array | None = None  # of the intervals of ``cumulative``, if known
 
     @property
     def total(self) -> float:
-        """Distance travelled in all."""
+        """Total distance travelled."""
         return float(self.cumulative[-1])
 
     @property
     def cumulative(self) -> Array:
-        """Distance travelled up to each checkpoint, starting with 0.
-
-        Of legs that noise was taken off, some are a little below 0; their sums are not.
-        """
+        """Distance travelled up to each checkpoint, starting with 0."""
         return np.concatenate([[0.0], np.maximum(np.cumsum(self.legs), 0.0)])
 
 
@@ -165,8 +151,8 @@ def travels(
 ) -> list[Travel]:
     """Follow every group that has at least two checkpoints with a training step.
 
-    ``distance`` is the matrix, or a function that gives the distance from each of some policies,
-    by their numbers, to the next.
+    ``distance`` is the matrix, or a function that returns the distances from each of the given
+    policies to the next.
 
     Examples
     --------
@@ -193,26 +179,26 @@ def travels(
 def sampled_travel(
     points: Array, influences: Sequence[NDArray[np.floating]]
 ) -> tuple[Array, Array]:
-    """Take the noise of sampling off the legs of a way, and tell how sure their sums are.
+    """Legs of a path without sampling noise, and standard errors of their sums.
 
     A leg is the squared distance of successive points. Legs that share a checkpoint share its
     error, so the variance of their sum is not the sum of their variances. The sum is the quadratic
-    form xᵀLx of the points, with L the Laplacian of the way; where point i has an error of
-    covariance Cᵢ, its variance is Σᵢ 4 (Lx)ᵢᵀ Cᵢ (Lx)ᵢ + 2 Σᵢⱼ Lᵢⱼ² tr CᵢCⱼ.
+    form xᵀLx of the points, with L the Laplacian of the path; if point i has an error of covariance
+    Cᵢ, its variance is Σᵢ 4 (Lx)ᵢᵀ Cᵢ (Lx)ᵢ + 2 Σᵢⱼ Lᵢⱼ² tr CᵢCⱼ.
 
     Parameters
     ----------
     points : (n, n_values) array
         Of the checkpoints, in order.
     influences : n arrays of (n_episodes, n_values)
-        How each episode moves its checkpoint's point.
+        Influences of the episodes on their checkpoint's point.
 
     Returns
     -------
     legs : (n - 1,) array
-        Less the noise; may be a little below 0.
+        Without noise; may be slightly below 0.
     deviations : (n,) array
-        Standard errors of the sums up to each checkpoint, the first of which is 0.
+        Standard errors of the sums up to each checkpoint, beginning with 0.
     """
     # C = AᵀA is the covariance of a checkpoint's point.
     roots = [
@@ -226,7 +212,7 @@ def sampled_travel(
     def spread(root: Array, pull: Array) -> float:
         return float(np.sum((root @ pull) ** 2))
 
-    # Lᵢᵢ is 1 at both ends of the way so far, and 2 between them.
+    # Lᵢᵢ is 1 at both ends of the path so far, and 2 between them.
     ended = np.array([spread(*pair) for pair in zip(roots[1:], moves, strict=True)])
     turns = moves[:-1] - moves[1:]
     passed = np.array([spread(*pair) for pair in zip(roots[1:-1], turns, strict=True)])
@@ -242,3 +228,103 @@ def sampled_travel(
 
 def _sums_before(values: Array) -> Array:
     return np.concatenate([[0.0], np.cumsum(values)])
+
+
+@dataclass(frozen=True)
+class ConvergenceRule:
+    """Behaviour has converged when none of the last checkpoints differs from the one before them.
+
+    Distances are without sampling noise, so that an unchanged policy has distance 0 from itself on
+    average, and have standard errors s; see `Characterization.intervals`. A distance d is a change
+    if it is larger than ``deviations`` standard errors, *and* larger than ``tolerance`` times the
+    farthest that the run has come from its first checkpoint:
+
+        d > max(deviations · s, tolerance · reach)
+
+    All of the last ``checkpoints`` are measured from the *same* one, the one before them, so that
+    many small steps in one direction count as a change although none of them would.
+
+    Parameters
+    ----------
+    checkpoints : int
+        How many in a row must be unchanged.
+    tolerance : float
+        Share of the run's reach that counts as no change. Most distances, including those of
+        visitation and supervectors, are squared: 0.01 is a tenth of the way in a straight line.
+    deviations : float
+        Standard errors that count as no change.
+
+    Examples
+    --------
+    >>> rule = ConvergenceRule(checkpoints=3)
+    >>> rule.converged([5.0, 2.0, 1.0, 0.02, 0.01, 0.03])
+    True
+    >>> rule.converged_at([5.0, 2.0, 1.0, 0.02, 0.01, 0.03])
+    6
+    """
+
+    checkpoints: Count = 10
+    tolerance: NotNegative = 0.01
+    deviations: NotNegative = 3.0
+
+    def __post_init__(self) -> None:
+        check_arguments(self)
+
+    def converged(self, distances: ArrayLike, standard_errors: ArrayLike = 0.0) -> bool:
+        """Whether a run has converged at its last checkpoint.
+
+        Parameters
+        ----------
+        distances : (n, n) array or (n - 1,) array
+            Between all checkpoints, in the order of training. Or from each to the next: then the
+            last ones are compared one by one with the largest of all, and slow drift is missed.
+        standard_errors : array of the same shape, or float
+            Of the distances; 0 if they are exact.
+        """
+        d, errors = _checked(distances, standard_errors)
+        n = len(d) if d.ndim == 2 else len(d) + 1
+        if n <= self.checkpoints:
+            return False
+        if d.ndim == 2:
+            before = n - self.checkpoints - 1
+            recent, doubt, ways = d[before, before + 1 :], errors[before, before + 1 :], d[0]
+        else:
+            recent, doubt, ways = d[-self.checkpoints :], errors[-self.checkpoints :], d
+        return self.unchanged(recent, doubt, ways)
+
+    def converged_at(self, distances: ArrayLike, standard_errors: ArrayLike = 0.0) -> int | None:
+        """Number of the first checkpoint at which a run has converged; None if never."""
+        d, errors = _checked(distances, standard_errors)
+        legs = 2 - d.ndim  # one fewer than checkpoints
+        for n in range(self.checkpoints + 1, len(d) + legs + 1):
+            part = (slice(n - legs),) * d.ndim
+            if self.converged(d[part], errors[part]):
+                return n - 1
+        return None
+
+    def unchanged(self, recent: ArrayLike, standard_errors: ArrayLike, ways: ArrayLike) -> bool:
+        """Whether no ``recent`` distance is a change; the reach is the largest of ``ways``.
+
+        Unknown distances (NaN) are ignored in the reach, but count as a change.
+        """
+        reach = np.fmax.reduce(np.asarray(ways, dtype=np.float64), initial=0.0)
+        errors = np.asarray(standard_errors, dtype=np.float64)
+        allowed = np.maximum(self.deviations * errors, self.tolerance * reach)
+        return bool((np.asarray(recent, dtype=np.float64) <= allowed).all())
+
+
+def _checked(
+    distances: ArrayLike, standard_errors: ArrayLike
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    d, errors = (np.asarray(values, dtype=np.float64) for values in (distances, standard_errors))
+    if d.ndim not in (1, 2) or (d.ndim == 2 and d.shape[0] != d.shape[1]):
+        raise UsageError(
+            "expected the distances of all checkpoints, (n, n), or from each to the next, "
+            f"(n - 1,), but got shape {d.shape}"
+        )
+    if errors.ndim and errors.shape != d.shape:
+        raise UsageError(
+            f"expected standard errors of the distances' shape {d.shape}, or one for all, but got "
+            f"shape {errors.shape}"
+        )
+    return d, np.broadcast_to(errors, d.shape)

@@ -1,4 +1,4 @@
-"""Distances between all rows of two sets, in closed form, by tiles and on all cores."""
+"""Distances between all rows of two sets, in closed form, on all cores or a GPU."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from pivec.errors import UsageError
 from pivec.parallel import run_tasks, single_threaded_blas, torch_device
 
 # Rows of a tile: 1024 × 1024 float64 results are 8 MB, and the product runs at full speed. Fewer
-# rows are cut smaller, so that there is work for all cores and a mirrored half to leave out.
+# rows make smaller tiles, so that there is work for all cores and a mirrored half to skip.
 _TILE = 1024
 _LEAST_TILE, _TILES = 128, 6
 # |x|² + |y|² − 2xy is off by about 1e-16 of the squared norms. Below this share of them, a distance
-# would have fewer than six digits, and is computed again from the difference itself.
+# would have fewer than six digits, and is recomputed from the difference itself.
 _NEAR = 1e-9
 
 Array = NDArray[np.float64]
@@ -31,11 +31,9 @@ def squared_euclidean(
 ) -> Array:
     """Squared Euclidean distances of all rows of ``a`` to all of ``b`` (or of ``a``).
 
-    A distance keeps its digits however small it is. Beside the result this takes some tens of
-    megabytes, and without ``b`` each pair is computed once.
-
-    ``out`` is where to write: a memory map, if the result is larger than memory. The ``device``
-    "cuda" computes on the graphics card; anything else here.
+    Small distances keep their digits. Needs some tens of megabytes besides the result, which is
+    written to ``out`` if given, for example a memory map. Without ``b`` each pair is computed once.
+    The ``device`` "cuda" computes on the GPU, any other on the CPU.
 
     Examples
     --------
@@ -73,15 +71,15 @@ def squared_euclidean(
             lower = np.tril_indices(len(tile), -1)
             result[rows, columns][lower] = tile.T[lower]
 
-    # One worker a core with a product on one thread each: threads inside products this small
-    # wait for each other.
+    # One worker per core with single-threaded products: threads inside products this small wait for
+    # each other.
     with single_threaded_blas():
         run_tasks(work, len(corners))
     return result
 
 
 def paired_squares(a: Array, b: Array, i: NDArray[np.intp], j: NDArray[np.intp]) -> Array:
-    """Squared Euclidean distances of rows a[i] to rows b[j], a value a pair.
+    """Squared Euclidean distances of rows a[i] to rows b[j], one per pair.
 
     Examples
     --------
@@ -98,7 +96,7 @@ def paired_squares(a: Array, b: Array, i: NDArray[np.intp], j: NDArray[np.intp])
 
 
 def arranged(matrix: Array, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> Array:
-    """Put rows and columns in this order; a matrix that is in it already is not copied."""
+    """Reorder rows and columns; a matrix that is in order already is not copied."""
     both = zip(matrix.shape, (rows, columns), strict=True)
     in_order = all(np.array_equal(order, np.arange(n)) for n, order in both)
     return matrix if in_order else matrix[np.ix_(rows, columns)]
@@ -130,10 +128,7 @@ def _by_rows(
     tile: int,
     distances: Callable[[int, slice], Array],
 ) -> Array:
-    """Fill a matrix row by row on all cores; ``distances(i, columns)`` is a piece of row i.
-
-    Where both sides are the same, each pair is computed once.
-    """
+    """Fill a matrix row by row on all cores; ``distances(i, columns)`` is a piece of row i."""
     result = np.empty(shape)
 
     def work(i: int) -> None:
@@ -155,8 +150,6 @@ def symmetric_kl_diagonal(
     The logarithms of the two directions cancel, which leaves, for each feature,
     ½ (v_a/v_b + v_b/v_a + (m_a − m_b)² (1/v_a + 1/v_b)) − 1
     = ½ ((v_a − v_b)² / (v_a v_b) + (m_a − m_b)² (1/v_a + 1/v_b)).
-
-    Of the very same arrays each pair is computed once.
     """
     same = means_b is means_a and variances_b is variances_a
     precisions_a = 1.0 / variances_a
@@ -199,7 +192,7 @@ def symmetric_kl_full(
     ½ (tr((S_a − S_b)(P_b − P_a)) + (m_a − m_b)ᵀ (P_a + P_b) (m_a − m_b)),
     a form in differences: close Gaussians keep their digits.
 
-    Covariances are positive definite. Of the very same arrays each pair is computed once.
+    Covariances are positive definite.
     """
     same = means_b is means_a and covariances_b is covariances_a
     precisions_a = _inverses(covariances_a)
@@ -238,8 +231,7 @@ def matched_kl(
     (w − w′)(log w − log w′) + ½ Σ_d (w (r − 1 − log r) + w′ (1/r − 1 + log r)
     + (μ − μ′)² (w/v′ + w′/v)), with r = v/v′.
 
-    Variances may be (1, K, D) where all have the same. Of the very same arrays each pair is
-    computed once.
+    Variances may be (1, K, D) if all are the same.
     """
     shared = len(variances_a) == 1 and variances_a is variances_b
     same = weights_a is weights_b and means_a is means_b and variances_a is variances_b
@@ -270,16 +262,12 @@ def _log_excess(x: Array) -> Array:
     return np.maximum(x - np.log1p(x), 0.0)
 
 
-# -----------------------------------------------------------------------------
-# Squared Euclidean distances on a graphics card, as right as those of `pairwise`.
-
-
-# Rows of a stripe of the result, and pairs computed again at a time.
+# On a GPU: rows of a stripe of the result, and pairs recomputed at a time.
 _ROWS, _PAIRS = 4096, 65_536
 
 
 def squared_euclidean_on(device: str, a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.float64]:
-    """Bring rows to a device ("cuda", "cpu") and compute all distances there."""
+    """Compute all squared Euclidean distances on a torch device."""
     place = torch_device(device)
     import torch
 
@@ -291,11 +279,7 @@ def squared_euclidean_on(device: str, a: NDArray[Any], b: NDArray[Any]) -> NDArr
 
 
 def squared_euclidean_tensor(left: Any, right: Any, near: float = 1e-9) -> Any:
-    """Distances of all rows of ``left`` to all of ``right``, where they lie.
-
-    |x|² + |y|² − 2xy in float64; pairs below ``near`` of the squared norms, where that cancels,
-    come from the differences themselves.
-    """
+    """Squared Euclidean distances of all rows of two tensors, like `squared_euclidean`."""
     import torch
 
     norms, others = ((rows * rows).sum(dim=1) for rows in (left, right))

@@ -19,7 +19,7 @@ from pivec.errors import UsageError
 from pivec.options import CollectOptions, DescribeOptions, split_options
 from pivec.parallel import on_engine
 from pivec.states import joined
-from pivec.statistics import LEVEL, MARGIN, Sameness, decide, episodes_for_verdict
+from pivec.statistics import LEVEL, MARGIN, EquivalenceTest, decide, episodes_for_verdict
 from pivec.workflows.compare import check_same_world, start, with_needs
 from pivec.workflows.inputs import (
     Level,
@@ -51,8 +51,8 @@ def same(
     seed: int = 0,
     progress: bool = False,
     **options: Any,
-) -> Sameness:
-    """Tell whether two policies behave alike: "same", "different" or "cannot tell".
+) -> EquivalenceTest:
+    """Tell whether two policies behave alike: "same", "different" or "unclear".
 
     *Same* if the distance is below ``margin`` with the certainty ``level``; else *different* if a
     permutation test over episodes finds a difference; else there are too few episodes, and
@@ -80,7 +80,7 @@ def same(
 
     Returns
     -------
-    Sameness
+    EquivalenceTest
 
     Examples
     --------
@@ -108,7 +108,7 @@ def same_with(
     level: Level = LEVEL,
     permutations: Annotated[int, Range(19)] = 999,
     progress: bool = False,
-) -> Sameness:
+) -> EquivalenceTest:
     """Answer as `same` does."""
     if (b is None) == (against is None):
         raise UsageError("expected two policies, or one and a space that it is held against")
@@ -168,7 +168,7 @@ def judge(
     level: float = LEVEL,
     permutations: int = 999,
     seed: int = 0,
-) -> Sameness:
+) -> EquivalenceTest:
     """Give the verdict on two sides in the space of a fitted characterization."""
     left, right = (describe_side(method, side) for side in (a, b))
     sure = method.intervals(left, right, level=2 * level - 1)
@@ -187,13 +187,13 @@ def judge(
     verdict = decide(high, p_value, margin, level)
     episodes = int(np.sum(left.n_episodes)), int(np.sum(right.n_episodes))
     needed = None
-    if verdict == "cannot tell":
+    if verdict == "unclear":
         away, room = squares(method, distance, margin)
         needed = episodes_for_verdict(away, first, second, p_value, max(episodes), room, level)
     overlap = None
     if isinstance(method, Visitation):
         overlap = float(method.overlap(cast(Descriptions, left), cast(Descriptions, right))[0, 0])
-    return Sameness(
+    return EquivalenceTest(
         verdict=verdict,
         labels=(a.label, b.label),
         distance=distance,
