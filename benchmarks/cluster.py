@@ -99,7 +99,7 @@ def collect(out: Path, engine: str, episodes: int = 20) -> tuple[object, ...]:
 
 
 def describe(store: Path, out: Path, engine: str) -> tuple[object, ...]:
-    return "describe", store, "--out", out, "--engine", engine
+    return "compare", store, "--out", out, "--engine", engine
 
 
 def equal(folder: Path, _times: int) -> str:

@@ -22,7 +22,7 @@ import numpy as np
 import pivec
 from measure import write_section
 from pivec.options import PrecisionOptions
-from pivec.workflows.compare import play_until
+from pivec.workflows.compare import collect_until
 
 ABOUT = (
     "Share of 95 % intervals that hold the distance from 1 500 episodes: after `--until`, and with "
@@ -58,7 +58,7 @@ def measure(data: Any, until: float, pilot: int, draws: int) -> dict[str, Any]:
     for draw in range(draws):
         rng = np.random.default_rng(draw)
         method = pivec.characterization("visitation", random_state=draw)
-        played, _ = play_until(Shuffled(data, pilot, rng), method, options)
+        played, _ = collect_until(Shuffled(data, pilot, rng), method, options)
         numbers = dict(zip(data.labels, np.diff(played.policy_starts).tolist(), strict=True))
         others = Shuffled(data, pilot, rng).run(numbers)
         truth = np.maximum(method.intervals(data).distance, 0.0)[upper]

@@ -36,7 +36,7 @@ def _judge(
     method: Any, data: Any, pair: tuple[int, int], rng: np.random.Generator, result: dict[str, Any]
 ) -> None:
     from pivec.statistics import MARGIN, episodes_for_precision, episodes_to_decide
-    from pivec.workflows.inputs import Side
+    from pivec.workflows.inputs import PolicyInput
     from pivec.workflows.same import judge
 
     draw = _Draws(data, pair, rng)
@@ -50,7 +50,7 @@ def _judge(
         sure = method.intervals(*draw.take(narrow))
         result["width"].append(float((sure.high - sure.distance)[0, 0]) / PRECISION)
     if planned <= draw.left:
-        a, b = (Side(str(k), data=part) for k, part in enumerate(draw.take(planned)))
+        a, b = (PolicyInput(str(k), data=part) for k, part in enumerate(draw.take(planned)))
         kind = "same" if pair[0] == pair[1] else "different"
         result[kind].append(judge(method, a, b, MARGIN, seed=planned).verdict)
         result["planned"].append(planned)

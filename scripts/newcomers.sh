@@ -61,7 +61,7 @@ print(row["environment"], row["policy"], row["needs_trust"], *row.get("wrappers"
 END
     )
     environment=${facts[0]} policy=${facts[1]} trust=${facts[2]}
-    for wrapper in "${facts[@]:3}"; do wrappers+=(--wrapper "$wrapper"); done
+    for wrapper in "${facts[@]:3}"; do wrappers+=(--wrappers "$wrapper"); done
     compare() {
         rm -rf "$out"
         "$python" -m pivec compare "$environment" "$row/$policy" random --episodes 5 \

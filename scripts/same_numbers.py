@@ -75,7 +75,7 @@ def evaluated(folder: Path, policies: Path) -> dict[str, Any]:
     """Evaluate some characterizations."""
     store = folder / "store"
     run("pivec", "collect", "Pendulum-v1", policies / "Pendulum-v1", "--episodes", 8, "--actions",
-          "--policies", "--out", store)  # fmt: skip
+          "--keep-policies", "--out", store)  # fmt: skip
     run("pivec", "evaluate", store, "--sizes", "4,2", "--repetitions", 2, "--out", folder / "evaluate",
           "--methods", "supervector,gaussian,actions,returns,mmd,discretization")  # fmt: skip
     return flat(table(folder / "evaluate" / "evaluation.csv"), "evaluate")

@@ -43,21 +43,23 @@ def test_compare_in_one_go(run, tmp_path):
 
 
 @pytest.mark.bits
-def test_stage_by_stage_gives_the_files_of_compare(run, tmp_path):
+def test_a_store_gives_the_files_of_compare(run, tmp_path):
     run("collect", "CartPole-v1", "mine:lean", "random:2", "--episodes", 3, "--out", "a/states")
     assert "mine:lean" in run("store", "ls", "a").out
-    assert "all files are whole" in run("store", "verify", "a/states").out
-    run("describe", "a", "--components", 4)
-    run("distances", "a")
-    run("map", "a/space")
-    run("report", "a")
+    run("store", "verify", "a/states")
     run("compare", "CartPole-v1", "mine:lean", "random:2", "--episodes", 3, "--components", 4,
         "--out", "b", "-q")  # fmt: skip
-    assert {p.name for p in (tmp_path / "a").iterdir()} == {
-        p.name for p in (tmp_path / "b").iterdir()
-    }
-    for name in ("distances.csv", "pairs.csv", "map.csv"):
-        assert (tmp_path / "a" / name).read_text() == (tmp_path / "b" / name).read_text()
+    files = {path.name for path in (tmp_path / "b").iterdir()}
+    for source, out in (("a/states", "a"), ("a", "c"), ("store:a/states", "c")):
+        run("compare", source, "--components", 4, "--out", out, "-q")
+        assert {path.name for path in (tmp_path / out).iterdir()} == files
+        for name in ("distances.csv", "pairs.csv"):
+            assert (tmp_path / out / name).read_text() == (tmp_path / "b" / name).read_text()
+    assert pivec.Store("c/states").settings == pivec.Store("a/states").settings
+    # A store that has grown since is copied again.
+    run("collect", "CartPole-v1", "mine:lean", "random:2", "--episodes", 5, "--out", "a/states")
+    run("compare", "a", "--components", 4, "--out", "c", "-q")
+    assert pivec.load("c").n_episodes == 15
 
 
 def test_new_policies_in_an_earlier_space(run):
@@ -81,19 +83,23 @@ def test_new_policies_in_an_earlier_space(run):
         (["compare", "mine.py"], 2, "mine.py"),
         (["compare", "CartPole-v1", "random", "--episodes", "0"], 2, "episodes"),
         (["compare", "CartPole-v1", "random", "--method", "supervectr"], 2, "did you mean"),
-        (["compare", "CartPole-v1", "random", "--param", "x"], 2, "KEY=VALUE"),
-        (["compare", "CartPole-v1", "random", "--param", "x=1"], 2, "n_components"),
+        (["compare", "CartPole-v1", "random", "--parameters", "x"], 2, "KEY=VALUE"),
+        (["compare", "CartPole-v1", "random", "--parameters", "x=1"], 2, "n_components"),
         (["compare", "CartPole-v1", "random", "--space", "nowhere"], 2, "holds no space"),
         (["compare", "Pendulum-v1", "mine:lean", "--episodes", "1"], 2, "shape"),
-        (["compare", "Pendulum-v1", "random", "--env-arg", "colour=1"], 2, "colour"),
+        (["compare", "Pendulum-v1", "random", "--env-kwargs", "colour=1"], 2, "colour"),
         (["store", "ls", "nowhere"], 2, "is not a store"),
-        (["report", "nowhere"], 2, "holds no space"),
+        (["explain", "nowhere"], 2, "nowhere"),
         (["demo", "--env", "Go-v0"], 2, "CartPole-v1"),
-        (["compare", "CartPole-v1", "random", "--param", "n_components=abc"], 2, "whole number"),
-        (["compare", "CartPole-v1", "random", "--param", "n_component=4"], 2, "did you mean"),
-        (["compare", "CartPole-v1", "random", "--n-envs", "0"], 2, "--n-envs"),
-        (["compare", "CartPole-v1", "random", "--seed", "-1"], 2, "--seed"),
-        (["compare", "CartPole-v1", "random", "--import", ""], 2, "cannot be imported"),
+        (
+            ["compare", "CartPole-v1", "random", "--parameters", "n_components=abc"],
+            2,
+            "whole number",
+        ),
+        (["compare", "CartPole-v1", "random", "--parameters", "n_component=4"], 2, "did you mean"),
+        (["compare", "CartPole-v1", "random", "--n-envs", "0"], 2, "n_envs"),
+        (["compare", "CartPole-v1", "random", "--seed", "-1"], 2, "seed"),
+        (["compare", "CartPole-v1", "random", "--imports", ""], 2, "cannot be imported"),
         (["compare", "CartPole-v1", "random", "--episodes", "9" * 30], 2, "episodes must be"),
         (["collect", "CartPole-v1", "random", "--out", "s", "--render-episodes", "a"], 2, "whole"),
         (["evaluate", "nowhere", "--sizes", "a,b"], 2, "whole numbers"),
@@ -112,12 +118,12 @@ def test_an_export_needs_its_folder_and_a_page_makes_it(run, tmp_path):
     assert "folder that exists" in run("export", "pivec-out", "no/x.parquet", code=2).err
     (tmp_path / "d.parquet").mkdir()
     assert "expected a file" in run("export", "pivec-out", "d.parquet", code=2).err
-    run("report", "pivec-out", "--out", "new/folder")
+    run("compare", "pivec-out", "--components", 2, "--out", "new/folder", "-q")
     assert (tmp_path / "new/folder/report.html").exists()
     for damaged in ("[]", "{", '{"settings": 3}', '{"warnings": []}',
                     '{"warnings": {"map": [3, {"text": 1}]}}'):  # fmt: skip
         (tmp_path / "pivec-out/run.json").write_text(damaged)
-        run("report", "pivec-out")
+        pivec.load_comparison("pivec-out").write_report()
 
 
 def test_debug_shows_the_traceback(tmp_path):
@@ -147,7 +153,7 @@ def test_ctrl_c_keeps_what_was_collected(run, tmp_path, monkeypatch):
     encode = store.encode
     monkeypatch.setattr(store, "encode", stop_after_two)
     done = run("collect", "CartPole-v1", "random:4", "--episodes", 2, "--out", "s", code=130)
-    assert "the same command goes on" in done.err
+    assert "Interrupted" in done.err
     monkeypatch.setattr(store, "encode", encode)
     assert set(pivec.Store(tmp_path / "s")) == set(written)
     run("collect", "CartPole-v1", "random:4", "--episodes", 2, "--out", "s")
@@ -159,24 +165,20 @@ def test_a_damaged_store_fails_with_1(run, tmp_path):
     file = next((tmp_path / "s").glob("*.arrow"))
     file.write_bytes(file.read_bytes() + b"x")
     assert "checksum" in run("store", "verify", "s", code=1).err
-    assert "checksum" in run("describe", "s", "--out", "x", code=1).err
+    assert "checksum" in run("compare", "s", "--out", "x", code=1).err
 
 
 def test_version_and_help(run):
     assert run("--version").out.strip() == f"pivec {pivec.__version__}"
-    for command in (
-        "evaluate",
-        "demo",
-        "compare",
-        "collect",
-        "describe",
-        "distances",
-        "map",
-        "report",
-        "store",
-    ):
-        assert command in run("--help").out
+    commands = (
+        "demo compare same plan groups explain regions unusual evaluate collect import export"
+    )
+    listed = run("--help").out
+    for command in [*commands.split(), "store", "serve", "watch", "encoder"]:
+        assert f" {command} " in listed
         assert "Usage" in run(command, "--help").out
+    for gone in ("describe", "distances", "map", "report", "train", "reproduce"):
+        assert gone in run(gone, code=2).err
 
 
 def test_the_demo_ends_with_the_report(run, tmp_path):

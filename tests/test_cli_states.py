@@ -100,11 +100,11 @@ def test_import_and_export(run, tmp_path):
 
 
 def test_environments_of_a_module_wrappers_and_features(run):
-    run("collect", "Line-v0", "random:2", "--import", "mine_too", "--episodes", 2, "--out", "a",
+    run("collect", "Line-v0", "random:2", "--imports", "mine_too", "--episodes", 2, "--out", "a",
         "--jobs", 2)  # fmt: skip
     assert pivec.load("a").n_features == 1
     run("collect", "CartPole-v1", "random", "--episodes", 2, "--out", "b",
-        "--wrapper", 'mine_too:Shift{"by": 5}', "--features", "mine_too:half")  # fmt: skip
+        "--wrappers", 'mine_too:Shift{"by": 5}', "--features", "mine_too:half")  # fmt: skip
     data = pivec.load("b")
     assert data.n_features == 2
     assert data.states.min() > 0
@@ -118,7 +118,7 @@ def test_environments_of_a_module_wrappers_and_features(run):
 def test_clips(run, tmp_path):
     pytest.importorskip("pygame")
     done = run("collect", "FrozenLake-v1", "random:2", "--episodes", 3, "--out", "s",
-               "--wrapper", "gymnasium.wrappers:TimeAwareObservation",
+               "--wrappers", "gymnasium.wrappers:TimeAwareObservation",
                "--render", "films", "--render-episodes", "0,2")  # fmt: skip
     assert "4 clips: films" in done.out
     assert len(list((tmp_path / "films").glob("*/*.gif"))) == 4
@@ -129,8 +129,8 @@ def test_clips(run, tmp_path):
     [
         (["collect", "CartPole-v1", "random", "--out", "s", "--backend", "isaac"], "gymnasium or"),
         (["collect", "CartPole-v1", "random", "--out", "s", "--features", "x.pt"], "--trust"),
-        (["collect", "CartPole-v1", "random", "--out", "s", "--wrapper", "x"], "module:name"),
-        (["collect", "CartPole-v1", "random", "--out", "s", "--import", "nowhere"], "'nowhere'"),
+        (["collect", "CartPole-v1", "random", "--out", "s", "--wrappers", "x"], "module:name"),
+        (["collect", "CartPole-v1", "random", "--out", "s", "--imports", "nowhere"], "'nowhere'"),
         (
             ["collect", "CartPole-v1", "random", "--out", "s", "--episodes", "5",
              "--max-states-per-policy", "9"],
@@ -139,7 +139,7 @@ def test_clips(run, tmp_path):
         (
             ["collect", "CartPole-v1", "random", "--out", "s", "--episodes", "1", "--render", "f",
              "--render-episodes", "1"],
-            "no episode 1",
+            "--render-episodes 1",
         ),
         (["compare", "CartPole-v1", "npz:nowhere"], "not a folder"),
         (["import", "nowhere", "--out", "s"], "not a folder"),

@@ -67,7 +67,8 @@ def test_every_package_of_an_extra_is_imported():
         if extra not in ("docs", "dev", "all")
         for package in packages
     ]
-    source = "\n".join(file.read_text() for file in (ROOT / "src").rglob("*.py"))
+    folders = ROOT / "src", ROOT / "reproduction"
+    source = "\n".join(file.read_text() for folder in folders for file in folder.rglob("*.py"))
     for package in set(needed) - {"pivec"}:
         known = {"neat-python": "neat", "opencv-python-headless": "cv2"}
         module = known.get(package, package.replace("-", "_"))

@@ -54,7 +54,7 @@ def test_json_alone_is_printed(run, folder, tmp_path):
     [
         (["nowhere"], "nowhere holds no space"),
         (["{folder}", "--top", "0"], "Invalid value for '--top'"),
-        (["{folder}", "--frames", "--policy", "gone.zip"], "gone.zip"),
+        (["{folder}", "--frames", "--policies", "gone.zip"], "gone.zip"),
     ],
 )
 def test_mistakes_are_sentences(run, folder, given, message):

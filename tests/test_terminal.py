@@ -83,9 +83,9 @@ def test_hostile_labels_go_through_every_stage(run, tmp_path):
         "CartPole-v1", {HOSTILE: Still(), "b\n,\"'": "random"}, tmp_path / "c", episodes=2,
         parameters={"n_components": 2},
     )  # fmt: skip
-    for command in (("store", "ls", "c"), ("store", "verify", "c"), ("distances", "c"),
-                    ("map", "c"), ("report", "c"), ("export", "c", "t.parquet"),
-                    ("export", "c", "npz:d"), ("describe", "c", "--components", 2)):  # fmt: skip
+    for command in (("store", "ls", "c"), ("store", "verify", "c"), ("explain", "c", "--clips", 0),
+                    ("export", "c", "t.parquet"), ("export", "c", "npz:d"),
+                    ("compare", "c", "--components", 2)):  # fmt: skip
         assert harmless(run(*command).out)
     assert encodable(HOSTILE) in pivec.load("c").labels
 

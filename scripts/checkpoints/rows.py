@@ -30,7 +30,7 @@ Act = Callable[..., Any]
 
 
 def make(environment: str, wrappers: Sequence[str]) -> Any:
-    """Make an environment, with wrappers around it as `pivec compare --wrapper` takes them."""
+    """Make an environment, with wrappers around it as `pivec compare --wrappers` takes them."""
     import gymnasium
 
     if environment in gymnasium.registry and not wrappers:

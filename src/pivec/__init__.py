@@ -1,39 +1,34 @@
-"""Describes decision-making agents by the states they visit, compares them, shows the difference.
+"""Characterizes decision-making agents by the states they visit, compares them, shows differences.
 
-The way of the data, which is also the listing of the folders:
+Packages, in the order of the data; each imports only from those before it:
 
-policies           who acts: a small protocol, and loaders for what people have on disk
-rollouts           acting: episode quotas, seeds, vectorised environments, policies in lock-step
-states             what was visited: `VisitedStates` in memory, the store on disk
+parallel           this process, local processes, or a Ray cluster
+policies           the policy protocol, and loaders for common formats
+rollouts           running policies: episodes, seeds, vectorized environments
+states             `VisitedStates` in memory, `Store` on disk, readers for other formats
 mixtures           the background model: sufficient statistics, EM, MAP
-characterizations  how a policy is described: one file for each way, one contract for all
-distances          how far apart two descriptions are
-evaluation         how good a characterization is
-maps               policies in the plane
-report             tables, figures, the page
-training           making policies
-engines            where the work runs: this process, these cores, a Ray cluster
-collection, comparison   the drivers: `collect`, and all of it in one go: `compare`
-equivalence, pilot       `same`: do two behave alike; `plan`: how many episodes does it take
-sides                    what stands on either side of such a question
-watching                 `watch`: a comparison that grows while training runs
-sb3, gymnasium, ribs   for people's own code: a callback, wrappers that record, archives
+statistics         distances, intervals, tests, planning, groups
+characterizations  how a policy is described: one contract, one file per family
+explanations       decompositions, regions, runs, unusual episodes, replay
+report             tables, figures, the HTML page
+workflows          collect, compare, same, plan, watch, evaluate
+integrations       Stable-Baselines3, Gymnasium, pyribs
+server, cli        the live page and the command line
 
-Everything below is imported when it is first used, so that ``import pivec`` is instant.
+Everything below is imported on first use, so that ``import pivec`` is fast.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from pivec.lazy import attach
+import importlib
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
 _EXPORTS = {
     "Actions": "pivec.characterizations",
     "Characterization": "pivec.characterizations",
-    "Comparison": "pivec.report",
+    "Comparison": "pivec.workflows",
     "Descriptions": "pivec.characterizations",
     "Discretization": "pivec.characterizations",
     "Discriminator": "pivec.characterizations",
@@ -60,18 +55,13 @@ _EXPORTS = {
     "characterization": "pivec.characterizations",
     "collect": "pivec.workflows.collect",
     "compare": "pivec.workflows.compare",
-    "compare_groups": "pivec.report",
-    "explain": "pivec.explanations",
-    "explain_groups": "pivec.explanations",
-    "explain_run": "pivec.explanations",
-    "fit_encoder": "pivec.workflows.encoder",
+    "fit_encoder": "pivec.workflows",
     "load": "pivec.states",
+    "load_comparison": "pivec.workflows",
     "load_policies": "pivec.policies",
     "plan": "pivec.workflows.plan",
-    "regions": "pivec.explanations:summarize_regions",
     "same": "pivec.workflows.same",
-    "unusual": "pivec.explanations:find_unusual",
-    "using": "pivec.parallel.engine",
+    "using": "pivec.parallel",
     "watch": "pivec.workflows.watch",
 }
 
@@ -99,20 +89,15 @@ if TYPE_CHECKING:
     from pivec.characterizations import characterization as characterization
     from pivec.errors import PivecError as PivecError
     from pivec.errors import UsageError as UsageError
-    from pivec.explanations import explain as explain
-    from pivec.explanations import explain_groups as explain_groups
-    from pivec.explanations import explain_run as explain_run
-    from pivec.explanations import find_unusual as unusual  # noqa: F401
-    from pivec.explanations import summarize_regions as regions  # noqa: F401
     from pivec.parallel import using as using
     from pivec.policies import Policy as Policy
     from pivec.policies import load_policies as load_policies
-    from pivec.report import Comparison as Comparison
-    from pivec.report import compare_groups as compare_groups
     from pivec.states import Store as Store
     from pivec.states import VisitedStates as VisitedStates
     from pivec.states import load as load
+    from pivec.workflows import Comparison as Comparison
     from pivec.workflows import fit_encoder as fit_encoder
+    from pivec.workflows import load_comparison as load_comparison
     from pivec.workflows.collect import collect as collect
     from pivec.workflows.compare import compare as compare
     from pivec.workflows.plan import plan as plan
@@ -121,8 +106,12 @@ if TYPE_CHECKING:
 
 __all__ = sorted([*_EXPORTS, "__version__"])  # noqa: PLE0605
 
-__getattr__, _names = attach(__name__, _EXPORTS)
+
+def __getattr__(name: str) -> Any:
+    if name not in _EXPORTS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_EXPORTS[name]), name)
 
 
 def __dir__() -> list[str]:
-    return sorted([*_names(), "__version__"])
+    return list(__all__)

@@ -1,127 +1,117 @@
-"""What users may choose, said once: the fields are arguments in Python and options of commands.
+"""Options, each stated once: a field is a keyword argument in Python and a command-line flag.
 
-The command line takes names, types, ranges, defaults and help from here (`pivec.cli.options`), so
-that a new option is a field, its words in the docstring, and the line that uses it.
+`takes_options` gives a function the fields of these dataclasses as keyword arguments, and
+`pivec.cli.options.with_options` gives a command a flag for each, with this help. The classes
+``...Keywords`` repeat names and types for type checkers and editors; a test compares them.
 """
+
+# ruff: noqa: RUF009 - the functions make dataclass fields
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypedDict, TypeVar
 
 from pivec.arguments import Count, NotNegative, Positive, Range, Seed, check_arguments
-from pivec.errors import UsageError
+from pivec.errors import UsageError, did_you_mean
 
 Features = Callable[..., Any]  # of observations, and of infos and environments if it takes them
 Wrapper = str | Callable[[Any], Any]
+Function = TypeVar("Function", bound=Callable[..., Any])
 
-IN_PYTHON = {"command_line": False}  # metadata of fields that only Python has
+# Groups of options in the help of commands, in this order; those without a group come first.
+PANELS = (
+    WATCHING,
+    DESCRIPTION,
+    PRECISION,
+    ENVIRONMENT,
+    STATES,
+    FILES,
+    AGENTS,
+    REPLAY,
+    COLUMNS,
+    RUNNING,
+) = (
+    "Watching",
+    "Characterization",
+    "Precision",
+    "Environment",
+    "States",
+    "Policy files",
+    "Games with several agents",
+    "Replay of episodes",
+    "Columns",
+    "Execution",
+)
+
+
+def option(default: Any, text: str, panel: str | None = None, metavar: str | None = None) -> Any:
+    """Make a field: its default, its help, and where and how the command line shows it."""
+    return field(default=default, metadata={"help": text, "panel": panel, "metavar": metavar})
+
+
+def in_python(default: Any, text: str) -> Any:
+    """Make a field that the command line does not have."""
+    return field(default=default, metadata={"help": text, "command_line": False})
 
 
 @dataclass(frozen=True, kw_only=True)
 class EngineOptions:
-    """Where long work runs: speed, never the result.
+    """Where work runs; results do not depend on it."""
 
-    Attributes
-    ----------
-    engine : str
-        Where long work runs: ``serial`` (this process), ``processes`` (on these cores), ``ray`` or
-        ``ray:HOST:PORT`` (a Ray cluster), or ``auto``: processes if there are several jobs.
-    jobs : int, optional
-        How much runs side by side: speed, never the result. With ``--engine`` as much as there
-        are cores, if not given.
-    """
-
-    engine: str | Any = "auto"  # or a `pivec.parallel.engine.Engine`
-    jobs: Count | None = None
+    engine: str | Any = option("auto", "auto, serial, processes, ray or ray:HOST:PORT", RUNNING)
+    jobs: Count | None = option(None, "Number of parallel workers; does not change results")
 
 
 @dataclass(frozen=True)
 class CollectOptions(EngineOptions):
-    """How policies act, and what is kept of it.
+    """How policies are run in an environment, and what is stored."""
 
-    Attributes
-    ----------
-    episodes : int
-        Episodes each policy plays.
-    seed : int
-        Everything random follows from it.
-    actions : bool
-        Keep the actions too.
-    keep_policies : bool
-        Keep the policies too, where they are networks: for characterizations that look at
-        parameters or ask for actions.
-    deterministic : bool
-        Take each policy's likeliest action instead of sampling.
-    env_kwargs : mapping, optional
-        An argument of the environment; may be repeated.
-    wrappers : sequence of str or callable
-        Put around the environment, with arguments ``module:Class{"shape": [84, 84]}``; may be
-        repeated. Instead of those that the policies' files tell.
-    atari : bool
-        Show an Atari game as Stable-Baselines3 and CleanRL do: four grey frames of 84 x 84, every
-        fourth frame, FIRE pressed at the start. Whole games, real rewards.
-    imports : sequence of str
-        Import this first, to register ENV; may be repeated.
-    agent : str, optional
-        As whom the policies act in a game of several agents (ENV is pettingzoo:MODULE).
-    partners : sequence of str, mapping or policy
-        Who acts as the others, or as NAME (``*`` stands for anything); ``self`` is the policy
-        itself. May be repeated; those that are not named act at random.
-    joint : bool
-        States are what all agents see, and rewards their sum.
-    features : callable or str, optional
-        What a state is, instead of the flattened observation: ``policy`` (the last hidden layer of
-        one policy, for all; ``policy:LABEL-OR-PATH`` says whose), a path to an encoder (of `pivec
-        encoder`, or .onnx), ``cells`` (small grey cells of an image), ``info:KEY,KEY`` (values of
-        the environment's info), ``env:KEY`` (its attributes), or module:function, which turns a
-        batch of observations (and infos and environments, if it takes two or three arguments) into
-        rows.
-    feature_names : sequence of str, optional
-        Names for what ``features`` gives.
-    max_steps : int, optional
-        Cut episodes after so many steps.
-    max_states_per_policy : int, optional
-        Thin longer policies to every k-th state and the terminal ones, k a power of two.
-    backend : str
-        What steps the environments: ``gymnasium``, ``envpool``, or ``auto``: EnvPool where it is
-        installed and known to visit the same states. A store goes on as it was begun.
-    n_envs : int, optional
-        Environments side by side: speed and memory, never the result.
-    threads : int, optional
-        Threads of EnvPool; all cores if not given.
-    trust : bool
-        Allow files that can run code when they are loaded.
-    without_normaliser : bool
-        Let policies act whose statistics (VecNormalize) are known to be missing.
-    skip_unreadable : bool
-        Leave out files that cannot be read, and name them, as long as any policy is left.
-    """
-
-    episodes: Annotated[int, Range(1, most=10**9)] = 100
-    seed: Seed = 0
-    actions: bool = False
-    keep_policies: bool = False
-    deterministic: bool = False
-    env_kwargs: Mapping[str, Any] | None = None
-    wrappers: Sequence[Wrapper] = ()
-    atari: bool = False
-    imports: Sequence[str] = ()
-    agent: str | None = None
-    partners: Sequence[str] | Any = ()
-    joint: bool = False
-    features: Features | str | None = None
-    feature_names: Sequence[str] | None = field(default=None, metadata=IN_PYTHON)
-    max_steps: Count | None = None
-    max_states_per_policy: Annotated[int, Range(2)] | None = None
-    backend: str = "auto"
-    n_envs: Count | None = None
-    threads: Count | None = field(default=None, metadata=IN_PYTHON)
-    trust: bool = False
-    without_normaliser: bool = False
-    skip_unreadable: bool = False
+    episodes: Annotated[int, Range(1, most=10**9)] = option(100, "Episodes per policy")
+    seed: Seed = option(0, "Random seed; all randomness derives from it")
+    actions: bool = option(False, "Store actions too", STATES)
+    keep_policies: bool = option(False, "Store the policies' networks too", STATES)
+    deterministic: bool = option(False, "Use each policy's most likely action")
+    env_kwargs: Mapping[str, Any] | None = option(
+        None, "Argument of the environment; repeatable", ENVIRONMENT
+    )
+    wrappers: Sequence[Wrapper] = option(
+        (), "Wrapper, or MODULE:CLASS{JSON arguments}; repeatable", ENVIRONMENT, "MODULE:CLASS"
+    )
+    atari: bool = option(False, "Preprocess Atari frames as Stable-Baselines3 does", ENVIRONMENT)
+    imports: Sequence[str] = option(
+        (), "Module to import first, to register ENV; repeatable", ENVIRONMENT, "MODULE"
+    )
+    agent: str | None = option(None, "The agent that the policies control", AGENTS)
+    partners: Sequence[str] | Any = option(
+        (), "Policies of other agents; 'self' is the policy itself", AGENTS, "[NAME=]POLICY"
+    )
+    joint: bool = option(False, "States of all agents together; rewards are summed", AGENTS)
+    features: Features | str | None = option(
+        None,
+        "Instead of the flattened observation: policy (last hidden layer of one policy; "
+        "policy:LABEL-OR-PATH says which), an encoder file (.safetensors, .onnx), cells (small "
+        "grey cells of an image), info:KEY,KEY, env:KEY or module:function",
+        STATES,
+        "NAME",
+    )
+    feature_names: Sequence[str] | None = in_python(None, "Names of the features")
+    max_steps: Count | None = option(None, "Truncate episodes after N steps", ENVIRONMENT)
+    max_states_per_policy: Annotated[int, Range(2)] | None = option(
+        None, "Thin policies with more states to every k-th state", STATES
+    )
+    backend: str = option("auto", "gymnasium, envpool or auto", ENVIRONMENT)
+    n_envs: Count | None = option(None, "Parallel environments; does not change results", RUNNING)
+    threads: Count | None = in_python(None, "Threads of EnvPool; all cores if None")
+    trust: bool = option(False, "Allow files that run code when they are loaded", FILES)
+    without_normaliser: bool = option(
+        False, "Run policies even if VecNormalize statistics are missing", FILES
+    )
+    skip_unreadable: bool = option(False, "Skip files that cannot be read", FILES)
 
     @property
     def view(self) -> Features | None:
@@ -135,82 +125,65 @@ class CollectOptions(EngineOptions):
         most = self.max_states_per_policy
         if most is not None and most < 2 * self.episodes:
             raise UsageError(
-                f"max_states_per_policy is {most}, but {self.episodes} episodes keep at least "
-                f"their first and terminal states: ask for {2 * self.episodes} or more"
+                f"max_states_per_policy is {most}, but the first and last states of "
+                f"{self.episodes} episodes are always stored: use {2 * self.episodes} or more"
             )
 
 
 @dataclass(frozen=True)
+class PlanOptions(CollectOptions):
+    """How the episodes of `pivec.plan` are collected."""
+
+    episodes: Annotated[int, Range(2, most=10**9)] = option(20, "Episodes per policy")
+
+
+@dataclass(frozen=True)
 class ReplayOptions(EngineOptions):
-    """How episodes are played again to be filmed, where what was left does not tell.
+    """How stored episodes are replayed, where the stored settings are not enough."""
 
-    Attributes
-    ----------
-    env : str, optional
-        The environment, if the folder does not name it.
-    policies : sequence of str
-        The policies that acted, by path, folder or (quoted) glob, if they are not where they were;
-        may be repeated.
-    env_kwargs : mapping, optional
-        An argument of the environment; may be repeated.
-    wrappers : sequence of str or callable
-        Put around the environment, with arguments ``module:Class{"shape": [84, 84]}``; may be
-        repeated.
-    imports : sequence of str
-        Import this first, to register the environment; may be repeated.
-    features : callable or str, optional
-        What a state is, as when the states were collected.
-    trust : bool
-        Allow what can run code: modules that the folder names, and policies' files that do when
-        they are loaded.
-    without_normaliser : bool
-        Let policies act whose statistics (VecNormalize) are known to be missing.
-    """
-
-    env: str | None = None
-    policies: Sequence[str] = ()
-    env_kwargs: Mapping[str, Any] | None = None
-    wrappers: Sequence[Wrapper] = ()
-    imports: Sequence[str] = ()
-    features: Features | str | None = None
-    trust: bool = False
-    without_normaliser: bool = False
+    env: str | None = option(None, "Environment, if the folder does not name it", REPLAY)
+    policies: Sequence[str] = option(
+        (), "Policy files, if they were moved; repeatable", REPLAY, "POLICY"
+    )
+    env_kwargs: Mapping[str, Any] | None = option(
+        None, "Argument of the environment; repeatable", REPLAY
+    )
+    wrappers: Sequence[Wrapper] = option((), "Wrapper; repeatable", REPLAY, "MODULE:CLASS")
+    imports: Sequence[str] = option((), "Module to import first; repeatable", REPLAY, "MODULE")
+    features: Features | str | None = option(None, "As when states were collected", REPLAY, "NAME")
+    trust: bool = option(False, "Allow files and modules that run code", REPLAY)
+    without_normaliser: bool = option(
+        False, "Run policies even if VecNormalize statistics are missing", REPLAY
+    )
 
     @property
     def collecting(self) -> CollectOptions:
-        """The same for what collects."""
+        """The same as options of collecting."""
         names = {known.name for known in fields(CollectOptions)}
         return CollectOptions(**{k: v for k, v in vars(self).items() if k in names})
 
 
 @dataclass(frozen=True)
 class DescribeOptions:
-    """How policies are described.
+    """How policies are described."""
 
-    Attributes
-    ----------
-    method : str
-        Characterization: visitation, supervector (the paper's), gaussian, discretization, mmd,
-        sliced-wasserstein, transitions, trajectories, terminal-state, returns, actions,
-        parameters, discriminator, encoder, skill-discriminator, trajectory-encoder or
-        state-actions.
-    components : int, optional
-        Regions: Gaussians in the background model of visitation and supervector (64).
-    backgrounds : int, optional
-        Fits of the background model of visitation, of which distances are the mean (1).
-    parameters : mapping, optional
-        An argument of the characterization; may be repeated. Its random_state is the seed unless
-        given.
-    space : path, optional
-        Place the policies in this earlier space (or folder of a comparison), beside those it
-        holds, without fitting again.
-    """
-
-    method: str = "visitation"
-    components: Count | None = None
-    backgrounds: Count | None = None
-    parameters: Mapping[str, Any] | None = None
-    space: str | Path | None = None
+    method: str = option(
+        "visitation",
+        "Characterization: visitation, supervector (the paper's), gaussian, discretization, mmd, "
+        "sliced-wasserstein, transitions, trajectories, terminal-state, returns, actions, "
+        "parameters, discriminator, encoder, skill-discriminator, trajectory-encoder, "
+        "state-actions",
+    )
+    components: Count | None = option(None, "Gaussians of the background model \\[64]")
+    backgrounds: Count | None = option(
+        None, "Fits of the background model to average over \\[1]", DESCRIPTION
+    )
+    parameters: Mapping[str, Any] | None = option(
+        None, "Argument of the characterization; repeatable", DESCRIPTION
+    )
+    space: str | Path | None = option(
+        None, "Place the policies in this earlier space, without refitting", DESCRIPTION
+    )
 
     def __post_init__(self) -> None:
         check_arguments(self)
@@ -218,23 +191,13 @@ class DescribeOptions:
 
 @dataclass(frozen=True)
 class PrecisionOptions:
-    """How sure distances are to be.
+    """How precise distances have to be."""
 
-    Attributes
-    ----------
-    until : float, optional
-        Play on, where it is needed, until intervals of 95 % reach at most this far to either side
-        of the distance. The first ``episodes`` of each policy fit the space.
-    at_most : int
-        Episodes of a policy that ``until`` may lead to.
-    until_pairs : str
-        Whose distances ``until`` is about: ``all`` pairs, or that of each policy and its
-        ``nearest`` other.
-    """
-
-    until: Positive | None = None
-    at_most: Count = 1000
-    until_pairs: str = "all"
+    until: Positive | None = option(
+        None, "Keep sampling until every 95 % interval is at most ±X", PRECISION
+    )
+    at_most: Count = option(1000, "Maximum number of episodes per policy", PRECISION)
+    until_pairs: str = option("all", "Pairs that count: all, or each nearest one", PRECISION)
 
     def __post_init__(self) -> None:
         check_arguments(self)
@@ -244,27 +207,14 @@ class PrecisionOptions:
 
 @dataclass(frozen=True)
 class WatchOptions:
-    """When checkpoints are looked for, and when a space is fitted.
+    """When `pivec.watch` looks for checkpoints, and when it fits the space."""
 
-    Attributes
-    ----------
-    every : float
-        Seconds between looks. A checkpoint is read when it has not changed for as long.
-    at_least : int
-        Checkpoints to wait for before the space is fitted.
-    refit : bool
-        Fit the space anew whenever there are twice as many policies as it was fitted on. Without
-        it a space that is fitted stays: distances and places on the map that are known never
-        change.
-    until_idle : float, optional
-        End when no checkpoint has come or changed for so many seconds; with 0 when all that are
-        there are in.
-    """
-
-    every: Positive = 5.0
-    at_least: Count = 10
-    refit: bool = False
-    until_idle: NotNegative | None = None
+    every: Positive = option(5.0, "Seconds between looks for new checkpoints", WATCHING)
+    at_least: Count = option(10, "Checkpoints needed to fit the space", WATCHING)
+    refit: bool = option(False, "Refit when the number of policies has doubled", WATCHING)
+    until_idle: NotNegative | None = option(
+        None, "Stop after N seconds without new checkpoints", WATCHING
+    )
 
     def __post_init__(self) -> None:
         check_arguments(self)
@@ -272,96 +222,205 @@ class WatchOptions:
 
 @dataclass(frozen=True)
 class TableOptions:
-    """Which columns of a table tell what, where their names do not.
+    """What the columns of a table mean, where their names do not say."""
 
-    Attributes
-    ----------
-    policy_column : str, optional
-        Whose a row is, as ``policy``, ``label`` or ``agent``. Without it that is group and training
-        step, or the file.
-    group_column : str, optional
-        The training run, as ``group`` or ``run``.
-    training_step_column : str, optional
-        The training step of the policy, as ``training_step`` or ``checkpoint``.
-    episode_column : str, optional
-        What tells episodes apart, as ``episode`` or ``trajectory_id``.
-    step_column : str, optional
-        The time in an episode, as ``step``, ``time`` or ``t``.
-    return_column : str, optional
-        The return of the whole episode, the same in all its rows.
-    reward_column : str, optional
-        The reward of a step.
-    feature_columns : sequence of str
-        A value of the state; may be repeated. All other numbers, if not given.
-    action_columns : sequence of str
-        A value of the action; may be repeated. As ``action`` or ``action_0``.
-    episode_length : int, optional
-        Rows of an episode, where nothing tells where one begins.
-    episode_starts : str, optional
-        A .npy file of the rows where episodes begin.
-    """
-
-    policy_column: str | None = None
-    group_column: str | None = None
-    training_step_column: str | None = None
-    episode_column: str | None = None
-    step_column: str | None = None
-    return_column: str | None = None
-    reward_column: str | None = None
-    feature_columns: Sequence[str] = ()
-    action_columns: Sequence[str] = ()
-    episode_length: Count | None = None
-    episode_starts: str | None = None
+    policy_column: str | None = option(None, "Policy (default: policy, label, agent)", COLUMNS)
+    group_column: str | None = option(None, "Training run (default: group, run)", COLUMNS)
+    training_step_column: str | None = option(
+        None, "Training step (default: training_step, checkpoint)", COLUMNS
+    )
+    episode_column: str | None = option(None, "Episode (default: episode, trajectory_id)", COLUMNS)
+    step_column: str | None = option(None, "Time in an episode (default: step, time, t)", COLUMNS)
+    return_column: str | None = option(None, "Return of the whole episode", COLUMNS)
+    reward_column: str | None = option(None, "Reward of a step", COLUMNS)
+    feature_columns: Sequence[str] = option(
+        (), "Feature of the state (default: all other numbers); repeatable", COLUMNS, "COLUMN"
+    )
+    action_columns: Sequence[str] = option(
+        (), "Action (default: action, action_0 ...); repeatable", COLUMNS, "COLUMN"
+    )
+    episode_length: Count | None = option(None, "Rows per episode, if fixed", COLUMNS)
+    episode_starts: str | None = option(
+        None, ".npy file with the rows at which episodes start", COLUMNS, "FILE"
+    )
 
     def __post_init__(self) -> None:
         check_arguments(self)
 
 
-def split_options(options: Mapping[str, Any], *bundles: Any) -> list[Any]:
-    """Make bundles of options by the names of their fields; first what is left, of collecting."""
-    rest = dict(options)
-    made = [
-        bundle(
-            **{known.name: rest.pop(known.name) for known in fields(bundle) if known.name in rest}
-        )
-        for bundle in bundles
-    ]
-    return [CollectOptions(**rest), *made]
-
-
-# -----------------------------------------------------------------------------
-# What users may choose of encoders of images, as `pivec.options` says it of everything else.
-
-
 @dataclass(frozen=True)
 class EncoderOptions(CollectOptions):
-    """How an encoder of images is made, and how the policies act that see them.
+    """How an image encoder is fitted, and how the policies are run that see the images."""
 
-    Attributes
-    ----------
-    method : str
-        ``autoencoder``: convolutions that are learned, with torch; ``random``: convolutions that
-        are drawn, and the directions in which what they give varies most.
-    size : int
-        Numbers that an image becomes.
-    frames : int
-        Different images that are kept to learn from, a random sample of all: memory and time.
-    epochs : int
-        Passes over them at most; learning ends earlier when images held out gain no more.
-    """
-
-    method: str = "autoencoder"
-    size: Count = 32
-    frames: Count = 4000
-    epochs: Count = 40
-    episodes: Annotated[int, Range(1, most=10**9)] = 10
-    features: Features | str | None = field(default=None, metadata=IN_PYTHON)
-    actions: bool = field(default=False, metadata=IN_PYTHON)
-    keep_policies: bool = field(default=False, metadata=IN_PYTHON)
-    max_states_per_policy: Annotated[int, Range(2)] | None = field(default=None, metadata=IN_PYTHON)
-    backend: str = field(default="auto", metadata=IN_PYTHON)
+    method: str = option("autoencoder", "autoencoder (needs torch) or random convolutions")
+    size: Count = option(32, "Features per image")
+    frames: Count = option(4000, "Distinct images to learn from, a random sample")
+    epochs: Count = option(40, "Maximum number of epochs; stops early")
+    episodes: Annotated[int, Range(1, most=10**9)] = option(10, "Episodes per policy")
+    features: Features | str | None = in_python(None, "Not used")
+    actions: bool = in_python(False, "Not used")
+    keep_policies: bool = in_python(False, "Not used")
+    max_states_per_policy: Annotated[int, Range(2)] | None = in_python(None, "Not used")
+    backend: str = in_python("auto", "Not used")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.method not in ("autoencoder", "random"):
             raise UsageError(f"method must be autoencoder or random, but is {self.method!r}")
+
+
+class CollectKeywords(TypedDict, total=False):
+    """Keyword arguments of `pivec.collect` beside episodes and seed."""
+
+    engine: str | Any
+    jobs: int | None
+    actions: bool
+    keep_policies: bool
+    deterministic: bool
+    env_kwargs: Mapping[str, Any] | None
+    wrappers: Sequence[Wrapper]
+    atari: bool
+    imports: Sequence[str]
+    agent: str | None
+    partners: Sequence[str] | Any
+    joint: bool
+    features: Features | str | None
+    feature_names: Sequence[str] | None
+    max_steps: int | None
+    max_states_per_policy: int | None
+    backend: str
+    n_envs: int | None
+    threads: int | None
+    trust: bool
+    without_normaliser: bool
+    skip_unreadable: bool
+
+
+class DescribeKeywords(CollectKeywords, total=False):
+    """Keyword arguments of `pivec.same` and `pivec.plan` that both have."""
+
+    method: str
+    components: int | None
+    backgrounds: int | None
+    parameters: Mapping[str, Any] | None
+    space: str | Path | None
+
+
+class CompareKeywords(DescribeKeywords, total=False):
+    """Keyword arguments of `pivec.compare`."""
+
+    until: float | None
+    at_most: int
+    until_pairs: str
+
+
+class WatchKeywords(DescribeKeywords, total=False):
+    """Keyword arguments of `pivec.watch`."""
+
+    every: float
+    at_least: int
+    refit: bool
+    until_idle: float | None
+
+
+class ReplayKeywords(TypedDict, total=False):
+    """Keyword arguments of what replays episodes, such as `Comparison.explain`."""
+
+    engine: str | Any
+    jobs: int | None
+    env: str | None
+    policies: Sequence[str]
+    env_kwargs: Mapping[str, Any] | None
+    wrappers: Sequence[Wrapper]
+    imports: Sequence[str]
+    features: Features | str | None
+    trust: bool
+    without_normaliser: bool
+
+
+class EncoderKeywords(CollectKeywords, total=False):
+    """Keyword arguments of `pivec.fit_encoder`."""
+
+    episodes: int
+    seed: int
+    method: str
+    size: int
+    frames: int
+    epochs: int
+
+
+def takes_options(*bundles: Any) -> Callable[[Function], Function]:
+    """Decorate a function with ``**options``: its keyword arguments are the fields of the bundles.
+
+    They are in its signature and its docstring, and a name that is not among them is refused with
+    the nearest that is.
+
+    Examples
+    --------
+    >>> @takes_options(PrecisionOptions)
+    ... def compare(*, seed=0, **options):
+    ...     return split_options(options, PrecisionOptions)[0].at_most
+    >>> compare(at_most=50)
+    50
+    >>> compare(at_least=50)
+    Traceback (most recent call last):
+    ...
+    pivec.errors.UsageError: compare has no option 'at_least' (did you mean at_most?)
+    """
+
+    def decorate(function: Function) -> Function:
+        signature = inspect.signature(function)
+        own = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+        given = {parameter.name for parameter in own}
+        added = {
+            known.name: known
+            for bundle in bundles
+            for known in fields(bundle)
+            if known.name not in given and known.metadata["help"] != "Not used"
+        }
+
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            for name in kwargs:
+                if name not in added and name not in given:
+                    raise UsageError(
+                        f"{function.__name__} has no option {name!r}"
+                        f"{did_you_mean(name, [*given, *added])}"
+                    )
+            return function(*args, **kwargs)
+
+        kind = inspect.Parameter.KEYWORD_ONLY
+        call.__signature__ = signature.replace(  # type: ignore[attr-defined]
+            parameters=[
+                *own,
+                *(
+                    inspect.Parameter(name, kind, default=known.default, annotation=known.type)
+                    for name, known in added.items()
+                ),
+            ]
+        )
+        call.__doc__ = _documented(function.__doc__ or "", added)
+        return call  # type: ignore[return-value]
+
+    return decorate
+
+
+def _documented(docstring: str, options: Mapping[str, Any]) -> str:
+    """Add a section about the options to a docstring in NumPy style."""
+    lines = ["Other Parameters", "----------------"]
+    for name, known in options.items():
+        words = known.metadata["help"].replace("\\[", "[")
+        lines += [f"{name} : default {known.default!r}", f"    {words}."]
+    text = inspect.cleandoc(docstring)
+    before, head, after = text.partition("Returns\n-------")
+    if not head:
+        before, head, after = text.partition("Yields\n------")
+    return "\n".join([before + "\n".join(lines), "", head + after])
+
+
+def split_options(options: Mapping[str, Any], *bundles: Any) -> list[Any]:
+    """Make bundles of options by the names of their fields."""
+    return [
+        bundle(**{k.name: options[k.name] for k in fields(bundle) if k.name in options})
+        for bundle in bundles
+    ]

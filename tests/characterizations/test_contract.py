@@ -338,7 +338,7 @@ def test_discrete_states_are_defined(method, rng):
 
 def test_data_without_what_a_method_needs_is_refused(method, walks):
     bare = VisitedStates.from_arrays([list(walks[i].episodes()) for i in range(6)])
-    remedy = {"actions": "--actions", "policies": "--policies", "returns": "give returns="}
+    remedy = {"actions": "--actions", "policies": "--keep-policies", "returns": "give returns="}
     for need in method.traits.needs:
         with pytest.raises(UsageError, match=f"{method.name} .*{remedy[need]}"):
             method.fit(bare)

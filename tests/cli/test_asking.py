@@ -12,8 +12,8 @@ import pytest
 
 DATA = Path(__file__).parents[1] / "data" / "libraries"
 FEW = ["--episodes", "2", "--components", "2"]
-QUESTION = "Which environment do these policies act in (the first fits CartPole-v1 (4 values, 2 ac"
-SENTENCE = "name it first, as in `pivec compare CartPole-v1 runs`; the first fits CartPole-v1 (4 va"
+QUESTION = "Which environment"
+SENTENCE = "pivec compare CartPole-v1 runs"
 COMMANDS = {
     "compare": ["compare", "a.zip", "b.zip", *FEW],
     "same": ["same", "a.zip", "b.zip", *FEW],

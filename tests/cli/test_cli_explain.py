@@ -88,9 +88,9 @@ def test_without_names_notable_pairs_are_told(run, folder, undrawn, tmp_path):
         (["100", "100"], "'100' and '100' are both ppo-0/100: name another"),
         (["100", "200", "--run", "ppo-0"], "expected A B or --run, but got both"),
         (["--group", "sac=s", "--run", "ppo-0"], "expected --run or --group, but got both"),
-        (["100", "200", "--policy", "nowhere.zip"], "nowhere.zip"),
+        (["100", "200", "--policies", "nowhere.zip"], "nowhere.zip"),
         (["--run", "ppo"], "no run 'ppo' (did you mean ppo-0?)"),
-        (["--last", "2"], "--last is about groups of runs"),
+        (["--last", "2"], "--group"),
         (["--group", "sac"], "--group expects NAME=PATTERN, but got 'sac'"),
         (["100", "200", "--level", "2"], "Invalid value for '--level'"),
         (["100", "200", "--out", ""], "expected the name of a folder"),
@@ -124,8 +124,7 @@ def test_pictures_and_clips_are_made_and_kept(run, cartpole, undrawn):
     assert page.count("data:image/webp;base64,") == 4
     assert "two different episodes" in page
     assert "both from seed" in page
-    assert f"To see pictures in report.html too: pivec report {cartpole}" in done.out
-    run("report", cartpole)
+    assert f"{cartpole}/report.html" in done.out
     page = (cartpole / "report.html").read_text()
     assert all(f'"explain/left--random/{file}"' in page for file in files)
 

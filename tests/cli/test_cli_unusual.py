@@ -8,9 +8,6 @@ import numpy as np
 import pytest
 
 import pivec
-from pivec.run_log import RunLog
-from pivec.states import Store
-from pivec.workflows import compare as comparison
 
 ESCAPE = "\x1b[31m[bold]$odd$<b>"
 
@@ -21,15 +18,9 @@ def made(folder, *, labels=("a", ESCAPE), earlier=None, far=0.0, seed=0):
     arrays = [[rng.normal(0, 1, (30, 2)) for _ in range(12)] for _ in labels]
     arrays[-1][3] += 5.0
     arrays[-1][5][:, 0] += far
-    data = pivec.VisitedStates.from_arrays(arrays, labels, returns=[np.arange(12.0)] * len(labels))
-    settings = {"environment": "Walk-v0"}
-    store = Store(folder / "states", settings, data.feature_names)
-    with store.writing():
-        for record in data.records:
-            store.add(record)
-    space = earlier and pivec.Space.load(earlier)
-    method = space.method if space else pivec.characterization("visitation", n_components=4)
-    comparison.describe(data, RunLog(folder), method, space, settings)
+    returns = [np.arange(12.0)] * len(labels)
+    data = pivec.VisitedStates.from_arrays(arrays, labels, returns=returns, environment="Walk-v0")
+    pivec.compare(data, out=folder, space=earlier, components=None if earlier else 4)
     return folder
 
 

@@ -1,4 +1,4 @@
-"""Tab offers what fits, quickly, and nothing that a shell could mistake for a command."""
+"""Tab completes what fits, quickly, and nothing that a shell could take for a command."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pivec.cli import completion
+from pivec.cli.options import complete_method, complete_policy, complete_source
 
 
 def completed(line, tmp_path):
@@ -43,31 +43,24 @@ def test_the_shell_gets_commands_environments_and_policies(tmp_path, finished):
     assert completed("pivec explain out --run a2", tmp_path) == ["a2c-1"]
 
 
-def test_names_are_offered_by_their_beginnings(finished):
-    assert completion.methods("superv") == ["supervector"]
-    assert completion.methods("mmd,superv") == ["mmd,supervector"]
-    assert completion.recipes("trust") == ["trust-region"]
-    assert completion.environments("CartPole-v1") == ["CartPole-v1"]
-    assert completion.environments("runs/") == []  # then the shell offers files
-
-
-def test_recipes_are_those_that_there_are():
-    from reproduction.recipes import NAMES
-
-    assert set(completion.recipes("")) == {"all", *NAMES}
+def test_names_are_completed():
+    assert complete_method("superv") == ["supervector"]
+    assert complete_method("mmd,superv") == ["mmd,supervector"]
+    assert complete_source("CartPole-v1") == ["CartPole-v1"]
+    assert complete_source("runs/") == []  # then the shell completes files
 
 
 def test_no_name_from_a_file_can_be_taken_for_a_command(finished):
-    context = SimpleNamespace(params={"space": finished}, args=[])
-    assert completion.policies(context, "") == ["ppo-0/step_9", "ppo-0/step_10", "a2c-1/last"]
+    context = SimpleNamespace(params={"folder": finished}, args=[])
+    assert complete_policy(context, "") == ["ppo-0/step_9", "ppo-0/step_10", "a2c-1/last"]
 
 
 @pytest.mark.parametrize("text", [None, "", "nothing,here", "\x00\xff"])
-def test_a_folder_that_cannot_be_read_offers_nothing(tmp_path, text):
+def test_a_folder_that_cannot_be_read_completes_to_nothing(tmp_path, text):
     if text is not None:
         (tmp_path / "map.csv").write_text(text)
-    assert completion.policies(SimpleNamespace(params={"space": tmp_path}, args=[]), "") == []
-    assert completion.policies(SimpleNamespace(params={}, args=[]), "") == []
+    assert complete_policy(SimpleNamespace(params={"folder": tmp_path}, args=[]), "") == []
+    assert complete_policy(SimpleNamespace(params={}, args=[]), "") == []
 
 
 def test_nothing_heavy_is_imported():

@@ -129,7 +129,7 @@ def test_what_has_gone_or_changed_is_said(folder):
     assert "no episode 2: expected 0 to 1" in str(none)
     assert "no states of p7" in str(unknown)
     Path("p0.safetensors").unlink()
-    with pytest.raises(CannotReplay, match=r"file p0.safetensors is not there.*--policy"):
+    with pytest.raises(CannotReplay, match=r"file p0.safetensors is not there.*--policies"):
         Replayer(Store("s")).stored("p0", 0)
     Path("moved").mkdir()
     shutil.copy(FILES[0], "moved/x.safetensors")
@@ -201,7 +201,7 @@ def test_settings_of_a_stranger_are_no_traceback(folder):
 @pytest.mark.parametrize("source", ["", "\0", "~nobody/x.zip", "a" * 5000, "/", "os:system"])
 def test_sources_of_a_stranger_are_no_traceback(tmp_path, source):
     info = PolicyInfo("a", source=source, fingerprint="x")
-    with pytest.raises(CannotReplay, match=r"cannot act again.*--policy"):
+    with pytest.raises(CannotReplay, match=r"cannot act again.*--policies"):
         find_again(info, None, {}, tmp_path, CollectOptions())
 
 

@@ -12,8 +12,13 @@ from pivec.files import read_regular
 from pivec.options import EncoderOptions
 from pivec.rollouts import encoder_bytes
 from pivec.rollouts.features import load_features, read_encoder
-from pivec.workflows.encoder import FrameSample
-from pivec.workflows.image_networks import Images, _halves, learned_features, random_features
+from pivec.workflows.encoder import (
+    FrameSample,
+    Images,
+    _halves,
+    learned_features,
+    random_features,
+)
 
 
 class Dots(gymnasium.Env):

@@ -250,7 +250,7 @@ def test_the_environment_is_taken_from_the_files(run, tmp_path):
 
 def test_runs_that_disagree_are_one_sentence(run):
     a, b = run(env_kwargs="{g: 5.0}"), run("Pendulum-v1_2")
-    with pytest.raises(UsageError, match=r"arguments.*\{'g': 5\.0\}.*none.*--env-arg"):
+    with pytest.raises(UsageError, match=r"arguments.*\{'g': 5\.0\}.*none.*--env-kwargs"):
         collected([a, b])
     c = run("Pendulum-v1_3", args={"env": "Acrobot-v1"})
     with pytest.raises(UsageError, match=r"several environments: .* in Pendulum-v1, .* in Acrobot"):
@@ -270,7 +270,7 @@ def test_runs_that_disagree_are_one_sentence(run):
         ({"vec_env_wrapper": "mine.VecThing"}, {}, "mine:VecThing.*--trust"),
         ({"env_wrapper": "rl_zoo3.wrappers.FrameSkip"}, {}, "pip install rl-zoo3"),
         ({}, {"env": "this:Evil-v0"}, "which imports a module"),
-        ({}, {"env": "Evil-v0", "gym_packages": "[this]"}, "--import this"),
+        ({}, {"env": "Evil-v0", "gym_packages": "[this]"}, "--imports this"),
     ],
 )
 def test_files_may_not_have_any_module_imported(run, monkeypatch, config, args, words):

@@ -10,7 +10,6 @@ from matplotlib.figure import Figure
 import pivec
 from pivec.characterizations import characterization
 from pivec.errors import PivecWarning, UsageError
-from pivec.report import Comparison
 from pivec.states import RecordedStates, VisitedStates, split_recorded
 
 NASTY = "<script>alert(1)</script>\x1b[31m"
@@ -83,7 +82,7 @@ def test_distances_are_a_labelled_frame(result):
 
 
 def test_a_comparison_is_loaded_from_its_folder(result):
-    again = Comparison.load(result.folder)
+    again = pivec.load_comparison(result.folder)
     assert again.labels == result.labels
     assert np.array_equal(again.distances, result.distances)
     assert again.report.exists()
@@ -131,10 +130,10 @@ def test_recorded_states_alone_on_the_command_line(walks, tmp_path, run):
     run("import", "states.parquet", "--out", "store", "--env", "Walk-v0")
     assert pivec.load("store").environment == "Walk-v0"
     error = run("compare", "store", "--until", 0.1, "--out", "c", code=2).err
-    assert "these states were recorded and nobody can act" in error
+    assert "--until" in error
     frame.rename(columns={"episode": "ep"}).drop(columns="step").to_csv("log.csv", index=False)
-    assert "--feature" in run("import", "log.csv", "--feature", "x", "--out", "d", code=2).err
-    with_ep = ("--episode-column", "ep", "--feature", "x[0]", "--feature", "x[1]")
+    assert "--feature-columns" in run("import", "log.csv", "--feature-columns", "x", "--out", "d", code=2).err
+    with_ep = ("--episode-column", "ep", "--feature-columns", "x[0]", "--feature-columns", "x[1]")
     run("import", "log.csv", *with_ep, "--out", "e")
     assert np.array_equal(pivec.load("e").states, pivec.load("store").states)
     for label in ("run/0", "run/200"):

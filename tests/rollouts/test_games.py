@@ -210,7 +210,7 @@ def test_without_a_role_the_roles_are_named():
 
 
 def test_partners_that_nobody_named_are_random_and_that_is_said():
-    with pytest.warns(PivecWarning, match=r"prey_0 .*--partner"):
+    with pytest.warns(PivecWarning, match=r"prey_0 .*--partners"):
         play({"left": left}, partners="prey_1=self")
 
 
@@ -225,7 +225,7 @@ def test_partners_that_nobody_named_are_random_and_that_is_said():
         ("pettingzoo:games_world:Nym", {}, "'Nym' .did you mean Nim"),
         ("pettingzoo:games_world:Seat", {}, "'Seat'"),
         ("pettingzoo:builtins:dict", {}, "PettingZoo.*dict"),
-        (f"{CHASE}:Mixed", {}, "prey_0.*--partner prey_0=POLICY"),
+        (f"{CHASE}:Mixed", {}, "prey_0.*--partners prey_0=POLICY"),
     ],
 )
 def test_mistakes_are_told(env, options, words):
@@ -270,8 +270,8 @@ def test_from_the_command_line(run):
     many = ["--episodes", 2, "--out", "s", "--actions"]
     said = run("collect", CHASE, "random", "--agent", "hunter", *many).err
     assert "prey_0, prey_1" in said
-    assert "--partner" in said
-    run("collect", CHASE, "random", "--agent", "prey_0", "--partner", "self", "--partner",
+    assert "--partners" in said
+    run("collect", CHASE, "random", "--agent", "prey_0", "--partners", "self", "--partners",
         "hunter=random", "--joint", "--episodes", 2, "--out", "joint")  # fmt: skip
     settings = Store("joint").settings
     assert settings["arguments"] == {
@@ -281,6 +281,6 @@ def test_from_the_command_line(run):
     }
     assert "policies" in run("collect", CHASE, "--out", "n", code=2).err
     assert "--agent" in run("collect", CHASE, "random", "--out", "n", code=2).err
-    run("collect", f'{CHASE}{{"preys": 1}}', "random", "--agent", "prey_0", "--partner", "random",
+    run("collect", f'{CHASE}{{"preys": 1}}', "random", "--agent", "prey_0", "--partners", "random",
         "--features", "info:at", "--episodes", 2, "--out", "few")  # fmt: skip
     assert Store("few").feature_names == ("at",)

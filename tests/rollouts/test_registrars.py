@@ -55,7 +55,7 @@ def test_a_package_that_is_there_registers_by_itself(name, module):
     ("name", "words"),
     [
         ("cartpole-v1", "did you mean CartPole-v1"),
-        ("nowhere/Thing-v0", "--import"),
+        ("nowhere/Thing-v0", "--imports"),
     ],
 )
 def test_an_unknown_name_tells_what_is_meant_or_how_to_register_it(name, words):

@@ -314,8 +314,8 @@ def test_policies_are_kept_on_request(tmp_path):
     policies = {"net": network, "random": "random"}
     kept = collect(tmp_path / "kept", policies, keep_policies=True)
     assert kept.select(["net"]).policy(0).fingerprint == network.fingerprint
-    with pytest.raises(UsageError, match=r"'random'.*--policies"):
+    with pytest.raises(UsageError, match=r"'random'.*--keep-policies"):
         kept.policy(1)
-    with pytest.raises(UsageError, match=r"'net'.*--policies"):
+    with pytest.raises(UsageError, match=r"'net'.*--keep-policies"):
         collect(tmp_path / "not", policies).policy(0)
     assert pivec.collect("CartPole-v1", policies, episodes=1).policy(0) is network

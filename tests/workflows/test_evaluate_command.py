@@ -24,7 +24,7 @@ def run(run, tmp_path):
 
 def test_a_store_from_end_to_end(run, tmp_path):
     arguments = ["store", "--methods", "supervector,gaussian", "--sizes", "3",
-                 "--repetitions", 2, "--param", "supervector.n_components=2",
+                 "--repetitions", 2, "--parameters", "supervector.n_components=2",
                  "--out", "out"]  # fmt: skip
     done = run(*arguments)
     assert done.out.splitlines()[-1] == "Figure: out/evaluation.png"
@@ -44,7 +44,7 @@ def test_a_store_from_end_to_end(run, tmp_path):
 
 def test_a_method_that_fails_is_shown_and_the_exit_code_is_1(run):
     done = run("store", "--methods", "gaussian,supervector", "--sizes", 2, "--repetitions", 1,
-               "--param", "supervector.n_components=9999", code=1)  # fmt: skip
+               "--parameters", "supervector.n_components=9999", code=1)  # fmt: skip
     assert "failed supervector on store" in done.out
     assert done.out.splitlines()[-1] == "Figure: pivec-eval/evaluation.png"
 
@@ -57,8 +57,8 @@ def test_a_method_that_fails_is_shown_and_the_exit_code_is_1(run):
         (["store", "--methods", ",", "--sizes", "2"], 2, "--methods expects"),
         (["store", "--sizes", "2,x"], 2, "--sizes expects"),
         (["store", "--sizes", "2,"], 2, "--sizes expects"),
-        (["store", "--sizes", "2", "--param", "n_components=2"], 2, "METHOD.KEY=VALUE"),
-        (["store", "--sizes", "2", "--param", "nothing.k=2"], 2, "not among the methods"),
+        (["store", "--sizes", "2", "--parameters", "n_components=2"], 2, "METHOD.KEY=VALUE"),
+        (["store", "--sizes", "2", "--parameters", "nothing.k=2"], 2, "not among the methods"),
         (["nowhere"], 2, "is not a store"),
         ([], 2, "STORE"),
     ],
@@ -71,5 +71,5 @@ def test_a_mistake_is_one_sentence_and_an_exit_code(run, arguments, code, words)
 
 def test_help_teaches(run):
     text = run("--help").out
-    for word in ("correlation", "error", "variance", "Example", "--param", "--jobs"):
+    for word in ("correlation", "error", "variance", "Example", "--parameters", "--jobs"):
         assert word in text

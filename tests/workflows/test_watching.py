@@ -253,12 +253,12 @@ def test_it_is_placed_in_an_earlier_space(begun, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"episodes": 3}, "episodes = 2, but now 3"),
-        ({"components": 4}, "n_components = 3, but now 4"),
-        ({"method": "gaussian", "components": None}, "method = 'visitation', but now 'gaussian'"),
-        ({"seed": 1}, "random_state = 0, but now 1"),
+        ({"episodes": 3}, "episodes = 2.* 3"),
+        ({"components": 4}, "n_components = 3.* 4"),
+        ({"method": "gaussian", "components": None}, "method = 'visitation'.*'gaussian'"),
+        ({"seed": 1}, "random_state = 0.* 1"),
         ({"env": "Pendulum-v1"}, "Pendulum-v1"),
-        ({"refit": True, "space": "elsewhere"}, "refit cannot go with space"),
+        ({"refit": True, "space": "elsewhere"}, "refit.*space"),
         ({"every": 0}, "every must be"),
         ({"runs": [np.sin]}, "policies must be paths"),
     ],
@@ -273,10 +273,10 @@ def test_mistakes_are_said(begun, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(PivecError, match="CartPol"):
         pivec.watch("CartPol-v1", RUNS, OUT)  # before anything is waited for
-    with pytest.raises(UsageError, match=r"2 or more checkpoints.*none came.*'runs'"):
+    with pytest.raises(UsageError, match=r"2 or more.*'runs'"):
         watch()
     shutil.copytree(begun / OUT / "space", OUT / "space")
-    with pytest.raises(UsageError, match="not the states of all its policies"):
+    with pytest.raises(UsageError, match="--space"):
         watch()
 
 
@@ -392,7 +392,7 @@ def test_the_command_says_a_line_a_round(run):
     put(50000)
     options = ("--episodes", 2, "--components", 3, "--until-idle", 0, "--every", 0.01)
     said = run("watch", "CartPole-v1", "runs", "--out", "out", *options)
-    assert said.out.startswith("1 new, 5 policies in all, ")
+    assert said.out.startswith("1 new, 5 policies, ")
     assert said.out.count("\n") == 1
     said = run("watch", "CartPole-v1", "nowhere", "--out", "o", "--until-idle", 0, code=2)
-    assert "waiting: 0 of 10 checkpoints so far, none in 'nowhere'" in said.err
+    assert "0 of 10 checkpoints, none in 'nowhere'" in said.err

@@ -116,7 +116,7 @@ class Space:
         if not (path / _ARRAYS).exists():
             raise UsageError(
                 f"{folder} holds no space: expected a folder with {_ARRAYS}, as `pivec compare` "
-                "and `pivec describe` leave it"
+                "leaves it"
             )
         try:
             with open_regular(path / _ARRAYS) as file:

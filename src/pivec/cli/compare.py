@@ -1,23 +1,23 @@
-"""The commands of a comparison, in one go or a stage at a time, and `evaluate`."""
+"""Commands that start from policies: demo, compare, same, plan, watch, evaluate and encoder."""
 
 from __future__ import annotations
 
-import shlex
-import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from pivec.cli import completion
 from pivec.cli.options import (
-    Env,
     Folder,
-    Out,
-    Policies,
+    Json,
     Quiet,
     Seed,
-    by_method,
+    Sources,
+    command_line,
+    complete_method,
     env_and_policies,
     names,
     pairs,
@@ -25,226 +25,270 @@ from pivec.cli.options import (
     with_options,
 )
 from pivec.errors import UsageError
-from pivec.options import CollectOptions, DescribeOptions, EngineOptions, PrecisionOptions
-from pivec.parallel import using
+from pivec.options import (
+    CollectOptions,
+    DescribeOptions,
+    EncoderOptions,
+    EngineOptions,
+    PlanOptions,
+    PrecisionOptions,
+    WatchOptions,
+)
 from pivec.terminal import say
 
-SpaceArgument = Annotated[
-    Path, typer.Argument(metavar="DIR", help="A folder of `compare`, or a space of `describe`.")
-]
+_EXIT_CODES = {"same": 0, "different": 1}
+_UNCLEAR, _FAILED = 3, 2  # as with `diff`, 1 is an answer
 
-Stores = Annotated[
-    list[Path],
-    typer.Argument(metavar="STORE", help="Stores of `collect`, each a set of policies."),
+Margin = Annotated[
+    float | None, typer.Option(help="Largest distance that does not matter \\[0.02]")
 ]
-Methods = Annotated[
-    str,
-    typer.Option(
-        help="Characterizations by name, with commas between; [bold]all[/bold] is every one.",
-        autocompletion=completion.methods,
-    ),
-]
-Sizes = Annotated[
-    str, typer.Option(help="Numbers of trajectories of each policy, with commas between.")
-]
-Repetitions = Annotated[int, typer.Option(help="Draws of each number of trajectories.", min=1)]
-MethodParam = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="METHOD.KEY=VALUE", help="An argument of one characterization; may be repeated."
-    ),
-]
+Level = Annotated[float, typer.Option(help="Confidence level of bounds and tests")]
 
 
 def demo(
     env: Annotated[str, typer.Option(help="CartPole-v1 or Pendulum-v1.")] = "CartPole-v1",
     out: Folder = Path("pivec-demo"),
-    episodes: Annotated[int, typer.Option(help="Episodes each policy plays.", min=1)] = 50,
+    episodes: Annotated[int, typer.Option(help="Episodes per policy.", min=1)] = 50,
     seed: Seed = 0,
     quiet: Quiet = False,
 ) -> None:
-    """Compare policies that ship with pivec: checkpoints of PPO and A2C runs, and random ones."""
+    """Compare bundled policies: checkpoints of PPO and A2C runs, and random policies."""
     from importlib.resources import files
 
-    shelf = Path(str(files("pivec") / "demo_policies"))
-    shipped = sorted(path.name for path in shelf.iterdir() if path.is_dir())
-    if env not in shipped:
-        raise UsageError(f"the demo has policies for {' and '.join(shipped)}, but not for {env!r}")
-    policies = [str(shelf / env), "random:2"]
-    _compare(env, policies, out, CollectOptions(episodes, seed), DescribeOptions(), quiet)
+    bundled = Path(str(files("pivec") / "demo_policies"))
+    known = sorted(path.name for path in bundled.iterdir() if path.is_dir())
+    if env not in known:
+        raise UsageError(f"the demo has policies for {' and '.join(known)}, but not for {env!r}")
+    policies = [str(bundled / env), "random:2"]
+    _compare(env, policies, out, quiet, {"episodes": episodes, "seed": seed})
 
 
-@with_options
+@with_options(CollectOptions, DescribeOptions, PrecisionOptions)
 def compare(
-    env: Env,
-    policies: Policies = None,
-    out: Folder = Path("pivec-out"),
-    *,
-    collecting: CollectOptions,
-    describing: DescribeOptions,
-    precision: PrecisionOptions,
-    quiet: Quiet = False,
+    sources: Sources, *, out: Folder = Path("pivec-out"), quiet: Quiet = False, **options: Any
 ) -> None:
-    """Collect, describe, measure, map and report, in one go.
+    """Collect states, describe policies, measure distances, draw the map, write the report.
 
-    Recorded states need no ENV and nobody acts: pivec compare states.parquet, 'demos/*.hdf5',
-    minari:NAME or a STORE (see `pivec import`).
-
-    Run the same command again to go on after a stop: policies whose states are kept in DIR/states
-    do not act again; asked for more --episodes they play the missing ones. With --until they play
-    until distances are that sure. Leaves in DIR: states/, space/, distances.csv (of more than 1000
-    policies distances.npz), pairs.csv, map.csv, map.png, distances.png, report.html and run.json.
-
-    pairs.csv tells how sure each distance is: [bold]low[/bold] and [bold]high[/bold] are its 95 %
-    interval; with a [bold]q[/bold] above 0.05 the two policies cannot be told apart.
+    Recorded data: pivec compare states.parquet, 'demos/*.hdf5', minari:NAME or a STORE. Run the
+    same command again to resume, or with more --episodes to add some. Writes states/, space/,
+    distances.csv, pairs.csv, map.csv, map.png, distances.png, report.html and run.json to DIR.
     """
-    named, acting = env_and_policies(env, policies)
-    _compare(named, acting, out, collecting, describing, quiet, precision)
+    env, policies = env_and_policies(sources)
+    _compare(env, policies, out, quiet, options)
 
 
 def _compare(
-    env: str | None,
-    policies: list[str],
-    out: Path,
-    collecting: CollectOptions,
-    describing: DescribeOptions,
-    quiet: bool,
-    precision: PrecisionOptions | None = None,
+    env: str | None, policies: list[str], out: Path, quiet: bool, options: dict[str, Any]
 ) -> None:
     from pivec.characterizations import background_words
-    from pivec.workflows import compare_with
+    from pivec.report import print_environment, print_normalisers, print_summary
+    from pivec.run_log import RunLog
+    from pivec.workflows.compare import compare as run
 
-    log = _log(out)
-    result = compare_with(
-        env, policies, log, collecting, describing, progress=not quiet, precision=precision
-    )
+    command = command_line()
+    result = run(env, policies, out, progress=not quiet, command=command, **options)
     if not quiet:
-        from pivec.report import print_environment, print_normalisers, print_summary
-
         if env is None:
             print_environment(result.space.collected)
         print_normalisers(result.space.descriptions.policies)
         print_summary(result.findings)
-        if words := background_words(log.settings):
+        if words := background_words(RunLog(out).settings):
             say(words)
     say(f"Report: {result.report}")
 
 
-@with_options
-def describe(
-    store: Annotated[Path, typer.Argument(metavar="STORE", help="A store of `collect`.")],
-    out: Out = None,
+@with_options(CollectOptions, DescribeOptions)
+def same(
+    sources: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="[ENV] A [B]",
+            help="Two policies: checkpoints, [bold]random[/bold], [bold]module:object[/bold], "
+            "stores or folders of `compare`; [bold]FOLDER:label[/bold] if there are several, "
+            "default the last step of a run. ENV if neither files nor stores name it.",
+        ),
+    ],
     *,
-    describing: DescribeOptions,
-    running: EngineOptions,
-    seed: Seed = 0,
+    against: Annotated[
+        str | None,
+        typer.Option(metavar="DIR", help="Compare A with the policy of this space (DIR:label)"),
+    ] = None,
+    margin: Margin = None,
+    level: Level = 0.95,
+    as_json: Json = False,
+    junit: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the result as a JUnit test")
+    ] = None,
     quiet: Quiet = False,
+    **options: Any,
 ) -> None:
-    """Fit a characterization on a store and describe its policies, in a folder space/."""
-    from pivec.states import Store
-    from pivec.workflows import compare as comparison
+    """Test whether two policies behave the same.
 
-    kept = Store.find(store)
-    if out is None and isinstance(kept.path, str):
-        raise UsageError(f"{kept.path} is elsewhere: say with --out which folder to write to")
-    log = _log(out or Path(kept.path).parent)
-    log.settings |= kept.settings
-    method, earlier = comparison.start(describing, seed, progress=not quiet)
-    with using(running.engine, running.jobs):
-        space = comparison.describe(kept.load(), log, method, earlier, kept.settings)
-        space.save(log.folder / "space")
-    say(f"{len(space.descriptions)} policies described by {method.name}")
-    say(f"Space: {log.folder / 'space'}")
+    [bold]Same[/bold] (exit code 0): the distance is below the margin, with 95 % confidence.
 
+    [bold]Different[/bold] (1): it is not, and a permutation test over episodes finds a difference.
 
-@with_options
-def distances(space: SpaceArgument, out: Out = None, *, running: EngineOptions) -> None:
-    """Measure all distances in a space: distances.csv, pairs.csv and distances.png.
+    [bold]Unclear[/bold] (3): too few episodes; the number needed is estimated.
 
-    distances.csv is the matrix as measured; of more than 1000 policies distances.npz has it, and of
-    more than 4000 the 20 nearest others of each policy instead. pairs.csv has a line a pair,
-    nearest first (of more than 100 000 pairs each policy's nearest others and the farthest
-    pairs): the distance without what chance adds to it, its 95 % interval (low, high), the
-    share of time in the same places (overlap), and the p-value of "the same behaviour", by
-    itself (p) and among all pairs (q).
+    Exit code 2 is a failure. Example: pivec same CartPole-v1 old.zip new.zip
+
+    In continuous integration: pivec same new.zip --against accepted --junit same.xml
     """
-    from pivec.figures import save_png
-    from pivec.report import (
-        Findings,
-        distances_file,
-        heatmap_figure,
-        write_distances,
-        write_pairs_csv,
+    from pivec.report import print_sameness, say_json, write_junit
+    from pivec.workflows.same import same as run
+
+    n = 2 if against is None else 1
+    if len(sources) not in (n, n + 1):
+        expected = "[ENV] A B" if against is None else "[ENV] POLICY with --against"
+        raise UsageError(f"expected {expected}, but got {len(sources)} arguments")
+    env = sources[0] if len(sources) > n else None
+    if junit is not None and not junit.parent.is_dir():
+        raise UsageError(f"cannot write {junit}: {junit.parent} is not a folder")
+    start = time.perf_counter()
+    with _failures_with_exit_code():
+        answer = run(
+            sources[-n],
+            sources[-1] if n == 2 else None,
+            env,
+            against=against,
+            margin=margin,
+            level=level,
+            progress=not quiet,
+            **options,
+        )
+        if junit is not None:
+            write_junit(junit, answer, time.perf_counter() - start)
+        if as_json:
+            say_json(answer.as_json())
+        else:
+            print_sameness(answer)
+    raise typer.Exit(_EXIT_CODES.get(answer.verdict, _UNCLEAR))
+
+
+@contextmanager
+def _failures_with_exit_code() -> Iterator[None]:
+    """Give failures an exit code that is not an answer."""
+    try:
+        yield
+    except Exception as error:
+        error.exit_code = _FAILED  # type: ignore[attr-defined]
+        raise
+
+
+@with_options(PlanOptions, DescribeOptions)
+def plan(
+    sources: Sources,
+    *,
+    precision: Annotated[
+        float, typer.Option(metavar="X", help="Half the width of 95 % intervals")
+    ] = 0.02,
+    margin: Margin = None,
+    level: Level = 0.95,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    **options: Any,
+) -> None:
+    """Estimate how many episodes policies need, from a small sample.
+
+    For each policy, in the pair that needs most: episodes until the interval of a distance is as
+    narrow as --precision, and until `pivec same` reaches the right verdict in 90 % of cases.
+
+    Example: pivec plan CartPole-v1 runs --precision 0.02
+    """
+    from pivec.report import plan_json, print_plan, say_json
+    from pivec.workflows.plan import plan as run
+
+    env, policies = env_and_policies(sources)
+    result = run(
+        env, policies, precision, margin=margin, level=level, progress=not quiet, **options
     )
-    from pivec.workflows import compare as comparison
-
-    described, log = _space(space, out)
-    with using(running.engine, running.jobs):
-        measured = comparison.measure(described, log)
-    findings = Findings.of(described, measured, log)
-    write_distances(log.folder, findings.policies.labels, measured)
-    write_pairs_csv(log.folder / "pairs.csv", findings.pair_rows)
-    save_png(heatmap_figure(findings), log.folder / "distances.png")
-    say(f"Distances: {log.folder / distances_file(len(described.descriptions))}")
+    if as_json:
+        say_json(plan_json(result))
+    else:
+        print_plan(result)
 
 
-def map_(space: SpaceArgument, out: Out = None, seed: Seed = 0) -> None:
-    """Lay the policies of a space out in the plane: map.csv and map.png."""
-    from pivec.figures import save_png
-    from pivec.report import Findings, map_figure, measure_space, write_map_csv
-    from pivec.workflows import compare as comparison
+@with_options(CollectOptions, DescribeOptions, WatchOptions)
+def watch(
+    sources: Sources, *, out: Folder = Path("pivec-out"), quiet: Quiet = False, **options: Any
+) -> None:
+    """Compare checkpoints while training writes them, until Ctrl-C.
 
-    described, log = _space(space, out)
-    described = comparison.lay_out(described, log, seed)
-    findings = Findings.of(described, measure_space(described, log.folder), log)
-    write_map_csv(log.folder / "map.csv", findings.policies)
-    figure = map_figure(findings.policies, findings.subtitle, links=findings.links)
-    save_png(figure, log.folder / "map.png")
-    say(f"Map: {log.folder / 'map.png'}")
+    Collects new checkpoints and places them among the others; all files of `pivec compare` in DIR
+    are updated, and so is a page of `pivec serve DIR`. Folders and globs need not exist yet.
+
+    The first --at-least checkpoints fit the space, which then stays fixed; the column
+    [bold]placed[/bold] of map.csv marks later ones. Deleted checkpoints stay in DIR; overwritten
+    ones are replaced. Run the same command again to resume.
+
+    Example: pivec watch CartPole-v1 runs/ --out live --episodes 20
+    """
+    from pivec.text import n_policies
+    from pivec.workflows.watch import watch as run
+
+    env, policies = env_and_policies(sources)
+    for part in run(env, policies, out, progress=not quiet, command=command_line(), **options):
+        n_all = n_policies(len(part.space.descriptions) - part.space.n_reference)
+        words = f"{len(part.new)} new, {f'space fitted on {n_all}' if part.fitted else n_all}"
+        if part.outside:
+            words += f", {len(part.outside)} outside the space"
+        say(f"{words}, {part.seconds:.2g} s")
 
 
-def report(space: SpaceArgument, out: Out = None) -> None:
-    """Write the page of a space that has been mapped: report.html."""
-    from pivec.workflows import compare as comparison
-
-    findings = comparison.write_report(*_space(space, out))
-    say(f"Report: {findings.log.folder / 'report.html'}")
-
-
-@with_options
+@with_options(EngineOptions)
 def evaluate(
-    stores: Stores,
-    methods: Methods = "all",
-    sizes: Sizes = "100,50,25,10",
-    repetitions: Repetitions = 3,
-    param: MethodParam = None,
+    stores: Annotated[
+        list[Path], typer.Argument(metavar="STORE...", help="Stores, each a set of policies.")
+    ],
+    *,
+    methods: Annotated[
+        str,
+        typer.Option(
+            help="Characterizations separated by commas, as --method of `pivec compare`; or all.",
+            autocompletion=complete_method,
+        ),
+    ] = "all",
+    sizes: Annotated[
+        str, typer.Option(help="Numbers of episodes per policy, separated by commas.")
+    ] = "100,50,25,10",
+    repetitions: Annotated[int, typer.Option(help="Samples of each size.", min=1)] = 3,
+    parameters: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="METHOD.KEY=VALUE", help="Argument of one characterization; repeatable."
+        ),
+    ] = None,
     out: Folder = Path("pivec-eval"),
     seed: Seed = 0,
-    *,
-    running: EngineOptions,
     quiet: Quiet = False,
+    **options: Any,
 ) -> None:
     """Find out which characterization to trust: the paper's three metrics, time and memory.
 
-    All methods see the same draws from the trajectories in the store (collect 200 a policy).
+    All methods see the same samples of the episodes in the store (collect 200 per policy).
 
-    [bold]correlation[/bold] with differences of mean returns: does it see what policies do?
+    [bold]correlation[/bold] with differences of mean returns: does it reflect what policies do?
 
-    [bold]error[/bold], off the first draw of the most data: how much data does it need?
+    [bold]error[/bold] relative to the first sample of the largest size: how much data is needed?
 
-    [bold]variance[/bold] over the draws: does it say the same again?
+    [bold]variance[/bold] over samples: is it repeatable?
 
     Example: pivec evaluate runs/a runs/b --methods supervector,gaussian --sizes 50,10
 
-    With several --jobs units share the cores: their times are longer.
-
-    Run the same command again to go on after a stop. Leaves in DIR: units/ (what was measured),
-    evaluation.csv, evaluation.md and evaluation.png. Exits with 1 if a method failed.
+    With several --jobs, methods share the cores and times are longer. Run the same command again to
+    resume. Writes units/ (the measurements), evaluation.csv, evaluation.md and evaluation.png to
+    DIR. Exits with 1 if a method failed.
     """
     from pivec.report import draw_evaluation
     from pivec.statistics import print_evaluation
     from pivec.workflows.evaluate import evaluate as run
 
+    by_method: dict[str, dict[str, Any]] = {}
+    for full, value in pairs(parameters, "--parameters").items():
+        method, _, key = full.partition(".")
+        if not method or not key:
+            raise UsageError(f"--parameters expects METHOD.KEY=VALUE, but got {full!r}")
+        by_method.setdefault(method, {})[key] = value
     result = run(
         list(stores),
         names(methods, "--methods"),
@@ -253,8 +297,8 @@ def evaluate(
         seed,
         out,
         progress=not quiet,
-        parameters=by_method(pairs(param, "--param"), "--param"),
-        **vars(running),
+        parameters=by_method,
+        **options,
     )
     draw_evaluation(out / "evaluation.png", result)
     if not quiet:
@@ -264,22 +308,36 @@ def evaluate(
         raise typer.Exit(1)
 
 
-COMMANDS = (demo, compare, describe, distances, map_, report, evaluate)
+@with_options(EncoderOptions)
+def encoder(
+    sources: Sources,
+    *,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="File to write")] = Path(
+        "encoder.safetensors"
+    ),
+    quiet: Quiet = False,
+    **options: Any,
+) -> None:
+    """Fit an encoder of the images that policies see, for use as --features.
 
+    It is fitted on a random sample of the distinct images that the policies see: a small
+    convolutional autoencoder, or with --method random convolutions that need no torch. Then compare
+    with the same wrappers:
 
-def _space(path: Path, out: Path | None) -> tuple[Any, Any]:
-    """Open a space, and the log of the folder that its results go to."""
-    from pivec.characterizations import Space
-    from pivec.report import SPACE
-    from pivec.run_log import RunLog
+      pivec encoder ALE/Breakout-v5 'runs/*.zip' --atari --out breakout.safetensors
 
-    folder = out or (path.parent if path.name == SPACE else path)
-    return Space.load(path), RunLog(folder)
+      pivec compare ALE/Breakout-v5 'runs/*.zip' --atari --features breakout.safetensors
+    """
+    from pivec.workflows import fit_encoder
 
-
-def _log(folder: Path) -> Any:
-    """Begin the log of a folder with this command."""
-    from pivec.files import check_folder
-    from pivec.run_log import RunLog
-
-    return RunLog(check_folder(folder), shlex.join(["pivec", *sys.argv[1:]]))
+    env, policies = env_and_policies(sources)
+    fit = fit_encoder(env, policies, out, progress=not quiet, **options)
+    if not quiet:
+        pixels = " x ".join(map(str, fit.shape))
+        whose = "held-out images" if fit.method == "autoencoder" else "the random convolutions"
+        say(
+            f"{fit.size} features of {pixels} pixels, from {fit.frames} images of {fit.policies} "
+            f"policies; they explain {fit.explained:.1%} of the variance of {whose}"
+        )
+        say(f"To use it: pivec compare ... --features {out}")
+    say(str(out))

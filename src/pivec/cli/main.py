@@ -1,28 +1,31 @@
-"""The commands together; every mistake is one sentence, every warning is said once."""
+"""The command line; every error is one sentence, every warning is printed once."""
 
 from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from pivec.__main__ import STOPPED
-from pivec.cli import compare as comparing
-from pivec.cli import same as answers
-from pivec.cli import states
-from pivec.cli.encoder import encoder
-from pivec.cli.explain import explain, groups, regions, unusual
-from pivec.cli.serve import serve
-from pivec.cli.states import import_
-from pivec.cli.watch import watch
+from pivec.cli import compare, explain, states
 from pivec.errors import PivecError
 from pivec.terminal import Notice, Notices, say, shortened
 
+
+class _Command(TyperCommand):
+    """A command whose usage line shows the metavars of arguments as they are."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:  # noqa: ARG002
+        arguments = [param for param in self.params if param.param_type_name == "argument"]
+        return ["[OPTIONS]", *(str(argument.metavar) for argument in arguments)]
+
+
 app = typer.Typer(
     name="pivec",
-    help="Describe decision-making agents by the states they visit, compare them, and see how they "
+    help="Characterize agents by the states they visit, compare them, and show how they "
     "differ.\n\nStart with [bold]pivec demo[/bold]; then [bold]pivec compare CartPole-v1 "
     "'runs/**/*.zip'[/bold] on your own checkpoints.",
     no_args_is_help=True,
@@ -30,20 +33,24 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-COMMANDS = (
+for command in (
+    compare.demo,
+    compare.compare,
+    compare.same,
+    compare.plan,
+    compare.watch,
+    explain.explain,
+    explain.groups,
+    explain.regions,
+    explain.unusual,
+    explain.serve,
     states.collect,
-    import_,
+    states.import_,
     states.export,
-    encoder,
-    groups,
-    explain,
-    regions,
-    unusual,
-    serve,
-    watch,
-)
-for command in comparing.COMMANDS + answers.COMMANDS + COMMANDS:
-    app.command(name=command.__name__.rstrip("_"))(command)
+    compare.evaluate,
+    compare.encoder,
+):
+    app.command(name=command.__name__.rstrip("_"), cls=_Command)(command)
 app.add_typer(states.store_app, name="store")
 
 _SHORT = 200  # characters of a warning that is said again, or is not pivec's own
@@ -85,7 +92,7 @@ def run(app: typer.Typer, name: str) -> None:
             raise
         code = _explain(error)
     if code == STOPPED:  # which the parser makes of Ctrl-C as well
-        message = "pivec: stopped; what is finished is kept, the same command goes on from there"
+        message = "pivec: Interrupted. Finished work is saved; run the same command to resume"
         say(message, error=True)
     sys.exit(code if isinstance(code, int) else 0)
 

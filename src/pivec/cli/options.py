@@ -1,200 +1,213 @@
-"""Arguments and options of commands, and how their text is read.
+"""Arguments and flags of commands, how their text is read, and what the shell completes.
 
 Options that Python has too are fields of the dataclasses in `pivec.options`; `with_options` makes
-options of the command line of them.
+flags of them. Completion has to be quick: nothing heavy is imported, and what cannot be read
+completes to nothing.
 """
 
 from __future__ import annotations
 
+import csv
 import functools
 import glob
 import inspect
 import json
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import Field, fields, is_dataclass
+import shlex
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import Field, fields
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import typer
 
-from pivec.cli import completion
 from pivec.errors import UnknownEnvironment, UsageError
+from pivec.options import PANELS
 from pivec.terminal import ask
 
+MOST_COMPLETIONS = 200
+# Names from files reach the shell, which may evaluate them: only these characters are safe.
+SAFE_NAME = re.compile(r"[\w./+=,@-]+")
 
-def folder(name: str | Path) -> Path:
+
+def command_line() -> str:
+    """Return the command as it was typed."""
+    return shlex.join(["pivec", *sys.argv[1:]])
+
+
+def complete_source(incomplete: str) -> list[str]:
+    """Complete ids of Gymnasium environments; otherwise the shell completes files."""
+    import gymnasium
+
+    return _completions(gymnasium.registry, incomplete)
+
+
+def complete_method(incomplete: str) -> list[str]:
+    """Complete names of characterizations, the last one of a list with commas."""
+    from pivec.characterizations import names
+
+    before, comma, last = incomplete.rpartition(",")
+    return [before + comma + name for name in _completions(names(), last)]
+
+
+def complete_policy(context: typer.Context, incomplete: str) -> list[str]:
+    """Complete labels of the policies in the comparison named before."""
+    return _completions(_map_column(context, "label"), incomplete)
+
+
+def complete_run(context: typer.Context, incomplete: str) -> list[str]:
+    """Complete names of the runs in the comparison named before."""
+    return _completions(_map_column(context, "group"), incomplete)
+
+
+def _map_column(context: typer.Context, name: str) -> list[str]:
+    from pivec.files import open_regular
+
+    # After an option without a value nothing is parsed yet.
+    folder = Path(str(context.params.get("folder") or (*context.args, "")[0]))
+    try:
+        with open_regular(folder / "map.csv") as file:
+            lines = file.read().decode().splitlines()
+        return [row[name] for row in csv.DictReader(lines)]
+    except Exception:  # the command itself reports what is wrong with the folder
+        return []
+
+
+def _completions(names: Iterable[str], incomplete: str) -> list[str]:
+    fitting = [name for name in names if name.startswith(incomplete) and SAFE_NAME.fullmatch(name)]
+    return list(dict.fromkeys(fitting))[:MOST_COMPLETIONS]
+
+
+def folder_name(name: str | Path) -> Path:
     """Read the name of a folder; an empty one would mean the current folder."""
     if not str(name).strip():
         raise UsageError("expected the name of a folder, but got an empty text")
     return Path(name)
 
 
-Env = Annotated[
-    str,
+Sources = Annotated[
+    list[str],
     typer.Argument(
-        metavar="ENV",
-        help="A Gymnasium environment: CartPole-v1, module:Name-v0, or module:function that makes "
-        "one; pettingzoo:MODULE for several agents. Leave it out where the files tell, as those "
-        "of RL Zoo and of `pivec train` do, and for recorded states.",
-        autocompletion=completion.environments,
-    ),
-]
-Policies = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="POLICY",
-        help="Checkpoints by path, folder or (quoted) glob: 'runs/**/*.zip'; [bold]random[/bold] "
-        "(random:3 for three); [bold]module:object[/bold] for your own Python policy.",
+        metavar="[ENV] SOURCE...",
+        help="ENV: a Gymnasium id, module:function or pettingzoo:MODULE; omit it for recorded data "
+        "and if the policy files name it. SOURCE: checkpoints by path, folder or quoted glob "
+        "('runs/**/*.zip'), [bold]random[/bold] (random:3 for three), [bold]module:object[/bold], "
+        "a store, a table (.parquet, .csv, .npz, .hdf5) or minari:NAME.",
+        autocompletion=complete_source,
         show_default=False,
     ),
 ]
-Seed = Annotated[int, typer.Option(help="Everything random follows from it.", min=0)]
-EnvArg = Annotated[
-    list[str] | None,
-    typer.Option(metavar="KEY=VALUE", help="An argument of the environment; may be repeated."),
+FolderArgument = Annotated[
+    Path, typer.Argument(metavar="DIR", help="A folder of `pivec compare`, or a space.")
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the result alone.")]
-Folder = Annotated[Path, typer.Option(metavar="DIR", parser=folder, help="Where to write.")]
+Seed = Annotated[int, typer.Option(help="Random seed.", min=0)]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the result")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object, and nothing else.")]
+Folder = Annotated[Path, typer.Option(metavar="DIR", parser=folder_name, help="Folder to write to")]
 Out = Annotated[
     Path | None,
-    typer.Option(
-        metavar="DIR", parser=folder, help="Where to write; beside what is read if not given."
-    ),
+    typer.Option(metavar="DIR", parser=folder_name, help="Folder to write to [DIR]"),
 ]
 
-# Options that are not called as their field, and what stands for their values in the help.
-_FLAGS = {"keep_policies": "policies", "env_kwargs": "env-arg", "parameters": "param",
-          "wrappers": "wrapper", "imports": "import", "policies": "policy",
-          "feature_columns": "feature", "action_columns": "action",
-          "partners": "partner"}  # fmt: skip
-_METAVARS = {"wrappers": "MODULE:CLASS", "imports": "MODULE", "features": "NAME",
-             "policies": "POLICY", "feature_columns": "COLUMN", "action_columns": "COLUMN",
-             "episode_starts": "FILE", "partners": "[NAME=]POLICY"}  # fmt: skip
+
+def with_options(*bundles: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Decorate a command with ``**options``: it has a flag for each field of the bundles."""
+    shown = {
+        field.name: (bundle, field)
+        for bundle in bundles
+        for field in fields(bundle)
+        if field.metadata.get("command_line", True)
+    }
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        signature = inspect.signature(command, eval_str=True)
+        own = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+        ordered = sorted(shown.values(), key=lambda known: _order(known[1]))
+        added = [_parameter(*known) for known in ordered]
+        parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in [*own, *added]]
+
+        @functools.wraps(command)
+        def call(**values: Any) -> None:
+            for name, (bundle, _) in shown.items():
+                values[name] = _read(_kind(bundle, name), values[name], name)
+            try:
+                command(**values)
+            except UnknownEnvironment as error:
+                command(**_with_environment(values, error))
+
+        call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        return call
+
+    return decorate
 
 
-def with_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Decorate a command: where it takes a dataclass, there is an option for each of its fields."""
-    parameters: list[inspect.Parameter] = []
-    bundles: dict[str, Any] = {}
-    for parameter in inspect.signature(command, eval_str=True).parameters.values():
-        if is_dataclass(parameter.annotation):
-            bundle = bundles[parameter.name] = parameter.annotation
-            parameters += [_option(bundle, field) for field in _shown(bundle)]
-        else:
-            parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
-
-    @functools.wraps(command)
-    def call(**values: Any) -> None:
-        for name, bundle in bundles.items():
-            chosen = {field.name: values.pop(field.name) for field in _shown(bundle)}
-            values[name] = bundle(**{key: _read(bundle, key, v) for key, v in chosen.items()})
-        try:
-            command(**values)
-        except UnknownEnvironment as error:
-            command(**_with_environment(values, error))
-
-    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return call
+def _order(field: Field[Any]) -> tuple[int, bool]:
+    panel = field.metadata["panel"]
+    return (0 if panel is None else 1 + PANELS.index(panel), bool(field.kw_only))
 
 
 def _with_environment(values: dict[str, Any], error: UnknownEnvironment) -> dict[str, Any]:
-    """Put the environment in front of the policies, as somebody at the terminal names it."""
+    """Ask for the environment, and put it before the policies."""
     hint = f" ({error.fitting})" if error.fitting else ""
-    env = ask(f"Which environment do these policies act in{hint}? ") if "policies" in values else ""
+    env = ask(f"Which environment are these policies for{hint}? ") if "sources" in values else ""
     if not env:
         raise error
-    acting = values["policies"] or []
-    if "env" not in values:  # `same` tells them apart by their number
-        return values | {"policies": [env, *acting]}
-    return values | {"env": env, "policies": [values["env"], *acting]}
+    return values | {"sources": [env, *values["sources"]]}
 
 
-def _shown(bundle: Any) -> list[Field[Any]]:
-    shown = [field for field in fields(bundle) if field.metadata.get("command_line", True)]
-    return sorted(shown, key=lambda field: bool(field.kw_only))  # where it runs comes last
-
-
-def _option(bundle: Any, field: Field[Any]) -> inspect.Parameter:
-    """Make an option of a field: its type has the range, the docstring of the class the help."""
-    kind, least = _kind(bundle, field.name)
+def _parameter(bundle: Any, field: Field[Any]) -> inspect.Parameter:
+    """Make a flag of a field."""
+    kind = _kind(bundle, field.name)
     several = kind in (Mapping, Sequence)
-    metavar = {Mapping: "KEY=VALUE", Path: "DIR"}.get(kind, _METAVARS.get(field.name))
-    option = typer.Option(
-        flag(field.name),
-        help=_help(bundle, field.name),
-        metavar=metavar,
-        min=least,
-        parser=folder if kind is Path else None,
-        autocompletion=completion.methods if field.name == "method" else None,
-    )
-    kind = list[str] if several else kind
+    metavars = {Mapping: "KEY=VALUE", Path: "DIR", int: "N", float: "X", str: "NAME"}
     default = None if several else field.default
+    annotation = list[str] if several else kind
+    flag = typer.Option(
+        "--" + field.name.replace("_", "-"),
+        help=field.metadata["help"],
+        metavar=field.metadata["metavar"] or metavars.get(kind),
+        parser=folder_name if kind is Path else None,
+        autocompletion=complete_method if field.name == "method" else None,
+        rich_help_panel=field.metadata["panel"],
+    )
     return inspect.Parameter(
         field.name,
         inspect.Parameter.KEYWORD_ONLY,
         default=default,
-        annotation=Annotated[kind | None if default is None else kind, option],
+        annotation=Annotated[annotation | None if default is None else annotation, flag],
     )
-
-
-def flag(name: str) -> str:
-    """Return what the option of a field is called.
-
-    Examples
-    --------
-    >>> flag("keep_policies"), flag("max_steps")
-    ('--policies', '--max-steps')
-    """
-    return "--" + _FLAGS.get(name, name).replace("_", "-")
 
 
 @functools.cache  # reading them takes long, and the shell waits for it when it completes
 def _hints(bundle: Any) -> dict[str, Any]:
-    return get_type_hints(bundle, include_extras=True)
+    return get_type_hints(bundle)
 
 
-def _kind(bundle: Any, name: str) -> tuple[Any, float | None]:
-    """Tell what an option takes, of several types the one that a text can be, and from where on."""
+def _kind(bundle: Any, name: str) -> Any:
+    """Find what a flag takes: of several types the one that a text can be."""
     hint = _hints(bundle)[name]
     choices = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-    by_origin = {get_origin(choice) or choice: choice for choice in choices}
-    for origin in (Mapping, Sequence, Path, str, bool):
-        if origin in by_origin:
-            return origin, None
-    kind, allowed = get_args(by_origin[Annotated])
-    return kind, allowed.least
+    origins = [get_origin(choice) or choice for choice in choices]
+    return next(k for k in (Mapping, Sequence, Path, str, bool, int, float) if k in origins)
 
 
-@functools.cache
-def _docs(bundle: Any) -> str:
-    return "\n".join(inspect.cleandoc(kind.__doc__ or "") for kind in bundle.__mro__)
-
-
-def _help(bundle: Any, name: str) -> str:
-    """Find the words for a field in the docstring of its class."""
-    words = re.search(rf"^{name} : .*\n((?: .*\n?)+)", _docs(bundle), re.MULTILINE)
-    text = " ".join(words.group(1).split()) if words else ""
-    return re.sub(r"``(.+?)``", r"[bold]\1[/bold]", text.replace("[", "\\["))
-
-
-def _read(bundle: Any, name: str, value: Any) -> Any:
-    """Read what an option got, as its field wants it."""
-    kind, _ = _kind(bundle, name)
+def _read(kind: Any, value: Any, name: str) -> Any:
+    """Read the value of a flag as its field expects it."""
     if kind is Mapping:
-        return pairs(value, flag(name))
+        return pairs(value, "--" + name.replace("_", "-")) if value else None
     return tuple(value or ()) if kind is Sequence else value
 
 
-def env_and_policies(env: str, policies: list[str] | None) -> tuple[str | None, list[str]]:
-    """Find out whether the first argument is an environment, or a policy whose file tells it.
+def env_and_policies(sources: Sequence[str]) -> tuple[str | None, list[str]]:
+    """Separate the environment from the policies, if the first argument is one.
 
     Examples
     --------
-    >>> env_and_policies("CartPole-v1", ["random"])
+    >>> env_and_policies(["CartPole-v1", "random"])
     ('CartPole-v1', ['random'])
     """
     import gymnasium
@@ -203,25 +216,25 @@ def env_and_policies(env: str, policies: list[str] | None) -> tuple[str | None, 
     from pivec.rollouts import GAME
     from pivec.states import is_recorded
 
-    given = list(policies or [])
+    env, *policies = sources
     if env not in gymnasium.registry and not env.startswith(GAME):
         path = Path(env).expanduser()
         if path.exists() or is_policy_file(path) or glob.has_magic(env) or is_recorded(env):
-            return None, [env, *given]
-    elif not given and not os.path.exists(env):
+            return None, list(sources)
+    elif not policies and not os.path.exists(env):
         raise UsageError(
             f"expected policies after {env}: a path, a folder, a quoted glob, random or "
             "module:object"
         )
-    return (env, given) if given else (None, [env])
+    return (env, policies) if policies else (None, [env])
 
 
 def pairs(texts: list[str] | None, option: str) -> dict[str, Any]:
-    """Read KEY=VALUE; a value that is JSON is what it says, any other is text.
+    """Read KEY=VALUE; a value that is valid JSON is parsed, any other is text.
 
     Examples
     --------
-    >>> pairs(["n_components=4", "device=cpu"], "--param")
+    >>> pairs(["n_components=4", "device=cpu"], "--parameters")
     {'n_components': 4, 'device': 'cpu'}
     """
     result: dict[str, Any] = {}
@@ -236,46 +249,34 @@ def pairs(texts: list[str] | None, option: str) -> dict[str, Any]:
     return result
 
 
-def by_method(values: Mapping[str, Any], option: str) -> dict[str, dict[str, Any]]:
-    """Sort values whose keys are METHOD.KEY by method.
+def patterns(texts: list[str] | None) -> dict[str, list[str]]:
+    """Read NAME=PATTERN, several of them for one name if given.
 
     Examples
     --------
-    >>> by_method({"supervector.n_components": 4}, "--param")
-    {'supervector': {'n_components': 4}}
+    >>> patterns(["on=ppo-*", "on=a2c-*", "off=sac-*"])
+    {'on': ['ppo-*', 'a2c-*'], 'off': ['sac-*']}
     """
-    result: dict[str, dict[str, Any]] = {}
-    for full, value in values.items():
-        method, _, key = full.partition(".")
-        if not method or not key:
-            raise UsageError(f"{option} expects METHOD.KEY=VALUE, but got {full!r} before the =")
-        result.setdefault(method, {})[key] = value
+    result: dict[str, list[str]] = {}
+    for text in texts or []:
+        name, _, pattern = text.partition("=")
+        if not name or not pattern:
+            raise UsageError(f"--group expects NAME=PATTERN, but got {text!r}")
+        result.setdefault(name, []).append(pattern)
     return result
 
 
 def names(text: str, option: str) -> list[str]:
-    """Read names with commas between.
-
-    Examples
-    --------
-    >>> names("supervector, gaussian", "--methods")
-    ['supervector', 'gaussian']
-    """
+    """Read names separated by commas."""
     parts = [part.strip() for part in text.split(",") if part.strip()]
     if not parts:
-        raise UsageError(f"{option} expects names with commas between, but got {text!r}")
+        raise UsageError(f"{option} expects names separated by commas, but got {text!r}")
     return parts
 
 
 def whole_numbers(text: str, option: str) -> list[int]:
-    """Read whole numbers with commas between.
-
-    Examples
-    --------
-    >>> whole_numbers("100,50", "--sizes")
-    [100, 50]
-    """
+    """Read whole numbers separated by commas."""
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isascii() and part.isdecimal() for part in parts):
-        raise UsageError(f"{option} expects whole numbers with commas between, but got {text!r}")
+        raise UsageError(f"{option} expects whole numbers separated by commas, but got {text!r}")
     return [int(part) for part in parts]

@@ -1,4 +1,4 @@
-"""The commands `collect`, `export` and `store`: parse, call, print."""
+"""Commands about states: collect, import, export and store."""
 
 from __future__ import annotations
 
@@ -9,96 +9,131 @@ from typing import Annotated, Any
 import typer
 
 from pivec.cli.options import (
-    Env,
-    Policies,
     Quiet,
+    Sources,
     env_and_policies,
-    folder,
+    folder_name,
     whole_numbers,
     with_options,
 )
 from pivec.errors import PivecError, UsageError
 from pivec.files import check_folder
 from pivec.options import CollectOptions, TableOptions
-from pivec.parallel import on_engine
+from pivec.parallel import using
 from pivec.terminal import say, shortened
 
-store_app = typer.Typer(help="Look into stores of states.", no_args_is_help=True)
+store_app = typer.Typer(help="Inspect stores of states.", no_args_is_help=True)
 
 StorePath = Annotated[Path, typer.Argument(metavar="STORE", help="A store, or a comparison.")]
 StoreFolder = Annotated[
-    Path, typer.Option(metavar="STORE", parser=folder, help="The store to write or go on with.")
+    Path, typer.Option(metavar="STORE", parser=folder_name, help="Store to create or extend")
 ]
 
 
-@with_options
-@on_engine
+@with_options(CollectOptions)
 def collect(
-    env: Env,
-    out: StoreFolder,
-    policies: Policies = None,
+    sources: Sources,
     *,
-    options: CollectOptions,
+    out: StoreFolder,
     render: Annotated[
         Path | None,
-        typer.Option(
-            metavar="DIR", parser=folder, help="Keep short clips of episodes here, as GIF."
-        ),
+        typer.Option(metavar="DIR", parser=folder_name, help="Folder for clips (GIF)"),
     ] = None,
     render_episodes: Annotated[
-        str, typer.Option(help="Which episodes of every policy to film, with commas between.")
+        str, typer.Option(metavar="N,N", help="Episodes of each policy to render")
     ] = "0",
     quiet: Quiet = False,
+    **options: Any,
 ) -> None:
-    """Let policies act, and keep the states they visit in a store."""
+    """Run policies and keep the states they visit in a store."""
+    from pivec.report import print_environment, print_normalisers
     from pivec.workflows import Collector
 
-    named, acting = env_and_policies(env, policies)
-    chosen = whole_numbers(render_episodes, "--render-episodes")
+    env, policies = env_and_policies(sources)
+    numbers, chosen = whole_numbers(render_episodes, "--render-episodes"), CollectOptions(**options)
     if render is not None:
         check_folder(render)
-        if max(chosen) >= options.episodes:
+        if max(numbers) >= chosen.episodes:
             raise UsageError(
-                f"there is no episode {max(chosen)} to film: each policy plays {options.episodes}"
+                f"--render-episodes {max(numbers)}: episodes are numbered from 0 to "
+                f"{chosen.episodes - 1}"
             )
-    collector = Collector(named, acting, options, out, progress=not quiet)
-    data = collector.run()
     clips = 0
-    if render is not None:
-        clips = _film(collector, acting, out, render, chosen, not quiet)
+    with using(chosen.engine, chosen.jobs):
+        collector = Collector(env, policies, chosen, out, progress=not quiet)
+        data = collector.run()
+        if render is not None:
+            clips = _render(collector, policies, out, render, numbers, not quiet)
     if not quiet:
-        from pivec.report import print_environment, print_normalisers
-
-        if named is None:
+        if env is None:
             print_environment(collector.settings)
         print_normalisers(data.policies)
-    say_collected(data, out)
+    _say_collected(data, out)
     if render is not None:
         say(f"{clips} clips: {render}")
 
 
-def _film(
-    collector: Any, policies: list[str], out: Path, folder: Path, chosen: list[int], show: bool
+def _render(
+    collector: Any, policies: list[str], out: Path, folder: Path, numbers: list[int], show: bool
 ) -> int:
-    """Film the chosen episodes of all who act."""
+    """Render episodes of all policies that were run."""
     from pivec.explanations import Replayer, record_episodes
     from pivec.policies import IMPORTABLE
     from pivec.states import Store
 
-    # Files are found by what the store tells; it may not tell what to import, as the user does.
+    # Files are found from the store, which may not say what to import; the user may.
     objects = [policy for policy in policies if IMPORTABLE.fullmatch(policy)] or None
     options = replace(collector.options, env_kwargs=None, wrappers=(), imports=())
     replayer = Replayer(Store(out), collector.environment, objects, options)
-    wanted = [(label, number) for label in collector.acting for number in chosen]
+    wanted = [(label, number) for label in collector.acting for number in numbers]
     return len(record_episodes(replayer, wanted, folder, show))
 
 
-def say_collected(data: Any, store: Path) -> None:
-    """Say what a store holds now."""
-    say(f"{data.n_policies} policies, {data.n_episodes} episodes, {data.n_states} states")
+def _say_collected(data: Any, store: Path) -> None:
     from pivec.states import without_credentials
 
+    say(f"{data.n_policies} policies, {data.n_episodes} episodes, {data.n_states} states")
     say(f"Store: {without_credentials(store)}")
+
+
+@with_options(TableOptions)
+def import_(
+    data: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="DATA...",
+            help="Tables (.parquet, .csv, .feather, .arrow), arrays (.npz, .npy) and D4RL's .hdf5, "
+            "by path, folder or quoted glob; npz:DIR, minari:NAME or store:DIR.",
+        ),
+    ],
+    *,
+    out: StoreFolder,
+    env: Annotated[str, typer.Option(help="The environment the data are from")] = "",
+    max_states_per_policy: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Thin longer ones to every k-th state", min=2),
+    ] = None,
+    **options: Any,
+) -> None:
+    """Import recorded states into a store; nothing is simulated.
+
+    Columns of a table are found by name: policy, group, training_step, episode, step, return or
+    reward, action; the other numbers are features. What `pivec export` wrote is restored exactly.
+
+    A .npz, .npy or .hdf5 file is one policy; a Minari dataset is one policy, or with
+    minari:NAME#KEY one for each value of KEY in the metadata of its episodes.
+    """
+    from pivec.states import import_recorded
+
+    result = import_recorded(
+        data,
+        out,
+        environment=env,
+        max_states_per_policy=max_states_per_policy,
+        options=TableOptions(**options),
+    )
+    say(shortened(f"States of {', '.join(result.feature_names)}", 200))
+    _say_collected(result, out)
 
 
 def export(
@@ -107,7 +142,7 @@ def export(
         str, typer.Argument(metavar="TARGET", help="FILE.parquet, npz:DIR or minari:NAME.")
     ],
     level: Annotated[
-        str, typer.Option(help="For Parquet, a row for each of states, episodes or policies.")
+        str, typer.Option(help="Rows of a Parquet file: states, episodes or policies.")
     ] = "states",
 ) -> None:
     """Write the states of a store for other tools."""
@@ -136,47 +171,4 @@ def verify(store: StorePath) -> None:
         say(problem, error=True)
     if problems:
         raise PivecError(f"{len(problems)} of {kept.n_files} files are damaged or missing")
-    say(f"{len(kept)} policies, all files are whole")
-
-
-# -----------------------------------------------------------------------------
-# The command `import`: recorded states of files, tables and datasets into a store.
-
-
-@with_options
-def import_(
-    data: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="DATA",
-            help="Tables (.parquet, .csv, .feather, .arrow), arrays (.npz, .npy) and D4RL's .hdf5, "
-            "by path, folder or quoted glob; npz:DIR, minari:NAME or store:DIR.",
-        ),
-    ],
-    out: StoreFolder,
-    env: Annotated[str, typer.Option(help="The environment it was recorded in.")] = "",
-    max_states_per_policy: Annotated[
-        int | None, typer.Option(help="Thin longer policies to every k-th state.", min=2)
-    ] = None,
-    *,
-    columns: TableOptions,
-) -> None:
-    """Put recorded states into a store; nobody acts.
-
-    Columns of a table are found by name: policy, group, training_step, episode, step, return or
-    reward, action; the other numbers are features. What `pivec export` wrote comes back as it was.
-
-    A .npz, .npy or .hdf5 file is one policy; a Minari dataset is one policy, or with
-    minari:NAME#KEY one for each value of KEY in the metadata of its episodes.
-    """
-    from pivec.states import import_recorded
-
-    result = import_recorded(
-        data,
-        out,
-        environment=env,
-        max_states_per_policy=max_states_per_policy,
-        options=columns,
-    )
-    say(shortened(f"States of {', '.join(result.feature_names)}", 200))
-    say_collected(result, out)
+    say(f"{len(kept)} policies, all files are intact")

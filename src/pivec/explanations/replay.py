@@ -127,7 +127,7 @@ class Scene:
 # Who acted: a policy found again by what its states' store tells of it.
 
 
-_NAME = "name the policy with --policy (from Python policies=)"
+_NAME = "name the policy with --policies (from Python policies=)"
 _KEEP = "collect with --actions, which keeps what was done"
 
 

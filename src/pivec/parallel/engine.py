@@ -211,7 +211,10 @@ def on_engine(function: Called) -> Called:
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        bound = signature.bind(*args, **kwargs)
+        try:
+            bound = signature.bind(*args, **kwargs)
+        except TypeError:
+            return function(*args, **kwargs)  # which says what is wrong
         bound.apply_defaults()
         given = bound.arguments
         chosen = [value for value in given.values() if isinstance(value, EngineOptions)]

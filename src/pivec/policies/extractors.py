@@ -119,7 +119,7 @@ class ImageFeatures(Features):
         raise UsageError(
             f"this policy expects images of shape {self.shape} (channels first), but the "
             f"environment gives {observation_space.shape}: wrap it as in training (Atari with "
-            "--atari, others with --wrapper: resizing, grey levels, stacked frames)"
+            "--atari, others with --wrappers: resizing, grey levels, stacked frames)"
         )
 
     @cached_property

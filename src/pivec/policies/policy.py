@@ -151,7 +151,7 @@ def flat_width(space: gymnasium.Space[Any]) -> int:
     if isinstance(space, spaces.Dict) and (texts := [key for key in space if is_text(space[key])]):
         raise UsageError(
             f"this policy expects numbers, but {', '.join(texts)} of the observations is text: "
-            "wrap the environment as in training (of MiniGrid, say, with --wrapper "
+            "wrap the environment as in training (of MiniGrid, say, with --wrappers "
             "minigrid.wrappers:FlatObsWrapper or minigrid.wrappers:ImgObsWrapper)"
         )
     try:

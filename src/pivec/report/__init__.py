@@ -12,7 +12,6 @@ console, answers   what commands print
 from __future__ import annotations
 
 from pivec.report.answers import plan_json, print_plan, print_sameness, say_json, write_junit
-from pivec.report.comparison import Comparison
 from pivec.report.console import (
     print_environment,
     print_groups,
@@ -20,7 +19,7 @@ from pivec.report.console import (
     print_store,
     print_summary,
 )
-from pivec.report.distance_figures import groups_figure, heatmap_figure
+from pivec.report.distance_figures import groups_figure, heatmap_figure, travel_figure
 from pivec.report.evaluation_figure import draw_evaluation
 from pivec.report.explained import (
     group_difference_html,
@@ -62,7 +61,6 @@ from pivec.report.write import write_distances, write_map_csv, write_pairs_csv, 
 __all__ = [
     "SPACE",
     "STATES",
-    "Comparison",
     "Findings",
     "LandmarkMap",
     "PairRow",
@@ -100,6 +98,7 @@ __all__ = [
     "say_written",
     "script",
     "summary",
+    "travel_figure",
     "tsne_map",
     "write_difference",
     "write_distances",

@@ -180,7 +180,7 @@ def wrapper_from_json(value: Any) -> str:
         case {"kind": "function", "name": str(name)}:
             raise UsageError(
                 f"only the name is known of the wrapper {name}, a Python function: give all "
-                "wrappers with --wrapper (in Python: wrappers=)"
+                "wrappers with --wrappers (in Python: wrappers=)"
             )
     raise UsageError(f"expected a wrapper as module:Class, but got {value!r}")
 
@@ -215,7 +215,7 @@ def _check_wrappers(wrappers: Sequence[str], infos: Sequence[PolicyInfo], trust:
         if remedy:
             raise UsageError(
                 f"{infos[0].source} was trained with the wrapper {name}, {remedy}; or give all "
-                "wrappers with --wrapper (in Python: wrappers=)"
+                "wrappers with --wrappers (in Python: wrappers=)"
             )
 
 
@@ -382,7 +382,7 @@ class Environment:
             hint = did_you_mean(self.name, known, 3) or (
                 ": expected the id of a registered Gymnasium environment such as CartPole-v1, "
                 "module:Name-v0, or module:function that makes one; name a module that registers "
-                f"it with --import (in Python: imports=) ({str(error).strip()})"
+                f"it with --imports (in Python: imports=) ({str(error).strip()})"
             )
             raise UsageError(f"there is no environment {self.name!r}{hint}") from error
         except TypeError as error:
@@ -445,9 +445,9 @@ def environment_of(
             stacklevel=3,
         )
     given = {**inside, **(arguments or {})}
-    agreed = _agreed(here, ARGUMENTS, "--env-arg", lambda value: {**_mapping(value), **given})
+    agreed = _agreed(here, ARGUMENTS, "--env-kwargs", lambda value: {**_mapping(value), **given})
     if not wrappers:
-        wrappers = _agreed(here, WRAPPERS, "--wrapper", _wrappers)
+        wrappers = _agreed(here, WRAPPERS, "--wrappers", _wrappers)
         _check_wrappers(wrappers, here, options.trust)
     if not imports:
         listed = (m for info in here for m in _list(info.metadata.get(IMPORTS)))
@@ -456,7 +456,7 @@ def environment_of(
             if ":" not in name and name not in gymnasium.registry:
                 raise UsageError(
                     f"{here[0].source} says that {imports[0]} registers its environment: if you "
-                    f"trust that module, pass --import {imports[0]} (in Python: imports=)"
+                    f"trust that module, pass --imports {imports[0]} (in Python: imports=)"
                 )
             imports = []
     made = Environment.of(name, agreed if here else given, wrappers, imports)

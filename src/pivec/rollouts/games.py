@@ -115,7 +115,7 @@ def with_partners(environment: Environment, options: CollectOptions) -> Environm
         ):
             raise UsageError(
                 f"self cannot control {name}, whose observations or actions differ from those of "
-                f"{env.agent}: name a policy with --partner {name}=POLICY"
+                f"{env.agent}: name a policy with --partners {name}=POLICY"
             )
     described = {agent: _partner_to_json(policy) for agent, policy in policies.items()}
     return replace(environment, arguments={**arguments, "partners": described}, partners=policies)
@@ -135,7 +135,7 @@ def _partner_of_each(asked: Mapping[str, Any], agents: Sequence[str]) -> dict[st
     if random:
         warnings.warn(
             f"{', '.join(sorted(random))} act{'s' * (len(random) == 1)} at random: choose partners "
-            "with --partner [NAME=]POLICY (in Python partners=)",
+            "with --partners [NAME=]POLICY (in Python partners=)",
             PivecWarning,
             stacklevel=6,
         )

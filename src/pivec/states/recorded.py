@@ -219,7 +219,8 @@ def _is_comparison(folder: Path) -> bool:
     """Return whether a folder holds the states of a comparison, and no policies beside them."""
     if not Store.exists(folder / "states"):
         return False
-    beside = (path for path in folder.rglob("*") if path.relative_to(folder).parts[0] != "states")
+    own = ("states", "space")
+    beside = (path for path in folder.rglob("*") if path.relative_to(folder).parts[0] not in own)
     return not any(is_policy_file(path, named=False) for path in beside if path.is_file())
 
 

@@ -91,10 +91,10 @@ def find_columns(schema: pa.Schema, options: TableOptions) -> Columns:
         written = {}
     roles, unused = _find_roles(schema, options)
     left = [name for name in names if name not in {*roles.values(), *unused}]
-    actions = _check_given(options.action_columns, names, "--action") or [
+    actions = _check_given(options.action_columns, names, "--action-columns") or [
         name for name in left if _ACTION.fullmatch(_plain(name))
     ]
-    features = _check_given(options.feature_columns, names, "--feature") or list(
+    features = _check_given(options.feature_columns, names, "--feature-columns") or list(
         written.get("features", ())
     )
     if not features:
@@ -107,12 +107,12 @@ def find_columns(schema: pa.Schema, options: TableOptions) -> Columns:
     if not features:
         raise BadData(
             f"it has no numeric columns for the states, only {_shortened(names)}: name them with "
-            "--feature of `pivec import`"
+            "--feature-columns of `pivec import`"
         )
     if unused and not written and not options.feature_columns:
         warnings.warn(
             f"columns that are not part of the states are ignored: {_shortened(unused)} (name "
-            "those of the states with --feature of `pivec import`, in Python feature_columns=)",
+            "those of the states with --feature-columns of `pivec import`, in Python feature_columns=)",
             PivecWarning,
             stacklevel=2,
         )

@@ -392,7 +392,7 @@ class VisitedStates:
         if policy is None:
             raise UsageError(
                 f"the policy {self.labels[number]!r} itself is not kept with its states: collect "
-                "with --policies (from Python keep_policies=True); only networks can be kept"
+                "with --keep-policies (from Python keep_policies=True); only networks can be kept"
             )
         return policy
 

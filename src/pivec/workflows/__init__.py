@@ -1,21 +1,30 @@
-"""A comparison that grows while training runs: `watch.watch`."""
+"""Pipelines from policies or data to results; each function has a command of the same name.
+
+collect     run policies and keep the states they visit
+compare     collect, describe, measure, draw, report; also until distances are precise
+comparison  the result object of `compare`
+same        test whether two policies behave the same
+plan        how many episodes policies need
+inputs      the single policies that `same` and `plan` take
+watch       a comparison that grows while training runs
+evaluate    which characterization to trust
+encoder     a small network that encodes images
+"""
 
 from __future__ import annotations
 
 from pivec.workflows.collect import Collector
-from pivec.workflows.compare import compare_with
-from pivec.workflows.encoder import fit_encoder
+from pivec.workflows.comparison import Comparison, load_comparison
+from pivec.workflows.encoder import FrameSample, fit_encoder
 from pivec.workflows.evaluate import read_outcome
-from pivec.workflows.plan import plan_with
-from pivec.workflows.same import same_with
-from pivec.workflows.watch import watch_with
+from pivec.workflows.watch import Round
 
 __all__ = [
     "Collector",
-    "compare_with",
+    "Comparison",
+    "FrameSample",
+    "Round",
     "fit_encoder",
-    "plan_with",
+    "load_comparison",
     "read_outcome",
-    "same_with",
-    "watch_with",
 ]

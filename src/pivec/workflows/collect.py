@@ -1,4 +1,4 @@
-"""collect: let policies act in an environment, and keep the states they visit."""
+"""collect: run policies in an environment and keep the states they visit."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from pivec.errors import PivecError, PivecWarning, UsageError
-from pivec.options import CollectOptions, Features
+from pivec.options import CollectKeywords, CollectOptions, Features, takes_options
 from pivec.parallel import using
 from pivec.policies import NamedPolicy, name_policies
 from pivec.rollouts import (
@@ -46,6 +46,7 @@ from pivec.states import (
 from pivec.terminal import Progress
 
 
+@takes_options(CollectOptions)
 def collect(
     env: str | Environment | Callable[[], Any] | None,
     policies: Any,
@@ -54,33 +55,32 @@ def collect(
     *,
     store: str | Path | None = None,
     progress: bool = False,
-    **options: Any,
+    **options: Unpack[CollectKeywords],
 ) -> VisitedStates:
-    """Let every policy play ``episodes`` episodes and return the states it visited.
+    """Run every policy for ``episodes`` episodes and return the states it visited.
 
-    Each policy plays exactly that many; which ones does not depend on their length. The seed of an
-    episode follows from (seed, fingerprint of the policy, number of the episode), so the result is
-    the same however many environments run side by side, whichever other policies are there, and
-    whatever it is called. Copies of a policy are left out with a warning, see
-    `pivec.policies.load.name_policies`.
+    Every policy plays exactly that many episodes. The seed of an episode derives from the seed, the
+    policy's fingerprint and the episode's number, so results depend neither on the number of
+    parallel environments nor on labels or the other policies. Copies of a policy are left out with
+    a warning.
 
     Parameters
     ----------
     env : str, callable or None
         A Gymnasium id, or a function that makes an environment; None takes the environment that
-        the policies' files tell, as those of RL Zoo and of pivec do.
+        the policy files name, as those of RL Zoo do.
     policies : str, policy, callable, or a list or dict of these
         Paths, globs, ``random``, ``module:object``, `Policy` objects, functions from a batch of
-        observations to a batch of actions; a dict gives the labels. Recorded states stand beside
-        them as ``npz:DIR``, ``minari:NAME`` or ``store:DIR``.
-    episodes, seed, **options
-        Fields of `pivec.options.CollectOptions`: what is kept, how policies act.
+        observations to a batch of actions; a dict gives the labels. Recorded states may be among
+        them: ``npz:DIR``, ``minari:NAME`` or ``store:DIR``.
+    episodes, seed : int
+        Episodes per policy, and the random seed.
     store : path or URI, optional
-        A folder to keep the states in, here or elsewhere (``s3://...``). Episodes that are in it
-        already, of policies under any name, are not played again: asked for more, a store grows;
-        asked for fewer, its first ones are returned.
+        A folder to keep the states in, local or remote (``s3://...``). Episodes that are stored
+        already are not played again: with more ``episodes`` a store grows, with fewer its first
+        episodes are returned.
     progress : bool
-        Draw a progress bar.
+        Show a progress bar.
 
     Returns
     -------

@@ -1,9 +1,9 @@
-"""`plan`: how many episodes do policies need? A small pilot tells."""
+"""plan: how many episodes policies need, estimated from a small sample."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,13 @@ from numpy.typing import NDArray
 from pivec.arguments import Positive, checked
 from pivec.characterizations import Descriptions, Visitation
 from pivec.errors import UsageError
-from pivec.options import CollectOptions, DescribeOptions, split_options
+from pivec.options import (
+    DescribeKeywords,
+    DescribeOptions,
+    PlanOptions,
+    split_options,
+    takes_options,
+)
 from pivec.parallel import on_engine
 from pivec.states import VisitedStates
 from pivec.statistics import (
@@ -23,39 +29,40 @@ from pivec.statistics import (
     spread_of,
 )
 from pivec.workflows.collect import Collector
-from pivec.workflows.compare import check_same_world, start, with_needs
-from pivec.workflows.inputs import Level, Side, describe_side, squares
-
-PILOT = 20  # episodes
+from pivec.workflows.compare import check_same_environment, start, with_needs
+from pivec.workflows.inputs import Level, PolicyInput, describe_input, squares
 
 
+@on_engine
+@takes_options(PlanOptions, DescribeOptions)
+@checked
 def plan(
     env: str | Callable[[], Any] | None,
     policies: Any,
-    precision: float = 0.02,
+    precision: Positive = 0.02,
     *,
-    margin: float | None = None,
-    level: float = LEVEL,
-    episodes: int = PILOT,
+    margin: Positive | None = None,
+    level: Level = LEVEL,
+    episodes: int = 20,
     seed: int = 0,
     progress: bool = False,
-    **options: Any,
+    **options: Unpack[DescribeKeywords],
 ) -> Plan:
-    """Tell how many episodes policies need, from a small pilot.
+    """Estimate how many episodes policies need, from a small sample.
 
     Parameters
     ----------
     env, policies
-        As for `pivec.collect`; or states that are there already as ``policies``.
+        As for `pivec.collect`; or `VisitedStates` as ``policies``.
     precision : float
-        How far intervals of distances may reach to either side.
+        Half the width that confidence intervals of distances may have.
     margin : float, optional
-        That of `same`; 0.02 for ``visitation``, and for others only where it is given.
+        That of `same`; 0.02 for ``visitation``, otherwise none.
     level : float
-        Of the intervals, and of `same`.
+        Confidence level of the intervals, and of `same`.
     episodes : int
-        Of the pilot.
-    seed, progress, **options
+        Episodes per policy of the sample.
+    seed, progress
         As for `pivec.compare`.
 
     Returns
@@ -71,23 +78,7 @@ def plan(
     (2, 2)
     """
     given = {"episodes": episodes, "seed": seed} | options
-    collecting, describing = split_options(given, DescribeOptions)
-    return plan_with(env, policies, precision, margin, level, collecting, describing, progress)
-
-
-@on_engine
-@checked
-def plan_with(
-    env: Any,
-    policies: Any,
-    precision: Positive,
-    margin: Positive | None,
-    level: Level,
-    collecting: CollectOptions,
-    describing: DescribeOptions,
-    progress: bool = False,
-) -> Plan:
-    """Answer as `plan` does."""
+    collecting, describing = split_options(given, PlanOptions, DescribeOptions)
     method, space = start(describing, collecting.seed, progress)
     if isinstance(policies, VisitedStates):
         data = policies
@@ -95,10 +86,10 @@ def plan_with(
         collector = Collector(env, policies, with_needs(collecting, method), progress=progress)
         data = collector.run()
         if space is not None:
-            check_same_world(space, collector.settings)
+            check_same_environment(space, collector.settings)
     if space is None:
         method.fit(data)
-    described = describe_side(method, Side("pilot", data=data))
+    described = describe_input(method, PolicyInput("the sample", data=data))
     sure = method.intervals(described, level=level)
     second = sure.second.copy()
     np.fill_diagonal(second, _against_itself(described))
@@ -120,8 +111,8 @@ def _against_itself(described: VisitedStates | Descriptions) -> NDArray[np.float
     if isinstance(described, VisitedStates):
         if len(described) == 1:
             raise UsageError(
-                "a plan for one policy needs a characterization that says how each episode moves "
-                "a description, such as visitation: give two policies, or another --method"
+                "a plan for a single policy needs a characterization with influences, such as "
+                "visitation: give two policies, or another --method"
             )
         return 0.0  # others need more
     influences, starts, effective = described.values(

@@ -1,11 +1,10 @@
 """watch: new checkpoints are collected and placed while training runs; the results grow.
 
-In a round the states of new policies go into ``states/`` and their descriptions into ``space/``,
-each file whole or not at all, so that a killed command goes on where it was: whoever is in the
-store and not in the space is described. The space stays as it was fitted (`Space.is_placed` tells
-on whom), so that no number depends on when, or in which order, checkpoints came. Distances of all
-pairs, figures and the page take time that grows with the square of the policies: they are written
-at most a fifth of the time, and in the end.
+In each round the states of new policies go into ``states/`` and their descriptions into ``space/``,
+each file atomically, so an interrupted command resumes: policies in the store that are not in the
+space are described. The space stays as it was fitted, so no number depends on when, or in which
+order, checkpoints appeared. All distances, figures and the page take time that grows with the
+square of the number of policies: they are written at most a fifth of the time, and at the end.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from pivec.characterizations import BackgroundModel, Characterization, Space, grown_space
 from pivec.errors import (
@@ -31,7 +30,14 @@ from pivec.errors import (
 )
 from pivec.explanations import features_of, policy_coverage
 from pivec.files import check_folder, locked, make_folder
-from pivec.options import CollectOptions, DescribeOptions, WatchOptions, split_options
+from pivec.options import (
+    CollectOptions,
+    DescribeOptions,
+    WatchKeywords,
+    WatchOptions,
+    split_options,
+    takes_options,
+)
 from pivec.parallel import on_engine
 from pivec.policies import Arrivals, NamedPolicy, PolicyInfo, named_together, natural_key
 from pivec.report import SPACE, STATES, positions_of
@@ -43,23 +49,91 @@ from pivec.text import n_policies, percent
 from pivec.workflows import compare as comparison
 from pivec.workflows.collect import Collector
 
-# -----------------------------------------------------------------------------
-# The states of a watch: those that arrive play, and the store grows.
-
-
 _OF_POLICIES = UsageError, BadPolicyFile, BadData, EnvironmentFailure
+_OF_SPEED = {"progress", "n_jobs", "device"}  # parameters that numbers do not depend on
+_PAUSE = 4.0  # times as long as writing all files took, before they are written again
+_LOCK = ".watch"
+
+
+@dataclass(frozen=True)
+class Round:
+    """What `watch` did when there were new checkpoints."""
+
+    new: tuple[str, ...]  # labels of the new policies
+    space: Space  # with all policies and their positions on the map, as on disk
+    fitted: bool  # whether the space was fitted in this round, and not only extended
+    outside: tuple[str, ...]  # new policies that visit states outside the space
+    seconds: float
+
+
+@on_engine
+@takes_options(CollectOptions, DescribeOptions, WatchOptions)
+def watch(
+    env: str | Callable[[], Any] | None,
+    policies: Any,
+    out: str | Path = "pivec-out",
+    *,
+    episodes: int = 100,
+    seed: int = 0,
+    progress: bool = False,
+    command: str = "",
+    **options: Unpack[WatchKeywords],
+) -> Iterator[Round]:
+    """Compare checkpoints while training writes them: a generator of rounds.
+
+    The first round is `pivec.compare` of the checkpoints that exist. Later rounds describe new
+    checkpoints in the same space and place them on the same map. Called again, it resumes from
+    ``out``, also from a comparison that is there.
+
+    Parameters
+    ----------
+    env, episodes, seed
+        As for `pivec.collect`.
+    policies : str, path or sequence of these
+        Files, folders and globs, which need not exist yet; ``random`` and others that
+        `pivec.load_policies` takes.
+    out : path
+        The folder for all results.
+    progress : bool
+        Report what is waited for, and show progress bars.
+    command : str
+        Stored in run.json.
+
+    Yields
+    ------
+    Round
+        Whenever there are new checkpoints. All files are up to date when the generator has ended
+        or is closed; until then the slow ones may be some rounds behind ``out/space``.
+
+    Examples
+    --------
+    >>> import pivec, tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> rounds = pivec.watch("CartPole-v1", "random:4", folder, episodes=2, components=2,
+    ...                      at_least=3, until_idle=0)
+    >>> for round in rounds:
+    ...     print(len(round.new), round.fitted)
+    4 True
+    """
+    collecting, describing, watching = split_options(
+        {"episodes": episodes, "seed": seed} | options,
+        CollectOptions,
+        DescribeOptions,
+        WatchOptions,
+    )
+    if watching.refit and describing.space is not None:
+        raise UsageError("refit cannot be combined with space, which is not fitted here")
+    log = RunLog(check_folder(out), command)
+    watcher = _Watcher(env, policies, log, collecting, describing, watching, progress)
+    if env is not None:  # before anything is waited for
+        environment = environment_of(env, [], collecting)
+        watcher.check_environment(environment.name)
+        close(environment.make(), environment.name)
+    return watcher.rounds()
 
 
 class GrowingStates:
-    """A store, and who arrives to be collected into it.
-
-    Attributes
-    ----------
-    arrivals : Arrivals
-        Those that act; recorded states beside them are read once.
-    settings : mapping
-        How states are collected, as the store keeps it; empty before `collect`.
-    """
+    """The store, and the new policies that are collected into it."""
 
     def __init__(
         self, env: Any, policies: Any, options: CollectOptions, folder: Path, every: float
@@ -68,8 +142,8 @@ class GrowingStates:
         specs = [policies] if single else list(policies)
         if not all(isinstance(spec, str | os.PathLike) for spec in specs):
             raise UsageError(
-                "policies must be paths, folders, globs and the like, which may come and change: "
-                "for objects there is `pivec.compare`"
+                "policies must be paths, folders or globs, which may appear and change: use "
+                "`pivec.compare` for objects"
             )
         self._recorded: list[Any] = [spec for spec in specs if is_recorded(spec)]
         acting = [spec for spec in specs if not is_recorded(spec)]
@@ -81,11 +155,11 @@ class GrowingStates:
 
     @property
     def exist(self) -> bool:
-        """Whether there are any yet."""
+        """Whether there is a store yet."""
         return Store.exists(self._folder)
 
     def collect(self, arrived: Sequence[NamedPolicy], progress: bool = False) -> list[PolicyInfo]:
-        """Let those play whose states are not kept; give all whose are, by the names of all."""
+        """Collect the states of new policies; return all that are stored, with unique names."""
         kept = Store(self._folder).policies if self.exist else []
         named = named_together([*kept, *(policy.info for policy in arrived)])
         names = {info.identity: info for info in named}
@@ -104,13 +178,13 @@ class GrowingStates:
         return store.policies
 
     def load(self, infos: Sequence[PolicyInfo]) -> VisitedStates:
-        """Give the states of policies; of more episodes than are asked for the first."""
+        """Load the states of policies, the first episodes if more are stored."""
         data = Store(self._folder).load([info.label for info in infos])
         records = [record.first(self._options.episodes) for record in data.records]
         return VisitedStates(records, data.feature_names, data.environment)
 
     def _play(self, policies: Sequence[NamedPolicy], progress: bool) -> None:
-        """Collect states; who cannot act is set aside, unless nobody can."""
+        """Collect states; policies that fail are set aside, unless all do."""
         if not policies and not self._recorded:
             return
         failed: list[tuple[NamedPolicy, PivecError]] = []
@@ -137,15 +211,8 @@ class GrowingStates:
         self._has_played, self._recorded = True, []
 
 
-# -----------------------------------------------------------------------------
-# Where a watch begins: with the space that its folder holds, an earlier one, or none.
-
-
-_OF_SPEED = {"progress", "n_jobs", "device"}  # parameters that numbers do not depend on
-
-
 def own_policies(space: Space) -> list[PolicyInfo]:
-    """Policies of a space that are there for themselves."""
+    """Return the policies of a space without those of an earlier space."""
     return list(space.descriptions.policies[: len(space.descriptions) - space.n_reference])
 
 
@@ -161,7 +228,7 @@ def known_space(
         if earlier is None:
             return None
         if earlier.positions is None:
-            raise UsageError("the space has no map to place policies in: run `pivec map` first")
+            raise UsageError("the space has no map to place policies on: run `pivec compare` first")
         return replace(earlier, n_reference=len(earlier.descriptions), n_placed=0)
     space = Space.load(folder)
     asked = {"method": method.name, "episodes": collecting.episodes}
@@ -172,121 +239,28 @@ def known_space(
     for key, value in asked.items():
         if known[key] not in (value, None):
             raise UsageError(
-                f"{folder} was made with {key} = {known[key]!r}, but now {value!r} is asked for: "
-                "use the same, or another folder"
+                f"{folder} was made with {key} = {known[key]!r}, but {key} is now {value!r}: use "
+                "the same, or another folder"
             )
     kept = Store(folder / STATES).rows if Store.exists(folder / STATES) else {}
     if not {row["fingerprint"] for row in kept.values()} >= {
         i.identity for i in own_policies(space)
     }:
         raise UsageError(
-            f"{folder} holds a space, but not the states of all its policies: choose another "
-            "folder, with this one as --space"
+            f"{folder} has a space, but not the states of all its policies: use another folder, "
+            "and this one as --space"
         )
     return space
 
 
 def _numbers(method: Characterization) -> dict[str, Any]:
-    """Give the parameters that numbers depend on, as they come back from a file."""
+    """Return the parameters that numbers depend on, as they are read from a file."""
     parameters = json.loads(method.parameters_json())
     return {key: value for key, value in parameters.items() if key not in _OF_SPEED}
 
 
-_PAUSE = 4.0  # times as long as writing all files took, before they are written again
-_LOCK = ".watch"
-
-
-@dataclass(frozen=True)
-class Round:
-    """What `watch` did when there was news."""
-
-    new: tuple[str, ...]  # labels of the policies that came
-    space: Space  # with all policies and their places on the map, as it is on disk
-    fitted: bool  # whether the space was fitted in this round, and not only added to
-    outside: tuple[str, ...]  # which of the new ones go where no policy of the space has been
-    seconds: float
-
-
-def watch(
-    env: str | Callable[[], Any] | None,
-    policies: Any,
-    out: str | Path = "pivec-out",
-    *,
-    episodes: int = 100,
-    seed: int = 0,
-    progress: bool = False,
-    command: str = "",
-    **options: Any,
-) -> Iterator[Round]:
-    """Compare checkpoints while training writes them: a generator of rounds.
-
-    The first round is `pivec.compare` of what is there. In later ones new checkpoints play, are
-    described in the same space and placed in the same map. Stopped, it goes on from ``out`` when it
-    is called again; a comparison that is in ``out`` already is where it begins.
-
-    Parameters
-    ----------
-    env, episodes, seed
-        As for `pivec.collect`.
-    policies : str, path or sequence of these
-        Files, folders and globs to look at, which need not be there yet; ``random`` and others
-        that `pivec.load_policies` takes.
-    out : path
-        The folder that holds all results.
-    progress : bool
-        Say what is waited for, and draw progress bars when a space is fitted.
-    command : str
-        Kept in run.json.
-    **options
-        Fields of `pivec.options.WatchOptions` (``every=5.0``, ``until_idle=60``), of
-        `DescribeOptions` and of `CollectOptions`.
-
-    Yields
-    ------
-    Round
-        Whenever there was news. All files are up to date when the generator has ended or is
-        closed; until then those that take long may be some rounds behind ``out/space``.
-
-    Examples
-    --------
-    >>> import pivec, tempfile
-    >>> folder = tempfile.mkdtemp()
-    >>> rounds = pivec.watch("CartPole-v1", "random:4", folder, episodes=2, components=2,
-    ...                      at_least=3, until_idle=0)
-    >>> for round in rounds:
-    ...     print(len(round.new), round.fitted)
-    4 True
-    """
-    collecting, describing, watching = split_options(
-        {"episodes": episodes, "seed": seed} | options, DescribeOptions, WatchOptions
-    )
-    log = RunLog(check_folder(out), command)
-    return watch_with(env, policies, log, collecting, describing, watching, progress)
-
-
-@on_engine
-def watch_with(
-    env: str | Callable[[], Any] | None,
-    policies: Any,
-    log: RunLog,
-    collecting: CollectOptions,
-    describing: DescribeOptions,
-    watching: WatchOptions,
-    progress: bool = False,
-) -> Iterator[Round]:
-    """Watch into the folder of ``log``, as `watch` does; arguments are checked at once."""
-    if watching.refit and describing.space is not None:
-        raise UsageError("refit cannot go with space, which is not fitted here: leave one out")
-    watcher = _Watcher(env, policies, log, collecting, describing, watching, progress)
-    if env is not None:
-        environment = environment_of(env, [], collecting)
-        watcher.check_environment(environment.name)
-        close(environment.make(), environment.name)
-    return watcher.rounds()
-
-
 class _Watcher:
-    """The state of one `watch`: what has arrived, the space so far, and which files are due."""
+    """The state of one `watch`: new checkpoints, the space so far, and which files are due."""
 
     def __init__(
         self,
@@ -313,17 +287,17 @@ class _Watcher:
         self._said = ""
 
     def check_environment(self, name: str) -> None:
-        """Refuse another environment than that of the space, before anybody is waited for."""
+        """Refuse another environment than that of the space."""
         if self._space is not None:
             known = dict(self._space.collected)
-            comparison.check_same_world(self._space, known | {"environment": name})
+            comparison.check_same_environment(self._space, known | {"environment": name})
 
     def rounds(self) -> Iterator[Round]:
-        """Look, add what is new, wait, and again."""
-        busy = f"another `pivec watch` writes to {self._log.folder}: choose another folder"
+        """Look for checkpoints, add the new ones, wait, and repeat."""
+        busy = f"another `pivec watch` writes to {self._log.folder}: use another folder"
         idle, last = self._watching.until_idle, time.monotonic()
         if self._space is not None:
-            self._say(f"going on with {n_policies(len(own_policies(self._space)))}")
+            self._say(f"resuming with {n_policies(len(own_policies(self._space)))}")
         with locked(make_folder(self._log.folder) / _LOCK, busy):
             try:
                 while True:
@@ -338,19 +312,19 @@ class _Watcher:
                         time.sleep(self._watching.every)
             except (GeneratorExit, KeyboardInterrupt):
                 if self._is_behind:
-                    self._say("writing the files of the last round (Ctrl-C again leaves that out)")
+                    self._say("writing the files of the last round (Ctrl-C again to skip)")
                 self._write(always=True)
                 raise
             self._write(always=True)
         if self._space is None:
             raise UsageError(
-                f"expected {self._watching.at_least} or more checkpoints to fit a space on, but "
-                f"{len(self._waiting) or 'none'} came{self._missing()}: check the paths, or lower "
+                f"expected {self._watching.at_least} or more checkpoints to fit a space, but found "
+                f"{len(self._waiting) or 'none'}{self._missing()}: check the paths, or lower "
                 "at_least"
             )
 
     def _round(self) -> Round | None:
-        """Add what is new, and write the files that are due."""
+        """Add new checkpoints, and write the files that are due."""
         start = time.perf_counter()
         arrived = self._waiting + self._arrivals.look()
         n_there = len(named_together([named.info for named in arrived]))
@@ -364,20 +338,20 @@ class _Watcher:
             with self._log.stage("collect", goes_on=True):
                 infos = self._states.collect(arrived, self._progress and self._space is None)
                 if self._space is not None:
-                    comparison.check_same_world(self._space, self._states.settings)
+                    comparison.check_same_environment(self._space, self._states.settings)
                 self._log.settings |= self._states.settings
                 self._log.settings["episodes"] = self._collecting.episodes
             result = self._add(infos)
         elif self._arrivals.missing:
-            self._wait("nothing new")
+            self._wait("no new checkpoints")
         self._write(always=result is not None and result.fitted)
         if result is None or self._space is None or not (result.new or result.fitted):
             return None
         return replace(result, space=self._space, seconds=time.perf_counter() - start)
 
     def _wait(self, what: str) -> None:
-        """Say what there is before there is enough, when it changes."""
-        words = f"waiting: {what} so far{self._missing()}"
+        """Report what is there, when it changes."""
+        words = f"waiting: {what}{self._missing()}"
         if words != self._said:
             self._say(words)
         self._said = words
@@ -391,7 +365,7 @@ class _Watcher:
         return f", none in {', '.join(map(repr, missing))}" if missing else ""
 
     def _add(self, infos: Sequence[PolicyInfo]) -> Round | None:
-        """Describe those of the store that are not in the space, or fit it anew."""
+        """Describe policies of the store that are not in the space, or refit it."""
         space, seed = self._space, self._collecting.seed
         known = set() if space is None else {info.identity for info in own_policies(space)}
         new = [info for info in infos if info.identity not in known]
@@ -405,7 +379,7 @@ class _Watcher:
             self._space.save(self._log.folder / SPACE)
             self._is_behind, self._has_warned = True, False
             return Round(labels, self._space, True, (), 0.0)
-        if space.positions is None:  # those it was fitted on make the map
+        if space.positions is None:  # the map is that of the policies it was fitted on
             space = comparison.lay_out(space, self._log, seed)
         outside: list[str] = []
         with self._log.stage("describe", goes_on=True):
@@ -414,7 +388,7 @@ class _Watcher:
                 data = self._states.load(new)
                 outside = self._outside(space, data)
                 influences = "influences" in space.descriptions.arrays
-                # One by one: the last digits hang on whose states are summed up together.
+                # One by one: the last digits depend on which states are summed together.
                 for row in range(len(new)):
                     described += space.method.describe(data.select([row]), influences=influences)
             grown = grown_space(space, described, infos)
@@ -426,7 +400,7 @@ class _Watcher:
         return Round(labels, self._space, False, tuple(outside), 0.0)
 
     def _outside(self, space: Space, data: VisitedStates) -> list[str]:
-        """Find policies that go where the space knows nothing; warn of the first."""
+        """Find policies that visit states outside the space; warn of the first."""
         method = space.method
         if not isinstance(method, BackgroundModel) or not math.isfinite(space.reach):
             return []
@@ -436,20 +410,20 @@ class _Watcher:
         if notable and not self._has_warned:
             self._has_warned = True
             first, n = notable[0], n_policies(len(space.descriptions) - space.n_placed)
-            remedy = "it is fitted anew when there are twice as many"
+            remedy = "it is refitted when there are twice as many"
             if not self._watching.refit:
-                remedy = "to fit it anew as policies come, run the same command with --refit"
+                remedy = "to refit it as policies appear, run the same command with --refit"
             warnings.warn(
-                f"{percent(first.share)} of the states of {first.policy!r} are where none of the "
-                f"{n} has been that the space was fitted on ({first.words}), and it tells little "
-                f"of such states: {remedy}; `pivec unusual {self._log.folder}` lists such policies",
+                f"{percent(first.share)} of the states of {first.policy!r} are outside the space, "
+                f"which was fitted on {n} ({first.words}): {remedy}; "
+                f"`pivec unusual {self._log.folder}` lists such policies",
                 PivecWarning,
                 stacklevel=2,
             )
         return [row.policy for row in notable]
 
     def _write(self, *, always: bool = False) -> None:
-        """Write distances, figures and the page, if they are behind the space, and due."""
+        """Write distances, figures and the page, if they are out of date and due."""
         is_due = always or time.monotonic() - self._written >= _PAUSE * self._cost
         if self._space is None or not self._is_behind or not is_due:
             return
