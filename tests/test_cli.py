@@ -99,7 +99,6 @@ def test_new_policies_in_an_earlier_space(run):
         (["compare", "CartPole-v1", "random", "--parameters", "n_component=4"], 2, "did you mean"),
         (["compare", "CartPole-v1", "random", "--n-envs", "0"], 2, "n_envs"),
         (["compare", "CartPole-v1", "random", "--seed", "-1"], 2, "seed"),
-        (["compare", "CartPole-v1", "random", "--imports", ""], 2, "cannot be imported"),
         (["compare", "CartPole-v1", "random", "--episodes", "9" * 30], 2, "episodes must be"),
         (["collect", "CartPole-v1", "random", "--out", "s", "--render-episodes", "a"], 2, "whole"),
         (["evaluate", "nowhere", "--sizes", "a,b"], 2, "whole numbers"),
