@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pivec.characterizations import Decomposition
-from pivec.explanations import Clip, Feature, Frame, PairExplanation
-from pivec.explanations.pairs import leading_regions
-from pivec.explanations.visits import Visit
+from pivec.explanations import Clip, Feature, Frame, PairExplanation, Visit, leading_regions
 from pivec.statistics import Parts
 
 WORDS = (

@@ -11,8 +11,7 @@ import pytest
 
 import pivec
 from pivec.characterizations import Space, Visitation
-from pivec.explanations import Feature, Regions, RegionSummary
-from pivec.explanations.regions import Visit
+from pivec.explanations import Feature, Regions, RegionSummary, Visit
 from pivec.report.explained import regions_html
 from pivec.states import Store
 

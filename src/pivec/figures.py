@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import os
+import textwrap
 import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -99,6 +100,21 @@ def literal(text: str, length: int = 60) -> str:
     \$x\$
     """
     return shortened(printable(text), length).replace("$", r"\$")
+
+
+def wrapped(text: str, width: int, most: int = 3) -> str:
+    """Break a text into lines for matplotlib, after commas if that gives few lines.
+
+    Examples
+    --------
+    >>> print(wrapped("height below 0.5 m, angle 0 to 1 rad", 20))
+    height below 0.5 m,
+    angle 0 to 1 rad
+    """
+    parts = text.replace(", ", ",\n").splitlines()
+    if len(parts) > most or max(map(len, parts), default=0) > width:
+        parts = textwrap.wrap(text, width, max_lines=most, placeholder=" …")
+    return "\n".join(literal(part, width) for part in parts)
 
 
 def literals(names: Sequence[str], length: int) -> list[str]:

@@ -9,7 +9,7 @@ import pytest
 
 import pivec
 from pivec import figures as canvas
-from pivec.explanations import films as pair_films
+from pivec.explanations import pairs
 
 LABELS = ["ppo-0/100", "ppo-0/200", "[red]a2c"]
 
@@ -48,7 +48,7 @@ def test_a_pair_is_told_and_left(run, folder, tmp_path):
     done = run("explain", folder, "ppo-0/100", "[red]a2c", "--out", tmp_path / "new")
     assert "ppo-0/100 and [red]a2c are 0." in done.out
     assert "A: ppo-0/100, 10 episodes" in done.out
-    assert "are not kept here: numbers are from the space" in done.out
+    assert "Note: the states of ppo-0/100 and [red]a2c are not stored" in done.out
     assert "Note: ppo-0/100 cannot act again" in done.out
     read = json.loads((tmp_path / "new" / "explain.json").read_text())
     assert read["explanation"]["labels"] == ["ppo-0/100", "[red]a2c"]
@@ -132,9 +132,7 @@ def test_pictures_and_clips_are_made_and_kept(run, cartpole, undrawn):
 @pytest.fixture
 def blind(monkeypatch):
     """Let nothing be filmed."""
-    monkeypatch.setattr(
-        pair_films, "fulfil", lambda orders, *rest: ["it does not draw"] * len(orders)
-    )
+    monkeypatch.setattr(pairs, "render", lambda jobs, *rest: ["it does not draw"] * len(jobs))
 
 
 def test_what_cannot_be_drawn_leaves_the_table_whole(run, cartpole, undrawn, blind, tmp_path):

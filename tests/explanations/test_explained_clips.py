@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from dataclasses import replace
-from pathlib import Path
 
 import filmed_worlds as worlds
 import numpy as np
@@ -13,10 +12,8 @@ from PIL import Image, ImageSequence
 
 import pivec
 from pivec.errors import PivecWarning, UsageError
-from pivec.explanations import Replayer, record_episodes
-from pivec.explanations import clips as montage
-from pivec.explanations.clips import Reel, Scene, clip, clips, draw_clip
-from pivec.explanations.replay import CannotReplay, Job, Take, attempt
+from pivec.explanations import CannotReplay, Replayer, record_episodes
+from pivec.explanations.clips import Segment, draw_clip, pace, render_clips
 from pivec.parallel import Engine, using
 from pivec.states import Store
 
@@ -36,8 +33,7 @@ def shown(file):
 
 
 def drawn(replayer, scenes, file, seconds=10.0):
-    reel = Reel(tuple(scenes), tuple(scene.ends for scene in scenes), file, seconds)
-    made = attempt(Job(replayer.studio, draw_clip, reel))
+    made = draw_clip(replayer.scene, scenes, [scene.ends for scene in scenes], file, seconds)
     return shown(io.BytesIO(made[file]))
 
 
@@ -49,7 +45,7 @@ def place_in(picture, left):
 
 def test_two_scenes_go_on_side_by_side_and_the_shorter_one_stays(replayer, tmp_path):
     a, b = (replayer.stored("random", number) for number in (0, 1))
-    scenes = [Scene(a, 2, 12, ["going"] * 11), Scene(b, 0, 4)]
+    scenes = [Segment(a, 2, 12, ["going"] * 11), Segment(b, 0, 4)]
     pictures, times = drawn(replayer, scenes, tmp_path / "x.webp")
     # 10 pictures a second: all of them, and a second for the last.
     assert times == [100] * 10 + [1000]
@@ -65,10 +61,10 @@ def test_two_scenes_go_on_side_by_side_and_the_shorter_one_stays(replayer, tmp_p
 
 
 def test_a_clip_is_at_most_so_long(replayer, tmp_path):
-    take = replayer.stored("random", 0)
-    _, times = drawn(replayer, [Scene(take, 0, 12)], tmp_path / "x.webp", seconds=0.4)
+    replay = replayer.stored("random", 0)
+    _, times = drawn(replayer, [Segment(replay, 0, 12)], tmp_path / "x.webp", seconds=0.4)
     assert times == [67] * 6 + [1000]  # every second, and faster
-    frame, _ = drawn(replayer, [Scene(take, 3, 3)], tmp_path / "y.webp")
+    frame, _ = drawn(replayer, [Segment(replay, 3, 3)], tmp_path / "y.webp")
     assert len(frame) == 1
 
 
@@ -77,59 +73,53 @@ def test_a_clip_is_at_most_so_long(replayer, tmp_path):
     [(300, 50, 2, 40), (300, 30, 2, 66.7), (1000, 50, 4, 40), (12, 4, 1, 250), (100, 4, 1, 100)],
 )
 def test_the_pace_is_that_of_the_environment(steps, rate, every, time):
-    take = Take("a", "", 0, np.zeros(steps), np.zeros((steps + 1, 1), np.float32))
-    reel = Reel((Scene(take, 0, steps),), (True,), Path("x.webp"), 10.0)
-    k, milliseconds = reel.pace(rate)
+    k, milliseconds = pace(steps, rate, 10.0)
     assert (k, round(milliseconds, 1)) == (every, time)
 
 
 def test_text_of_any_kind_is_drawn_and_fits(replayer, tmp_path):
-    take = replayer.stored("random", 0)
+    replay = replayer.stored("random", 0)
     odd = "\x1b[31m\n" + "Ωж漢\u202e" * 40
-    scene = Scene(replace(take, label=odd), 0, 2, [odd, "", "many words " * 50])
+    scene = Segment(replace(replay, label=odd), 0, 2, [odd, "", "many words " * 50])
     pictures, _ = drawn(replayer, [scene], tmp_path / "x.webp")
     assert pictures[0].shape[:2] == (48 + 3 + 3 * 15 + 6, 240)
-    label, *lines = montage._label(odd, 100.0), *montage._wrapped("many words " * 50, 228.0)
-    assert montage._font(bold=True).getlength(label) <= 100
-    assert len(lines) == 2
-    assert lines[1].endswith("…")
-    assert montage._font().getlength(lines[1]) <= 228
-    assert label.startswith("\\x1b[3")
 
 
 def test_clips_are_made_once_in_processes_and_known_by_what_they_show(
     replayer, tmp_path, monkeypatch
 ):
     a, b = (replayer.stored("random", number) for number in (0, 1))
-    first = [Scene(a, 0, 6), Scene(b, 0, 6)]
+    first = [Segment(a, 0, 6), Segment(b, 0, 6)]
     broken = replace(b, states=b.states + np.float32(1))
     with using("processes", 1):  # fewer processes to start
-        made, failed = clips(replayer, [first, [Scene(broken, 0, 3)]], tmp_path / "c")
+        made, failed = render_clips(replayer, [first, [Segment(broken, 0, 3)]], tmp_path / "c")
     assert made.suffix == ".webp"
     assert "another state" in failed
     monkeypatch.setattr(Engine, "map", None)
-    assert clip(replayer, first, tmp_path / "c") == made
+    assert render_clips(replayer, [first], tmp_path / "c") == [made]
     others = [
-        [Scene(a, 0, 6)],
-        [Scene(a, 0, 7), Scene(b, 0, 6)],
-        [Scene(a, 1, 6), Scene(b, 0, 6)],
-        [Scene(replace(a, label="x"), 0, 6), Scene(b, 0, 6)],
-        [Scene(a, 0, 6, ["x"] * 7), Scene(b, 0, 6)],
+        [Segment(a, 0, 6)],
+        [Segment(a, 0, 7), Segment(b, 0, 6)],
+        [Segment(a, 1, 6), Segment(b, 0, 6)],
+        [Segment(replace(a, label="x"), 0, 6), Segment(b, 0, 6)],
+        [Segment(a, 0, 6, ["x"] * 7), Segment(b, 0, 6)],
     ]
     for scenes in others:
         with pytest.raises(TypeError):  # it would be made
-            clip(replayer, scenes, tmp_path / "c")
+            render_clips(replayer, [scenes], tmp_path / "c")
 
 
 def test_what_cannot_be_filmed_is_said(tmp_path):
     pivec.collect(worlds.make_walk, "random", 1, seed=5, store=tmp_path / "s", actions=True)
-    take = Replayer(Store(tmp_path / "s")).stored("random", 0)  # needs no environment
-    with pytest.raises(CannotReplay, match="function make_walk"):
-        clip(Replayer(Store(tmp_path / "s")), [Scene(take, 0, 3)], tmp_path / "c")
+    replay = Replayer(Store(tmp_path / "s")).stored("random", 0)  # needs no environment
+    [reason] = render_clips(
+        Replayer(Store(tmp_path / "s")), [[Segment(replay, 0, 3)]], tmp_path / "c"
+    )
+    assert "make_walk" in reason
     with pytest.raises(UsageError, match="steps 0 to 12"):
-        Scene(take, 3, 13)
-    with pytest.raises(UsageError, match="needs 4 captions, not 2"):
-        Scene(take, 0, 3, ["a", "b"])
+        Segment(replay, 3, 13)
+    with pytest.raises(UsageError, match=r"4 captions.* 2"):
+        Segment(replay, 0, 3, ["a", "b"])
 
 
 def test_whole_episodes_are_filmed_as_gif_also_of_thinned_policies(tmp_path):
@@ -142,11 +132,11 @@ def test_whole_episodes_are_filmed_as_gif_also_of_thinned_policies(tmp_path):
     assert data.records[0].every > 1
     replayer = Replayer(Store(tmp_path / "s"), make)
     wanted = [("random-0", 0), ("other", 0), ("random-1", 1)]
-    with pytest.warns(PivecWarning, match="other was recorded elsewhere"):
+    with pytest.warns(PivecWarning, match="other .*elsewhere"):
         paths = record_episodes(replayer, wanted, tmp_path / "f", False)
     names = [path.relative_to(tmp_path / "f").as_posix() for path in paths]
     assert names == ["random-0/episode-0.gif", "random-1/episode-1.gif"]
     pictures, _ = shown(paths[0])
     assert len(pictures) == 13
-    with pytest.raises(CannotReplay, match="recorded elsewhere"):
+    with pytest.raises(CannotReplay, match="elsewhere"):
         record_episodes(replayer, wanted[1:2], tmp_path / "f", False)

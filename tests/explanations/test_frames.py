@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -14,21 +15,19 @@ import pytest
 from PIL import Image
 
 import pivec
-from pivec.explanations import Replayer, frames
-from pivec.explanations.frames import film
-from pivec.explanations.replay import (
-    CannotReplay,
-    Job,
-    Studio,
-    attempt,
-    draw_stills,
+from pivec.errors import PivecError
+from pivec.explanations import CannotReplay, Replayer
+from pivec.explanations.clips import (
+    RenderJob,
+    digests,
+    draw_frames,
     pictures,
-    sized,
-    work,
+    render_frames,
+    resized,
+    run_job,
 )
 from pivec.parallel import Engine, WorkFailed, using
 from pivec.parallel.engine import Reply
-from pivec.rollouts import Environment
 from pivec.states import Store
 
 pytest.importorskip("pygame")
@@ -57,9 +56,8 @@ def test_frames_belong_to_their_states(name, tmp_path):
         pytest.importorskip("Box2D")
     replayer = replayed(name, tmp_path, max_steps=25)
     take = replayer.stored("random", 1)
-    world, view = replayer.studio.world, replayer.studio.view
     steps = sorted({0, take.last // 2, take.last})
-    shown = dict(pictures(world, view, take, steps))
+    shown = dict(pictures(replayer.scene, take, steps))
     assert list(shown) == steps
     assert all(frame.dtype == np.uint8 and frame.shape[2] == 3 for frame in shown.values())
     changed = take.states.copy()
@@ -67,15 +65,15 @@ def test_frames_belong_to_their_states(name, tmp_path):
     changed = replace(take, states=changed)
     drawn = []
     with pytest.raises(CannotReplay, match=f"step {take.last // 2} of random"):
-        drawn += pictures(world, view, changed, [take.last])
+        drawn += pictures(replayer.scene, changed, [take.last])
     assert not drawn
 
 
 def test_the_picture_is_that_of_the_step(tmp_path):
     replayer = replayed(worlds.make_walk, tmp_path)
     take = replayer.stored("random", 0)
-    assert replayer.studio.rate == 10
-    for step, frame in pictures(replayer.environment, None, take, range(13)):
+    assert replayer.scene.fps == 10
+    for step, frame in pictures(replayer.scene, take, range(13)):
         assert frame[0, :, 0].argmax() == 8 * take.states[step, 0]
 
 
@@ -93,9 +91,9 @@ def test_a_doctored_store_shows_no_frame(tmp_path):
     replayer = Replayer(Store(tmp_path / "s"), worlds.make_walk)
     takes = [replayer.stored("random", number) for number in (0, 1)]
     early, late = tmp_path / "early.webp", tmp_path / "late.webp"
-    studio = replayer.studio
-    assert list(attempt(Job(studio, draw_stills, (takes[0], {12: early})))) == [early]
-    assert "another state" in attempt(Job(studio, draw_stills, (takes[1], {12: late})))
+    assert list(draw_frames(replayer.scene, takes[0], {12: early})) == [early]
+    with pytest.raises(CannotReplay, match="step 6 of random"):
+        draw_frames(replayer.scene, takes[1], {12: late})
 
 
 @pytest.mark.parametrize("engine", ["serial", "processes"])
@@ -104,18 +102,18 @@ def test_pictures_are_made_once_by_every_engine(tmp_path, monkeypatch, engine):
     takes = [replayer.stored("random", number) for number in (0, 1)]
     wanted = [(takes[0], [0, 12]), (takes[1], [3])]
     with using(engine, 1):  # fewer processes to start
-        first, second = film(replayer, wanted, tmp_path / "f")
+        first, second = render_frames(replayer, wanted, tmp_path / "f")
     assert (list(first), list(second)) == ([0, 12], [3])
     with Image.open(first[12]) as picture:
         assert (picture.format, picture.size) == ("WEBP", (192, 48))
     assert len(list((tmp_path / "f").iterdir())) == 3
     monkeypatch.setattr(Engine, "map", None)  # nobody draws again
-    assert film(replayer, wanted, tmp_path / "f") == [first, second]
+    assert render_frames(replayer, wanted, tmp_path / "f") == [first, second]
     # Another past is another picture.
     other = replace(takes[0], actions=1 - takes[0].actions)
-    names = [frames.digests(replayer.environment, take, [0, 12]) for take in (takes[0], other)]
+    names = [digests(replayer.environment, take, [0, 12]) for take in (takes[0], other)]
     assert names[0][0] == names[1][0]
-    assert frames.digests(replayer.environment, takes[0], [12])[12] == names[0][12]
+    assert digests(replayer.environment, takes[0], [12])[12] == names[0][12]
     assert names[0][12] != names[1][12]
 
 
@@ -131,9 +129,9 @@ def test_what_ends_all_processes_is_given_up(tmp_path):
     replayer = replayed(worlds.make_walk, tmp_path / "s")
     take = replayer.stored("random", 0)
     with using(Deadly()) as engine:
-        results = film(replayer, [(take, [step]) for step in range(6)], tmp_path / "f")
+        results = render_frames(replayer, [(take, [step]) for step in range(6)], tmp_path / "f")
     assert engine.tried == 3
-    assert results == ["make_walk cannot be filmed: its process died"] * 6
+    assert results == ["make_walk cannot be rendered: its process died"] * 6
 
 
 def test_a_cluster_draws_the_same(ray_engine, tmp_path):
@@ -142,7 +140,7 @@ def test_a_cluster_draws_the_same(ray_engine, tmp_path):
     drawn = {}
     for engine in ("serial", ray_engine):
         with using(engine):
-            files = film(replayer, wanted, tmp_path / str(engine))
+            files = render_frames(replayer, wanted, tmp_path / str(engine))
         drawn[engine] = [made[step].read_bytes() for made in files for step in (0, 12)]
     assert drawn["serial"] == drawn[ray_engine]
 
@@ -155,25 +153,26 @@ def test_an_environment_that_ends_its_process_costs_its_own_frames_only(tmp_path
     assert sum(dying) == 1
     assert not dying[-1]
     with using("processes", 1):
-        results = film(replayer, [(take, [2, 3]) for take in takes], tmp_path / "f")
+        results = render_frames(replayer, [(take, [2, 3]) for take in takes], tmp_path / "f")
     for result, dies in zip(results, dying, strict=True):
         assert isinstance(result, str) == dies
-        assert not dies or "make_dying cannot be filmed: an episode lost its worker" in result
+        assert not dies or "make_dying" in result
         assert not dies or "its process ended with code 3" in result
 
 
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (worlds.make_raising, "raised ValueError in render(): the screen fell off"),
-        (worlds.make_undrawn, "gives no pictures"),
-        (worlds.make_blind, "must take render_mode"),
+        (worlds.make_raising, "render(): the screen fell off"),
+        (worlds.make_undrawn, "rgb_array"),
+        (worlds.make_blind, "render_mode"),
     ],
 )
 def test_what_cannot_be_drawn_is_a_sentence(tmp_path, make, words):
     replayer = replayed(make, tmp_path / "s")
     take = replayer.stored("random", 0)
-    assert words in attempt(Job(replayer.studio, draw_stills, (take, {3: tmp_path / "x.webp"})))
+    with pytest.raises(PivecError, match=re.escape(words)):
+        draw_frames(replayer.scene, take, {3: tmp_path / "x.webp"})
 
 
 def test_what_cannot_travel_is_drawn_here(tmp_path):
@@ -181,14 +180,14 @@ def test_what_cannot_travel_is_drawn_here(tmp_path):
         return worlds.Walk(render_mode=render_mode)
 
     replayer = replayed(make, tmp_path / "s")
-    (result,) = film(replayer, [(replayer.stored("random", 0), [1])], tmp_path / "f")
+    (result,) = render_frames(replayer, [(replayer.stored("random", 0), [1])], tmp_path / "f")
     assert result[1].exists()
 
 
 def test_a_process_has_no_screen(monkeypatch):
     monkeypatch.setenv("SDL_VIDEODRIVER", "offscreen")
     monkeypatch.delenv("SDL_AUDIODRIVER", raising=False)
-    assert work(Job(Studio(Environment("x"), None), lambda *_: {}, None), None) == {}
+    assert run_job(RenderJob("x", dict, None), None) == {}
     assert (os.environ["SDL_VIDEODRIVER"], os.environ.pop("SDL_AUDIODRIVER")) == (
         "offscreen",
         "dummy",
@@ -203,6 +202,6 @@ def test_a_process_that_draws_imports_nothing_heavy():
 
 
 def test_pictures_are_of_a_handy_size():
-    assert sized(np.zeros((400, 640, 3), np.uint8)).size == (320, 200)
-    assert sized(np.zeros((7, 9, 3), np.uint8)).size == (162, 126)
-    assert sized(np.zeros((200, 200, 3), np.uint8)).size == (200, 200)
+    assert resized(np.zeros((400, 640, 3), np.uint8)).size == (320, 200)
+    assert resized(np.zeros((7, 9, 3), np.uint8)).size == (162, 126)
+    assert resized(np.zeros((200, 200, 3), np.uint8)).size == (200, 200)

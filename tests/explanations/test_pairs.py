@@ -12,9 +12,8 @@ import pytest
 import explained_pairs as made
 import pivec
 from pivec.errors import UsageError
-from pivec.explanations import ComparisonFolder, explain_pair, pair_folder
-from pivec.explanations.films import best_cut, worth_of_regions
-from pivec.explanations.pairs import leading_regions
+from pivec.explanations import ComparisonFolder, explain_pair, leading_regions, pair_folder
+from pivec.explanations.pairs import best_window, region_values
 
 
 def walks(rng, share_of_far):
@@ -78,7 +77,7 @@ def test_without_states_the_space_tells(findings):
     )
     assert difference.leading == there.leading
     assert not difference.frames
-    assert "the states of runs/near and runs/far are not kept here" in difference.notes[0]
+    assert "the states of runs/near and runs/far are not stored" in difference.notes[0]
 
 
 def test_a_typo_is_answered_with_what_was_meant(findings):
@@ -167,7 +166,7 @@ def test_averages_that_shift_are_sure_among_all_features():
 
 def test_a_step_is_worth_the_part_of_its_region():
     explanation = made.explanation_of()
-    ours, theirs = (worth_of_regions(explanation, side) for side in (0, 1))
+    ours, theirs = (region_values(explanation, side) for side in (0, 1))
     np.testing.assert_allclose(ours, [0.12 + 0.09, -0.02 + 0.03, 0, 0], atol=1e-12)
     np.testing.assert_allclose(theirs, [-0.12 + 0.09, 0.02 + 0.03, 0, 0], atol=1e-12)
 
@@ -177,7 +176,7 @@ def test_the_best_cut_is_the_best_of_all(rng):
     starts = np.concatenate([[0], np.cumsum(lengths)])
     worth = rng.normal(size=starts[-1])
     for length in (1, 7, 100):
-        cut = best_cut(worth, starts, length)
+        cut = best_window(worth, starts, length)
         sums = {
             (e, first): worth[starts[e] + first : starts[e] + first + n].sum()
             for e in range(20)
@@ -185,5 +184,5 @@ def test_the_best_cut_is_the_best_of_all(rng):
             for first in range(lengths[e] - n + 1)
         }
         assert (cut.episode, cut.first) == max(sums, key=sums.get)
-        assert cut.worth == pytest.approx(max(sums.values()))
+        assert cut.value == pytest.approx(max(sums.values()))
         assert cut.last - cut.first + 1 == min(length, lengths[cut.episode])

@@ -9,25 +9,27 @@ from PIL import Image
 import pivec
 from pivec.characterizations import Space, Visitation
 from pivec.explanations import ComparisonFolder, summarize_regions
-from pivec.explanations.frames import choose
-from pivec.explanations.visits import Near
+from pivec.explanations.regions import NearVisits, choose_visits
+from pivec.options import ReplayOptions
 from pivec.states import Store
 
 
 def near(*rows):
     """Make visits of (policy, episode, region, step, distance)."""
     columns = zip(*rows, strict=True)
-    return Near(*(np.array(c, dtype=np.float32 if i == 4 else int) for i, c in enumerate(columns)))
+    return NearVisits(
+        *(np.array(c, dtype=np.float32 if i == 4 else int) for i, c in enumerate(columns))
+    )
 
 
 def test_an_episode_that_shows_several_regions_is_preferred():
     visits = near((0, 0, 0, 5, 0.1), (1, 3, 0, 2, 0.2), (1, 3, 1, 9, 0.3), (0, 1, 1, 4, 0.25),
                   (1, 3, 2, 7, 0.9), (2, 0, 2, 1, 0.1))  # fmt: skip
     # Region 2 is shown too badly by the episode that shows the two others.
-    assert choose(visits, {0, 1, 2}, ()) == {0: 1, 1: 2, 2: 5}
-    assert choose(visits, {0, 1}, {1}) == {0: 0, 1: 3}
-    assert choose(visits, {2}, {2}) == {2: 4}
-    assert choose(visits, (), ()) == {}
+    assert choose_visits(visits, {0, 1, 2}, ()) == {0: 1, 1: 2, 2: 5}
+    assert choose_visits(visits, {0, 1}, {1}) == {0: 0, 1: 3}
+    assert choose_visits(visits, {2}, {2}) == {2: 4}
+    assert choose_visits(visits, (), ()) == {}
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +70,9 @@ def _visited(region, label):
 
 def test_what_cannot_be_drawn_leaves_the_rest(compared, tmp_path):
     """An environment that cannot be made: words and shares stay, and a sentence says why."""
-    faces = summarize_regions(compared, frames=tmp_path, env_kwargs={"wheels": 3})
+    faces = summarize_regions(
+        compared, frames=tmp_path, replay=ReplayOptions(env_kwargs={"wheels": 3})
+    )
     assert len(faces) == 4
     assert not any(region.frame for region in faces)
     assert "no picture of 4 regions: " in faces.notes[-1]

@@ -14,11 +14,18 @@ from scipy import stats
 
 import pivec
 from pivec.characterizations import Space, Visitation, characterization, region_ranges
-from pivec.explanations import ComparisonFolder, Feature, Regions, RegionSummary, region_names
+from pivec.explanations import (
+    ComparisonFolder,
+    Feature,
+    Regions,
+    RegionSummary,
+    Visit,
+    region_names,
+    summarize_regions,
+)
 from pivec.explanations import names as words_of
 from pivec.explanations.names import MIDDLE, written
-from pivec.explanations.regions import Visit, summarize_regions
-from pivec.explanations.visits import nearest_visits, sightings, words_of_when
+from pivec.explanations.regions import nearest_visits, visit_statistics
 from pivec.figures import to_png
 from pivec.mixtures import Mixture
 from pivec.report.explained import regions_html
@@ -192,7 +199,7 @@ def walks():
 
 
 def test_sightings_are_counted_by_hand(walks):
-    seen = sightings(*walks, most=5)
+    when, ends, near = visit_statistics(*walks, most=5)
     # Half of the weight is a policy's, divided evenly between its episodes and their states.
     spread = np.zeros((3, 10))
     spread[0, [0, 2]] += 1 / 16
@@ -201,10 +208,9 @@ def test_sightings_are_counted_by_hand(walks):
     spread[2, 5] += 1 / 8
     for region, tenth in ((0, 0), (2, 3), (1, 6)):
         spread[region, tenth] += 1 / 6
-    assert seen.when == pytest.approx(spread / spread.sum(axis=1, keepdims=True))
-    assert seen.begins == pytest.approx([1.0, 0.0, 0.0])
-    assert seen.ends == pytest.approx([0.0, 0.75, 0.25])
-    near = seen.near
+    assert when == pytest.approx(spread / spread.sum(axis=1, keepdims=True))
+    assert ends[0] == pytest.approx([1.0, 0.0, 0.0])
+    assert ends[1] == pytest.approx([0.0, 0.75, 0.25])
     rows = zip(near.policy, near.region, near.episode, near.step, near.distance, strict=True)
     # The last state of the thinned episode is nearest to its region, but its step is not known.
     assert [tuple(map(float, row)) for row in rows] == [
@@ -226,7 +232,7 @@ def test_the_nearest_visit_is_the_nearest():
                 distance = float(np.sqrt((z / mixture.variances[region]).mean()))
                 if distance < slow.get((label, region), (np.inf,))[0]:
                     slow[label, region] = distance, number, step
-    fast = nearest_visits(findings)
+    fast = nearest_visits(findings, data.labels, range(4))
     assert {key: (v.distance, v.episode, v.step) for key, v in fast.items()} == {
         key: (pytest.approx(d, rel=1e-5), episode, step) for key, (d, episode, step) in slow.items()
     }
@@ -283,7 +289,7 @@ def test_a_space_without_states_has_words_and_shares(compared, tmp_path):
     assert faces[0].visits == ()
     assert math.isnan(faces[0].ends)
     assert faces[0].when_words == ""
-    assert "no states" in faces.notes[0]
+    assert "states" in faces.notes[0]
     assert faces.rows()[0]["policy"] is None
     assert json.dumps(faces.to_json(), allow_nan=False)
     assert to_png(faces.figure(), 50)
@@ -332,8 +338,8 @@ def test_a_region_that_nobody_visits_comes_last(walks):
 @pytest.mark.parametrize("n", [1, 4, 100])
 def test_the_figure_holds_few_and_many(n):
     visit = Visit("<b>$x$", 0, 1, 2, 0.5)
-    face = RegionSummary(0, "$x$ above 1 " * 9, 1 / n, ("a", 0.5), ("b", 0.0), (0.1,) * 10, 0, 0, (visit,),
-                  ((0.0, 1.0),))  # fmt: skip
+    most, least, name = ("a", 0.5), ("b", 0.0), "$x$ above 1 " * 9
+    face = RegionSummary(0, name, 1 / n, most, least, (0.1,) * 10, 0, 0, (visit,), ((0.0, 1.0),))
     faces = [replace(face, number=i) for i in range(n)]
     shares = np.full((3, n), 1 / n)
     result = Regions("$E$", "visitation", (Feature("x"),), ("a", "b", "c"), shares, tuple(faces))
@@ -354,5 +360,7 @@ def test_the_figure_holds_few_and_many(n):
         ({0: 0.4, 4: 0.2, 9: 0.4}, "throughout"),
     ],
 )
-def test_words_of_when(tenths, words):
-    assert words_of_when(tuple(tenths.get(i, 0.0) for i in range(10))) == words
+def test_when_in_an_episode(tenths, words):
+    when = tuple(tenths.get(i, 0.0) for i in range(10))
+    region = RegionSummary(0, "x", 1.0, ("a", 1.0), ("a", 1.0), when, 0.0, 0.0, (), ())
+    assert region.when_words == words

@@ -18,13 +18,14 @@ from pivec.errors import BadStore, PivecWarning, UsageError
 from pivec.explanations import (
     Clip,
     ComparisonFolder,
-    Replayer,
     coverage_radius,
     find_unusual,
+    measure_coverage,
     warn_uncovered,
 )
-from pivec.explanations.outside import NOTABLE, measure_coverage, nearest_regions, reach_of
+from pivec.explanations.unusual import NOTABLE, nearest_regions
 from pivec.mixtures import Mixture
+from pivec.options import ReplayOptions
 from pivec.report.explained import unusual_html
 from pivec.states import regrouped
 
@@ -164,7 +165,7 @@ def test_without_states_it_is_not_known_what_is_unusual():
     assert result.to_json()["episodes"][0]["length"] is None
     assert "–" in unusual_html(result)
     assert result.outside is None
-    assert "states are not there" in result.notes[0]
+    assert "states" in result.notes[0]
     result.figure()
 
 
@@ -236,9 +237,10 @@ def test_a_policy_of_one_episode_is_held_against_regions_as_they_are():
 
 def test_of_many_states_some_are_enough_for_the_reach():
     rng = np.random.default_rng(0)
-    mixture = Mixture([1.0], [[0.0]], [[0.99]], [0.0], [1.0])
     data = pivec.VisitedStates.from_arrays([[rng.normal(0, 1, (300_000, 1))]])
-    assert reach_of(data, mixture) == pytest.approx(2.576, abs=0.05)
+    method = pivec.characterization("visitation", n_components=1).fit(data)
+    # Regions are widened by a tenth of a deviation.
+    assert coverage_radius(method, data) == pytest.approx(2.576 / 1.005, abs=0.05)
 
 
 def test_far_states_do_not_overflow():
@@ -295,18 +297,12 @@ def test_states_that_are_met_again_are_not_outside():
     assert measure_coverage(findings).headline() == "No policy has states outside of the space"
 
 
-def test_a_space_of_an_earlier_version_is_read_and_looked_at_anew(tmp_path):
+def test_a_space_without_a_radius_is_said_to_have_none(tmp_path):
     findings = findings_of(visited(walks(0)))
-    replace(findings.space, reach=math.nan).save(tmp_path)
-    again = replace(findings, space=pivec.Space.load(tmp_path))
-    assert math.isnan(again.space.reach)
-    assert measure_coverage(again).reach == findings.space.reach
-    placed = replace(again, space=replace(again.space, n_reference=1))
-    with pytest.raises(UsageError, match="earlier version"):
-        measure_coverage(placed)
-    assert "earlier version" in find_unusual(placed).notes[0]
-    with pytest.warns(PivecWarning, match="earlier version"):
-        warn_uncovered(again.space, findings.states)
+    bare = replace(findings, space=replace(findings.space, reach=math.nan))
+    with pytest.raises(UsageError, match="radius"):
+        measure_coverage(bare)
+    assert "radius" in find_unusual(bare).notes[0]
 
 
 def test_figures_and_pages_take_any_names():
@@ -366,8 +362,8 @@ def walked(tmp_path_factory):
 
 
 def test_the_typical_and_the_unusual_episode_are_filmed_side_by_side(walked, tmp_path):
-    player = Replayer(ComparisonFolder.open(walked), worlds.make_walk)
-    result = find_unusual(walked, clips=tmp_path / "clips", replayer=player)
+    replay = ReplayOptions(env=worlds.make_walk)
+    result = find_unusual(walked, clips=tmp_path / "clips", replay=replay)
     labels = list(dict.fromkeys(row.policy for row in result.episodes))
     assert [clip.title.split(":")[0] for clip in result.clips] == labels
     first = result.clips[0]

@@ -11,7 +11,7 @@ from test_play import same
 import pivec
 from pivec.errors import MissingExtra, PivecWarning, UsageError
 from pivec.explanations import Replayer
-from pivec.explanations.replay import pictures
+from pivec.explanations.clips import pictures
 from pivec.options import CollectOptions
 from pivec.policies import MaskedPolicy, NetworkPolicy, save_policy
 from pivec.rollouts import Environment, environment_of
@@ -176,7 +176,7 @@ def test_episodes_play_again_and_are_drawn(tmp_path):
     for number, states in enumerate(data.episodes()):
         take = replayer.stored("coin", number)
         assert np.array_equal(take.states, states)
-        drawn = dict(pictures(replayer.studio.world, replayer.studio.view, take, {0, take.last}))
+        drawn = dict(pictures(replayer.scene, take, {0, take.last}))
         assert [frame.shape for frame in drawn.values()] == [(16, 128, 3)] * 2
 
 

@@ -106,7 +106,14 @@ def explain(
 
     Writes explain.html, explain.json, explain.png and the pictures to DIR/explain/.
     """
-    from pivec.explanations import FOLDER, Overview, alone, pair_folder, shot, with_media
+    from pivec.explanations import (
+        FOLDER,
+        Overview,
+        make_clips,
+        pair_folder,
+        plan_first_episode,
+        with_media,
+    )
     from pivec.figures import save_png
     from pivec.files import atomic_write, check_folder, file_name, make_folder
     from pivec.report import (
@@ -198,9 +205,8 @@ def explain(
         for number, medoid in enumerate(medoids, 1):
             n = classes.numbers.count(number)  # type: ignore[union-attr]
             title = f"Behaviour {number}: {n} {'policy' if n == 1 else 'policies'}"
-            words = differences[0].decomposition.words
-            wanted.append(alone(stored, replayer, comparison.labels[medoid], title, words))
-        films = list(shot(wanted, replayer, home / "clips", progress)) if wanted else []
+            wanted.append(plan_first_episode(stored, replayer, comparison.labels[medoid], title))
+        films = list(make_clips(wanted, replayer, home / "clips", progress)) if wanted else []
         overview = Overview(tuple(pairs.items()), tuple(films))
         write(home, overview, lambda path: write_overview(path, overview, command_line()))
     show(lambda: say_written(home, *differences, clips=films))

@@ -1,4 +1,8 @@
-"""Clips that people can watch: animated WebP of parts of episodes, two side by side."""
+"""Frames of states and clips of episodes, rendered in processes.
+
+An environment that crashes there ends nothing here. Every rendered state is compared with the
+replayed one, so that no picture shows something else.
+"""
 
 from __future__ import annotations
 
@@ -7,42 +11,445 @@ import importlib.util
 import io
 import json
 import math
+import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
-from pivec.errors import PivecWarning
-from pivec.explanations.frames import Order, digests, fulfil
-from pivec.explanations.replay import (
-    CannotReplay,
-    Files,
-    Job,
-    Replayer,
-    Scene,
-    Studio,
-    Take,
-    pictures,
-    sized,
-)
-from pivec.files import file_name
-from pivec.terminal import printable, shortened
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
 
-# -----------------------------------------------------------------------------
-# A clip put together: pictures side by side, what they show burnt in, as one animated file.
-#
-# As `drawing`, this runs in processes of its own, which import nothing heavy.
+from pivec.errors import EnvironmentFailure, PivecError, PivecWarning, UsageError
+from pivec.explanations.folder import ComparisonFolder
+from pivec.explanations.replay import CannotReplay, Replay, Replayer, Scene
+from pivec.files import atomic_write, file_name, make_folder
+from pivec.parallel import Tell, using
+from pivec.rollouts import Environment, close, failure, feature_rows
+from pivec.rollouts import observations as spaces
+from pivec.terminal import Progress, printable, shortened
+
+Pixels = NDArray[np.uint8]
+Files = dict[Path, bytes]  # contents by path
+
+_WIDTH, _MIN_WIDTH = 320, 160  # of a frame, in pixels
+_WIDE_ENOUGH = 240
+_CLIP_SECONDS, _EPISODE_SECONDS = 10.0, 60.0  # longest clip, and longest whole episode
+_MAX_FPS = 25  # GIF counts in hundredths of a second
+_LAYOUT = 1  # to be raised when clips look different
+_DEADLY = 3  # jobs that ended their processes, before the rest is given up
 
 
-_RATE = 25  # pictures a second at most; GIF counts in hundredths of a second
-_LEAST = 240  # points of width for the text below a picture
+@dataclass(frozen=True)
+class Clip:
+    """A short clip, or why there is none."""
+
+    title: str
+    caption: str  # which policy plays which episode, from which step to which
+    path: Path | None = None
+    reason: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values."""
+        return {"title": self.title, "words": self.caption, **picture_json(self.path, self.reason)}
+
+
+def picture_json(path: Path | None, reason: str) -> dict[str, Any]:
+    """Name a picture relative to the folder above its own, where the JSON file is."""
+    picture = None if path is None else f"{path.parent.name}/{path.name}"
+    return {"picture": picture, "reason": reason}
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Steps ``first`` to ``last`` of a replay, with a caption for each of them."""
+
+    replay: Replay
+    first: int
+    last: int
+    captions: Sequence[str] | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.first <= self.last <= self.replay.last:
+            raise UsageError(
+                f"a segment must be within the steps 0 to {self.replay.last} of its episode, but "
+                f"is {self.first} to {self.last}"
+            )
+        n = self.last - self.first + 1
+        if self.captions is not None and len(self.captions) != n:
+            raise UsageError(f"a segment of {n} steps needs {n} captions, not {len(self.captions)}")
+
+    @property
+    def ends(self) -> bool:
+        """Whether the episode ends with it."""
+        return self.last == self.replay.last
+
+    @classmethod
+    def of(cls, comparison: ComparisonFolder, replay: Replay, first: int, last: int) -> Segment:
+        """Make a segment whose captions are the names of the regions that it visits."""
+        if not comparison.has_regions:
+            return cls(replay, first, last)
+        states = np.ascontiguousarray(replay.states[first : last + 1])
+        regions, _ = comparison.mixture.assign(states)
+        return cls(replay, first, last, [comparison.region_names[k] for k in regions.tolist()])
+
+
+@dataclass(frozen=True)
+class ClipPlan:
+    """A clip to be made of segments side by side, or why it cannot be made."""
+
+    title: str
+    caption: str = ""
+    segments: Sequence[Segment] = ()
+    reason: str = ""
+
+
+def make_clips(
+    plans: Sequence[ClipPlan], replayer: Replayer, folder: Path, progress: bool
+) -> tuple[Clip, ...]:
+    """Make the clips that can be made."""
+    return finish_clips(plans, render(clip_jobs(plans, replayer, folder), progress))
+
+
+def clip_jobs(plans: Sequence[ClipPlan], replayer: Replayer, folder: Path) -> list[Any]:
+    """List what `render` takes for the clips that can be made."""
+    wanted = [plan.segments for plan in plans if not plan.reason]
+    return _clip_jobs(replayer, wanted, folder, _CLIP_SECONDS, None)
+
+
+def finish_clips(plans: Sequence[ClipPlan], made: Sequence[Path | str]) -> tuple[Clip, ...]:
+    """Put in the files of clips, or why there are none."""
+    files = iter(made)
+    clips = []
+    for plan in plans:
+        file = plan.reason or next(files)
+        where = {"reason": file} if isinstance(file, str) else {"path": file}
+        clips.append(Clip(plan.title, plan.caption, **where))
+    return tuple(clips)
+
+
+def render_clips(
+    replayer: Replayer,
+    wanted: Sequence[Sequence[Segment]],
+    folder: str | Path,
+    progress: bool = False,
+    *,
+    seconds: float = _CLIP_SECONDS,
+    names: Sequence[str] | None = None,
+) -> list[Path | str]:
+    """Render clips as animated WebP or GIF files, in processes.
+
+    Label, step and caption are below the frames. Segments run side by side at the environment's
+    frame rate, long ones faster; the shorter one stops at its last frame, which says so.
+
+    Parameters
+    ----------
+    replayer : Replayer
+    wanted : sequence of sequences of Segment
+        The segments of each clip, from left to right.
+    folder : path
+        Folder of the clips. Existing ones are not made again.
+    progress : bool
+        Show a progress bar.
+    seconds : float
+        Longest duration of a clip.
+    names : sequence of str, optional
+        File names, ``.webp`` or ``.gif``; existing files are overwritten.
+
+    Returns
+    -------
+    list of Path or str
+        The file of each clip, or why there is none.
+    """
+    return render(_clip_jobs(replayer, wanted, folder, seconds, names), progress)
+
+
+def record_episodes(
+    replayer: Replayer, wanted: Sequence[tuple[str, int]], folder: str | Path, progress: bool
+) -> list[Path]:
+    """Write whole episodes, (label, number), as GIF files, in one folder per policy.
+
+    Episodes that cannot be rendered cause a warning; if that is all of them, an error.
+    """
+    replays = replayer.stored_many(wanted)
+    results: list[Path | str] = [str(r) for r in replays if isinstance(r, CannotReplay)]
+    found = [(r, pair) for r, pair in zip(replays, wanted, strict=True) if isinstance(r, Replay)]
+    results += render_clips(
+        replayer,
+        [[Segment(replay, 0, replay.last)] for replay, _ in found],
+        folder,
+        progress,
+        seconds=_EPISODE_SECONDS,
+        names=[f"{file_name(label) or 'policy'}/episode-{n}.gif" for _, (label, n) in found],
+    )
+    reasons = list(dict.fromkeys(result for result in results if isinstance(result, str)))
+    written = [result for result in results if isinstance(result, Path)]
+    if reasons and not written:
+        raise CannotReplay(reasons[0])
+    for reason in reasons:
+        warnings.warn(reason, PivecWarning, stacklevel=2)
+    return written
+
+
+def render_frames(
+    replayer: Replayer,
+    wanted: Sequence[tuple[Replay, Sequence[int]]],
+    folder: str | Path,
+    progress: bool = False,
+) -> list[dict[int, Path] | str]:
+    """Render some steps of replays as WebP files, in processes; step 0 shows the first state.
+
+    Returns the files of each replay by step, or why there are none. Files that exist already are
+    not made again.
+    """
+    return render(frame_jobs(replayer, wanted, folder), progress)
+
+
+def frame_jobs(
+    replayer: Replayer, wanted: Sequence[tuple[Replay, Sequence[int]]], folder: str | Path
+) -> list[Any]:
+    """List what `render` takes for these frames."""
+    if reason := replayer.problem():
+        return [reason] * len(wanted)
+    jobs: list[Any] = []
+    for replay, steps in wanted:
+        names = digests(replayer.environment, replay, steps)
+        files = {step: Path(folder) / f"{names[step]}.webp" for step in steps}
+        missing = {step: file for step, file in files.items() if not file.exists()}
+        if missing:
+            draw = partial(draw_frames, replayer.scene, replay.until(max(missing)), missing)
+            jobs.append(RenderJob(replayer.environment.name, draw, files))
+        else:
+            jobs.append(files)
+    return jobs
+
+
+def _clip_jobs(
+    replayer: Replayer,
+    wanted: Sequence[Sequence[Segment]],
+    folder: str | Path,
+    seconds: float,
+    names: Sequence[str] | None,
+) -> list[Any]:
+    if reason := replayer.problem():
+        return [reason] * len(wanted)
+    jobs: list[Any] = []
+    for number, segments in enumerate(wanted):
+        name = _clip_name(replayer, segments, seconds) if names is None else names[number]
+        file = Path(folder) / name
+        if names is None and file.exists():
+            jobs.append(file)
+            continue
+        ends = [segment.ends for segment in segments]
+        short = [replace(s, replay=s.replay.until(s.last)) for s in segments]
+        draw = partial(draw_clip, replayer.scene, short, ends, file, seconds)
+        jobs.append(RenderJob(replayer.environment.name, draw, file))
+    return jobs
+
+
+def digests(world: Environment, replay: Replay, steps: Sequence[int]) -> dict[int, str]:
+    """Name frames by all they depend on: environment, policy, actions and states until then."""
+    last = max(steps, default=0)
+    if not 0 <= min(steps, default=0) <= last <= replay.last:
+        raise UsageError(f"there is no step {last} to render: expected 0 to {replay.last}")
+    known: list[Any] = [world.to_json()]
+    known += [gymnasium.__version__, replay.fingerprint, replay.seed, _WIDTH]
+    digest = hashlib.sha256(json.dumps(known, default=repr).encode())
+    names = {}
+    # States and actions count too: the fingerprint of a function is just its name.
+    for step in range(last + 1):
+        digest.update(replay.states[step].tobytes())
+        if step in steps:
+            names[step] = f"{digest.hexdigest()[:24]}-{step}"
+        if step < last:
+            digest.update(replay.actions[step].tobytes())
+    return names
+
+
+def _clip_name(replayer: Replayer, segments: Sequence[Segment], seconds: float) -> str:
+    known = []
+    for segment in segments:
+        (digest,) = digests(replayer.environment, segment.replay, [segment.last]).values()
+        known += [digest, segment.replay.label, segment.first, segment.ends]
+        known += segment.captions or ()
+    text = json.dumps([known, seconds, _LAYOUT])
+    return f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.webp"
+
+
+# ---- rendering in processes ----
+
+
+@dataclass(frozen=True, eq=False)
+class RenderJob:
+    """A function that draws files, and the result to return once they are written."""
+
+    environment: str
+    draw: Callable[[], Files]
+    result: Any
+
+    def run(self) -> Files | str:
+        """Draw, or say why not."""
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of rendering libraries
+                warnings.simplefilter("default", PivecWarning)
+                return self.draw()
+        except PivecError as error:
+            return str(error)
+        except (Exception, SystemExit) as error:
+            return f"{self.environment} cannot be rendered: {type(error).__name__}: {error}"
+
+
+def run_job(job: RenderJob, _tell: Tell | None) -> Files | str:
+    """Run a job in another process, without a screen unless the user chose one."""
+    os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
+    os.environ.setdefault("SDL_AUDIODRIVER", "dummy")
+    return job.run()
+
+
+def render(jobs: Sequence[Any], progress: bool = False) -> list[Any]:
+    """Run all jobs in processes; return their results, or why there are none.
+
+    What is not a `RenderJob` is a result already. A job that ends its process costs only itself;
+    after a few of them the rest is not tried. What cannot be pickled is drawn in this process.
+    """
+    results = [job.result if isinstance(job, RenderJob) else job for job in jobs]
+    numbers = {job: number for number, job in enumerate(jobs) if isinstance(job, RenderJob)}
+    if not numbers:
+        return results
+    deadly: list[str] = []
+
+    def remaining() -> Iterator[RenderJob]:
+        for job, number in numbers.items():
+            if len(deadly) < _DEADLY:
+                yield job
+            else:
+                results[number] = deadly[-1]
+
+    with (
+        Progress("rendering", len(numbers), unit="episodes", show=progress) as bar,
+        using(default="processes") as engine,
+    ):
+        for reply in engine.map(
+            run_job,
+            remaining(),
+            name=lambda _: "an episode",
+            parts=lambda job: [("the environment", job.draw)],
+            threads=1,
+        ):
+            drawn, job = reply.content, reply.item
+            if isinstance(reply.failure, UsageError):  # it cannot be pickled
+                drawn = job.run()
+            elif reply.failure is not None:
+                drawn = f"{job.environment} cannot be rendered: {reply.failure}"
+                deadly.append(drawn)
+            if isinstance(drawn, str):
+                results[numbers[job]] = drawn
+            else:
+                for path, content in drawn.items():
+                    make_folder(path.parent)
+                    with atomic_write(path) as file:
+                        file.write(content)
+            bar.advance()
+    return results
+
+
+def pictures(scene: Scene, replay: Replay, steps: Collection[int]) -> Iterator[tuple[int, Pixels]]:
+    """Step through a replay; yield each wanted step and its picture."""
+    world, view = scene.environment, scene.features
+    env = _make_rendering(world)
+    try:
+        if replay.seat is not None:
+            env.unwrapped.set_agent_policy(*replay.seat)
+        batch = spaces.empty_batch(env.observation_space, 1)
+        for step in range(max(steps) + 1):
+            try:
+                if step == 0:
+                    observation, info = env.reset(seed=replay.seed)
+                else:
+                    action = replay.actions[step - 1]
+                    observation, *_, info = env.step(action.item() if action.ndim == 0 else action)
+            except (Exception, SystemExit) as error:
+                raise failure(world.name, f"step {step} while rendering", error) from error
+            spaces.assign(batch, 0, observation)
+            state = (
+                spaces.flatten(env.observation_space, batch)
+                if view is None
+                else feature_rows(view, batch, [info], [env])
+            )
+            if step == 0 and (late := getattr(view, "late_columns", None)):
+                state[0, late] = replay.states[0, late]  # not known yet
+            if state[0].tobytes() != replay.states[step].tobytes():
+                raise CannotReplay(
+                    f"step {step} of {replay.label} (seed {replay.seed}) has another state when it "
+                    "is rendered: the environment is not deterministic given a seed, or has changed"
+                )
+            if step in steps:
+                yield step, _render(env, world.name)
+    finally:
+        close(env, world.name)
+
+
+def _make_rendering(world: Environment) -> Any:
+    try:
+        return world.make(render_mode="rgb_array")
+    except EnvironmentFailure as error:
+        if not isinstance(error.__cause__, TypeError):
+            raise
+        raise UsageError(
+            "the function that makes the environment must accept render_mode to be rendered: "
+            f"{error}"
+        ) from error
+
+
+def _render(env: Any, name: str) -> Pixels:
+    try:
+        frame = env.render()
+    except (Exception, SystemExit) as error:
+        raise failure(name, "render()", error) from error
+    is_picture = isinstance(frame, np.ndarray) and frame.ndim == 3 and frame.shape[2] in (3, 4)
+    if not is_picture or frame.dtype.kind not in "iu" or not frame.size:
+        raise CannotReplay(f"{name} returns no pictures with render_mode=rgb_array")
+    return np.ascontiguousarray(frame[..., :3], dtype=np.uint8)
+
+
+def resized(frame: Pixels) -> Any:
+    """Make a PIL image that is neither wider than 320 pixels nor tiny."""
+    from PIL import Image
+
+    image = Image.fromarray(frame)
+    factor = -(-image.width // _WIDTH)
+    if factor > 1 and image.width // factor >= _WIDE_ENOUGH:
+        return image.reduce(factor)  # several times as fast as other sizes
+    if factor > 1:
+        height = max(1, round(image.height * _WIDTH / image.width))
+        return image.resize((_WIDTH, height), Image.Resampling.BILINEAR)
+    factor = -(-_MIN_WIDTH // image.width)
+    size = factor * image.width, factor * image.height
+    return image if factor == 1 else image.resize(size, Image.Resampling.NEAREST)
+
+
+def draw_frames(scene: Scene, replay: Replay, files: Mapping[int, Path]) -> Files:
+    """Draw steps of a replay."""
+    drawn = {}
+    for step, frame in pictures(scene, replay, files):
+        content = io.BytesIO()
+        resized(frame).save(content, format="WEBP", quality=80, method=4)
+        drawn[files[step]] = content.getvalue()
+    return drawn
+
+
+# ---- clips: panels side by side, each with a progress bar, label, step and caption ----
+
+_MIN_PANEL = 240  # pixels of width for the text below a frame
 _GAP, _MARGIN, _LINE, _BAR = 4, 6, 15, 3
 _CAPTION_LINES = 2
-_LONGEST = 300  # letters that are looked at
+_MAX_TEXT = 300  # characters
 _PAPER, _INK, _PALE, _DONE = "#ffffff", "#1a1a1a", "#d9d9d9", "#4c72b0"
-# Measured on 150 pictures of 644 x 213: method 2 is 1.5 to 2 times as fast as 4 and 5 to 15 %
+# Measured on 150 frames of 644 x 213: method 2 is 1.5 to 2 times as fast as 4 and 5 to 15 %
 # larger; no key frames save a fifth, and nobody seeks in a clip. Lossless is twice the size.
 _FORMATS: dict[str, dict[str, Any]] = {
     ".webp": {"format": "WEBP", "quality": 75, "method": 2, "kmax": 0},
@@ -50,93 +457,83 @@ _FORMATS: dict[str, dict[str, Any]] = {
 }
 
 
-@dataclass(frozen=True)
-class Reel:
-    """A clip to be made: scenes side by side, which of them end with their episodes, its file."""
+def pace(n_steps: int, fps: float, seconds: float) -> tuple[int, float]:
+    """Return k if every k-th step is shown, and for how many milliseconds.
 
-    scenes: tuple[Scene, ...]
-    ends: tuple[bool, ...]
-    file: Path
-    seconds: float  # that it may play
-
-    @property
-    def steps(self) -> int:
-        """Steps of the longest scene."""
-        return max(scene.last - scene.first for scene in self.scenes)
-
-    def pace(self, rate: float) -> tuple[int, float]:
-        """Give k of the every k-th step that is shown, and for how many milliseconds.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from pivec.explanations.replay import Take
-        >>> take = Take("a", "", 0, np.zeros(300), np.zeros((301, 1), np.float32))
-        >>> Reel((Scene(take, 0, 300),), (True,), Path("x.webp"), 10.0).pace(50.0)
-        (2, 40.0)
-        >>> Reel((Scene(take, 0, 300),), (True,), Path("x.webp"), 3.0).pace(50.0)
-        (4, 40.0)
-        """
-        steps = max(1, self.steps)
-        lasts = min(steps / rate, self.seconds)
-        every = max(1, math.ceil(steps / (_RATE * lasts) - 1e-9))
-        return every, 1000 * lasts * every / steps
+    Examples
+    --------
+    >>> pace(300, 50.0, 10.0), pace(300, 50.0, 3.0)
+    ((2, 40.0), (4, 40.0))
+    """
+    steps = max(1, n_steps)
+    duration = min(steps / fps, seconds)
+    every = max(1, math.ceil(steps / (_MAX_FPS * duration) - 1e-9))
+    return every, 1000 * duration * every / steps
 
 
-def draw_clip(studio: Studio, reel: Reel) -> Files:
-    """Make a clip."""
-    every, duration = reel.pace(studio.rate)
-    panels = [list(_panels(studio, reel, side, every)) for side in range(len(reel.scenes))]
+def draw_clip(
+    scene: Scene, segments: Sequence[Segment], ends: Sequence[bool], file: Path, seconds: float
+) -> Files:
+    """Draw segments side by side; ``ends`` says which of them end their episode."""
+    n_steps = max(segment.last - segment.first for segment in segments)
+    every, duration = pace(n_steps, scene.fps, seconds)
+    texts = {text for segment in segments for text in segment.captions or ()}
+    panels = [
+        list(_panels(scene, segment, "ended" if end else "cut", n_steps, every, texts))
+        for segment, end in zip(segments, ends, strict=True)
+    ]
     n = max(map(len, panels))
-    shown = [_side_by_side([panel[min(k, len(panel) - 1)] for panel in panels]) for k in range(n)]
-    style = _FORMATS[reel.file.suffix]
+    images = [_side_by_side([row[min(k, len(row) - 1)] for row in panels]) for k in range(n)]
+    style = _FORMATS[file.suffix]
     if style["format"] == "GIF":
-        shown = [picture.quantize(64) for picture in shown]
-    # The last picture stays for a while, before it begins again.
+        images = [image.quantize(64) for image in images]
+    # The last image stays for a second before the clip starts again.
     times = [max(20, round(duration))] * (n - 1) + [1000]
-    (first, *rest), content = shown, io.BytesIO()
+    (first, *rest), content = images, io.BytesIO()
     first.save(content, save_all=True, append_images=rest, duration=times, loop=0, **style)
-    return {reel.file: content.getvalue()}
+    return {file: content.getvalue()}
 
 
-def _panels(studio: Studio, reel: Reel, side: int, every: int) -> Iterator[Any]:
-    """Draw a scene step by step; where another goes on for longer, its end is marked."""
+def _panels(
+    scene: Scene, segment: Segment, end: str, n_steps: int, every: int, texts: set[str]
+) -> Iterator[Any]:
+    """Draw a segment step by step; if another one is longer, its end is marked."""
     from PIL import Image
 
-    scene = reel.scenes[side]
-    texts = {text for other in reel.scenes for text in other.captions or ()}
-    steps = {*range(scene.first, scene.last + 1, every), scene.last}
-    picture: Any = None
-    for step, frame in pictures(studio.world, studio.view, scene.take, steps):
-        picture = sized(frame)
-        width = max(_LEAST, picture.width)
-        lines = max((len(_wrapped(text, width - 2 * _MARGIN)) for text in texts), default=0)
-        share = (step - scene.first) / max(1, reel.steps)
-        yield _panel(picture, scene, f"step {step}", step, (width, lines, share))
-    if scene.last - scene.first < reel.steps:
-        how = "ended" if reel.ends[side] else "cut"
-        pale = Image.blend(picture, Image.new("RGB", picture.size, _PAPER), 0.5)
-        yield _panel(pale, scene, f"{how}, step {scene.last}", scene.last, (width, lines, share))
+    steps = {*range(segment.first, segment.last + 1, every), segment.last}
+    image: Any = None
+    for step, frame in pictures(scene, segment.replay, steps):
+        image = resized(frame)
+        width = max(_MIN_PANEL, image.width)
+        lines = max((len(_wrap(text, width - 2 * _MARGIN)) for text in texts), default=0)
+        shape = width, lines, (step - segment.first) / max(1, n_steps)
+        yield _panel(image, segment, f"step {step}", step, shape)
+    if segment.last - segment.first < n_steps:
+        pale = Image.blend(image, Image.new("RGB", image.size, _PAPER), 0.5)
+        yield _panel(pale, segment, f"{end}, step {segment.last}", segment.last, shape)
 
 
-def _panel(picture: Any, scene: Scene, when: str, step: int, shape: tuple[int, int, float]) -> Any:
-    """Put a bar below a picture, as wide and of as many lines of caption as ``shape`` says."""
+def _panel(
+    image: Any, segment: Segment, time: str, step: int, shape: tuple[int, int, float]
+) -> Any:
+    """Put a progress bar and text below an image: its width, lines of caption, and progress."""
     from PIL import Image, ImageDraw
 
     width, lines, share = shape
-    top = picture.height
+    top = image.height
     panel = Image.new("RGB", (width, top + _BAR + _LINE * (1 + lines) + _MARGIN), _PAPER)
-    panel.paste(picture, ((width - picture.width) // 2, 0))
+    panel.paste(image, ((width - image.width) // 2, 0))
     draw = ImageDraw.Draw(panel)
     draw.rectangle((0, top, width, top + _BAR - 1), fill=_PALE)
     draw.rectangle((0, top, round(share * width), top + _BAR - 1), fill=_DONE)
     top += _BAR + 1
-    used = _font(bold=True).getlength(when)
-    room = width - 3 * _MARGIN - used
-    draw.text((width - _MARGIN - used, top), when, _INK, font=_font(bold=True))
-    draw.text((_MARGIN, top), _label(scene.take.label, room), _INK, font=_font(bold=True))
-    caption = scene.captions[step - scene.first] if scene.captions else ""
-    for number, line in enumerate(_wrapped(caption, width - 2 * _MARGIN), 1):
+    bold = _font(bold=True)
+    used = bold.getlength(time)
+    label = _fit_label(segment.replay.label, width - 3 * _MARGIN - used)
+    draw.text((width - _MARGIN - used, top), time, _INK, font=bold)
+    draw.text((_MARGIN, top), label, _INK, font=bold)
+    caption = segment.captions[step - segment.first] if segment.captions else ""
+    for number, line in enumerate(_wrap(caption, width - 2 * _MARGIN), 1):
         draw.text((_MARGIN, top + number * _LINE), line, _INK, font=_font())
     return panel
 
@@ -157,7 +554,7 @@ def _side_by_side(panels: list[Any]) -> Any:
 
 @lru_cache
 def _font(*, bold: bool = False) -> Any:
-    """Give the font of matplotlib, which has most alphabets, without importing that."""
+    """Load the font of matplotlib, which has most alphabets, without importing matplotlib."""
     from PIL import ImageFont
 
     spec = importlib.util.find_spec("matplotlib")
@@ -167,143 +564,29 @@ def _font(*, bold: bool = False) -> Any:
 
 
 @lru_cache(maxsize=1024)
-def _label(text: str, room: float) -> str:
-    """Cut the middle out of a label that is too long."""
-    text = shortened(printable(text), _LONGEST)
+def _fit_label(text: str, width: float) -> str:
+    """Shorten a label in the middle until it fits."""
+    text = shortened(printable(text), _MAX_TEXT)
     length = len(text)
-    while length > 1 and _font(bold=True).getlength(shortened(text, length)) > room:
+    while length > 1 and _font(bold=True).getlength(shortened(text, length)) > width:
         length -= 1
     return shortened(text, length)
 
 
 @lru_cache(maxsize=1024)
-def _wrapped(text: str, room: float) -> tuple[str, ...]:
+def _wrap(text: str, width: float) -> tuple[str, ...]:
     """Break a caption into lines; what does not fit is left out."""
     lines: list[str] = []
-    for word in printable(text)[:_LONGEST].split():
+    for word in printable(text)[:_MAX_TEXT].split():
         longer = f"{lines[-1]} {word}" if lines else word
-        if lines and _font().getlength(longer) <= room:
+        if lines and _font().getlength(longer) <= width:
             lines[-1] = longer
         elif len(lines) < _CAPTION_LINES:
             lines.append(word)
         else:
             lines[-1] += " …"
             break
-    return tuple(_cut(line, room) for line in lines)
-
-
-def _cut(line: str, room: float) -> str:
-    while _font().getlength(line) > room:
-        line = line.rstrip(" …")[:-1] + "…"
-    return line
-
-
-_LOOK = 1  # to be raised when clips look different
-_SECONDS, _WHOLE = 10.0, 60.0  # that a clip plays, and a whole episode
-
-
-def clip(
-    replayer: Replayer, scenes: Sequence[Scene], folder: str | Path, seconds: float = _SECONDS
-) -> Path:
-    """Film one scene, or several side by side; what cannot be filmed is a `CannotReplay`."""
-    (result,) = clips(replayer, [scenes], folder, seconds=seconds)
-    if isinstance(result, str):
-        raise CannotReplay(result)
-    return result
-
-
-def clips(
-    replayer: Replayer,
-    wanted: Sequence[Sequence[Scene]],
-    folder: str | Path,
-    progress: bool = False,
-    *,
-    seconds: float = _SECONDS,
-    names: Sequence[str] | None = None,
-) -> list[Path | str]:
-    """Film many, in processes.
-
-    Below the pictures stand label, step and caption. Scenes go on side by side, step by step, as
-    fast as the environment is meant to be shown; a long one is played faster. The shorter one
-    stays on its last picture, which says so. As for `pivec.explanations.frames.film`, a state
-    that differs by a bit from the take's leaves no clip.
-
-    Parameters
-    ----------
-    replayer : Replayer
-        Knows the environment.
-    wanted : sequence of sequences of Scene
-        The scenes of each clip, from left to right.
-    folder : path
-        Where to keep the clips. One that is there already is not made again.
-    progress : bool
-        Draw a progress bar.
-    seconds : float
-        How long a clip may play.
-    names : sequence of str, optional
-        Files in the folder, ``.webp`` or ``.gif``, which are made in any case.
-
-    Returns
-    -------
-    list of Path or str
-        For each clip its file, or a sentence that says why there is none.
-    """
-    return fulfil(clip_orders(replayer, wanted, folder, seconds, names), progress)
-
-
-def clip_orders(
-    replayer: Replayer,
-    wanted: Sequence[Sequence[Scene]],
-    folder: str | Path,
-    seconds: float = _SECONDS,
-    names: Sequence[str] | None = None,
-) -> list[Order]:
-    """Order what `clips` gives, to be fulfilled together with other orders."""
-    if reason := replayer.problem():
-        return [Order(reason)] * len(wanted)
-    orders = []
-    for number, scenes in enumerate(wanted):
-        name = _name(replayer, scenes, seconds) if names is None else names[number]
-        file = Path(folder) / name
-        cut = tuple(replace(scene, take=scene.take.until(scene.last)) for scene in scenes)
-        reel = Reel(cut, tuple(scene.ends for scene in scenes), file, seconds)
-        is_there = names is None and file.exists()
-        orders.append(Order(file, None if is_there else Job(replayer.studio, draw_clip, reel)))
-    return orders
-
-
-def record_episodes(
-    replayer: Replayer, wanted: Sequence[tuple[str, int]], folder: str | Path, progress: bool
-) -> list[Path]:
-    """Film whole episodes, (label, number), as GIF files in a folder for each policy.
-
-    What cannot be filmed is warned of; if that is all, it is an error.
-    """
-    takes = replayer.stored_many(wanted)
-    filmed = [(take, pair) for take, pair in zip(takes, wanted, strict=True) if type(take) is Take]
-    results: list[Path | str] = [str(take) for take in takes if isinstance(take, CannotReplay)]
-    results += clips(
-        replayer,
-        [[Scene(take, 0, take.last)] for take, _ in filmed],
-        folder,
-        progress,
-        seconds=_WHOLE,
-        names=[f"{file_name(name) or 'policy'}/episode-{n}.gif" for _, (name, n) in filmed],
-    )
-    reasons = list(dict.fromkeys(result for result in results if isinstance(result, str)))
-    written = [result for result in results if isinstance(result, Path)]
-    if reasons and not written:
-        raise CannotReplay(reasons[0])
-    for reason in reasons:
-        warnings.warn(reason, PivecWarning, stacklevel=2)
-    return written
-
-
-def _name(replayer: Replayer, scenes: Sequence[Scene], seconds: float) -> str:
-    """Name a clip by all that it depends on."""
-    known = []
-    for scene in scenes:
-        (until,) = digests(replayer.environment, scene.take, [scene.last]).values()
-        known += [until, scene.take.label, scene.first, scene.ends, *(scene.captions or ())]
-    text = json.dumps([known, seconds, _LOOK])
-    return f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.webp"
+    for k in range(len(lines)):
+        while _font().getlength(lines[k]) > width:
+            lines[k] = lines[k].rstrip(" …")[:-1] + "…"
+    return tuple(lines)

@@ -1,27 +1,32 @@
-"""What a comparison left in its folder: the space, the states, and the environment."""
+"""What a comparison folder holds, as explanations take it: the space and the states."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from pivec.characterizations import BackgroundModel, Space
 from pivec.errors import UsageError
 from pivec.explanations.names import Feature, features_of, region_names
-from pivec.options import CollectOptions
+from pivec.mixtures import Mixture
 from pivec.policies import PolicyInfo, find_policy
-from pivec.rollouts import Environment, environment_of
 from pivec.states import Store, VisitedStates
 
 
 @dataclass(frozen=True)
 class ComparisonFolder:
-    """A space, and the states of its policies where they are kept beside it.
+    """The space of a comparison, and the states of its policies if they are next to it.
 
-    ``data`` has the policies of the space in its order, but for those of an earlier space, whose
-    states are elsewhere; None if there are no states at all.
+    Attributes
+    ----------
+    folder : Path
+    space : Space
+    data : VisitedStates or None
+        Policies in the order of the space, without those of an earlier space, whose states are
+        elsewhere; None if there are no states at all.
     """
 
     folder: Path
@@ -29,12 +34,13 @@ class ComparisonFolder:
     data: VisitedStates | None
 
     @classmethod
-    def open(cls, where: Any) -> ComparisonFolder:
-        """Open a folder of `pivec.compare` (or what it returned, or a space within it)."""
-        if isinstance(where, ComparisonFolder):
-            return where
-        folder = Path(getattr(where, "folder", where))
-        space, folder = Space.load(folder), comparison_folder(folder)
+    def open(cls, comparison: Any) -> ComparisonFolder:
+        """Open a folder of `pivec.compare`, its result, or a space within such a folder."""
+        if isinstance(comparison, ComparisonFolder):
+            return comparison
+        path = Path(getattr(comparison, "folder", comparison))
+        space = getattr(comparison, "space", None) or Space.load(path)
+        folder = comparison_folder(path)
         return cls(folder, space, stored_states(folder, space.descriptions.labels))
 
     @property
@@ -43,23 +49,24 @@ class ComparisonFolder:
         return self.space.descriptions.policies
 
     @property
+    def environment(self) -> str:
+        """Name of the environment; empty if it is not known."""
+        return str(self.space.collected.get("environment", ""))
+
+    @cached_property
     def features(self) -> tuple[Feature, ...]:
         """Names and units of the features of a state."""
         return features_of(self.space.collected, self.space.method.feature_names_)
 
-    def find(self, name: str) -> PolicyInfo:
-        """Find a policy by its name, or by the end of it."""
-        return self.policies[find_policy(self.policies, name, str(self.folder))]
+    @cached_property
+    def region_names(self) -> tuple[str, ...]:
+        """Names of the regions; none for a characterization without a background model."""
+        return region_names(self.background, self.features) if self.has_regions else ()
 
     @property
-    def states(self) -> VisitedStates:
-        """The states, which must be there."""
-        if self.data is None:
-            raise UsageError(
-                f"{self.folder} holds no states: expected a folder of `pivec compare` with states/ "
-                "in it"
-            )
-        return self.data
+    def has_regions(self) -> bool:
+        """Whether the characterization has a background model."""
+        return isinstance(self.space.method, BackgroundModel)
 
     @property
     def background(self) -> BackgroundModel:
@@ -72,45 +79,55 @@ class ComparisonFolder:
             )
         return method
 
-    def environment(self, env: Any = None, options: CollectOptions | None = None) -> Environment:
-        """Make known the environment that the states were collected in.
+    @property
+    def mixture(self) -> Mixture:
+        """The background model; of several fits, the first."""
+        return self.background.mixtures_[0]
 
-        A folder is trusted as little as a policy's file: what would import a module needs
-        ``options.trust``, or ``env``.
-        """
-        telling = PolicyInfo("", source=str(self.folder), metadata=dict(self.space.collected))
-        return environment_of(env, [telling], options)
+    @property
+    def n_fits(self) -> int:
+        """Number of background models fitted side by side."""
+        return self.background.n_fits
+
+    @property
+    def states(self) -> VisitedStates:
+        """The states, which must be there."""
+        if self.data is None:
+            raise UsageError(
+                f"{self.folder} holds no states: expected a folder of `pivec compare` with states/"
+            )
+        return self.data
+
+    def has_states(self, labels: Sequence[str]) -> bool:
+        """Whether the states of all these policies are there."""
+        return self.data is not None and set(labels) <= set(self.data.labels)
+
+    def states_of(self, labels: Sequence[str]) -> VisitedStates:
+        """Select the states of policies, which must be there."""
+        data = self.states
+        for label in labels:
+            if label not in data.labels:
+                raise UsageError(
+                    f"{self.folder} holds no states of {label!r}, which comes from an earlier "
+                    "space: expected the folder that it was compared in"
+                )
+        return data.select(list(dict.fromkeys(labels)))
+
+    def find(self, name: str) -> PolicyInfo:
+        """Find a policy by its label, or by the end of it."""
+        return self.policies[find_policy(self.policies, name, str(self.folder))]
 
 
-def comparison_folder(space: Path) -> Path:
-    """Give the folder of a comparison, also for the space within it."""
-    within = space.name == "space" and not (space / "space").exists()
-    return space.parent if within else space
+def comparison_folder(path: Path) -> Path:
+    """Return the folder of a comparison, also for the space within it."""
+    within = path.name == "space" and not (path / "space").exists()
+    return path.parent if within else path
 
 
 def stored_states(folder: Path, labels: Sequence[str]) -> VisitedStates | None:
-    """Load the states of those policies that a comparison kept; None if of none."""
+    """Load the states that a comparison stored of these policies; None if there are none."""
     if not Store.exists(folder / "states"):
         return None
-    kept = Store(folder / "states")
-    there = [label for label in labels if label in kept]
-    return kept.load(there) if there else None
-
-
-# -----------------------------------------------------------------------------
-# The words for the regions and features of what a comparison left.
-
-
-@dataclass(frozen=True)
-class Worded:
-    """Words of all regions, and names and units of the features."""
-
-    regions: tuple[str, ...]
-    features: tuple[Feature, ...]
-
-    @classmethod
-    def of(cls, findings: ComparisonFolder) -> Worded:
-        """Find them in the space and in how its states were collected."""
-        method = findings.background
-        features = findings.features
-        return cls(region_names(method, features), features)
+    store = Store(folder / "states")
+    there = [label for label in labels if label in store]
+    return store.load(there) if there else None

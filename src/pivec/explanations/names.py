@@ -1,7 +1,8 @@
-"""Names of features with their units: those of the usual Gymnasium environments, as they are.
+"""Names of features with their units, and names of regions made from them.
 
-Held against Gymnasium's code, and not only its documentation: the first leg of LunarLander is the
-right one, and its velocities are scaled, so they have no unit.
+The features are those of the usual Gymnasium environments. They were checked against Gymnasium's
+code, not only its documentation: the first leg of LunarLander is the right one, and its velocities
+are scaled, so they have no unit.
 """
 
 from __future__ import annotations
@@ -22,13 +23,15 @@ from pivec.characterizations import BackgroundModel, region_ranges
 from pivec.mixtures import Mixture
 from pivec.terminal import shortened
 
+Array = NDArray[np.float64]
+
 
 @dataclass(frozen=True)
 class Feature:
-    """What a number of a state means.
+    """The meaning of one number of a state.
 
-    Of a flag, which is 0 or 1, ``name`` says what is so where it is 1, and ``absent`` where it is
-    0, empty where that is not worth a word; of other numbers ``absent`` is None.
+    A flag is 0 or 1: ``name`` says what holds if it is 1, and ``absent`` what holds if it is 0
+    (empty if that is not worth a word). Other numbers have ``absent`` None.
 
     Examples
     --------
@@ -47,7 +50,7 @@ class Feature:
 
     @property
     def limits(self) -> tuple[float, float]:
-        """From where to where it can be, as far as its name tells."""
+        """The smallest and the largest possible value, as far as the name says."""
         return (-1.0, 1.0) if self.name.startswith(("cos(", "sin(")) else (-math.inf, math.inf)
 
     @property
@@ -55,23 +58,27 @@ class Feature:
         """The name with the unit, for axes and columns."""
         return f"{self.name} ({self.unit})" if self.unit else self.name
 
+    def with_unit(self, value: str) -> str:
+        """Append the unit to a number."""
+        return f"{value} {self.unit}" if self.unit else value
+
 
 def features_of(collected: Mapping[str, Any], names: Sequence[str]) -> tuple[Feature, ...]:
-    """Give the features of a state their meaning, where it is known for sure.
+    """Look up the meaning of the features of a state, where it is certain.
 
     Parameters
     ----------
     collected : mapping
-        How the states were collected, as `Space.collected` holds it.
+        How the states were collected, as in `Space.collected`.
     names : sequence of str
-        Names of the features, as they are stored.
+        Names of the features as stored.
 
     Returns
     -------
     tuple of Feature
-        From the table below, if the environment is in it, nothing was put between it and the
-        states, and the stored names are those that pivec gives by itself. Otherwise the stored
-        names; ``x=3``, as pivec calls one of several choices, is a flag.
+        From the table below, if the environment is in it, without wrappers or ``features=``, and
+        the stored names are pivec's defaults. Otherwise the stored names; ``x=3``, which is
+        pivec's name for one of several choices, is a flag.
 
     Examples
     --------
@@ -86,15 +93,16 @@ def features_of(collected: Mapping[str, Any], names: Sequence[str]) -> tuple[Fea
         environment = str(collected.get("environment", ""))
         for pattern, make in _TABLE.items():
             if re.fullmatch(pattern, environment):
-                for prefix, features in make():
-                    if tuple(names) == _stored(prefix, features):
+                for default, features in make():
+                    if tuple(names) == _default_names(default, len(features)):
                         return features
     return tuple(Feature(name, absent="" if _CHOICE.search(name) else None) for name in names)
 
 
-_Known = tuple[str, tuple[Feature, ...]]  # how pivec calls them (below), and what they are
+# The observation space, which decides pivec's default names, and the features.
+_Known = tuple[str, tuple[Feature, ...]]
 _CHOICE = re.compile(r"=-?\d+$")
-# Arguments that change what happens and what it is worth, but not what is observed.
+# Arguments that change dynamics and rewards, but not what is observed.
 _HARMLESS = re.compile(
     r"hardcore|continuous|gravity|g|enable_wind|(wind|turbulence)_power|goal_velocity|is_slippery"
     r"|success_rate|map_name|is_rainy|fickle_passenger|natural|sab|sutton_barto_reward"
@@ -103,30 +111,23 @@ _HARMLESS = re.compile(
 )
 
 
-def _stored(prefix: str, features: Sequence[Feature]) -> tuple[str, ...]:
-    """Names that `pivec.rollouts.observations.feature_names` gives: of a box, a choice, or Blackjack."""
-    if prefix == "box":
-        return tuple(f"x[{i}]" for i in range(len(features)))
-    if prefix == "choice":
-        return tuple(f"x={i}" for i in range(len(features)))
-    return tuple(f"{k}={i}" for k, n in enumerate((32, 11, 2)) for i in range(n))
+def _default_names(space: str, n: int) -> tuple[str, ...]:
+    """Names that `pivec.rollouts` gives to a box, a choice, or the tuple of Blackjack."""
+    if space == "tuple":
+        return tuple(f"{k}={i}" for k, size in enumerate((32, 11, 2)) for i in range(size))
+    return tuple(f"x[{i}]" if space == "box" else f"x={i}" for i in range(n))
 
 
 def _box(*texts: str) -> Callable[[], Iterable[_Known]]:
     """Read alternatives: features between bars, units in brackets, flags with their absence."""
-
-    def read() -> Iterable[_Known]:
-        for text in texts:
-            yield "box", tuple(_feature(part.strip()) for part in text.split("|"))
-
-    return read
+    return lambda: (("box", tuple(map(_feature, text.split("|")))) for text in texts)
 
 
 def _feature(text: str) -> Feature:
-    present, flag, absent = text.partition(" ~ ")
+    present, flag, absent = text.strip().partition(" ~ ")
     if flag:
         return Feature(present, absent=absent)
-    name, _, unit = text.partition(" (")
+    name, _, unit = present.partition(" (")
     return Feature(name, unit.removesuffix(")"))
 
 
@@ -149,26 +150,25 @@ def _grid(rows: int, columns: int) -> list[str]:
 
 def _lake() -> Iterable[_Known]:
     # Other shapes come with desc=, an argument that is not among the harmless ones.
-    for size in (4, 8):
-        yield "choice", _choices(_grid(size, size))
+    return [("choice", _choices(_grid(size, size))) for size in (4, 8)]
 
 
 def _cliff() -> Iterable[_Known]:
-    yield "choice", _choices(_grid(4, 12))
+    return [("choice", _choices(_grid(4, 12)))]
 
 
 def _taxi() -> Iterable[_Known]:
     places = ("at red", "at green", "at yellow", "at blue", "in the taxi")
-    goals = ("red", "green", "yellow", "blue")
-    states = product(_grid(5, 5), places, goals)
-    yield "choice", _choices(f"taxi at {at}, passenger {is_} to {to}" for at, is_, to in states)
+    states = product(_grid(5, 5), places, ("red", "green", "yellow", "blue"))
+    names = (f"taxi at {at}, passenger {place} to {to}" for at, place, to in states)
+    return [("choice", _choices(names))]
 
 
 def _blackjack() -> Iterable[_Known]:
     sums = [f"player has {i}" for i in range(32)]
     cards = ["dealer shows nothing", "dealer shows an ace"]
     cards += [f"dealer shows {i}" for i in range(2, 11)]
-    yield "tuple", _choices([*sums, *cards, "no usable ace", "usable ace"])
+    return [("tuple", _choices([*sums, *cards, "no usable ace", "usable ace"]))]
 
 
 def _legs(number: str) -> str:
@@ -309,42 +309,36 @@ _TABLE: dict[str, Callable[[], Iterable[_Known]]] = {
 }
 
 
-# -----------------------------------------------------------------------------
-# Regions in words: the features that set a region apart from all states, and from where to where.
-#
-# In closed form from the background model; no state is looked at.
+# ---- names of regions: the features that distinguish a region from all states ----
 
-
-Array = NDArray[np.float64]
 MIDDLE = "the middle of all states"
-_TAIL = 0.05  # of all states, on either side: a region that reaches there has no end
-_CLEAR = 0.5  # nats that a feature tells; a shift by one deviation of all states does
-_CLEAR_FLAG = 0.2  # of a flag, whose share of all states is bounded
-_MOST = 3  # features that are told, unless it takes more to tell regions apart
-_UTMOST = 8  # even then
-_GRAIN = 0.05  # deviations of all states: what is narrower than that is a point
-_LONGEST = 80  # letters of a name
+_TAIL = 0.05  # of all states, on either side: a region that reaches there has an open end
+_CLEAR = 0.5  # nats of a feature that is named; a shift by one deviation of all states has as much
+_CLEAR_FLAG = 0.2  # of a flag, whose divergence is bounded
+_FEW, _MANY = 3, 8  # features per region, and at most if regions would have the same name
+_GRAIN = 0.05  # deviations of all states: a narrower range is a point
+_LONGEST = 80  # characters of a feature's name
 
 
 def region_names(background: BackgroundModel, features: Sequence[Feature]) -> tuple[str, ...]:
-    """Tell each region by what sets it apart from all states.
+    """Name each region by the features that distinguish it from all states.
 
-    Features are ranked by how much of the difference between the region and all states they show
-    (the Kullback-Leibler divergence of their normal distributions; of flags that of their shares).
-    At most three are told, and only those that differ clearly, as ranges that hold about 80 % of
-    the region's states; further ones where two regions would have the same words.
+    Features are ranked by the Kullback-Leibler divergence of their distribution in the region from
+    that of all states, in closed form from the background model. A name has at most three, and
+    only clear ones, as ranges that hold about 80 % of the region's states; more if two regions
+    would have the same name.
 
     Parameters
     ----------
     background : BackgroundModel
         Fitted; its regions are numbered as its components are.
     features : sequence of Feature
-        What the numbers of a state mean, from `pivec.explanations.names.features_of`.
+        From `features_of`.
 
     Returns
     -------
     tuple of str
-        The words of every region; no two are equal.
+        One name per region; no two are equal.
 
     Examples
     --------
@@ -354,29 +348,28 @@ def region_names(background: BackgroundModel, features: Sequence[Feature]) -> tu
     >>> states[:, 0] += np.tile(np.linspace(-0.5, 0.5, 20), 3)
     >>> method = Visitation(n_components=3).fit(VisitedStates.from_arrays([[states]]))
     >>> named = (Feature("height", "m"), Feature("on the ground", absent="in the air"))
-    >>> for words in sorted(region_names(method, named)):
-    ...     print(words)
+    >>> for name in sorted(region_names(method, named)):
+    ...     print(name)
     height 3.6 to 4.4 m, in the air
     height above 7.6 m, in the air
     height below 0.4 m, on the ground
     """
-    mixture = background.background_
-    teller = _Teller(mixture, features)
-    counts = np.minimum(_MOST, teller.clear.sum(axis=1)).tolist()
+    namer = _Namer(background.background_, features)
+    counts = np.minimum(_FEW, namer.clear.sum(axis=1)).tolist()
     while True:
-        words = [teller.words(k, count) for k, count in enumerate(counts)]
-        shared = Counter(words)
-        equal = {k for k, text in enumerate(words) if shared[text] > 1}
-        longer = [k for k in equal if counts[k] < teller.n_told[k]]
+        names = [namer.name(k, count) for k, count in enumerate(counts)]
+        shared = Counter(names)
+        equal = {k for k, name in enumerate(names) if shared[name] > 1}
+        longer = [k for k in equal if counts[k] < namer.n_usable[k]]
         if not longer:
-            # Nothing is left to tell them by: two fits of the background side by side, perhaps.
-            return tuple(f"{words[k]} ({k})" if k in equal else words[k] for k in range(len(words)))
+            # Nothing distinguishes them: perhaps components of two fits of the background model.
+            return tuple(f"{name} ({k})" if k in equal else name for k, name in enumerate(names))
         for k in longer:
             counts[k] += 1
 
 
-class _Teller:
-    """What can be told of the regions of a mixture, feature by feature."""
+class _Namer:
+    """What distinguishes the regions of a mixture, feature by feature."""
 
     def __init__(self, mixture: Mixture, features: Sequence[Feature]) -> None:
         self.features = features
@@ -389,11 +382,10 @@ class _Teller:
             _divergence_of_shares(self.shares, mixture.weights @ self.shares),
             _divergence(mixture.means, mixture.variances, center, deviation**2),
         )
-        # That a thing is not so, one of many, is no word; nor is a feature that never changes.
+        # That one of many choices does not hold says nothing; nor does a constant feature.
         self.separation[(silent & (self.shares < 0.1)) | ~np.isfinite(self.separation)] = -1.0
         self.clear = self.separation >= np.where(self.flags, _CLEAR_FLAG, _CLEAR)
-        self.n_told = np.minimum(_UTMOST, (self.separation > 0).sum(axis=1))
-        # What is clear comes first.
+        self.n_usable = np.minimum(_MANY, (self.separation > 0).sum(axis=1))
         self.order = np.lexsort((-self.separation, ~self.clear), axis=1)
         self.ranges = region_ranges(mixture)
         self.grain = _GRAIN * deviation * mixture.scale
@@ -401,12 +393,12 @@ class _Teller:
             mixture.center + mixture.scale * _quantiles(mixture, share)
             for share in (_TAIL, 0.5, 1.0 - _TAIL)
         )
-        # Both: where most states are one point, what lies around it reaches nowhere.
+        # Both conditions: if most states are one point, ranges around it are no tails.
         self.below = (self.ranges[:, :, 0] < low) & (self.ranges[:, :, 1] < middle)
         self.above = (self.ranges[:, :, 1] > high) & (self.ranges[:, :, 0] > middle)
 
-    def words(self, region: int, count: int) -> str:
-        """Tell a region by so many features."""
+    def name(self, region: int, count: int) -> str:
+        """Name a region by so many features."""
         parts = [self._part(region, feature) for feature in self.order[region, :count].tolist()]
         return ", ".join(parts) or MIDDLE
 
@@ -417,22 +409,21 @@ class _Teller:
             share = float(self.shares[region, number])
             if share < 0.1:
                 return feature.absent or f"{name} = 0"
-            so = name if feature.is_flag else f"{name} = 1"
-            return so if share > 0.9 else f"{so} ({share:.0%})".replace("%)", " %)")
+            present = name if feature.is_flag else f"{name} = 1"
+            return present if share > 0.9 else f"{present} ({100 * share:.0f} %)"
         least, most = feature.limits
         low, high = np.clip(self.ranges[region, number], least, most).tolist()
-        unit = f" {feature.unit}" * bool(feature.unit)
         if high - low < self.grain[number]:
             exponent = math.floor(math.log10(self.grain[number]))
-            return f"{name} about {written((low + high) / 2, exponent)}{unit}"
+            return f"{name} about {feature.with_unit(written((low + high) / 2, exponent))}"
         # Rounding moves an end by a tenth of the spread at most.
         exponent = math.floor(math.log10((high - low) / 5))
-        first, last = written(low, exponent), written(high, exponent)
+        first, last = written(low, exponent), feature.with_unit(written(high, exponent))
         if self.below[region, number] or low == least:
-            return f"{name} below {last}{unit}"
+            return f"{name} below {last}"
         if self.above[region, number] or high == most:
-            return f"{name} above {first}{unit}"
-        return f"{name} {first} to {last}{unit}"
+            return f"{name} above {feature.with_unit(first)}"
+        return f"{name} {first} to {last}"
 
 
 def written(value: float, exponent: int) -> str:
@@ -465,15 +456,15 @@ def _divergence(means: Array, variances: Array, mean: Array, variance: Array) ->
 
 
 def _divergence_of_shares(shares: Array, share: Array) -> Array:
-    """Kullback-Leibler divergence of things that are so or not, in nats."""
+    """Kullback-Leibler divergence of flags, in nats."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        so = xlogy(shares, shares / share)
-        other = xlogy(1.0 - shares, (1.0 - shares) / (1.0 - share))
-    return np.asarray(so + other)
+        present = xlogy(shares, shares / share)
+        absent = xlogy(1.0 - shares, (1.0 - shares) / (1.0 - share))
+    return np.asarray(present + absent)
 
 
 def _flags(mixture: Mixture) -> NDArray[np.bool_]:
-    """Find features that are 0 or 1: then E x² = E x, in every component, and not by chance."""
+    """Find features that are 0 or 1, for which E x² = E x in every component."""
     means = mixture.center + mixture.scale * mixture.means
     squares = mixture.scale**2 * mixture.variances + means**2
     deviation = mixture.scale * _overall(mixture)[1]
@@ -481,7 +472,7 @@ def _flags(mixture: Mixture) -> NDArray[np.bool_]:
 
 
 def _quantiles(mixture: Mixture, share: float) -> Array:
-    """Quantiles of each feature over the whole mixture, by halving intervals, standardised."""
+    """Quantiles of each feature over the whole mixture, by bisection, standardised."""
     deviations = np.sqrt(mixture.variances)
     low = (mixture.means - 8.0 * deviations).min(axis=0)
     high = (mixture.means + 8.0 * deviations).max(axis=0)

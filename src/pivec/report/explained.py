@@ -35,7 +35,7 @@ from pivec.explanations import (
     Unusual,
     UnusualEpisode,
     leading_contrasts,
-    written,
+    percent_range,
 )
 from pivec.report.markup import (
     count_cell,
@@ -769,7 +769,7 @@ def _times_runs(contrast: Contrast) -> list[str]:
     """Write the mean share of time of both groups, and from where to where the runs go."""
     shown = []
     for times, mean in zip(contrast.times, contrast.means, strict=True):
-        ends = f"\n{written(times)}" if len(times) > 1 else ""
+        ends = f"\n{percent_range(times)}" if len(times) > 1 else ""
         shown.append(f"{percent(mean)}{ends}")
     return shown
 

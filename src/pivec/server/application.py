@@ -407,7 +407,7 @@ def make_clips(request: ClipRequest, tell: Tell) -> Answer:
     folder, chosen = request.folder, request.replaying
     states = stored_states(folder, request.explanation.labels)
     comparison = ComparisonFolder(folder, Space.load(folder), states)
-    replayer = Replayer(comparison, chosen.env, list(chosen.policies) or None, chosen.collecting)
+    replayer = Replayer.open(comparison, chosen)
     media = folder / FOLDER / MEDIA
     if not media.resolve().is_relative_to(folder.resolve()):
         raise UsageError(f"{media} is a link that leads out of {folder}: remove it")

@@ -230,7 +230,11 @@ class Comparison(Result):
         each region.
         """
         return summarize_regions(
-            self.stored, visits=visits, frames=frames, progress=progress, **options
+            self.stored,
+            visits=visits,
+            frames=frames,
+            replay=ReplayOptions(**options),
+            progress=progress,
         )
 
     @on_engine
@@ -249,15 +253,14 @@ class Comparison(Result):
         ``labels`` are those of the policies, by default all; ``clips`` is a folder for clips of
         typical and unusual episodes.
         """
-        replayer = self.replayer(ReplayOptions(**options)) if clips is not None else None
+        replay = ReplayOptions(**options)
         return find_unusual(
-            self.stored, labels, top=top, clips=clips, replayer=replayer, progress=progress
+            self.stored, labels, top=top, clips=clips, replay=replay, progress=progress
         )
 
     def replayer(self, options: ReplayOptions) -> Replayer:
         """Return what replays episodes of the comparison."""
-        policies = list(options.policies) or None
-        return Replayer(self.stored, options.env, policies, options.collecting)
+        return Replayer.open(self.stored, options)
 
     def write_report(self) -> Path:
         """Write the HTML page and the tables again, with pictures that were made since."""

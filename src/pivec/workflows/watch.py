@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Unpack
 
-from pivec.characterizations import BackgroundModel, Characterization, Space, grown_space
+from pivec.characterizations import Characterization, Space, grown_space
 from pivec.errors import (
     BadData,
     BadPolicyFile,
@@ -28,7 +28,7 @@ from pivec.errors import (
     PivecWarning,
     UsageError,
 )
-from pivec.explanations import features_of, policy_coverage
+from pivec.explanations import policy_coverage
 from pivec.files import check_folder, locked, make_folder
 from pivec.options import (
     CollectOptions,
@@ -401,11 +401,7 @@ class _Watcher:
 
     def _outside(self, space: Space, data: VisitedStates) -> list[str]:
         """Find policies that visit states outside the space; warn of the first."""
-        method = space.method
-        if not isinstance(method, BackgroundModel) or not math.isfinite(space.reach):
-            return []
-        names = [feature.name for feature in features_of(space.collected, method.feature_names_)]
-        rows = policy_coverage(data, method.mixtures_[0], space.reach, names)
+        rows = policy_coverage(data, space)
         notable = [row for row in rows if row.is_notable]
         if notable and not self._has_warned:
             self._has_warned = True
