@@ -1,35 +1,36 @@
-"""The forward pass of many equal multilayer perceptrons at once, in float32.
+"""The arithmetic of networks in float32: normalisation, activations and linear layers.
 
-A row's outputs are one fixed sequence of operations on the row (see `pivec.policies.kernels`), so
-they never depend on its company: not on the number of rows, of networks, or of threads.
+A row's results are one fixed sequence of operations on that row (see `pivec.policies.kernels`), so
+they never depend on the number of rows, networks or threads.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pivec.errors import UsageError
 
-if TYPE_CHECKING:
-    from pivec.policies.networks import NetworkPolicy
-
-# -----------------------------------------------------------------------------
-# How observations are normalised before a policy sees them.
-
-
+Float = NDArray[np.float32]
 Double = NDArray[np.float64]
+Layer = tuple[Float, Float]
+"""Weights (in, out) and biases (out,)."""
+
+ACTIVATIONS = (
+    *("tanh", "relu", "elu", "leaky_relu", "sigmoid", "silu", "gelu", "softplus", "identity"),
+)
+"""Each is torch's module of that name with its default settings."""
 
 
 @dataclass(frozen=True, eq=False)
 class Normaliser:
-    """Clips (observation - mean) / scale to plus and minus ``limit``, value by value.
+    """Clips (observation - mean) / scale to +-``limit``, value by value.
 
-    All three are of shape (n_inputs,), of flattened observations. A limit may be infinite.
+    All three have shape (n_inputs,), for flattened observations. A limit may be infinite.
 
     Examples
     --------
@@ -47,8 +48,7 @@ class Normaliser:
             array = np.array(getattr(self, name), dtype=np.float64)
             array.flags.writeable = False
             object.__setattr__(self, name, array)
-        shapes = {self.mean.shape, self.scale.shape, self.limit.shape}
-        if len(shapes) != 1 or self.mean.ndim != 1:
+        if len({array.shape for array in self.arrays}) != 1 or self.mean.ndim != 1:
             raise UsageError("a normaliser needs mean, scale and limit of the same length")
         if not (np.isfinite(self.mean).all() and np.isfinite(self.scale).all()):
             raise UsageError("mean and scale of a normaliser must be finite")
@@ -59,14 +59,14 @@ class Normaliser:
     def of_variance(
         cls, mean: Double, variance: Double, epsilon: float = 1e-8, clip: float = np.inf
     ) -> Normaliser:
-        """Make one of running moments of any shape, with ``epsilon`` added to the variance."""
-        with np.errstate(invalid="ignore"):  # a scale that is NaN is refused
+        """Normalise by running moments of any shape; ``epsilon`` is added to the variance."""
+        with np.errstate(invalid="ignore"):  # a scale that is NaN is rejected
             scale = np.sqrt(np.ravel(variance) + epsilon)
         return cls(np.ravel(mean), scale, np.full(np.size(mean), clip))
 
     @classmethod
     def joined(cls, parts: Sequence[Normaliser | int]) -> Normaliser:
-        """Make one of those of successive values; a number says how many stay as they are."""
+        """Concatenate normalisers; an int is a number of values that stay unchanged."""
         arrays = [
             (np.zeros(part), np.ones(part), np.full(part, np.inf))
             if isinstance(part, int)
@@ -81,40 +81,29 @@ class Normaliser:
         return self.mean, self.scale, self.limit
 
     def tobytes(self) -> bytes:
-        """Everything that decides what it does, for digests."""
+        """Everything that decides its results, for digests."""
         return b"".join(array.tobytes() for array in self.arrays)
 
     def check_width(self, width: int, whose: str) -> None:
-        """Refuse observations of another number of values than ``whose`` ("... expects")."""
+        """Reject observations of another size; ``whose`` is such as "the network expects"."""
         if len(self.mean) != width:
             raise UsageError(
-                f"the normaliser is made for observations of {len(self.mean)} values, "
+                f"the normaliser is for observations of {len(self.mean)} values, "
                 f"but {whose} {width}"
             )
 
-    def apply(self, rows: NDArray[Any]) -> NDArray[np.float32]:
+    def apply(self, rows: NDArray[Any]) -> Float:
         """Normalise rows of shape (..., n_inputs), computed in float64."""
         return normalise(rows, *self.arrays)
 
 
-def normalise(
-    rows: NDArray[Any], mean: Double, scale: Double, limit: Double
-) -> NDArray[np.float32]:
-    """Do what `Normaliser` says, for arrays that may be stacked; as Stable-Baselines3 does it."""
+def normalise(rows: NDArray[Any], mean: Double, scale: Double, limit: Double) -> Float:
+    """Normalise as Stable-Baselines3 does; the arrays may be stacked."""
     return np.clip((rows - mean) / scale, -limit, limit).astype(np.float32)
 
 
-Float = NDArray[np.float32]
-Layer = tuple[Float, Float]
-
-ACTIVATIONS = (
-    *("tanh", "relu", "elu", "leaky_relu", "sigmoid", "silu", "gelu", "softplus", "identity"),
-)
-"""Each is torch's module of that name with its default settings."""
-
-
 def function(name: str) -> Callable[[Float], None]:
-    """Give a function of numbers by its name in `kernels`; it works on an array of one axis."""
+    """Look up a function of `kernels` that works in place on an array with one axis."""
     from pivec.policies import kernels  # Numba takes a while to import
 
     compiled: Callable[[Float], None] = getattr(kernels, name)
@@ -122,14 +111,14 @@ def function(name: str) -> Callable[[Float], None]:
 
 
 def evaluate(name: str, x: Any) -> Float:
-    """Give the values of a function of `kernels` at every number, as a new array."""
+    """Apply a function of `kernels` to every number; returns a new array."""
     values = np.array(x, np.float32, order="C")
     function(name)(values.reshape(-1))
     return values
 
 
 def padded(layer: Layer) -> Layer:
-    """Copy weights (in, out) and biases (out,), with outputs of zero up to whole blocks."""
+    """Copy a layer, with zero outputs up to a multiple of the kernels' block width."""
     from pivec.policies.kernels import WIDTH
 
     weight, bias = layer
@@ -141,7 +130,7 @@ def padded(layer: Layer) -> Layer:
 
 
 def affine(rows: NDArray[Any], layer: Layer, activation: str) -> Float:
-    """Rows (n, in) through one layer that is `padded`: (n, padded out)."""
+    """Pass rows (n, in) through one `padded` layer: (n, padded out)."""
     from pivec.policies.kernels import ROWS, multiply
 
     n = len(rows)
@@ -153,108 +142,3 @@ def affine(rows: NDArray[Any], layer: Layer, activation: str) -> Float:
     function(activation)(out.reshape(-1))
     result: Float = out[0, :n]
     return result
-
-
-class NetworkStack:
-    """Weights and buffers of ``slots`` networks of one architecture, of ``lanes`` rows each."""
-
-    def __init__(self, slots: int, lanes: int, like: NetworkPolicy) -> None:
-        from pivec.policies.kernels import ROWS, WIDTH
-
-        self._rule, self._activate, sizes = like.rule, function(like.activation), like.sizes
-        self._shape, self._n_outputs = (slots, lanes, sizes[0]), sizes[-1]
-        self._noise_shape = (slots, lanes, like.rule.noise_size)
-        rows, widths = max(lanes, ROWS), [n + -n % WIDTH for n in sizes[1:]]
-        self._weights = [
-            np.zeros((slots, n_in, width), np.float32)
-            for n_in, width in zip(sizes, widths, strict=False)
-        ]
-        self._biases = [np.zeros((slots, width), np.float32) for width in widths]
-        self._values = [np.zeros((slots, rows, n), np.float32) for n in (sizes[0], *widths)]
-        self._variances = None if like.state_std is None else np.zeros_like(self._weights[-1])
-        # One row a slot, and an axis of length one that repeats it over the lanes.
-        self._parameters = tuple(
-            np.zeros((slots, 1, len(array)), np.float32) for array in like.rule.parameters()
-        )
-        self._statistics = tuple(
-            np.ones((slots, 1, sizes[0])) for _ in range(3 * (like.normaliser is not None))
-        )
-        for slot in range(slots):
-            self.put(slot, like)
-
-    def put(self, slot: int, policy: NetworkPolicy) -> None:
-        """Let ``policy`` answer in ``slot`` from now on."""
-        for i, (weight, bias) in enumerate(policy.layers):
-            self._weights[i][slot, :, : len(bias)] = weight
-            self._biases[i][slot, : len(bias)] = bias
-        if self._variances is not None and policy.state_std is not None:
-            self._variances[slot, :, : policy.n_outputs] = np.square(policy.state_std)
-        for own, values in zip(self._parameters, policy.rule.parameters(), strict=True):
-            own[slot, 0] = values
-        if policy.normaliser is not None:
-            for doubles, statistics in zip(self._statistics, policy.normaliser.arrays, strict=True):
-                doubles[slot, 0] = statistics
-
-    def outputs(self, observations: NDArray[Any]) -> Float:
-        """Outputs (slots, lanes, out) for observations (slots, lanes, in).
-
-        With ``state_std``, the deviations that random weights give the outputs come behind them:
-        with h going into the last layer and weights of deviations s, sqrt of the sum over i of
-        h_i^2 s_i^2.
-        """
-        from pivec.policies.kernels import multiply
-
-        if np.shape(observations) != self._shape:
-            raise UsageError(
-                f"expected observations of shape {self._shape}, but got {np.shape(observations)}"
-            )
-        if self._statistics:
-            observations = normalise(observations, *self._statistics)
-        lanes, n_outputs = self._shape[1], self._n_outputs
-        self._values[0][:, :lanes] = observations
-        last = len(self._weights) - 1
-        for i, (weights, biases) in enumerate(zip(self._weights, self._biases, strict=True)):
-            out = self._values[i + 1]
-            multiply(self._values[i], weights, biases, out)
-            if i < last:
-                self._activate(out.reshape(-1))
-        outputs = self._values[-1][:, :lanes, :n_outputs]
-        if self._variances is None:
-            return outputs.copy()
-        squares, spread = np.square(self._values[-2]), np.empty_like(self._values[-1])
-        multiply(squares, self._variances, np.zeros_like(self._biases[-1]), spread)
-        return np.concatenate([outputs, np.sqrt(spread[:, :lanes, :n_outputs])], axis=-1)
-
-    def respond(
-        self, observations: NDArray[Any], noise: NDArray[np.float32] | None
-    ) -> NDArray[Any]:
-        """Actions (slots, lanes, ...) for observations (slots, lanes, in)."""
-        if noise is not None and np.shape(noise) != self._noise_shape:
-            raise UsageError(
-                f"expected random numbers of shape {self._noise_shape}, but got {np.shape(noise)}"
-            )
-        return self._rule.choose(self.outputs(observations), noise, self._parameters)
-
-
-def softmax_terms(logits: Float) -> Float:
-    """exp(logit - largest) of (n, actions) logits, transposed: (actions, n).
-
-    Few actions and many rows: with the rows innermost NumPy works on long runs.
-    """
-    terms = np.ascontiguousarray(logits.T)
-    terms -= terms.max(axis=0)
-    function("exp")(terms.reshape(-1))
-    return terms
-
-
-def sample_categorical(logits: Float, uniform: Float) -> NDArray[np.int64]:
-    """Inverse of the cumulative distribution of logits (n, actions) at uniform numbers (n,)."""
-    terms = softmax_terms(logits)
-    # Running sums are the unnormalised cumulative distribution; the action is the number of
-    # them at or below u times the total.
-    np.cumsum(terms, axis=0, out=terms)
-    threshold = uniform * terms[-1]
-    actions = np.zeros(len(uniform), np.int64)
-    for below in terms[:-1]:
-        actions += below <= threshold
-    return actions

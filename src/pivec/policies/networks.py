@@ -1,24 +1,52 @@
-"""Multilayer perceptrons as policies, in float32: one, or many that answer as one batch."""
+"""Policies that are networks: perceptrons, stacks of them, LSTMs, and any other model.
+
+- `NetworkPolicy`: a multilayer perceptron; `Stack`: many with one architecture, answered together
+- `MaskedPolicy`: a network with a mask of valid actions, as MaskablePPO
+- `RecurrentNetwork`: an LSTM and the layers after it
+- `OutputPolicy`: actions from the outputs of any `Model` (ONNX, TorchScript, NEAT, CNNs, ...)
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Hashable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.arguments import Count, checked
 from pivec.errors import UsageError
-from pivec.policies.distributions import Distribution, Head, Options, frozen, make_head
-from pivec.policies.forward import ACTIVATIONS, Float, Layer, NetworkStack, Normaliser, evaluate
-from pivec.policies.policy import BatchPolicy, check_width
+from pivec.policies.distributions import (
+    ActionDistribution,
+    Distribution,
+    DistributionSpec,
+    Options,
+    counts,
+    frozen,
+    make_distribution,
+)
+from pivec.policies.forward import (
+    ACTIVATIONS,
+    Float,
+    Layer,
+    Normaliser,
+    affine,
+    evaluate,
+    function,
+    normalise,
+    padded,
+)
+from pivec.policies.policy import BatchPolicy, RecurrentPolicy, check_width, flat_width, unbound
 
 if TYPE_CHECKING:
     import gymnasium
+
+OneHot = tuple[tuple[int, int], ...]  # of discrete observations: number of values, the least
+MASKED_LOGIT = np.float32(-1e8)  # of invalid actions, as in SB3-contrib
+DIVERGED = "a policy gave NaN or infinite outputs: its training diverged"
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,11 +54,12 @@ class NetworkPolicy(BatchPolicy):
     """A policy whose action distribution is the output of a multilayer perceptron.
 
     The ``head`` says what the outputs are: "categorical" (logits), "multi_categorical" (logits of
-    several choices), "bernoulli" (logits of switches), "epsilon_greedy" (values of actions),
-    "proportional" (the same, drawn in proportion to what they are above the least), "gaussian"
-    (means), "state_gaussian" (means and deviations) or "deterministic". With ``state_std``, random
-    weights of these deviations, redrawn at every action, are added to those of the last layer
-    (generalised state-dependent exploration); its head is "state_gaussian" with plain deviations.
+    several choices), "bernoulli" (logits of binary values), "epsilon_greedy" (action values),
+    "proportional" (action values, sampled in proportion to their excess over the least),
+    "gaussian" (means), "state_gaussian" (means and standard deviations) or "deterministic". With
+    ``state_std``, random weights with these standard deviations, redrawn at every action, are
+    added to those of the last layer (generalised state-dependent exploration); this requires the
+    head "state_gaussian" with plain deviations.
 
     Examples
     --------
@@ -45,14 +74,14 @@ class NetworkPolicy(BatchPolicy):
 
     layers: tuple[Layer, ...]  # weights (in, out) and biases (out,), kept as read-only float32
     activation: str  # in `ACTIVATIONS`, between the layers; the last layer has none
-    head: str
-    log_std: Float | None = None  # (actions,), of the deviations of a "gaussian" head
-    low: Float | None = None  # (actions,), of the box that real actions are clipped to,
+    head: str  # in `DISTRIBUTIONS`
+    log_std: Float | None = None  # (actions,), of a "gaussian" head
+    low: Float | None = None  # (actions,), the bounds that real actions are clipped to,
     high: Float | None = None  # or squashed into
     options: Options = field(default_factory=Options)
     state_std: Float | None = None  # (in, actions)
     normaliser: Normaliser | None = None  # applied to observations first
-    rule: Head = field(init=False, repr=False)
+    action_distribution: ActionDistribution = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.activation not in ACTIVATIONS:
@@ -64,10 +93,10 @@ class NetworkPolicy(BatchPolicy):
             object.__setattr__(self, "state_std", self._checked_state_std(self.state_std))
             width *= 2
         arrays = {"log_std": self.log_std, "low": self.low, "high": self.high}
-        rule = make_head(self.head, width, self.options, arrays)
+        made = make_distribution(self.head, width, self.options, arrays)
         for name in arrays:
-            object.__setattr__(self, name, getattr(rule, name))
-        object.__setattr__(self, "rule", rule)
+            object.__setattr__(self, name, getattr(made, name))
+        object.__setattr__(self, "action_distribution", made)
         if self.normaliser is not None:
             self.normaliser.check_width(self.n_inputs, "the network expects")
 
@@ -77,7 +106,7 @@ class NetworkPolicy(BatchPolicy):
         array, expected = frozen(value), self.layers[-1][0].shape
         if array.shape != expected or not np.isfinite(array).all() or (array < 0).any():
             raise UsageError(
-                f"state_std must have the shape {expected} of the last layer's weights, and hold "
+                f"state_std must have the shape {expected} of the last layer's weights and hold "
                 f"finite numbers from 0, but has shape {array.shape}"
             )
         return array
@@ -89,24 +118,24 @@ class NetworkPolicy(BatchPolicy):
 
     @property
     def n_outputs(self) -> int:
-        """Number of the last layer's outputs."""
+        """Number of outputs of the last layer."""
         return int(self.layers[-1][0].shape[1])
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Widths of the layers, the input's first."""
+        """Widths of the layers, starting with the input."""
         return (self.n_inputs, *(weight.shape[1] for weight, _ in self.layers))
 
     @property
     def architecture(self) -> Hashable:
         """Equal for policies whose weights can be stacked."""
-        plain = ("network", self.sizes, self.activation, self.rule.key)
+        plain = ("network", self.sizes, self.activation, self.action_distribution.key)
         more = (self.state_std is not None, self.normaliser is not None)
         return (*plain, *more) if any(more) else plain
 
     @property
     def fingerprint(self) -> str:
-        """A SHA-256 digest of everything that decides the actions."""
+        """SHA-256 digest of everything that decides the actions."""
         digest = hashlib.sha256(repr(self.architecture).encode())
         for weight, bias in self.layers:
             digest.update(weight.tobytes() + bias.tobytes())
@@ -121,20 +150,20 @@ class NetworkPolicy(BatchPolicy):
         return digest.hexdigest()
 
     def noise(self, rng: np.random.Generator, n: int) -> Float:
-        """Random numbers of ``n`` actions: uniform, or standard normal of real actions."""
-        return self.rule.noise(rng, n)
+        """Random numbers for ``n`` actions."""
+        return self.action_distribution.noise(rng, n)
 
     def respond(self, observations: Any, noise: NDArray[np.float32] | None) -> NDArray[Any]:
-        """Actions for ``observations`` (n, ...) given their random numbers; the mode if None."""
+        """Actions for ``observations`` (n, ...) given random numbers; the mode if None."""
         rows = self._rows(observations)
         batch_noise = None if noise is None else np.asarray(noise)[None]
-        actions: NDArray[Any] = NetworkStack(1, len(rows), self).respond(rows[None], batch_noise)[0]
+        actions: NDArray[Any] = Stack(1, len(rows), self).respond(rows[None], batch_noise)[0]
         return actions
 
     def outputs(self, observations: Any) -> Float:
-        """Outputs (n, k) for observations (n, ...), which the head makes actions of."""
+        """Network outputs (n, k) for observations (n, ...)."""
         rows = self._rows(observations)
-        outputs: Float = NetworkStack(1, len(rows), self).outputs(rows[None])[0]
+        outputs: Float = Stack(1, len(rows), self).outputs(rows[None])[0]
         return outputs
 
     @property
@@ -148,34 +177,33 @@ class NetworkPolicy(BatchPolicy):
 
     @cached_property
     def _trunk(self) -> NetworkPolicy:
-        return replace(
-            self, layers=self.layers[:-1], head="deterministic", options=Options(),
-            log_std=None, low=None, high=None, state_std=None,
-        )  # fmt: skip
+        layers = self.layers[:-1]
+        return NetworkPolicy(layers, self.activation, "deterministic", normaliser=self.normaliser)
 
     def distribution(self, observations: Any) -> Distribution:
         """Probabilities (n, actions), or means and standard deviations of (n, actions) each.
 
-        Means and deviations are those before actions are clipped or squashed. Several choices have
-        their probabilities one after another, switches the probability of being on.
+        Means and deviations are those before clipping or squashing. The probabilities of several
+        choices are concatenated; binary values have the probability of 1.
         """
-        return self.rule.distribution(self.outputs(observations))
+        return self.action_distribution.distribution(self.outputs(observations))
 
     def bind(
         self, observation_space: gymnasium.Space[Any], action_space: gymnasium.Space[Any]
     ) -> NetworkPolicy:
-        """Check that this policy fits an environment's spaces; take the box of actions from it.
+        """Check that this policy fits an environment's spaces; take missing bounds from them.
 
-        Observations are expected flattened as Gymnasium flattens them. The box a policy was
-        trained with stays; one that was read off rounded text is replaced by the exact one.
+        Observations are flattened as Gymnasium does. The bounds a policy was trained with stay,
+        except that those read off rounded text become exact.
         """
         check_width(self.n_inputs, observation_space)
         return self.for_actions(action_space)
 
     def for_actions(self, action_space: gymnasium.Space[Any]) -> NetworkPolicy:
-        """Check that the actions fit; take their box from the space."""
-        bound = self.rule.bind(action_space)
-        return self if bound is self.rule else replace(self, low=bound.low, high=bound.high)
+        """Check that the actions fit; take their bounds from the space."""
+        bound = self.action_distribution.bind(action_space)
+        same = bound is self.action_distribution
+        return self if same else replace(self, low=bound.low, high=bound.high)
 
     def _rows(self, observations: Any) -> Float:
         rows = np.asarray(observations, dtype=np.float32)
@@ -188,12 +216,12 @@ class NetworkPolicy(BatchPolicy):
 
 
 def _checked_layers(layers: Any) -> tuple[Layer, ...]:
-    """Read-only float32 copies of layers whose shapes follow on each other."""
-    checked = tuple((frozen(weight), frozen(bias)) for weight, bias in layers)
-    if not checked:
+    """Read-only float32 copies of layers with matching shapes."""
+    result = tuple((frozen(weight), frozen(bias)) for weight, bias in layers)
+    if not result:
         raise UsageError("a network needs at least one layer")
     width = None
-    for i, (weight, bias) in enumerate(checked):
+    for i, (weight, bias) in enumerate(result):
         if weight.ndim != 2 or 0 in weight.shape or bias.shape != weight.shape[1:]:
             raise UsageError(
                 f"layer {i} needs weights of shape (in, out) and biases of shape (out,), "
@@ -201,21 +229,20 @@ def _checked_layers(layers: Any) -> tuple[Layer, ...]:
             )
         if width not in (None, weight.shape[0]):
             raise UsageError(
-                f"layer {i} expects {weight.shape[0]} inputs, but layer {i - 1} gives {width}"
+                f"layer {i} expects {weight.shape[0]} inputs, but layer {i - 1} has {width} outputs"
             )
         if not (np.isfinite(weight).all() and np.isfinite(bias).all()):
             raise UsageError(f"layer {i} holds NaN or infinite weights: the training diverged")
         width = weight.shape[1]
-    return checked
+    return result
 
 
 class Stack:
-    """``slots`` policies of one architecture, each answering ``lanes`` observations at a time.
+    """``slots`` networks of one architecture, each answering ``lanes`` observations at a time.
 
-    Networks are answered with stacked weights; other `BatchPolicy` kinds one after another. A
-    row's action depends neither on the number of lanes nor on the other slots, to the last bit.
-    It holds buffers, so one thread at a time may use it. ``like`` gives the architecture, and
-    answers in every slot until another is put there.
+    A row's action depends neither on the number of lanes nor on the other slots, to the last bit.
+    A stack holds buffers, so only one thread at a time may use it. ``like`` gives the
+    architecture, and fills every slot until another network is put there.
 
     Examples
     --------
@@ -228,26 +255,79 @@ class Stack:
     array([[1, 1, 1], [0, 0, 0]])
     """
 
-    @checked
-    def __init__(self, slots: Count, lanes: Count, like: BatchPolicy) -> None:
-        self.slots, self.lanes, self.architecture = slots, lanes, like.architecture
-        self._networks = (
-            NetworkStack(slots, lanes, like) if isinstance(like, NetworkPolicy) else None
-        )
-        self._others = [like] * slots
+    def __init__(self, slots: int, lanes: int, like: NetworkPolicy) -> None:
+        from pivec.policies.kernels import ROWS, WIDTH
 
-    def put(self, slot: int, policy: BatchPolicy) -> None:
+        if slots < 1 or lanes < 0:
+            raise UsageError(f"a stack needs slots, but was asked for {slots} of {lanes} lanes")
+        self.architecture, self._rule = like.architecture, like.action_distribution
+        self._activate, sizes = function(like.activation), like.sizes
+        self._shape, self._n_outputs = (slots, lanes, sizes[0]), sizes[-1]
+        self._noise_shape = (slots, lanes, self._rule.noise_size)
+        rows, widths = max(lanes, ROWS), [n + -n % WIDTH for n in sizes[1:]]
+        self._weights = [
+            np.zeros((slots, n_in, width), np.float32)
+            for n_in, width in zip(sizes, widths, strict=False)
+        ]
+        self._biases = [np.zeros((slots, width), np.float32) for width in widths]
+        self._values = [np.zeros((slots, rows, n), np.float32) for n in (sizes[0], *widths)]
+        self._variances = None if like.state_std is None else np.zeros_like(self._weights[-1])
+        # One row per slot, and an axis of length one that repeats it over the lanes.
+        self._parameters = tuple(
+            np.zeros((slots, 1, len(array)), np.float32) for array in self._rule.parameters()
+        )
+        self._statistics = tuple(
+            np.ones((slots, 1, sizes[0])) for _ in range(3 * (like.normaliser is not None))
+        )
+        for slot in range(slots):
+            self.put(slot, like)
+
+    def put(self, slot: int, policy: NetworkPolicy) -> None:
         """Let ``policy`` answer in ``slot`` from now on."""
         if policy.architecture != self.architecture:
             raise UsageError(
                 f"a stack of {self.architecture} cannot hold a policy of {policy.architecture}"
             )
-        if self._networks is None:
-            self._others[slot] = policy
-        elif isinstance(policy, NetworkPolicy):
-            self._networks.put(slot, policy)
-        else:
-            raise UsageError(f"a stack of networks cannot hold {policy!r}")
+        for i, (weight, bias) in enumerate(policy.layers):
+            self._weights[i][slot, :, : len(bias)] = weight
+            self._biases[i][slot, : len(bias)] = bias
+        if self._variances is not None and policy.state_std is not None:
+            self._variances[slot, :, : policy.n_outputs] = np.square(policy.state_std)
+        parameters = policy.action_distribution.parameters()
+        for own, values in zip(self._parameters, parameters, strict=True):
+            own[slot, 0] = values
+        if policy.normaliser is not None:
+            for doubles, statistics in zip(self._statistics, policy.normaliser.arrays, strict=True):
+                doubles[slot, 0] = statistics
+
+    def outputs(self, observations: NDArray[Any]) -> Float:
+        """Outputs (slots, lanes, out) for observations (slots, lanes, in).
+
+        With ``state_std`` s and inputs h of the last layer, they are followed by the standard
+        deviations sqrt(sum over i of h_i^2 s_i^2).
+        """
+        from pivec.policies.kernels import multiply
+
+        if np.shape(observations) != self._shape:
+            raise UsageError(
+                f"expected observations of shape {self._shape}, but got {np.shape(observations)}"
+            )
+        if self._statistics:
+            observations = normalise(observations, *self._statistics)
+        lanes, n_outputs = self._shape[1], self._n_outputs
+        self._values[0][:, :lanes] = observations
+        last = len(self._weights) - 1
+        for i, (weights, biases) in enumerate(zip(self._weights, self._biases, strict=True)):
+            out = self._values[i + 1]
+            multiply(self._values[i], weights, biases, out)
+            if i < last:
+                self._activate(out.reshape(-1))
+        outputs = self._values[-1][:, :lanes, :n_outputs]
+        if self._variances is None:
+            return outputs.copy()
+        squares, spread = np.square(self._values[-2]), np.empty_like(self._values[-1])
+        multiply(squares, self._variances, np.zeros_like(self._biases[-1]), spread)
+        return np.concatenate([outputs, np.sqrt(spread[:, :lanes, :n_outputs])], axis=-1)
 
     def respond(
         self, observations: NDArray[Any], noise: NDArray[np.float32] | None
@@ -256,26 +336,16 @@ class Stack:
 
         ``noise`` has the shape (slots, lanes, noise size); without it, actions are the mode.
         """
-        if self._networks is not None:
-            return self._networks.respond(observations, noise)
-        return np.stack(
-            [
-                policy.respond(observations[slot], None if noise is None else noise[slot])
-                for slot, policy in enumerate(self._others)
-            ]
-        )
-
-
-# -----------------------------------------------------------------------------
-# Networks that are told at every step which discrete actions are allowed, as MaskablePPO's are.
-
-
-NEVER = np.float32(-1e8)  # the logit of what is not allowed, as SB3-contrib has it
+        if noise is not None and np.shape(noise) != self._noise_shape:
+            raise UsageError(
+                f"expected random numbers of shape {self._noise_shape}, but got {np.shape(noise)}"
+            )
+        return self._rule.choose(self.outputs(observations), noise, self._parameters)
 
 
 @dataclass(frozen=True, eq=False)
 class MaskedPolicy(BatchPolicy):
-    """A network whose actions are drawn among those that masks (n, logits) allow.
+    """A network whose actions are sampled among those that masks (n, logits) allow.
 
     Examples
     --------
@@ -293,11 +363,11 @@ class MaskedPolicy(BatchPolicy):
 
     @property
     def fingerprint(self) -> str:
-        """A digest of everything that decides the actions."""
+        """Digest of everything that decides the actions."""
         return f"masked {self.network.fingerprint}"
 
     def noise(self, rng: np.random.Generator, n: int) -> Float:
-        """Random numbers of ``n`` actions."""
+        """Random numbers for ``n`` actions."""
         return self.network.noise(rng, n)
 
     def respond(
@@ -307,32 +377,361 @@ class MaskedPolicy(BatchPolicy):
         masks: NDArray[np.bool_] | None = None,
     ) -> NDArray[Any]:
         """Actions for ``observations`` (n, ...) that ``masks`` allow."""
-        rule = self.network.rule
+        rule = self.network.action_distribution
         return rule.choose(self._outputs(observations, masks), noise, rule.parameters())
 
     def distribution(
         self, observations: Any, masks: NDArray[np.bool_] | None = None
     ) -> Distribution:
         """Probabilities (n, actions)."""
-        return self.network.rule.distribution(self._outputs(observations, masks))
+        return self.network.action_distribution.distribution(self._outputs(observations, masks))
 
     def bind(
         self, observation_space: gymnasium.Space[Any], action_space: gymnasium.Space[Any]
     ) -> MaskedPolicy:
-        """Make the policy for an environment with these spaces, or tell why it does not fit."""
+        """Check that this policy fits an environment's spaces."""
         return replace(self, network=self.network.bind(observation_space, action_space))
 
     def _outputs(self, observations: Any, masks: NDArray[np.bool_] | None) -> Float:
         if masks is None:
             raise UsageError(
-                "this policy is told which actions are allowed, by action_masks() of its "
-                "environment: let it play there"
+                "this policy needs to know which actions are valid, from action_masks() of its "
+                "environment"
             )
         outputs = self.network.outputs(observations)
         if np.shape(masks) != outputs.shape:
             raise UsageError(
-                f"action_masks() of the environment must give {outputs.shape[1]} values, one for "
-                f"each action, but masks are of shape {np.shape(masks)[1:]}"
+                f"action_masks() of the environment must return {outputs.shape[1]} values, one per "
+                f"action, but the masks have shape {np.shape(masks)[1:]}"
             )
-        outputs[~np.asarray(masks, bool)] = NEVER
+        outputs[~np.asarray(masks, bool)] = MASKED_LOGIT
         return outputs
+
+
+class Model(ABC):
+    """A function from observations to outputs.
+
+    The outputs of a row depend on nothing but the row, to the last bit.
+    """
+
+    @property
+    def n_inputs(self) -> int | None:
+        """Number of values of an observation; None if unknown."""
+        return None
+
+    @property
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """Digest of everything that decides the outputs."""
+
+    @abstractmethod
+    def outputs(self, observations: Float) -> NDArray[Any]:
+        """Outputs (n, k) for observations (n, ...)."""
+
+    @property
+    def n_latent(self) -> int:
+        """Width of the last hidden layer; 0 if unknown."""
+        return 0
+
+    def latent(self, observations: Float) -> Float:  # noqa: ARG002
+        """Values (n, k) of the last hidden layer, if its width is known."""
+        raise UsageError(f"the hidden layers of {type(self).__name__} are not known")
+
+    def bind(self, observation_space: gymnasium.Space[Any]) -> Self:
+        """Check that the model fits; may return another one for these observations."""
+        if self.n_inputs is not None:
+            check_width(self.n_inputs, observation_space, flat=False)
+        return self
+
+
+class Features(Model):
+    """A model that replaces the observations a network receives, as convolutions do."""
+
+    @property
+    @abstractmethod
+    def n_outputs(self) -> int:
+        """Number of features."""
+
+    @property
+    @abstractmethod
+    def about(self) -> tuple[Any, ...]:
+        """What decides the features besides the weights."""
+
+    @property
+    @abstractmethod
+    def weights(self) -> tuple[Layer, ...]:
+        """All weights and biases."""
+
+    @property
+    def fingerprint(self) -> str:
+        return self.digest()
+
+    def digest(self, *more: Any) -> str:
+        """Digest of these features and of whatever follows them."""
+        digest = hashlib.sha256(repr((*self.about, *more)).encode())
+        for weight, bias in self.weights:
+            digest.update(weight.tobytes() + bias.tobytes())
+        return digest.hexdigest()
+
+
+@dataclass(frozen=True, eq=False)
+class OutputPolicy(BatchPolicy):
+    """A policy that takes its actions from the outputs of a model."""
+
+    model: Model
+    description: DistributionSpec = field(default_factory=DistributionSpec)
+    normaliser: Normaliser | None = None  # applied to flattened observations first
+    head: ActionDistribution | None = None  # set by `bind` unless the description decides it
+    one_hot: OneHot = ()
+
+    @property
+    def architecture(self) -> Hashable:
+        """Equal for policies with the same kind of actions."""
+        head = self.head
+        if head is None:
+            return ("outputs", None)
+        return ("outputs", head.key, head.n_outputs, head.noise_size)
+
+    @property
+    def fingerprint(self) -> str:
+        """Digest of everything that decides the actions."""
+        described = (self.description.name, self.description.options, self.description.discrete)
+        arrays = sorted((key, np.asarray(v).tolist()) for key, v in self.description.arrays.items())
+        digest = hashlib.sha256(repr((self.model.fingerprint, described, arrays)).encode())
+        if self.normaliser is not None:
+            digest.update(self.normaliser.tobytes())
+        return digest.hexdigest()
+
+    def noise(self, rng: np.random.Generator, n: int) -> Float:
+        """Random numbers for ``n`` actions."""
+        return self._head().noise(rng, n)
+
+    def respond(self, observations: Any, noise: NDArray[np.float32] | None) -> NDArray[Any]:
+        """Actions for ``observations`` (n, ...) given random numbers; the mode if None."""
+        return _choose(self._head(), self._outputs(observations), noise)
+
+    def distribution(self, observations: Any) -> Distribution:
+        """Probabilities, or means and deviations; see `NetworkPolicy.distribution`."""
+        return self._head().distribution(self._outputs(observations))
+
+    @property
+    def n_latent(self) -> int:
+        """Width of the model's last hidden layer; 0 if unknown."""
+        return self.model.n_latent
+
+    def latent(self, observations: Any) -> Float:
+        """Values (n, k) of the model's last hidden layer."""
+        return self.model.latent(_prepared(observations, self.one_hot, self.normaliser))
+
+    def bind(
+        self, observation_space: gymnasium.Space[Any], action_space: gymnasium.Space[Any]
+    ) -> OutputPolicy:
+        """Check that this policy fits an environment's spaces."""
+        one_hot = _one_hot(observation_space, self.model.n_inputs)
+        model = self.model.bind(observation_space)
+        shape = observation_space.shape
+        if one_hot or shape is None:
+            shape = (flat_width(observation_space),)
+        if self.normaliser is not None:
+            self.normaliser.check_width(int(np.prod(shape)), "the environment gives")
+        sample = np.asarray(model.outputs(np.zeros((1, *shape), np.float32)))
+        head = self.description.make(sample, action_space).bind(action_space)
+        return replace(self, model=model, head=head, one_hot=one_hot)
+
+    def _head(self) -> ActionDistribution:
+        if self.head is None:
+            raise unbound("this policy", "its actions")
+        return self.head
+
+    def _outputs(self, observations: Any) -> Float:
+        rows = _prepared(observations, self.one_hot, self.normaliser)
+        outputs = np.asarray(self.model.outputs(rows), np.float32)
+        if not np.isfinite(outputs).all():
+            raise UsageError(DIVERGED)
+        return outputs
+
+
+def _one_hot(space: gymnasium.Space[Any], n_inputs: int | None) -> OneHot:
+    """How discrete observations are one-hot encoded; empty if a model takes integers."""
+    from gymnasium import spaces
+
+    if not isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
+        return ()
+    sizes, start = counts(space), np.ravel(space.start).tolist()
+    return () if n_inputs == len(sizes) else tuple(zip(sizes, start, strict=True))
+
+
+def _prepared(observations: Any, one_hot: OneHot, normaliser: Normaliser | None) -> Float:
+    """One-hot encode, convert and normalise observations (n, ...) for a model."""
+    rows = np.asarray(observations)
+    if rows.ndim == 0:
+        raise UsageError("expected a batch of observations, but got a single number")
+    if one_hot and rows[:1].size == len(one_hot):
+        # As Gymnasium flattens Discrete and MultiDiscrete.
+        columns = rows.reshape(len(rows), -1).astype(np.intp).T
+        parts = [
+            np.eye(size, dtype=np.float32)[column - first]
+            for column, (size, first) in zip(columns, one_hot, strict=True)
+        ]
+        rows = np.concatenate(parts, axis=1)
+    rows = rows.astype(np.float32)
+    if normaliser is not None:
+        rows = normaliser.apply(rows.reshape(len(rows), -1)).reshape(rows.shape)
+    return rows
+
+
+def _choose(head: ActionDistribution, outputs: Float, noise: Any) -> NDArray[Any]:
+    """Actions for outputs (n, k), given random numbers of the right shape or None."""
+    if noise is not None:
+        noise, expected = np.asarray(noise, np.float32), (len(outputs), head.noise_size)
+        if noise.shape != expected:
+            raise UsageError(f"expected random numbers of shape {expected}, but got {noise.shape}")
+    return head.choose(outputs, noise, head.parameters())
+
+
+def row_by_row(call: Callable[[Float], NDArray[Any]], rows: Float, batch: int = 1) -> NDArray[Any]:
+    """Call a foreign function for each row alone, so that no row depends on others.
+
+    A function that takes batches of one size only gets the row followed by zeros.
+    """
+    given = np.zeros((batch, *rows.shape[1:]), np.float32)
+    results = []
+    for row in rows:
+        given[0] = row
+        results.append(call(given)[:1].copy())
+    return np.concatenate(results) if results else call(given)[:0]
+
+
+@dataclass(frozen=True, eq=False)
+class RecurrentNetwork(RecurrentPolicy):
+    """A policy whose network has an LSTM in it (Hochreiter and Schmidhuber 1997).
+
+    The memory holds hidden state and cell state of each layer in turn; episodes begin with zeros.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> cell = np.ones((2, 4)), np.zeros(4)  # one input and one hidden value in, four gates out
+    >>> rest = NetworkPolicy(((np.array([[-1.0, 1.0]]), np.zeros(2)),), "tanh", "categorical")
+    >>> policy = RecurrentNetwork((cell,), rest)
+    >>> actions, memory = policy.respond([[1.0]], None, policy.initial_memory(1))
+    >>> actions, memory.round(2)
+    (array([1]), array([[0.37, 0.56]], dtype=float32))
+    >>> policy.respond([[0.0]], None, memory)[1].round(2)
+    array([[0.29, 0.54]], dtype=float32)
+    """
+
+    cells: tuple[Layer, ...]  # weights (in + hidden, 4 hidden), biases (4 hidden,): i, f, g, o
+    rest: NetworkPolicy  # the layers after the LSTM
+    normaliser: Normaliser | None = None  # applied to observations first
+    features: Features | None = None  # before the LSTM
+    one_hot: OneHot = ()
+
+    def __post_init__(self) -> None:
+        cells = tuple((frozen(weight), frozen(bias)) for weight, bias in self.cells)
+        object.__setattr__(self, "cells", cells)
+        size, width = self.rest.n_inputs, None
+        for weight, bias in cells:
+            n_in = len(weight) - size
+            if bias.shape != (4 * size,) or weight.shape[1:] != bias.shape or n_in < 1:
+                raise UsageError(
+                    f"an LSTM of {size} values needs weights of shape (in + {size}, {4 * size}) "
+                    f"and biases of shape ({4 * size},), not {weight.shape} and {bias.shape}"
+                )
+            if width not in (None, n_in):
+                raise UsageError(f"a layer of an LSTM expects {n_in} inputs, but gets {width}")
+            if not (np.isfinite(weight).all() and np.isfinite(bias).all()):
+                raise UsageError("its LSTM holds NaN or infinite weights: the training diverged")
+            width = size
+        if not cells:
+            raise UsageError("an LSTM needs at least one layer")
+        if self.features is not None and self.features.n_outputs != self._width:
+            raise UsageError("its features do not fit the LSTM after them")
+        if self.normaliser is not None:
+            self.normaliser.check_width(self.n_inputs, "the network expects")
+
+    @property
+    def _width(self) -> int:
+        """Number of inputs of the LSTM."""
+        return len(self.cells[0][0]) - self.rest.n_inputs
+
+    @property
+    def n_inputs(self) -> int:
+        """Number of values of a flattened observation."""
+        return (self.features and self.features.n_inputs) or self._width
+
+    @property
+    def architecture(self) -> Hashable:
+        """Equal for policies with equal memories and the same kind of actions."""
+        return ("recurrent", len(self.cells), self.rest.architecture)
+
+    @property
+    def fingerprint(self) -> str:
+        """Digest of everything that decides the actions."""
+        before = self.features.fingerprint if self.features is not None else ""
+        about = (len(self.cells), self.rest.fingerprint, before)
+        digest = hashlib.sha256(repr(about).encode())
+        for weight, bias in self.cells:
+            digest.update(weight.tobytes() + bias.tobytes())
+        if self.normaliser is not None:
+            digest.update(self.normaliser.tobytes())
+        return digest.hexdigest()
+
+    def noise(self, rng: np.random.Generator, n: int) -> Float:
+        """Random numbers for ``n`` actions."""
+        return self.rest.noise(rng, n)
+
+    def initial_memory(self, n: int) -> Float:
+        """Zeros of shape (n, 2 * layers * size of the LSTM)."""
+        return np.zeros((n, 2 * len(self.cells) * self.rest.n_inputs), np.float32)
+
+    def respond(
+        self, observations: Any, noise: NDArray[np.float32] | None, memory: NDArray[np.float32]
+    ) -> tuple[NDArray[Any], NDArray[np.float32]]:
+        """Actions for ``observations`` (n, ...), and the next memory (n, m)."""
+        outputs, memory = self.outputs(observations, memory)
+        return _choose(self.rest.action_distribution, outputs, noise), memory
+
+    def distribution(self, observations: Any, memory: NDArray[np.float32]) -> Distribution:
+        """Probabilities, or means and deviations; see `NetworkPolicy.distribution`."""
+        return self.rest.action_distribution.distribution(self.outputs(observations, memory)[0])
+
+    def outputs(
+        self, observations: Any, memory: NDArray[np.float32]
+    ) -> tuple[Float, NDArray[np.float32]]:
+        """Network outputs (n, k), and the next memory."""
+        x = _prepared(observations, self.one_hot, self.normaliser)
+        x = x if self.features is None else self.features.outputs(x)
+        x, before = x.reshape(len(x), -1), np.asarray(memory, np.float32)
+        expected = (len(x), self._width), self.initial_memory(len(x)).shape
+        if (x.shape, before.shape) != expected:
+            raise UsageError(
+                f"expected observations of shape {expected[0]} and a memory of shape "
+                f"{expected[1]}, but got {x.shape} and {before.shape}"
+            )
+        states, after = np.split(before, 2 * len(self.cells), axis=1), []
+        for layer, hidden, cell in zip(self._padded, states[::2], states[1::2], strict=True):
+            sums = affine(np.concatenate([x, hidden], axis=1), layer, "identity")
+            i, f, g, o = np.split(sums[:, : 4 * self.rest.n_inputs], 4, axis=1)
+            kept = evaluate("sigmoid", f) * cell
+            state = kept + evaluate("sigmoid", i) * evaluate("tanh", g)
+            x = evaluate("sigmoid", o) * evaluate("tanh", state)
+            after += [x, state]
+        outputs = self.rest.outputs(x)
+        if not np.isfinite(outputs).all():
+            raise UsageError(DIVERGED)
+        return outputs, np.concatenate(after, axis=1)
+
+    @cached_property
+    def _padded(self) -> tuple[Layer, ...]:
+        return tuple(map(padded, self.cells))
+
+    def bind(
+        self, observation_space: gymnasium.Space[Any], action_space: gymnasium.Space[Any]
+    ) -> RecurrentNetwork:
+        """Check that this policy fits an environment's spaces."""
+        check_width(self.n_inputs, observation_space, flat=False)
+        features = None if self.features is None else self.features.bind(observation_space)
+        one_hot = _one_hot(observation_space, self.n_inputs)
+        rest = self.rest.for_actions(action_space)
+        return replace(self, rest=rest, features=features, one_hot=one_hot)

@@ -1,15 +1,20 @@
-"""Reads the tensors of a torch file without torch, and without running anything the file asks.
+"""Reads pickles and torch files from untrusted sources without running anything in them.
 
-A torch file is a zip archive with a pickle of the structure and raw numbers beside it. The pickle
-is interpreted by `pivec.policies.safe_pickle`: what builds dictionaries of tensors is understood here,
-and everything else is refused by name. Then layers are found among the tensors by their names.
+A pickle is a small program that builds values. Here its instructions are interpreted on a stack of
+plain values: numbers, text, bytes, lists, dictionaries. Imported names stay names; a subclass of
+`Interpreter` decides which of them may be called and what that gives, and everything else is
+rejected by name. `read_objects` reads Python objects as `Object` (class name and attributes) and
+NumPy arrays. `read_torch` reads what ``torch.save`` wrote: a zip archive with a pickle of the
+structure and the raw numbers. The last functions find layers among named tensors.
 """
 
 from __future__ import annotations
 
 import math
+import pickletools
 import re
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -19,12 +24,17 @@ from pivec.errors import BadPolicyFile
 from pivec.files import BoundedZip, Budget
 from pivec.policies.distributions import frozen
 from pivec.policies.forward import Layer
-from pivec.policies.safe_pickle import Interpreter, Name
 
 Tensors = dict[str, NDArray[Any]]
-BESIDE_WEIGHTS = ("_optimizers",)  # which Tianshou 2 keeps among them
 
-# Kinds of storage, and how their numbers lie in the file (bfloat16 is the upper half of float32).
+MAX_OPCODES = 1_000_000
+MAX_DIMENSIONS = 8
+MAX_SIZE = 1 << 30
+MAX_OBJECTS = 1 << 28  # bytes of the objects of a file
+ENTRY = 128  # bytes of an entry of a dictionary, with its share of free space
+OPTIMISERS = ("_optimizers",)  # kept among the weights by Tianshou 2
+LSTM_PARTS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+# Kinds of storage, and the type of their numbers (bfloat16 is the upper half of float32).
 STORAGES = {
     "FloatStorage": "f4",
     "DoubleStorage": "f8",
@@ -40,38 +50,325 @@ STORAGES = {
 
 
 @dataclass(frozen=True)
-class _Storage:
-    kind: str
-    key: str
-    length: int
+class Name:
+    """Something that a pickle wants to import. It stays a name."""
+
+    module: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.module}.{self.name}"
 
 
-class _OrderedDict(dict[Any, Any]):
-    """An OrderedDict of the pickle: BUILD may hang attributes on it, which are ignored."""
+class _Mark:
+    """The pickle's MARK on the stack."""
+
+
+EMPTY = {"MARK": _Mark, "EMPTY_TUPLE": tuple, "EMPTY_LIST": list, "EMPTY_DICT": dict}
+
+
+class Interpreter:
+    """Runs the instructions of one pickle on a stack of plain values.
+
+    Values that a program may multiply count in the ``budget``. The methods `call`, `new`, `build`
+    and `persistent` reject everything; subclasses allow what a kind of file needs.
+    """
+
+    def __init__(self, budget: Budget) -> None:
+        self.budget = budget
+        self.stack: list[Any] = []
+        self.memo: dict[int, Any] = {}
+
+    def fail(self, what: str) -> BadPolicyFile:
+        """Make the error for a rejected file."""
+        return BadPolicyFile(f"it was rejected: {what}")
+
+    def damaged(self, what: str) -> BadPolicyFile:
+        """Make the error for an invalid program."""
+        return self.fail(f"its pickle is damaged ({what})")
+
+    def call(self, function: Name, arguments: tuple[Any, ...]) -> Any:  # noqa: ARG002
+        """Result of calling a name."""
+        raise self.fail(f"it asks to run {str(function)[:100]}, which does not belong in it")
+
+    def new(self, kind: Name) -> Any:
+        """A new object of a class."""
+        raise self.fail(f"its pickle uses the instruction NEWOBJ for {str(kind)[:100]}")
+
+    def build(self, target: Any, state: Any) -> Any:  # noqa: ARG002
+        """``target`` with its state set."""
+        raise self.fail("it asks to set the state of something that has none")
+
+    def persistent(self, identity: Any) -> Any:  # noqa: ARG002
+        """What a reference to something outside of the pickle stands for."""
+        raise self.fail("a reference to its numbers is not understood")
+
+    def key(self, key: Any) -> Any:
+        """Check a key of a dictionary."""
+        if not isinstance(key, str | int):
+            raise self.fail("a dictionary has keys that are neither text nor numbers")
+        return key
+
+    def sizes(self, value: Any) -> tuple[int, ...]:
+        """Check a shape, or strides."""
+        if (
+            not isinstance(value, tuple)
+            or len(value) > MAX_DIMENSIONS
+            or not all(type(n) is int and 0 <= n <= MAX_SIZE for n in value)
+        ):
+            raise self.fail("an array has an invalid shape")
+        return value
+
+    def _instructions(self, program: bytes | bytearray) -> Iterator[tuple[str, Any]]:
+        try:
+            for count, (opcode, argument, _) in enumerate(pickletools.genops(program)):
+                if count >= MAX_OPCODES:
+                    raise self.fail(f"its pickle has more than {MAX_OPCODES} instructions")
+                yield opcode.name, argument
+        except BadPolicyFile:
+            raise
+        except Exception as error:  # genops decodes arguments, which raises anything
+            raise self.damaged(str(error)) from error
+
+    def run(self, program: bytes | bytearray) -> Any:
+        """Value that the program builds."""
+        for name, argument in self._instructions(program):
+            if name == "STOP":
+                if len(self.stack) != 1:
+                    raise self.damaged("values are left over")
+                return self.stack[0]
+            self._step(name, argument)
+        raise self.damaged("it has no end")
+
+    def _pop(self) -> Any:
+        if not self.stack or isinstance(self.stack[-1], _Mark):
+            raise self.damaged("a value is missing")
+        return self.stack.pop()
+
+    def _pop_to_mark(self) -> list[Any]:
+        items: list[Any] = []
+        while self.stack:
+            value = self.stack.pop()
+            if isinstance(value, _Mark):
+                return items[::-1]
+            items.append(value)
+        raise self.damaged("a mark is missing")
+
+    def _top(self, kind: type) -> Any:
+        if not self.stack or not isinstance(self.stack[-1], kind):
+            raise self.damaged("items are added to something else")
+        return self.stack[-1]
+
+    def _step(self, name: str, argument: Any) -> None:
+        match name:
+            case "PROTO" | "FRAME":
+                pass
+            case "APPEND" | "APPENDS":
+                items = [self._pop()] if name == "APPEND" else self._pop_to_mark()
+                self._top(list).extend(items)
+            case "SETITEM" | "SETITEMS":
+                single = name == "SETITEM"
+                items = [self._pop(), self._pop()][::-1] if single else self._pop_to_mark()
+                target = self._top(dict)
+                if len(items) % 2:
+                    raise self.damaged("a key has no value")
+                for key, value in zip(items[::2], items[1::2], strict=True):
+                    target[self.key(key)] = value
+            case _:
+                self.stack.append(self._value(name, argument))
+
+    def _value(self, name: str, argument: Any) -> Any:
+        """Value that an instruction pushes."""
+        match name:
+            case "NONE" | "NEWTRUE" | "NEWFALSE":
+                return None if name == "NONE" else name == "NEWTRUE"
+            case "MARK" | "EMPTY_TUPLE" | "EMPTY_LIST" | "EMPTY_DICT":
+                return EMPTY[name]()
+            case "BININT" | "BININT1" | "BININT2" | "LONG1" | "LONG4" | "BINFLOAT":
+                return argument
+            case "BINUNICODE" | "SHORT_BINUNICODE" | "BINUNICODE8":
+                return argument
+            case "BINBYTES" | "SHORT_BINBYTES" | "BINBYTES8" | "BYTEARRAY8":
+                return bytes(argument)
+            case "TUPLE1" | "TUPLE2" | "TUPLE3":
+                return tuple([self._pop() for _ in range(int(name[-1]))][::-1])
+            case "TUPLE":
+                return tuple(self._pop_to_mark())
+            case "PUT" | "BINPUT" | "LONG_BINPUT" | "MEMOIZE":
+                index = len(self.memo) if name == "MEMOIZE" else argument
+                self.memo[index] = self._pop()
+                return self.memo[index]
+            case "GET" | "BINGET" | "LONG_BINGET":
+                if argument not in self.memo:
+                    raise self.damaged("a memo is missing")
+                return self.memo[argument]
+            case "GLOBAL":
+                return Name(*argument.partition(" ")[::2])
+            case "STACK_GLOBAL":
+                attribute, module = self._pop(), self._pop()
+                if not isinstance(attribute, str) or not isinstance(module, str):
+                    raise self.damaged("a name is not text")
+                return Name(module, attribute)
+            case "REDUCE":
+                arguments, function = self._pop(), self._pop()
+                if not isinstance(function, Name) or not isinstance(arguments, tuple):
+                    raise self.damaged("it calls something that is not a function")
+                return self.call(function, arguments)
+            case "NEWOBJ":
+                _, kind = self._pop(), self._pop()
+                if isinstance(kind, Name):
+                    return self.new(kind)
+            case "BINPERSID":
+                return self.persistent(self._pop())
+            case "BUILD":
+                state, target = self._pop(), self._pop()
+                return self.build(target, state)
+        # Only names are printed: printing untrusted nested values can take forever.
+        wanted = [str(value) for value in self.stack if isinstance(value, Name)]
+        if isinstance(argument, str) and argument.strip():
+            wanted = [repr(argument.replace(" ", ".")[:80])]
+        what = f" for {wanted[-1]}" if wanted else ""
+        raise self.fail(f"its pickle uses the instruction {name}{what}")
+
+
+@dataclass(eq=False)
+class Object:
+    """An object of a pickle: the name of its class and its attributes."""
+
+    kind: Name
+    state: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(eq=False)
+class _Dtype:
+    code: str
+    order: str = "="  # set by BUILD
+
+
+@dataclass(eq=False)
+class _Array:
+    values: NDArray[Any] | None = None  # set by BUILD
+
+
+class _Opaque:
+    """Something whose value does not matter, such as a random generator."""
+
+
+def as_array(value: Any) -> NDArray[Any] | None:
+    """Array that a value of `read_objects` stands for; None if it is not an array."""
+    if isinstance(value, _Array):
+        return value.values
+    return value if isinstance(value, np.ndarray) else None
+
+
+def read_objects(data: bytes, modules: tuple[str, ...]) -> Any:
+    """Read a pickle whose objects belong to ``modules`` (top-level packages).
+
+    Use `as_array` for arrays among the values. A damaged file, or one that imports anything else,
+    raises BadPolicyFile, and nothing in it has run.
+    """
+    return _ObjectInterpreter(modules, Budget(len(data), "it", MAX_OBJECTS)).run(data)
+
+
+class _ObjectInterpreter(Interpreter):
+    def __init__(self, modules: tuple[str, ...], budget: Budget) -> None:
+        super().__init__(budget)
+        self.modules = modules
+
+    def call(self, function: Name, arguments: tuple[Any, ...]) -> Any:
+        module = function.module.replace("numpy.core.", "numpy._core.")
+        match f"{module}.{function.name}", arguments:
+            case "numpy._core.multiarray._reconstruct", (Name("numpy", "ndarray"), *_):
+                return _Array()
+            case "numpy._core.numeric._frombuffer", (bytes(raw), _Dtype() as dtype, shape, str(o)):
+                return self.array(raw, dtype, shape, fortran=o == "F")
+            case "jax._src.array._reconstruct_array", (Name(), tuple(), (int(), *state), *_):
+                return self.build(_Array(), (0, *state)).values
+            case "numpy._core.multiarray.scalar", (_Dtype() as dtype, bytes(raw)):
+                return self.array(raw, dtype, (), fortran=False)[()]
+            case "numpy.dtype", (str(code), *_):
+                return _Dtype(code)
+            case "_codecs.encode", (str(text), "latin1"):
+                self.budget.spend(len(text))
+                try:
+                    return text.encode("latin1")
+                except UnicodeEncodeError as error:
+                    raise self.damaged("bytes are not bytes") from error
+            case "builtins.bytes" | "__builtin__.bytes", ():
+                return b""
+            case "builtins.bytearray", (bytes(raw),):
+                return raw
+            case "collections.OrderedDict", ():
+                return {}
+            case "copyreg._reconstructor" | "copy_reg._reconstructor", (Name() as kind, *_):
+                return self.new(kind)
+        self.new(function)  # rejected outside of the modules
+        return _Opaque()
+
+    def new(self, kind: Name) -> Any:
+        if kind.module.partition(".")[0] not in self.modules:
+            return super().call(kind, ())
+        return Object(kind)
+
+    def build(self, target: Any, state: Any) -> Any:
+        match target, state:
+            case _Dtype(), (int(), str(order), *_) if order in ("<", ">", "|", "="):
+                target.order = order
+            case _Array(), (int(), shape, _Dtype() as dtype, fortran, bytes(raw)):
+                target.values = self.array(raw, dtype, shape, bool(fortran))
+            case (Object(), dict() as attributes) | (Object(), (_, dict() as attributes)):
+                self.budget.spend(ENTRY * len(attributes))  # one may be given to many objects
+                target.state.update(attributes)
+            case ((_Opaque() | dict()), _):
+                pass
+            case _:
+                return super().build(target, state)
+        return target
+
+    def key(self, key: Any) -> Any:
+        # None is RLlib's only agent; pairs of numbers are connections of a NEAT genome.
+        pair = isinstance(key, tuple) and len(key) == 2 and all(type(n) is int for n in key)
+        return key if key is None or pair else super().key(key)
+
+    def array(self, raw: bytes, dtype: _Dtype, shape: Any, fortran: bool) -> NDArray[Any]:
+        order = "<" if dtype.order == "=" else dtype.order
+        try:
+            kind = np.dtype(f"{order}{dtype.code.lstrip('<>|=')}")
+        except (TypeError, ValueError) as error:
+            raise self.fail(f"it holds numbers of type {dtype.code[:20]!r}") from error
+        if kind.kind not in "biuf" or not kind.itemsize:
+            raise self.fail(f"it holds values of type {dtype.code[:20]!r}")
+        if math.prod(self.sizes(shape)) * kind.itemsize != len(raw):
+            raise self.fail(f"an array of shape {shape} has {len(raw)} bytes")
+        self.budget.spend(len(raw))
+        flat = np.frombuffer(raw, kind).astype(kind.newbyteorder("="))
+        try:
+            return flat.reshape(shape, order="F" if fortran else "C")
+        except ValueError as error:  # empty, but huge along the other axes
+            raise self.fail("an array has an invalid shape") from error
 
 
 def read_tensors(data: bytes | bytearray, budget: Budget | None = None) -> Tensors:
-    """Tensors of a state dictionary that ``torch.save`` wrote, by their names.
+    """Read a state dictionary that ``torch.save`` wrote.
 
-    If the file is damaged, holds anything else than a dictionary of tensors, or asks to run code,
-    that is a BadPolicyFile, and nothing of it has run. ``budget`` is that of the file that this is
-    a part of.
+    Raises BadPolicyFile if the file is damaged, holds anything but named tensors, or asks to run
+    code. ``budget`` is that of the file that contains this one.
     """
     return named_tensors(read_torch(data, budget))
 
 
 def named_tensors(value: Any) -> Tensors:
-    """Check that what was read is a dictionary of tensors by name."""
+    """Check that a value is a dictionary of named tensors."""
     if not isinstance(value, dict):
-        raise BadPolicyFile("it holds no dictionary of tensors")
-    tensors = {key: array for key, array in value.items() if key not in BESIDE_WEIGHTS}
+        raise BadPolicyFile("it does not hold a dictionary of tensors")
+    tensors = {key: array for key, array in value.items() if key not in OPTIMISERS}
     if not all(isinstance(k, str) and isinstance(v, np.ndarray) for k, v in tensors.items()):
-        raise BadPolicyFile("it holds something else than named tensors")
+        raise BadPolicyFile("it holds values other than named tensors")
     return tensors
 
 
 def read_torch(data: bytes | bytearray, budget: Budget | None = None) -> Any:
-    """Read whatever ``torch.save`` wrote, if it is made of tensors and plain values only."""
+    """Read whatever ``torch.save`` wrote, if it consists of tensors and plain values."""
     if data[:2] == b"\x80\x02":
         raise BadPolicyFile(
             "it is in torch's format before version 1.6: load it there and save it again"
@@ -80,7 +377,7 @@ def read_torch(data: bytes | bytearray, budget: Budget | None = None) -> Any:
     archive = BoundedZip(data, budget)
     pickles = [member for member in archive.members if member.split("/")[1:] == ["data.pkl"]]
     if len(pickles) != 1:
-        raise BadPolicyFile(f"it is not a torch file: it has {len(pickles)} data.pkl inside")
+        raise BadPolicyFile(f"it is not a torch file: it contains {len(pickles)} data.pkl")
     folder, mark = pickles[0].split("/")[0], b"little"
     if f"{folder}/byteorder" in archive.members:
         mark = bytes(archive.read(f"{folder}/byteorder"))
@@ -90,8 +387,19 @@ def read_torch(data: bytes | bytearray, budget: Budget | None = None) -> Any:
     return _TorchInterpreter(archive, folder, order, budget).run(archive.read(pickles[0]))
 
 
+@dataclass(frozen=True)
+class _Storage:
+    kind: str
+    key: str
+    length: int
+
+
+class _OrderedDict(dict[Any, Any]):
+    """An OrderedDict of the pickle; attributes that BUILD sets on it are ignored."""
+
+
 class _TorchInterpreter(Interpreter):
-    """Understands what rebuilds tensors from the raw numbers in the archive."""
+    """Rebuilds tensors from the raw numbers in the archive."""
 
     def __init__(self, archive: BoundedZip, folder: str, order: str, budget: Budget) -> None:
         super().__init__(budget)
@@ -110,18 +418,18 @@ class _TorchInterpreter(Interpreter):
             case "torch._utils._rebuild_parameter" if len(arguments) == 3:
                 if isinstance(arguments[0], np.ndarray):
                     return arguments[0]
-                raise self.fail("a parameter is no tensor")
+                raise self.fail("a parameter is not a tensor")
         return super().call(function, arguments)
 
     def persistent(self, identity: Any) -> _Storage:
         match identity:
             case (str("storage"), Name("torch", str(kind)), str(key), str(), int(length)):
                 if kind not in STORAGES:
-                    raise self.fail(f"it holds numbers of the kind torch.{kind}")
+                    raise self.fail(f"it holds numbers of type torch.{kind}")
                 if not key.isalnum() or not key.isascii():
-                    raise self.fail(f"the name of a storage is odd ({key[:40]!r})")
+                    raise self.fail(f"a storage has the invalid name {key[:40]!r}")
                 return _Storage(kind, key, length)
-        raise self.fail("a reference to its numbers is not understood")
+        return super().persistent(identity)
 
     def tensor(self, storage: Any, offset: Any, shape: Any, strides: Any) -> NDArray[Any]:
         if not isinstance(storage, _Storage):
@@ -129,7 +437,7 @@ class _TorchInterpreter(Interpreter):
         shape, strides = self.sizes(shape), self.sizes(strides)
         offset, length = self.sizes((offset, storage.length))
         if len(shape) != len(strides):
-            raise self.fail("the shape of a tensor makes no sense")
+            raise self.fail("a tensor has an invalid shape")
         dtype = np.dtype(self.order + STORAGES[storage.kind])
         if storage.key not in self.contents:  # tensors may share a storage
             self.contents[storage.key] = self.archive.read(f"{self.folder}/data/{storage.key}")
@@ -142,7 +450,7 @@ class _TorchInterpreter(Interpreter):
         count = math.prod(shape)
         last = offset + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
         if count > length or (count and last >= length):
-            raise self.fail(f"a tensor of shape {shape} reaches beyond its storage")
+            raise self.fail(f"a tensor of shape {shape} extends beyond its storage")
         self.budget.spend(count * dtype.itemsize)
         values = np.zeros(shape, dtype)
         if count:
@@ -156,23 +464,23 @@ class _TorchInterpreter(Interpreter):
 
 
 def linear(tensors: Tensors, prefix: str) -> Layer:
-    """Give a layer of torch with its weights turned to (in, out)."""
+    """A linear layer of torch, its weights transposed to (in, out)."""
     weight, bias = tensors.get(f"{prefix}.weight"), tensors.get(f"{prefix}.bias")
     if weight is None or bias is None or weight.ndim != 2 or bias.ndim != 1:
-        raise BadPolicyFile(f"its {prefix} is no linear layer with a bias")
+        raise BadPolicyFile(f"its {prefix} is not a linear layer with a bias")
     return frozen(weight.T), frozen(bias)
 
 
 def side_by_side(tensors: Tensors, means: str, deviations: str) -> Layer:
-    """Give two layers of equal size as one, the outputs of the second behind those of the first."""
+    """Two layers of equal size as one with concatenated outputs."""
     first, second = linear(tensors, means), linear(tensors, deviations)
     if first[0].shape != second[0].shape:
-        raise BadPolicyFile("its means and deviations are of different sizes")
+        raise BadPolicyFile("its means and deviations have different sizes")
     return np.concatenate([first[0], second[0]], axis=1), np.concatenate([first[1], second[1]])
 
 
 def sequence(tensors: Tensors, prefix: str) -> list[Layer]:
-    """Give the layers of a Sequential: linear at 0, 2, 4, ..., activations between."""
+    """Layers of a Sequential: linear at 0, 2, 4, ..., activations between."""
     numbers = set()
     for key, tensor in tensors.items():
         if key.startswith(prefix + "."):
@@ -182,10 +490,33 @@ def sequence(tensors: Tensors, prefix: str) -> list[Layer]:
                     "it has convolutions, which are not supported here: export it to ONNX"
                 )
             if not re.fullmatch(r"\d{1,4}", number) or part not in ("weight", "bias"):
-                raise BadPolicyFile(f"its {key} belongs to no plain MLP")
+                raise BadPolicyFile(f"its {key} does not belong to a plain MLP")
             numbers.add(int(number))
     if sorted(numbers) != list(range(0, 2 * len(numbers), 2)):
         raise BadPolicyFile(
-            f"the layers of its {prefix} are not linear ones with activations between"
+            f"its {prefix} does not consist of linear layers with activations between them"
         )
     return [linear(tensors, f"{prefix}.{number}") for number in sorted(numbers)]
+
+
+def lstm(tensors: Tensors, prefix: str) -> tuple[Layer, ...]:
+    """Layers of torch's LSTM of this name, for `RecurrentNetwork`."""
+    names = {key.removeprefix(f"{prefix}.") for key in tensors if key.startswith(f"{prefix}.")}
+    cells = []
+    for i in range(len(names) // len(LSTM_PARTS)):
+        inputs, hidden, *biases = (tensors.get(f"{prefix}.{part}_l{i}") for part in LSTM_PARTS)
+        first, second = biases
+        if inputs is None or hidden is None or first is None or second is None:
+            break
+        if inputs.ndim != 2 or hidden.ndim != 2 or inputs.shape[0] != hidden.shape[0]:
+            break
+        if first.shape != second.shape or first.ndim != 1:
+            break
+        # Inputs and hidden state are multiplied together.
+        weight = np.concatenate([inputs, hidden], axis=1, dtype=np.float32).T
+        cells.append((weight, first.astype(np.float32) + second.astype(np.float32)))
+    if not cells or len(cells) * len(LSTM_PARTS) != len(names):
+        raise BadPolicyFile(
+            f"its {prefix} is not a plain LSTM with biases ({', '.join(sorted(names))[:200]})"
+        )
+    return tuple(cells)

@@ -1,157 +1,113 @@
-"""Reads parameters of Flax's modules, without Flax: MLPs, by what a description says of them.
+"""Policies of JAX libraries, read without JAX: Flax, CleanRL's JAX scripts, Brax and Orbax.
 
-Flax saves numbers and their names, and neither activations nor what outputs mean: a .json beside
-the file says that. Of CleanRL's scripts for JAX both are known.
+Flax saves named numbers only, so a description next to the file states activation and head (see
+`pivec.policies.formats.described`); for CleanRL and Brax they are known. Brax saves a tuple of
+observation statistics, policy parameters and maybe critic parameters, as a pickle or with Orbax.
+An Orbax checkpoint is a folder whose arrays TensorStore reads as data.
 """
 
 from __future__ import annotations
 
 import math
 import re
-import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import msgpack
 import numpy as np
 from numpy.typing import NDArray
 
 from pivec.errors import BadPolicyFile, UsageError
 from pivec.files import Budget
 from pivec.policies.distributions import Options
-from pivec.policies.formats import Beside, about, read_json, reader
-from pivec.policies.formats.safetensors import (
+from pivec.policies.formats import CheckpointFiles, about, read_json, reader
+from pivec.policies.formats.described import (
+    check_keys,
     described_network,
     read_info,
     read_statistics,
-    refuse_unknown,
 )
 from pivec.policies.forward import Layer, Normaliser
-from pivec.policies.naming import natural_key
 from pivec.policies.networks import NetworkPolicy
-from pivec.policies.safe_pickle import Object, as_array, read_objects
-from pivec.policies.tensors import Tensors
+from pivec.policies.policy import natural_key
+from pivec.policies.tensors import Object, Tensors, as_array, read_objects
 
-# -----------------------------------------------------------------------------
-# Reads MessagePack, in which Flax writes parameters, into plain values and arrays.
-
-
-MAX_DEPTH = 64
 MAX_AXES = 8
+MAX_LIST = 4096  # entries of a list; Flax writes lists as mappings
 VALUE = 64  # bytes of a small value and its place in a list or dictionary
-# First byte -> how the number behind it is packed.
-NUMBERS = {0xCA: ">f", 0xCB: ">d", 0xCC: ">B", 0xCD: ">H", 0xCE: ">I", 0xCF: ">Q",
-           0xD0: ">b", 0xD1: ">h", 0xD2: ">i", 0xD3: ">q"}  # fmt: skip
-CONSTANTS = {0xC0: None, 0xC2: False, 0xC3: True}
-# First byte -> what it begins, and how its size is packed; of the last ones the size is known.
-SIZED = {0xC4: ("bytes", ">B"), 0xC5: ("bytes", ">H"), 0xC6: ("bytes", ">I"),
-         0xC7: ("extension", ">B"), 0xC8: ("extension", ">H"), 0xC9: ("extension", ">I"),
-         0xD9: ("text", ">B"), 0xDA: ("text", ">H"), 0xDB: ("text", ">I"),
-         0xDC: ("list", ">H"), 0xDD: ("list", ">I"),
-         0xDE: ("mapping", ">H"), 0xDF: ("mapping", ">I")}  # fmt: skip
-FIXED = {0xD4 + i: 1 << i for i in range(5)}  # of extensions
-NDARRAY, SCALAR = 1, 3  # the extensions that Flax has, beside complex numbers
+NDARRAY, SCALAR = 1, 3  # extension types of Flax, besides complex numbers
+ACTOR = re.compile(r"actor|policy|(^|[._])pi([._]|$)", re.IGNORECASE)
+BRAX_MODULES = ("brax", "jax", "jaxlib", "flax", "numpy", "ml_dtypes")
+BRAX_ACTIVATIONS = {"swish": "silu", "linear": "identity"}
+PART = 256  # bytes of a part of what a pickle holds
+OBSERVATION_KEYS = ("state", "observation")  # of Brax, if there are several observations
+ORBAX_TYPES = ("jax.Array", "np.ndarray", "scalar")
+BRAX_SETTINGS = r"[a-z]+_network_config\.json"
 
 
 def read_msgpack(data: bytes, budget: Budget | None = None) -> Any:
-    """Read what ``flax.serialization.to_bytes`` or any other packer wrote.
+    """Read what ``flax.serialization.to_bytes`` wrote: plain values and arrays.
 
-    Keys of mappings are text; arrays of Flax are understood, other extensions refused.
+    Keys are text, and no extension types other than Flax's arrays and scalars are allowed.
 
     Examples
     --------
     >>> read_msgpack(bytes([0x82, 0xA1, 97, 0x01, 0xA1, 98, 0x92, 0xC0, 0xFF]))
     {'a': 1, 'b': [None, -1]}
     """
-    reader = _Reader(data, budget or Budget(len(data), "it"))
-    value = reader.value(0)
-    if reader.place != len(data):
-        raise BadPolicyFile("it is no MessagePack: something is left over behind its end")
-    return value
+    budget = budget or Budget(len(data), "it")
 
+    def checked(values: list[Any]) -> list[Any]:
+        budget.spend(VALUE * (1 + len(values)))
+        if any(isinstance(value, msgpack.Timestamp) for value in values):
+            raise BadPolicyFile("it holds a value of extension type -1, which Flax does not have")
+        return values
 
-class _Reader:
-    def __init__(self, data: bytes, budget: Budget) -> None:
-        self.data, self.budget, self.place = data, budget, 0
+    def mapping(pairs: list[tuple[Any, Any]]) -> dict[str, Any]:
+        checked([value for _, value in pairs])
+        if not all(isinstance(key, str) for key, _ in pairs):
+            raise BadPolicyFile("a mapping in it has keys that are not text")
+        return dict(pairs)
 
-    def take(self, n: int) -> bytes:
-        end = self.place + n
-        if end > len(self.data):
-            raise BadPolicyFile("it is no MessagePack, or was cut short: copy or save it again")
-        piece, self.place = self.data[self.place : end], end
-        return piece
-
-    def number(self, form: str) -> Any:
-        (number,) = struct.unpack(form, self.take(struct.calcsize(form)))
-        return number
-
-    def value(self, depth: int) -> Any:
-        if depth > MAX_DEPTH:
-            raise BadPolicyFile(f"it is nested more than {MAX_DEPTH} deep")
-        self.budget.spend(VALUE)
-        (first,) = self.take(1)
-        if first < 0x80 or first >= 0xE0:
-            return first if first < 0x80 else first - 0x100
-        if first < 0xC0:
-            kind, size = ("mapping", first & 0xF) if first < 0x90 else ("list", first & 0xF)
-            if first >= 0xA0:
-                kind, size = "text", first & 0x1F
-        elif first in CONSTANTS:
-            return CONSTANTS[first]
-        elif first in NUMBERS:
-            return self.number(NUMBERS[first])
-        elif first in FIXED:
-            kind, size = "extension", FIXED[first]
-        elif first in SIZED:
-            kind, form = SIZED[first]
-            size = self.number(form)
-        else:
-            raise BadPolicyFile("it is no MessagePack: a byte stands for nothing")
-        return self.sized(kind, size, depth)
-
-    def sized(self, kind: str, size: int, depth: int) -> Any:
-        if kind == "list":
-            return [self.value(depth + 1) for _ in range(size)]
-        if kind == "mapping":
-            pairs = {}
-            for _ in range(size):
-                key = self.value(depth + 1)
-                if not isinstance(key, str):
-                    raise BadPolicyFile("a mapping in it has keys that are no text")
-                pairs[key] = self.value(depth + 1)
-            return pairs
-        code = self.number(">b") if kind == "extension" else 0
-        self.budget.spend(size)
-        content = self.take(size)
-        if kind == "bytes":
-            return content
-        if kind == "text":
-            return content.decode("utf-8", "replace")
+    def extension(code: int, content: bytes) -> NDArray[Any]:
         if code not in (NDARRAY, SCALAR):
-            raise BadPolicyFile(f"it holds a value of the kind {code}, which Flax does not have")
-        return _array(read_msgpack(content, self.budget))
+            raise BadPolicyFile(f"it holds a value of extension type {code}, unknown to Flax")
+        budget.spend(len(content))
+        match read_msgpack(content, budget):
+            case [list(shape), str(name), bytes(raw)]:
+                return _array(shape, name, raw)
+        raise BadPolicyFile("an array in it is damaged")
 
-
-def _array(packed: Any) -> NDArray[Any]:
-    """Make an array of its shape, the name of its type, and its bytes."""
-    match packed:
-        case [list(shape), str(name), bytes(raw)]:
-            pass
-        case _:
-            raise BadPolicyFile("an array in it is damaged")
-    return array_of(shape, name, raw)
-
-
-def array_of(shape: Any, name: str, raw: bytes) -> NDArray[Any]:
-    """Make an array of numbers as NumPy or JAX names their type; a BadPolicyFile if it is none."""
-    sound = isinstance(shape, list) and len(shape) <= MAX_AXES
-    if not sound or not all(type(n) is int and 0 <= n <= len(raw) for n in shape):
-        raise BadPolicyFile("the shape of an array in it makes no sense")
-    convert: Callable[[NDArray[Any]], NDArray[Any]] | None = None
-    if name == "bfloat16":  # the upper half of a float32
-        name, convert = "<u2", lambda half: (half.astype(np.uint32) << 16).view(np.float32)
+    size = len(data)
     try:
-        dtype = np.dtype(name)
+        value = msgpack.unpackb(
+            data,
+            unicode_errors="replace",
+            list_hook=checked,
+            object_pairs_hook=mapping,
+            ext_hook=extension,
+            max_str_len=size,
+            max_bin_len=size,
+            max_ext_len=size,
+            max_map_len=size,
+            max_array_len=min(size, MAX_LIST),
+        )
+    except BadPolicyFile:
+        raise
+    except Exception as error:  # msgpack has half a dozen of its own, besides ValueError
+        detail = f"{type(error).__name__}: {str(error)[:100]}"
+        raise BadPolicyFile(f"it is not valid MessagePack, or was cut short ({detail})") from error
+    return checked([value])[0]
+
+
+def _array(shape: list[Any], name: str, raw: bytes) -> NDArray[Any]:
+    """Make an array of numbers whose type is named as in NumPy or JAX."""
+    if len(shape) > MAX_AXES or not all(type(n) is int and 0 <= n <= len(raw) for n in shape):
+        raise BadPolicyFile("an array in it has an invalid shape")
+    half = name == "bfloat16"  # the upper half of a float32
+    try:
+        dtype = np.dtype("<u2" if half else name)
     except TypeError:
         dtype = np.dtype(object)
     if dtype.kind not in "biuf" or math.prod(shape) * dtype.itemsize != len(raw):
@@ -159,89 +115,90 @@ def array_of(shape: Any, name: str, raw: bytes) -> NDArray[Any]:
             f"an array in it of shape {shape} and type {name[:20]!r} has {len(raw)} bytes"
         )
     array = np.frombuffer(raw, dtype)
-    return (array if convert is None else convert(array)).reshape(shape)
-
-
-ACTOR = re.compile(r"actor|policy|(^|[._])pi([._]|$)", re.IGNORECASE)
-Chain = list[str]  # names of layers of which each gives what the next one takes
+    if half:
+        array = (array.astype(np.uint32) << 16).view(np.float32)
+    return array.reshape(shape)
 
 
 @reader
-def read_flax(data: bytes, beside: Beside) -> tuple[NetworkPolicy, dict[str, Any]]:
+def read_flax(data: bytes, files: CheckpointFiles) -> tuple[NetworkPolicy, dict[str, Any]]:
     """Read what ``flax.serialization.to_bytes`` wrote of parameters or of a TrainState.
 
-    The description beside it has ``activation`` and ``head``, and ``layers`` where the names and
-    shapes of the layers do not tell which of them are the policy's.
+    The description next to it has ``activation`` and ``head``, and ``layers`` if names and shapes
+    do not tell which of them belong to the policy.
     """
-    described = beside.description() or {}
-    return tree_policy(read_msgpack(data), described, beside, f"{beside.stem or 'it'}.json")
+    described = files.description() or {}
+    return _tree_policy(read_msgpack(data), described, files, f"{files.stem or 'it'}.json")
 
 
-def tree_policy(
-    tree: Any, description: Mapping[str, Any], beside: Beside, where: str
+def _tree_policy(
+    tree: Any, description: Mapping[str, Any], files: CheckpointFiles, where: str
 ) -> tuple[NetworkPolicy, dict[str, Any]]:
-    """Make the policy of nested dictionaries of parameters; ``where`` they are to be described."""
-    tensors = flat_tensors(tree)
+    """Make the policy of nested parameters; ``where`` is the expected description."""
+    tensors = _flat_tensors(tree)
     names = ", ".join(f"{name} {tensors[name].shape}" for name in list(tensors)[:12])
     if not {"activation", "head"} <= set(description):
         raise BadPolicyFile(
-            "it holds parameters of Flax, and neither their activation nor what the outputs mean: "
-            f'put {where} beside it, as {{"activation": "tanh", "head": "categorical"}} (it has '
+            "it holds parameters of Flax, but neither their activation nor what the outputs mean: "
+            f'put {where} next to it, as {{"activation": "tanh", "head": "categorical"}} (it has '
             f"{names[:400]})"
         )
     if description["activation"] == "gelu":
-        beside.assume("gelu is the exact one, of which Flax's nn.gelu differs by up to 0.0005")
+        files.assume("gelu is the exact one, from which Flax's nn.gelu differs by up to 0.0005")
     if "layers" not in description:
-        chain = find_chain(tensors)
-        # In calls within calls Flax numbers the outer one first.
-        beside.assume(
-            f"layers of the policy assumed {', '.join(chain)}, one after another; layers in a "
-            ".json beside can say otherwise"
+        chain = _find_chain(tensors)
+        # In nested calls Flax numbers the outer one first.
+        files.assume(
+            f"layers of the policy assumed to be {', '.join(chain)} in this order; set layers in a "
+            ".json next to it to change this"
         )
         description = {**description, "layers": chain}
     if description["head"] == "gaussian" and "log_std" not in description:
         spreads = [name for name in tensors if name.rpartition(".")[2] in ("log_std", "logstd")]
         description = {**description, **({"log_std": spreads[0]} if len(spreads) == 1 else {})}
-    policy, info = described_network({"weights": "in-out", **description}, tensors, beside)
+    policy, info = described_network({"weights": "in-out", **description}, tensors, files)
     step = tree.get("step") if isinstance(tree, dict) else None
     if isinstance(step, np.ndarray) and step.shape == () and step.dtype.kind in "iu":
         step = int(step)
     return policy, ({"step": step} if type(step) is int else {}) | info
 
 
-def flat_tensors(tree: Any) -> Tensors:
-    """Name the arrays of nested dictionaries by their ways, as torch does: Dense_0.weight, .bias.
+def _flat_tensors(tree: Any) -> Tensors:
+    """Name the arrays of nested dictionaries as torch does: Dense_0.weight, Dense_0.bias.
 
-    Collections of parameters ("params") are no part of a name, states of optimisers left out.
-
-    Examples
-    --------
-    >>> tree = {"params": {"Dense_0": {"kernel": np.zeros((2, 3))}}, "opt_state": {}}
-    >>> {name: array.shape for name, array in flat_tensors(tree).items()}
-    {'Dense_0.weight': (2, 3)}
+    Collections ("params") are not part of a name; states of optimisers are left out.
     """
     tensors: Tensors = {}
 
-    def walk(branch: Any, way: tuple[str, ...]) -> None:
-        if isinstance(branch, np.ndarray) and way:
-            name = "weight" if way[-1] == "kernel" else way[-1]
-            tensors[".".join((*way[:-1], name))] = branch
+    def walk(branch: Any, path: tuple[str, ...]) -> None:
+        if isinstance(branch, np.ndarray) and path:
+            name = "weight" if path[-1] == "kernel" else path[-1]
+            tensors[".".join((*path[:-1], name))] = branch
         elif isinstance(branch, dict):
             for key in sorted(branch, key=natural_key):
                 if key != "opt_state":
-                    walk(branch[key], way if key == "params" else (*way, key))
+                    walk(branch[key], path if key == "params" else (*path, key))
 
     walk(tree, ())
     if not tensors:
-        raise BadPolicyFile("it holds no parameters of Flax: expected nested names of arrays")
+        raise BadPolicyFile("it holds no parameters of Flax: expected nested dictionaries")
     return tensors
 
 
-def find_chain(tensors: Tensors) -> Chain:
-    """Find the layers of the policy by their names and shapes, or say that they must be named."""
-    chains = _chains(tensors)
+def _find_chain(tensors: Tensors) -> list[str]:
+    """Find the policy's layers, each with as many inputs as the one before has outputs."""
+    chains: list[list[str]] = []
+    width, parent = -1, ""
+    for name, array in tensors.items():
+        layer, _, what = name.rpartition(".")
+        if what != "weight" or array.ndim != 2:
+            continue
+        if array.shape[0] != width or layer.rpartition(".")[0] != parent:
+            chains.append([])
+        chains[-1].append(layer)
+        width, parent = array.shape[1], layer.rpartition(".")[0]
     chosen = [chain for chain in chains if ACTOR.search(chain[0])]
-    if not chosen:  # a critic gives one number
+    if not chosen:  # a critic has one output
         chosen = [chain for chain in chains if tensors[f"{chain[-1]}.weight"].shape[1] > 1]
     chosen = chains if len(chains) == 1 else chosen
     if len(chosen) != 1:
@@ -253,24 +210,12 @@ def find_chain(tensors: Tensors) -> Chain:
     return chosen[0]
 
 
-def _chains(tensors: Tensors) -> list[Chain]:
-    chains: list[Chain] = []
-    width, parent = -1, ""
-    for name, array in tensors.items():
-        layer, _, what = name.rpartition(".")
-        if what != "weight" or array.ndim != 2:
-            continue
-        if array.shape[0] != width or layer.rpartition(".")[0] != parent:
-            chains.append([])
-        chains[-1].append(layer)
-        width, parent = array.shape[1], layer.rpartition(".")[0]
-    return chains
-
-
-def read_cleanrl_jax(data: bytes, beside: Beside) -> tuple[NetworkPolicy, dict[str, Any]]:
+def read_cleanrl_jax(
+    data: bytes, files: CheckpointFiles
+) -> tuple[NetworkPolicy, dict[str, Any]]:
     """Read what CleanRL's scripts for JAX save: DQN, DDPG and TD3."""
     tree = read_msgpack(data)
-    description: Mapping[str, Any] = beside.description() or {}
+    description: Mapping[str, Any] = files.description() or {}
     known: dict[str, Any]
     match tree:
         case {"params": dict()} if len(tree) == 1:
@@ -280,100 +225,87 @@ def read_cleanrl_jax(data: bytes, beside: Beside) -> tuple[NetworkPolicy, dict[s
             tree = actor
         case _:
             raise BadPolicyFile(
-                "this looks like one of CleanRL's scripts for JAX that is not supported: expected "
-                "DQN, DDPG or TD3"
+                "it comes from one of CleanRL's JAX scripts that is not supported: expected DQN, "
+                "DDPG or TD3"
             )
-    tensors = flat_tensors(tree)
+    tensors = _flat_tensors(tree)
     if "activation" not in description:
-        beside.assume(
-            f"activation assumed relu, as CleanRL's {algorithm} has it; a .json beside can say "
-            "otherwise"
+        files.assume(
+            f"activation assumed to be relu, as in CleanRL's {algorithm}; set activation in a "
+            ".json next to it to change this"
         )
     full = {"weights": "in-out", "activation": "relu", **known, **description}
     if "layers" not in full:
-        full["layers"] = find_chain(tensors)
-    policy, _ = described_network(full, tensors, beside)
+        full["layers"] = _find_chain(tensors)
+    policy, _ = described_network(full, tensors, files)
     return policy, {"algorithm": algorithm, **read_info(description, policy)}
 
 
-# -----------------------------------------------------------------------------
-# Reads policies that Brax trained, without Brax and JAX: pickles of ``brax.io.model.save_params``.
-#
-# They are a tuple of the statistics of observations, the parameters of the policy and maybe those of
-# its critic. Checkpoints in folders have the same content, see `pivec.policies.formats.jax`.
-
-
-MODULES = ("brax", "jax", "jaxlib", "flax", "numpy", "ml_dtypes")
-ACTIVATIONS = {"swish": "silu", "linear": "identity"}  # as JAX names them
-PART = 256  # bytes of a part of what a pickle holds
-STATES = ("state", "observation")  # which of several observations the policy sees by default
-
-
-def read_params(data: bytes, beside: Beside) -> tuple[NetworkPolicy, dict[str, Any]]:
+@reader
+def read_brax(data: bytes, files: CheckpointFiles) -> tuple[NetworkPolicy, dict[str, Any]]:
     """Read a pickle that ``brax.io.model.save_params`` wrote.
 
-    A description beside it may set the ``activation`` or a ``normaliser`` (null for none).
+    A description next to it may set the ``activation`` or a ``normaliser`` (null for none).
     """
-    return params_policy(_plain(read_objects(data, MODULES), Budget(len(data), "it")), {}, beside)
+    parameters = _plain(read_objects(data, BRAX_MODULES), Budget(len(data), "it"))
+    return _brax_policy(parameters, {}, files)
 
 
-read_brax = reader(read_params)
-
-
-def params_policy(
-    params: Any, settings: Mapping[str, Any], beside: Beside
+def _brax_policy(
+    params: Any, settings: Mapping[str, Any], files: CheckpointFiles
 ) -> tuple[NetworkPolicy, dict[str, Any]]:
-    """Make the policy of parameters, with what Brax wrote beside them of the network, if it did."""
+    """Make the policy of parameters; ``settings`` is the network configuration, if there is one."""
     parts = [params[key] for key in sorted(params)] if isinstance(params, dict) else params
     if not isinstance(parts, list | tuple) or not 2 <= len(parts) <= 3:
         raise BadPolicyFile(
-            "it holds no policy of Brax: expected statistics of observations, parameters of the "
-            "policy, and maybe those of its critic"
+            "it does not hold a Brax policy: expected observation statistics, policy parameters, "
+            "and maybe critic parameters"
         )
     statistics, parameters = parts[:2]
-    description = beside.description() or {}
-    refuse_unknown(
-        description, {"activation", "normaliser", "info"}, "the description of a Brax policy"
-    )
+    description = files.description() or {}
+    check_keys(description, {"activation", "normaliser", "info"}, "the description of a Brax policy")
     arguments = settings.get("network_factory_kwargs")
     arguments = arguments if isinstance(arguments, dict) else {}
     if arguments.get("mean_clip_scale") is not None:
         raise BadPolicyFile("its means are clipped softly (mean_clip_scale): not supported")
-    tensors = flat_tensors(parameters)
-    layers, changes = _layers(tensors)
+    layers, changes = _brax_layers(_flat_tensors(parameters))
     activation = description.get("activation", arguments.get("activation"))
     if not isinstance(activation, str):
         activation = "silu"
-        beside.assume(
-            "activation assumed swish (silu), as PPO of Brax has it (its SAC has relu); activation "
-            "in a .json beside can say otherwise"
+        files.assume(
+            "activation assumed to be swish (silu), as in Brax's PPO (its SAC has relu); set "
+            "activation in a .json next to it to change this"
         )
     if activation == "gelu":
-        raise UsageError("it has JAX's gelu, which is not supported")
+        raise UsageError("it uses JAX's gelu, which is not supported")
     policy = NetworkPolicy(
         layers,
-        ACTIVATIONS.get(activation, activation),
-        normaliser=_normaliser(statistics, settings, description, beside, layers[0][0].shape[0]),
+        BRAX_ACTIVATIONS.get(activation, activation),
+        normaliser=_brax_normaliser(statistics, settings, description, files, len(layers[0][0])),
         **changes,
     )
     if policy.options.squash:
-        beside.assume("actions from -1 to 1, as Brax has them, are rescaled to the environment's")
+        files.assume("actions from -1 to 1, as in Brax, are rescaled to the environment's bounds")
     info = {"algorithm": "PPO" if len(parts) == 3 or settings else "PPO or SAC", "library": "Brax"}
     return policy, {**info, **read_info(description, policy)}
 
 
-def _layers(tensors: Tensors) -> tuple[tuple[Layer, ...], dict[str, Any]]:
-    """Give the layers in order, and what is done with what the last one gives."""
+def _brax_layers(tensors: Tensors) -> tuple[tuple[Layer, ...], dict[str, Any]]:
+    """Layers in order, and the action distribution."""
     odd = [name for name in tensors if not name.endswith((".weight", ".bias", "value"))]
     if odd:
-        raise BadPolicyFile(f"its network has parameters that are not known ({odd[0][:60]})")
+        raise BadPolicyFile(f"its network has unknown parameters ({odd[0][:60]})")
     spread = {name.partition(".")[0]: array for name, array in tensors.items() if "std_" in name}
-    names = find_chain({k: v for k, v in tensors.items() if "MLP" in k} or tensors)
-    if spread:  # a normal distribution that is not squashed, behind an MLP
+    names = _find_chain({k: v for k, v in tensors.items() if "MLP" in k} or tensors)
+    if spread:  # a normal distribution that is not squashed, after an MLP
         names = [*names, "Dense_0"]
         if set(spread) & {"Dense_1"} or len(spread) != 1 or "Dense_1.weight" in tensors:
-            raise BadPolicyFile("its deviations depend on the state in a way that is not known")
-    layers = tuple((tensors[f"{name}.weight"], _bias(tensors, name)) for name in names)
+            raise BadPolicyFile("its standard deviations depend on the state in an unknown way")
+    weights = [tensors[f"{name}.weight"] for name in names]
+    layers = tuple(
+        (weight, tensors.get(f"{name}.bias", np.zeros(weight.shape[-1], np.float32)))
+        for name, weight in zip(names, weights, strict=True)
+    )
     if not spread:
         options = Options(squash=True, deviations="softplus")
         return layers, {"head": "state_gaussian", "options": options}
@@ -383,45 +315,41 @@ def _layers(tensors: Tensors) -> tuple[tuple[Layer, ...], dict[str, Any]]:
     return layers, {"head": "gaussian", "log_std": log_std}
 
 
-def _bias(tensors: Tensors, name: str) -> Any:
-    weight = tensors[f"{name}.weight"]
-    return tensors.get(f"{name}.bias", np.zeros(weight.shape[-1], np.float32))
-
-
-def _normaliser(
+def _brax_normaliser(
     statistics: Any,
     settings: Mapping[str, Any],
     description: Mapping[str, Any],
-    beside: Beside,
+    files: CheckpointFiles,
     width: int,
 ) -> Normaliser | None:
-    """Find how observations are normalised: by mean and deviation, without a limit."""
+    """Normalisation by mean and standard deviation, without a limit."""
     if "normaliser" in description:
-        return read_statistics(description, {}, beside)
+        return read_statistics(description, {}, files)
     if settings.get("normalize_observations") is False:
         return None
     if "normalize_observations" not in settings and isinstance(statistics, dict):
-        beside.assume(
+        files.assume(
             "observations normalised by the statistics in the file, as Brax does with "
-            "normalize_observations=True; normaliser null in a .json beside can say otherwise"
+            "normalize_observations=True; set normaliser to null in a .json next to it to change "
+            "this"
         )
     if not isinstance(statistics, dict) or "mean" not in statistics:
         return None
     mean, std = statistics["mean"], statistics.get("std")
     arguments = settings.get("network_factory_kwargs", {})
     if isinstance(mean, dict) and isinstance(std, dict):  # of several observations
-        keys = (arguments.get("policy_obs_key"), *STATES)
+        keys = (arguments.get("policy_obs_key"), *OBSERVATION_KEYS)
         key = next((key for key in keys if isinstance(key, str) and key in mean), "")
         mean, std = mean.get(key), std.get(key)
     if not isinstance(mean, np.ndarray) or not isinstance(std, np.ndarray):
-        raise BadPolicyFile("its statistics of observations have no mean and deviation")
+        raise BadPolicyFile("its observation statistics have no mean and standard deviation")
     return Normaliser(mean.ravel(), std.ravel(), np.full(width, np.inf))
 
 
 def _plain(value: Any, budget: Budget) -> Any:
-    """Turn what a pickle holds into dictionaries, lists and arrays.
+    """Turn objects of a pickle into dictionaries, lists and arrays.
 
-    Lists that are in many others are many lists then, which the budget bounds.
+    Lists that are shared become many, which the budget bounds.
     """
     budget.spend(PART)
     if (array := as_array(value)) is not None:
@@ -433,60 +361,50 @@ def _plain(value: Any, budget: Budget) -> Any:
     return [_plain(part, budget) for part in value] if isinstance(value, list | tuple) else value
 
 
-# -----------------------------------------------------------------------------
-# Reads checkpoints of Orbax, which are folders: what Brax and users of Flax save with it.
-#
-# Its arrays lie in a database of their own, which TensorStore reads: data, of which nothing runs.
-
-
-NUMBERS_ORBAX = ("jax.Array", "np.ndarray", "scalar")
-SETTINGS = r"[a-z]+_network_config\.json"  # which Brax writes
-
-
 @reader
-def read_orbax(data: bytes, beside: Beside) -> tuple[NetworkPolicy, dict[str, Any]]:
-    """Read a checkpoint by its ``_METADATA``, of Brax or with a description of parameters of Flax.
+def read_orbax(data: bytes, files: CheckpointFiles) -> tuple[NetworkPolicy, dict[str, Any]]:
+    """Read a checkpoint folder by its ``_METADATA``: of Brax, or of described Flax parameters.
 
-    ``policies.json`` in the folder, or in the one or two above it, describes such parameters.
+    ``policies.json`` in the folder, or in the one or two above it, describes Flax parameters.
     """
-    tree = _read_tree(read_json(data), beside)
-    names = beside.names(SETTINGS)
+    tree = _read_tree(read_json(data), files)
+    names = files.names(BRAX_SETTINGS)
     if names:
-        with about(f"{names[0]} beside it"):
-            settings = read_json(beside.read(names[0]) or b"")
-        policy, info = params_policy(tree, settings, beside)
+        with about(f"{names[0]} next to it"):
+            settings = read_json(files.read(names[0]) or b"")
+        policy, info = _brax_policy(tree, settings, files)
         return policy, {**info, "algorithm": names[0].partition("_")[0].upper()}
-    description = beside.description()
+    description = files.description()
     for above in ("../policies.json", "../../policies.json"):
-        if description is None and (text := beside.read(above)) is not None:
-            with about(f"{above} of it"):
+        if description is None and (text := files.read(above)) is not None:
+            with about(f"its {above}"):
                 description = read_json(text)
-    return tree_policy(tree, description or {}, beside, "policies.json")
+    return _tree_policy(tree, description or {}, files, "policies.json")
 
 
-def _read_tree(metadata: dict[str, Any], beside: Beside) -> dict[str, Any]:
-    """Give the arrays as nested dictionaries, without the states of optimisers."""
+def _read_tree(metadata: dict[str, Any], files: CheckpointFiles) -> dict[str, Any]:
+    """Arrays as nested dictionaries, without the states of optimisers."""
     listed = metadata.get("tree_metadata")
-    if beside.path is None or not isinstance(listed, dict):
-        raise BadPolicyFile("it is no checkpoint of Orbax: expected tree_metadata")
-    folder = beside.path.parent
+    if files.path is None or not isinstance(listed, dict):
+        raise BadPolicyFile("it is not an Orbax checkpoint: expected tree_metadata")
+    folder = files.path.parent
     sizes = [file.stat().st_size for file in folder.rglob("*") if file.is_file()]
     budget = Budget(sum(sizes), "it")
     tree: dict[str, Any] = {}
     for entry in listed.values():
         match entry:
             case {"key_metadata": list(keys), "value_metadata": {"value_type": str(kind)}}:
-                way = [str(key.get("key")) for key in keys if isinstance(key, dict)]
+                path = [str(key.get("key")) for key in keys if isinstance(key, dict)]
             case _:
                 raise BadPolicyFile("its metadata are damaged")
-        if kind not in NUMBERS_ORBAX or not way or "opt_state" in way:
+        if kind not in ORBAX_TYPES or not path or "opt_state" in path:
             continue
         branch = tree
-        for key in way[:-1]:
+        for key in path[:-1]:
             branch = branch.setdefault(key, {})
             if not isinstance(branch, dict):
                 raise BadPolicyFile("its metadata are damaged")
-        branch[way[-1]] = _read_array(folder, ".".join(way), metadata, budget)
+        branch[path[-1]] = _read_array(folder, ".".join(path), metadata, budget)
     return tree
 
 
@@ -495,7 +413,7 @@ def _read_array(folder: Path, name: str, metadata: dict[str, Any], budget: Budge
         import tensorstore
     except ImportError as error:
         raise BadPolicyFile(
-            "it is a checkpoint of Orbax, whose arrays TensorStore reads: pip install tensorstore"
+            "it is an Orbax checkpoint, whose arrays TensorStore reads: pip install tensorstore"
         ) from error
     if not re.fullmatch(r"[^/\0]+", name) or name in (".", ".."):
         raise BadPolicyFile("its metadata name an array outside of it")
@@ -509,6 +427,6 @@ def _read_array(folder: Path, name: str, metadata: dict[str, Any], budget: Budge
     size = store.dtype.numpy_dtype.itemsize
     budget.spend(int(np.prod(store.shape, dtype=float)) * size)
     if len(store.shape) > MAX_AXES:
-        raise BadPolicyFile("the shape of an array in it makes no sense")
+        raise BadPolicyFile("an array in it has an invalid shape")
     array = np.asarray(store.read().result())
     return array.astype(np.float32) if array.dtype.kind == "V" else array  # bfloat16

@@ -1,33 +1,45 @@
-"""Policies in ONNX files, run by onnxruntime.
+"""Policies in ONNX files, run by onnxruntime in a child process.
 
-An ONNX file is a graph of operators and holds no code. What could reach outside of it, tensors
-kept in other files, is refused before onnxruntime sees the file; onnxruntime itself runs in
-another process (`pivec.policies.formats.onnx_process`).
+An ONNX file is a graph of operators and contains no code. Tensors in other files, which could
+reach outside of it, are rejected before onnxruntime reads the file. The child process is limited in
+memory and time and can open no file; one process serves all models of its parent. If a model never
+returns, takes too much memory or crashes, the process ends, and the next request starts another.
 """
 
 from __future__ import annotations
 
+import atexit
+import contextlib
+import functools
 import hashlib
 import importlib.util
+import json
 import math
-from collections.abc import Iterator
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.errors import BadPolicyFile, MissingExtra, UsageError
-from pivec.policies.distributions import Model, OutputPolicy
-from pivec.policies.formats import Beside, about, read_json, reader
-from pivec.policies.formats.onnx_process import runtime
-from pivec.policies.formats.safetensors import described_outputs
+from pivec.errors import BadPolicyFile, MissingExtra, PivecError, UsageError
+from pivec.parallel import start
+from pivec.policies.formats import CheckpointFiles, about, read_json, reader
+from pivec.policies.formats.described import described_outputs
 from pivec.policies.forward import Float
+from pivec.policies.networks import Model, OutputPolicy, row_by_row
 
 MAX_INPUTS = 1 << 26
-REQUEST = 1 << 25  # bytes of observations that travel at once
-# What onnxruntime calls the types of tensors -> what NumPy calls them.
+MAX_REQUEST = 1 << 25  # bytes of observations sent at once
+SECONDS = 15  # for loading a model, and for each batch
+MEMORY, MEMORY_RATIO = 1 << 29, 8  # bytes per model, plus times its size
+MAX_OUTPUT = 1 << 26
+# onnxruntime's names of tensor types.
 TYPES = {
     "tensor(float)": np.float32,
     "tensor(double)": np.float64,
@@ -36,7 +48,7 @@ TYPES = {
     "tensor(int32)": np.int32,
     "tensor(uint8)": np.uint8,
 }
-# Numbers of fields, from onnx.proto: where tensors and graphs with tensors may be.
+# Field numbers from onnx.proto: where tensors, and graphs with tensors, may be.
 KINDS = {
     "model": {7: "graph", 20: "training", 25: "function"},
     "graph": {1: "node", 5: "tensor", 15: "sparse"},
@@ -48,43 +60,44 @@ KINDS = {
 }
 EXTERNAL_DATA, DATA_LOCATION = 13, 14
 MAX_FIELDS = 2_000_000
-DAMAGED = "it is no ONNX model, or damaged"
+DAMAGED = "it is not an ONNX model, or damaged"
+_alarm = getattr(signal, "alarm", lambda _: None)  # Windows has none
 
 
 @reader
-def read_onnx(data: bytes, beside: Beside) -> tuple[OutputPolicy, dict[str, Any]]:
+def read_onnx(data: bytes, files: CheckpointFiles) -> tuple[OutputPolicy, dict[str, Any]]:
     """Read an ``.onnx`` file with one input, a batch of observations.
 
-    A .json of the same name beside it, or the file's own metadata under the key ``pivec`` (the
-    same JSON as text), may tell the head and its settings, ``output`` (the name of the output that
-    counts, if there are several), a normaliser and info.
+    A .json of the same name next to it, or the file's own metadata under the key ``pivec`` (the
+    same JSON as text), may set the head and its options, ``output`` (the name of the output to use,
+    if there are several), a normaliser and info.
     """
-    declared = _declared(data)
-    description = beside.description()
+    declared = _declarations(data)
+    description = files.description()
     if description is None:
         own = declared["metadata"].get("pivec", "")
         with about("its metadata"):
             description = read_json(own.encode()) if own else {}
-    model = _model(data, beside.name, declared, description.get("output"))
+    model = _make_model(data, files.name, declared, description.get("output"))
     whole = "int" in declared["outputs"][model.output]
-    return described_outputs(model, description, beside, obvious=whole)
+    return described_outputs(model, description, files, obvious=whole)
 
 
 def first_output(data: bytes, name: str) -> OnnxModel:
-    """Read a graph whose first output counts, whatever else it gives."""
+    """Read a graph and use its first output."""
     with about(name):
-        declared = _declared(data)
-        return _model(data, name, declared, next(iter(declared["outputs"]), None))
+        declared = _declarations(data)
+        return _make_model(data, name, declared, next(iter(declared["outputs"]), None))
 
 
-def _declared(data: bytes) -> dict[str, Any]:
+def _declarations(data: bytes) -> dict[str, Any]:
     if importlib.util.find_spec("onnxruntime") is None:
         raise MissingExtra("reading an ONNX model", "onnx")
-    refuse_outside_data(data)
+    reject_external_data(data)
     return runtime().load(hashlib.sha256(data).hexdigest(), data, "it")
 
 
-def _model(data: bytes, name: str, declared: dict[str, Any], output: Any) -> OnnxModel:
+def _make_model(data: bytes, name: str, declared: dict[str, Any], output: Any) -> OnnxModel:
     inputs, outputs = declared["inputs"], declared["outputs"]
     if len(inputs) != 1:
         raise UsageError(f"expected one input, a batch of observations, but it has {len(inputs)}")
@@ -99,8 +112,8 @@ def _model(data: bytes, name: str, declared: dict[str, Any], output: Any) -> Onn
         output = names[0]
     if not isinstance(output, str) or output not in names:
         raise UsageError(
-            f"it has the outputs {', '.join(names)[:200]}: say in its description which one "
-            "counts, as 'output'"
+            f"it has the outputs {', '.join(names)[:200]}: set 'output' in its description to one "
+            "of them"
         )
     if outputs[output] not in TYPES:
         raise UsageError(f"its output is a {outputs[output]}, not a batch of numbers")
@@ -113,10 +126,10 @@ class OnnxModel(Model):
 
     data: bytes = field(repr=False)  # the whole file
     name: str  # of the file, for messages
-    output: str  # name of the output that counts
+    output: str  # name of the output
     input_name: str
     input_type: str
-    input_shape: tuple[int | None, ...]  # with the batch first; None where any size goes
+    input_shape: tuple[int | None, ...]  # batch first; None for any size
 
     @property
     def n_inputs(self) -> int | None:
@@ -129,8 +142,7 @@ class OnnxModel(Model):
 
     def outputs(self, observations: Float) -> NDArray[Any]:
         rows = self._shaped(np.asarray(observations))
-        # As many rows as travel at once; the other process asks the model row by row.
-        size = max(1, REQUEST // max(1, rows[:1].nbytes))
+        size = max(1, MAX_REQUEST // max(1, rows[:1].nbytes))
         parts = [self._ask(rows[first : first + size]) for first in range(0, len(rows), size)]
         return np.concatenate(parts)
 
@@ -161,8 +173,8 @@ class OnnxModel(Model):
         return hashlib.sha256(self.data).hexdigest()
 
 
-def refuse_outside_data(data: bytes) -> None:
-    """Raise an error if any tensor of the model lies outside of the file, or it is damaged."""
+def reject_external_data(data: bytes) -> None:
+    """Raise BadPolicyFile if a tensor of the model is stored in another file."""
     if data[4:8] == b"ORTM":
         raise BadPolicyFile("it is in onnxruntime's own format: save the model as ONNX")
     waiting = [("model", memoryview(data))]
@@ -185,7 +197,7 @@ def refuse_outside_data(data: bytes) -> None:
 
 
 def _fields(message: memoryview) -> Iterator[tuple[int, int | memoryview]]:
-    """Numbers and values of the fields of one message."""
+    """Numbers and values of the fields of one protocol buffers message."""
     at, end = 0, len(message)
 
     def varint() -> int:
@@ -201,11 +213,11 @@ def _fields(message: memoryview) -> Iterator[tuple[int, int | memoryview]]:
         raise BadPolicyFile(DAMAGED)
 
     while at < end:
-        start = at
+        start_of_tag = at
         tag = varint()
         number, wire = tag >> 3, tag & 7
-        # Written longer than it need be, a tag may mean another field to another reader.
-        if at - start > max(1, -(-tag.bit_length() // 7)) or tag >= 1 << 32:
+        # A tag that is longer than necessary may mean another field to another reader.
+        if at - start_of_tag > max(1, -(-tag.bit_length() // 7)) or tag >= 1 << 32:
             raise BadPolicyFile(DAMAGED)
         if wire not in (0, 1, 2, 5):
             raise BadPolicyFile(DAMAGED)
@@ -214,6 +226,201 @@ def _fields(message: memoryview) -> Iterator[tuple[int, int | memoryview]]:
             continue
         size = varint() if wire == 2 else {1: 8, 5: 4}[wire]
         if at + size > end:
-            raise BadPolicyFile("it is no ONNX model, or truncated")
+            raise BadPolicyFile("it is not an ONNX model, or truncated")
         yield number, message[at : at + size]
         at += size
+
+
+def runtime() -> Runtime:
+    """The runtime of this process; a fork has its own."""
+    return _runtime(os.getpid())
+
+
+@functools.cache
+def _runtime(_process: int) -> Runtime:
+    made = Runtime()
+    atexit.register(made.stop)
+    return made
+
+
+class Runtime:
+    """The parent's side: sends one request after another to the child process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._process: Any = None
+        self._loaded: set[str] = set()
+
+    def load(self, key: str, data: bytes, name: str) -> dict[str, Any]:
+        """Load a model and return what it declares: inputs, outputs, metadata."""
+        with self._lock:
+            return self._ask({"key": key}, data, name)[0]
+
+    def run(
+        self, key: str, data: bytes, name: str, request: dict[str, Any], rows: NDArray[Any]
+    ) -> NDArray[Any]:
+        """Outputs of a model, which is loaded first if the process is new."""
+        with self._lock:
+            if key not in self._loaded:
+                self._ask({"key": key}, data, name)
+            header = {"key": key, "type": rows.dtype.str, "shape": rows.shape, **request}
+            known, content = self._ask(header, np.ascontiguousarray(rows).data.cast("B"), name)
+        return np.frombuffer(content, known["type"]).reshape(known["shape"])
+
+    def stop(self) -> None:
+        """End the process."""
+        process, self._process = self._process, None
+        self._loaded.clear()
+        if process is not None:
+            process.kill()
+            process.communicate()
+
+    def _ask(
+        self, header: dict[str, Any], content: bytes | memoryview, name: str
+    ) -> tuple[dict[str, Any], bytes]:
+        try:
+            if self._process is None:
+                self._process = start(serve, threads=1)
+            _send(self._process.stdin, {**header, "seconds": SECONDS}, content)
+            known, answer = _receive(self._process.stdout)
+        except (OSError, EOFError) as error:
+            process = self._process
+            _, last = process.communicate()
+            self._process = None
+            self.stop()
+            raise BadPolicyFile(_reason(process.returncode, last, name)) from error
+        except BaseException:  # Ctrl-C: a late answer must not be taken for the next one
+            self.stop()
+            raise
+        if "error" in known:
+            raise BadPolicyFile(f"{name} {known['error']}")
+        self._loaded.add(header["key"])
+        return known, answer
+
+
+def _reason(code: int, errors: bytes, name: str) -> str:
+    """Why the process ended."""
+    if code == -getattr(signal, "SIGALRM", 0):
+        return f"{name} was stopped: it took more than {SECONDS} seconds for one batch"
+    last = " ".join(errors.decode(errors="replace").strip().splitlines()[-1:])[:200]
+    return (
+        f"{name} ended the process of onnxruntime with code {code} ({last}): it may need more than "
+        f"{MEMORY >> 20} MB of memory"
+    )
+
+
+def _send(file: IO[bytes], header: dict[str, Any], content: bytes | memoryview = b"") -> None:
+    """Send a line of JSON and the bytes after it."""
+    file.write(json.dumps({**header, "size": len(content)}).encode() + b"\n")
+    file.write(content)
+    file.flush()
+
+
+def _receive(file: IO[bytes]) -> tuple[dict[str, Any], bytes]:
+    line = file.readline()
+    if not line.endswith(b"\n"):
+        raise EOFError
+    header = json.loads(line)
+    content = file.read(header["size"])
+    if len(content) < header["size"]:
+        raise EOFError
+    return header, content
+
+
+def serve(requests: IO[bytes], replies: IO[bytes]) -> None:
+    """Answer requests until there are no more; the entry point of the child process."""
+    threading.Thread(target=_follow, args=(os.getppid(),), daemon=True).start()
+    import onnxruntime
+
+    sessions: dict[str, Any] = {}
+    reply: tuple[dict[str, Any], bytes | memoryview]
+    with contextlib.suppress(EOFError):
+        limit_memory = _confine()
+        while True:
+            header, content = _receive(requests)
+            _alarm(header["seconds"])
+            try:
+                if "shape" in header:
+                    result = _run_session(sessions[header["key"]], header, content)
+                    known = {"type": result.dtype.str, "shape": result.shape}
+                    reply = known, np.ascontiguousarray(result).data.cast("B")
+                else:
+                    limit_memory(MEMORY + MEMORY_RATIO * len(content))
+                    session = sessions[header["key"]] = _load_session(onnxruntime, content)
+                    reply = _declared(session), b""
+            except Exception as error:  # onnxruntime has a dozen kinds, and names may not be text
+                what = f"({type(error).__name__}: {' '.join(str(error).split())[:300]})"
+                other = f"is not an ONNX model, or one that onnxruntime cannot run {what}"
+                reply = {"error": str(error) if isinstance(error, PivecError) else other}, b""
+            _alarm(0)
+            _send(replies, *reply)
+
+
+def _follow(parent: int) -> None:
+    """Exit with the parent, even while a model is running forever."""
+    while os.getppid() == parent:
+        time.sleep(0.3)
+    os._exit(1)
+
+
+def _confine() -> Callable[[int], None]:
+    """Forbid opening files from now on; returns the function that limits memory."""
+    try:
+        import resource
+
+        usage = os.open("/proc/self/statm", os.O_RDONLY)
+    except (ImportError, OSError):  # not Linux: time is limited, memory is not
+        return lambda _: None
+    for kind in (resource.RLIMIT_NOFILE, resource.RLIMIT_FSIZE, resource.RLIMIT_CORE):
+        resource.setrlimit(kind, (0, 0))
+
+    def limit(more: int) -> None:
+        pages = int(os.pread(usage, 200, 0).split()[5])
+        hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+        most = pages * resource.getpagesize() + more
+        resource.setrlimit(resource.RLIMIT_DATA, (most if hard < 0 else min(most, hard), hard))
+
+    return limit
+
+
+def _load_session(onnxruntime: Any, data: bytes) -> Any:
+    options = onnxruntime.SessionOptions()
+    # One thread: many small policies run in parallel. No optimisation: folding constants would
+    # run parts of the graph while it is loaded.
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 4
+    return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+
+
+def _declared(session: Any) -> dict[str, Any]:
+    return {
+        "inputs": [
+            [given.name, given.type, [n if isinstance(n, int) else None for n in given.shape]]
+            for given in session.get_inputs()
+        ],
+        "outputs": {output.name: output.type for output in session.get_outputs()},
+        "metadata": dict(session.get_modelmeta().custom_metadata_map),
+    }
+
+
+def _run_session(session: Any, header: dict[str, Any], content: bytes) -> NDArray[Any]:
+    """Run a model for every row, in batches of the size that it takes."""
+    rows = np.frombuffer(content, header["type"]).reshape(header["shape"])
+
+    def answer(batch: NDArray[Any]) -> NDArray[Any]:
+        _alarm(header["seconds"])
+        (result,) = session.run(
+            [header["output"]], {header["input"]: batch.astype(rows.dtype, copy=False)}
+        )
+        result = np.asarray(result)
+        if result.ndim == 0 or len(result) != len(batch) or result.dtype.kind not in "biuf":
+            raise BadPolicyFile(
+                f"gave an array of shape {result.shape} for {len(batch)} observations: expected "
+                "one row of outputs for each"
+            )
+        if result.nbytes > MAX_OUTPUT:
+            raise BadPolicyFile(f"gave {result.nbytes} bytes of outputs for one batch")
+        return result
+
+    return row_by_row(answer, rows, header["batch"])
