@@ -13,8 +13,7 @@ import numpy as np
 
 from measure import write_section
 from pivec.parallel import single_threaded_blas
-from pivec.policies import NetworkPolicy
-from pivec.policies.forward import NetworkStack
+from pivec.policies import NetworkPolicy, Stack
 
 SLOTS, TILE = 100, 16
 
@@ -24,7 +23,7 @@ def kernel(sizes, lanes, rng):
         layers = [(rng.normal(size=s) / 8, rng.normal(size=s[1])) for s in pairwise(sizes)]
         return NetworkPolicy(tuple(layers), "tanh", "deterministic")
 
-    stack = NetworkStack(SLOTS, lanes, network())
+    stack = Stack(SLOTS, lanes, network())
     for slot in range(SLOTS):
         stack.put(slot, network())
     return stack.outputs

@@ -28,15 +28,15 @@ from numpy.typing import NDArray
 from pivec.errors import BadData, PivecError, UsageError
 from pivec.policies import (
     ACTIVATIONS,
-    HEADS,
+    DISTRIBUTIONS,
+    ActionDistribution,
     Graph,
-    Head,
     NetworkPolicy,
     Node,
     Options,
     Stack,
+    make_distribution,
     make_graph,
-    make_head,
     save_genome,
     save_policy,
     split_vector,
@@ -92,8 +92,10 @@ class Architecture:
 
         ``discrete`` is the head of discrete actions: the best one, if nothing else is said.
         """
-        if discrete not in HEADS or HEADS[discrete].space != "Discrete":
-            known = ", ".join(name for name, head in HEADS.items() if head.space == "Discrete")
+        if discrete not in DISTRIBUTIONS or DISTRIBUTIONS[discrete].space != "Discrete":
+            known = ", ".join(
+                name for name, head in DISTRIBUTIONS.items() if head.space == "Discrete"
+            )
             raise UsageError(f"the setting discrete must be one of {known}, but is {discrete!r}")
         n_inputs = len(spaces.feature_names(observation_space))
         if isinstance(action_space, Discrete) and action_space.start == 0:
@@ -126,9 +128,9 @@ class Architecture:
         return np.concatenate([array for layer in parts for array in layer])
 
     @cached_property
-    def rule(self) -> Head:
+    def rule(self) -> ActionDistribution:
         """What makes actions of outputs."""
-        return make_head(self.head, self.sizes[-1], self.options, self.arrays)
+        return make_distribution(self.head, self.sizes[-1], self.options, self.arrays)
 
     @property
     def n_weights(self) -> int:

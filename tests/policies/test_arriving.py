@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from pivec.errors import BadPolicyFile, PivecWarning, UsageError
-from pivec.policies import Arrivals, PolicyInfo, named_together
+from pivec.policies import CheckpointWatcher, PolicyInfo, named_together
 
 SHIPPED = Path(str(files("pivec"))) / "demo_policies" / "CartPole-v1"
 
@@ -29,48 +29,48 @@ def labels(policies):
 
 
 def test_each_policy_comes_once_and_again_when_it_is_written_over(tmp_path):
-    arrivals = Arrivals([tmp_path, "random:2"], settle=5.0)
+    watcher = CheckpointWatcher([tmp_path, "random:2"], settle=5.0)
     put(tmp_path / "run-0" / "step_0.safetensors")
-    first = arrivals.look()
+    first = watcher.poll()
     assert labels(first) == ["random-0", "random-1", "run-0/step_0"]
-    assert arrivals.look() == []
+    assert watcher.poll() == []
     put(tmp_path / "run-0" / "step_0.safetensors", 2520, ago=30.0)
-    [again] = arrivals.look()
+    [again] = watcher.poll()
     assert again.info.label == "run-0/step_0"
     assert again.info.fingerprint != first[-1].info.fingerprint
 
 
 def test_a_file_that_is_being_written_is_left_alone(tmp_path, monkeypatch):
-    arrivals = Arrivals(tmp_path, settle=5.0)
+    watcher = CheckpointWatcher(tmp_path, settle=5.0)
     path = tmp_path / "model.safetensors"
     put(path, ago=0.0)
     whole = path.read_bytes()
     now = time.monotonic()
     monkeypatch.setattr(time, "monotonic", lambda: now)
     path.write_bytes(whole[:100])
-    assert arrivals.look() == []
+    assert watcher.poll() == []
     path.write_bytes(whole)
     for _ in range(3):  # which takes no time
-        assert arrivals.look() == []
-        assert arrivals.n_growing == 1
+        assert watcher.poll() == []
+        assert watcher.n_incomplete == 1
     now += 4.0
-    assert arrivals.look() == []
+    assert watcher.poll() == []
     now += 2.0
-    assert labels(arrivals.look()) == [f"{tmp_path.name}/model"]
-    assert arrivals.n_growing == 0
+    assert labels(watcher.poll()) == [f"{tmp_path.name}/model"]
+    assert watcher.n_incomplete == 0
 
 
 def test_what_is_not_there_yet_is_waited_for_and_a_mistake_is_not(tmp_path):
     folder, pattern = str(tmp_path / "runs"), str(tmp_path / "more" / "*.zip")
-    arrivals = Arrivals([folder, pattern], settle=5.0)
-    assert arrivals.look() == []
-    assert arrivals.missing == [folder, pattern]
+    watcher = CheckpointWatcher([folder, pattern], settle=5.0)
+    assert watcher.poll() == []
+    assert watcher.missing == [folder, pattern]
     put(tmp_path / "runs" / "m.safetensors")
-    assert labels(arrivals.look()) == ["runs/m"]
-    assert arrivals.missing == [pattern]
+    assert labels(watcher.poll()) == ["runs/m"]
+    assert watcher.missing == [pattern]
     for spec in ("no.such:policy", "random:0", ""):
         with pytest.raises(UsageError):
-            Arrivals(spec, settle=5.0).look()
+            CheckpointWatcher(spec, settle=5.0).poll()
 
 
 def test_a_damaged_file_is_named_once_and_read_when_it_has_changed(tmp_path):
@@ -78,31 +78,31 @@ def test_a_damaged_file_is_named_once_and_read_when_it_has_changed(tmp_path):
     put(path)
     path.write_bytes(path.read_bytes()[:200])
     os.utime(path, (1e9, 1e9))
-    arrivals = Arrivals(tmp_path, settle=5.0)
+    watcher = CheckpointWatcher(tmp_path, settle=5.0)
     with pytest.warns(PivecWarning, match="model.safetensors cannot be read.*tried again"):
-        assert arrivals.look() == []
+        assert watcher.poll() == []
     (tmp_path / "other").mkdir()  # what it lacks may have come: it is tried, and said no more
-    assert arrivals.look() == []
+    assert watcher.poll() == []
     put(path)
-    assert len(arrivals.look()) == 1
+    assert len(watcher.poll()) == 1
 
 
 def test_a_policy_that_cannot_act_comes_back_when_its_file_changes(tmp_path):
     path = tmp_path / "model.safetensors"
     put(path)
-    arrivals = Arrivals(tmp_path, settle=5.0)
-    [policy] = arrivals.look()
+    watcher = CheckpointWatcher(tmp_path, settle=5.0)
+    [policy] = watcher.poll()
     with pytest.warns(PivecWarning, match="too wide"):
-        arrivals.refuse(policy, BadPolicyFile("too wide"))
-    assert arrivals.look() == []
+        watcher.reject(policy, BadPolicyFile("too wide"))
+    assert watcher.poll() == []
     put(path, 2520, ago=40.0)
-    assert len(arrivals.look()) == 1
+    assert len(watcher.poll()) == 1
 
 
 def test_a_file_that_vanishes_is_no_mistake(tmp_path):
     put(tmp_path / "a.safetensors")
     (tmp_path / "b.safetensors").symlink_to(tmp_path / "gone")
-    assert len(Arrivals(tmp_path, settle=5.0).look()) == 1
+    assert len(CheckpointWatcher(tmp_path, settle=5.0).poll()) == 1
 
 
 def test_names_are_those_that_all_files_together_have():

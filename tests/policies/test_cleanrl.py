@@ -12,10 +12,10 @@ from itertools import pairwise
 import gymnasium
 import numpy as np
 import pytest
+from pivec.policies.formats.state_dict import read_state_dict as read_cleanrl
 
 from pivec.errors import BadPolicyFile, UsageError
 from pivec.policies import load_policies
-from pivec.policies.formats.cleanrl import read_cleanrl
 
 torch = pytest.importorskip("torch")
 nn, spaces = torch.nn, gymnasium.spaces

@@ -7,11 +7,11 @@ import io
 
 import numpy as np
 import pytest
+from pivec.policies.formats.state_dict import read_state_dict as read_cleanrl
 
 from pivec.errors import BadPolicyFile, UsageError
 from pivec.policies import NetworkPolicy, RecurrentNetwork, as_policy, load_policies
 from pivec.policies.extractors import read_spaces
-from pivec.policies.formats.cleanrl import read_cleanrl
 from pivec.policies.formats.sb3 import read_sb3
 from pivec.rollouts.observations import flatten
 

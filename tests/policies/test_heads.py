@@ -8,11 +8,11 @@ import pytest
 
 from pivec.errors import UsageError
 from pivec.policies import (
-    HEADS,
+    DISTRIBUTIONS,
     NetworkPolicy,
     Normaliser,
     Options,
-    make_head,
+    make_distribution,
     read_policy,
     save_policy,
 )
@@ -26,7 +26,7 @@ def outputs(n, k, seed=0):
 
 
 def test_several_choices_are_drawn_one_by_one():
-    head = make_head("multi_categorical", 5, Options(choices=(2, 3)))
+    head = make_distribution("multi_categorical", 5, Options(choices=(2, 3)))
     logits = np.log(np.array([[0.2, 0.8, 0.5, 0.3, 0.2]], np.float32)).repeat(3, 0)
     noise = np.array([[0.1, 0.4], [0.3, 0.6], [0.9, 0.9]], np.float32)
     assert head.choose(logits, noise, ()).tolist() == [[0, 0], [1, 1], [1, 2]]
@@ -34,7 +34,7 @@ def test_several_choices_are_drawn_one_by_one():
 
 
 def test_switches_are_on_with_their_probability():
-    head = make_head("bernoulli", 2)
+    head = make_distribution("bernoulli", 2)
     logits = np.array([[0.0, np.log(3)]], np.float32).repeat(2, 0)
     np.testing.assert_allclose(head.distribution(logits), [[0.5, 0.75]] * 2, rtol=1e-6)
     noise = np.array([[0.49, 0.76], [0.51, 0.74]], np.float32)
@@ -43,7 +43,7 @@ def test_switches_are_on_with_their_probability():
 
 
 def test_epsilon_greedy_follows_its_two_numbers():
-    head = make_head("epsilon_greedy", 4, Options(epsilon=0.25))
+    head = make_distribution("epsilon_greedy", 4, Options(epsilon=0.25))
     values = outputs(3, 4)
     noise = np.array([[0.24, 0.5], [0.25, 0.0], [0.0, 0.99999994]], np.float32)
     actions = head.choose(values, noise, head.parameters())
@@ -51,7 +51,7 @@ def test_epsilon_greedy_follows_its_two_numbers():
 
 
 def test_proportional_actions_are_as_likely_as_they_are_above_the_least():
-    head = make_head("proportional", 3)
+    head = make_distribution("proportional", 3)
     values = np.array([[2.0, -1.0, 0.0], [-3e38, 3e38, 3e38], [7.0, 7.0, 7.0]], np.float32)
     chances = np.array([[0.75, 0.0, 0.25], [0.0, 0.5, 0.5], [1 / 3] * 3])
     np.testing.assert_allclose(head.distribution(values), chances, rtol=1e-6)
@@ -66,20 +66,20 @@ def test_proportional_actions_are_as_likely_as_they_are_above_the_least():
 
 
 def test_of_two_proportional_actions_the_better_is_taken():
-    head, values = make_head("proportional", 2), outputs(50, 2)
+    head, values = make_distribution("proportional", 2), outputs(50, 2)
     actions = head.choose(values, head.noise(RNG, 50), ())
     np.testing.assert_array_equal(actions, values.argmax(axis=1))
 
 
 def test_clipped_actions_are_rescaled_to_their_box():
-    head = make_head("deterministic", 2, Options(squash="clip"), {"low": [-2, 0], "high": [4, 1]})
+    head = make_distribution("deterministic", 2, Options(squash="clip"), {"low": [-2, 0], "high": [4, 1]})
     values = np.array([[-3.0, 0.5], [0.0, 7.0]], np.float32)
     actions = head.choose(values, None, head.parameters())
     np.testing.assert_allclose(actions, [[-2.0, 0.75], [1.0, 1.0]])
 
 
 def test_squashed_actions_fill_their_box():
-    head = make_head("deterministic", 2, Options(squash=True), {"low": [-2, 0], "high": [4, 1]})
+    head = make_distribution("deterministic", 2, Options(squash=True), {"low": [-2, 0], "high": [4, 1]})
     values = np.array([[0.0, 0.0], [100.0, -100.0], [0.5, 0.5]], np.float32)
     expected = [[1, 0.5], [4, 0], 1 + 3 * np.tanh([0.5, 0.5])]
     expected[2] = [1 + 3 * np.tanh(0.5), 0.5 + 0.5 * np.tanh(0.5)]
@@ -91,7 +91,7 @@ def test_squashed_actions_fill_their_box():
 @pytest.mark.parametrize("deviations", ["clip", "tanh", "softplus", "plain"])
 def test_deviations_come_from_the_second_half(deviations):
     options = Options(deviations=deviations, log_std_range=(-1.0, 0.5), mean_limit=0.7)
-    head = make_head("state_gaussian", 4, options)
+    head = make_distribution("state_gaussian", 4, options)
     values = np.abs(outputs(20, 4)) * 2
     mean, std = head.distribution(values)
     np.testing.assert_allclose(mean, np.clip(values[:, :2], -0.7, 0.7))
@@ -148,7 +148,7 @@ def test_random_weights_give_the_deviations_of_their_sum():
 )
 def test_heads_that_make_no_sense_are_refused(name, width, options, arrays, words):
     with pytest.raises(UsageError, match=words):
-        make_head(name, width, Options(**options), arrays)
+        make_distribution(name, width, Options(**options), arrays)
 
 
 @pytest.mark.parametrize(
@@ -172,19 +172,19 @@ def test_heads_that_make_no_sense_are_refused(name, width, options, arrays, word
     ],
 )
 def test_bind_tells_what_fits(name, width, options, good, bad):
-    head = make_head(name, width, Options(**options)).bind(good)
+    head = make_distribution(name, width, Options(**options)).bind(good)
     values = np.zeros((4, width), np.float32)
     for noise in (head.noise(RNG, 4), None):
         for action in head.choose(values.copy(), noise, head.parameters()):
             assert good.contains(action)
     with pytest.raises(UsageError, match="was it trained in another"):
-        make_head(name, width, Options(**options)).bind(bad)
+        make_distribution(name, width, Options(**options)).bind(bad)
 
 
-@pytest.mark.parametrize("name", list(HEADS))
+@pytest.mark.parametrize("name", list(DISTRIBUTIONS))
 def test_noise_drawn_in_parts_equals_noise_drawn_at_once(name):
     options = {"multi_categorical": Options(choices=(1, 3))}.get(name)
-    head = make_head(name, 4, options, {"log_std": [0] * 4} if name == "gaussian" else {})
+    head = make_distribution(name, 4, options, {"log_std": [0] * 4} if name == "gaussian" else {})
     rng = np.random.default_rng(5)
     parts = np.concatenate([head.noise(rng, n) for n in (1, 7, 3, 20)])
     np.testing.assert_array_equal(parts, head.noise(np.random.default_rng(5), 31))

@@ -16,7 +16,7 @@ import msgpack
 from fuzzing import brax_bytes, flax_bytes, tree
 
 from pivec.errors import BadPolicyFile, PivecError, PivecWarning, UsageError
-from pivec.policies import Beside, load_policies
+from pivec.policies import CheckpointFiles, load_policies
 from pivec.policies.formats.jax import read_brax, read_flax, read_msgpack
 
 RNG = np.random.default_rng(0)
@@ -109,7 +109,7 @@ def test_the_actor_is_told_from_the_critic_or_must_be_named(tmp_path):
 
 
 def test_deviations_of_flax_are_found_by_their_name():
-    class Described(Beside):
+    class Described(CheckpointFiles):
         def description(self):
             return {"activation": "tanh", "head": "gaussian"}
 

@@ -9,7 +9,7 @@ from pivec.characterizations import Actions
 from pivec.errors import BadPolicyFile, PivecWarning, UsageError
 from pivec.explanations import Replayer
 from pivec.policies import (
-    Beside,
+    CheckpointFiles,
     NetworkPolicy,
     RecurrentNetwork,
     RecurrentPolicy,
@@ -200,7 +200,7 @@ def test_a_model_that_cannot_be_copied_is_asked_with_its_state():
     made = recurrent(env="CartPole-v1", features_extractor_class=Doubled)
     for trust in (False, True):
         with pytest.raises(BadPolicyFile, match="since it has a memory, load it in a module"):
-            read_sb3(saved(made), beside=Beside(trust=trust))
+            read_sb3(saved(made), beside=CheckpointFiles(trust=trust))
     with pytest.warns(PivecWarning, match="its predict is asked instead"):
         policy = as_policy(made)
     rows, rng = RNG.normal(size=(4, 1, 4)).astype(np.float32), np.random.default_rng(0)

@@ -7,10 +7,10 @@ from collections import OrderedDict
 
 import numpy as np
 import pytest
+from pivec.policies.tensors import Object, as_array, read_objects
 
 from pivec import files as reading
 from pivec.errors import BadPolicyFile
-from pivec.policies.safe_pickle import Object, as_array, read_objects
 
 
 class Thing:

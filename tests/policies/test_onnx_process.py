@@ -11,11 +11,11 @@ import time
 import gymnasium
 import numpy as np
 import pytest
+from pivec.policies.formats.onnx import runtime
 
 from pivec.errors import BadPolicyFile
 from pivec.policies import load_policies
-from pivec.policies.formats import onnx_process
-from pivec.policies.formats.onnx_process import runtime
+from pivec.policies.formats import onnx as onnx_process
 
 onnx = pytest.importorskip("onnx")
 
@@ -90,7 +90,7 @@ def test_ctrl_c_ends_a_model_that_never_ends(tmp_path):
     (tmp_path / "stuck.onnx").write_bytes(endless())
     code = (
         "from pivec.policies.formats.onnx import read_onnx\nimport numpy as np, sys\n"
-        "from pivec.policies.formats.onnx_process import runtime\n"
+        "from pivec.policies.formats.onnx import runtime\n"
         f"policy, _ = read_onnx(open({str(tmp_path / 'stuck.onnx')!r}, 'rb').read())\n"
         "print(runtime()._process.pid, flush=True)\n"
         "try:\n    policy.model.outputs(np.zeros((1, 4)))\n"
@@ -110,7 +110,7 @@ def test_no_process_outlives_its_parent(tmp_path):
     (tmp_path / "stuck.onnx").write_bytes(endless())
     code = (
         "from pivec.policies.formats.onnx import read_onnx\nimport numpy as np\n"
-        "from pivec.policies.formats.onnx_process import runtime\n"
+        "from pivec.policies.formats.onnx import runtime\n"
         f"policy, _ = read_onnx(open({str(tmp_path / 'stuck.onnx')!r}, 'rb').read())\n"
         "print(runtime()._process.pid, flush=True)\n"
         "policy.model.outputs(np.zeros((1, 4)))\n"

@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from gymnasium.spaces import Box, Discrete
+from pivec.policies.tensors import read_objects
 
 from pivec.errors import BadPolicyFile, PivecError
 from pivec.policies import is_policy_file, load_policies
 from pivec.policies.formats.rllib import MODULES
-from pivec.policies.safe_pickle import read_objects
 
 ROWS = Path(__file__).parents[1] / "data" / "libraries"
 MODULE = "learner_group/learner/rl_module/default_policy"

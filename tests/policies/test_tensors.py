@@ -16,7 +16,7 @@ import pytest
 from pivec import files as reading
 from pivec.errors import BadPolicyFile
 from pivec.files import Budget
-from pivec.policies import safe_pickle as pickles
+from pivec.policies import tensors as pickles
 from pivec.policies import tensors
 from pivec.policies.tensors import read_tensors
 

@@ -13,11 +13,11 @@ from sb3_models import Still, model, saved, sb3, torch
 
 import pivec
 from pivec.errors import BadPolicyFile, MissingExtra, UsageError
-from pivec.policies import Beside, load_policies
+from pivec.policies import CheckpointFiles, load_policies
 from pivec.policies.formats.sb3 import read_sb3
 
 spaces = gymnasium.spaces
-TRUST = Beside(trust=True)
+TRUST = CheckpointFiles(trust=True)
 
 
 class Halving(sb3.common.torch_layers.BaseFeaturesExtractor):

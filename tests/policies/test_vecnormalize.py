@@ -11,7 +11,8 @@ import pytest
 
 from pivec.errors import BadPolicyFile, PivecWarning
 from pivec.policies import NetworkPolicy, as_policy, load_policies
-from pivec.policies.formats.sb3 import read_normaliser, read_sb3
+from pivec.policies.formats.rl_zoo import read_normaliser
+from pivec.policies.formats.sb3 import read_sb3
 
 pytest.importorskip("torch")
 

@@ -1,57 +1,69 @@
-"""Who acts: policies, and the ways to get them from what people have.
+"""Policies: the protocol, networks in NumPy, and loading them from files and Python objects.
 
-- `policy`: the protocols `Policy`, `BatchPolicy` and `RecurrentPolicy`, and what is known about a
-  policy
-- `network`: `NetworkPolicy`, a multilayer perceptron, and `Stack`, many that answer as one batch;
-  `forward`, `kernels`: their arithmetic
-- `head`, `heads`: what the outputs of a network mean
-- `normaliser`: how observations are normalised first
-- `lstm`: `RecurrentNetwork`, with a memory
-- `outputs`: `OutputPolicy`, any other function from observations to outputs
-- `uniform`: `UniformPolicy`, the random one
-- `callables`: functions and objects of the user as policies
-- `cnn`, `extractors`: networks that see images and dictionaries; `masked`: those that are told
-  which actions are allowed
-- `saved`, `sb3` (with `sb3_networks`, `sb3_run`), `cleanrl`, `layouts` (other libraries of torch),
-  `rllib`, `flax` and `brax` (with `msgpack`, `pickled`), `orbax`, `described`, `vectors`,
-  `onnx_models`, `neat_files` (with `neat`), `torch_models`: file formats; `trusted`: what only
-  Stable-Baselines3 itself reads; `unreadable`: what nobody reads, named for what it is
-- `pickles`, `tensors`: read them without running anything
-- `formats`: which extension is read by which reader, and what a reader gets
-- `paths`: labels, groups and steps from file names; `grouping`: which runs make a group
-- `load`: from names (paths, globs, ``random``, ``module:object``) to policies; `files`: those of
-  files; `copies`: several names of a policy
+- `policy`: the protocols `Policy`, `BatchPolicy` and `RecurrentPolicy`; `PolicyInfo`
+- `load`: from names (paths, globs, ``random``, ``module:object``) to labelled policies; new
+  checkpoints while training runs; groups of training runs
+- `callables`: functions and objects as policies; `UniformPolicy`, the random one
+- `networks`: `NetworkPolicy` (perceptrons), `Stack` (many at once), `MaskedPolicy`,
+  `RecurrentNetwork` (LSTM) and `OutputPolicy` (any model)
+- `distributions`: the table of action distributions
+- `extractors`: feature extractors before a network, as for images and dictionaries
+- `forward`, `kernels`: the arithmetic of networks; only `kernels` imports Numba
+- `tensors`: torch files and pickles, read without running anything
+- `formats`: the registry of file formats; one module per library
 
-Importing this package needs NumPy only.
+Importing this package needs neither torch nor Numba.
 """
 
 from __future__ import annotations
 
-from pivec.policies.callables import (
-    IMPORTABLE,
-    CallablePolicy,
-    UniformPolicy,
-    as_policy,
-)
+from pivec.policies.callables import IMPORTABLE, CallablePolicy, UniformPolicy, as_policy
 from pivec.policies.distributions import (
-    HEADS,
-    Head,
+    DISTRIBUTIONS,
+    ActionDistribution,
     Options,
-    OutputPolicy,
     frozen,
-    make_head,
-    row_by_row,
+    make_distribution,
 )
 from pivec.policies.extractors import ImageFeatures, Kernels, find_features
-from pivec.policies.formats import Beside, about, is_policy_file, register_format
+from pivec.policies.formats import (
+    FORMATS,
+    CheckpointFiles,
+    about,
+    is_policy_file,
+    register_format,
+)
 from pivec.policies.formats.neat import ACTIVATIONS, Graph, Node, make_graph, save_genome
+from pivec.policies.formats.numpy import split_vector, unpack_npz
 from pivec.policies.formats.onnx import first_output
-from pivec.policies.formats.safetensors import read_policy, split_vector, unpack_npz
+from pivec.policies.formats.safetensors import (
+    ENCODER,
+    policy_bytes,
+    read_policy,
+    read_safetensors,
+    save_policy,
+    tensor_bytes,
+)
 from pivec.policies.formats.sb3 import convert_sb3
 from pivec.policies.forward import Layer, Normaliser
-from pivec.policies.load import Arrivals, load_policies, name_policies, named_together
-from pivec.policies.naming import Patterns, group_names, natural_key, rows_of_runs
-from pivec.policies.networks import MaskedPolicy, NetworkPolicy, Stack
+from pivec.policies.load import (
+    CheckpointWatcher,
+    Patterns,
+    group_names,
+    load_policies,
+    name_policies,
+    named_together,
+    read_paths,
+    rows_of_runs,
+)
+from pivec.policies.networks import (
+    MaskedPolicy,
+    NetworkPolicy,
+    OutputPolicy,
+    RecurrentNetwork,
+    Stack,
+    row_by_row,
+)
 from pivec.policies.policy import (
     BatchPolicy,
     NamedPolicy,
@@ -64,22 +76,22 @@ from pivec.policies.policy import (
     fingerprint_of,
     first_names,
     is_text,
+    natural_key,
     other_names,
 )
-from pivec.policies.recurrent import RecurrentNetwork
-from pivec.policies.saving import ENCODER, policy_bytes, read_safetensors, save_policy, tensor_bytes
 
 __all__ = [
     "ACTIVATIONS",
+    "DISTRIBUTIONS",
     "ENCODER",
-    "HEADS",
+    "FORMATS",
     "IMPORTABLE",
-    "Arrivals",
+    "ActionDistribution",
     "BatchPolicy",
-    "Beside",
     "CallablePolicy",
+    "CheckpointFiles",
+    "CheckpointWatcher",
     "Graph",
-    "Head",
     "ImageFeatures",
     "Kernels",
     "Layer",
@@ -112,13 +124,14 @@ __all__ = [
     "is_policy_file",
     "is_text",
     "load_policies",
+    "make_distribution",
     "make_graph",
-    "make_head",
     "name_policies",
     "named_together",
     "natural_key",
     "other_names",
     "policy_bytes",
+    "read_paths",
     "read_policy",
     "read_safetensors",
     "register_format",

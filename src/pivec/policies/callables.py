@@ -1,4 +1,4 @@
-"""Makes a policy of what Python users have: a function, an object that acts, ``module:object``."""
+"""Policies from Python: functions, objects, ``module:object``, and the random policy."""
 
 from __future__ import annotations
 
@@ -31,18 +31,17 @@ if TYPE_CHECKING:
 
 IMPORTABLE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 _OBSERVATIONS = ("observation", "observations", "obs")
-_MEMORIES = ("memory", "state")  # what a memory is called behind the observations
+_MEMORIES = ("memory", "state")  # names of the memory, after the observations
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
 @dataclass(frozen=True, eq=False)
 class CallablePolicy:
-    """Asks a Python function for a batch of actions.
+    """A Python function as a policy; made by `as_policy`, which inspects its signature.
 
-    Made by `as_policy`, which finds out what the function takes: ``rng`` tells how the generator is
-    passed ("", "positional" or "keyword"), ``deterministic`` whether it has a keyword of that name,
-    ``memory`` the keyword of its memory, if it has one, and ``starts`` whether it is told by
-    ``episode_start``, too, that there is none yet.
+    ``rng`` says how the generator is passed ("", "positional" or "keyword"), ``deterministic``
+    whether there is a keyword of that name, ``memory`` is the keyword of the memory, if any, and
+    ``starts`` says whether it also takes ``episode_start``.
     """
 
     call: Callable[..., Any]
@@ -55,7 +54,7 @@ class CallablePolicy:
     def act(
         self, observations: Any, rng: np.random.Generator, deterministic: bool = False
     ) -> NDArray[Any]:
-        """Ask for one action for each row of ``observations``."""
+        """Sample one action per row of ``observations``."""
         actions, memory = self.ask(observations, rng, deterministic=deterministic)
         if memory is not None:
             raise UsageError(HAS_MEMORY.format(self.name))
@@ -68,9 +67,9 @@ class CallablePolicy:
         memory: Any = None,
         deterministic: bool = False,
     ) -> tuple[NDArray[Any], Any]:
-        """Ask for actions, and for the memory to come with the next observations of the episodes.
+        """Actions, and the memory for the next observations of the episodes.
 
-        It is None when they begin, and stays so if the function has none.
+        The memory is None when episodes begin, and stays None if the function has none.
         """
         expected = _count(observations)
         arguments = [observations, rng] if self.rng == "positional" else [observations]
@@ -79,8 +78,8 @@ class CallablePolicy:
             keywords["deterministic"] = deterministic
         elif deterministic:
             raise UsageError(
-                f"{self.name} was asked for its most likely actions, but takes no argument "
-                "'deterministic': add one, or let it sample"
+                f"{self.name} cannot return its most likely actions, since it has no argument "
+                "'deterministic': add one, or sample its actions"
             )
         if self.memory:
             keywords[self.memory] = memory
@@ -91,25 +90,29 @@ class CallablePolicy:
             result, memory = result
             if memory is not None and not self.memory:
                 raise UsageError(
-                    f"{self.name} gives a memory beside its actions, but takes none: add an "
-                    "argument 'memory' (None as an episode begins), or return actions alone"
+                    f"{self.name} returns a memory, but takes none: add an argument 'memory' (None "
+                    "when an episode begins), or return actions only"
                 )
         elif self.memory == "memory":
-            raise UsageError(f"{self.name} takes a memory, but gives none: return actions, memory")
+            raise UsageError(
+                f"{self.name} takes a memory, but returns none: return actions, memory"
+            )
         try:
             actions = np.asarray(result)
         except ValueError as error:
-            raise UsageError(f"{self.name} gave actions of different shapes ({error})") from error
+            raise UsageError(
+                f"{self.name} returned actions of different shapes ({error})"
+            ) from error
         if actions.ndim == 0 or len(actions) != expected:
             raise UsageError(
-                f"{self.name} must give one action for each of {expected} observations, "
-                f"but gave an array of shape {actions.shape}"
+                f"{self.name} must return one action for each of {expected} observations, "
+                f"but returned an array of shape {actions.shape}"
             )
         return actions, memory
 
 
 def _count(observations: Any) -> int:
-    """Rows of a batch, which is an array or, of composite observations, a dict or tuple of them."""
+    """Number of rows of a batch: an array, or a dict or tuple of arrays."""
     while isinstance(observations, dict | tuple):
         parts = observations.values() if isinstance(observations, dict) else observations
         observations = next(iter(parts))
@@ -121,11 +124,10 @@ def as_policy(thing: Any, name: str = "") -> Policy:
 
     Callables take a batch of observations, and may take a random generator as a second argument
     (or by the keyword ``rng``) and the keyword ``deterministic``. One with a memory takes it by the
-    keyword ``memory`` (or ``state``), None as an episode begins, and gives ``(actions, memory)``.
-    ``predict`` is as in Stable-Baselines3, with or without a memory. Its models are copied as they
-    are now where their networks are known (see `pivec.policies.formats.sb3`), with the statistics of
-    VecNormalize if they were trained in one; other models draw from torch's global generator when
-    they sample.
+    keyword ``memory`` (or ``state``), None when an episode begins, and returns ``(actions,
+    memory)``. ``predict`` is as in Stable-Baselines3, with or without a memory. Models of that
+    library are copied where their networks are known (see `convert_sb3`), with the statistics of
+    VecNormalize if they were trained in one; other models sample from torch's global generator.
 
     Examples
     --------
@@ -142,14 +144,14 @@ def as_policy(thing: Any, name: str = "") -> Policy:
     if isinstance(thing, type):
         raise UsageError(f"{name} is a class: pass an instance of it")
     if callable(getattr(thing, "get_vec_normalize_env", None)):  # a model of Stable-Baselines3
-        # Models of a class of the user's, who may have changed it, are asked by predict.
+        # Users may have changed models of their own classes: those use predict.
         if type(thing).__module__.partition(".")[0] in ("stable_baselines3", "sb3_contrib"):
             try:
                 return convert_sb3(thing)
             except BadPolicyFile as error:
                 warnings.warn(
-                    f"{error}; its predict is asked instead, which draws from torch's global "
-                    "generator when it samples",
+                    f"{error}; its predict is used instead, which samples from torch's global "
+                    "generator",
                     PivecWarning,
                     stacklevel=2,
                 )
@@ -161,8 +163,8 @@ def as_policy(thing: Any, name: str = "") -> Policy:
                 episode_start: Any = None,
                 deterministic: bool = False,
             ) -> Any:
-                seen = wrapper.normalize_obs(observations)
-                return thing.predict(seen, state, episode_start, deterministic)
+                normalised = wrapper.normalize_obs(observations)
+                return thing.predict(normalised, state, episode_start, deterministic)
 
             return _wrap(predict, f"{name}.predict")
     for method in ("act", "predict"):
@@ -179,7 +181,7 @@ def as_policy(thing: Any, name: str = "") -> Policy:
 def _parameters(call: Callable[..., Any]) -> list[inspect.Parameter]:
     try:
         return list(inspect.signature(call).parameters.values())
-    except (ValueError, TypeError):  # some functions written in C do not tell
+    except (ValueError, TypeError):  # some functions written in C
         return [inspect.Parameter("arguments", inspect.Parameter.VAR_POSITIONAL)]
 
 
@@ -189,7 +191,7 @@ def _wrap(call: Callable[..., Any], name: str) -> CallablePolicy:
     positional = [p for p in parameters if p.kind in _POSITIONAL and p.name != "deterministic"]
     if not positional and all(p.kind is not p.VAR_POSITIONAL for p in parameters):
         raise UsageError(f"{name} must take a batch of observations, but takes no argument")
-    # What comes first are the observations, which many call the state.
+    # The first argument are the observations, whatever their name.
     behind = {parameter.name for parameter in parameters[1:]}
     memory = next((name for name in _MEMORIES if name in behind), "")
     known = ("rng", memory)
@@ -209,9 +211,8 @@ def _wrap(call: Callable[..., Any], name: str) -> CallablePolicy:
 def import_policy(spec: str) -> Policy:
     """Import ``module:object`` and make a policy of it.
 
-    The object is a policy, a callable that answers observations, or a class or factory without
-    required arguments that gives one of these. The working directory is importable meanwhile.
-    This runs the code of that module, as the user asked for.
+    The object is a policy, a callable, or a class or factory without required arguments that
+    returns one of these. The working directory is importable. This runs the code of the module.
     """
     module_name, _, path = spec.partition(":")
     here = os.getcwd()
@@ -236,7 +237,7 @@ def import_policy(spec: str) -> Policy:
 
 
 def _is_factory(thing: Any) -> bool:
-    """Whether ``thing`` is a class, or a function that needs no argument and so cannot act."""
+    """Whether ``thing`` is a class, or a function without required arguments."""
     return isinstance(thing, type) or (
         inspect.isroutine(thing)
         and all(
@@ -247,13 +248,9 @@ def _is_factory(thing: Any) -> bool:
     )
 
 
-# -----------------------------------------------------------------------------
-# The random policy: every action is equally likely, whatever is observed.
-
-
 @dataclass(frozen=True, eq=False)
 class UniformPolicy(BatchPolicy):
-    """Uniform over the action space, which `bind` gives it.
+    """The random policy: uniform over the action space, which `bind` sets.
 
     Examples
     --------
@@ -265,7 +262,7 @@ class UniformPolicy(BatchPolicy):
     """
 
     low: NDArray[Any] | None = None  # the smallest action
-    high: NDArray[Any] | None = None  # the largest, included where actions are whole numbers
+    high: NDArray[Any] | None = None  # the largest, inclusive for discrete actions
 
     @property
     def architecture(self) -> Hashable:
@@ -278,7 +275,7 @@ class UniformPolicy(BatchPolicy):
         observation_space: gymnasium.Space[Any],  # noqa: ARG002 - the signature of every bind
         action_space: gymnasium.Space[Any],
     ) -> UniformPolicy:
-        """Make the random policy of an environment with these spaces."""
+        """Make the random policy for an environment's spaces."""
         from gymnasium import spaces
 
         if sizes := counts(action_space):
@@ -289,26 +286,25 @@ class UniformPolicy(BatchPolicy):
         if isinstance(action_space, spaces.Box):
             if not action_space.is_bounded("both"):
                 raise UsageError(
-                    f"the random policy needs actions within bounds, not {action_space}: "
-                    "wrap the environment with bounds (as gymnasium.wrappers.RescaleAction does)"
+                    f"the random policy needs bounded actions, not {action_space}: wrap the "
+                    "environment with bounds (as gymnasium.wrappers.RescaleAction does)"
                 )
             return UniformPolicy(action_space.low.copy(), action_space.high.copy())
         raise UsageError(
-            "the random policy knows Discrete, Box, MultiDiscrete and MultiBinary actions, "
+            "the random policy supports Discrete, Box, MultiDiscrete and MultiBinary actions, "
             f"not {action_space}"
         )
 
     def noise(self, rng: np.random.Generator, n: int) -> NDArray[np.float32]:
-        """Uniform numbers of ``n`` actions, one for each value of an action."""
+        """Uniform random numbers for ``n`` actions, one per value."""
         return rng.random((n, max(1, self._bounds()[0].size)), dtype=np.float32)
 
     def respond(self, observations: Any, noise: NDArray[np.float32] | None) -> NDArray[Any]:
-        """Actions for ``observations`` (n, ...) given their random numbers (n, values)."""
+        """Actions for ``observations`` (n, ...) given random numbers (n, values)."""
         low, high = self._bounds()
         if noise is None:
             raise UsageError(
-                "the random policy has no most likely action: "
-                "leave it out, or let policies sample their actions"
+                "the random policy has no most likely action: leave it out, or sample actions"
             )
         share = np.asarray(noise, np.float64).reshape(len(noise), *low.shape)
         if len(share) != len(observations):

@@ -352,7 +352,9 @@ class _Actions(ActionDistribution):
 class _Deterministic(ActionDistribution):
     """Outputs are real actions: clipped to their bounds, or squashed and rescaled to them."""
 
-    name, draws, arrays, space = "deterministic", 0, ("low", "high"), "Box"
+    name, space = "deterministic", "Box"
+    draws: ClassVar[int | None] = 0
+    arrays: ClassVar[tuple[str, ...]] = ("low", "high")
     shared: ClassVar[tuple[str, ...]] = ("squash", "shape")
     does = "gives actions of {self.n_values} real values"
 

@@ -1,4 +1,10 @@
-"""From what a user names (paths, globs, ``random``, ``module:object``, objects) to policies."""
+"""From what a user names (paths, globs, ``random``, ``module:object``, objects) to policies.
+
+- `load_policies`, `name_policies`: find, read and label policies; equal ones count once
+- `read_paths`: labels, groups and training steps from file names
+- `group_names`, `rows_of_runs`: which training runs form a group
+- `CheckpointWatcher`: checkpoints that appear while training runs
+"""
 
 from __future__ import annotations
 
@@ -8,15 +14,16 @@ import os
 import re
 import time
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from pivec.errors import PivecError, PivecWarning, UsageError
 from pivec.policies.callables import IMPORTABLE, UniformPolicy, as_policy, import_policy
-from pivec.policies.formats import ASSUMED, FORMATS, is_policy_file, known_as, read_file, readable
-from pivec.policies.naming import natural_key, read_paths, read_step
+from pivec.policies.formats import ASSUMED, FORMATS, is_policy_file, read_file, readable, well_known
 from pivec.policies.policy import (
     ALSO,
     NamedPolicy,
@@ -24,138 +31,61 @@ from pivec.policies.policy import (
     PolicyInfo,
     also_called,
     fingerprint_of,
+    natural_key,
     other_names,
 )
 
-# -----------------------------------------------------------------------------
-# Reads files into named policies; what cannot be read is an error, or skipped if that is asked.
-
-
-def read_all(
-    sources: Sequence[Path | NamedPolicy], trust: bool, without_normaliser: bool, skip: bool
-) -> list[NamedPolicy | None]:
-    """Read files into policies, those that are skipped into None."""
-    names = iter(read_paths([source for source in sources if isinstance(source, Path)]))
-    result: list[NamedPolicy | None] = []
-    errors: dict[Path, PivecError] = {}
-    is_read = False
-    for source in sources:
-        if isinstance(source, NamedPolicy):
-            result.append(source)
-            continue
-        try:
-            result.append(read_named(source, next(names), trust, without_normaliser))
-            is_read = True
-        except PivecError as error:
-            errors[source] = error
-            result.append(None)
-        if errors and not skip and is_read:
-            break  # that another can be read is all that there is to know
-    if errors and not (skip and any(result)):
-        first = next(iter(errors.values()))
-        if is_read:
-            _add(first, "--skip-unreadable, in Python skip_unreadable=True, leaves such files out")
-        elif len(errors) > 1:
-            _add(first, f"nor can the other {len(errors) - 1} files be read")
-        raise first
-    _say_skipped(errors)
-    return result
-
-
-def _add(error: PivecError, words: str) -> None:
-    error.args = (f"{error} ({words})",)
-
-
-def _say_skipped(errors: Mapping[Path, PivecError]) -> None:
-    """Warn of files that are left out, once for all that share the reason."""
-    files: dict[str, list[str]] = {}
-    for path, error in errors.items():
-        named = str(error).startswith(f"{path} ")
-        reason = str(error).removeprefix(str(path)) if named else f": {error}"
-        files.setdefault(reason, []).append(str(path))
-    for reason, paths in files.items():
-        warnings.warn(f"{', '.join(paths)}{reason}; skipped", PivecWarning, stacklevel=5)
-
-
-def say_assumptions(policies: Sequence[NamedPolicy]) -> None:
-    """Warn of what was assumed, once for all files that share it."""
-    sources: dict[str, list[str]] = {}
-    for named in policies:
-        for what in named.info.metadata.get(ASSUMED, ()):
-            sources.setdefault(what, []).append(named.info.source)
-    for what, files in sources.items():
-        first = files[0] if len(files) == 1 else f"{len(files)} files (first: {files[0]})"
-        warnings.warn(f"{first}: {what}", PivecWarning, stacklevel=4)
-
-
-def read_named(
-    path: Path, names: PolicyInfo, trust: bool = False, without_normaliser: bool = False
-) -> NamedPolicy:
-    """Read a file; label, run and step are those of ``names``."""
-    policy, metadata, fingerprint = read_file(path, trust, without_normaliser)
-    step = metadata.get("step") if names.step is None else names.step
-    step = step if type(step) is int else None
-    info = PolicyInfo(names.label, names.group, step, str(path), metadata, fingerprint)
-    return NamedPolicy(policy, info)
-
-
-# -----------------------------------------------------------------------------
-# Policies with the same weights and settings under several names, which count once.
-
-
-_NAMED = 5  # how many copies are named in a warning
-
-
-def without_copies(policies: Sequence[NamedPolicy]) -> list[NamedPolicy]:
-    """Keep one of those with equal fingerprints; warn, and keep the other names as metadata.
-
-    Their episodes would be the same ones, not independent samples. The name that tells a training
-    step stays, then that of a policy which knows its step, then the first in natural order.
-    """
-    same: dict[str, list[PolicyInfo]] = {}
-    for named in policies:
-        same.setdefault(named.info.identity, []).append(named.info)
-    kept: dict[str, PolicyInfo] = {}
-    names = []
-    for infos in same.values():
-        info, *others = sorted(infos, key=precedence)
-        if others:
-            also = {ALSO: [other.label for other in others]}
-            info = replace(info, metadata={**info.metadata, **also})
-            names.append(f"{info.label} ({also_called(info)})")
-        kept[info.label] = info
-    if names:
-        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-        warnings.warn(
-            f"{len(policies) - len(kept)} of {len(policies)} policies are copies of others, with "
-            f"the same weights and settings, and count once: {', '.join(names[:_NAMED])}{more}",
-            PivecWarning,
-            stacklevel=4,
-        )
-    return [
-        replace(named, info=kept[named.info.label])
-        for named in policies
-        if named.info.label in kept
-    ]
-
-
-def precedence(info: PolicyInfo) -> tuple[Any, ...]:
-    """Give the key by which the first of several copies is the one that stays."""
-    name = info.label.rpartition("/")[2]
-    return read_step(name) is None, info.step is None, natural_key(info.label)
-
-
-_RANDOM = re.compile(r"random(?::(\d{1,6}))?")
-
 Spec = str | os.PathLike[str]
+Patterns = Mapping[str, str | Sequence[str]]
+Stamp = tuple[int, int]  # size and modification time of a file
+
+_NAMED = 5  # number of copies in a warning
+_RANDOM = re.compile(r"random(?::(\d{1,6}))?")
+# Folders whose names say nothing about their content; the folder above names the run.
+UNINFORMATIVE = frozenset(
+    {
+        *("checkpoint", "checkpoints", "ckpt", "ckpts", "files", "log", "logs", "model", "models"),
+        *("nn", "out", "output", "outputs", "policies", "policy", "save", "saved", "saved_models"),
+        *("saves", "snapshots", "weights", "zips"),
+    }
+)
+_WORDS = (
+    "steps?|timesteps?|ckpt|checkpoint|iter|iteration|it|epoch|gen|generation|update|episode|ep|t"
+)
+_SCALES = {"": 1, "k": 1_000, "m": 1_000_000}
+_AMOUNT = r"(\d+(?:\.\d+)?)([km]?)"
+# In order: 40000_steps, step_40000 (also 40k), model-40000, 40000, and any_name_40000.
+_STEM_PATTERNS = tuple(
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        rf"(?:.*[^a-z0-9.])?{_AMOUNT}[-_. ]?(?:time)?steps?",
+        rf"(?:.*[^a-z])?(?:{_WORDS})[-_.= ]?{_AMOUNT}",
+        rf"(?:.*[^a-z])?model[-_.= ]?{_AMOUNT}",
+        rf"{_AMOUNT}",
+    )
+)
+_FOLDER_PATTERNS = _STEM_PATTERNS[:2]
+# A bare number behind another word is a step only when too large to count runs or seeds.
+_LARGE = re.compile(r".*[-_](\d{4,})")
+_RUNS = re.compile(
+    r"(?:.*[^a-z])?(?:run|seed|trial|fold|rank|worker|env|id)[-_]?\d+", re.IGNORECASE
+)
+# Folders of RLlib and Orbax between a checkpoint and the weights of a policy.
+_WRAPPING = ("learner_group", "learner", "rl_module", "policies", "default_policy", "default")
+_ZOO_RUN = re.compile(r".+-v\d+_\d+(?:_[0-9a-f-]{36})?")
+# ppo-0, ppo_seed3, a2c/run_2, CartPole-v1_1_<uuid>; an environment's version does not count.
+_NUMBER = re.compile(
+    r"(?:(?:^|[-_./ ]+)(?:runs?|seed|trial|s|id))?[-_./ ]*(?<!-v)(?<!\d)\d+(?:_[0-9a-f-]{36})?$",
+    re.IGNORECASE,
+)
 
 
 class _Candidate(NamedTuple):
-    """A file that still has to be read, or a policy that is there already."""
+    """A file to be read, or a policy in memory."""
 
     source: Path | NamedPolicy
-    label: str = ""  # what the user calls it; empty if the user does not say
-    alone: bool = True  # whether that label stands for this one only
+    label: str = ""  # given by the user; may be empty
+    alone: bool = True  # whether that label is for this one only
 
 
 def load_policies(
@@ -164,7 +94,7 @@ def load_policies(
     without_normaliser: bool = False,
     skip_unreadable: bool = False,
 ) -> list[NamedPolicy]:
-    """Load policies, named after where they come from.
+    """Load policies, labelled by where they come from.
 
     Parameters
     ----------
@@ -172,16 +102,15 @@ def load_policies(
         A file, a folder (all policy files below it), a glob (``**`` crosses folders), ``random``
         (``random:3`` for three of them) or ``module:object``. The order is kept; the files of a
         folder or glob are sorted so that step 9000 comes before 10000. A file that is named
-        twice counts once. What else lies in a folder (logs, statistics, arrays without a
-        description) is left out.
+        twice counts once. Other files in a folder (logs, statistics, arrays without a
+        description) are ignored.
     trust : bool
         Whether code in the files may run, which some formats need: TorchScript, torch.export and
-        pickles of classes that are not known.
+        pickles of unknown classes.
     without_normaliser : bool
-        Whether policies may act without statistics of observations that they are known to need.
+        Whether policies may run without observation statistics that they are known to need.
     skip_unreadable : bool
-        Whether files that cannot be read are left out, as long as any policy is left. A warning
-        names them.
+        Whether unreadable files are skipped with a warning, as long as any policy is left.
 
     Raises
     ------
@@ -193,13 +122,12 @@ def load_policies(
     Warns
     -----
     PivecWarning
-        Once for everything that had to be assumed of files: their activation, their statistics.
+        Once for everything that had to be assumed about files: activation, statistics.
 
     Notes
     -----
-    ``named.info.metadata`` holds what the file tells. Its ``normaliser``, where there is one, names
-    what is applied to observations before the policy sees them; its ``assumed`` is a list of what
-    had to be assumed.
+    ``named.info.metadata`` holds facts from the file. Its ``normaliser``, if there is one, names
+    the statistics applied to observations; its ``assumed`` lists what had to be assumed.
 
     Examples
     --------
@@ -208,7 +136,7 @@ def load_policies(
     """
     if isinstance(specs, str | os.PathLike):
         specs = [specs]
-    candidates = [item for spec in specs for item in find_policies(spec)]
+    candidates = [item for spec in specs for item in _find_policies(spec)]
     return _load(candidates, trust, without_normaliser, skip_unreadable)
 
 
@@ -218,15 +146,15 @@ def name_policies(
     without_normaliser: bool = False,
     skip_unreadable: bool = False,
 ) -> list[NamedPolicy]:
-    """Turn anything a Python user may pass as policies into named ones with unique labels.
+    """Turn anything a Python user may pass as policies into policies with unique labels.
 
-    Policies with equal fingerprints are one: copies are left out with a warning, and their names
-    kept in the metadata as ``also``. Of a Python function or object that has no ``fingerprint``
-    nothing tells what it is but what it is called: the label in a mapping, or its module and name.
+    Policies with equal fingerprints are one: copies are dropped with a warning, and their names
+    kept in the metadata as ``also``. Functions and objects without a ``fingerprint`` are identified
+    by their name: the label in a mapping, or module and name.
 
     ``policies`` are one of these, a sequence of them, or a mapping from labels to them: what
     `load_policies` takes, a policy, a callable, an object with ``act`` or ``predict``, a
-    `NamedPolicy`. A label that stands for many files becomes the beginning of their labels.
+    `NamedPolicy`. A label for many files becomes the prefix of their labels.
 
     Examples
     --------
@@ -254,13 +182,51 @@ def name_policies(
         )
         for i, thing in enumerate([policies] if single else policies):
             candidates += _find_any(thing, f"policy-{i}")
-    return without_copies(_load(candidates, trust, without_normaliser, skip_unreadable))
+    named = _load(candidates, trust, without_normaliser, skip_unreadable)
+    kept = {info.label: info for info in _merge_copies([each.info for each in named])}
+    if len(kept) < len(named):
+        before = {each.info.label: each.info for each in named}
+        merged = [info for info in kept.values() if info != before[info.label]]
+        names = [f"{info.label} ({also_called(info)})" for info in merged]
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        warnings.warn(
+            f"{len(named) - len(kept)} of {len(named)} policies are copies of others, with the "
+            f"same weights and settings, and count once: {', '.join(names[:_NAMED])}{more}",
+            PivecWarning,
+            stacklevel=3,
+        )
+    return [replace(each, info=kept[each.info.label]) for each in named if each.info.label in kept]
+
+
+def _merge_copies(infos: Sequence[PolicyInfo]) -> list[PolicyInfo]:
+    """Keep one of those with equal fingerprints, with the names of the others as metadata.
+
+    Their episodes would be the same, not independent samples. The name with a training step stays,
+    then that of a policy with a known step, then the first in natural order.
+    """
+    same: dict[str, list[PolicyInfo]] = {}
+    for info in infos:
+        same.setdefault(info.identity, []).append(info)
+    result = []
+    for copies in same.values():
+        first, *others = sorted(copies, key=_precedence)
+        names = [name for info in others for name in (info.label, *other_names(info))]
+        also = [name for name in dict.fromkeys(names + other_names(first)) if name != first.label]
+        if others and also:
+            first = replace(first, metadata={**first.metadata, ALSO: also})
+        result.append(first)
+    return result
+
+
+def _precedence(info: PolicyInfo) -> tuple[Any, ...]:
+    name = info.label.rpartition("/")[2]
+    return read_step(name) is None, info.step is None, natural_key(info.label)
 
 
 def _find_any(thing: Any, fallback: str) -> list[_Candidate]:
-    """As `find_policies`, and objects too, which are called ``fallback`` if they have no name."""
+    """As `_find_policies`, and objects too, which are called ``fallback`` if they have no name."""
     if isinstance(thing, str | os.PathLike):
-        return find_policies(thing)
+        return _find_policies(thing)
     if isinstance(thing, NamedPolicy):
         info = thing.info
         own = info.fingerprint or str(getattr(thing.policy, "fingerprint", ""))
@@ -271,8 +237,8 @@ def _find_any(thing: Any, fallback: str) -> list[_Candidate]:
     return [_Candidate(_named(as_policy(thing, label), label, label, f"{module}:{label}"))]
 
 
-def find_policies(spec: Spec) -> list[_Candidate]:
-    """Find what one spec stands for, files not yet read."""
+def _find_policies(spec: Spec) -> list[_Candidate]:
+    """Find what one spec stands for, without reading files."""
     text = os.path.expanduser(os.fspath(spec))
     if not isinstance(text, str) or not text or "\0" in text:
         raise UsageError(f"expected the name of a policy, but got {spec!r}")
@@ -280,8 +246,8 @@ def find_policies(spec: Spec) -> list[_Candidate]:
         count = match.group(1)
         labels = ["random"] if count is None else [f"random-{i}" for i in range(int(count))]
         if not labels:
-            raise UsageError("random:0 asks for no policy: expected a number from 1")
-        # Several are samples of one policy that are meant to differ: each is one of its own.
+            raise UsageError("random:0 stands for no policy: expected a number from 1")
+        # Several are independent samples of one policy, each with its own fingerprint.
         return [
             _Candidate(_named(UniformPolicy(), label, "random", "random", label))
             for label in labels
@@ -289,7 +255,8 @@ def find_policies(spec: Spec) -> list[_Candidate]:
     path = Path(text)
     with readable(text):
         if path.is_dir():
-            return [_Candidate(file) for file in _files_in(path)]
+            files = _policy_files(_files_below(path), f"the folder {path}", "")
+            return [_Candidate(file) for file in files]
         if path.exists():
             return [_Candidate(path)]
     if glob.has_magic(text):
@@ -306,20 +273,15 @@ def find_policies(spec: Spec) -> list[_Candidate]:
 def _named(
     policy: Policy, label: str, group: str, source: str, specification: str = ""
 ) -> NamedPolicy:
-    """Name a policy, which ``specification`` stands for if it has no fingerprint of its own."""
+    """Name a policy, identified by ``specification`` if it has no fingerprint of its own."""
     fingerprint = str(getattr(policy, "fingerprint", ""))
     if specification and not fingerprint:
         fingerprint = fingerprint_of(specification)
     return NamedPolicy(policy, PolicyInfo(label, group, None, source, {}, fingerprint))
 
 
-def _files_in(folder: Path) -> list[Path]:
-    """Policy files below a folder."""
-    return _policy_files(_files_below(folder), f"the folder {folder}", "")
-
-
 def _files_below(folder: Path) -> list[Path]:
-    """All files below a folder; hidden files and folders are left out."""
+    """All files below a folder, without hidden files and folders."""
     files = []
     for where, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith(".")]
@@ -339,30 +301,25 @@ def _files_of_glob(pattern: str) -> list[Path]:
         hint = _suggestion(fixed / "any") or f" ({fixed} does not exist)" * (not fixed.exists())
         raise UsageError(
             f"the pattern {pattern!r} matches no file{hint}: check it, and quote it so that the "
-            "shell leaves it alone"
+            "shell does not expand it"
         )
     return _policy_files(files, f"the pattern {pattern!r}", Path(pattern).suffix.lower())
 
 
 def _policy_files(files: list[Path], what: str, suffix: str) -> list[Path]:
-    """Those that a reader knows, in natural order; whatever else lies beside them is no policy.
-
-    ``suffix`` is the extension that the user asks for, if any.
-    """
+    """Files that have a reader, in natural order; ``suffix`` is the extension asked for, if any."""
     known = [path for path in files if is_policy_file(path, named=path.suffix.lower() == suffix)]
     if not known:
         for path in files:
-            if sign := known_as(path, b""):
-                raise UsageError(f"{what} holds no policy file: {path.name} in it is {sign}")
+            if kind := well_known(path, b""):
+                raise UsageError(f"{what} holds no policy file: {path.name} in it is {kind}")
         kinds = ", ".join(sorted(FORMATS))
-        raise UsageError(
-            f"{what} holds no policy file that may be read: expected some that end in {kinds}"
-        )
+        raise UsageError(f"{what} holds no policy file: expected some that end in {kinds}")
     return sorted(known, key=lambda path: [natural_key(part) for part in path.parts])
 
 
 def _suggestion(path: Path) -> str:
-    """Name a few policy files near a path that does not exist, as the end of a sentence."""
+    """A few policy files near a path that does not exist, as the end of a sentence."""
     folder = path.parent
     if not folder.is_dir():
         return f" ({folder} does not exist)"
@@ -386,28 +343,28 @@ def _load(
         elif item.source.info.source == "random":
             key = item.source.info.label
         unique.setdefault((item.label, key), item)
-    sources = [item.source for item in unique.values()]
     policies = []
     taken: dict[str, bool] = {}
     objects: dict[str, bool] = {}
-    read = read_all(sources, trust, without_normaliser, skip_unreadable)
+    sources = [item.source for item in unique.values()]
+    read = _read_all(sources, trust, without_normaliser, skip_unreadable)
     for named, (_, given, alone) in zip(read, unique.values(), strict=True):
         if named is None:
             continue
         info = named.info
         label = given if given and alone else f"{given}/{info.label}" if given else info.label
         label = _free_label(label, taken, bool(given))
-        # Functions of one name may differ: one that has no label of its own gets a number.
+        # Functions of one name may differ: those without a label of their own get a number.
         fingerprint = info.fingerprint or fingerprint_of(
             f"called {label}" if given else _free_label(info.source, objects, False)
         )
         policies.append(replace(named, info=replace(info, label=label, fingerprint=fingerprint)))
-    say_assumptions(policies)
+    _warn_of_assumptions(policies)
     return policies
 
 
 def _free_label(label: str, taken: dict[str, bool], given: bool) -> str:
-    """``label``, with a number if it is taken; but labels that a user gave must not clash."""
+    """``label``, with a number if it is taken; labels from the user must not clash."""
     if label in taken and given and taken[label]:
         raise UsageError(f"two policies are labelled {label!r}: labels must be unique")
     free, count = label, 1
@@ -418,31 +375,188 @@ def _free_label(label: str, taken: dict[str, bool], given: bool) -> str:
     return free
 
 
-# -----------------------------------------------------------------------------
-# Policy files that appear while one looks, as training writes them: read once they are still.
+def _read_all(
+    sources: Sequence[Path | NamedPolicy], trust: bool, without_normaliser: bool, skip: bool
+) -> list[NamedPolicy | None]:
+    """Read files into policies; those that are skipped are None."""
+    names = iter(read_paths([source for source in sources if isinstance(source, Path)]))
+    result: list[NamedPolicy | None] = []
+    errors: dict[Path, PivecError] = {}
+    is_read = False
+    for source in sources:
+        if isinstance(source, NamedPolicy):
+            result.append(source)
+            continue
+        try:
+            result.append(_read_named(source, next(names), trust, without_normaliser))
+            is_read = True
+        except PivecError as error:
+            errors[source] = error
+            result.append(None)
+        if errors and not skip and is_read:
+            break  # it is known that another one is readable
+    if errors and not (skip and any(result)):
+        first = next(iter(errors.values()))
+        if is_read:
+            hint = "--skip-unreadable, in Python skip_unreadable=True, skips such files"
+            first.args = (f"{first} ({hint})",)
+        elif len(errors) > 1:
+            first.args = (f"{first} (nor can the other {len(errors) - 1} files be read)",)
+        raise first
+    reasons: dict[str, list[str]] = {}
+    for path, text in ((path, str(error)) for path, error in errors.items()):
+        reason = text.removeprefix(str(path)) if text.startswith(f"{path} ") else f": {text}"
+        reasons.setdefault(reason, []).append(str(path))
+    for reason, paths in reasons.items():
+        warnings.warn(f"{', '.join(paths)}{reason}; skipped", PivecWarning, stacklevel=4)
+    return result
 
 
-Stamp = tuple[int, int]  # size and time of a file
+def _read_named(
+    path: Path, names: PolicyInfo, trust: bool = False, without_normaliser: bool = False
+) -> NamedPolicy:
+    """Read a file; label, run and step are those of ``names``."""
+    policy, metadata, fingerprint = read_file(path, trust, without_normaliser)
+    step = metadata.get("step") if names.step is None else names.step
+    step = step if type(step) is int else None
+    info = PolicyInfo(names.label, names.group, step, str(path), metadata, fingerprint)
+    return NamedPolicy(policy, info)
 
 
-class Arrivals:
-    """Looks for policies again and again, and reads those that are new, or were written over.
+def _warn_of_assumptions(policies: Sequence[NamedPolicy]) -> None:
+    """Warn of assumptions, once for all files that share one."""
+    sources: dict[str, list[str]] = {}
+    for named in policies:
+        for what in named.info.metadata.get(ASSUMED, ()):
+            sources.setdefault(what, []).append(named.info.source)
+    for what, files in sources.items():
+        first = files[0] if len(files) == 1 else f"{len(files)} files (first: {files[0]})"
+        warnings.warn(f"{first}: {what}", PivecWarning, stacklevel=4)
 
-    A file is left alone until size and time have been the same for ``settle`` seconds. One that
-    cannot be read is named in a warning, and tried again when it or its folder changes. What lies
-    in the folder ``but`` is none.
+
+def read_paths(paths: Sequence[str | os.PathLike[str]]) -> list[PolicyInfo]:
+    """Label, group and step of each path, for paths that are compared with each other.
+
+    Different paths have different labels: the group and the file's name without its extension, and
+    more of the path only where necessary. The group is the folder of the file, or the nearest one
+    above with an informative name.
+
+    Examples
+    --------
+    >>> for info in read_paths(["a/run_3/rl_model_40000_steps.zip", "a/run_4/best_model.zip"]):
+    ...     print(info.label, info.group, info.step)
+    run_3/rl_model_40000_steps run_3 40000
+    run_4/best_model run_4 None
+    """
+    given = [_policy_path(Path(os.path.abspath(path))) for path in paths]
+    whole = list(dict.fromkeys(given))
+    steps, folders = [], []
+    for path in whole:
+        step, folder = read_step(path.stem), path.parent
+        if step is None and (step := _step_of(folder.name, _FOLDER_PATTERNS)) is not None:
+            folder = folder.parent
+        while folder.name.lower() in UNINFORMATIVE:
+            folder = folder.parent
+        steps.append(step)
+        folders.append(folder if folder.name else path.parent)
+    groups = _group_names(folders)
+    levels = []
+    for path, folder, group in zip(whole, folders, groups, strict=True):
+        between = path.parent.parts[len(folder.parts) :]
+        # A folder with the step stays in the label.
+        informative = [part for part in between if part.lower() not in UNINFORMATIVE]
+        levels.append(
+            [
+                "/".join(filter(None, (group, *informative, path.stem))),
+                "/".join(filter(None, (group, *between, path.stem))),
+                "/".join(filter(None, (group, *between, path.name))),
+                path.as_posix(),
+            ]
+        )
+    labels = _shortest_distinct(levels)
+    names = dict(zip(whole, zip(labels, groups, steps, strict=True), strict=True))
+    return [PolicyInfo(*names[path]) for path in given]
+
+
+def _policy_path(path: Path) -> Path:
+    """The path that names a policy: its file, or the folder if a checkpoint is a folder."""
+    if path.name not in ("module_state.pkl", "policy_state.pkl", "_METADATA"):
+        return path
+    folder, agent = path.parent, ""
+    if folder.name not in _WRAPPING and folder.parent.name in _WRAPPING:  # one of several agents
+        folder, agent = folder.parent, folder.name
+    while folder.name in _WRAPPING:
+        folder = folder.parent
+    return folder / agent
+
+
+def read_step(stem: str) -> int | None:
+    """Training step in a file name without extension; None if there is none."""
+    if _RUNS.fullmatch(stem):
+        return None
+    step = _step_of(stem, _STEM_PATTERNS)
+    if step is None and (match := _LARGE.fullmatch(stem)):
+        return int(match.group(1))
+    return step
+
+
+def _step_of(text: str, patterns: Sequence[re.Pattern[str]]) -> int | None:
+    for pattern in patterns:
+        match = pattern.fullmatch(text)
+        if match:
+            value = float(match.group(1)) * _SCALES[match.group(2).lower()]
+            # Large integers stay exact.
+            exact = "." not in match.group(1) and not match.group(2)
+            return int(match.group(1)) if exact else round(value)
+    return None
+
+
+def _group_names(folders: Sequence[Path]) -> list[str]:
+    """Name each folder, including folders above it where names are not unique."""
+    different = list(dict.fromkeys(folders))
+    levels = []
+    for folder in different:
+        parts = folder.parts[1:]
+        informative = [part for part in parts if part.lower() not in UNINFORMATIVE] or list(parts)
+        # RL Zoo counts runs of an environment; the folder above names the algorithm.
+        shortest = 2 if _ZOO_RUN.fullmatch(folder.name) and len(informative) > 1 else 1
+        tails = ["/".join(informative[-k:]) for k in range(shortest, len(informative) + 1)]
+        levels.append([*tails, "/".join(parts)])
+    names = dict(zip(different, _shortest_distinct(levels), strict=True))
+    return [names[folder] for folder in folders]
+
+
+def _shortest_distinct(levels: Sequence[Sequence[str]]) -> list[str]:
+    """The first name of each list of ever longer names that is unique."""
+    at = [0] * len(levels)
+    while True:
+        names = [level[i] for level, i in zip(levels, at, strict=True)]
+        times = Counter(names)
+        movable = [i for i, name in enumerate(names) if times[name] > 1 and levels[i][at[i] + 1 :]]
+        if not movable:
+            return names
+        for i in movable:
+            at[i] += 1
+
+
+class CheckpointWatcher:
+    """Finds policies repeatedly, and reads those that are new or have been overwritten.
+
+    A file is read once its size and time have not changed for ``settle`` seconds. An unreadable
+    one is reported in a warning, and tried again when it or its folder changes. The folder
+    ``exclude`` is ignored.
 
     Attributes
     ----------
     missing : list of str
-        What the last look found no file for, as it was given.
-    n_growing : int
-        Files that were not still at the last look.
+        Specs for which the last call of `poll` found no file.
+    n_incomplete : int
+        Files that were still changing at the last call of `poll`.
 
     Examples
     --------
-    >>> arrivals = Arrivals(["random"], settle=5.0)
-    >>> [named.info.label for named in arrivals.look()], arrivals.look()
+    >>> watcher = CheckpointWatcher(["random"], settle=5.0)
+    >>> [named.info.label for named in watcher.poll()], watcher.poll()
     (['random'], [])
     """
 
@@ -452,78 +566,81 @@ class Arrivals:
         settle: float,
         trust: bool = False,
         without_normaliser: bool = False,
-        but: Path | None = None,
+        exclude: Path | None = None,
     ) -> None:
         self._specs = [specs] if isinstance(specs, str | os.PathLike) else list(specs)
         self._settle, self._allowed = settle, (trust, without_normaliser)
-        self._but = but and Path(os.path.abspath(but))
-        self._seen: dict[Path, tuple[Stamp, float]] = {}  # and since when it is the same
+        self._exclude = exclude and Path(os.path.abspath(exclude))
+        self._unchanged: dict[Path, tuple[Stamp, float]] = {}  # and since when
         self._read: dict[Path, Stamp] = {}
-        self._refused: dict[Path, tuple[Stamp, int]] = {}  # and the time of the folder
-        self._assumed: set[str] = set()  # of which was warned
+        self._rejected: dict[Path, tuple[Stamp, int]] = {}  # and the time of the folder
+        self._assumed: set[str] = set()  # warned of
         self.missing: list[str] = []
-        self.n_growing = 0
+        self.n_incomplete = 0
 
-    def look(self) -> list[NamedPolicy]:
-        """Give what is new since the last look, each called as if it were alone."""
-        arrived: list[NamedPolicy] = []
+    def poll(self) -> list[NamedPolicy]:
+        """Policies that are new since the last call, each named as if it were alone."""
+        new: list[NamedPolicy] = []
         files: dict[str, Path] = {}
         self.missing = []
         for spec in list(self._specs):
+            text = os.fspath(spec)
             try:
-                sources = [candidate.source for candidate in find_policies(spec)]
+                sources = [candidate.source for candidate in _find_policies(spec)]
             except UsageError:
-                if not _may_come(os.fspath(spec)):
+                if not text or (":" in text and os.sep not in text):  # which cannot appear later
                     raise
-                self.missing.append(os.fspath(spec))
+                self.missing.append(text)
                 continue
             files |= {os.path.abspath(path): path for path in sources if isinstance(path, Path)}
-            arrived += [source for source in sources if isinstance(source, NamedPolicy)]
+            new += [source for source in sources if isinstance(source, NamedPolicy)]
             if sources and isinstance(sources[0], NamedPolicy):
-                self._specs.remove(spec)  # it will be the same again
-        arrived += self._read_still(files.values())
-        new = [named for named in arrived if not self._assumed >= _assumptions(named)]
-        self._assumed.update(*map(_assumptions, new))
-        say_assumptions(new)
-        return arrived
+                self._specs.remove(spec)  # it will not change
+        new += self._read_complete(files.values())
+        assumed = [{*named.info.metadata.get(ASSUMED, ())} for named in new]
+        _warn_of_assumptions(
+            [named for named, own in zip(new, assumed, strict=True) if not self._assumed >= own]
+        )
+        self._assumed.update(*assumed)
+        return new
 
-    def refuse(self, policy: NamedPolicy, reason: PivecError) -> None:
-        """Set a policy aside that cannot act: it is tried again when its file changes."""
+    def reject(self, policy: NamedPolicy, reason: PivecError) -> None:
+        """Exclude a policy that cannot run, until its file changes."""
         path = Path(policy.info.source)
         if stamp := self._read.pop(path, None):
-            self._refused[path] = stamp, _folder_time(path)
-        _say_refused(reason)
+            self._rejected[path] = stamp, _folder_time(path)
+        _warn_of_rejection(reason)
 
-    def _read_still(self, files: Iterable[Path]) -> list[NamedPolicy]:
-        arrived = []
-        self.n_growing = 0
+    def _read_complete(self, files: Iterable[Path]) -> list[NamedPolicy]:
+        new = []
+        self.n_incomplete = 0
         for path in files:
             stamp = _stamp(path)
-            if stamp is None or self._read.get(path) == stamp:  # gone since it was found, or known
+            if stamp is None or self._read.get(path) == stamp:  # removed meanwhile, or known
                 continue
-            if self._but in Path(os.path.abspath(path)).parents:
+            if self._exclude in Path(os.path.abspath(path)).parents:
                 continue
-            before, beside = self._refused.get(path, (None, 0))
-            if before == stamp and beside == _folder_time(path):
+            before, folder_time = self._rejected.get(path, (None, 0))
+            if before == stamp and folder_time == _folder_time(path):
                 continue
-            if not self._is_still(path, stamp):
-                self.n_growing += 1
+            if not self._is_complete(path, stamp):
+                self.n_incomplete += 1
                 continue
             try:
                 [names] = read_paths([path])
-                arrived.append(read_named(path, names, *self._allowed))
+                new.append(_read_named(path, names, *self._allowed))
                 self._read[path] = stamp
             except PivecError as error:
-                self._refused[path] = stamp, _folder_time(path)
+                self._rejected[path] = stamp, _folder_time(path)
                 if before != stamp and _stamp(path) == stamp:  # not changed while it was read
-                    _say_refused(error)
-        return arrived
+                    _warn_of_rejection(error)
+        return new
 
-    def _is_still(self, path: Path, stamp: Stamp) -> bool:
+    def _is_complete(self, path: Path, stamp: Stamp) -> bool:
         now = time.monotonic()
-        before, since = self._seen.get(path, (None, now))
-        self._seen[path] = stamp, since if before == stamp else now
-        # The clock of a file system may be another one: then it is waited for.
+        before, since = self._unchanged.get(path, (None, now))
+        self._unchanged[path] = stamp, since if before == stamp else now
+        # The clock of a file system may differ; then the file is watched long enough.
         is_old = time.time() - stamp[1] / 1e9 >= self._settle
         return is_old or (before == stamp and now - since >= self._settle)
 
@@ -531,7 +648,7 @@ class Arrivals:
 def named_together(infos: Sequence[PolicyInfo]) -> list[PolicyInfo]:
     """Name policies as if all their files were given at once; equal ones are one policy.
 
-    Of two from the same file the later stays: it was written over.
+    Of two from the same file the later stays: it was overwritten.
 
     Examples
     --------
@@ -552,27 +669,7 @@ def named_together(infos: Sequence[PolicyInfo]) -> list[PolicyInfo]:
             label, group = names[path].label, names[path].group
             info = replace(info, label=path if label in taken else label, group=group)  # noqa: PLW2901
         renamed.append(info)
-    same: dict[str, list[PolicyInfo]] = {}
-    for info in renamed:
-        same.setdefault(info.identity, []).append(info)
-    result = []
-    for copies in same.values():
-        first, *others = sorted(copies, key=precedence)
-        also = {name for info in others for name in (info.label, *other_names(info))}
-        if also:
-            names_too = sorted(also | {*other_names(first)} - {first.label}, key=natural_key)
-            first = replace(first, metadata={**first.metadata, ALSO: names_too})
-        result.append(first)
-    return sorted(result, key=lambda info: natural_key(info.label))
-
-
-def _may_come(spec: str) -> bool:
-    """Tell whether there may be files later of what names none now."""
-    return bool(spec) and (":" not in spec or os.sep in spec)
-
-
-def _assumptions(named: NamedPolicy) -> set[str]:
-    return {*named.info.metadata.get(ASSUMED, ())}
+    return sorted(_merge_copies(renamed), key=lambda info: natural_key(info.label))
 
 
 def _stamp(path: Path) -> Stamp | None:
@@ -588,5 +685,98 @@ def _folder_time(path: Path) -> int:
     return stamp[1] if stamp else 0
 
 
-def _say_refused(reason: PivecError) -> None:
+def _warn_of_rejection(reason: PivecError) -> None:
     warnings.warn(f"{reason} (tried again when it changes)", PivecWarning, stacklevel=4)
+
+
+def group_names(
+    policies: Sequence[PolicyInfo], groups: Patterns | None = None
+) -> tuple[dict[str, str], str]:
+    """Group of each run that has one, and a description of how groups were found.
+
+    Without patterns, runs whose names differ in the number at the end form a group, or runs of one
+    algorithm if names give fewer than two groups; a single run is in no group.
+
+    Examples
+    --------
+    >>> runs = ["ppo-0", "ppo-1", "a2c_seed0", "a2c_seed1", "mine"]
+    >>> infos = [PolicyInfo(run, group=run) for run in runs]
+    >>> group_names(infos)[0]
+    {'ppo-0': 'ppo', 'ppo-1': 'ppo', 'a2c_seed0': 'a2c', 'a2c_seed1': 'a2c'}
+    >>> group_names(infos, {"PPO": "ppo-*", "other": ["a2c_*", "mine"]})[0]["mine"]
+    'other'
+    """
+    runs = list(dict.fromkeys(info.group for info in policies if info.group))
+    if not runs:
+        raise UsageError(
+            "expected policies of training runs, but none belongs to a run: a run is a folder of "
+            "checkpoints, or is set by `groups` for states from Python"
+        )
+    if groups:
+        return _by_patterns(runs, groups), "as given"
+    algorithms: dict[str, set[str]] = {run: set() for run in runs}
+    for info in policies:
+        if info.group:
+            algorithms[info.group].add(str(info.metadata.get("algorithm") or ""))
+    by_algorithm = {
+        run: kinds.pop() if len(kinds) == 1 else "" for run, kinds in algorithms.items()
+    }
+    by_name = {run: _NUMBER.sub("", run) or by_algorithm[run] for run in runs}
+    named, of_algorithm = _shared(by_name), _shared(by_algorithm)
+    if len(set(named.values())) < min(2, len(set(of_algorithm.values()))):
+        return of_algorithm, "by algorithm"
+    if not named:
+        raise UsageError(
+            "expected groups of several runs, but the names of the runs do not define any: state "
+            "which runs belong together, as in --group ppo='ppo-*'"
+        )
+    return named, "by the names of the runs without the number at their end"
+
+
+def _shared(names: Mapping[str, str]) -> dict[str, str]:
+    """Runs whose group has other runs."""
+    times = Counter(names.values())
+    return {run: name for run, name in names.items() if name and times[name] > 1}
+
+
+def _by_patterns(runs: Sequence[str], groups: Patterns) -> dict[str, str]:
+    names: dict[str, str] = {}
+    for name, given in groups.items():
+        patterns = [given] if isinstance(given, str) else list(given)
+        matching = [run for run in runs if any(fnmatchcase(run, part) for part in patterns)]
+        if not matching:
+            known = ", ".join(runs[:8]) + (", ..." if len(runs) > 8 else "")
+            raise UsageError(
+                f"no run matches {' or '.join(patterns)!r} of group {name!r}: the runs are {known}"
+            )
+        for run in matching:
+            if run in names:
+                raise UsageError(
+                    f"expected each run in one group, but {run!r} matches those of {names[run]!r} "
+                    f"and of {name!r}"
+                )
+            names[run] = name
+    return names
+
+
+def rows_of_runs(
+    policies: Sequence[PolicyInfo], names: Mapping[str, str], last: int | None
+) -> list[int]:
+    """Rows of the policies, by group and run; only the ``last`` checkpoints of each run if set."""
+    runs: dict[str, list[int]] = {}
+    for i, info in enumerate(policies):
+        if info.group in names:
+            runs.setdefault(info.group, []).append(i)
+    rows = []
+    for run in sorted(runs, key=lambda run: (natural_key(names[run]), natural_key(run), run)):
+        own = sorted(runs[run], key=lambda i: policies[i].label)
+        if last is not None:
+            own = [i for i in own if policies[i].step is not None]
+            if not own:
+                raise UsageError(
+                    f"cannot select the last checkpoints: those of {run!r} have no training step; "
+                    "use all policies"
+                )
+            own = sorted(own, key=lambda i: policies[i].step or 0)[-last:]
+        rows += own
+    return rows

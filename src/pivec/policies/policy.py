@@ -1,8 +1,9 @@
-"""Who acts: the Policy protocol, and what is known about a policy beside its actions."""
+"""The policy protocols, and what is known about a policy: names, origin, fingerprint."""
 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -17,59 +18,59 @@ if TYPE_CHECKING:
     import gymnasium
 
 
-_NAMED = 5  # how many policies an error names
+_NAMED = 5  # number of policies in an error message
 HAS_MEMORY = (
-    "{} has a memory, so its actions depend on the episode so far: let it play episodes, as "
-    "pivec.collect does, or pass the memory along yourself"
+    "{} has a memory, so its actions depend on the episode so far: use pivec.collect to run "
+    "episodes, or pass the memory yourself"
 )
-ALSO = "also"  # under which the metadata of a policy keep the names of its copies
+ALSO = "also"  # key of the names of a policy's copies in its metadata
 
 
 @runtime_checkable
 class Policy(Protocol):
-    """Anything that answers a batch of observations with a batch of actions."""
+    """Anything that maps a batch of observations to a batch of actions."""
 
     def act(
         self, observations: Any, rng: np.random.Generator, deterministic: bool = False
     ) -> NDArray[Any]:
-        """Sample one action for each row of ``observations``; the mode if ``deterministic``."""
+        """Sample one action per row of ``observations``; the mode if ``deterministic``."""
         ...
 
 
 @runtime_checkable
 class BatchPolicy(Policy, Protocol):
-    """A policy whose randomness comes in as numbers, one row for each action.
+    """A policy that takes its random numbers as an argument, one row per action.
 
-    Each episode then has a random stream of its own, and the outcome does not depend on which
-    episodes are answered together. Policies of equal ``architecture`` can be stacked.
+    Each episode then has its own random stream, and its outcome does not depend on the other
+    episodes of a batch. Networks of equal ``architecture`` can be stacked.
     """
 
     @property
     def architecture(self) -> Hashable:
-        """Equal for policies that may be answered together by one `Stack`."""
+        """Equal for policies that may be evaluated together."""
         ...
 
     def noise(self, rng: np.random.Generator, n: int) -> NDArray[np.float32]:
-        """Draw the random numbers of ``n`` successive actions, shape (n, noise size)."""
+        """Draw the random numbers for ``n`` successive actions, shape (n, noise size)."""
         ...
 
     def respond(self, observations: Any, noise: NDArray[np.float32] | None) -> NDArray[Any]:
-        """Actions for ``observations`` given their random numbers; the mode if None."""
+        """Actions for ``observations`` given random numbers; the mode if None."""
         ...
 
     def act(
         self, observations: Any, rng: np.random.Generator, deterministic: bool = False
     ) -> NDArray[Any]:
-        """Sample one action for each row of ``observations``; the mode if ``deterministic``."""
+        """Sample one action per row of ``observations``; the mode if ``deterministic``."""
         noise = None if deterministic else self.noise(rng, len(np.atleast_1d(observations)))
         return self.respond(observations, noise)
 
 
 @runtime_checkable
 class RecurrentPolicy(Policy, Protocol):
-    """A `BatchPolicy` with a memory: what it does depends on its episode so far.
+    """A `BatchPolicy` with a memory: its actions depend on the episode so far.
 
-    Whoever asks it keeps a row of memory for each episode. It cannot be asked by `act`.
+    The caller keeps one row of memory per episode; `act` is not available.
     """
 
     @property
@@ -78,17 +79,17 @@ class RecurrentPolicy(Policy, Protocol):
         ...
 
     def noise(self, rng: np.random.Generator, n: int) -> NDArray[np.float32]:
-        """Draw the random numbers of ``n`` successive actions, shape (n, noise size)."""
+        """Draw the random numbers for ``n`` successive actions, shape (n, noise size)."""
         ...
 
     def initial_memory(self, n: int) -> NDArray[np.float32]:
-        """Give the memory with which ``n`` episodes begin, shape (n, memory size)."""
+        """Memory at the beginning of ``n`` episodes, shape (n, memory size)."""
         ...
 
     def respond(
         self, observations: Any, noise: NDArray[np.float32] | None, memory: NDArray[np.float32]
     ) -> tuple[NDArray[Any], NDArray[np.float32]]:
-        """Actions for ``observations``, and the memory with which the next ones are answered."""
+        """Actions for ``observations``, and the memory for the next ones."""
         ...
 
     def act(
@@ -97,28 +98,28 @@ class RecurrentPolicy(Policy, Protocol):
         rng: np.random.Generator,  # noqa: ARG002
         deterministic: bool = False,  # noqa: ARG002
     ) -> NDArray[Any]:
-        """Refuse: an action without the memory of its episode would be a wrong one."""
+        """Raise UsageError: an action needs the memory of its episode."""
         raise UsageError(HAS_MEMORY.format("this policy"))
 
 
 @dataclass(frozen=True)
 class PolicyInfo:
-    """What a policy is called and where it comes from."""
+    """The name and origin of a policy."""
 
-    label: str  # how it is shown; unique among the policies compared
+    label: str  # unique among the policies compared
     group: str = ""  # the training run (or any other set) it belongs to
-    step: int | None = None  # of training, of a checkpoint
+    step: int | None = None  # training step of a checkpoint
     source: str = ""  # path, ``module:object`` or ``random``
-    metadata: Mapping[str, Any] = field(default_factory=dict)  # what else JSON can hold
-    fingerprint: str = ""  # a digest of what decides its actions, or of its name; empty if unknown
+    metadata: Mapping[str, Any] = field(default_factory=dict)  # JSON values
+    fingerprint: str = ""  # digest of what decides its actions, or of its name; empty if unknown
 
     def __post_init__(self) -> None:
-        for name in ("label", "group", "source"):  # of files whose names are not UTF-8
+        for name in ("label", "group", "source"):  # file names may not be UTF-8
             object.__setattr__(self, name, encodable(getattr(self, name)))
 
     @property
     def identity(self) -> str:
-        """What its episodes' seeds follow from: the fingerprint, or without one the label."""
+        """What its episodes' seeds derive from: the fingerprint, or else the label."""
         return self.fingerprint or self.label
 
 
@@ -131,9 +132,9 @@ class NamedPolicy:
 
 
 def check_width(n_inputs: int, space: gymnasium.Space[Any], flat: bool = True) -> None:
-    """Refuse observations of another number of values than a policy expects.
+    """Reject observations of another size than a policy expects.
 
-    Without ``flat``, whole numbers may also come as they are instead of one-hot.
+    Unless ``flat``, discrete values need not be one-hot encoded.
     """
     width = flat_width(space)
     plain = width if flat or space.shape is None else int(np.prod(space.shape))
@@ -145,13 +146,13 @@ def check_width(n_inputs: int, space: gymnasium.Space[Any], flat: bool = True) -
 
 
 def flat_width(space: gymnasium.Space[Any]) -> int:
-    """Count the numbers of a flattened observation, which must have no text in it."""
+    """Number of values of a flattened observation, which must not contain text."""
     from gymnasium import spaces
 
     if isinstance(space, spaces.Dict) and (texts := [key for key in space if is_text(space[key])]):
         raise UsageError(
             f"this policy expects numbers, but {', '.join(texts)} of the observations is text: "
-            "wrap the environment as in training (of MiniGrid, say, with --wrappers "
+            "wrap the environment as in training (MiniGrid, for example, with --wrappers "
             "minigrid.wrappers:FlatObsWrapper or minigrid.wrappers:ImgObsWrapper)"
         )
     try:
@@ -161,24 +162,24 @@ def flat_width(space: gymnasium.Space[Any]) -> int:
 
 
 def is_text(space: gymnasium.Space[Any]) -> bool:
-    """Whether elements of a space are text, as the missions of MiniGrid."""
+    """Whether elements of a space are text, such as the missions of MiniGrid."""
     return space.dtype is not None and space.dtype.kind == "U"
 
 
 def unbound(policy: str, what: str) -> UsageError:
-    """Make the error of a policy that ``bind`` has not told its actions yet."""
+    """Make the error for a policy that has not been bound to an environment yet."""
     return UsageError(
         f"{policy} does not know {what} yet: call bind with the spaces of the environment first"
     )
 
 
 def fingerprint_of(specification: str) -> str:
-    """Give the fingerprint of a policy of which only a specification is known."""
+    """Fingerprint of a policy of which only a specification is known."""
     return hashlib.sha256(specification.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def canonical_order(policies: Sequence[PolicyInfo]) -> NDArray[np.intp]:
-    """Numbers of the policies in an order that does not depend on how they were given.
+    """Indices of the policies in an order that does not depend on the order of the arguments.
 
     Examples
     --------
@@ -191,13 +192,13 @@ def canonical_order(policies: Sequence[PolicyInfo]) -> NDArray[np.intp]:
 
 
 def other_names(info: PolicyInfo) -> list[str]:
-    """Give the names of the copies of a policy."""
-    names = info.metadata.get(ALSO)  # which a file may hold for reasons of its own
+    """Names of the copies of a policy."""
+    names = info.metadata.get(ALSO)  # a file may use the key otherwise
     return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
 
 
 def find_policy(policies: Sequence[PolicyInfo], name: str, where: str) -> int:
-    """Find a policy by its label, by another name it has, or by the end of its label alone.
+    """Find a policy by its label, by another of its names, or by the end of its label.
 
     Examples
     --------
@@ -208,7 +209,7 @@ def find_policy(policies: Sequence[PolicyInfo], name: str, where: str) -> int:
     called = [[info.label, *other_names(info)] for info in policies]
     exact = [row for row, names in enumerate(called) if name in names]
     ending = [row for row, names in enumerate(called) if names[0].endswith(f"/{name}")]
-    if exact or len(ending) == 1:  # a label begins with the folder, which may have moved
+    if exact or len(ending) == 1:  # the folder may have moved
         return (exact or ending)[0]
     labels = [info.label for info in policies]
     raise UsageError(
@@ -216,8 +217,14 @@ def find_policy(policies: Sequence[PolicyInfo], name: str, where: str) -> int:
     )
 
 
+def natural_key(text: str) -> tuple[tuple[int, int, str], ...]:
+    """Sorting key under which step_9000 comes before step_10000."""
+    pieces = re.split(r"(\d{1,18})", text)
+    return tuple((0, int(p), p) if i % 2 else (1, 0, p) for i, p in enumerate(pieces) if p)
+
+
 def first_names(labels: Sequence[str]) -> str:
-    """Name the first policies of many.
+    """Names of the first policies of many.
 
     Examples
     --------
@@ -228,6 +235,6 @@ def first_names(labels: Sequence[str]) -> str:
 
 
 def also_called(info: PolicyInfo) -> str:
-    """Say the other names of a policy, as "also run/best"; empty if it has none."""
+    """Other names of a policy, as "also run/best"; empty if it has none."""
     names = other_names(info)
     return f"also {', '.join(names)}" if names else ""

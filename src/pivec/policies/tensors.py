@@ -429,7 +429,7 @@ class _TorchInterpreter(Interpreter):
                 if not key.isalnum() or not key.isascii():
                     raise self.fail(f"a storage has the invalid name {key[:40]!r}")
                 return _Storage(kind, key, length)
-        return super().persistent(identity)
+        raise self.fail("a reference to its numbers is not understood")
 
     def tensor(self, storage: Any, offset: Any, shape: Any, strides: Any) -> NDArray[Any]:
         if not isinstance(storage, _Storage):

@@ -39,7 +39,7 @@ from pivec.options import (
     takes_options,
 )
 from pivec.parallel import on_engine
-from pivec.policies import Arrivals, NamedPolicy, PolicyInfo, named_together, natural_key
+from pivec.policies import CheckpointWatcher, NamedPolicy, PolicyInfo, named_together, natural_key
 from pivec.report import SPACE, STATES, positions_of
 from pivec.rollouts import close, environment_of
 from pivec.run_log import RunLog
@@ -148,7 +148,7 @@ class GrowingStates:
         self._recorded: list[Any] = [spec for spec in specs if is_recorded(spec)]
         acting = [spec for spec in specs if not is_recorded(spec)]
         allowed = options.trust, options.without_normaliser
-        self.arrivals = Arrivals(acting, every, *allowed, but=folder.parent)
+        self.watcher = CheckpointWatcher(acting, every, *allowed, exclude=folder.parent)
         self._env, self._options, self._folder = env, options, folder
         self._has_played = False
         self.settings: Mapping[str, Any] = {}
@@ -204,7 +204,7 @@ class GrowingStates:
         if not self._has_played:
             raise failed[0][1]
         for policy, reason in failed:
-            self.arrivals.refuse(policy, reason)
+            self.watcher.reject(policy, reason)
 
     def _run(self, policies: Sequence[Any], progress: bool) -> None:
         Collector(self._env, policies, self._options, self._folder, progress).run()
@@ -277,7 +277,7 @@ class _Watcher:
         self._log, self._progress, self._watching = log, progress, watching
         self._describing, self._collecting = describing, collecting
         self._states = GrowingStates(env, policies, collecting, log.folder / STATES, watching.every)
-        self._arrivals = self._states.arrivals
+        self._watcher = self._states.watcher
         self._space = known_space(log, collecting, method, earlier)
         self._goes_on = self._states.exist  # there may be news though nobody arrives
         self._is_behind = False  # whether files are older than the space
@@ -304,7 +304,7 @@ class _Watcher:
                     result = self._round()
                     if result is not None:
                         yield result
-                    if result is not None or self._arrivals.n_growing:
+                    if result is not None or self._watcher.n_incomplete:
                         last = time.monotonic()
                     elif idle is not None and time.monotonic() - last >= idle:
                         break
@@ -326,7 +326,7 @@ class _Watcher:
     def _round(self) -> Round | None:
         """Add new checkpoints, and write the files that are due."""
         start = time.perf_counter()
-        arrived = self._waiting + self._arrivals.look()
+        arrived = self._waiting + self._watcher.poll()
         n_there = len(named_together([named.info for named in arrived]))
         if self._space is None and n_there < self._watching.at_least:
             self._waiting = arrived
@@ -342,7 +342,7 @@ class _Watcher:
                 self._log.settings |= self._states.settings
                 self._log.settings["episodes"] = self._collecting.episodes
             result = self._add(infos)
-        elif self._arrivals.missing:
+        elif self._watcher.missing:
             self._wait("no new checkpoints")
         self._write(always=result is not None and result.fitted)
         if result is None or self._space is None or not (result.new or result.fitted):
@@ -361,7 +361,7 @@ class _Watcher:
             say(words, error=True)
 
     def _missing(self) -> str:
-        missing = self._arrivals.missing
+        missing = self._watcher.missing
         return f", none in {', '.join(map(repr, missing))}" if missing else ""
 
     def _add(self, infos: Sequence[PolicyInfo]) -> Round | None:

@@ -1,7 +1,10 @@
-"""Formats of policy files: which reader reads which extension, and what a reader gets.
+"""Formats of policy files: the registry of readers, and what a reader gets.
 
-A reader is a function from the bytes of a file and a `Beside` (what lies beside the file, and what
-the user allows it) to a policy and what the file tells about it.
+A reader is a function from the bytes of a file and its `CheckpointFiles` (the files next to it, and
+what the user allows) to a policy and a dictionary about it. One module per library: `sb3` (with
+`rl_zoo`), `state_dict` (CleanRL, rl_games, rsl_rl, skrl, Tianshou), `torchscript`, `jax` (Flax,
+Brax, Orbax), `rllib`, `onnx`, `neat`, `safetensors`, `numpy`; `described`: networks described by a
+JSON file.
 """
 
 from __future__ import annotations
@@ -24,106 +27,86 @@ from pivec.errors import BadPolicyFile, UsageError
 from pivec.files import Budget, naming, read_regular
 from pivec.policies.policy import Policy
 
-# -----------------------------------------------------------------------------
-# What no reader can read, named for what it is: signs of well-known files, and the next step.
-
-
-EXPORT = "export the policy as ONNX, or pass a function that asks it as module:object"
-TENSORFLOW = f"of TensorFlow, which pivec does not read: {EXPORT}"
-PICKLE = r".*\.(pkl|pickle|p)|[^.]*"
-OLD = (
-    "a model of Stable-Baselines 2, of the days of TensorFlow 1: load it there and save its "
-    "weights as .npz with a .json beside"
-)
-# Pattern of a file's name, pattern of what is in it, and what it is then.
-SIGNS = {
-    (r"saved_model\.pb|keras_metadata\.pb", ""): f"a SavedModel {TENSORFLOW}",
-    (r"(tf_)?ckpt[.-]\d+(\.index)?|sentinel_checkpoint_complete.*", ""): (
-        f"part of a checkpoint {TENSORFLOW} (Dopamine and Acme write such ones)"
-    ),
-    (r".*\.(index|meta|data-\d+-of-\d+)", ""): f"part of a checkpoint {TENSORFLOW}",
-    (r".*\.keras", ""): f"a Keras model, which is {TENSORFLOW}",
-    (r".*\.(h5|hdf5)", "model_weights|keras_version"): f"a Keras model, which is {TENSORFLOW}",
-    (r".*\.(h5|hdf5)", ""): "no policy but an HDF5 file: `pivec import` takes recorded episodes",
-    (r".*\.zip", "parameter_list"): OLD,
-    (PICKLE, r"stable_baselines\.|cloudpickle.*stable_baselines/"): OLD,
-    (PICKLE, r"stable_baselines3\.common\.buffers|tianshou\.data\.buffer|[a-z.]*ReplayBuffer"): (
-        "a replay buffer and no policy: leave it out"
-    ),
-    (PICKLE, r"stable_baselines3\.common\.vec_env\.vec_normalize"): (
-        "no policy but the statistics of VecNormalize, which are found beside checkpoints: leave "
-        "it out"
-    ),
-    (rf"{PICKLE}|.*\.ckpt", "dyn/|wm/rssm"): (
-        "a checkpoint of DreamerV3, whose policy acts on the state of a world model: pass a "
-        "function that asks it as module:object"
-    ),
-    (r".*\.(pt|pth|ckpt)", r"^(?!.*\.weight).*param_groups"): (
-        "the state of an optimiser and no policy: pass the file that has the weights"
-    ),
-}
-ENDS = 1 << 20  # bytes at the beginning and at the end that are searched
-
-
-def known_as(path: Path, data: bytes) -> str:
-    """Say what a file is that no reader reads; empty if it is nothing that is known.
-
-    Examples
-    --------
-    >>> known_as(Path("model/saved_model.pb"), b"")[:26]
-    'a SavedModel of TensorFlow'
-    """
-    text = (data[:ENDS] + data[ENDS:][-ENDS:]).decode("latin1")
-    for (name, content), what in SIGNS.items():
-        if re.fullmatch(name, path.name) and re.search(content, text, re.DOTALL):
-            return what
-    return ""
-
-
-MAX_BYTES, MAX_BYTES_BESIDE = 1 << 30, 1 << 26
-_CLOCK_NS = 2_000_000_000  # coarsest resolution of file times
+MAX_BYTES, MAX_SIBLING_BYTES = 1 << 30, 1 << 26
 JSON_ITEM = 72  # bytes of an empty list and its place in another one
 FOLDER_DESCRIPTION = "policies.json"
 PICKLES = (".pkl", ".pickle")
-ASSUMED = "assumed"  # what had to be assumed of a policy, in its metadata
+ASSUMED = "assumed"  # key of the assumptions in a policy's metadata
 AMBIGUOUS = frozenset({".npy", ".npz", *PICKLES})
 """Files that are often something else: in a folder, only those with a description count."""
-TUNE = "result.json"  # Ray Tune keeps it beside params.json and params.pkl, which is no policy
+TUNE = "result.json"  # Ray Tune keeps it next to params.pkl, which is not a policy
+_CLOCK_NS = 2_000_000_000  # coarsest resolution of file times
 
 FORMATS: dict[str, str] = {
     ".zip": "pivec.policies.formats.sb3:read_sb3",
     ".safetensors": "pivec.policies.formats.safetensors:read_policy",
-    ".npy": "pivec.policies.formats.safetensors:read_npy",
-    ".npz": "pivec.policies.formats.safetensors:read_npz",
-    ".cleanrl_model": "pivec.policies.formats.cleanrl:read_cleanrl",
-    ".pth": "pivec.policies.formats.cleanrl:read_cleanrl",
+    ".npy": "pivec.policies.formats.numpy:read_npy",
+    ".npz": "pivec.policies.formats.numpy:read_npz",
+    ".cleanrl_model": "pivec.policies.formats.state_dict:read_state_dict",
+    ".pth": "pivec.policies.formats.state_dict:read_state_dict",
     ".pt": "pivec.policies.formats.torchscript:read_pt",
     ".pt2": "pivec.policies.formats.torchscript:read_pt2",
     ".onnx": "pivec.policies.formats.onnx:read_onnx",
     ".neat": "pivec.policies.formats.neat:read_genome",
-    **dict.fromkeys(PICKLES, "pivec.policies.formats.pickled:read_pickle"),
+    **dict.fromkeys(PICKLES, "pivec.policies.formats.neat:read_pickled_genome"),
     ".msgpack": "pivec.policies.formats.jax:read_flax",
     "_METADATA": "pivec.policies.formats.jax:read_orbax",
     "module_state.pkl": "pivec.policies.formats.rllib:read_rllib",
-    "policy_state.pkl": "pivec.policies.formats.rllib:refuse_old_stack",
+    "policy_state.pkl": "pivec.policies.formats.rllib:reject_old_stack",
 }
-"""Extension, or the name of the file that makes a folder a policy, -> "module:function" that reads
-it, imported when a file asks for it."""
+"""Extension, or name of the file that makes a folder a policy -> "module:function"."""
+BRAX = "pivec.policies.formats.jax:read_brax"  # pickles with any or no extension
+
+# Well-known files without a reader: pattern of the name, pattern of the content, what they are.
+EXPORT = "export the policy as ONNX, or pass a function that calls it as module:object"
+TENSORFLOW = f"of TensorFlow, which pivec does not read: {EXPORT}"
+PICKLE = r".*\.(pkl|pickle|p)|[^.]*"
+OLD_BASELINES = (
+    "a model of Stable-Baselines 2 (TensorFlow 1): load it there and save its weights as .npz with "
+    "a .json next to it"
+)
+UNREADABLE = {
+    (r"saved_model\.pb|keras_metadata\.pb", ""): f"a SavedModel {TENSORFLOW}",
+    (r"(tf_)?ckpt[.-]\d+(\.index)?|sentinel_checkpoint_complete.*", ""): (
+        f"part of a checkpoint {TENSORFLOW} (as Dopamine and Acme write)"
+    ),
+    (r".*\.(index|meta|data-\d+-of-\d+)", ""): f"part of a checkpoint {TENSORFLOW}",
+    (r".*\.keras", ""): f"a Keras model {TENSORFLOW}",
+    (r".*\.(h5|hdf5)", "model_weights|keras_version"): f"a Keras model {TENSORFLOW}",
+    (r".*\.(h5|hdf5)", ""): "an HDF5 file, not a policy: `pivec import` reads recorded episodes",
+    (r".*\.zip", "parameter_list"): OLD_BASELINES,
+    (PICKLE, r"stable_baselines\.|cloudpickle.*stable_baselines/"): OLD_BASELINES,
+    (PICKLE, r"stable_baselines3\.common\.buffers|tianshou\.data\.buffer|[a-z.]*ReplayBuffer"): (
+        "a replay buffer, not a policy: leave it out"
+    ),
+    (PICKLE, r"stable_baselines3\.common\.vec_env\.vec_normalize"): (
+        "the statistics of VecNormalize, which are found next to checkpoints, not a policy: leave "
+        "it out"
+    ),
+    (rf"{PICKLE}|.*\.ckpt", "dyn/|wm/rssm"): (
+        "a checkpoint of DreamerV3, whose policy acts on the state of a world model: pass a "
+        "function that calls it as module:object"
+    ),
+    (r".*\.(pt|pth|ckpt)", r"^(?!.*\.weight).*param_groups"): (
+        "the state of an optimiser, not a policy: pass the file that has the weights"
+    ),
+}
+SEARCHED_BYTES = 1 << 20  # at the beginning and at the end
 
 Contents = TypeVar("Contents", bound=tuple[Policy, dict[str, Any]])
 
 
 def register_format(suffix: str, reader: str) -> None:
-    """Let files that end in ``suffix`` be read by ``reader``.
+    """Register the reader of files that end in ``suffix``.
 
     Parameters
     ----------
     suffix : str
         With its dot, as ".onnx".
     reader : str
-        "module:function"; the function takes a file's bytes and a `Beside` (what lies beside the
-        file, and whether the user trusts it), and gives a policy and a dictionary about it, whose
-        ``step`` is the training step. What it raises is told with the name of the file.
+        "module:function"; the function takes a file's bytes and its `CheckpointFiles`, and returns
+        a policy and a dictionary about it, whose ``step`` is the training step. Its errors are
+        reported with the name of the file.
 
     Examples
     --------
@@ -138,74 +121,88 @@ def register_format(suffix: str, reader: str) -> None:
 
 
 def is_policy_file(path: Path, *, named: bool = True) -> bool:
-    """Whether the file can be read as a policy, judged by its extension.
+    """Whether a file can be read as a policy, judged by its name.
 
-    ``named`` tells whether the user asks for this file (or for all of its extension) by name, and
-    does not just mean what policies there may be in a folder.
+    ``named`` says whether the user asks for this file (or its extension) by name, or for whatever
+    policies a folder holds.
     """
     suffix = format_of(path)
-    if suffix == path.name:  # beside modules that are made of others
+    if suffix == path.name:  # a module that is made of others is not a policy itself
         return not any(path.parent.glob(f"*/{path.name}"))
     if path.name == "params.pkl" and not named and (path.parent / TUNE).is_file():
         return False
     if named or suffix not in AMBIGUOUS or path.with_suffix(".json").is_file():
         return suffix in FORMATS
-    # What describes a folder is meant for its arrays, and not for pickles of all kinds.
+    # A folder's description applies to its arrays, not to pickles of all kinds.
     return suffix not in PICKLES and (path.parent / FOLDER_DESCRIPTION).is_file()
 
 
 def format_of(path: Path) -> str:
-    """Give what the reader of a file is called by: its whole name if that is known, or its end."""
+    """Key of a file in `FORMATS`: its name if that is known, or its extension."""
     return path.name if path.name in FORMATS else path.suffix.lower()
 
 
 def read_file(
     path: Path, trust: bool = False, without_normaliser: bool = False
 ) -> tuple[Policy, dict[str, Any], str]:
-    """Read a policy file of any registered format; see `Beside` for what may be allowed.
+    """Read a policy file of any registered format.
 
-    Gives the policy, what the file tells about it, and the policy's fingerprint: that of the
-    file's bytes if it has none of its own.
+    Returns the policy, its metadata and its fingerprint: the digest of the file if the policy has
+    none of its own.
     """
     with readable(path):
         data = read_regular(path, MAX_BYTES)
-    reader = FORMATS.get(format_of(path))
-    if reader is None and data.startswith(b"\x80") and b"brax.training" in data:
-        reader = FORMATS[".pkl"]  # which Brax gives no extension
-    if reader is None:
-        what = known_as(path, data)
+    name = FORMATS.get(format_of(path))
+    if (name is None or path.suffix.lower() in PICKLES) and b"brax.training" in data:
+        name = BRAX if data.startswith(b"\x80") else name
+    if name is None:
+        what = well_known(path, data)
         raise UsageError(
             f"{path} is {what}"
             if what
-            else f"{path} has the extension {path.suffix or '(none)'}, which no reader knows: "
+            else f"{path} has the extension {path.suffix or '(none)'}, which has no reader: "
             f"expected one of {', '.join(sorted(FORMATS))}"
         )
     if not data:
         raise BadPolicyFile(f"{path} is empty")
-    module, _, function = reader.partition(":")
-    # The function itself, not the one that `reader` decorated: the file is named here.
+    module, _, function = name.partition(":")
+    # Without the decorator `reader`: the file is named here.
     read = inspect.unwrap(getattr(importlib.import_module(module), function))
-    beside = Beside(path, trust, without_normaliser, str(path))
+    files = CheckpointFiles(path, trust, without_normaliser, str(path))
     try:
         with about(str(path)):
-            policy, metadata = read(data, beside)
-            fingerprint = str(
-                getattr(policy, "fingerprint", "") or hashlib.sha256(data).hexdigest()
-            )
+            policy, metadata = read(data, files)
+            own = getattr(policy, "fingerprint", "")
+            fingerprint = str(own or hashlib.sha256(data).hexdigest())
     except BadPolicyFile as error:
-        if what := known_as(path, data):
+        if what := well_known(path, data):
             raise BadPolicyFile(f"{path} is {what}") from error
         raise
-    if beside.assumed:
-        metadata = {**metadata, ASSUMED: list(beside.assumed)}
+    if files.assumed:
+        metadata = {**metadata, ASSUMED: list(files.assumed)}
     return policy, metadata, fingerprint
+
+
+def well_known(path: Path, data: bytes) -> str:
+    """What a file without a reader is; empty if unknown.
+
+    Examples
+    --------
+    >>> well_known(Path("model/saved_model.pb"), b"")[:26]
+    'a SavedModel of TensorFlow'
+    """
+    text = (data[:SEARCHED_BYTES] + data[SEARCHED_BYTES:][-SEARCHED_BYTES:]).decode("latin1")
+    for (name, content), what in UNREADABLE.items():
+        if re.fullmatch(name, path.name) and re.search(content, text, re.DOTALL):
+            return what
+    return ""
 
 
 @contextlib.contextmanager
 def about(name: str) -> Iterator[None]:
-    """Turn whatever goes wrong inside into an error that names the file.
+    """Turn any error inside into a BadPolicyFile that names the file.
 
-    Errors inside are clauses that speak of the file as "it".
+    Errors inside are clauses that refer to the file as "it".
     """
     with naming(name, "a policy"):
         try:
@@ -214,34 +211,44 @@ def about(name: str) -> Iterator[None]:
             raise BadPolicyFile(f"{name} cannot be read: {error}") from error
 
 
-def reader(read: Callable[[bytes, Beside], Contents]) -> Callable[..., Contents]:
-    """Decorate a function from a file's bytes and what lies beside it to a policy and its info.
+@contextlib.contextmanager
+def readable(path: str | Path) -> Iterator[None]:
+    """Turn errors of the operating system into a UsageError that names the path."""
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error
 
-    The decorated one takes the bytes, what error messages call the file, and maybe a `Beside`.
+
+def reader(read: Callable[[bytes, CheckpointFiles], Contents]) -> Callable[..., Contents]:
+    """Decorate a reader, so that it can also be called without a file on disk.
+
+    The decorated function takes the bytes, the name of the file in error messages, and optionally
+    its `CheckpointFiles`.
     """
 
     @functools.wraps(read)
-    def call(data: bytes, name: str = "the file", beside: Beside | None = None) -> Contents:
+    def call(data: bytes, name: str = "the file", files: CheckpointFiles | None = None) -> Contents:
         with about(name):
-            return read(data, beside or Beside(name=name))
+            return read(data, files or CheckpointFiles(name=name))
 
     return call
 
 
 @dataclass(frozen=True)
-class Beside:
-    """The neighbours of a policy file, and what the user allows it.
+class CheckpointFiles:
+    """The files next to a policy file, and what the user allows.
 
     Examples
     --------
-    >>> Beside().names(), Beside().description()
+    >>> CheckpointFiles().names(), CheckpointFiles().description()
     ([], None)
     """
 
-    path: Path | None = None  # None if the file is in memory and nothing lies beside it
+    path: Path | None = None  # None if the file is in memory
     trust: bool = False  # whether code in the file may run
-    without_normaliser: bool = False  # whether to act without statistics known to be needed
-    name: str = "the file"  # what messages call it
+    without_normaliser: bool = False  # whether required statistics may be missing
+    name: str = "the file"  # for messages
     assumed: list[str] = field(default_factory=list, repr=False, compare=False)
 
     @property
@@ -250,7 +257,7 @@ class Beside:
         return "" if self.path is None else self.path.stem
 
     def names(self, pattern: str = ".*") -> list[str]:
-        """Names in its folder that match a regular expression, sorted; folders end in a slash."""
+        """Sorted names in the folder that match a regular expression; folders end in a slash."""
         if self.path is None:
             return []
         folder = str(self.path.parent)
@@ -269,49 +276,39 @@ class Beside:
         path = self.path.parent / name
         with readable(path):
             try:
-                data = read_regular(path, MAX_BYTES_BESIDE)
+                return read_regular(path, MAX_SIBLING_BYTES)
             except FileNotFoundError:
                 return None
-        return data
 
     def description(self) -> dict[str, Any] | None:
-        """Give what JSON files beside it say of the policy; None without any.
+        """Read the JSON description of the policy; None if there is none.
 
-        ``policies.json`` describes all policies of its folder; the file of the same name that ends
-        in .json has the last word, key by key.
+        ``policies.json`` describes all policies of its folder; the .json file of the same name
+        overrides it, key by key.
         """
         description: dict[str, Any] | None = None
         for file in dict.fromkeys((FOLDER_DESCRIPTION, f"{self.stem}.json")):
             data = self.read(file)
             if data is not None:
-                with about(f"{file} beside it"):
+                with about(f"{file} next to it"):
                     description = (description or {}) | read_json(data)
         return description
 
     def assume(self, what: str) -> None:
-        """Note what had to be assumed: a clause without the name of the file.
+        """Note an assumption: a clause without the name of the file.
 
-        Files of which the same is assumed are named together, once.
+        Files with the same assumption are reported together.
         """
         if what not in self.assumed:
             self.assumed.append(what)
 
     def demand_trust(self, what: str) -> None:
-        """Refuse a file that can run code unless the user trusts it."""
+        """Reject a file that can run code unless the user trusts it."""
         if not self.trust:
             raise BadPolicyFile(
-                f"it {what}, and loading it can run any code that is in it: if you trust where it "
-                "comes from, allow that with --trust (in Python: trust=True)"
+                f"it {what}, and loading it can run any code in it: if you trust its source, allow "
+                "that with --trust (in Python: trust=True)"
             )
-
-
-@contextlib.contextmanager
-def readable(path: str | Path) -> Iterator[None]:
-    """Turn what the operating system refuses into an error that names the path."""
-    try:
-        yield
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error
 
 
 def _listing(folder: str, changed: int, pattern: str) -> tuple[str, ...]:  # noqa: ARG001
@@ -330,7 +327,7 @@ def read_json(data: bytes | bytearray, budget: Budget | None = None) -> dict[str
     try:
         value = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise BadPolicyFile(f"it is no valid JSON ({str(error)[:200]})") from error
+        raise BadPolicyFile(f"it is not valid JSON ({str(error)[:200]})") from error
     if not isinstance(value, dict):
         raise BadPolicyFile(f"it must hold a JSON object, not {type(value).__name__}")
     return value

@@ -210,9 +210,7 @@ def _find_chain(tensors: Tensors) -> list[str]:
     return chosen[0]
 
 
-def read_cleanrl_jax(
-    data: bytes, files: CheckpointFiles
-) -> tuple[NetworkPolicy, dict[str, Any]]:
+def read_cleanrl_jax(data: bytes, files: CheckpointFiles) -> tuple[NetworkPolicy, dict[str, Any]]:
     """Read what CleanRL's scripts for JAX save: DQN, DDPG and TD3."""
     tree = read_msgpack(data)
     description: Mapping[str, Any] = files.description() or {}
@@ -263,7 +261,9 @@ def _brax_policy(
         )
     statistics, parameters = parts[:2]
     description = files.description() or {}
-    check_keys(description, {"activation", "normaliser", "info"}, "the description of a Brax policy")
+    check_keys(
+        description, {"activation", "normaliser", "info"}, "the description of a Brax policy"
+    )
     arguments = settings.get("network_factory_kwargs")
     arguments = arguments if isinstance(arguments, dict) else {}
     if arguments.get("mean_clip_scale") is not None:

@@ -1,8 +1,9 @@
-"""Files of NEAT's genomes: ``.neat``, which pivec writes as JSON, and pickles of neat-python.
+"""NEAT genomes: ``.neat``, which pivec writes as JSON, and pickles of neat-python.
 
-A pickled DefaultGenome is read as data, without running anything, with the configuration that lies
-beside it. Pickles of other classes can only be unpickled, which runs whatever is in them, and need
-the user's trust.
+A pickled DefaultGenome is read as data, without running anything, with the configuration next to
+it. Pickles of other classes can only be unpickled, which runs code in them, and need the user's
+trust. A genome is a feed-forward graph whose nodes compute
+activation(bias + response * aggregation(weighted inputs)), as neat-python's FeedForwardNetwork.
 """
 
 from __future__ import annotations
@@ -25,22 +26,21 @@ from numpy.typing import NDArray
 
 from pivec.errors import BadPolicyFile, UsageError
 from pivec.files import atomic_write
-from pivec.policies.distributions import Model, OutputPolicy
-from pivec.policies.formats import Beside, about, read_json, reader
-from pivec.policies.formats.safetensors import described_outputs
-from pivec.policies.safe_pickle import Object, read_objects
-
-# -----------------------------------------------------------------------------
-# Networks that NEAT evolved: any feed-forward graph of nodes, evaluated in batches with NumPy.
-#
-# A node gives activation(bias + response * aggregation(weighted inputs)), as neat-python's
-# FeedForwardNetwork.
-
+from pivec.policies.formats import CheckpointFiles, about, read_json, reader
+from pivec.policies.formats.described import described_outputs
+from pivec.policies.networks import Model, OutputPolicy
+from pivec.policies.tensors import Object, read_objects
 
 Double = NDArray[np.float64]
 
 MAX_TERMS = 1 << 20
-
+FORMAT, VERSION = "pivec-neat", 1
+KEYS = frozenset({"format", "version", "inputs", "outputs", "nodes", "connections"})
+MAX_NODES = 100_000
+MAX_CONNECTIONS = 500_000
+MODULES = ("neat", "collections", "copyreg")
+SUFFIXES = r"\.(cfg|ini|config|txt)"
+ATTRIBUTES = ("bias", "response", "activation", "aggregation")
 
 _SCALE, _ALPHA = 1.0507009873554804934193349852946, 1.6732632423543772848170429916717
 
@@ -64,17 +64,17 @@ ACTIVATIONS: dict[str, Callable[[Double], Double]] = {
     "square": np.square,
     "cube": lambda z: z**3,
 }
-"""Name -> function of an array, as neat-python's function of a number."""
+"""Name -> neat-python's activation function, for arrays."""
 
 
 def _sum(terms: Double) -> Double:
-    # One after another, as neat-python adds them: `sum` of NumPy may add in another order.
+    # In order, as neat-python adds them, which `sum` of NumPy may not.
     total: Double = np.add.accumulate(terms)[-1] + 0.0  # and -0 is 0
     return total
 
 
 def _with(empty: float, call: Callable[[Double], Double]) -> Callable[[Double], Double]:
-    """Let a function of terms give ``empty`` for a node without inputs."""
+    """Return ``empty`` for a node without inputs."""
     return lambda terms: call(terms) if len(terms) else np.full(terms.shape[1], empty)
 
 
@@ -92,7 +92,7 @@ AGGREGATIONS: dict[str, Callable[[Double], Double]] = {
 
 @dataclass(frozen=True)
 class Node:
-    """One node: what it does, and where its inputs come from."""
+    """One node: its functions and inputs."""
 
     key: int
     bias: float
@@ -104,7 +104,7 @@ class Node:
 
 @dataclass(frozen=True, eq=False)
 class Graph(Model):
-    """Nodes in an order in which each comes after its inputs, as `make_graph` puts them."""
+    """Nodes in topological order, made by `make_graph`."""
 
     inputs: tuple[int, ...]
     outputs_at: tuple[int, ...]
@@ -127,7 +127,7 @@ class Graph(Model):
                 f"expected a batch of observations of {len(self.inputs)} values each, but got an "
                 f"array of shape {np.shape(observations)}"
             )
-        # Some rows at a time, so that the terms of a node with many inputs stay few.
+        # In batches, to limit the memory of a node with many inputs.
         most = max((len(node.links) for node in self.nodes), default=0)
         size = max(1, MAX_TERMS // max(1, most))
         parts = [self._answer(rows[i : i + size]) for i in range(0, len(rows), size)]
@@ -137,9 +137,9 @@ class Graph(Model):
         inputs, (links, outputs) = len(self.inputs), self._plan
         values = np.empty((inputs + len(self.nodes), len(rows)))
         values[:inputs] = rows.T
-        with np.errstate(all="ignore"):  # what overflows is found in the outputs
+        with np.errstate(all="ignore"):  # overflows are found in the outputs
             for i, (node, (sources, weights)) in enumerate(zip(self.nodes, links, strict=True)):
-                # Value by value, in the genome's order: a row never depends on the others.
+                # In the genome's order; a row never depends on the others.
                 total = AGGREGATIONS[node.aggregation](values[sources] * weights)
                 result = ACTIVATIONS[node.activation](node.bias + node.response * total)
                 values[inputs + i] = result
@@ -147,7 +147,7 @@ class Graph(Model):
 
     @cached_property
     def _plan(self) -> tuple[list[tuple[NDArray[np.intp], Double]], NDArray[np.intp]]:
-        """For each node the places of its inputs among the values and their weights (k, 1)."""
+        """Positions and weights (k, 1) of each node's inputs, and positions of the outputs."""
         keys = (*self.inputs, *(node.key for node in self.nodes))
         at = {key: i for i, key in enumerate(keys)}
         links = []
@@ -163,7 +163,7 @@ def make_graph(
     nodes: Iterable[Node],
     connections: Iterable[tuple[int, int, float]],  # from, to, weight
 ) -> Graph:
-    """Put nodes that the outputs need in an order of evaluation; enabled connections only."""
+    """Sort the nodes that the outputs need; ``connections`` are enabled ones only."""
     inputs, outputs = tuple(inputs), tuple(outputs)
     by_key = {node.key: node for node in nodes}
     into: dict[int, list[tuple[int, float]]] = {}
@@ -171,7 +171,7 @@ def make_graph(
         into.setdefault(target, []).append((source, weight))
     known = set(inputs)
     order: list[Node] = []
-    # Depth first, without recursion: a node is placed once everything before it is.
+    # Depth-first search without recursion.
     for output in outputs:
         waiting, open_nodes = [output], set[int]()
         while waiting:
@@ -184,7 +184,7 @@ def make_graph(
             missing = [source for source, _ in into.get(key, []) if source not in known]
             if missing:
                 if key in open_nodes:
-                    raise UsageError("its connections form a loop: only feed-forward networks act")
+                    raise UsageError("its connections form a loop: only feed-forward networks work")
                 open_nodes.add(key)
                 waiting += missing
                 continue
@@ -192,15 +192,6 @@ def make_graph(
             known.add(key)
             order.append(replace(by_key[key], links=tuple(into.get(key, []))))
     return Graph(inputs, outputs, tuple(order))
-
-
-FORMAT, VERSION = "pivec-neat", 1
-KEYS = frozenset({"format", "version", "inputs", "outputs", "nodes", "connections"})
-MAX_NODES = 100_000
-MAX_CONNECTIONS = 500_000
-MODULES = ("neat", "collections", "copyreg")
-SUFFIXES = r"\.(cfg|ini|config|txt)"
-ATTRIBUTES = ("bias", "response", "activation", "aggregation")
 
 
 def save_genome(
@@ -212,10 +203,10 @@ def save_genome(
 ) -> None:
     """Write a genome of neat-python to ``path``, which should end in ``.neat``, as JSON.
 
-    The file appears whole or not at all. ``config`` gives the keys of inputs and outputs; ``info``
-    is anything worth keeping that JSON can hold, whose ``step`` is the generation; ``head`` says
-    what the outputs mean, as ``{"head": "categorical"}``. Otherwise the largest output is the
-    discrete action, or the outputs are the real ones.
+    ``config`` gives the keys of inputs and outputs; ``info`` is free metadata that JSON can hold,
+    whose ``step`` is the generation; ``head`` says what the outputs mean, as
+    ``{"head": "categorical"}``. By default the largest output is the discrete action, or the
+    outputs are real actions. The file is written atomically.
     """
     rules = getattr(config, "genome_config", config)
     content: dict[str, Any] = {
@@ -240,8 +231,8 @@ def save_genome(
     try:
         text = json.dumps(content)
     except (TypeError, ValueError) as error:
-        raise UsageError(f"info and head must be what JSON can hold: {error}") from error
-    read_genome(text.encode(), "the genome")  # a mistake is told now, not when it is read
+        raise UsageError(f"info and head must be serializable as JSON: {error}") from error
+    read_genome(text.encode(), "the genome")  # to report mistakes now
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(path) as file:
@@ -249,30 +240,31 @@ def save_genome(
 
 
 @reader
-def read_genome(data: bytes, beside: Beside) -> tuple[OutputPolicy, dict[str, Any]]:
+def read_genome(data: bytes, files: CheckpointFiles) -> tuple[OutputPolicy, dict[str, Any]]:
     """Read the policy in the bytes of a ``.neat`` file, and its ``info``."""
     content = read_json(data)
     if content.get("format") != FORMAT:
-        raise BadPolicyFile("it holds no genome that pivec saved")
+        raise BadPolicyFile("it does not hold a genome saved by pivec")
     if content.get("version") != VERSION:
         raise BadPolicyFile(
-            f"it is of version {str(content.get('version'))[:20]} and this pivec reads {VERSION}: "
+            f"it has version {str(content.get('version'))[:20]} and this pivec reads {VERSION}: "
             "install a newer pivec"
         )
-    return _policy(content, content, beside, KEYS)
+    return _policy(content, content, files, KEYS)
 
 
-def read_pickled(data: bytes, beside: Beside) -> tuple[OutputPolicy, dict[str, Any]]:
+@reader
+def read_pickled_genome(data: bytes, files: CheckpointFiles) -> tuple[OutputPolicy, dict[str, Any]]:
     """Read a ``.pkl`` file with a genome of neat-python.
 
-    The configuration beside it has the same name and ends in .cfg, .ini, .config or .txt, or is
-    the only file in the folder whose name has "config" in it. A .json of the same name may tell
-    the head.
+    The configuration next to it has the same name and ends in .cfg, .ini, .config or .txt, or is
+    the only file in the folder whose name contains "config". A .json of the same name may set the
+    head.
     """
-    genome = _genome(data, beside)
-    inputs, outputs = _read_config(beside)
+    genome = _genome(data, files)
+    inputs, outputs = _read_config(files)
     content = {**_lists(genome), "inputs": inputs, "outputs": outputs}
-    policy, own = _policy(content, beside.description() or {}, beside)
+    policy, own = _policy(content, files.description() or {}, files)
     info: dict[str, Any] = {"algorithm": "NEAT"}
     fitness = genome.get("fitness")
     if isinstance(fitness, float | int) and not isinstance(fitness, bool):
@@ -280,16 +272,13 @@ def read_pickled(data: bytes, beside: Beside) -> tuple[OutputPolicy, dict[str, A
     return policy, {**info, **own}
 
 
-read_pickled_genome = reader(read_pickled)
-
-
 def _policy(
     content: Mapping[str, Any],
     description: Mapping[str, Any],
-    beside: Beside,
+    files: CheckpointFiles,
     known: frozenset[str] = frozenset(),
 ) -> tuple[OutputPolicy, dict[str, Any]]:
-    """Make the policy of a genome's plain lists; see `save_genome` for what they are."""
+    """Make the policy of a genome's plain lists, as `save_genome` writes them."""
     inputs, outputs = _keys(content, "inputs"), _keys(content, "outputs")
     if set(inputs) & set(outputs):
         raise UsageError("the keys of inputs and outputs overlap")
@@ -298,10 +287,10 @@ def _policy(
     return described_outputs(
         make_graph(inputs, outputs, nodes, links),
         description,
-        beside,
+        files,
         known=known,
         obvious=True,
-        discrete="epsilon_greedy",  # the best action, where nothing else is said
+        discrete="epsilon_greedy",  # by default the best action
     )
 
 
@@ -335,8 +324,7 @@ def _node(entry: Any) -> Node:
             for name, known in ((activation, ACTIVATIONS), (aggregation, AGGREGATIONS)):
                 if name not in known:
                     raise UsageError(
-                        f"the function {name[:40]!r} is not known: expected one of "
-                        f"{', '.join(known)}"
+                        f"the function {name[:40]!r} is unknown: expected one of {', '.join(known)}"
                     )
             return Node(key, _number(bias), _number(response), activation, aggregation)
     raise UsageError("a node must be a list of key, bias, response, activation and aggregation")
@@ -349,16 +337,16 @@ def _connection(entry: Any) -> tuple[int, int, float]:
     raise UsageError("a connection must be a list of two nodes and a weight")
 
 
-def _genome(data: bytes, beside: Beside) -> Mapping[str, Any]:
+def _genome(data: bytes, files: CheckpointFiles) -> Mapping[str, Any]:
     """Attributes of the pickled genome."""
     try:
         saved = read_objects(data, MODULES)
     except BadPolicyFile as error:
-        if not beside.trust:
+        if not files.trust:
             raise BadPolicyFile(
-                f"{error}; expected a pickled genome of neat-python's own class; if it is a genome "
-                "of another class and you trust where it comes from, allow with --trust (in "
-                "Python: trust=True) what unpickling runs"
+                f"{error}; expected a pickled genome of neat-python's own class; if you trust its "
+                "source, unpickle another class, which can run any code in the file, with --trust "
+                "(in Python: trust=True)"
             ) from error
         try:
             saved = pickle.loads(data)  # noqa: S301 - the user said --trust
@@ -368,13 +356,13 @@ def _genome(data: bytes, beside: Beside) -> Mapping[str, Any]:
     state = _state(saved)
     if not isinstance(state.get("nodes"), dict) or not isinstance(state.get("connections"), dict):
         raise BadPolicyFile(
-            "it holds no genome of neat-python: expected one with nodes and connections"
+            "it does not hold a genome of neat-python: expected nodes and connections"
         )
     return state
 
 
 def _state(thing: Any) -> Mapping[str, Any]:
-    """Attributes of a genome or gene, be it data or an object."""
+    """Attributes of a genome or gene, interpreted or unpickled."""
     state = thing.state if isinstance(thing, Object) else getattr(thing, "__dict__", {})
     return state if isinstance(state, dict) else {}
 
@@ -392,28 +380,28 @@ def _lists(genome: Mapping[str, Any]) -> dict[str, Any]:
     return {"nodes": nodes, "connections": connections}
 
 
-def _read_config(beside: Beside) -> tuple[list[int], list[int]]:
+def _read_config(files: CheckpointFiles) -> tuple[list[int], list[int]]:
     """Keys of inputs and outputs, as neat-python numbers them."""
-    own = beside.names(re.escape(beside.stem) + SUFFIXES)
-    shared = beside.names(r"(?i)(?!\.)[^/]*config[^/]*")
+    own = files.names(re.escape(files.stem) + SUFFIXES)
+    shared = files.names(r"(?i)(?!\.)[^/]*config[^/]*")
     if not own and len(shared) != 1:
         raise BadPolicyFile(
-            f"it needs the configuration of its genome: expected {beside.stem}.cfg beside it, or "
+            f"it needs the configuration of its genome: expected {files.stem}.cfg next to it, or "
             f"one file with 'config' in its name, but there are {len(shared)}"
         )
     file = (own or shared)[0]
     parser = configparser.RawConfigParser(strict=False)
-    with about(f"{file} beside it"):
+    with about(f"{file} next to it"):
         try:
-            parser.read_string((beside.read(file) or b"").decode("utf-8"))
+            parser.read_string((files.read(file) or b"").decode("utf-8"))
             section = parser["DefaultGenome"]
             n_inputs, n_outputs = section.getint("num_inputs"), section.getint("num_outputs")
             feed_forward = section.getboolean("feed_forward", fallback=True)
         except (configparser.Error, ValueError, KeyError) as error:
             detail = " ".join(str(error).split())[:200]
-            raise UsageError(f"it is no configuration of neat-python ({detail})") from error
+            raise UsageError(f"it is not a configuration of neat-python ({detail})") from error
         if not feed_forward:
-            raise UsageError("it allows recurrent networks, which have a memory: not supported")
+            raise UsageError("it allows recurrent networks, which are not supported")
         if n_inputs is None or n_outputs is None or not 0 < n_inputs <= 100_000 > n_outputs > 0:
-            raise UsageError("it does not tell the numbers of inputs and outputs")
+            raise UsageError("num_inputs or num_outputs is missing or invalid")
     return [-1 - i for i in range(n_inputs)], list(range(n_outputs))

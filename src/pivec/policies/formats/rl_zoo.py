@@ -31,8 +31,15 @@ MAX_STACK = 1000
 MAX_WIDTH = 1 << 24
 STACK = "gymnasium.wrappers:FrameStackObservation"
 RESHAPE = "gymnasium.wrappers:ReshapeObservation"
-PICKLE_MODULES = ("gymnasium", "gym", "numpy", "collections", "copyreg",
-                  "stable_baselines3", "sb3_contrib")
+PICKLE_MODULES = (
+    "gymnasium",
+    "gym",
+    "numpy",
+    "collections",
+    "copyreg",
+    "stable_baselines3",
+    "sb3_contrib",
+)
 NORMALISER_NAMES = ("vecnormalize", "vec_normalize", "vecnorm", "vec_norm")
 
 

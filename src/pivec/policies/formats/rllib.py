@@ -1,9 +1,8 @@
 """Reads checkpoints of RLlib's new API stack, which are folders, without Ray and without torch.
 
-The weights of a module lie in ``learner_group/learner/rl_module/default_policy/module_state.pkl``;
-a pickle beside them tells its spaces and settings, and those of the connectors in ``env_runner``
-what is done with observations and actions. All of them are interpreted, see
-`pivec.policies.safe_pickle`, and nothing of them is run.
+The weights of a module are in ``learner_group/learner/rl_module/default_policy/module_state.pkl``;
+a pickle next to them has its spaces and settings, and those in ``env_runner`` the connectors that
+transform observations and actions. All are interpreted by `pivec.policies.tensors`, never run.
 """
 
 from __future__ import annotations
@@ -19,27 +18,25 @@ import numpy as np
 from pivec.errors import BadPolicyFile
 from pivec.policies.distributions import Options
 from pivec.policies.extractors import (
-    MOST,
+    MAX_PIXELS,
     NO_MARGINS,
     DenseFeatures,
+    FeatureNetwork,
     ImageFeatures,
-    ImageNetwork,
+    convolved_size,
     find_features,
-    smaller,
 )
-from pivec.policies.formats import Beside, about, reader
-from pivec.policies.formats.safetensors import parse_npy
+from pivec.policies.formats import CheckpointFiles, about, reader
+from pivec.policies.formats.numpy import parse_npy
 from pivec.policies.forward import Layer, Normaliser
-from pivec.policies.networks import NetworkPolicy
+from pivec.policies.networks import NetworkPolicy, RecurrentNetwork
 from pivec.policies.policy import Policy
-from pivec.policies.recurrent import RecurrentNetwork, read_cells
-from pivec.policies.safe_pickle import Name, Object, as_array, read_objects
-from pivec.policies.tensors import Tensors, sequence
+from pivec.policies.tensors import Name, Object, Tensors, as_array, lstm, read_objects, sequence
 
 MODULES = ("ray", "gymnasium", "numpy", "torch")
 SETTINGS = "class_and_ctor_args.pkl"
 RUNNER = "../../../../env_runner"
-# Algorithm, encoder, and what is behind it, by the names that RLlib gives them.
+# Algorithm, and RLlib's names of its encoder and head.
 PARTS = (
     ("SAC", "pi_encoder", "pi"),
     ("DQN", "encoder", "af"),
@@ -47,7 +44,7 @@ PARTS = (
     ("PPO", "encoder.encoder", "pi"),
     ("PPO", "encoder", "pi"),
 )
-# Connectors that change neither observations nor actions, or as pivec does it anyway.
+# Connectors that change neither observations nor actions, or as pivec does anyway.
 HARMLESS = frozenset(
     {
         *("AddObservationsFromEpisodesToBatch", "AddTimeDimToBatchAndZeroPad"),
@@ -61,8 +58,8 @@ ACTIVATIONS = {"swish": "silu", "leakyrelu": "leaky_relu"}
 INSTEAD = "restore it with RLlib and pass it as module:object"
 MAX_STATISTICS = 1 << 24  # bytes
 CNN = "net.0.cnn"
-TOKENS = ".tokenizer"  # of an encoder with an LSTM: what is before that
-# Size and stride of convolutions by the height of images, where settings do not tell.
+TOKENS = ".tokenizer"  # the layers before the LSTM of an encoder
+# Filters, sizes and strides of convolutions by height of images, unless configured.
 DEFAULT_FILTERS = {
     96: ((16, 8, 4), (32, 4, 2), (256, 11, 2)),
     84: ((16, 8, 4), (32, 4, 2), (256, 11, 1)),
@@ -73,13 +70,13 @@ DEFAULT_FILTERS = {
 
 
 @reader
-def read_rllib(data: bytes, beside: Beside) -> tuple[Policy, dict[str, Any]]:
-    """Read the weights of a module, and what RLlib keeps of it elsewhere in the checkpoint."""
+def read_rllib(data: bytes, files: CheckpointFiles) -> tuple[Policy, dict[str, Any]]:
+    """Read the weights of a module, and its settings elsewhere in the checkpoint."""
     tensors = _weights(data)
-    kind, settings = _constructed(beside, SETTINGS)
+    kind, settings = _constructed(files, SETTINGS)
     if kind is None:
         raise BadPolicyFile(
-            f"{SETTINGS}, which RLlib keeps beside it, is missing: give the whole checkpoint"
+            f"{SETTINGS}, which RLlib keeps next to it, is missing: give the whole checkpoint"
         )
     for name in (kind, settings.get("catalog_class")):
         if name is not None and not _is_own(name):
@@ -89,8 +86,8 @@ def read_rllib(data: bytes, beside: Beside) -> tuple[Policy, dict[str, Any]]:
     config = config if isinstance(config, dict) else {}
     algorithm, encoder, head = _parts(tensors)
     layers = sequence(tensors, f"{head}.net.mlp")
-    normaliser, normalised_actions = _connectors(beside)
-    cells = read_cells(tensors, f"{encoder[: -len(TOKENS)]}.lstm") if TOKENS in encoder else ()
+    normaliser, normalised_actions = _connectors(files)
+    cells = lstm(tensors, f"{encoder[: -len(TOKENS)]}.lstm") if TOKENS in encoder else ()
     features = _image_features(tensors, encoder, settings.get("observation_space"), config)
     names = {config.get("head_fcnet_activation", "relu")} if len(layers) > 1 else set()
     hidden = [] if features else sequence(tensors, f"{encoder}.net.mlp")
@@ -105,23 +102,23 @@ def read_rllib(data: bytes, beside: Beside) -> tuple[Policy, dict[str, Any]]:
         **_head(algorithm, settings.get("action_space"), tensors, normalised_actions),
         normaliser=None if features or cells else normaliser,
     )
-    policy: Policy = network if features is None else ImageNetwork(features, network).policy()
+    policy: Policy = network if features is None else FeatureNetwork(features, network).policy()
     if features is not None and (cells or normaliser is not None):
         what = "and has a memory" if cells else "that are normalised"
-        raise BadPolicyFile(f"it sees images {what}, which is not read: {INSTEAD}")
+        raise BadPolicyFile(f"it takes images {what}, which is not supported: {INSTEAD}")
     if cells:
         seen = DenseFeatures(tuple(hidden), _activation({activation}))
         policy = RecurrentNetwork(cells, network, normaliser, seen)
     match = re.fullmatch(r"Default(\w+)TorchRLModule", kind.name)
     info = {"library": "RLlib", "algorithm": match[1] if match else algorithm}
     if algorithm == "DQN":
-        beside.assume("the best action is taken, as RLlib's DQN does without exploration")
+        files.assume("the best action is taken, as in RLlib's DQN without exploration")
     return policy, info | ({"normaliser": "its MeanStdFilter"} if normaliser is not None else {})
 
 
 @reader
-def refuse_old_stack(data: bytes, beside: Beside) -> tuple[Policy, dict[str, Any]]:  # noqa: ARG001
-    """Tell what a checkpoint of the old API stack is."""
+def reject_old_stack(data: bytes, files: CheckpointFiles) -> tuple[Policy, dict[str, Any]]:  # noqa: ARG001
+    """Reject a checkpoint of the old API stack."""
     raise BadPolicyFile(
         "this is an RLlib checkpoint of the old API stack, whose networks are pickled with the "
         "code that makes them: train on the new stack, or restore it with "
@@ -130,24 +127,23 @@ def refuse_old_stack(data: bytes, beside: Beside) -> tuple[Policy, dict[str, Any
 
 
 def _weights(data: bytes) -> Tensors:
-    """Give the arrays of a module by name."""
     value = read_objects(data, MODULES)
     if not isinstance(value, dict) or not value:
-        raise BadPolicyFile("it holds no weights: give the folder of the checkpoint")
+        raise BadPolicyFile("it does not hold weights: give the folder of the checkpoint")
     arrays = {key: as_array(array) for key, array in value.items()}
     return {str(key): array for key, array in arrays.items() if array is not None}
 
 
-def _constructed(beside: Beside, file: str) -> tuple[Name | None, dict[str, Any]]:
-    """Give the class that RLlib would make anew, and its arguments; None if it does not say."""
-    data = beside.read(file)
+def _constructed(files: CheckpointFiles, file: str) -> tuple[Name | None, dict[str, Any]]:
+    """The class and arguments that RLlib constructs; None if the file is missing."""
+    data = files.read(file)
     if data is None:
         return None, {}
     with about(f"{file} near it"):
         match read_objects(data, MODULES):
             case {"class": Name() as kind, "ctor_args_and_kwargs": (tuple(), dict() as arguments)}:
                 return kind, arguments
-    raise BadPolicyFile(f"{file} near it does not tell a class and its arguments")
+    raise BadPolicyFile(f"{file} near it does not hold a class and its arguments")
 
 
 def _is_own(name: Any) -> bool:
@@ -155,9 +151,9 @@ def _is_own(name: Any) -> bool:
 
 
 def _parts(tensors: Tensors) -> tuple[str, str, str]:
-    """Give the algorithm and the names of its encoder and head."""
+    """Algorithm, and names of its encoder and head."""
     if odd := next((key for key in tensors if "gru" in key), ""):
-        raise BadPolicyFile(f"it has a memory ({odd[:60]}), which is not read here: {INSTEAD}")
+        raise BadPolicyFile(f"it has a GRU ({odd[:60]}), which is not supported: {INSTEAD}")
     for algorithm, outer, head in PARTS:
         for encoder in (outer, outer + TOKENS):
             first = (
@@ -169,19 +165,19 @@ def _parts(tensors: Tensors) -> tuple[str, str, str]:
                 return algorithm, encoder, head
     names = ", ".join(list(tensors)[:4])
     raise BadPolicyFile(
-        f"it is not named as RLlib's default modules are ({names[:200]}): {INSTEAD}"
+        f"its tensors are not named as in RLlib's default modules ({names[:200]}): {INSTEAD}"
     )
 
 
 def _image_features(
     tensors: Tensors, encoder: str, space: Any, config: Mapping[str, Any]
 ) -> ImageFeatures | None:
-    """Find the convolutions of RLlib's encoder for images; None if it has none."""
+    """Convolutions of RLlib's image encoder; None if there are none."""
     if f"{encoder}.net.mlp.0.weight" in tensors:
         return None
     shape = space.state.get("_shape") if isinstance(space, Object) else None
     if not isinstance(shape, tuple) or len(shape) != 3:
-        raise BadPolicyFile(f"a CNN needs images of three axes, not of shape {shape}")
+        raise BadPolicyFile(f"a CNN needs images with three axes, not of shape {shape}")
     if _activation({config.get("conv_activation", "relu")}) != "relu":
         raise BadPolicyFile(f"its convolutions have another activation than relu: {INSTEAD}")
     height, width, channels = shape
@@ -195,13 +191,13 @@ def _image_features(
         place += 2
         kernels.append((size, stride))
         margins.append(around)
-        height, width = smaller(height, width, size, stride, around)
+        height, width = convolved_size(height, width, size, stride, around)
     images = (channels, *shape[:2])
     return find_features(tensors, names, "", images, tuple(kernels), 1.0, "relu", tuple(margins))
 
 
 def _filters(config: Mapping[str, Any], shape: tuple[int, ...]) -> list[tuple[int, int, bool]]:
-    """Give size and stride of each convolution, and whether images keep their size but for it."""
+    """Size, stride and whether padding is "same", of each convolution."""
     given = config.get("conv_filters") or DEFAULT_FILTERS.get(shape[0], ())
     filters = []
     for entry in given if isinstance(given, list | tuple) else ():
@@ -211,10 +207,10 @@ def _filters(config: Mapping[str, Any], shape: tuple[int, ...]) -> list[tuple[in
                     side if isinstance(side, list | tuple) else (side,) for side in (size, stride)
                 ]
                 numbers = [set(pair) for pair in pairs]
-                if all(len(sides) == 1 and 0 < min(sides) < MOST for sides in numbers):
+                if all(len(sides) == 1 and 0 < min(sides) < MAX_PIXELS for sides in numbers):
                     filters.append((*(sides.pop() for sides in numbers), rest != ["valid"]))
     if not filters or len(filters) < len(given):
-        raise BadPolicyFile(f"its conv_filters are no squares, or not there: {INSTEAD}")
+        raise BadPolicyFile(f"its conv_filters are not squares, or missing: {INSTEAD}")
     return filters
 
 
@@ -224,17 +220,17 @@ def _margins(side: int, size: int, stride: int) -> tuple[int, int]:
 
 
 def _channels_first(layer: Layer, features: ImageFeatures) -> Layer:
-    """Give a layer of what RLlib flattens with the channels last, for channels that come first."""
+    """Reorder a layer's inputs: RLlib flattens images with channels last."""
     weight, bias = layer
     channels = len(features.convolutions[-1][1])
     if len(weight) != features.n_outputs:
-        raise BadPolicyFile("its convolutions and the layers behind them do not fit together")
+        raise BadPolicyFile("its convolutions do not fit the layers after them")
     turned = weight.reshape(-1, channels, weight.shape[1]).transpose(1, 0, 2)
     return turned.reshape(weight.shape), bias
 
 
 def _activation(names: set[Any]) -> str:
-    """Give the activation that layers share."""
+    """The activation that layers share."""
     known = {ACTIVATIONS.get(str(name).lower(), str(name).lower()) for name in names}
     if len(known) > 1:
         raise BadPolicyFile(
@@ -245,7 +241,7 @@ def _activation(names: set[Any]) -> str:
 
 
 def _head(algorithm: str, space: Any, tensors: Tensors, normalised: bool) -> dict[str, Any]:
-    """Say what the outputs mean, by the space of actions."""
+    """The action distribution, by action space."""
     state = space.state if isinstance(space, Object) else {}
     match space.kind.name if isinstance(space, Object) else "":
         case "Discrete":
@@ -259,9 +255,9 @@ def _head(algorithm: str, space: Any, tensors: Tensors, normalised: bool) -> dic
 
 
 def _real(algorithm: str, box: list[Any], tensors: Tensors, normalised: bool) -> dict[str, Any]:
-    """Say what the outputs mean for real actions in a box."""
+    """The action distribution for real actions."""
     if any(edge is None for edge in box):
-        raise BadPolicyFile("the box of its actions is missing")
+        raise BadPolicyFile("the bounds of its actions are missing")
     low, high = (np.ravel(edge) for edge in box)
     shape = box[0].shape if box[0].ndim != 1 else None
     bounded = bool(np.isfinite([low, high]).all())
@@ -278,14 +274,11 @@ def _real(algorithm: str, box: list[Any], tensors: Tensors, normalised: bool) ->
     return {"head": "state_gaussian", **known}
 
 
-def _connectors(beside: Beside) -> tuple[Normaliser | None, bool]:
-    """Read what is done with observations before, and with actions after the module.
-
-    Gives statistics of observations, and whether actions are rescaled from [-1, 1].
-    """
+def _connectors(files: CheckpointFiles) -> tuple[Normaliser | None, bool]:
+    """Observation statistics, and whether actions are rescaled from [-1, 1]."""
     normaliser, normalised = None, None
     for pipeline in ("env_to_module_connector", "module_to_env_connector"):
-        _, arguments = _constructed(beside, f"{RUNNER}/{pipeline}/{SETTINGS}")
+        _, arguments = _constructed(files, f"{RUNNER}/{pipeline}/{SETTINGS}")
         for connector in arguments.get("connectors", ()):
             match connector:
                 case (name, _, _) if not _is_own(name):
@@ -293,29 +286,29 @@ def _connectors(beside: Beside) -> tuple[Normaliser | None, bool]:
                         f"{str(name)[:80]} in its connectors is not RLlib's own class: {INSTEAD}"
                     )
                 case (Name(name="MeanStdFilter"), _, dict()):
-                    normaliser = _statistics(beside, f"{RUNNER}/{pipeline}/MeanStdFilter/state.pkl")
+                    normaliser = _statistics(files, f"{RUNNER}/{pipeline}/MeanStdFilter/state.pkl")
                 case (Name(name="NormalizeAndClipActions"), _, {"normalize_actions": bool(value)}):
                     normalised = value
                     if not (value or connector[2].get("clip_actions")):
-                        beside.assume("real actions are clipped to their box, though not by RLlib")
+                        files.assume(
+                            "real actions are clipped to their bounds, although not by RLlib"
+                        )
                 case (Name(name=str(name)), _, _) if name in HARMLESS:
                     pass
                 case _:
                     name = str(connector[0]) if isinstance(connector, tuple) else "no class"
-                    raise BadPolicyFile(
-                        f"a connector of it is {name[:80]}, which is not read here: {INSTEAD}"
-                    )
+                    raise BadPolicyFile(f"its connector {name[:80]} is not supported: {INSTEAD}")
     if normalised is None:
-        beside.assume(
-            "observations are taken as they are and real actions rescaled from [-1, 1], as RLlib "
-            "does by default; its connectors are not in the checkpoint"
+        files.assume(
+            "observations are not normalised and real actions rescaled from [-1, 1], as RLlib does "
+            "by default; its connectors are not in the checkpoint"
         )
     return normaliser, normalised is not False
 
 
-def _statistics(beside: Beside, file: str) -> Normaliser:
-    """Read the statistics of RLlib's MeanStdFilter, of one agent's observations."""
-    data = beside.read(file)
+def _statistics(files: CheckpointFiles, file: str) -> Normaliser:
+    """Read the statistics of RLlib's MeanStdFilter for one agent."""
+    data = files.read(file)
     with about(f"{file} near it"):
         filters = read_objects(data, MODULES) if data is not None else None
         match list(filters.values()) if isinstance(filters, dict) else None:
@@ -328,12 +321,12 @@ def _statistics(beside: Beside, file: str) -> Normaliser:
                     scale = np.sqrt(squares / (count - 1)) + 1e-6
                     limit = float(clip) if isinstance(clip, int | float) else np.inf
                     return Normaliser(mean, scale, np.full(mean.shape, limit))
-        raise BadPolicyFile("it holds no statistics of one agent's observations")
+        raise BadPolicyFile("it does not hold statistics of one agent's observations")
 
 
 def _packed(text: Any) -> Any:
-    """Unpack an array that RLlib keeps as text: base64 of what zlib made of a .npy file."""
+    """Unpack an array in RLlib's text form: base64 of a zlib-compressed .npy file."""
     if not isinstance(text, str):
-        raise BadPolicyFile("it holds no packed array")
+        raise BadPolicyFile("it does not hold a packed array")
     inner = zlib.decompressobj().decompress(base64.b64decode(text), MAX_STATISTICS)
     return parse_npy(inner).astype(np.float64).ravel()
