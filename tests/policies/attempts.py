@@ -6,8 +6,7 @@ import gymnasium
 import numpy as np
 
 from pivec.errors import PivecError
-from pivec.policies import RecurrentPolicy, load_policies
-from pivec.policies.formats import FORMATS
+from pivec.policies import FORMATS, RecurrentPolicy, load_policies
 
 SEEN, ACTIONS = gymnasium.spaces.Box(-9, 9, (4,)), gymnasium.spaces.Discrete(3)
 ROWS = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)

@@ -63,7 +63,7 @@ def normalised(epsilon, outside=False, clip=5.0):
 def test_statistics_in_the_file_are_applied(tmp_path, saved, library, epsilon, outside):
     (tmp_path / "agent.pth").write_bytes(dumped(saved))
     (tmp_path / "agent.json").write_text(json.dumps(LAYERS))
-    with pytest.warns(PivecWarning, match=f"epsilon {epsilon:g} and clipped at 5 as {library}"):
+    with pytest.warns(PivecWarning, match=f"epsilon {epsilon:g}.* 5 .*{library}"):
         (named,) = load_policies(tmp_path / "agent.pth")
     assert named.info.metadata["normaliser"] == "statistics in the file"
     seen = normalised(epsilon, outside)
@@ -101,7 +101,7 @@ def test_statistics_in_the_file_that_make_no_sense_are_named(tmp_path):
     saved["state_preprocessor"]["running_variance"] = -VARIANCE
     (tmp_path / "agent.pth").write_bytes(dumped(saved))
     (tmp_path / "agent.json").write_text(json.dumps(LAYERS))
-    with pytest.raises(BadPolicyFile, match="no mean and variance"):
+    with pytest.raises(BadPolicyFile, match=r"running_mean.*running_var|_mean.*_var"):
         load_policies(tmp_path / "agent.pth")
 
 
@@ -116,7 +116,7 @@ def test_many_files_of_a_kind_are_one_warning(tmp_path):
     (only,) = caught
     assert "5 files (first: " in str(only.message)
     assert str(only.message).count(".pth") == 1
-    assert "activation assumed tanh, as CleanRL's PPO" in str(only.message)
+    assert all(fact in str(only.message) for fact in ("activation", "tanh", "CleanRL's PPO"))
     (assumed,) = policies[3].info.metadata["assumed"]
     assert assumed in str(only.message)
 
@@ -133,7 +133,7 @@ def test_a_description_of_the_folder_speaks_for_all_its_files(tmp_path):
     first, second = load_policies(tmp_path)
     assert (first.policy.activation, second.policy.activation) == ("relu", "elu")
     (tmp_path / "policies.json").write_text("[")
-    with pytest.raises(BadPolicyFile, match=r"step_1\.pth.*policies\.json beside"):
+    with pytest.raises(BadPolicyFile, match=r"step_1\.pth.*policies\.json"):
         load_policies(tmp_path)
 
 
@@ -151,7 +151,7 @@ def test_ppo_with_real_actions_says_that_statistics_were_not_saved(tmp_path):
     (tmp_path / "a.pth").write_bytes(dumped(agent.state_dict()))
     about = {"activation": "tanh"}
     (tmp_path / "a.json").write_text(json.dumps(about))
-    with pytest.warns(PivecWarning, match="observations are not normalised, though CleanRL's PPO"):
+    with pytest.warns(PivecWarning, match="not normalised.*CleanRL's PPO"):
         load_policies(tmp_path)
     (tmp_path / "a.json").write_text(json.dumps({**about, "normaliser": None}))
     assert len(load_policies(tmp_path)) == 1, "told that there is none: no warning"

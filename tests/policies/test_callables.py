@@ -67,9 +67,9 @@ def test_predict_gives_pairs():
 def test_deterministic_where_it_can_and_a_refusal_where_not():
     assert as_policy(with_keywords).act(ROWS, RNG, deterministic=True).tolist() == [0, 0, 0]
     assert as_policy(Acts()).act(ROWS, RNG, deterministic=True).tolist() == [0, 0, 0]
-    with pytest.raises(UsageError, match="plain was asked for its most likely actions"):
+    with pytest.raises(UsageError, match=r"plain.*deterministic"):
         as_policy(plain).act(ROWS, RNG, deterministic=True)
-    with pytest.raises(UsageError, match="takes no argument 'deterministic'"):
+    with pytest.raises(UsageError, match="'deterministic'"):
         as_policy(lambda observations, **more: 1).act(ROWS, RNG, deterministic=True)
 
 
@@ -89,11 +89,11 @@ def test_callables_that_tell_no_signature_get_the_observations():
 @pytest.mark.parametrize(
     ("result", "words"),
     [
-        (np.zeros(2), r"each of 3 observations, but gave an array of shape \(2,\)"),
+        (np.zeros(2), r"each of 3 observations, .*of shape \(2,\)"),
         (1, r"shape \(\)"),
         (None, r"shape \(\)"),
         ([[1], [2, 3], [4]], "different shapes"),
-        ((np.zeros(3), "a state"), "gives a memory beside its actions, but takes none"),
+        ((np.zeros(3), "a state"), "memory"),
     ],
 )
 def test_results_that_are_no_batch_are_refused(result, words):

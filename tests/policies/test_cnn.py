@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from readers import read_sb3
 
 from pivec.errors import BadPolicyFile, UsageError
 from pivec.policies import BatchPolicy, as_policy
 from pivec.policies.extractors import NATURE
-from pivec.policies.formats.sb3 import read_sb3
 
 torch = pytest.importorskip("torch")
 

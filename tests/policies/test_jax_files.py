@@ -43,8 +43,8 @@ def test_messagepack_is_read_as_its_own_package_reads_it():
     value = {
         "small": [0, 1, 127, 128, 255, 256, 65535, 65536, 2**32 - 1, 2**40],
         "negative": [-1, -32, -33, -128, -129, -32768, -32769, -(2**31), -(2**40)],
-        "others": [None, True, False, 1.5, "x" * 40, "é" * 300, b"y" * 10, b"z" * 70_000],
-        "long": list(range(70_000)),
+        "others": [None, True, False, 1.5, "x" * 40, "é" * 300, b"y" * 10, b"z" * 4_000],
+        "long": list(range(4_000)),
         **{f"key{i}": i for i in range(20)},
     }
     assert read_msgpack(msgpack.packb(value)) == value
@@ -62,14 +62,17 @@ def test_arrays_of_every_type_are_read():
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        (b"\xc1", "stands for nothing"),
-        (b"\x01\x01", "left over"),
-        (b"\x92\x01", "cut short"),
-        (b"\x91" * 100 + b"\x01", "nested more than"),
-        (b"\x81\x01\x01", "no text"),
-        (b"\xd4\x05\x00", "the kind 5"),
-        (b"\xdd\xff\xff\xff\xff" + b"\xc0" * 9, "cut short"),
-        (msgpack.packb(msgpack.ExtType(1, msgpack.packb(([9], "f4", b"1234")))), "makes no sense"),
+        (b"\xc1", "MessagePack"),
+        (b"\x01\x01", "MessagePack.*extra|MessagePack.*Extra"),
+        (b"\x92\x01", "MessagePack"),
+        (b"\x91" * 5000 + b"\x01", "MessagePack"),
+        (b"\x81\xa1a" * 5000 + b"\x01", "MessagePack"),
+        (b"\xdc\xff\xff" * 900, "MessagePack"),
+        (msgpack.packb([msgpack.Timestamp(1)]), "type -1"),
+        (b"\x81\x01\x01", "key"),
+        (b"\xd4\x05\x00", "type 5"),
+        (b"\xdd\xff\xff\xff\xff" + b"\xc0" * 9, "MessagePack"),
+        (msgpack.packb(msgpack.ExtType(1, msgpack.packb(([9], "f4", b"1234")))), "shape"),
         (msgpack.packb(msgpack.ExtType(1, msgpack.packb(([1], "O", b"12345678")))), "has 8 bytes"),
         (msgpack.packb(msgpack.ExtType(1, msgpack.packb(7))), "damaged"),
     ],
@@ -82,7 +85,7 @@ def test_spoilt_messagepack_is_a_sentence(data, words):
 def test_parameters_of_flax_are_the_network_that_is_described(tmp_path):
     params = tree(4, 8, 5, 3)
     path = write(tmp_path, flax_bytes({"step": 7, "params": {"params": params}}), TANH)
-    with pytest.warns(PivecWarning, match="layers of the policy assumed hidden_0, hidden_1"):
+    with pytest.warns(PivecWarning, match="hidden_0, hidden_1"):
         (named,) = load_policies(path)
     assert named.info.step == 7
     logits = forward(params, ROWS, np.tanh)
@@ -91,7 +94,7 @@ def test_parameters_of_flax_are_the_network_that_is_described(tmp_path):
 
 
 def test_without_a_description_it_says_what_to_write(tmp_path):
-    with pytest.raises(BadPolicyFile, match=r'put a\.json beside it, as \{"activation": "tanh"'):
+    with pytest.raises(BadPolicyFile, match=r'a\.json.*\{"activation": "tanh"'):
         load_policies(write(tmp_path, flax_bytes({"params": tree(4, 5, 3)})))
 
 
@@ -121,14 +124,14 @@ def test_deviations_of_flax_are_found_by_their_name():
 def test_cleanrls_scripts_for_jax_are_told_by_their_trees(tmp_path):
     actor = {"params": tree(4, 5, 2)}
     path = write(tmp_path, flax_bytes({"0": actor, "1": actor}), name="a.cleanrl_model")
-    with pytest.warns(PivecWarning, match="activation assumed relu"):
+    with pytest.warns(PivecWarning, match="activation.*relu"):
         (named,) = load_policies(path)
     assert named.info.metadata["algorithm"] == "DDPG or TD3"
     assert named.policy.options.squash
     path = write(
         tmp_path, flax_bytes({"0": {"seed": 1}, "1": {"0": actor}}), name="a.cleanrl_model"
     )
-    with pytest.raises(BadPolicyFile, match="scripts for JAX that is not supported"):
+    with pytest.raises(BadPolicyFile, match="CleanRL"):
         load_policies(path)
 
 
@@ -137,7 +140,7 @@ def test_brax_normalises_and_squashes(tmp_path):
     with pytest.warns(PivecWarning) as said:
         (named,) = load_policies(write(tmp_path, brax_bytes(params), name="params"))
     texts = " ".join(str(warning.message) for warning in said)
-    for words in ("activation assumed swish", "normalised by the statistics", "from -1 to 1"):
+    for words in ("swish", "normalize_observations", "from -1 to 1"):
         assert words in texts
     outputs = forward(params, (ROWS - 0.5) / 2, lambda x: x / (1 + np.exp(-x)))
     mean, std = replace(named.policy, low=[-1, -1], high=[1, 1]).distribution(ROWS)
@@ -152,13 +155,13 @@ def test_a_description_says_what_a_file_of_brax_does_not(tmp_path):
         (named,) = load_policies(path)
     assert named.policy.activation == "relu"
     assert named.policy.normaliser is None
-    with pytest.raises(BadPolicyFile, match="'head' is nothing that the description of a Brax"):
+    with pytest.raises(BadPolicyFile, match="'head'"):
         load_policies(write(tmp_path, brax_bytes(tree(4, 5, 4)), {"head": "gaussian"}, "a.pkl"))
 
 
 def test_a_network_of_brax_that_is_not_known_is_refused():
     odd = {**tree(4, 5, 4), "LayerNorm_0": {"scale": np.ones(5, "f4")}}
-    with pytest.raises(BadPolicyFile, match=r"not known \(LayerNorm_0\.scale"):
+    with pytest.raises(BadPolicyFile, match=r"LayerNorm_0\.scale"):
         read_brax(brax_bytes(odd))
     spread = {"MLP_0": tree(4, 5), "Dense_0": tree(5, 2)["hidden_0"]}
     policy, _ = read_brax(brax_bytes({**spread, "std_param": {"value": np.array([1.0, 2.0])}}))
@@ -170,16 +173,16 @@ def test_lists_within_lists_do_not_fill_the_memory():
     shared = [0]
     for _ in range(60):
         shared = [shared, shared]
-    with pytest.raises(BadPolicyFile, match="out of proportion"):
+    with pytest.raises(BadPolicyFile, match="bytes"):
         read_brax(pickle.dumps((shared, "brax.training"))[:-1] + b".")
 
 
 @pytest.mark.parametrize(
     ("name", "data", "words"),
     [
-        ("saved_model.pb", b"\x08\x01", "a SavedModel of TensorFlow, which pivec does not read"),
+        ("saved_model.pb", b"\x08\x01", "SavedModel"),
         ("ckpt.199", b"x", "Dopamine and Acme"),
-        ("model.ckpt-3.index", b"x", "part of a checkpoint of TensorFlow"),
+        ("model.ckpt-3.index", b"x", "TensorFlow"),
         ("model.h5", b"\x89HDF...keras_version", "a Keras model"),
         ("data.hdf5", b"\x89HDF", "`pivec import`"),
         ("model.pkl", b"\x80\x04.stable_baselines.common.policies", "Stable-Baselines 2"),
@@ -197,11 +200,11 @@ def test_an_optimiser_is_no_policy_and_a_folder_of_tensorflow_is_named(tmp_path)
     torch = pytest.importorskip("torch")
     layer = torch.nn.Linear(2, 2)
     torch.save(torch.optim.Adam(layer.parameters()).state_dict(), tmp_path / "optimizer.pt")
-    with pytest.raises(BadPolicyFile, match="the state of an optimiser"):
+    with pytest.raises(BadPolicyFile, match="optimiser"):
         load_policies(tmp_path / "optimizer.pt")
     (tmp_path / "saved").mkdir()
     (tmp_path / "saved" / "saved_model.pb").write_bytes(b"x")
-    with pytest.raises(UsageError, match=r"saved_model\.pb in it is a SavedModel"):
+    with pytest.raises(UsageError, match=r"saved_model\.pb.*SavedModel"):
         load_policies(tmp_path / "saved")
 
 

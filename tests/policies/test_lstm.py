@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from readers import read_sb3
 
 from pivec.characterizations import Actions
 from pivec.errors import BadPolicyFile, PivecWarning, UsageError
@@ -16,7 +17,6 @@ from pivec.policies import (
     as_policy,
     load_policies,
 )
-from pivec.policies.formats.sb3 import read_sb3
 from pivec.states import Store
 from pivec.workflows.collect import collect
 
@@ -168,13 +168,13 @@ def test_files_are_normalised_kept_and_replayed(tmp_path):
     data = collect("CartPole-v1", str(file), episodes=3, store=tmp_path / "store")
     take = Replayer(Store(tmp_path / "store")).stored(data.labels[0], 2)
     np.testing.assert_array_equal(take.states, list(data.episodes())[2])
-    with pytest.raises(UsageError, match="'cart/cart' has a memory"):
+    with pytest.raises(UsageError, match="'cart/cart'"):
         Actions().fit(collect("CartPole-v1", str(file), episodes=2))
 
 
 def test_what_cannot_be_is_refused():
     policy = own_network()
-    with pytest.raises(UsageError, match="has a memory, so its actions depend"):
+    with pytest.raises(UsageError, match="memory"):
         policy.act(np.zeros((1, 4)), RNG)
     with pytest.raises(UsageError, match=r"memory of shape \(1, 28\), but got \(1, 4\) and \(1, 3"):
         policy.respond(np.zeros((1, 4)), None, np.zeros((1, 3)))
@@ -187,7 +187,7 @@ def test_what_cannot_be_is_refused():
     with pytest.raises(UsageError, match="at least one layer"):
         RecurrentNetwork((), policy.rest)
     made = recurrent(lstm_kwargs={"bias": False})
-    with pytest.raises(BadPolicyFile, match="lstm_actor is no plain LSTM with biases"):
+    with pytest.raises(BadPolicyFile, match="lstm_actor"):
         read_sb3(saved(made))
 
 
@@ -199,9 +199,9 @@ class Doubled(FlattenExtractor):
 def test_a_model_that_cannot_be_copied_is_asked_with_its_state():
     made = recurrent(env="CartPole-v1", features_extractor_class=Doubled)
     for trust in (False, True):
-        with pytest.raises(BadPolicyFile, match="since it has a memory, load it in a module"):
-            read_sb3(saved(made), beside=CheckpointFiles(trust=trust))
-    with pytest.warns(PivecWarning, match="its predict is asked instead"):
+        with pytest.raises(BadPolicyFile, match="module:object"):
+            read_sb3(saved(made), "the file", CheckpointFiles(trust=trust))
+    with pytest.warns(PivecWarning, match="predict"):
         policy = as_policy(made)
     rows, rng = RNG.normal(size=(4, 1, 4)).astype(np.float32), np.random.default_rng(0)
     memory, state = None, None

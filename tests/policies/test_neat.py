@@ -10,11 +10,12 @@ import random
 import gymnasium
 import numpy as np
 import pytest
+from readers import read_genome
 
 from pivec.errors import BadPolicyFile, UsageError
 from pivec.policies import ACTIVATIONS, BatchPolicy, Node, load_policies, make_graph, save_genome
 from pivec.policies.formats import neat as neat_module
-from pivec.policies.formats.neat import AGGREGATIONS, read_genome
+from pivec.policies.formats.neat import AGGREGATIONS
 
 spaces = gymnasium.spaces
 SEEN = spaces.Box(-9, 9, (4,))
@@ -208,12 +209,12 @@ def test_pickles_without_a_description_are_left_out_of_folders(evolved, tmp_path
 @pytest.mark.parametrize(
     ("configs", "words"),
     [
-        ({}, "needs the configuration"),
+        ({}, "winner.cfg"),
         ({"config-a": "", "config-b": ""}, "there are 2"),
-        ({"winner.cfg": "[NEAT]\n"}, "no configuration of neat-python"),
-        ({"winner.cfg": "\ufeff???"}, "no configuration"),
-        ({"winner.cfg": config_text(feed_forward=False)}, "have a memory"),
-        ({"winner.cfg": "[DefaultGenome]\nnum_inputs = 0\nnum_outputs = 2\n"}, "does not tell"),
+        ({"winner.cfg": "[NEAT]\n"}, "winner.cfg"),
+        ({"winner.cfg": "\ufeff???"}, "winner.cfg"),
+        ({"winner.cfg": config_text(feed_forward=False)}, "recurrent"),
+        ({"winner.cfg": "[DefaultGenome]\nnum_inputs = 0\nnum_outputs = 2\n"}, "num_inputs"),
         (
             {"winner.cfg": "[DefaultGenome]\nnum_inputs = 2\nnum_outputs = 9\n"},
             "node -[34] is missing",
@@ -256,11 +257,11 @@ def test_other_pickles_need_trust(evolved, tmp_path):
     with pytest.raises(BadPolicyFile, match=r"run (posix|nt)\.system.*--trust"):
         load_policies(tmp_path / "evil.pkl")
     assert not touched.exists()
-    with pytest.raises(BadPolicyFile, match="no genome"):
+    with pytest.raises(BadPolicyFile, match="genome"):
         load_policies(tmp_path / "evil.pkl", trust=True)
     assert touched.exists(), "the payload itself must work, or this test shows nothing"
     (tmp_path / "bad.pkl").write_bytes(b"nonsense")
-    with pytest.raises(BadPolicyFile, match="cannot be unpickled"):
+    with pytest.raises(BadPolicyFile, match="unpickle"):
         load_policies(tmp_path / "bad.pkl", trust=True)
 
 
@@ -332,23 +333,23 @@ def test_the_content_used_below_is_itself_fine():
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        (b"", "no valid JSON"),
-        (b"{}", "no genome"),
+        (b"", "JSON"),
+        (b"{}", "genome"),
         (content(version=2), "newer pivec"),
-        (content(inputs=[]), "inputs must be"),
+        (content(inputs=[]), "inputs"),
         (content(inputs=[-1, -1]), "different"),
         (content(inputs=[0]), "overlap"),
         (content(outputs=["a"]), "whole numbers"),
-        (content(nodes=5), "nodes must be a list"),
+        (content(nodes=5), "nodes"),
         (content(nodes=[]), "node 0 is missing"),
-        (content(nodes=[[0, 1, 1, "magic", "sum"]]), "'magic' is not known"),
+        (content(nodes=[[0, 1, 1, "magic", "sum"]]), "'magic'"),
         (content(nodes=[[0, 10**400, 1, "tanh", "sum"]]), "finite"),
         (content(nodes=[[0, "1", 1, "tanh", "sum"]]), "finite"),
-        (content(nodes=[[0]]), "a node must be"),
-        (content(connections=[[0]]), "a connection must be"),
+        (content(nodes=[[0]]), "node"),
+        (content(connections=[[0]]), "connection"),
         (content(connections=[[-1, 0, float("nan")]]), "finite"),
         (content(connections=[[0, 0, 1.0]]), "loop"),
-        (content(head="beta", extra=1), "'extra' is nothing"),
+        (content(head="beta", extra=1), "'extra'"),
         (content(info=[]), "info"),
     ],
 )
@@ -361,6 +362,6 @@ def test_saving_tells_mistakes_at_once(evolved, tmp_path):
     _, config, genomes = evolved
     with pytest.raises(UsageError, match="JSON"):
         save_genome(genomes[0], config, tmp_path / "a.neat", {"x": object()})
-    with pytest.raises(BadPolicyFile, match="nothing that"):
+    with pytest.raises(BadPolicyFile, match="'hed'"):
         save_genome(genomes[0], config, tmp_path / "a.neat", head={"hed": "categorical"})
     assert not list(tmp_path.iterdir())

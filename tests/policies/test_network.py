@@ -173,10 +173,10 @@ def test_bind_accepts_spaces_that_fit():
 @pytest.mark.parametrize(
     ("observations", "actions", "words"),
     [
-        (Box(-1, 1, (3,)), Discrete(2), "observations of 4 values, but the environment gives 3"),
+        (Box(-1, 1, (3,)), Discrete(2), "4 values.*3"),
         (Box(-1, 1, (4,)), Discrete(3), r"among 2 actions.*Discrete\(3\)"),
         (Box(-1, 1, (4,)), Box(-1, 1, (2,)), "among 2 actions.*Box"),
-        (Box(-1, 1, (4,)), Discrete(2, start=1), "counts its actions from 0"),
+        (Box(-1, 1, (4,)), Discrete(2, start=1), "from 0"),
         (gymnasium.spaces.Graph(Box(-1, 1, (4,)), None), Discrete(2), "fixed size"),
     ],
 )
@@ -213,13 +213,13 @@ def test_bind_takes_the_box_where_none_is_known_or_it_was_rounded():
         ({"layers": ((np.zeros(3), np.zeros(3)),)}, "layer 0"),
         (
             {"layers": ((np.zeros((2, 3)), np.zeros(3)), (np.zeros((4, 2)), np.zeros(2)))},
-            "layer 1 expects 4 inputs, but layer 0 gives 3",
+            "layer 1 expects 4.*layer 0.*3",
         ),
         ({"layers": ((np.full((2, 3), np.nan), np.zeros(3)),)}, "NaN"),
         ({"layers": ((np.full((2, 3), 1e300), np.zeros(3)),)}, "infinite"),
         ({"log_std": np.zeros(2)}, "no log_std"),
         ({"head": "gaussian"}, "needs log_std"),
-        ({"head": "gaussian", "log_std": np.zeros(3)}, "log_std must have one number"),
+        ({"head": "gaussian", "log_std": np.zeros(3)}, "log_std"),
         ({"head": "gaussian", "log_std": [0, np.nan]}, "NaN"),
         ({"head": "gaussian", "log_std": np.zeros(2), "low": [0, 0]}, "both"),
         ({"head": "gaussian", "log_std": [0, 0], "low": [1, 1], "high": [0, 2]}, "low <= high"),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from pivec.policies.load import read_paths, read_step
 
 from pivec.policies import natural_key
+from pivec.policies.load import read_paths, read_step
 
 
 @pytest.mark.parametrize(

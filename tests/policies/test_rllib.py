@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from gymnasium.spaces import Box, Discrete
-from pivec.policies.tensors import read_objects
 
 from pivec.errors import BadPolicyFile, PivecError
 from pivec.policies import is_policy_file, load_policies
 from pivec.policies.formats.rllib import MODULES
+from pivec.policies.tensors import read_objects
 
 ROWS = Path(__file__).parents[1] / "data" / "libraries"
 MODULE = "learner_group/learner/rl_module/default_policy"
@@ -63,18 +63,18 @@ def test_agents_are_told_by_their_names(checkpoint):
 def test_weights_of_modules_made_of_others_are_none(checkpoint):
     path = (checkpoint / MODULE).parent / "module_state.pkl"
     assert not is_policy_file(path)
-    with pytest.raises(BadPolicyFile, match="holds no weights"):
+    with pytest.raises(BadPolicyFile, match="weights"):
         load_policies(path)
 
 
 def test_a_module_alone_says_what_is_assumed(checkpoint, tmp_path):
     alone = tmp_path / "alone"
     shutil.copytree(checkpoint / MODULE, alone)
-    with pytest.warns(match="rescaled from .-1, 1., as RLlib"):
+    with pytest.warns(match=r"\[-1, 1\]"):
         (named,) = load_policies(alone)
     assert named.info.label.endswith("alone")
     (alone / "class_and_ctor_args.pkl").unlink()
-    with pytest.raises(BadPolicyFile, match="give the whole checkpoint"):
+    with pytest.raises(BadPolicyFile, match="class_and_ctor_args"):
         load_policies(alone)
 
 
@@ -96,8 +96,8 @@ class Own:
             "Own in it is not RLlib's own class",
         ),
         (f"{MODULE}/class_and_ctor_args.pkl", [Own()], "it asks to run .*Own"),
-        (f"{MODULE}/class_and_ctor_args.pkl", {}, "does not tell a class"),
-        (f"{MODULE}/module_state.pkl", {"encoder.gru.weight": np.zeros(2)}, "it has a memory"),
+        (f"{MODULE}/class_and_ctor_args.pkl", {}, "class_and_ctor_args"),
+        (f"{MODULE}/module_state.pkl", {"encoder.gru.weight": np.zeros(2)}, "gru"),
         (
             f"{MODULE}/module_state.pkl",
             {
@@ -105,12 +105,12 @@ class Own:
                 for name in ("encoder.tokenizer.net.mlp.0", "pi.net.mlp.0")
                 for part, shape in (("weight", (2, 2)), ("bias", 2))
             },
-            "no plain LSTM",
+            "LSTM",
         ),
         (
             f"{MODULE}/module_state.pkl",
             {"mine.weight": np.zeros(2)},
-            "not named as RLlib's default",
+            "RLlib",
         ),
     ],
 )
@@ -151,7 +151,7 @@ def test_images_with_a_memory_are_named(tmp_path):
     ):
         renamed[f"{outer}.lstm.{part}_l0"] = np.zeros(shape, np.float32)
     path.write_bytes(pickle.dumps(renamed))
-    with pytest.raises(BadPolicyFile, match="it sees images and has a memory"):
+    with pytest.raises(BadPolicyFile, match="images"):
         load_policies(folder)
 
 
@@ -159,16 +159,16 @@ def test_the_old_stack_is_named(tmp_path):
     folder = tmp_path / "policies" / "default_policy"
     folder.mkdir(parents=True)
     (folder / "policy_state.pkl").write_bytes(pickle.dumps({"weights": {}}))
-    with pytest.raises(BadPolicyFile, match="an RLlib checkpoint of the old API stack"):
+    with pytest.raises(BadPolicyFile, match="old API stack"):
         load_policies(tmp_path)
 
 
 @pytest.mark.parametrize(
     ("filters", "match"),
     [
-        (None, "not there"),  # RLlib has none for images of this size
-        ([[4, [3, 2], 2]], "no squares"),
-        ([[4, 3, 2], [5, 2, 1]], "do not fit together"),
+        (None, "conv_filters"),  # RLlib has none for images of this size
+        ([[4, [3, 2], 2]], "conv_filters"),
+        ([[4, 3, 2], [5, 2, 1]], "layers"),
         ([[4, 9, 2, "valid"]], "not that of"),
     ],
 )

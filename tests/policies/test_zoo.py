@@ -63,7 +63,7 @@ def run(tmp_path, checkpoints, statistics):
 
 
 def load(folder, **arguments):
-    with pytest.warns(PivecWarning, match=r"2 files \(first: .*statistics of the end"):
+    with pytest.warns(PivecWarning, match=r"2 files .*vecnormalize\.pkl"):
         return load_policies(folder, **arguments)
 
 
@@ -108,7 +108,7 @@ def test_missing_statistics_are_an_error_unless_allowed(run):
     folder = run(stats=False)
     with pytest.raises(BadPolicyFile, match=r"Pendulum-v1/vecnormalize\.pkl.*--without-normaliser"):
         load_policies(folder)
-    with pytest.warns(PivecWarning, match=r"3 files .*as you allowed"):
+    with pytest.warns(PivecWarning, match=r"3 files .*missing"):
         load_policies(folder, without_normaliser=True)
 
 
@@ -116,7 +116,7 @@ def test_statistics_of_a_checkpoint_come_before_those_of_the_run(run):
     folder = run()
     other = pickle.dumps(wrapped(steps=7))
     (folder / "rl_model_vecnormalize_40_steps.pkl").write_bytes(other)
-    with pytest.warns(PivecWarning, match=r"best_model\.zip: normalised by"):
+    with pytest.warns(PivecWarning, match=r"best_model\.zip.*vecnormalize"):
         policies = load_policies(folder)
     assert [named.info.metadata["normaliser"] for named in policies] == [
         "Pendulum-v1/vecnormalize.pkl",
@@ -216,7 +216,7 @@ BOMB = "&a [x, x, x, x, x, x, x, x, x]\n" + "".join(
 def test_files_that_make_no_sense_are_one_sentence(run, content):
     folder = run()
     (folder / "Pendulum-v1" / "config.yml").write_text(content)
-    with pytest.raises(BadPolicyFile, match=r"Pendulum-v1/config\.yml or args\.yml beside"):
+    with pytest.raises(BadPolicyFile, match=r"Pendulum-v1/config\.yml or args\.yml"):
         load_policies(folder)
 
 
@@ -232,7 +232,7 @@ def test_nothing_in_the_files_runs(run, tmp_path):
 
 
 def collected(policies, env=None, **arguments):
-    with pytest.warns(PivecWarning, match="statistics of the end"):
+    with pytest.warns(PivecWarning, match=r"vecnormalize\.pkl"):
         return collect(env, policies, episodes=2, **arguments)
 
 
