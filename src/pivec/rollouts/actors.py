@@ -183,7 +183,7 @@ class RecurrentActors(BatchActors):
 class StackedActors(BatchActors):
     """Networks of one architecture: all lanes of all slots in one call."""
 
-    def __init__(self, shape: Layout, lanes: Lanes, noise: Noise, like: BatchPolicy) -> None:
+    def __init__(self, shape: Layout, lanes: Lanes, noise: Noise, like: NetworkPolicy) -> None:
         super().__init__(shape, lanes, noise)
         self.needs_flat = True
         self._stack = Stack(self._slots, self._width, like)
