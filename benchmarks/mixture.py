@@ -55,7 +55,7 @@ def _least(work: Callable[[], Any], times: int) -> float:
 def our_pass(
     n: int, n_features: int, device: str, times: int = 4, n_components: int = COMPONENTS
 ) -> dict[str, Any]:
-    from pivec.mixtures.accumulate import accumulate
+    from pivec.mixtures import accumulate
 
     states, model = mixture_data.clusters(n, n_features), _model(n_features, n_components)
     accumulate(states[:1000], model, device=device)
@@ -164,7 +164,7 @@ def _file(n: int) -> Any:
 def adaptation(n: int, n_states: int, n_features: int, times: int = 2) -> dict[str, Any]:
     """Seconds of the adaptation to policies of so many states each, and of the bare kernel."""
     from pivec.mixtures import policy_statistics
-    from pivec.mixtures.accumulate import accumulate
+    from pivec.mixtures import accumulate
 
     part = mixture_data.clusters(min(n, 1_000_000), n_features)
     states = np.tile(part, (-(-n // len(part)), 1))[:n]

@@ -13,7 +13,7 @@ from elsewhere import Elsewhere
 from pivec.characterizations import characterization, measure, sampling
 from pivec.errors import BadData
 from pivec.mixtures import ArraySource, Mixture, fit_mixture, policy_statistics
-from pivec.mixtures.accumulate import Passes
+from pivec.mixtures.passes import Passes
 from pivec.parallel import using
 from pivec.states import VisitedStates
 from pivec.states import derived as parts
@@ -74,7 +74,7 @@ DATA = {
 
 @pytest.fixture(autouse=True)
 def _small_parts(monkeypatch):
-    monkeypatch.setattr(sys.modules["pivec.mixtures.source"], "block_rows", lambda _: 1500)
+    monkeypatch.setattr(sys.modules["pivec.mixtures.model"], "block_rows", lambda _: 1500)
     monkeypatch.setattr(parts, "_VALUES", 600)
     monkeypatch.setattr(sampling, "_RUN_BYTES", 8 * 64 * 4 * 8)
 

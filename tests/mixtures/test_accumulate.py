@@ -18,8 +18,14 @@ from mixture_reference import (
 )
 
 from pivec.errors import BadData, MissingExtra, UsageError
-from pivec.mixtures import Mixture, kernel, numba_kernel, numpy_kernel, policy_statistics
-from pivec.mixtures.accumulate import accumulate
+from pivec.mixtures import (
+    Mixture,
+    accumulate,
+    kernel,
+    numba_kernel,
+    numpy_kernel,
+    policy_statistics,
+)
 from pivec.parallel import threads
 
 TOLERANCE = {"numpy": 1e-9, "numba": 3e-6, "torch-cpu": 1e-9, "cuda": 1e-6}
@@ -231,16 +237,6 @@ def test_states_of_another_shape_or_type_are_refused():
         accumulate(np.zeros((5, 3), dtype=np.int64), mixture)
 
 
-@pytest.mark.parametrize(
-    ("starts", "message"),
-    [([0, 5], "from 0 to 10"), ([1, 10], "from 0 to 10"), ([0, 7, 3, 10], "must not fall")],
-)
-def test_starts_that_do_not_cut_the_rows_are_refused(starts, message):
-    mixture = random_mixture(clusters(100, 3), 2)
-    with pytest.raises(BadData, match=message):
-        policy_statistics(np.zeros((10, 3)), starts, mixture, device="numpy")
-
-
 def test_kernels_have_names():
     assert kernel() is kernel("cpu") is kernel("numba") is numba_kernel
     assert kernel("numpy") is numpy_kernel
@@ -252,7 +248,7 @@ def test_kernels_have_names():
 def test_a_missing_package_is_named(monkeypatch):
     find_spec = importlib.util.find_spec
     monkeypatch.setattr(
-        sys.modules["pivec.mixtures.accumulate"],
+        sys.modules["pivec.mixtures.passes"],
         "find_spec",
         lambda name: None if name == "torch" else find_spec(name),
     )

@@ -42,7 +42,7 @@ def test_one_pass_is_the_same_as_a_call_for_each_policy(engine, rows, monkeypatc
     mixture = random_mixture(states, 7, narrow=True)
     starts = cuts(n_states)
     if rows is not None:
-        monkeypatch.setattr(sys.modules["pivec.mixtures.source"], "block_rows", lambda _: rows)
+        monkeypatch.setattr(sys.modules["pivec.mixtures.model"], "block_rows", lambda _: rows)
     expected = one_by_one(states, starts, mixture)
     got = policy_statistics(states, starts, mixture, device=engine)
     assert got.squares is None
@@ -71,7 +71,7 @@ def test_one_long_policy_spans_all_runs_and_blocks(monkeypatch):
     n, f, _, _ = statistics(states, mixture)
     for rows in (16_384, 1 << 20):
         monkeypatch.setattr(
-            sys.modules["pivec.mixtures.source"], "block_rows", lambda _, rows=rows: rows
+            sys.modules["pivec.mixtures.model"], "block_rows", lambda _, rows=rows: rows
         )
         got = policy_statistics(states, [0, 70_000], mixture)
         np.testing.assert_allclose(got.counts[0], n, rtol=1e-5)
@@ -94,7 +94,7 @@ def test_a_bad_value_is_named_by_its_row_of_all(engine, monkeypatch):
     states = clusters(50_000, 2)
     mixture = random_mixture(states, 3)
     states[44_444, 1] = np.inf
-    monkeypatch.setattr(sys.modules["pivec.mixtures.source"], "block_rows", lambda _: 20_000)
+    monkeypatch.setattr(sys.modules["pivec.mixtures.model"], "block_rows", lambda _: 20_000)
     with pytest.raises(BadData, match="row 44444, column 1 is inf"):
         policy_statistics(states, [0, 50_000], mixture, device=engine)
 
@@ -136,18 +136,11 @@ def test_nearly_equal_policies_keep_the_digits_of_their_difference():
     assert np.abs(difference - expected).max() < 1e-3 * np.abs(expected).max()
 
 
-@pytest.mark.parametrize(
-    ("starts", "message"),
-    [
-        ([0, 50], r"starts must run from 0 to 100, but are \[ *0, 50\]$"),
-        ([1, 100], "starts must run from 0 to 100"),
-        ([0, 60, 50, 100], "starts must not fall"),
-    ],
-)
+@pytest.mark.parametrize("starts", [[0, 50], [1, 100], [0, 60, 50, 100], []])
 @pytest.mark.parametrize("squares", [False, True])
-def test_cuts_that_do_not_fit_are_refused(starts, squares, message):
+def test_starts_that_do_not_cut_the_rows_are_refused(starts, squares):
     states = clusters(100, 2)
-    with pytest.raises(BadData, match=message):
+    with pytest.raises(BadData, match="from 0 to 100"):
         policy_statistics(states, starts, random_mixture(states, 2), squares=squares)
 
 

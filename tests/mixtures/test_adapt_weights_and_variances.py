@@ -8,8 +8,14 @@ import numpy as np
 import pytest
 
 from pivec.errors import BadData, UsageError
-from pivec.mixtures import Mixture, map_offsets, map_variances, map_weights, policy_statistics
-from pivec.mixtures.accumulate import accumulate
+from pivec.mixtures import (
+    Mixture,
+    accumulate,
+    map_offsets,
+    map_variances,
+    map_weights,
+    policy_statistics,
+)
 
 
 @pytest.fixture
@@ -33,7 +39,7 @@ def test_statistics_are_those_of_each_policy(mixture, states, device, monkeypatc
     starts = np.array([0, 40, 40, 90])  # the second has no states
     for rows in (100, 13):  # small blocks cut the policies
         monkeypatch.setattr(
-            sys.modules["pivec.mixtures.source"], "block_rows", lambda _, rows=rows: rows
+            sys.modules["pivec.mixtures.model"], "block_rows", lambda _, rows=rows: rows
         )
         result = policy_statistics(states, starts, mixture, squares=True, device=device)
         for p, part in enumerate((states[:40], states[40:40], states[40:])):

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from mixture_reference import clusters, random_mixture, responsibilities, spiky
 
-from pivec.mixtures import EMRun, Mixture, maximise
-from pivec.mixtures.accumulate import accumulate
+from pivec.mixtures import EMRun, Mixture, accumulate, maximise
 from pivec.mixtures.fit import Reseeder, run_em
 
 

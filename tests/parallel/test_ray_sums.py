@@ -12,7 +12,7 @@ import pivec
 from pivec.characterizations import characterization, measure, sampling
 from pivec.errors import BadData
 from pivec.mixtures import ArraySource, Mixture, fit_mixture
-from pivec.mixtures.accumulate import Passes
+from pivec.mixtures.passes import Passes
 from pivec.parallel import using
 from pivec.states import VisitedStates
 
@@ -39,7 +39,7 @@ def stored(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def _small_parts(monkeypatch):
     """Cut parts small here; the blocks of a run of policies, which workers cut, are whole."""
-    monkeypatch.setattr(sys.modules["pivec.mixtures.source"], "block_rows", lambda _: 4000)
+    monkeypatch.setattr(sys.modules["pivec.mixtures.model"], "block_rows", lambda _: 4000)
     monkeypatch.setattr(sampling, "_RUN_BYTES", 8 * 64 * 4 * 12)
     monkeypatch.setattr("pivec.characterizations.measurement._ROWS_BYTES", 8 * 24 * 5)
 

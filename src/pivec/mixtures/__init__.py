@@ -1,31 +1,24 @@
-"""The background model: additive statistics, EM, MAP adaptation, and one kernel for each device.
+"""The background model: additive statistics, EM, MAP adaptation, and one kernel per device.
 
-source.py        `StateSource` gives rows of states, again and again
-mixture.py       `Mixture`, the model itself
-statistics.py    `Statistics` of states about a mixture, which add up
-accumulate.py    from a block and a mixture to statistics, by the kernel of a device
-start.py         a first mixture: pooled moments, k-means++, Lloyd steps
-em.py            expectation maximisation on top of passes over all states
-fit.py           `fit_mixture`: both of these together
-adapt.py         `policy_statistics` and MAP adaptation of means, weights and variances
-*_kernel.py      the kernels: NumPy, Numba (with numba_sums, numba_loops, numba_vector), torch
-                 and, where it is at hand, Triton
+model.py         `Mixture`, `Statistics` of states about it, which add up, and sources of states
+passes.py        `accumulate`, from a block and a mixture to statistics, by the kernel of a device
+fit.py           `fit_mixture`: start and EM; MAP adaptation of means, weights and variances
+*_kernel.py      the kernels: NumPy, Numba (with numba_vector), torch and, if installed, Triton
 """
 
 from __future__ import annotations
 
-from pivec.mixtures.accumulate import kernel
-from pivec.mixtures.adapt import (
-    PolicyStatistics,
+from pivec.mixtures.fit import (
+    EMRun,
+    fit_mixture,
     map_offsets,
     map_variances,
     map_weights,
+    maximise,
     policy_relevance,
-    policy_statistics,
 )
-from pivec.mixtures.fit import EMRun, fit_mixture, maximise
-from pivec.mixtures.model import FAR, Mixture, Statistics
-from pivec.mixtures.source import ArraySource, StateSource
+from pivec.mixtures.model import FAR, ArraySource, Mixture, StateSource, Statistics
+from pivec.mixtures.passes import PolicyStatistics, accumulate, kernel, policy_statistics
 
 __all__ = [
     "FAR",
@@ -35,6 +28,7 @@ __all__ = [
     "PolicyStatistics",
     "StateSource",
     "Statistics",
+    "accumulate",
     "fit_mixture",
     "kernel",
     "map_offsets",

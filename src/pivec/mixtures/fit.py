@@ -1,4 +1,9 @@
-"""Fitting the background model: a good start on a subsample, then EM on everything."""
+"""Estimating mixtures: EM with a good start on a subsample, and MAP adaptation.
+
+A Lloyd step of the start is one pass of the kernel with hard assignments and unit variances, so
+k-means runs wherever EM does, also out of core. MAP adaptation is Reynolds 2000, equations 11 to
+14, in centred form: nothing large cancels, and nothing is divided by a count that may be zero.
+"""
 
 from __future__ import annotations
 
@@ -11,20 +16,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.arguments import Count, Positive, checked
-from pivec.errors import BadData
-from pivec.mixtures.accumulate import Kernel, Passes
-from pivec.mixtures.model import Mixture, Statistics
-from pivec.mixtures.source import ArraySource, Floats, StateSource, as_source
+from pivec.errors import BadData, UsageError
+from pivec.mixtures.model import (
+    ArraySource,
+    Floats,
+    Mixture,
+    StateSource,
+    Statistics,
+    as_source,
+)
+from pivec.mixtures.passes import Kernel, Passes, PolicyStatistics
 from pivec.parallel import single_threaded_blas
 from pivec.states import Moments
 from pivec.terminal import Progress
 
-# -----------------------------------------------------------------------------
-# Expectation maximisation on top of additive statistics.
-
+Array = NDArray[np.float64]
+Relevance = float | NDArray[Any]
+"""The relevance factor ρ: one for all policies, or one for each, (P, 1)."""
 
 _DEAD = 0.5
-"""A component with fewer (expected) states than this has died."""
+"""A component with fewer expected states than this has died."""
 
 
 def maximise(statistics: Statistics, mixture: Mixture, variance_floor: float) -> Mixture:
@@ -46,13 +57,13 @@ def maximise(statistics: Statistics, mixture: Mixture, variance_floor: float) ->
 
 @dataclass(frozen=True, eq=False)
 class Reseeder:
-    """Puts components that died on raw states, (m, D), among the percent explained worst."""
+    """Moves dead components to raw states, (m, D), from the percent with the lowest density."""
 
     states: Floats
     rng: np.random.Generator
 
     def __call__(self, mixture: Mixture, counts: NDArray[np.float64]) -> tuple[Mixture, int]:
-        """Give the mixture with its dead components reseeded, and how many there were."""
+        """Return the mixture with its dead components reseeded, and how many there were."""
         dead = np.flatnonzero(counts < _DEAD)
         if not len(dead) or len(dead) == mixture.n_components:
             return mixture, 0
@@ -63,7 +74,7 @@ class Reseeder:
         variances = mixture.variances.copy()
         means[dead] = mixture.standardise(self.states[chosen])
         variances[dead] = mixture.weights @ mixture.variances
-        # Light at first: the likelihood can fall by no more than the weight taken from the rest.
+        # Light at first: the likelihood falls by at most the weight taken from the rest.
         weights[dead] = 0.1 / mixture.n_components
         weights /= weights.sum()
         reseeded = replace(mixture, weights=weights, means=means, variances=variances)
@@ -72,14 +83,14 @@ class Reseeder:
 
 @dataclass
 class EMRun:
-    """Where a run of EM stands; kept up to date after every pass."""
+    """The state of a run of EM, updated after every pass."""
 
     mixture: Mixture  # after the last M-step
-    # Mean log-likelihood (nats a state, standardised) before each M-step. Never falls, except after
-    # a reseeding.
+    # Mean log-likelihood (nats per state, standardized) before each M-step; falls only after a
+    # reseeding.
     history: list[float] = field(default_factory=list)
     converged: bool = False  # whether the last change was smaller than the tolerance
-    reseeded: int = 0  # how many components had died and were placed anew
+    reseeded: int = 0  # how many dead components were moved
 
     @property
     def n_iter(self) -> int:
@@ -99,8 +110,7 @@ def run_em(
 ) -> EMRun:
     """Iterate to scikit-learn's rule: stop when the mean log-likelihood changes by under ``tol``.
 
-    ``run`` is changed in place, one whole pass at a time, so that an interruption leaves it
-    usable.
+    ``run`` is changed in place, one pass at a time, so that an interruption leaves it usable.
     """
     previous = run.history[-1] if run.history else -np.inf
     while run.n_iter < max_iter and not run.converged:
@@ -119,25 +129,16 @@ def run_em(
     return run
 
 
-# -----------------------------------------------------------------------------
-# The way to a first mixture: a look at all states, k-means++ seeds, Lloyd steps, their Gaussians.
-#
-# A Lloyd step is one pass of the kernel with hard assignments and unit variances, so k-means runs
-# wherever EM does, also out of core. scikit-learn's k-means++ draws from another kind of generator.
-
-
-Array = NDArray[np.float64]
-
 _SEEDING = 16_384
-"""States among which k-means++ looks for seeds."""
+"""States among which k-means++ chooses seeds."""
 
 
 def plus_plus(points: Array, n_clusters: int, rng: np.random.Generator) -> NDArray[np.int64]:
     """Row numbers of k-means++ seeds, the best of a few candidates each.
 
-    Arthur and Vassilvitskii 2007: a seed is drawn with probability in proportion to the squared
-    distance to the nearest seed so far; of 2 + log K candidates the one that lowers the sum most
-    is kept, as in their section 5 and in scikit-learn.
+    Arthur and Vassilvitskii 2007: a seed is drawn with probability proportional to the squared
+    distance to the nearest seed so far; of 2 + log K candidates the one that lowers the sum most is
+    kept, as in their section 5 and in scikit-learn, which draws from another kind of generator.
     """
     n = len(points)
     trials = 2 + int(np.log(n_clusters))
@@ -153,7 +154,7 @@ def plus_plus(points: Array, n_clusters: int, rng: np.random.Generator) -> NDArr
         for k in range(1, n_clusters):
             cumulative = np.cumsum(nearest)
             draws = rng.random(trials)
-            if cumulative[-1] <= 0:  # every state lies on a seed already
+            if cumulative[-1] <= 0:  # every state is a seed already
                 seeds[k] = rng.integers(n)
                 continue
             candidates = np.searchsorted(cumulative, draws * cumulative[-1], side="right")
@@ -168,7 +169,7 @@ def plus_plus(points: Array, n_clusters: int, rng: np.random.Generator) -> NDArr
 def lloyd(
     passes: Callable[[Mixture, bool], Statistics], clusters: Mixture, max_iter: int, tol: float
 ) -> Mixture:
-    """Lloyd's algorithm until the centres move by less than ``tol`` (mean square a feature).
+    """Lloyd's algorithm until the centres move by less than ``tol`` (mean square per feature).
 
     ``clusters`` has unit variances and equal weights, so the best component of a state is the
     nearest centre. An empty cluster keeps its centre.
@@ -235,7 +236,7 @@ def first_mixture(
 
 
 _LLOYD = {"kmeans++": 10, "kmeans": 300}
-"""Most Lloyd steps of each kind of start."""
+"""Maximum number of Lloyd steps of each kind of start."""
 _TRIAL = 10
 """Passes of EM over the subsample after which starts are compared."""
 _WARM_TOL, _WARM_PASSES = 1e-4, 200
@@ -260,7 +261,7 @@ def fit_mixture(
 ) -> EMRun:
     """Fit a mixture of diagonal Gaussians to all states of a source, or of an array (n, D).
 
-    States are raw; they are standardised with their pooled mean and deviation on the way.
+    States are raw; they are standardized with their pooled mean and deviation.
 
     Parameters
     ----------
@@ -269,22 +270,22 @@ def fit_mixture(
     init : {"kmeans++", "kmeans"}
         k-means++ and a few Lloyd steps, or k-means to convergence.
     warm_start : bool
-        Start, and run EM, on a subsample before the passes over everything. Without it k-means
-        and EM see all states from the first step, as in the paper (with ``init="kmeans"``).
+        Start, and run EM, on a subsample before the passes over everything. Otherwise k-means and
+        EM use all states from the first step, as in the paper (with ``init="kmeans"``).
     n_init : int or None
-        Starts, 4 with a warm start and 1 without unless said otherwise. With a warm start each
-        has ten passes of EM on the subsample, and the best is continued; without, the best of
-        that many whole fits is returned.
+        Number of starts; by default 4 with a warm start, else 1. With a warm start each has ten
+        passes of EM on the subsample, and the best is continued; otherwise the best of all
+        complete fits is returned.
     tol, max_iter : float, int
-        Passes over all states end when the mean log-likelihood changes by less than ``tol``.
+        Stop when the mean log-likelihood changes by less than ``tol`` in a pass over all states.
     variance_floor : float
-        Least variance of a component, relative to the pooled variance of the feature. At 1e-6,
-        which is what scikit-learn adds, every kernel is right to 1e-5 also on features with
-        spikes; a larger one makes components on such spikes wider, and distances there smaller.
+        Minimum variance of a component, relative to the pooled variance of the feature. At 1e-6,
+        which is what scikit-learn adds, every kernel is accurate to 1e-5, even on features with
+        spikes; a larger value makes components on such spikes wider, and distances there smaller.
     subsample : int
-        States drawn for the start.
+        Number of states drawn for the start.
     device : str
-        See `pivec.mixtures.accumulate.kernel`.
+        See `pivec.mixtures.kernel`.
 
     Examples
     --------
@@ -293,7 +294,13 @@ def fit_mixture(
     >>> fit_mixture(states, 2, device="numpy").mixture.weights.round(2)
     array([0.5, 0.5])
     """
-    passes = Passes(_large_enough(as_source(states), n_components), device)
+    source = as_source(states)
+    if source.n_states < n_components:
+        raise BadData(
+            f"a mixture of {n_components} components needs at least as many states, but there are "
+            f"{source.n_states}; lower n_components or collect more episodes"
+        )
+    passes = Passes(source, device)
     rng = np.random.default_rng(random_state)
     look = overview(passes, max(subsample, n_components), rng)
     start = partial(
@@ -304,7 +311,7 @@ def fit_mixture(
     with Progress("fitting", total=max_iter, unit="passes", show=progress) as bar:
         improve_all = partial(
             improve, passes=passes, tol=tol, max_iter=max_iter,
-            on_pass=lambda run: bar.advance(1, f"{run.history[-1]:.4f} nats a state"),
+            on_pass=lambda run: bar.advance(1, f"{run.history[-1]:.4f} nats per state"),
         )  # fmt: skip
         if not warm_start:
             return _best([improve_all(EMRun(start(passes))) for _ in range(n_init or 1)])
@@ -312,17 +319,8 @@ def fit_mixture(
         return improve_all(_warm_start(few, start, improve, n_init or 4, bar))
 
 
-def _large_enough(source: StateSource, n_components: int) -> StateSource:
-    if source.n_states < n_components:
-        raise BadData(
-            f"a mixture of {n_components} components needs at least as many states, but there are "
-            f"{source.n_states}; lower n_components or collect more episodes"
-        )
-    return source
-
-
 def _best(runs: list[EMRun]) -> EMRun:
-    """Give the run with the best likelihood."""
+    """The run with the best likelihood."""
     return max(runs, key=lambda run: run.history[-1] if run.history else -np.inf)
 
 
@@ -333,7 +331,7 @@ def _warm_start(
     n: int,
     bar: Progress,
 ) -> EMRun:
-    """Run EM on a subsample: shortly from each of n starts, to a tight tolerance from the best."""
+    """Run EM on a subsample: briefly from each of n starts, to a tight tolerance from the best."""
     runs = []
     for i in range(n):
         bar.note(f"start {i + 1} of {n}")
@@ -343,3 +341,79 @@ def _warm_start(
     bar.note("the best start, on the subsample")
     best = improve(_best(runs), passes, tol=_WARM_TOL, max_iter=_WARM_PASSES)
     return EMRun(best.mixture, reseeded=best.reseeded)
+
+
+@checked
+def policy_relevance(
+    counts: NDArray[Any], relevance: Positive = 16.0, common_total: Positive | None = None
+) -> Array:
+    """Relevance factors of policies, shape (P, 1), as if all had ``common_total`` states.
+
+    A policy of T states whose counts and sums are rescaled by N/T is adapted as with the factor
+    ρ T/N. Without a common total it is ρ for all, as in the paper.
+
+    Examples
+    --------
+    >>> policy_relevance(np.array([[500.0, 500.0], [50.0, 50.0]]), 16.0, common_total=1000)
+    array([[16. ], [ 1.6]])
+    """
+    total = np.asarray(counts, dtype=np.float64).sum(axis=1, keepdims=True)
+    if common_total is None:
+        return np.full_like(total, relevance)
+    return np.where(total > 0, relevance * total / common_total, relevance)
+
+
+def _factor(relevance: Relevance) -> Array:
+    """The relevance factor as an array, checked."""
+    result = np.asarray(relevance, dtype=np.float64)
+    if not (result > 0).all():
+        raise UsageError(f"the relevance factor must be positive, but is {relevance}")
+    return result
+
+
+def map_offsets(
+    counts: NDArray[Any], sums: NDArray[Any], mixture: Mixture, relevance: Relevance = 16.0
+) -> Array:
+    """Adapted means minus background means, in standardized units, shape (P, K, D).
+
+    Reynolds 2000, eq. 12 and 14 with α = n / (n + ρ): the offset α σ f/n is σ f / (n + ρ).
+    Differences between policies are then differences of small numbers, and keep their digits.
+    """
+    weight = np.asarray(counts + _factor(relevance))[..., None]
+    return np.asarray(np.sqrt(mixture.variances) * sums / weight, dtype=np.float64)
+
+
+def map_weights(counts: NDArray[Any], mixture: Mixture, relevance: Relevance = 16.0) -> Array:
+    """Adapted weights of every policy, shape (P, K): positive, with sum 1.
+
+    Reynolds 2000, eq. 11: (α n/T + (1 − α) w) γ, where T is the number of the policy's states and
+    γ makes the sum 1.
+    """
+    n = np.asarray(counts, dtype=np.float64)
+    total = n.sum(axis=1, keepdims=True)
+    observed = np.divide(n, total, out=np.zeros_like(n), where=total > 0)
+    alpha = n / (n + _factor(relevance))
+    weights = alpha * observed + (1 - alpha) * mixture.weights
+    # A component of weight zero has no data either: the smallest number keeps its log finite.
+    weights = np.maximum(weights, np.finfo(np.float64).tiny)
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+
+
+def map_variances(
+    statistics: PolicyStatistics,
+    offsets: Array,
+    mixture: Mixture,
+    relevance: Relevance = 16.0,
+    floor: float = 1e-6,
+) -> Array:
+    """Adapted variances of every policy in standardized units, at least ``floor``, (P, K, D).
+
+    Reynolds 2000, eq. 13, is α E[x²] + (1 − α)(σ² + μ²) − μ̂². Relative to the background's mean,
+    with the centred squares s and the ``offsets`` o = μ̂ − μ of `map_offsets` with the same
+    relevance factor, it is σ² (s + ρ)/(n + ρ) − o².
+    """
+    if statistics.squares is None:
+        raise UsageError("variances need statistics with squares=True")
+    rho = _factor(relevance)[..., None]
+    spread = mixture.variances * (statistics.squares + rho) / (statistics.counts[..., None] + rho)
+    return np.maximum(spread - offsets**2, floor)

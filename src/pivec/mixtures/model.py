@@ -1,22 +1,30 @@
-"""The background model itself: a mixture of diagonal Gaussians over standardised states."""
+"""The background model: a mixture of diagonal Gaussians, its statistics, and sources of states."""
 
 from __future__ import annotations
 
+import mmap
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pivec.errors import BadData
+from pivec.states import Span
 
+Floats = NDArray[np.floating[Any]]
+Starts = NDArray[np.int64]
+SegmentSums = tuple[NDArray[np.float64], NDArray[np.float64]]
+"""Counts (S, K) and centred sums (S, K, D) of segments, as in `Statistics`."""
 FAR = 1e9
-"""A state further than this many deviations from the centre counts as being there."""
+"""States are clipped at this many deviations from the centre."""
 
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
-    """A mixture of Gaussians with diagonal covariances, and the standardisation before it.
+    """A mixture of Gaussians with diagonal covariances, and the standardization before it.
 
     A state x enters as (x − center) / scale; everything else is in those units.
 
@@ -39,36 +47,31 @@ class Mixture:
         for name in ("weights", "means", "variances", "center", "scale"):
             value = np.array(getattr(self, name), dtype=np.float64, order="C")
             if not np.isfinite(value).all():
-                raise BadData(f"{name} of a mixture must be finite, but holds NaN or infinity")
+                raise BadData(f"{name} of a mixture must be finite")
             value.flags.writeable = False
             object.__setattr__(self, name, value)
         if self.means.ndim != 2 or 0 in self.means.shape:
-            raise BadData(
-                f"means of a mixture must have shape (K, D) with K and D at least 1, "
-                f"but have shape {self.means.shape}"
-            )
+            raise BadData(f"means of a mixture must have shape (K, D), but have {self.means.shape}")
         K, D = self.means.shape
         shapes = {"weights": (K,), "variances": (K, D), "center": (D,), "scale": (D,)}
         for name, shape in shapes.items():
             if getattr(self, name).shape != shape:
-                raise BadData(
-                    f"{name} of a mixture with {K} components and {D} features must have shape "
-                    f"{shape}, but has shape {getattr(self, name).shape}"
-                )
+                found = getattr(self, name).shape
+                raise BadData(f"{name} of a mixture must have shape {shape}, but have {found}")
         if (self.weights < 0).any() or abs(self.weights.sum() - 1) > 1e-6:
             raise BadData(
-                f"weights of a mixture must not be negative and must sum to 1, "
-                f"but the smallest is {self.weights.min():g} and the sum {self.weights.sum():g}"
+                f"weights of a mixture must not be negative and must sum to 1, but the smallest is "
+                f"{self.weights.min():g} and the sum {self.weights.sum():g}"
             )
         for name in ("variances", "scale"):
             if (getattr(self, name) <= 0).any():
+                least = getattr(self, name).min()
                 raise BadData(
-                    f"{name} of a mixture must be positive, "
-                    f"but the smallest is {getattr(self, name).min():g}"
+                    f"{name} of a mixture must be positive, but the smallest is {least:g}"
                 )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Made anew elsewhere: arrays that are read-only again need no other compiled code.
+        # Rebuilt when unpickled: read-only arrays use the same compiled code.
         return Mixture, (self.weights, self.means, self.variances, self.center, self.scale)
 
     @property
@@ -82,40 +85,30 @@ class Mixture:
         return int(self.means.shape[1])
 
     def standardise(self, states: ArrayLike) -> NDArray[np.float64]:
-        """Give (states − center) / scale in float64, shape (n, D)."""
+        """(states − center) / scale in float64, shape (n, D)."""
         return (np.asarray(states, dtype=np.float64) - self.center) / self.scale
 
     def log_density(self, states: ArrayLike) -> NDArray[np.float64]:
-        """Log-density of each raw state, in standardised space, shape (n,)."""
-        from pivec.mixtures.numpy_kernel import log_density
-
-        return log_density(np.asarray(states), self)
+        """Log-density of each raw state, in standardized space, shape (n,)."""
+        return self.assign(states)[1]
 
     def assign(self, states: ArrayLike) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
-        """Give the likeliest component of each raw state, and its log-density as above, (n,)."""
+        """Likeliest component of each raw state, and its log-density as above, (n,)."""
         from pivec.mixtures.numpy_kernel import assign
 
         return assign(np.asarray(states), self)
 
     def score(self, states: ArrayLike) -> float:
-        """Mean of `log_density` over the states, in nats a state."""
+        """Mean of `log_density` over the states, in nats per state."""
         return float(self.log_density(states).mean())
-
-
-# -----------------------------------------------------------------------------
-# What the background model needs of the data: additive, centred sufficient statistics.
-
-
-SegmentSums = tuple[NDArray[np.float64], NDArray[np.float64]]
-"""Counts (S, K) and centred sums (S, K, D) of segments, as in `Statistics`."""
 
 
 @dataclass(frozen=True, eq=False)
 class Statistics:
     """Counts, sums and squares of the states, weighted by responsibility, about a mixture.
 
-    With z = (x − μ_k) / σ_k, the standardised state x seen from component k, and r_k(x) the
-    responsibility of k for x (Reynolds 2000, eq. 11 to 13, in centred form):
+    With z = (x − μ_k) / σ_k for the standardized state x, and r_k(x) the responsibility of
+    component k for x (Reynolds 2000, eq. 11 to 13, in centred form):
 
     - ``counts``  n_k = Σ r_k(x), shape (K,)
     - ``sums``    f_k = Σ r_k(x) z, shape (K, D)
@@ -125,7 +118,7 @@ class Statistics:
     of a mean with relevance factor ρ is α σ f/n with α = n / (n + ρ). Centred sums keep their
     digits where Σ r x² − n μ² would lose them to cancellation.
 
-    Statistics of disjoint sets of states **about the same mixture** add up with ``+``.
+    Statistics of disjoint sets of states about the same mixture are added with ``+``.
 
     Examples
     --------
@@ -146,8 +139,8 @@ class Statistics:
             return NotImplemented
         if self.sums.shape != other.sums.shape:
             raise BadData(
-                f"only statistics of equal shape add up, but these have shapes "
-                f"{self.sums.shape} and {other.sums.shape}"
+                f"expected statistics of equal shape, but got {self.sums.shape} and "
+                f"{other.sums.shape}"
             )
         return Statistics(
             self.counts + other.counts,
@@ -165,5 +158,118 @@ class Statistics:
 
     @property
     def mean_log_likelihood(self) -> float:
-        """Log-likelihood a state, in nats; NaN for no states."""
+        """Log-likelihood per state, in nats; NaN for no states."""
         return self.log_likelihood / self.n_states if self.n_states else float("nan")
+
+
+@runtime_checkable
+class StateSource(Protocol):
+    """Anything with numbered states that can be read repeatedly."""
+
+    @property
+    def n_states(self) -> int:
+        """Number of rows."""
+        ...
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns, D."""
+        ...
+
+    def rows(self, first: int, last: int) -> Floats:
+        """States ``first`` to ``last - 1``, shape (last - first, D)."""
+        ...
+
+
+class ArraySource:
+    """The rows of an array, which may be memory-mapped."""
+
+    def __init__(self, states: NDArray[Any]) -> None:
+        if states.ndim != 2 or states.shape[1] == 0:
+            raise BadData(
+                f"states must have shape (n_states, n_features), but have shape {states.shape}"
+            )
+        if states.dtype not in (np.float32, np.float64):
+            if states.dtype.kind not in "fiub":
+                raise BadData(f"states must be numbers, but have dtype {states.dtype}")
+            states = states.astype(np.float32 if states.dtype.itemsize <= 2 else np.float64)
+        self.states = states
+        self.n_states, self.n_features = map(int, states.shape)
+
+    def rows(self, first: int, last: int) -> Floats:
+        """A view of these rows."""
+        return self.states[first:last]
+
+
+def as_source(states: StateSource | NDArray[Any]) -> StateSource:
+    """Return a source as it is, and wrap an array in an `ArraySource`."""
+    if isinstance(states, np.ndarray) or not isinstance(states, StateSource):
+        return ArraySource(np.asanyarray(states))
+    return states
+
+
+def block_rows(n_features: int) -> int:
+    """Rows of a block of about 32 MB, a multiple of 16 384: large enough for every kernel."""
+    return max(1, (1 << 23) // n_features // 16_384) * 16_384
+
+
+def spans_of(source: StateSource) -> list[Span]:
+    """Cut the rows of a source into spans (first, last + 1) of good size."""
+    n, rows = source.n_states, block_rows(source.n_features)
+    return [(first, min(first + rows, n)) for first in range(0, n, rows)]
+
+
+@contextmanager
+def block_at(source: StateSource, span: Span) -> Iterator[Floats]:
+    """Read a span of rows; pages of a read-only memory map are released afterwards."""
+    block = source.rows(*span)
+    check_shape(block, source.n_features)
+    if len(block) != span[1] - span[0]:
+        raise BadData(
+            f"a source of {source.n_states} states returned {len(block)} of rows {span[0]} to "
+            f"{span[1] - 1}"
+        )
+    yield block
+    release_pages(block)
+
+
+def check_shape(states: NDArray[Any], n_features: int) -> None:
+    """Check that states are a table of ``n_features`` floating-point columns."""
+    if states.ndim != 2 or states.shape[1] != n_features:
+        raise BadData(
+            f"states for this mixture must have shape (n, {n_features}), "
+            f"but have shape {tuple(states.shape)}"
+        )
+    if states.dtype not in (np.float32, np.float64):
+        raise BadData(f"states must be float32 or float64, but are {states.dtype}")
+
+
+def check_finite(block: NDArray[Any], first_row: int = 0) -> None:
+    """Check that all values are finite; ``first_row`` is the number of the block's first row."""
+    if not np.isfinite(block).all():
+        refuse_not_finite(block, first_row)
+
+
+def refuse_not_finite(block: NDArray[Any], first_row: int) -> NoReturn:
+    """Raise the error that names the first value that is not finite."""
+    row, column = (int(i) for i in np.argwhere(~np.isfinite(block))[0])
+    raise BadData(
+        f"states must be finite, but row {first_row + row}, column {column} "
+        f"is {block[row, column]}; remove or repair that state"
+    )
+
+
+def release_pages(block: NDArray[Any]) -> None:
+    """Release the pages of a read-only memory map under ``block``: resident memory shrinks."""
+    owner: Any = block
+    while isinstance(owner, np.ndarray) and not isinstance(owner, np.memmap):
+        owner = owner.base
+    if not isinstance(owner, np.memmap) or owner.mode != "r" or not block.flags.c_contiguous:
+        return
+    pages = getattr(owner, "_mmap", None)
+    if not isinstance(pages, mmap.mmap) or not hasattr(pages, "madvise"):
+        return
+    offset = block.ctypes.data - np.frombuffer(pages, dtype=np.uint8).ctypes.data
+    start = offset // mmap.PAGESIZE * mmap.PAGESIZE
+    if block.nbytes:
+        pages.madvise(mmap.MADV_DONTNEED, start, offset - start + block.nbytes)

@@ -1,9 +1,19 @@
-"""The fast kernel for CPUs: compiled loops over tiles, one thread a core.
+"""The fast kernel for CPUs: compiled loops over tiles of 512 states, one thread per core.
 
-This module lays a mixture out for the tiles, gives chunks of rows to the workers, and adds the
-results in a fixed order, so that they do not depend on the number of threads. The loops are in
-`numba_sums` and `numba_loops`.
+Chunks of rows are distributed to the workers and their results added in a fixed order, so that they
+do not depend on the number of threads. Inside a tile everything is float32 and lies as [component,
+state] or [feature, state], so that the innermost loops run over states and become vector
+instructions. Sums over tiles are float64. Features come in fours; padding has weight zero.
+Logarithms are of base 2. Three things keep float32 accurate:
+
+- distances are ((x − μ)/σ)² directly, and statistics are centred, never [x², x, 1];
+- fours with a "narrow" feature, where some |μ|/σ is large, carry the low parts of state and mean
+  along, so that x − μ is accurate to the last digit although x itself is rounded;
+- the constant of a component is split into a multiple of 2⁻⁸, which cancels exactly against the
+  maximum, and a small rest; states far from every component are recomputed in float64.
 """
+
+# mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
 
 from __future__ import annotations
 
@@ -14,30 +24,19 @@ import numpy as np
 from numba import njit, types
 from numpy.typing import NDArray
 
-from pivec.mixtures.model import FAR, Mixture, SegmentSums, Statistics
+from pivec.mixtures.model import FAR, Mixture, SegmentSums, Starts, Statistics, refuse_not_finite
 from pivec.mixtures.numba_vector import F32, F64, SMALLEST, vector_code
 from pivec.mixtures.numpy_kernel import hold, moments, take
-from pivec.mixtures.source import Starts, refuse_not_finite
 from pivec.parallel import n_threads, run_tasks
 from pivec.parallel.hardware import compiler
 from pivec.states import overlapping
 
 __all__ = ["accumulate", "add_segments", "hold", "moments", "take"]
 
-# -----------------------------------------------------------------------------
-# The innermost loops over a tile: responsibilities, their normalisation, and weighted sums.
-#
-# Each takes a `Tile` and a `Packed` mixture. Differences are taken as they stand here: their order
-# matters where the low parts of states and means are carried along.
-
-
-# mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
-
-
 TILE = 512
 """States of a tile."""
 STRIDE = TILE + 16
-"""Numbers from row to row of a tile: rows 2 kB apart would crowd the first-level cache."""
+"""Numbers per row of a tile: rows 2 kB apart would collide in the first-level cache."""
 
 _CHAINS = 4
 """Sums kept side by side, because an addition takes four cycles to arrive."""
@@ -260,37 +259,15 @@ def _add_features(write, tile, model, first, n, k, d, width, sums):
     _either_way(write, model, d, add, width)
 
 
-# -----------------------------------------------------------------------------
-# The compiled sums over states, of chunks for EM and of segments for adaptation, tile by tile.
-#
-# A chunk or a run of segments is the work of one thread. A tile of 512 states stays in the caches
-# of a core.
-#
-# Inside a tile everything is float32 and lies as [component, state] or [feature, state], so that
-# the innermost loops run over states and become vector instructions. Sums over tiles are float64.
-# Features and components come in fours; what is padded has weight zero. Logarithms are of base 2.
-#
-# Three things keep float32 right where it would lose digits:
-#
-# - distances are ((x − μ)/σ)² directly, and statistics are centred, never [x², x, 1];
-# - fours with a "narrow" feature, where some |μ|/σ is large, carry the low parts of state and mean
-#   along, so that x − μ is right to the last digit although x itself is rounded;
-# - the constant of a component is split into a multiple of 2⁻⁸, which cancels exactly against the
-#   maximum, and a small rest; states far from every component are done again in float64.
-
-
-# mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
-
-
 _PIECE = 256
 """States of a segment that are summed in one go: their rows stay in the first-level cache."""
 
 f32 = np.float32
 
 
-# NaN and infinity always keep their meaning, and sums the order they are written in. What another
-# function calls becomes a part of it before it is compiled, so that nothing is compiled twice, and
-# the process that compiles runs the same code as later ones that find it in the cache.
+# NaN and infinity keep their meaning, and sums their order. Functions that others call are inlined,
+# so that nothing is compiled twice, and the process that compiles runs the same code as later ones
+# that load it from the cache.
 compiled = compiler("contract", "nsz", sources="numba_*.py")
 part = njit(inline="always")
 
@@ -569,7 +546,7 @@ def _over_rows(
 def accumulate(
     block: NDArray[Any], mixture: Mixture, hard: bool = False, first_row: int = 0
 ) -> Statistics:
-    """Statistics of a block; see `pivec.mixtures.accumulate.accumulate`."""
+    """Statistics of a block; see `pivec.mixtures.accumulate`."""
     states, model = _readable(block), pack(mixture)
     n_chunks = -(-len(states) // _CHUNK)
     counts = np.zeros((n_chunks, model.means.shape[0]))

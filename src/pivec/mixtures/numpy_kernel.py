@@ -1,4 +1,4 @@
-"""The kernel that needs nothing but NumPy: float64 matrix products over blocks of states.
+"""The kernel in plain NumPy: float64 matrix products over blocks of states.
 
 The log-density of a diagonal Gaussian is linear in [x², x, 1], so all components of a block are
 one matrix product. That form cancels as (μ/σ)²: harmless in float64, ruinous in float32.
@@ -12,24 +12,31 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pivec.mixtures.model import FAR, Mixture, SegmentSums, Statistics
-from pivec.mixtures.source import Starts, StateSource, check_finite
+from pivec.mixtures.model import (
+    FAR,
+    Mixture,
+    SegmentSums,
+    Starts,
+    StateSource,
+    Statistics,
+    check_finite,
+)
 from pivec.parallel import run_tasks, single_threaded_blas
 from pivec.states import overlapping
 
 _TILE = 4096
-"""States a task: [components, states] of 64 components is then 2 MB, the size of a cache."""
+"""States per task: [components, states] of 64 components is then 2 MB, the size of a cache."""
 
 Array = NDArray[np.float64]
 
 
 def hold(source: StateSource) -> None:
-    """Hold nothing: this kernel works where the data lies."""
+    """Hold nothing: this kernel works on the data in place."""
     del source
 
 
 def take(block: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[Any]:
-    """Give a copy of the rows of a block that have these numbers."""
+    """Copy these rows of a block."""
     return np.ascontiguousarray(block[rows])
 
 
@@ -91,7 +98,7 @@ def _in_tiles(n_rows: int, work: Callable[[int, int, int], None]) -> None:
 def accumulate(
     block: NDArray[Any], mixture: Mixture, hard: bool = False, first_row: int = 0
 ) -> Statistics:
-    """Statistics of a block; see `pivec.mixtures.accumulate.accumulate`."""
+    """Statistics of a block; see `pivec.mixtures.accumulate`."""
     linear, constants = coefficients(mixture)
     n_tiles = -(-len(block) // _TILE)
     raw = np.empty((n_tiles, *linear.shape))
@@ -150,11 +157,6 @@ def moments(block: NDArray[Any], first_row: int = 0) -> tuple[Array, Array]:
     _in_tiles(len(block), work)
     mean = (counts * means).sum(axis=0) / len(block)
     return mean, (deviations + counts * (means - mean) ** 2).sum(axis=0)
-
-
-def log_density(states: NDArray[Any], mixture: Mixture) -> Array:
-    """Log-density of each state, in standardised space, shape (n,)."""
-    return assign(states, mixture)[1]
 
 
 def assign(states: NDArray[Any], mixture: Mixture) -> tuple[NDArray[np.int32], Array]:

@@ -1,8 +1,8 @@
-"""The kernel for graphics cards, in torch: float64 matrix products over large tiles.
+"""The kernel for GPUs, in torch: float64 matrix products over large tiles.
 
-Cards have float64 units to spare here, and the form [x², x, 1] is safe in float64, as in the
-NumPy kernel; in float32, let alone tf32, features with spikes would ruin it. Where Triton is at
-hand, passes over states on a card go through the fused kernel of `triton_kernel` instead.
+The form [x², x, 1] is safe in float64, as in the NumPy kernel; in float32, let alone tf32, features
+with spikes would ruin it. If Triton is installed, passes over states on a GPU use the fused kernel
+of `triton_kernel` instead.
 """
 
 # mypy: disable-error-code="no-untyped-call"
@@ -17,9 +17,18 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pivec.mixtures.model import FAR, Mixture, SegmentSums, Statistics
+from pivec.mixtures.model import (
+    FAR,
+    Mixture,
+    SegmentSums,
+    Starts,
+    StateSource,
+    Statistics,
+    block_at,
+    refuse_not_finite,
+    spans_of,
+)
 from pivec.mixtures.numpy_kernel import centred, coefficients
-from pivec.mixtures.source import Starts, StateSource, block_at, refuse_not_finite, spans_of
 from pivec.parallel import torch_device
 from pivec.states import overlapping
 
@@ -32,7 +41,7 @@ Array = NDArray[np.float64]
 
 
 class TorchKernel:
-    """The kernel on one torch device, "cuda" or "cpu"; see `pivec.mixtures.accumulate.Kernel`.
+    """The kernel on one torch device, "cuda" or "cpu"; see `pivec.mixtures.passes.Kernel`.
 
     Blocks are arrays, or tensors that `hold` brought to the device and checked.
     """
@@ -42,7 +51,7 @@ class TorchKernel:
         self._fused = fused and device == "cuda" and find_spec("triton") is not None
 
     def hold(self, source: StateSource) -> torch.Tensor | None:
-        """Bring all states to the card, if it is one and has room for them."""
+        """Copy all states to the GPU, if they fit."""
         if self.device.type != "cuda" or not source.n_states:
             return None
         free, _ = torch.cuda.mem_get_info(self.device)
@@ -57,7 +66,7 @@ class TorchKernel:
                     return None
                 shape = (source.n_states, source.n_features)
                 held = torch.empty(shape, dtype=states.dtype, device=self.device)
-            # Two page-locked buffers: one is filled while the other travels.
+            # Two page-locked buffers: one is filled while the other is copied.
             if len(staging) < 2:
                 room = torch.empty_like(states, pin_memory=True)
                 staging.append((room, torch.cuda.Event()))
@@ -76,7 +85,7 @@ class TorchKernel:
         return held
 
     def take(self, block: Any, rows: NDArray[np.int64]) -> NDArray[Any]:
-        """Give a copy of the rows of a block that have these numbers."""
+        """Copy these rows of a block."""
         if not isinstance(block, torch.Tensor):
             return np.ascontiguousarray(block[rows])
         result: NDArray[Any] = block[self._tensor(rows)].cpu().numpy()
@@ -85,7 +94,7 @@ class TorchKernel:
     def accumulate(
         self, block: Any, mixture: Mixture, hard: bool = False, first_row: int = 0
     ) -> Statistics:
-        """Statistics of a block; see `pivec.mixtures.accumulate.accumulate`."""
+        """Statistics of a block; see `pivec.mixtures.accumulate`."""
         states = self._on_device(block, first_row)
         if self._fused:
             from pivec.mixtures import triton_kernel
@@ -170,7 +179,7 @@ class TorchKernel:
         return mean.cpu().numpy(), deviation.cpu().numpy()
 
     def _on_device(self, block: Any, first_row: int) -> torch.Tensor:
-        """Give the block as a checked tensor of this device."""
+        """The block as a checked tensor on this device."""
         if isinstance(block, torch.Tensor):
             return block
         states = torch.from_numpy(_writeable(block)).to(self.device)
@@ -178,13 +187,13 @@ class TorchKernel:
         return states
 
     def _check(self, states: torch.Tensor, first_row: int) -> None:
-        """Refuse NaN and infinity."""
+        """Check that all values are finite."""
         for first, tile in self._tiles(states, states.shape[1]):
             if not bool(torch.isfinite(tile).all()):
                 refuse_not_finite(tile.cpu().numpy(), first_row + first)
 
     def _tiles(self, states: torch.Tensor, width: int) -> Iterator[tuple[int, torch.Tensor]]:
-        """Cut states into tiles for which ``width`` float64 columns fit into the room."""
+        """Cut states into tiles for which ``width`` float64 columns fit into ``_ROOM``."""
         rows = max(1024, _ROOM // (8 * width))
         for first in range(0, len(states), rows):
             yield first, states[first : first + rows]
@@ -196,13 +205,13 @@ class TorchKernel:
         return torch.zeros(shape, dtype=torch.float64, device=self.device)
 
     def _model(self, mixture: Mixture) -> list[torch.Tensor]:
-        """Give what `_responsibilities` needs of a mixture."""
+        """The parameters that `_responsibilities` needs."""
         arrays = (mixture.center, mixture.scale, *coefficients(mixture))
         return [self._tensor(array) for array in arrays]
 
 
 def _writeable(block: NDArray[Any]) -> NDArray[Any]:
-    """Give an array that torch takes without a warning; it is only read."""
+    """An array that torch accepts without a warning; it is only read."""
     if block.flags.writeable and block.flags.c_contiguous:
         return block
     return np.array(block, order="C")
