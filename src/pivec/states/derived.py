@@ -178,9 +178,7 @@ def over_policies(
     return engine.in_order(_over_run, parts, function, *shared)
 
 
-def _over_run(
-    run: Span, function: Callable[..., Any], sent: Sent, arguments: tuple[Any, ...]
-) -> Any:
+def _over_run(run: Span, function: Callable[..., Any], sent: Sent, arguments: Any) -> Any:
     return function(sent.source.select(range(*run)), *arguments)
 
 
@@ -249,14 +247,7 @@ def moments_of(rows: NDArray[Any]) -> tuple[int, Array, Array]:
 
 
 def constant_features(data: VisitedStates) -> list[str]:
-    """Return the names of features that have the same value in all states.
-
-    Examples
-    --------
-    >>> data = VisitedStates.from_arrays([[[[0.0, 1.0], [0.0, 2.0]]], [[[0.0, 3.0]]]])
-    >>> constant_features(data)
-    ['x[0]']
-    """
+    """Return the names of features that have the same value in all states."""
     varies = np.zeros(data.n_features, dtype=bool)
     value = data.rows(0, 1)[0].copy()
     for block in data.blocks(_ROWS):

@@ -80,10 +80,6 @@ class LocalFolder:
     def fetch(self, names: Iterable[str], *, again: bool = False) -> None:
         """Download files; nothing to do here."""
 
-    def discard_copy(self, name: str) -> bool:  # noqa: ARG002
-        """Remove the cached copy of a file and return whether there was one."""
-        return False
-
     def remove(self, name: str) -> None:
         """Remove a file, if it is there."""
         (self.path / name).unlink(missing_ok=True)
@@ -109,7 +105,6 @@ class RemoteFolder:
         self._copies = _cache() / hashlib.sha256(self.path.encode()).hexdigest()[:20]
         self._listed: set[str] | None = None
         self._tails: dict[str, bytes | None] = {}  # of files that were read or written
-        self._downloaded: set[str] = set()  # copies made by this process
 
     def __str__(self) -> str:
         return self.path
@@ -186,7 +181,7 @@ class RemoteFolder:
         if is_index:
             self._tails[name] = bytes(memoryview(content)[-_TAIL:])
             return
-        with self._copying(name) as file:
+        with atomic_write(make_folder(self._copies) / name) as file:
             file.write(content)
 
     def local(self, name: str) -> Path:
@@ -199,16 +194,10 @@ class RemoteFolder:
             with (
                 self._explaining(f"read {name} of"),
                 self._open(name) as source,
-                self._copying(name) as file,
+                atomic_write(make_folder(self._copies) / name) as file,
             ):
                 shutil.copyfileobj(source, file, 1 << 22)
         return path
-
-    @contextlib.contextmanager
-    def _copying(self, name: str) -> Iterator[Any]:
-        with atomic_write(make_folder(self._copies) / name) as file:
-            yield file
-        self._downloaded.add(name)
 
     def fetch(self, names: Iterable[str], *, again: bool = False) -> None:
         """Download files, several at once; with ``again`` also those that have copies."""
@@ -217,13 +206,6 @@ class RemoteFolder:
             (self._copies / name).unlink(missing_ok=True)
         with ThreadPoolExecutor(_DOWNLOADS) as pool:
             list(pool.map(self.local, wanted))
-
-    def discard_copy(self, name: str) -> bool:
-        """Remove a copy that an earlier process made; return whether there was one."""
-        if name in self._downloaded or not (self._copies / name).exists():
-            return False
-        (self._copies / name).unlink(missing_ok=True)
-        return True
 
     def remove(self, name: str) -> None:
         """Remove a file, if it is there."""
@@ -270,13 +252,7 @@ Folder = LocalFolder | RemoteFolder
 
 
 def open_folder(place: str | Path | Folder) -> Folder:
-    """Return the folder at a path or URI.
-
-    Examples
-    --------
-    >>> str(open_folder("file:///data/states"))
-    '/data/states'
-    """
+    """Return the folder at a path or URI; ``file://`` is local."""
     if not isinstance(place, str | Path):
         return place
     if not is_uri(place):

@@ -48,9 +48,6 @@ _EXPECTED = "a table or array file, a folder of them, npz:DIR, minari:NAME or st
 _WORLD = ("environment", "arguments", "wrappers", "imports", "features")  # settings that matter
 
 
-# ---- finding ----
-
-
 def find_recorded(spec: Any, options: TableOptions | None = None) -> list[RecordedPolicy]:
     """Find the policies in ``npz:DIR``, ``minari:NAME``, ``store:DIR``, a file or data in memory.
 
@@ -79,10 +76,7 @@ def find_recorded(spec: Any, options: TableOptions | None = None) -> list[Record
 def _find_files(
     where: str, options: TableOptions, suffixes: frozenset[str] = _SUFFIXES
 ) -> list[RecordedPolicy]:
-    """Find the policies in a file, the files of a folder, or a glob.
-
-    A policy without a name in its file is called after the file.
-    """
+    """Find the policies in a file, the files of a folder, or a glob."""
     home = Path(where).expanduser()
     kinds = " or ".join(sorted(suffixes))
     if home.is_dir():
@@ -134,15 +128,7 @@ def _policies_in_file(path: Path, home: Path, options: TableOptions) -> list[Rec
 
 
 def _with_unique_labels(policies: Sequence[RecordedPolicy]) -> list[RecordedPolicy]:
-    """Prefix labels that occur twice with the name of the file, or of its folder.
-
-    Examples
-    --------
-    >>> twice = [PolicyInfo("a", source=f"table:{run}/states.csv") for run in ("one", "two")]
-    >>> found = _with_unique_labels([RecordedPolicy(info, iter) for info in twice])
-    >>> [policy.info.label for policy in found]
-    ['one/states/a', 'two/states/a']
-    """
+    """Prefix labels that occur twice with the name of the file, or of its folder."""
     result = list(policies)
     for level in range(2):
         counts = Counter(policy.info.label for policy in result)
@@ -236,25 +222,25 @@ def split_recorded(policies: Any) -> tuple[Any, list[RecordedPolicy]]:
 
     Minari datasets in a folder of policies are found as well.
     """
+    recorded: list[RecordedPolicy] = []
     if isinstance(policies, Mapping):
         running: dict[Any, Any] = {}
-        recorded: list[RecordedPolicy] = []
         for label, thing in policies.items():
             runs, found = _split(thing)
             if runs:
                 running[label] = thing
             is_alone = len(found) == 1 and not runs
-            recorded += [
-                _renamed(policy, label if is_alone else f"{label}/{policy.info.label}")
-                for policy in found
-            ]
+            for policy in found:
+                name = label if is_alone else f"{label}/{policy.info.label}"
+                recorded.append(_renamed(policy, name))
         return running, recorded
-    if isinstance(policies, Sequence) and not isinstance(policies, str):
-        parts = [(thing, *_split(thing)) for thing in policies]
-        remaining = [thing for thing, runs, _ in parts if runs]
-        return remaining, [policy for *_, found in parts for policy in found]
-    runs, recorded = _split(policies)
-    return (policies if runs else []), recorded
+    is_list = isinstance(policies, Sequence) and not isinstance(policies, str)
+    remaining = []
+    for thing in policies if is_list else [policies]:
+        runs, found = _split(thing)
+        recorded += found
+        remaining += [thing] * runs
+    return (policies if remaining and not is_list else remaining), recorded
 
 
 def _split(thing: Any) -> tuple[bool, list[RecordedPolicy]]:
@@ -271,9 +257,6 @@ def _split(thing: Any) -> tuple[bool, list[RecordedPolicy]]:
         is_policy_file(path, named=False) for path in folder.rglob("*") if path.is_file()
     )
     return runs, recorded
-
-
-# ---- reading ----
 
 
 def read_recorded(

@@ -185,21 +185,18 @@ class Store:
     def _problem(self, row: Row) -> str:
         """Return what is wrong with a policy's file, unless it was written or checked before."""
         file = row["file"]
+        problem = "is missing"
         if self.folder.has(file):
-            if file in self._verified and self._verified[file] == self._stamp(file):
+            problem = "does not match its checksum, so it is damaged and should be removed"
+            if self._verified.get(file) == self._stamp(file):
                 return ""
-            # A cached copy that does not match is downloaded again.
-            while digest_of(self.folder.local(file)) != row["sha256"]:
-                if not self.folder.discard_copy(file):
-                    break
-            else:
-                self._verified[file] = self._stamp(file)
-                return ""
+            for again in (False, True):  # a cached copy may be damaged
+                self.folder.fetch([file], again=again)
+                if digest_of(self.folder.local(file)) == row["sha256"]:
+                    self._verified[file] = self._stamp(file)
+                    return ""
         labels = first_names([label for label, r in self.rows.items() if r["file"] == file])
-        problem, remove = "is missing", ""
-        if self.folder.has(file):
-            problem, remove = "does not match its checksum, so it is damaged", "remove it and "
-        return f"{self.folder}/{file} {problem} (states of {labels}): {remove}{_REMEDY}"
+        return f"{self.folder}/{file} {problem} (states of {labels}): {_REMEDY}"
 
     def _stamp(self, file: str) -> object:
         """Return what changes when a file is rewritten."""

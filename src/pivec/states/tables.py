@@ -72,16 +72,7 @@ class Columns:
 
 
 def find_columns(schema: pa.Schema, options: TableOptions) -> Columns:
-    """Find the meaning of the columns of a table; warn about those that are ignored.
-
-    Examples
-    --------
-    >>> import pyarrow as pa
-    >>> table = pa.table({"agent": ["a"], "t": [0], "x": [0.5], "y": [1.0], "action": [1]})
-    >>> known = find_columns(table.schema, TableOptions())
-    >>> dict(known.roles), known.features, known.actions
-    ({'policy': 'agent', 'step': 't'}, ('x', 'y'), ('action',))
-    """
+    """Find the meaning of the columns of a table; warn about those that are ignored."""
     names = list(schema.names)
     if len(set(names)) < len(names):
         raise BadData("two of its columns have the same name: rename one of them")
@@ -134,24 +125,27 @@ def _find_roles(schema: pa.Schema, options: TableOptions) -> tuple[dict[str, str
             continue
         known = {_plain(name): name for name in names if name not in used}
         found = [known[name] for name in usual if name in known]
-        found = [name for name in found if name not in roles.values()]
-        if role not in _OF_ANY_TYPE:
-            types = {name: schema.field(name).type for name in found}
-            is_timed = pa.types.is_temporal if role == "step" else _is_numeric
-            found = [name for name in found if _is_numeric(types[name]) or is_timed(types[name])]
+        found = [
+            name
+            for name in found
+            if name not in roles.values() and _fits(role, schema.field(name).type)
+        ]
         if found:
             roles[role], *others = found
             unused += others
     return roles, [name for name in unused if name not in roles.values()]
 
 
+def _fits(role: str, kind: pa.DataType) -> bool:
+    is_time = role == "step" and pa.types.is_temporal(kind)
+    return role in _OF_ANY_TYPE or _is_numeric(kind) or is_time
+
+
 def _check_given(wanted: Sequence[str], names: Sequence[str], option: str) -> list[str]:
     for name in wanted:
         if name not in names:
-            raise UsageError(
-                f"there is no column {name!r}, which {option} names"
-                f"{did_you_mean(name, names)}: it has {_shortened(names)}"
-            )
+            similar = did_you_mean(name, names)
+            raise UsageError(f"{option}: no column {name!r}{similar}: it has {_shortened(names)}")
     return list(wanted)
 
 
@@ -174,52 +168,24 @@ def _is_numeric(kind: pa.DataType) -> bool:
 
 @dataclass(frozen=True)
 class LogRows:
-    """The rows of one policy, one per state, in any order; arrays that are unknown are None.
+    """The rows of one policy, one per state, in any order; arrays that are unknown are None."""
 
-    Attributes
-    ----------
-    states : (n, ...) array
-    actions : (n, ...) array
-        Those of the last row of an episode are not read, unless ``after`` is known.
-    acted : (n,) bool array
-        Where an action is known; everywhere if None.
-    episode, step : (n,) arrays
-        Without ``episode``, one starts where ``step`` falls.
-    reward, total, seed : (n,) arrays
-        ``total`` is the return of the episode, and like ``seed`` the same in all its rows.
-    terminated, truncated : (n,) bool arrays
-        Without number and step, an episode ends with a row where either is true.
-    after : (n, ...) array
-        The state that follows each row.
-    length : int
-        Rows after which an episode ends at the latest, if nothing else shows it.
-    starts : array
-        The rows where episodes start.
-    """
-
-    states: Array
-    actions: Array | None = None
-    acted: NDArray[np.bool_] | None = None
+    states: Array  # (n, ...)
+    actions: Array | None = None  # those of the last row of an episode need ``after``
+    acted: NDArray[np.bool_] | None = None  # where an action is known; None: everywhere
     episode: Array | None = None
-    step: Array | None = None
+    step: Array | None = None  # without ``episode``, one starts where this falls
     reward: Array | None = None
-    total: Array | None = None
-    seed: Array | None = None
-    terminated: NDArray[np.bool_] | None = None
+    total: Array | None = None  # return of the episode, the same in all its rows
+    seed: Array | None = None  # likewise
+    terminated: NDArray[np.bool_] | None = None  # without both, these end an episode
     truncated: NDArray[np.bool_] | None = None
-    after: Array | None = None
-    length: int | None = None
-    starts: Array | None = None
+    after: Array | None = None  # the state that follows each row
+    length: int | None = None  # of episodes at most, if nothing else shows it
+    starts: Array | None = None  # the rows where episodes start
 
     def episodes(self) -> Iterator[Episode]:
-        """Iterate over the episodes, in the order of their first rows.
-
-        Examples
-        --------
-        >>> rows = LogRows(np.arange(5.0)[:, None], step=np.array([0, 1, 2, 0, 1]))
-        >>> [episode.states.ravel().tolist() for episode in rows.episodes()]
-        [[0.0, 1.0, 2.0], [3.0, 4.0]]
-        """
+        """Iterate over the episodes, in the order of their first rows."""
         for number, rows in enumerate(self._rows()):
             states, acting = self.states[rows], rows[:-1]
             if self.after is not None:
@@ -247,9 +213,8 @@ class LogRows:
             times = self.step[rows]  # type: ignore[index]
             if twice := np.flatnonzero(~(np.diff(times) > 0)).tolist():
                 raise BadData(
-                    f"episode {self.episode[rows[0]]} has the time {times[twice[0]]} twice: name "
-                    "the columns of policies, episodes and time (--policy-column, "
-                    "--episode-column, --step-column of `pivec import`)"
+                    f"episode {self.episode[rows[0]]} has the time {times[twice[0]]} twice: see "
+                    "--policy-column, --episode-column and --step-column of `pivec import`"
                 )
         return pieces
 
@@ -269,9 +234,9 @@ class LogRows:
             firsts = self.step[result]
             if (firsts != firsts[0]).any():
                 raise BadData(
-                    f"an episode starts wherever the time falls, but they start at {firsts[0]} and "
-                    f"at {firsts[firsts != firsts[0]][0]}: sort the rows by time, or name the "
-                    "column of episodes"
+                    f"episodes start at the times {firsts[0]} and "
+                    f"{firsts[firsts != firsts[0]][0]}: sort the rows by time, or name the column "
+                    "of episodes"
                 )
             return result
         ends = [flag for flag in (self.terminated, self.truncated) if flag is not None]
@@ -284,9 +249,8 @@ class LogRows:
             result |= (np.arange(n) - before) % self.length == 0
         elif not ends and self.after is None:
             raise BadData(
-                "nothing shows where its episodes start: it needs a column or array that numbers "
-                "them (episode), has the time (step) or their ends (terminated), or a fixed length "
-                "(--episode-length of `pivec import`)"
+                "nothing shows where its episodes start: it needs episode, step or terminated, or "
+                "--episode-length of `pivec import`"
             )
         return result
 
@@ -309,7 +273,7 @@ class LogRows:
         return float(self._common(self.total, "return", rows, number, np.nan))
 
     def _common(
-        self, values: Array | None, name: str, rows: NDArray[np.intp], number: int, unknown: Any
+        self, values: Array | None, name: str, rows: Array, number: int, unknown: Any
     ) -> Any:
         """Return the value that all rows of an episode share."""
         if values is None:
@@ -335,15 +299,15 @@ class Table:
 def table_of(thing: Any) -> Table:
     """Convert a pandas or polars frame, or a pyarrow table."""
     table = thing
-    if type(thing).__module__.partition(".")[0] == "pandas":
-        table = pa.Table.from_pandas(thing, preserve_index=False)
-    elif hasattr(thing, "to_arrow"):  # of polars
-        table = thing.to_arrow()
-    if not isinstance(table, pa.Table):
+    if not is_frame(thing):
         raise UsageError(
             "expected a pandas or polars DataFrame or a pyarrow Table, but got "
             f"{type(thing).__name__}"
         )
+    if hasattr(thing, "to_arrow"):  # of polars
+        table = thing.to_arrow()
+    elif not isinstance(thing, pa.Table):
+        table = pa.Table.from_pandas(thing, preserve_index=False)
     return Table(table.schema, [table.num_rows], lambda _, names: table.select(names))
 
 

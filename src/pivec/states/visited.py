@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -18,14 +19,7 @@ from pivec.files import naming
 from pivec.options import TableOptions
 from pivec.policies import Policy, PolicyInfo, other_names
 from pivec.results import policies_table
-from pivec.rollouts import (
-    Episode,
-    Offsets,
-    PlayedPolicy,
-    is_wide,
-    lost_features,
-    offset_names,
-)
+from pivec.rollouts import Episode, Offsets, PlayedPolicy, is_wide, lost_features, offset_names
 
 # What is known about an episode besides its states; an unknown seed is -1.
 EPISODE = np.dtype(
@@ -299,17 +293,20 @@ class VisitedStates:
         for i, (label, counts) in enumerate(zip(labels, lengths, strict=True)):
             rows = np.zeros(len(counts), dtype=EPISODE)
             rows["length"], rows["seed"] = counts, -1
-            rows["return"] = np.nan if returns is None else _returns(returns[i], label, len(counts))
+            total = np.asarray(np.nan if returns is None else returns[i], dtype=np.float64)
+            if total.shape not in ((), (len(counts),)):
+                raise UsageError(
+                    f"returns of {label} must be one number, or one for each of its {len(counts)} "
+                    f"episodes, but have shape {total.shape}"
+                )
+            rows["return"] = total
             moves = None if actions is None else _actions(actions[i], label, counts)
             states = flat[begin : begin + sum(counts)]
             begin += len(states)
+            group = "" if groups is None else str(groups[i])
             step = None if steps is None else steps[i]
-            info = PolicyInfo(
-                label,
-                "" if groups is None else str(groups[i]),
-                None if step is None else int(step),
-                fingerprint=content_digest(rows, states, moves),
-            )
+            digest = content_digest(rows, states, moves)
+            info = PolicyInfo(label, group, None if step is None else int(step), fingerprint=digest)
             records.append(PolicyRecord.in_memory(info, rows, (states, moves)))
         names = offset_names(names_of(feature_names, flat.shape[1]), offsets)
         return cls(records, names, environment, states=flat)
@@ -547,15 +544,7 @@ class VisitedStates:
 
 
 def check_states(thing: Any, *others: type) -> None:
-    """Raise an error if something is not `VisitedStates`, and say how to create them.
-
-    Examples
-    --------
-    >>> check_states(np.zeros((3, 2)))
-    Traceback (most recent call last):
-    ...
-    pivec.errors.UsageError: expected VisitedStates, but got ndarray: create them with ...
-    """
+    """Raise an error if something is not `VisitedStates`, and say how to create them."""
     if isinstance(thing, (VisitedStates, *others)):
         return
     way = 'VisitedStates.from_arrays({"label": [states of an episode, ...]})'
@@ -589,14 +578,11 @@ def names_of(given: Sequence[str] | None, width: int, letter: str = "x") -> tupl
 
 def check_unique(labels: Sequence[str]) -> None:
     """Check that no two policies have the same label."""
-    known: set[str] = set()
-    for label in labels:
-        if label in known:
-            raise UsageError(
-                f"two policies are called {label!r}: give one of them another name (from Python "
-                "with a dict), or move its file"
-            )
-        known.add(label)
+    if twice := [label for label, count in Counter(labels).items() if count > 1]:
+        raise UsageError(
+            f"two policies are called {twice[0]!r}: give one of them another name (from Python "
+            "with a dict), or move its file"
+        )
 
 
 def check_finite(states: NDArray[Any], episode: str, names: Sequence[str] | None = None) -> None:
@@ -688,16 +674,6 @@ def _actions(episodes: Sequence[ArrayLike], label: str, lengths: list[int]) -> N
             f"has {counts[:5]}"
         )
     return np.concatenate(arrays)
-
-
-def _returns(values: ArrayLike, label: str, n: int) -> NDArray[np.float64]:
-    returns = np.asarray(values, dtype=np.float64)
-    if returns.shape not in ((), (n,)):
-        raise UsageError(
-            f"returns of {label} must be one number, or one for each of its {n} episodes, but have "
-            f"shape {returns.shape}"
-        )
-    return returns
 
 
 def _read_only(values: NDArray[Any]) -> NDArray[Any]:
