@@ -46,7 +46,7 @@ def test_names_too_long_and_empty_names(run):
 def test_no_permission_is_told_before_anybody_acts(tmp_path, monkeypatch):
     (tmp_path / "mine").mkdir()
     monkeypatch.setattr(os, "access", lambda path, mode: False)  # root may write everywhere
-    with pytest.raises(UsageError, match="read-only, or belongs to others"):
+    with pytest.raises(UsageError, match="permission"):
         pivec.compare("CartPole-v1", "random", tmp_path / "mine/a/b")
     assert not list((tmp_path / "mine").iterdir())
 

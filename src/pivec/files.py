@@ -1,7 +1,4 @@
-"""Files that appear whole or not at all: written beside their place, then renamed into it.
-
-And the folders for them, looked at before hours of work are to go there, and locked meanwhile.
-"""
+"""Files: written atomically, read with limits, and CSV; checking and locking folders."""
 
 from __future__ import annotations
 
@@ -30,11 +27,11 @@ from pivec.terminal import encodable
 def atomic_write(
     path: str | os.PathLike[str], mode: Literal["w", "wb"] = "wb"
 ) -> Iterator[IO[Any]]:
-    """Write a file (bytes, or UTF-8 text) so that a reader sees the old or the whole new one.
+    """Write a file (bytes, or UTF-8 text) so that readers see the old or the complete new one.
 
-    The handle is on a temporary file in the same folder, which must exist. When the block ends
-    well, the data are flushed to disk and the file takes the place of ``path``, or of what a link
-    there points to; when it raises, the temporary file is removed and what was there stays.
+    The handle is on a temporary file in the same folder, which must exist. At the end of the block
+    it is flushed to disk and replaces ``path``, or what a link there points to; if the block
+    raises, it is removed.
 
     Examples
     --------
@@ -72,26 +69,23 @@ def atomic_write(
 
 
 def is_uri(path: str | os.PathLike[str]) -> bool:
-    """Tell whether a name is that of a place elsewhere, as ``s3://bucket/runs``.
+    """Return whether a path is a URI, such as ``s3://bucket/runs``.
 
     Examples
     --------
     >>> is_uri("s3://bucket/runs"), is_uri("runs"), is_uri(Path("s3://bucket"))
     (True, False, True)
     """
-    slashes = "//" if isinstance(path, str) else "/"  # a path has lost one
+    slashes = "//" if isinstance(path, str) else "/"  # a Path has lost one
     return bool(re.match(rf"[a-z][a-z0-9+.-]+:{slashes}", os.fspath(path)))
 
 
 def check_folder(path: str | os.PathLike[str]) -> Path:
-    """See that a folder can be written to, or could be made; nothing is made.
-
-    Otherwise a UsageError says what is in the way.
-    """
+    """Check that a folder can be written to or created; nothing is created."""
     if is_uri(path):
         raise UsageError(
-            f"cannot write to {os.fspath(path).partition(':')[0]}://...: expected a folder of this "
-            "machine; only stores of states may be elsewhere (`pivec collect --out`)"
+            f"cannot write to {os.fspath(path).partition(':')[0]}://...: expected a local folder; "
+            "only stores of states may be remote (`pivec collect --out`)"
         )
     folder = place = Path(path)
     while place != place.parent:
@@ -107,22 +101,22 @@ def check_folder(path: str | os.PathLike[str]) -> Path:
     if not os.path.isdir(place):
         raise UsageError(f"cannot write to {folder}: {place} is not a folder")
     if not os.access(place, os.W_OK | os.X_OK):
-        raise UsageError(f"cannot write to {folder}: {place} is read-only, or belongs to others")
+        raise UsageError(f"cannot write to {folder}: no write permission for {place}")
     return folder
 
 
 def make_folder(path: str | os.PathLike[str]) -> Path:
-    """Make a folder and those above it, where they are not there yet."""
+    """Create a folder and its parents if they do not exist."""
     folder = check_folder(path)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UsageError(f"cannot make the folder {folder}: {error.strerror}") from error
+        raise UsageError(f"cannot create the folder {folder}: {error.strerror}") from error
     return folder
 
 
 def file_name(text: str, most: int | None = None) -> str:
-    """Make of any text what every system takes as a name; only the last ``most`` letters.
+    """Convert text to a name that is valid on every system; at most its last ``most`` letters.
 
     Examples
     --------
@@ -135,9 +129,9 @@ def file_name(text: str, most: int | None = None) -> str:
 
 @contextmanager
 def locked(path: str | os.PathLike[str], busy: str, wait: float = 0.0) -> Iterator[None]:
-    """Keep other processes out by a lock on the file ``path``, where the system has locks.
+    """Lock the file ``path``, where the system has locks.
 
-    Another one that holds it is waited for so many seconds; then ``busy`` is what the error says.
+    If another process holds it for ``wait`` seconds, an error with the text ``busy`` is raised.
     """
     try:
         import fcntl
@@ -158,17 +152,13 @@ def locked(path: str | os.PathLike[str], busy: str, wait: float = 0.0) -> Iterat
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make the rename itself last; systems that cannot open folders do without."""
+    """Flush the rename itself to disk, on systems that can open folders."""
     with contextlib.suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(handle)
         finally:
             os.close(handle)
-
-
-# -----------------------------------------------------------------------------
-# Files from strangers: regular ones only, a budget for what comes out, one kind of error.
 
 
 # Weights and recorded numbers hardly compress, text does by about 10, zeros by 1000.
@@ -180,10 +170,10 @@ CHUNK = 1 << 20
 
 
 class Budget:
-    """How many bytes may be made of one file: counted while it is read, by all of its readers.
+    """The number of bytes that one file may unpack to, counted while it is read.
 
-    That is 64 MB and 100 times the ``size`` of the file, but not more than ``most``, unless the
-    file itself is that large. Error messages call it ``name``.
+    That is 64 MB and 100 times the ``size`` of the file, but at most ``most``, unless the file
+    itself is that large. ``name`` is for error messages.
 
     Examples
     --------
@@ -198,20 +188,17 @@ class Budget:
         self.total = self.left = min(FREE + RATIO * size, max(most, PLAIN * size))
 
     def spend(self, n: int) -> None:
-        """Count ``n`` bytes before they are made; an error if they are too many."""
+        """Count ``n`` bytes before they are allocated; raise an error if they are too many."""
         self.left -= n
         if self.left < 0:
             raise BadPolicyFile(
-                f"{self.name} unpacks to more than {self.total} bytes, which is out of proportion "
-                "to its size: if it is sound, save it without compression"
+                f"{self.name} unpacks to more than {self.total} bytes, out of proportion to its "
+                "size: if you trust it, save it without compression"
             )
 
 
 class BoundedZip:
-    """A zip file, in memory or open; what is read of its ``members`` counts in the budget.
-
-    Whatever is wrong with it is a `BadPolicyFile`.
-    """
+    """A zip file whose ``members`` are read within a budget; all its errors are `BadPolicyFile`."""
 
     def __init__(self, source: bytes | bytearray | BinaryIO, budget: Budget) -> None:
         self._budget = budget
@@ -221,11 +208,11 @@ class BoundedZip:
         try:
             self._zip = zipfile.ZipFile(stream)
             members = self._zip.infolist()
-        except Exception as error:  # zipfile lets half a dozen kinds through on damaged input
+        except Exception as error:  # zipfile raises many kinds on damaged input
             raise BadPolicyFile(
                 f"it is a damaged or truncated zip archive ({error}): copy or save it again"
             ) from error
-        # Archives in archives: of one cut short, zipfile finds the end of one inside.
+        # Of a truncated archive of archives, zipfile finds the end of an inner one.
         if min((member.header_offset for member in members), default=0) != 0:
             raise BadPolicyFile("it is a truncated zip archive: copy or save it again")
         if len(members) > MAX_MEMBERS:
@@ -235,17 +222,16 @@ class BoundedZip:
             raise BadPolicyFile("it holds two members of the same name")
 
     def read(self, member: str) -> bytearray:
-        """Give the content of a member, checked against its length and checksum."""
+        """Return the content of a member, checked against its length and checksum."""
         if member not in self.members:
             raise BadPolicyFile(f"it lacks its member {member!r}")
         info = self.members[member]
         if info.flag_bits & 0x1:
             raise BadPolicyFile(f"its member {member!r} is encrypted")
-        # Of others, zipfile unpacks whole blocks whatever length the archive declares.
+        # With other methods, zipfile unpacks whole blocks whatever the declared length.
         if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise BadPolicyFile(
-                f"its member {member!r} is packed by a method that is not supported: save the "
-                "file without compression"
+                f"its member {member!r} has an unsupported compression: save the file without"
             )
         content = bytearray()
         try:
@@ -267,7 +253,7 @@ class BoundedZip:
 
 
 def open_regular(path: str | os.PathLike[str]) -> io.BufferedReader:
-    """Open a file for reading; what would wait or never end (pipes, devices) is an OSError.
+    """Open a file for reading; pipes and devices, which may never end, raise an OSError.
 
     Examples
     --------
@@ -302,7 +288,7 @@ def digest_of(path: str | os.PathLike[str]) -> str:
 
 @contextlib.contextmanager
 def naming(name: str | Path, what: str, kind: type[PivecError] = BadPolicyFile) -> Iterator[None]:
-    """Turn whatever a parser raises inside into an error that names the file.
+    """Convert whatever a parser raises inside to an error that names the file.
 
     Examples
     --------
@@ -319,30 +305,26 @@ def naming(name: str | Path, what: str, kind: type[PivecError] = BadPolicyFile) 
         detail = " ".join(str(error).split())[:300]
         raise kind(
             f"{name} cannot be read as {what} ({type(error).__name__}: {detail}): it may be "
-            "damaged, or of a kind that is not supported"
+            "damaged or not supported"
         ) from error
-
-
-# -----------------------------------------------------------------------------
-# CSV files (RFC 4180, UTF-8), exact to the last bit of every number.
-#
-# Cells hold text literally. A label such as ``=cmd()`` is a formula to some spreadsheet programs;
-# it is written as it is, so that files can be read back without loss. Import such files as text.
 
 
 def write_csv(
     path: str | os.PathLike[str], columns: Iterable[str], rows: Iterable[Iterable[Any]]
 ) -> None:
-    """Write a line of names and rows of cells; a file is replaced when the new one is whole."""
+    """Write a CSV file atomically; numbers are exact.
+
+    Text is written literally, even if a spreadsheet would read it as a formula (``=cmd()``), so
+    that files can be read back without loss.
+    """
     with atomic_write(path, "w") as file:
-        # It writes the shortest text of a float that reads back as the same number.
-        writer = csv.writer(file)
+        writer = csv.writer(file)  # which writes the shortest text that reads back as the same
         writer.writerow(columns)
         writer.writerows(rows)
 
 
 def cell(value: Any) -> Any:
-    r"""Make a value what a cell shows: what is not known is empty.
+    r"""Convert a value to that of a cell; unknown values are empty.
 
     Examples
     --------
