@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from pivec.characterizations.descriptions import Description, Descriptions, summarise
 from pivec.errors import PivecWarning, UsageError
-from pivec.states import Span, VisitedStates, over_policies, regrouped, runs_of
+from pivec.states import Span, VisitedStates, over_policies, policy_ranges, regrouped
 from pivec.statistics import (
     PermutationTest,
     Spread,
@@ -74,7 +74,7 @@ def describe_with_influences(method: Characterization, data: VisitedStates) -> D
     """Describe policies, with the influence of each of their episodes."""
     sums: list[Array] = []
     influences, first = np.empty((0, 0), np.float32), 0
-    for own, moved in over_policies(_sums_and_influences, data, method, runs=_runs(data)):
+    for own, moved in over_policies(_sums_and_influences, data, method, ranges=_ranges(data)):
         sums.append(own)
         if not first:
             influences = np.empty((data.n_episodes, moved.shape[1]), np.float32)
@@ -91,7 +91,7 @@ def describe_with_influences(method: Characterization, data: VisitedStates) -> D
 
 def policy_sums(method: Characterization, data: VisitedStates) -> Array:
     """Statistics of each policy, summed over its episodes."""
-    return np.concatenate(list(over_policies(_sums, data, method, runs=_runs(data))))
+    return np.concatenate(list(over_policies(_sums, data, method, ranges=_ranges(data))))
 
 
 def _sums(run: VisitedStates, method: Characterization) -> Array:
@@ -106,9 +106,9 @@ def _sums_and_influences(
     return sums, jackknife_influences(method, statistics, starts).astype(np.float32)
 
 
-def _runs(data: VisitedStates) -> list[Span]:
+def _ranges(data: VisitedStates) -> list[Span]:
     """Cut policies into runs whose episodes' statistics are small compared to the states."""
-    return runs_of(data.policy_starts, max(1, _RUN_BYTES // (8 * 64 * (data.n_features + 1))))
+    return policy_ranges(data.policy_starts, max(1, _RUN_BYTES // (8 * 64 * (data.n_features + 1))))
 
 
 def measured(

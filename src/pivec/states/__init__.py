@@ -23,8 +23,8 @@ from pivec.states.derived import (
     joined,
     moments_of,
     over_policies,
+    policy_ranges,
     regrouped,
-    runs_of,
     thin,
     warn_of_constants,
 )
@@ -61,7 +61,6 @@ from pivec.states.visited import (
 
 __all__ = [
     "LOCK_SECONDS",
-    "Keeper",
     "Moments",
     "PolicyRecord",
     "RecordedPolicy",
@@ -89,11 +88,11 @@ __all__ = [
     "moments_of",
     "over_policies",
     "overlapping",
+    "policy_ranges",
     "read_recorded",
     "record_of",
     "record_of_played",
     "regrouped",
-    "runs_of",
     "split_recorded",
     "starts_of",
     "thin",

@@ -165,38 +165,38 @@ def over_policies(
     function: Callable[..., Any],
     data: VisitedStates,
     *arguments: Any,
-    runs: Sequence[Span] | None = None,
+    ranges: Sequence[Span] | None = None,
 ) -> Iterator[Any]:
     """Yield ``function(data of some policies, *arguments)`` for consecutive ranges of policies.
 
-    By default, ranges (``runs``) have about 32 MB of states. The function must be picklable.
+    By default, ``ranges`` have about 32 MB of states. The function must be picklable.
     """
     most = max(1, _VALUES // data.n_features)
-    parts = runs_of(data.state_starts, most) if runs is None else runs
+    parts = policy_ranges(data.state_starts, most) if ranges is None else ranges
     engine = engine_for(parts)
     shared = engine.share(Sent(data)), engine.share(arguments)
-    return engine.in_order(_over_run, parts, function, *shared)
+    return engine.in_order(_over_range, parts, function, *shared)
 
 
-def _over_run(run: Span, function: Callable[..., Any], sent: Sent, arguments: Any) -> Any:
-    return function(sent.source.select(range(*run)), *arguments)
+def _over_range(span: Span, function: Callable[..., Any], sent: Sent, arguments: Any) -> Any:
+    return function(sent.source.select(range(*span)), *arguments)
 
 
-def runs_of(starts: NDArray[np.int64], most: int) -> list[Span]:
+def policy_ranges(starts: NDArray[np.int64], most: int) -> list[Span]:
     """Divide policies into ranges of at most ``most`` states, or of one policy.
 
     Examples
     --------
-    >>> runs_of(np.array([0, 3, 5, 20, 22]), 6)
+    >>> policy_ranges(np.array([0, 3, 5, 20, 22]), 6)
     [(0, 2), (2, 3), (3, 4)]
     """
-    runs: list[Span] = []
+    ranges: list[Span] = []
     first = 0
     while first < len(starts) - 1:
         last = int(np.searchsorted(starts, starts[first] + most, side="right")) - 1
-        runs.append((first, max(last, first + 1)))
-        first = runs[-1][1]
-    return runs
+        ranges.append((first, max(last, first + 1)))
+        first = ranges[-1][1]
+    return ranges
 
 
 Array = NDArray[np.float64]

@@ -86,7 +86,7 @@ class StateRecorder:
     def __init__(self, options: RecorderOptions, n_lanes: int = 1) -> None:
         self.options = options
         self._due = 0.0  # when to write next
-        self._gatherer = EpisodeRecorder(
+        self._recorder = EpisodeRecorder(
             n_lanes, actions=options.actions, cut_after=options.cut_after
         )
         self._owners: list[str] = [""] * n_lanes
@@ -128,8 +128,8 @@ class StateRecorder:
         if self._store is None:
             self._store = self.options.open(rows.shape[1])
         self.cut(lanes)
-        self._gatherer.start(rows, lanes, seeds)
-        chosen = range(self._gatherer.n_lanes) if lanes is None else np.flatnonzero(lanes)
+        self._recorder.start(rows, lanes, seeds)
+        chosen = range(self._recorder.n_lanes) if lanes is None else np.flatnonzero(lanes)
         for lane in chosen:
             self._owners[lane] = self._label
 
@@ -152,17 +152,17 @@ class StateRecorder:
             lane: self.options.rows(batch_of_one(self.options.space, observation))[0]
             for lane, observation in (terminal or {}).items()
         }
-        ended = self._gatherer.step(rows, rewards, terminated, truncated, actions, last)
+        ended = self._recorder.step(rows, rewards, terminated, truncated, actions, last)
         if ended:
             self._keep(ended)
         if last:
-            mask = np.zeros(self._gatherer.n_lanes, dtype=bool)
+            mask = np.zeros(self._recorder.n_lanes, dtype=bool)
             mask[list(last)] = True
             self.start(observations, mask)
 
     def cut(self, lanes: ArrayLike | None = None) -> None:
         """End the running episodes in all lanes, or in those of a mask."""
-        ended = self._gatherer.cut(lanes)
+        ended = self._recorder.cut(lanes)
         if ended and self.options.keep_cut:
             self._keep(ended)
 
@@ -190,10 +190,10 @@ class StateRecorder:
     @property
     def is_idle(self) -> NDArray[np.bool_]:
         """Whether no episode is running, per lane."""
-        return np.asarray(~self._gatherer.active)
+        return np.asarray(~self._recorder.active)
 
     def _running(self) -> set[str]:
-        return {self._owners[lane] for lane in np.flatnonzero(self._gatherer.active)}
+        return {self._owners[lane] for lane in np.flatnonzero(self._recorder.active)}
 
     def _keep(self, ended: Sequence[tuple[int, Episode]]) -> None:
         for lane, episode in ended:

@@ -102,8 +102,8 @@ def find_columns(schema: pa.Schema, options: TableOptions) -> Columns:
         )
     if unused and not written and not options.feature_columns:
         warnings.warn(
-            f"columns that are not part of the states are ignored: {_shortened(unused)} (name "
-            "those of the states with --feature-columns of `pivec import`, in Python feature_columns=)",
+            f"columns that are not part of the states are ignored: {_shortened(unused)} (see "
+            "--feature-columns of `pivec import`, in Python feature_columns=)",
             PivecWarning,
             stacklevel=2,
         )
@@ -145,7 +145,9 @@ def _check_given(wanted: Sequence[str], names: Sequence[str], option: str) -> li
     for name in wanted:
         if name not in names:
             similar = did_you_mean(name, names)
-            raise UsageError(f"{option}: no column {name!r}{similar}: it has {_shortened(names)}")
+            raise UsageError(
+                f"there is no column {name!r} ({option}){similar}: it has {_shortened(names)}"
+            )
     return list(wanted)
 
 
