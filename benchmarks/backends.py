@@ -98,8 +98,7 @@ def _owners(data) -> np.ndarray:
 
 def differing_transitions(name: str, data) -> float | None:
     """Share of EnvPool's transitions that Gymnasium's equations do not give, within 1e-3."""
-    from pivec.rollouts import Environment, Layout, make_lanes
-    from pivec.rollouts.lanes import GymnasiumLanes
+    from pivec.rollouts import Environment, GymnasiumLanes, Layout, make_lanes
 
     states = list(data.episodes())
     before = np.concatenate([episode[:-1] for episode in states])

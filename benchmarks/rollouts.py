@@ -146,8 +146,7 @@ def lanes(kind: str) -> dict[str, float]:
     import gymnasium
     import numpy as np
 
-    from pivec.rollouts import Environment
-    from pivec.rollouts.lanes import GymnasiumLanes
+    from pivec.rollouts import Environment, GymnasiumLanes
 
     n, steps = 64, 400
     actions = np.random.default_rng(0).integers(3, size=(steps, n))

@@ -11,7 +11,7 @@ import pytest
 
 from pivec.explanations import Feature, features_of
 from pivec.explanations.names import _TABLE
-from pivec.rollouts.observations import feature_names, flatten
+from pivec.rollouts import feature_names, flatten
 
 IDS = (
     "CartPole-v0", "CartPole-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Acrobot-v1",

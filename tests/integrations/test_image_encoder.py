@@ -10,8 +10,7 @@ import pivec
 from pivec.errors import BadPolicyFile, PivecWarning, UsageError
 from pivec.files import read_regular
 from pivec.options import EncoderOptions
-from pivec.rollouts import encoder_bytes
-from pivec.rollouts.features import load_features, read_encoder
+from pivec.rollouts import encoder_bytes, load_features, read_encoder
 from pivec.workflows.encoder import (
     FrameSample,
     Images,

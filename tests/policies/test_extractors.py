@@ -12,7 +12,7 @@ from readers import read_cleanrl, read_sb3
 from pivec.errors import BadPolicyFile, UsageError
 from pivec.policies import NetworkPolicy, RecurrentNetwork, as_policy, load_policies
 from pivec.policies.extractors import read_spaces
-from pivec.rollouts.observations import flatten
+from pivec.rollouts import flatten
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("sb3_contrib")

@@ -14,8 +14,7 @@ import pytest
 import pivec
 from pivec.errors import BadPolicyFile
 from pivec.policies import load_policies
-from pivec.rollouts import Environment, bind
-from pivec.rollouts.observations import flatten
+from pivec.rollouts import Environment, bind, flatten
 
 ROOT = Path(__file__).parents[2]
 _place = ROOT / "scripts" / "checkpoints" / "rows.py"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from games_world import Chase
 from gymnasium import spaces
-from test_play import same
+from worlds import same
 
 import pivec
 from pivec.errors import MissingExtra, PivecWarning, UsageError

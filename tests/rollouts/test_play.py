@@ -2,39 +2,14 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import gymnasium as gym
 import numpy as np
 import pytest
-from worlds import Broken, Composite, Countdown
+from worlds import Broken, Composite, Countdown, coin, network, same
 
 import pivec
-from pivec.errors import BadData, EnvironmentFailure, UsageError
-from pivec.policies import NetworkPolicy
-
-
-def coin(observations, rng):
-    return rng.integers(2, size=len(observations))
-
-
-def network(rng, inputs=4, outputs=2, head="categorical"):
-    sizes = [inputs, 64, 64, outputs]  # wide enough for any blocks of a product
-    layers = tuple(
-        (rng.normal(size=(a, b)).astype(np.float32), rng.normal(size=b).astype(np.float32))
-        for a, b in pairwise(sizes)
-    )
-    log_std = np.zeros(outputs, np.float32) if head == "gaussian" else None
-    return NetworkPolicy(layers, activation="tanh", head=head, log_std=log_std)
-
-
-def same(a, b):
-    return (
-        np.array_equal(a.states, b.states)
-        and np.array_equal(a.episode_starts, b.episode_starts)
-        and np.array_equal(a.returns, b.returns)
-        and np.array_equal(a.seeds, b.seeds)
-    )
+from pivec.errors import BadData, EnvironmentFailure, PivecError, UsageError
+from pivec.policies import RecurrentPolicy, as_policy
 
 
 def test_short_episodes_are_not_preferred():
@@ -170,14 +145,14 @@ def test_an_environment_that_raises_is_named_with_policy_and_seed():
 
 
 def test_nan_observations_are_named():
-    with pytest.raises(BadData, match=r"coin: the observation after step 5 .* nan in feature 1"):
+    with pytest.raises(BadData, match=r"coin: .*step 5 .* nan in feature 1"):
         pivec.collect(lambda: Broken("nan"), {"coin": coin}, episodes=20)
 
 
 @pytest.mark.parametrize(
     ("policy", "message"),
     [
-        (lambda o: np.zeros((len(o), 3)), "needs shape"),
+        (lambda o: np.zeros((len(o), 3)), "shape"),
         (lambda o: np.full(len(o), 7), "not one of"),
         (lambda o: 1 / 0, "ZeroDivisionError"),
     ],
@@ -201,7 +176,7 @@ def test_unknown_environments_are_a_usage_mistake(env, message):
 
 
 def test_wrong_arguments_of_an_environment():
-    with pytest.raises(UsageError, match="does not take the arguments"):
+    with pytest.raises(UsageError, match=r"Pendulum-v1.*colour"):
         pivec.collect("Pendulum-v1", "random", env_kwargs={"colour": "red"})
 
 
@@ -215,3 +190,135 @@ def test_a_function_sees_composite_observations():
         return np.zeros((len(observations["mode"]), 2), np.float32)
 
     assert pivec.collect(Composite, {"still": still}, episodes=2).returns.tolist() == [0.0, 0.0]
+
+
+class Counts(RecurrentPolicy):
+    """Acts at every third observation of an episode."""
+
+    architecture = "counts"
+
+    def noise(self, rng, n):
+        return np.zeros((n, 0), np.float32)
+
+    def initial_memory(self, n):
+        return np.ones((n, 1), np.float32)
+
+    def respond(self, observations, noise, memory):
+        return (memory[:, 0] % 3 == 0).astype(int), memory + 1
+
+
+def counts(observations, rng, memory):
+    time = 1 if memory is None else memory["time"]
+    return np.full(len(observations), int(time % 3 == 0)), {"time": time + 1}
+
+
+class Predicts:
+    """As a recurrent model of Stable-Baselines3."""
+
+    def predict(self, observation, state=None, episode_start=None, deterministic=False):
+        assert episode_start.tolist() == [state is None]
+        time = (np.zeros(1) if state is None else state[0]) + 1
+        return (time % 3 == 0).astype(int), (time,)
+
+
+@pytest.mark.parametrize("policy", [Counts(), counts, Predicts()], ids=["batch", "act", "predict"])
+@pytest.mark.parametrize("n_envs", [1, 4, 40])
+def test_memory_begins_with_the_episode(policy, n_envs):
+    data = pivec.collect(Countdown, {"counts": policy}, episodes=20, n_envs=n_envs, actions=True)
+    lengths = data.lengths - 1
+    expected = [float(time % 3 == 2) for n in lengths for time in range(n)]
+    assert data.actions.ravel().tolist() == expected
+    assert len(set(lengths.tolist())) > 5
+
+
+def test_composite_observations_come_as_flat_rows_to_batches_and_whole_to_functions():
+    seen = []
+
+    class Flat(Counts):
+        def respond(self, observations, noise, memory):
+            seen.append(observations.shape[1:])
+            return np.zeros((len(observations), 2), np.float32), memory + 1
+
+    def whole(observations, memory=None):
+        seen.append(sorted(observations))
+        return np.zeros((1, 2), np.float32), 1
+
+    pivec.collect(Composite, {"flat": Flat(), "whole": whole}, episodes=1)
+    assert seen[0] == (15,)
+    assert seen[-1] == ["flags", "mode", "pair", "where"]
+
+
+def test_mistakes_are_told():
+    class Grows(Counts):
+        def respond(self, observations, noise, memory):
+            return np.zeros(len(observations), int), np.zeros((len(observations), 2))
+
+    with pytest.raises(PivecError, match=r"\(1, 2\).*\(1, 1\)"):
+        pivec.collect(Countdown, {"grows": Grows()}, episodes=1)
+    with pytest.raises(PivecError, match="memory"):
+        pivec.collect(Countdown, {"keeps": lambda observations, memory: [0]}, episodes=1)
+    with pytest.raises(UsageError, match="counts"):
+        as_policy(counts).act(np.zeros((2, 2)), np.random.default_rng(0))
+    with pytest.raises(UsageError, match="memory"):
+        Counts().act(np.zeros((2, 2)), np.random.default_rng(0))
+
+
+def test_a_state_that_comes_first_is_the_observation():
+    def policy(state, rng):
+        return rng.integers(2, size=len(state))
+
+    assert as_policy(policy).memory == ""
+    assert as_policy(policy).rng == "keyword"
+
+
+def slow_thinning(data, limit):
+    """The smallest power of two k, from all states of one policy."""
+    every = 1
+    while True:
+        kept = [np.concatenate([states[:-1][::every], states[-1:]]) for states in data.episodes()]
+        if sum(map(len, kept)) <= limit:
+            return every, np.concatenate(kept)
+        every *= 2
+
+
+@pytest.mark.parametrize("limit", [40, 100, 250, 100_000])
+def test_every_kth_state_is_kept_and_the_terminal_one(limit):
+    full = pivec.collect(Countdown, {"coin": coin}, episodes=20, actions=True)
+    thin = pivec.collect(
+        Countdown, {"coin": coin}, episodes=20, actions=True, max_states_per_policy=limit
+    )
+    every, expected = slow_thinning(full, limit)
+    assert np.array_equal(thin.states, expected)
+    assert thin.policies[0].metadata.get("kept_every", 1) == every
+    assert np.array_equal(thin.returns, full.returns)
+    assert len(thin.actions) == thin.n_states - thin.n_episodes
+    firsts = full.episode_starts[:-1] - np.arange(full.n_episodes)
+    lasts = full.episode_starts[1:] - np.arange(1, full.n_episodes + 1)
+    acted = [full.actions[a:b][::every] for a, b in zip(firsts, lasts, strict=True)]
+    assert np.array_equal(thin.actions, np.concatenate(acted))
+
+
+def test_the_schedule_does_not_matter(rng):
+    policies = {"a": network(rng, 3, 1, "gaussian"), "b": network(rng, 3, 1, "gaussian")}
+    options = {"episodes": 5, "max_states_per_policy": 123, "actions": True}
+    runs = [
+        pivec.collect("Pendulum-v1", policies, n_envs=n, jobs=jobs, **options)
+        for n, jobs in ((1, 1), (3, 1), (64, 1), (2, 2))
+    ]
+    for run in runs[1:]:
+        assert same(runs[0], run)
+        assert np.array_equal(runs[0].actions, run.actions)
+    assert np.diff(runs[0].state_starts).max() <= 123
+    assert runs[0].policies[0].metadata["kept_every"] == 16
+
+
+def test_too_few_states_are_refused(tmp_path):
+    with pytest.raises(UsageError, match="max_states_per_policy is 9"):
+        pivec.collect(Countdown, {"coin": coin}, episodes=5, max_states_per_policy=9)
+
+
+def test_a_store_remembers_the_limit(tmp_path):
+    pivec.collect(Countdown, {"a": coin}, episodes=5, store=tmp_path, max_states_per_policy=20)
+    assert pivec.load(tmp_path).n_states <= 20
+    with pytest.raises(UsageError, match="max_states_per_policy = 20"):
+        pivec.collect(Countdown, {"a": coin}, episodes=5, store=tmp_path)

@@ -1,10 +1,14 @@
-"""Small environments that make rollouts show what they do."""
+"""Small environments and policies that make rollouts show what they do."""
 
 from __future__ import annotations
+
+from itertools import pairwise
 
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
+
+from pivec.policies import NetworkPolicy
 
 
 class Countdown(gym.Env):
@@ -115,3 +119,51 @@ class RoomWithMission(gym.Env):
         image = np.zeros((7, 7, 3), np.uint8)
         image[tuple(self.place)] = 255
         return {"image": image, "direction": self.direction, "mission": "reach the milestone"}
+
+
+class Telling(Countdown):
+    """Tells in info what it does not show; the speed after steps alone."""
+
+    def __init__(self, top=10, gap=-1):
+        self.top, self.gap = top, gap
+
+    def reset(self, *, seed=None, options=None):
+        observation, _ = super().reset(seed=seed)
+        return observation, self._tell()
+
+    def step(self, action):
+        *outcome, _ = super().step(action)
+        info = self._tell() | {"speed": np.array([self.time, 2 * self.time])}
+        if self.time == self.gap:
+            del info["speed"]
+        return *outcome, info
+
+    def _tell(self):
+        return {
+            "left": {"steps": self.length - self.time},
+            "place": [self.top, self.time],
+            "t": "x",
+        }
+
+
+def coin(observations, rng):
+    return rng.integers(2, size=len(observations))
+
+
+def network(rng, inputs=4, outputs=2, head="categorical"):
+    sizes = [inputs, 64, 64, outputs]  # wide enough for any blocks of a product
+    layers = tuple(
+        (rng.normal(size=(a, b)).astype(np.float32), rng.normal(size=b).astype(np.float32))
+        for a, b in pairwise(sizes)
+    )
+    log_std = np.zeros(outputs, np.float32) if head == "gaussian" else None
+    return NetworkPolicy(layers, activation="tanh", head=head, log_std=log_std)
+
+
+def same(a, b):
+    return (
+        np.array_equal(a.states, b.states)
+        and np.array_equal(a.episode_starts, b.episode_starts)
+        and np.array_equal(a.returns, b.returns)
+        and np.array_equal(a.seeds, b.seeds)
+    )

@@ -17,6 +17,7 @@ Environments and features are described by JSON objects (``to_json``), as stores
 
 from __future__ import annotations
 
+from pivec.rollouts.array_lanes import choose_array_lanes
 from pivec.rollouts.backends import BACKENDS, choose_backend, make_lanes
 from pivec.rollouts.environment import (
     ENVIRONMENT,
@@ -27,7 +28,6 @@ from pivec.rollouts.environment import (
     environment_of,
     failure,
     split_arguments,
-    wrapper_from_json,
 )
 from pivec.rollouts.episodes import (
     Episode,
@@ -39,17 +39,29 @@ from pivec.rollouts.episodes import (
     episode_seeds,
 )
 from pivec.rollouts.features import (
+    GreyCells,
     OffsetFeatures,
+    PolicyLatent,
     Values,
     encoder_bytes,
     feature_rows,
+    features_from_json,
     features_to_json,
     find_features_again,
     find_reference,
+    load_features,
     n_inputs,
+    read_encoder,
 )
-from pivec.rollouts.lanes import Layout, Probe
-from pivec.rollouts.observations import Offsets, is_wide, lost_features, offset_names
+from pivec.rollouts.lanes import GymnasiumLanes, Layout, Probe
+from pivec.rollouts.observations import (
+    Offsets,
+    feature_names,
+    flatten,
+    is_wide,
+    lost_features,
+    offset_names,
+)
 from pivec.rollouts.play import bind, play_here, play_policies
 
 __all__ = [
@@ -60,33 +72,41 @@ __all__ = [
     "Environment",
     "Episode",
     "EpisodeRecorder",
+    "GreyCells",
+    "GymnasiumLanes",
     "Layout",
     "OffsetFeatures",
     "Offsets",
     "PlayedPolicy",
     "PolicyEpisodes",
+    "PolicyLatent",
     "Probe",
     "Quota",
     "Values",
     "action_stream",
     "bind",
+    "choose_array_lanes",
     "choose_backend",
     "close",
     "encoder_bytes",
     "environment_of",
     "episode_seeds",
     "failure",
+    "feature_names",
     "feature_rows",
+    "features_from_json",
     "features_to_json",
     "find_features_again",
     "find_reference",
+    "flatten",
     "is_wide",
+    "load_features",
     "lost_features",
     "make_lanes",
     "n_inputs",
     "offset_names",
     "play_here",
     "play_policies",
+    "read_encoder",
     "split_arguments",
-    "wrapper_from_json",
 ]

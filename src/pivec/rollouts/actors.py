@@ -97,13 +97,11 @@ class BatchActors(Actors):
         self.needs_flat = not isinstance(lanes.observations, np.ndarray)
 
     def begin(self, lane: int, episode_seed: int, time: int) -> None:
-        """Draw the first numbers of the episode."""
         if self._noise is not None:
             super().begin(lane, episode_seed, time)
             self._draw(self._noise[time:], lane)
 
     def renew(self, lanes: NDArray[np.intp]) -> None:
-        """Draw the numbers of the chunk."""
         if self._noise is not None:
             for lane in lanes.tolist():
                 self._draw(self._noise, lane)
@@ -113,7 +111,6 @@ class BatchActors(Actors):
         noise[:, lane] = policy.noise(self._streams[lane], len(noise))
 
     def actions(self, shown: Any, lanes: NDArray[np.intp], time: int) -> NDArray[Any]:
-        """Call one policy after another."""
         result: NDArray[Any] | None = None
         for slot in np.unique(lanes // self._width).tolist():
             mine = slice(slot * self._width, (slot + 1) * self._width)
@@ -164,7 +161,6 @@ class RecurrentActors(BatchActors):
         self._memory = np.repeat(like.initial_memory(1), lanes.n, axis=0)
 
     def begin(self, lane: int, episode_seed: int, time: int) -> None:
-        """Begin the episode with the initial memory of its policy."""
         super().begin(lane, episode_seed, time)
         self._memory[lane] = self._policies[lane // self._width].initial_memory(1)[0]
 
@@ -190,7 +186,6 @@ class StackedActors(BatchActors):
         self._stacked = np.arange(self._slots)  # the slot of each row of the stack
 
     def put(self, slot: int, policy: Any) -> None:
-        """Put the policy into the stack."""
         super().put(slot, policy)
         self._stack.put(int(np.searchsorted(self._stacked, slot)), policy)
 
@@ -206,7 +201,6 @@ class StackedActors(BatchActors):
         self._stacked = np.array(occupied)
 
     def actions(self, shown: Any, lanes: NDArray[np.intp], time: int) -> NDArray[Any]:  # noqa: ARG002
-        """Call the stack."""
         shape = (self._slots, self._width, -1)
         shown = shown.reshape(shape)
         noise = None if self._noise is None else self._noise[time].reshape(shape)
@@ -238,12 +232,10 @@ class SingleActors(Actors):
         super().put(slot, as_policy(policy))
 
     def begin(self, lane: int, episode_seed: int, time: int) -> None:
-        """Begin the episode without a memory."""
         super().begin(lane, episode_seed, time)
         self._memory[lane] = None
 
     def actions(self, shown: Any, lanes: NDArray[np.intp], time: int) -> NDArray[Any]:  # noqa: ARG002
-        """Call the policy of one lane after another."""
         for lane in lanes.tolist():
             policy = self._policies[lane // self._width]
             try:

@@ -22,16 +22,8 @@ _OF_MAKE = {"disable_env_checker", "max_episode_steps"}  # arguments of gymnasiu
 States = NDArray[np.float64]
 
 
-def array_lanes(environment: Environment) -> type[Lanes] | None:
-    """Choose lanes on arrays for the environment, if there are any and it has no wrappers.
-
-    Examples
-    --------
-    >>> array_lanes(Environment("Pendulum-v1", {"g": 3.0})).__name__
-    'PendulumLanes'
-    >>> array_lanes(Environment("Pendulum-v1", {"max_episode_steps": 9})) is None
-    True
-    """
+def choose_array_lanes(environment: Environment) -> type[Lanes] | None:
+    """Choose lanes on arrays for the environment, if there are any and it has no wrappers."""
     spec, given = environment.spec, set(environment.arguments)
     if environment.wrappers or environment.one_by_one or spec is None or spec.additional_wrappers:
         return None
@@ -78,7 +70,6 @@ class VectorLanes(Lanes):
         self.action_space = self._env.single_action_space
 
     def close(self) -> None:
-        """Close the environments."""
         self._env.close()
 
 
@@ -90,11 +81,9 @@ class ArrayLanes(VectorLanes):
         self.observations = self._env.observations
 
     def reset(self, lane: int, seed: int) -> None:
-        """Start an episode in ``lane``."""
         self._env.reset_lanes(np.array([lane]), [seed])
 
     def step(self, lanes: NDArray[np.intp], actions: NDArray[Any]) -> Outcome:
-        """Step the given lanes."""
         outcome: Outcome = self._env.step_lanes(lanes, actions[lanes])
         return outcome
 
@@ -103,7 +92,6 @@ class CartPoleLanes(VectorLanes):
     """Gymnasium's vectorised CartPole, with episodes started as CartPole-v1 starts them."""
 
     def reset(self, lane: int, seed: int) -> None:
-        """Start an episode in ``lane``."""
         generator, _ = np_random(seed)
         start = generator.uniform(low=-0.05, high=0.05, size=(4,))
         self._env.state[:, lane] = start
@@ -150,7 +138,6 @@ class EquationLanes(Lanes):
         """Return the columns of the observations."""
 
     def reset(self, lane: int, seed: int) -> None:
-        """Start an episode in ``lane``."""
         generator, _ = np_random(seed)
         start = self._first_state(generator)
         self._states[:, lane] = start
@@ -158,7 +145,6 @@ class EquationLanes(Lanes):
         self.observations[lane] = self._observe(start)
 
     def step(self, lanes: NDArray[np.intp], actions: NDArray[Any]) -> Outcome:
-        """Step the given lanes."""
         states, rewards, terminated = self._move(self._states[:, lanes], actions[lanes])
         self._states[:, lanes] = states
         self._steps[lanes] += 1

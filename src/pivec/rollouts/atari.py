@@ -73,7 +73,6 @@ class Atari(gymnasium.Wrapper[Any, Any, Any, Any]):
         self.observation_space = gymnasium.spaces.Box(0, 255, self._frames.shape, np.uint8)
 
     def reset(self, **arguments: Any) -> tuple[Frame, dict[str, Any]]:
-        """Begin a game."""
         frame, info = self.env.reset(**arguments)
         for _ in range(self.env.unwrapped.np_random.integers(1, self._noops + 1)):
             frame, _, terminated, truncated, info = self.env.step(NOTHING)
@@ -84,7 +83,6 @@ class Atari(gymnasium.Wrapper[Any, Any, Any, Any]):
         return self._begin(frame), info
 
     def step(self, action: Any) -> Outcome:
-        """Repeat an action for some frames."""
         frame, reward, terminated, truncated, info = self._repeat(action)
         lives = self._count_lives()
         lost, self._lives = 0 < lives < self._lives, lives
@@ -172,7 +170,6 @@ class Procgen(gymnasium.Env[Any, Any]):
         return self._image, float(reward), bool(ended), False, {}
 
     def render(self) -> Any:
-        """Return the observation."""
         return self._image
 
 

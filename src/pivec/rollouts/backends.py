@@ -25,7 +25,7 @@ from pivec.errors import MissingExtra, UsageError, did_you_mean
 from pivec.options import CollectOptions
 from pivec.parallel import usable_cores
 from pivec.rollouts import observations as spaces
-from pivec.rollouts.array_lanes import array_lanes
+from pivec.rollouts.array_lanes import choose_array_lanes
 from pivec.rollouts.environment import Environment, close, failure
 from pivec.rollouts.lanes import GymnasiumLanes, Lanes, Layout, Outcome, first_inputs
 
@@ -37,13 +37,7 @@ ENVPOOL_LANES = 32
 
 
 def choose_backend(asked: str, environment: Environment) -> str:
-    """Choose the backend for what the user asks for.
-
-    Examples
-    --------
-    >>> choose_backend("auto", Environment("CartPole-v1"))
-    'gymnasium'
-    """
+    """Choose the backend for what the user asks for: ``auto`` or one of `BACKENDS`."""
     if asked not in ("auto", *BACKENDS):
         raise UsageError(f"backend must be auto, gymnasium or envpool, but is {asked!r}")
     if asked == "gymnasium":
@@ -52,7 +46,7 @@ def choose_backend(asked: str, environment: Environment) -> str:
     changed = environment.factory or environment.wrappers or environment.arguments
     plain = not (changed or environment.one_by_one)
     if asked == "auto":
-        fast = plain and installed and array_lanes(environment) is None
+        fast = plain and installed and choose_array_lanes(environment) is None
         return "envpool" if fast and environment.name in approved() else "gymnasium"
     if not installed:
         raise MissingExtra("the backend envpool", "fast")
@@ -86,7 +80,7 @@ def layout(
     if options.backend == "envpool":
         width = min(episodes, ENVPOOL_LANES)
         return Layout(max(1, min(policies, (options.n_envs or 2048) // width)), width)
-    on_arrays = array_lanes(environment) is not None
+    on_arrays = choose_array_lanes(environment) is not None
     lanes = options.n_envs or (2048 if on_arrays else 128)
     # Networks compute in tiles of 16 rows: a partly filled tile costs as much as a full one.
     width = min(episodes, 128 if on_arrays else 16, lanes)
@@ -101,7 +95,7 @@ def make_lanes(
     """Make lanes of the fastest kind for this environment and backend."""
     if backend == "envpool":
         return EnvPoolLanes(environment, shape, threads)
-    kind = array_lanes(environment) or GymnasiumLanes
+    kind = choose_array_lanes(environment) or GymnasiumLanes
     return kind(environment, shape.slots * shape.width)
 
 
@@ -194,7 +188,6 @@ class EnvPoolLanes(Lanes):
         return rewards, terminated, truncated
 
     def close(self) -> None:
-        """Close all pools."""
         for pool in self._pools.values():
             pool.pool.close()
         self._pools.clear()

@@ -14,6 +14,7 @@ import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.util import find_spec
@@ -21,8 +22,8 @@ from types import ModuleType
 from typing import Any
 
 import gymnasium
-from gymnasium import spaces
 from gymnasium.envs.registration import EnvSpec
+from gymnasium.spaces.utils import flatdim
 
 from pivec.errors import (
     EnvironmentFailure,
@@ -84,6 +85,17 @@ KNOWN_WRAPPERS = re.compile(
 )
 
 
+@contextmanager
+def user_code(failed: str) -> Iterator[None]:
+    """Turn exceptions of the user's code into a UsageError that begins with what ``failed``."""
+    try:
+        yield
+    except PivecError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise UsageError(f"{failed}: {type(error).__name__}: {error}") from error
+
+
 # ---- objects named on the command line: module:name, with arguments module:name{json} ----
 
 
@@ -96,22 +108,12 @@ def import_here(module: str) -> ModuleType:
 
 
 def named_object(spec: str, what: str) -> Any:
-    """Import ``module:name``.
-
-    Examples
-    --------
-    >>> named_object("math:sqrt", "a function")(4.0)
-    2.0
-    """
+    """Import ``module:name``; ``what`` it is appears in errors."""
     module_name, _, name = spec.partition(":")
     if not module_name or not name:
         raise UsageError(f"{what} must be named as module:name, but is {spec!r}")
-    try:
+    with user_code(f"{what} {spec!r} cannot be imported"):
         target: Any = import_here(module_name)
-    except (Exception, SystemExit) as error:
-        raise UsageError(
-            f"{what} {spec!r} cannot be imported: {type(error).__name__}: {error}"
-        ) from error
     for part in name.split("."):
         if not hasattr(target, part):
             hint = did_you_mean(part, dir(target))
@@ -140,16 +142,9 @@ def split_arguments(spec: str) -> tuple[str, dict[str, Any]]:
 
 
 def callable_to_json(thing: Any) -> dict[str, Any]:
-    """Describe a Python object of the user's, by its own ``to_json`` or by its name.
-
-    Examples
-    --------
-    >>> callable_to_json(len)
-    {'kind': 'function', 'name': 'len'}
-    """
+    """Describe a Python object by its own ``to_json``, or else by its name."""
     if hasattr(thing, "to_json"):
-        description: dict[str, Any] = thing.to_json()
-        return description
+        return dict(thing.to_json())
     return {"kind": "function", "name": getattr(thing, "__qualname__", None) or repr(thing)}
 
 
@@ -157,13 +152,7 @@ def callable_to_json(thing: Any) -> dict[str, Any]:
 
 
 def wrapper_to_json(wrapper: Wrapper) -> dict[str, Any]:
-    """Describe a wrapper as a JSON object.
-
-    Examples
-    --------
-    >>> wrapper_to_json('mine:Scale{"by": 9}')
-    {'kind': 'import', 'name': 'mine:Scale', 'arguments': {'by': 9}}
-    """
+    """Describe a wrapper as a JSON object."""
     if not isinstance(wrapper, str):
         return callable_to_json(wrapper)
     name, arguments = split_arguments(wrapper)
@@ -185,21 +174,15 @@ def wrapper_from_json(value: Any) -> str:
     raise UsageError(f"expected a wrapper as module:Class, but got {value!r}")
 
 
-def _wrap(env: gymnasium.Env[Any, Any], wrapper: Wrapper) -> gymnasium.Env[Any, Any]:
-    arguments: dict[str, Any] = {}
-    wrap = wrapper
+def _wrap(env: Any, wrapper: Wrapper) -> Any:
+    wrap, arguments = wrapper, dict[str, Any]()
     if isinstance(wrap, str):
-        name, given = split_arguments(wrap)
-        # JSON has no tuples, and Gymnasium requires them for shapes.
-        arguments = {k: tuple(v) if isinstance(v, list) else v for k, v in given.items()}
+        name, arguments = split_arguments(wrap)
         wrap = named_object(name, "the wrapper")
-    try:
-        result: gymnasium.Env[Any, Any] = wrap(env, **arguments)
-    except (Exception, SystemExit) as error:
-        raise UsageError(
-            f"the wrapper {wrapper} cannot be applied to {env}: {type(error).__name__}: {error}"
-        ) from error
-    return result
+        # JSON has no tuples, and Gymnasium requires them for shapes.
+        arguments = {k: tuple(v) if isinstance(v, list) else v for k, v in arguments.items()}
+    with user_code(f"the wrapper {wrapper} cannot be applied to {env}"):
+        return wrap(env, **arguments)
 
 
 def _check_wrappers(wrappers: Sequence[str], infos: Sequence[PolicyInfo], trust: bool) -> None:
@@ -223,13 +206,7 @@ def _check_wrappers(wrappers: Sequence[str], infos: Sequence[PolicyInfo], trust:
 
 
 def registrars(name: str) -> list[str]:
-    """Name the modules that register an environment which Gymnasium does not know yet.
-
-    Examples
-    --------
-    >>> registrars("CartPole-v1")
-    []
-    """
+    """Name the modules that register an environment which Gymnasium does not know yet."""
     for ids, (modules, package) in REGISTERED_BY.items():
         if name not in gymnasium.registry and re.match(ids, name):
             if find_spec(re.split(r"\W", modules)[0]) is None:
@@ -300,13 +277,7 @@ class Environment:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Describe it as a JSON object, as stores and runs keep it.
-
-        Examples
-        --------
-        >>> Environment("CartPole-v1").to_json()
-        {'environment': 'CartPole-v1', 'arguments': {}, 'wrappers': [], 'imports': []}
-        """
+        """Describe it as a JSON object, as stores and runs keep it."""
         return {
             ENVIRONMENT: self.name,
             ARGUMENTS: dict(self.arguments),
@@ -344,12 +315,8 @@ class Environment:
         known = [] if self.factory is not None or self.imports else registrars(self.name)
         own = self.name.removeprefix(GAME).rpartition(":")[0]  # of module:object
         for module in filter(None, (*known, *self.imports, own)):
-            try:
+            with user_code(f"the module {module!r} cannot be imported"):
                 import_here(module)
-            except (Exception, SystemExit) as error:
-                raise UsageError(
-                    f"the module {module!r} cannot be imported: {type(error).__name__}: {error}"
-                ) from error
         if self.registered is not None:
             gymnasium.registry[self.name] = self.registered
 
@@ -433,9 +400,14 @@ def environment_of(
     env, inside = (None, {}) if env is None else split_arguments(env)
     trained = [info for info in policies if isinstance(info.metadata.get(ENVIRONMENT), str)]
     name = _named_in_files(trained, options.trust, acting) if env is None else env
-    here = [info for info in trained if _same(info.metadata[ENVIRONMENT], name)]
-    others = (info for info in trained if not _same(info.metadata[ENVIRONMENT], name))
-    elsewhere = [info for info in others if ID.search(info.metadata[ENVIRONMENT])]
+    here, elsewhere = [], []
+    for info in trained:
+        theirs = info.metadata[ENVIRONMENT]
+        # What precedes a colon only says who registers it.
+        if theirs.rpartition(":")[2] == name.rpartition(":")[2]:
+            here.append(info)
+        elif ID.search(theirs):
+            elsewhere.append(info)
     if elsewhere:
         first = elsewhere[0]
         warnings.warn(
@@ -445,13 +417,14 @@ def environment_of(
             stacklevel=3,
         )
     given = {**inside, **(arguments or {})}
-    agreed = _agreed(here, ARGUMENTS, "--env-kwargs", lambda value: {**_mapping(value), **given})
+    agreed = _agreed(here, ARGUMENTS, "--env-kwargs", lambda value: {**dict(value or {}), **given})
     if not wrappers:
-        wrappers = _agreed(here, WRAPPERS, "--wrappers", _wrappers)
+        wrappers = _agreed(
+            here, WRAPPERS, "--wrappers", lambda value: list(map(wrapper_from_json, value or ()))
+        )
         _check_wrappers(wrappers, here, options.trust)
     if not imports:
-        listed = (m for info in here for m in _list(info.metadata.get(IMPORTS)))
-        imports = list(dict.fromkeys(m for m in listed if isinstance(m, str)))
+        imports = list(dict.fromkeys(m for info in here for m in info.metadata.get(IMPORTS) or ()))
         if imports and not options.trust:
             if ":" not in name and name not in gymnasium.registry:
                 raise UsageError(
@@ -502,14 +475,12 @@ def _named_in_files(trained: Sequence[PolicyInfo], trust: bool, acting: Sequence
     return name
 
 
-def _same(theirs: str, name: str) -> bool:
-    """Whether two names mean the same environment; ``module:`` only says who registers it."""
-    return theirs.rpartition(":")[2] == name.rpartition(":")[2]
-
-
 def _agreed(infos: Sequence[PolicyInfo], key: str, option: str, read: Callable[[Any], Any]) -> Any:
     """Give what all files say under ``key``."""
-    values = [read(info.metadata.get(key)) for info in infos]
+    try:
+        values = [read(info.metadata.get(key)) for info in infos]
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"{infos[0].source} has invalid {key}: {error}") from error
     for info, value in zip(infos, values, strict=True):
         if value != values[0]:
             raise UsageError(
@@ -520,54 +491,29 @@ def _agreed(infos: Sequence[PolicyInfo], key: str, option: str, read: Callable[[
     return values[0] if values else read(None)
 
 
-def _mapping(value: Any) -> dict[str, Any]:
-    return dict(value) if isinstance(value, Mapping) else {}
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
-def _wrappers(value: Any) -> list[str]:
-    return [wrapper_from_json(wrapper) for wrapper in _list(value)]
-
-
 def fitting_environments(policies: Sequence[Policy]) -> str:
-    """Name the environments of Gymnasium whose spaces the first policy fits; empty if unclear."""
+    """Name Gymnasium's own environments whose spaces the first policy fits; empty if unclear."""
     bind = getattr(policies[0], "bind", None) if policies else None
     if bind is None:
         return ""
-    fitting = []
-    for name, observations, actions in _own_spaces():
-        try:
-            bind(observations, actions)
-        except Exception:  # noqa: S112  # policies refuse spaces in their own ways
-            continue
-        shown = _counted(observations, "value"), _counted(actions, "action")
-        fitting.append(f"{name} ({', '.join(shown)})")
-    if not 0 < len(fitting) <= _MOST_FITTING:
-        return ""
-    return f"the first fits {' and '.join(fitting)}"
-
-
-def _own_spaces() -> Iterator[tuple[str, Any, Any]]:
-    """Spaces of Gymnasium's own environments that are installed, newest versions only."""
     newest = {
-        spec.name: spec
+        spec.name: spec.id
         for spec in sorted(gymnasium.registry.values(), key=lambda spec: spec.version or 0)
         if str(spec.entry_point).startswith("gymnasium.envs.") and not spec.namespace
     }
+    fitting = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for spec in newest.values():
+        for name in newest.values():
             try:
-                env = gymnasium.make(spec.id, disable_env_checker=True)
-            except Exception:  # noqa: S112  # its dependencies are not installed
+                env = gymnasium.make(name, disable_env_checker=True)
+                env.close()
+                bind(env.observation_space, env.action_space)
+            except Exception:  # noqa: S112  # not installed, or refused in the policy's own way
                 continue
-            yield spec.id, env.observation_space, env.action_space
-            env.close()
-
-
-def _counted(space: Any, what: str) -> str:
-    n = int(space.n) if isinstance(space, spaces.Discrete) else spaces.flatdim(space)
-    return f"{n} {what}{'s' * (n > 1)}"
+            spaces = env.observation_space, env.action_space
+            values, actions = (int(getattr(s, "n", 0)) or flatdim(s) for s in spaces)
+            fitting.append(f"{name} ({values} values, {actions} action{'s' * (actions > 1)})")
+    if not 0 < len(fitting) <= _MOST_FITTING:
+        return ""
+    return f"the first fits {' and '.join(fitting)}"

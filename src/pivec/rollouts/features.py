@@ -42,6 +42,7 @@ from pivec.policies import (
     about,
     find_features,
     first_names,
+    first_output,
     name_policies,
     natural_key,
     read_safetensors,
@@ -49,7 +50,12 @@ from pivec.policies import (
     tensor_bytes,
 )
 from pivec.rollouts import observations as spaces
-from pivec.rollouts.environment import callable_to_json, named_object, split_arguments
+from pivec.rollouts.environment import (
+    callable_to_json,
+    named_object,
+    split_arguments,
+    user_code,
+)
 
 Json = Mapping[str, Any]
 Inputs = tuple[Any, ...]  # batch of observations; where known, infos and environments (lists)
@@ -60,13 +66,7 @@ _INPUTS = ("observations", "infos", "environments")
 
 
 def n_inputs(features: Features | None) -> int:
-    """Number of inputs that features take: observations, infos (2) and environments (3).
-
-    Examples
-    --------
-    >>> n_inputs(lambda observations: observations), n_inputs(lambda observations, infos: infos)
-    (1, 2)
-    """
+    """Number of inputs that features take: observations, infos (2) and environments (3)."""
     own = getattr(features, "n_inputs", None)
     if features is None or isinstance(own, int):
         return own or 1
@@ -91,27 +91,12 @@ def _call(features: Features, inputs: Inputs) -> Any:
 
 
 def feature_rows(features: Features, observations: Any, *more: Any) -> NDArray[np.float32]:
-    """Turn a batch of observations into rows; ``more`` are infos and environments, where known.
-
-    Examples
-    --------
-    >>> import math
-    >>> feature_rows(math.sqrt, np.zeros((2, 3)))
-    Traceback (most recent call last):
-    pivec.errors.UsageError: features (sqrt) raised TypeError for a batch of 2 observations, ...
-    """
+    """Turn a batch of observations into rows; ``more`` are infos and environments, where known."""
     n = spaces.batch_length(observations)
     name = getattr(features, "__qualname__", type(features).__qualname__)
     expected = f"expected an array of shape ({n}, n_features)"
-    try:
+    with user_code(f"features ({name}) fail for a batch of {n} observations, {expected}"):
         rows = np.asarray(_call(features, (observations, *more)), dtype=np.float32)
-    except PivecError:
-        raise
-    except (Exception, SystemExit) as error:
-        raise UsageError(
-            f"features ({name}) raised {type(error).__name__} for a batch of {n} observations, "
-            f"{expected}: {error}"
-        ) from error
     if rows.ndim != 2 or len(rows) != n or not rows.shape[1]:
         raise BadData(f"features ({name}) returned shape {rows.shape}, {expected}")
     return rows
@@ -130,12 +115,10 @@ class OffsetFeatures:
 
     @property
     def n_inputs(self) -> int:
-        """Number of inputs, see `n_inputs`."""
         return n_inputs(self.inner)
 
     @property
     def late_columns(self) -> list[int]:
-        """Columns that are not known at reset."""
         return list(getattr(self.inner, "late_columns", ()))
 
     def __call__(self, *inputs: Any) -> NDArray[np.float64]:
@@ -146,7 +129,6 @@ class OffsetFeatures:
         return rows
 
     def to_json(self) -> dict[str, Any]:
-        """Describe it as a JSON object."""
         offsets = [list(pair) for pair in self.offsets]
         return {"kind": "offset", "offsets": offsets, "of": features_to_json(self.inner)}
 
@@ -196,13 +178,7 @@ class Values:
 
     @classmethod
     def parse(cls, spec: str) -> Values:
-        """Read ``info:KEY,KEY`` or ``env:KEY``.
-
-        Examples
-        --------
-        >>> Values.parse("info:x_position, x_velocity")
-        Values(kind='info', keys=('x_position', 'x_velocity'))
-        """
+        """Read ``info:KEY,KEY`` or ``env:KEY``."""
         kind, _, text = spec.partition(":")
         keys = tuple(filter(None, (key.strip() for key in text.split(","))))
         if not keys or len(set(keys)) < len(keys):
@@ -235,7 +211,6 @@ class Values:
         return [key] if size == 1 else [f"{key}[{i}]" for i in range(size)]
 
     def to_json(self) -> dict[str, Any]:
-        """Describe it as a JSON object."""
         return {"kind": self.kind, "keys": list(self.keys)}
 
     def __call__(
@@ -361,11 +336,9 @@ class GreyCells:
         return tuple(f"cell[{y},{x}]" for y in range(self.height) for x in range(self.width))
 
     def to_json(self) -> dict[str, Any]:
-        """Describe it as a JSON object."""
         return {"kind": "cells", **asdict(self)}
 
     def __call__(self, observations: Any) -> NDArray[np.float32]:
-        """Turn a batch of images into rows of cells."""
         return row_by_row(self._cells, self._images(observations))
 
     def _cells(self, image: NDArray[Any]) -> NDArray[np.float32]:
@@ -440,7 +413,6 @@ class FileEncoder:
 
     path: str
     digest: str
-    place: str = field(default="", repr=False, compare=False)  # absolute path, in other processes
 
     @property
     def names(self) -> tuple[str, ...] | None:
@@ -451,27 +423,24 @@ class FileEncoder:
         return tuple(f"code[{i}]" for i in range(own.n_outputs))
 
     def to_json(self) -> dict[str, Any]:
-        """Describe it as a JSON object."""
         return {"kind": "encoder", "path": self.path, "digest": self.digest}
 
     @cached_property
     def _run(self) -> Run:
-        load = _LOADERS.get(Path(self.path).suffix, _load_torch)
+        file = Path(self.path).expanduser()
         try:
-            file = Path(self.place or self.path).expanduser()
             if (now := digest_of(file)[:_DIGITS]) != self.digest:
                 raise BadPolicyFile(
                     f"the encoder {self.path} has changed meanwhile, or differs between machines "
                     f"(SHA-256 {now} instead of {self.digest})"
                 )
-            return load(file, self.path)
+            return _load_network(file)
         except PivecError:
             raise
         except Exception as error:
             raise BadPolicyFile(f"{self.path} is not a readable encoder: {error}") from error
 
     def __call__(self, observations: Any) -> NDArray[np.float32]:
-        """Encode a batch of observations."""
         batch = np.ascontiguousarray(observations, dtype=np.float32)
         run = self._run
         try:
@@ -488,10 +457,9 @@ class FileEncoder:
             )
         return rows.reshape(len(batch), -1)
 
-    def __getstate__(self) -> dict[str, str]:
-        # Without the loaded network.
-        place = self.place or os.path.abspath(Path(self.path).expanduser())
-        return {"path": self.path, "digest": self.digest, "place": place}
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Without the loaded network, for processes that may have another working directory.
+        return FileEncoder, (os.path.abspath(Path(self.path).expanduser()), self.digest)
 
 
 def encoder_bytes(features: ImageFeatures, info: Mapping[str, Any]) -> bytes:
@@ -533,24 +501,17 @@ def read_encoder(data: bytes) -> ImageFeatures:
     raise BadPolicyFile("it is damaged: its description is invalid")
 
 
-def _load_own(path: Path, name: str) -> Run:
-    with about(name):
-        return read_encoder(read_regular(path)).outputs
-
-
-def _load_onnx(path: Path, name: str) -> Run:
-    """Load an ``.onnx`` file; its first input and output count."""
-    from pivec.policies import first_output
-
-    return first_output(read_regular(path), name).outputs
-
-
-def _load_torch(path: Path, name: str) -> Run:
-    """Load a TorchScript file, or with ``.pt2`` one of torch.export; this may run code."""
+def _load_network(path: Path) -> Run:
+    """Load an encoder of our own, ONNX (first input and output), or torch, which may run code."""
+    if path.suffix == ".safetensors":
+        with about(str(path)):
+            return read_encoder(read_regular(path)).outputs
+    if path.suffix == ".onnx":
+        return first_output(read_regular(path), str(path)).outputs
     require_torch("a torch encoder")
     import torch
 
-    if name.endswith(".pt2"):
+    if path.suffix == ".pt2":
         module = torch.export.load(path).module()
     else:
         with warnings.catch_warnings():
@@ -562,9 +523,6 @@ def _load_torch(path: Path, name: str) -> Run:
             return module(torch.from_numpy(batch)).numpy()
 
     return lambda batch: row_by_row(run, batch)
-
-
-_LOADERS = {".safetensors": _load_own, ".onnx": _load_onnx}
 
 
 # ---- the last hidden layer of one policy, for all that are compared ----
@@ -621,11 +579,9 @@ class PolicyLatent:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the units."""
         return tuple(f"latent[{i}]" for i in range(self._policy.n_latent))
 
     def __call__(self, observations: Any) -> NDArray[np.float32]:
-        """Return the values of the last hidden layer."""
         flat = isinstance(self._policy, NetworkPolicy) or not isinstance(observations, np.ndarray)
         if flat and self._space is not None:
             observations = spaces.flatten(self._space, observations)
@@ -633,7 +589,6 @@ class PolicyLatent:
         return latent
 
     def to_json(self) -> dict[str, Any]:
-        """Describe it as a JSON object."""
         info = self._named.info
         return {"kind": POLICY, "source": info.source, "fingerprint": info.fingerprint}
 
@@ -740,13 +695,7 @@ def load_features(
 
 
 def features_to_json(features: Features | None) -> dict[str, Any] | None:
-    """Describe features as a JSON object, as stores and spaces keep them.
-
-    Examples
-    --------
-    >>> features_to_json(Values("info", ("x",)))
-    {'kind': 'info', 'keys': ['x']}
-    """
+    """Describe features as a JSON object, as stores and spaces keep them."""
     return None if features is None else callable_to_json(features)
 
 
@@ -757,8 +706,8 @@ def features_from_json(content: Any, find_policy: FindPolicy | None = None) -> F
 
     Examples
     --------
-    >>> features_from_json({"kind": "cells", "height": 8, "width": 11, "levels": 4, "key": None})
-    GreyCells(height=8, width=11, levels=4, key=None)
+    >>> features_from_json({"kind": "info", "keys": ["x", "y"]})
+    Values(kind='info', keys=('x', 'y'))
     """
     match content:
         case None:
@@ -769,9 +718,10 @@ def features_from_json(content: Any, find_policy: FindPolicy | None = None) -> F
             find_policy is not None
         ):
             return PolicyLatent(find_policy(source, fingerprint))
-        case {"kind": "cells", "height": int(), "width": int(), "levels": int(), "key": _, **more}:
-            if not more:
-                return GreyCells(**{k: v for k, v in content.items() if k != "kind"})
+        case {"kind": "cells", "height": int(y), "width": int(x), "levels": levels, "key": key} if (
+            y * x <= _MOST_PIXELS
+        ):
+            return GreyCells(y, x, levels, key)
         case {"kind": "encoder", "path": str(path)} if path.endswith((".onnx", ".safetensors")):
             return load_features(path)
         case {"kind": "info" | "env" as kind, "keys": [str(), *_] as keys}:

@@ -24,7 +24,7 @@ from pivec.options import CollectOptions
 from pivec.policies import IMPORTABLE, NamedPolicy, Policy, UniformPolicy, name_policies
 from pivec.rollouts import observations as spaces
 from pivec.rollouts.actors import make_actors
-from pivec.rollouts.environment import GAME, Environment, import_here
+from pivec.rollouts.environment import GAME, Environment, import_here, user_code
 from pivec.rollouts.features import Inputs
 from pivec.rollouts.lanes import Layout
 
@@ -71,18 +71,14 @@ def make_agent_env(
 def _game_function(name: str) -> Any:
     """Find the function that makes a game, a parallel one if a module has both kinds."""
     path, _, function = name.removeprefix(GAME).partition(":")
-    try:
+    hint = " (its environments have moved to mpe2: pip install mpe2)" * ("mpe" in path)
+    with user_code(f"{name} cannot be imported{hint}"):
         try:
             module: Any = import_here(path)
         except ModuleNotFoundError as error:
             if error.name != path.partition(".")[0]:
                 raise
             module = import_here(f"pettingzoo.{path}")
-    except (Exception, SystemExit) as error:
-        hint = ": its environments have moved to mpe2 (pip install mpe2)" * ("mpe" in path)
-        raise UsageError(
-            f"{name} cannot be imported: {type(error).__name__}: {error}{hint}"
-        ) from error
     function = function or ("parallel_env" if hasattr(module, "parallel_env") else "env")
     if not hasattr(module, function):
         hint = did_you_mean(function, dir(module))
@@ -242,7 +238,6 @@ class Agent:
         return self.observations, [{}], [self]
 
     def get_wrapper_attr(self, name: str) -> Any:
-        """Return an attribute, as environments do."""
         return getattr(self, name)
 
     def act(self) -> Any:
@@ -404,13 +399,10 @@ class AgentEnv(gymnasium.Env[Any, Any]):
         return self._mine.action_masks()
 
     def state(self) -> Any:
-        """Return the game's own joint state."""
         return self.game.state()
 
     def render(self) -> Any:
-        """Render the game."""
         return self.game.render()
 
     def close(self) -> None:
-        """Close the game."""
         self.game.close()

@@ -86,7 +86,6 @@ class GymnasiumLanes(Lanes):
         self.observations, self._infos, self._shown = first_inputs(self._envs[0], n, self.name)
 
     def reset(self, lane: int, seed: int) -> None:
-        """Start an episode in ``lane``."""
         try:
             if _keeps_traces(self._envs[lane]):
                 self._envs[lane].close()
@@ -99,7 +98,6 @@ class GymnasiumLanes(Lanes):
             raise _failed(self.name, f"reset(seed={seed})", error, lane) from error
 
     def step(self, lanes: NDArray[np.intp], actions: NDArray[Any]) -> Outcome:
-        """Step the given lanes."""
         rewards, (terminated, truncated) = np.zeros(len(lanes)), np.zeros((2, len(lanes)), bool)
         room = self.observations if isinstance(self.observations, np.ndarray) else None
         moves = actions.tolist() if actions.ndim == 1 else actions
@@ -133,11 +131,9 @@ class GymnasiumLanes(Lanes):
             tell(*self._acting[lane])
 
     def inputs(self, rows: slice) -> Inputs:
-        """Observations, infos and environments."""
         return (*super().inputs(rows), self._infos[rows], self._shown[rows])
 
     def close(self) -> None:
-        """Close the environments."""
         for env in self._envs:
             close(env, self.name)
 

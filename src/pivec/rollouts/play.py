@@ -22,7 +22,7 @@ from pivec.parallel import Tell, WorkFailed, current, usable_cores
 from pivec.policies import NamedPolicy, Policy
 from pivec.rollouts import observations as spaces
 from pivec.rollouts.actors import group_key, make_actors
-from pivec.rollouts.array_lanes import array_lanes
+from pivec.rollouts.array_lanes import choose_array_lanes
 from pivec.rollouts.backends import layout, make_lanes
 from pivec.rollouts.environment import Environment, close
 from pivec.rollouts.episodes import PlayedPolicy, PolicyEpisodes, Quota, StepBuffer, episode_seeds
@@ -316,7 +316,7 @@ def play_policies(
 
 def _filling(environment: Environment, options: CollectOptions, n: int) -> int:
     """Number of policies that fill the lanes; one if every lane is stepped by itself."""
-    if options.backend != "envpool" and array_lanes(environment) is None:
+    if options.backend != "envpool" and choose_array_lanes(environment) is None:
         return 1
     return layout(environment, options, n, options.episodes).slots
 
@@ -416,7 +416,6 @@ class _Steps(Progress):
         self._tell, self.unreported = tell, 0
 
     def count(self, steps: int) -> None:
-        """Count steps."""
         self.unreported += steps
         if self._tell(self.unreported, seldom=True):
             self.unreported = 0

@@ -1,4 +1,4 @@
-"""Environments of well-known packages are found by their ids, or the sentence tells what to do."""
+"""Environments by name and from packages, and what a user is told about unknown ones."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ import importlib.util
 import re
 import subprocess
 import sys
+from importlib.resources import files
 
 import pytest
 
+import pivec
 from pivec.errors import UsageError
+from pivec.policies import load_policies
 from pivec.rollouts import Environment, environment
+from pivec.rollouts.environment import fitting_environments
 
 
 @pytest.mark.parametrize(
@@ -61,3 +65,28 @@ def test_a_package_that_is_there_registers_by_itself(name, module):
 def test_an_unknown_name_tells_what_is_meant_or_how_to_register_it(name, words):
     with pytest.raises(UsageError, match=re.escape(words)):
         Environment(name).make()
+
+
+SHELF = files("pivec") / "demo_policies"
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("CartPole-v1", "CartPole-v1 (4 values, 2 actions)"),
+     ("Pendulum-v1", "Pendulum-v1 (3 values, 1 action)")],
+)  # fmt: skip
+def test_a_policy_fits_its_environment(name, words):
+    named = load_policies(str(SHELF / name))[0]
+    assert words in fitting_environments([named.policy])
+
+
+def test_what_fits_everything_or_cannot_be_asked_tells_nothing():
+    assert fitting_environments([load_policies("random")[0].policy]) == ""
+    assert fitting_environments([lambda seen: seen]) == ""
+    assert fitting_environments([]) == ""
+
+
+def test_the_sentence_tells_the_next_step():
+    policy = load_policies(str(SHELF / "CartPole-v1"))[0].policy
+    with pytest.raises(UsageError, match=r"CartPole-v1 \(4 values"):
+        pivec.collect(None, {"mine": policy}, episodes=1)

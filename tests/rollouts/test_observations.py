@@ -1,4 +1,4 @@
-"""Observations, actions and rewards that do not fit are named: policy, episode and step."""
+"""Rows of observations are those of Gymnasium; what does not fit is named with its step."""
 
 from __future__ import annotations
 
@@ -6,11 +6,49 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium import spaces
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Text, Tuple
+from worlds import coin
 
 import pivec
 from pivec.errors import BadData, EnvironmentFailure, PivecError, PivecWarning, UsageError
-from pivec.rollouts import Environment, EpisodeRecorder
+from pivec.rollouts import Environment, EpisodeRecorder, observations
 from pivec.rollouts import play as table
+
+SPACES = [
+    Box(-1, 1, (3,)),
+    Box(-1, 1, ()),
+    Box(0, 255, (2, 3), np.uint8),
+    Discrete(4),
+    Discrete(4, start=-2),
+    MultiBinary([2, 2]),
+    MultiDiscrete([2, 3, 4]),
+    MultiDiscrete([[2, 3], [4, 5]]),
+    Tuple([Discrete(3), Box(0, 1, (2,))]),
+    Dict({"z": Discrete(2), "a": Dict({"inner": Box(0, 1, (1, 2))})}),
+]
+
+
+@pytest.mark.parametrize("space", SPACES, ids=str)
+def test_rows_are_those_of_gymnasium(space):
+    space.seed(0)
+    elements = [space.sample() for _ in range(5)]
+    batch = observations.empty_batch(space, 5)
+    for row, element in enumerate(elements):
+        observations.assign(batch, row, element)
+    flat = observations.flatten(space, batch)
+    assert flat.dtype == np.float32
+    assert np.allclose(flat, [gym.spaces.flatten(space, element) for element in elements])
+    assert len(observations.feature_names(space)) == flat.shape[1]
+    assert len(set(observations.feature_names(space))) == flat.shape[1]
+    assert np.array_equal(
+        observations.flatten(space, observations.pick(batch, slice(2, 4))), flat[2:4]
+    )
+
+
+def test_spaces_without_a_length_are_refused():
+    with pytest.raises(UsageError, match="features="):
+        observations.feature_names(Text(5))
+
 
 WHERE = r"coin, episode \d+ \(seed \d+\), step 2: "
 
@@ -36,10 +74,6 @@ class Odd(gym.Env):
             raise self.what
         shown = self.what if late and self.what is not None else good
         return shown, self.reward if late else 0.0, self.time > 3, False, {}
-
-
-def coin(observations, rng):
-    return rng.integers(2, size=len(observations))
 
 
 def play(space, what=None, policy=coin, reward=0.0, moves=None, **options):
@@ -135,15 +169,15 @@ def test_actions_of_policies_that_answer_in_batches():
     with pytest.raises(BadData, match=r"coin, episode 0 .*step 0: the action 0.7"):
         play(BOX, policy=Batch())
     Batch.respond = lambda self, observations, noise: np.zeros((len(observations), 2))
-    with pytest.raises(UsageError, match=r"needs shape \(3,\)"):
+    with pytest.raises(UsageError, match=r"\(3,\)"):
         play(BOX, policy=Batch())
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_leaving_python_is_theirs(jobs):
-    with pytest.raises(EnvironmentFailure, match=r"raised SystemExit in step\(.\): 3"):
+    with pytest.raises(EnvironmentFailure, match=r"SystemExit .*step\(.\): 3"):
         pivec.collect(Leaving, {"a": leave_later, "b": leave_later}, episodes=1, jobs=jobs)
-    with pytest.raises(PivecError, match="its act raised SystemExit: 4"):
+    with pytest.raises(PivecError, match="SystemExit: 4"):
         pivec.collect("CartPole-v1", {"a": leave, "b": leave}, episodes=1, jobs=jobs)
 
 
@@ -176,24 +210,24 @@ class Unmade(Odd):
 
 
 def test_environments_that_raise_when_made_or_closed():
-    with pytest.raises(EnvironmentFailure, match="Unmade raised RuntimeError in making it: no dis"):
+    with pytest.raises(EnvironmentFailure, match=r"Unmade .*RuntimeError .*no dis"):
         pivec.collect(Unmade, {"coin": coin}, episodes=1)
     gym.register("Unmade-v0", lambda: Unmade())
-    with pytest.raises(EnvironmentFailure, match="Unmade-v0 raised RuntimeError in making it"):
+    with pytest.raises(EnvironmentFailure, match=r"Unmade-v0 .*RuntimeError"):
         pivec.collect("Unmade-v0", {"coin": coin}, episodes=1)
-    with pytest.warns(PivecWarning, match=r"raised OSError in close\(\): still busy"):
+    with pytest.warns(PivecWarning, match=r"OSError .*close\(\): still busy"):
         data = pivec.collect(lambda: Unmade("close"), {"coin": coin}, episodes=1)
     assert data.n_episodes == 1
 
 
 @pytest.mark.parametrize("env", ["", " "])
 def test_no_environment(env):
-    with pytest.raises(UsageError, match="env is empty"):
+    with pytest.raises(UsageError, match="CartPole-v1"):
         Environment.of(env)
 
 
 def test_features_that_take_no_batch():
-    with pytest.raises(UsageError, match=r"features \(sqrt\) raised TypeError for a batch of 1"):
+    with pytest.raises(UsageError, match=r"sqrt.*batch of 1 .*TypeError"):
         pivec.collect("CartPole-v1", "random", 1, features="math:sqrt")
 
 
@@ -207,7 +241,7 @@ def test_endless_episodes_are_hinted_at_once(monkeypatch):
         return Endless(BOX, None)
 
     monkeypatch.setattr(table, "PATIENCE", -1.0)
-    with pytest.warns(PivecWarning, match=r"no episode has ended .* --max-steps") as said:
+    with pytest.warns(PivecWarning, match="--max-steps") as said:
         pivec.collect(make, {"coin": coin}, episodes=3)
     assert len(said) == 1
     pivec.collect(make, {"coin": coin}, episodes=1, max_steps=500)
