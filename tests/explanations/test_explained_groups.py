@@ -16,7 +16,7 @@ from pivec.errors import UsageError
 from pivec.explanations import explain_groups
 from pivec.explanations.groups import welch
 from pivec.explanations.spans import feature_edges, times_below
-from pivec.report import group_difference_html, print_group_difference
+from pivec.report import group_explanation_html, print_group_explanation
 from pivec.statistics import benjamini_hochberg
 
 FIVE = {"ppo": [0.3, 0.32, 0.28, 0.35, 0.25], "a2c": [0.02, 0.0, 0.01, 0.03, 0.02]}
@@ -168,11 +168,11 @@ def test_spans_are_tested_by_exchanging_runs(five):
 def test_text_from_files_is_harmless(capsys):
     data = groups_of({"<b>[red]": [0.1, 0.1], "$x": [0.4, 0.5]}, names=["<i>", "[bold]"])
     result = explain_groups(findings(data))
-    print_group_difference(result)
+    print_group_explanation(result)
     printed = capsys.readouterr().out
     assert "[red]" in printed
     assert "<i> above" in printed
-    page = group_difference_html(result)
+    page = group_explanation_html(result)
     assert "<b>" not in page
     assert "<i> above" not in page
     assert "&lt;b&gt;[red]" in page
@@ -181,7 +181,7 @@ def test_text_from_files_is_harmless(capsys):
 
 def test_the_terminal_names_runs_and_groups(five, capsys):
     result = explain_groups(five)
-    print_group_difference(result)
+    print_group_explanation(result)
     printed = capsys.readouterr().out
     assert "All 5 runs of ppo" in printed
     assert "ppo: ppo-0, ppo-1" in printed

@@ -28,7 +28,7 @@ from pivec.explanations.names import MIDDLE, written
 from pivec.explanations.regions import nearest_visits, visit_statistics
 from pivec.figures import to_png
 from pivec.mixtures import Mixture
-from pivec.report.explained import regions_html
+from pivec.report import regions_html
 from pivec.states import Store, VisitedStates
 
 

@@ -26,7 +26,7 @@ from pivec.explanations import (
 from pivec.explanations.unusual import NOTABLE, nearest_regions
 from pivec.mixtures import Mixture
 from pivec.options import ReplayOptions
-from pivec.report.explained import unusual_html
+from pivec.report import unusual_html
 from pivec.states import regrouped
 
 NAMES = ("height", "speed", "angle")

@@ -11,8 +11,8 @@ from test_page import PAYLOADS, Elements
 
 import explained_pairs as made
 from pivec.explanations import Clip, Feature, Frame, Overview
-from pivec.report import print_difference, say_written, write_difference
-from pivec.report.explained import Embedder, difference_html, overview_html
+from pivec.report import overview_html, pair_html, print_pair, print_written
+from pivec.report.explanation_pages import Embedder
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def frame(tmp_path):
 
 
 def test_the_page_tells_parts_times_and_shifts():
-    page = difference_html(made.difference_of(), "pivec explain out ppo/20000 a2c/5000")
+    page = pair_html(made.difference_of(), "pivec explain out ppo/20000 a2c/5000")
     text = " ".join(Elements(page).text)
     assert "are 0.25 apart (0.22 to 0.29); 1 region makes up 78 % of it" in text
     assert "pole angle 0.08 to 0.15, cart velocity below −0.9" in text
@@ -39,7 +39,7 @@ def test_the_page_tells_parts_times_and_shifts():
 def test_names_within_a_page_are_unique_and_links_lead_somewhere():
     difference = made.difference_of()
     overview = Overview((("Near", difference), ("Far", difference)), difference.clips)
-    for page in (difference_html(difference), overview_html(overview)):
+    for page in (pair_html(difference), overview_html(overview)):
         tags = Elements(page).tags
         names = [attributes["id"] for _, attributes in tags if "id" in attributes]
         assert len(set(names)) == len(names)
@@ -49,7 +49,7 @@ def test_names_within_a_page_are_unique_and_links_lead_somewhere():
 
 @pytest.mark.parametrize("payload", PAYLOADS)
 def test_hostile_text_is_shown_as_text(tmp_path, capsys, payload):
-    clean = Elements(difference_html(made.difference_of(), "x"))
+    clean = Elements(pair_html(made.difference_of(), "x"))
     explanation = made.explanation_of((payload, payload + "2"), (payload,) * 4, (payload,) * 2)
     difference = made.difference_of(
         explanation,
@@ -58,13 +58,12 @@ def test_hostile_text_is_shown_as_text(tmp_path, capsys, payload):
         clips=(Clip(payload, payload, None, payload),),
         notes=(payload,),
     )
-    write_difference(tmp_path / "explain.html", difference, payload)
-    elements = Elements((tmp_path / "explain.html").read_bytes().decode("utf-8"))
+    elements = Elements(pair_html(difference, payload))
     assert [tag for tag, _ in elements.tags] == [tag for tag, _ in clean.tags]
     for _, attributes in elements.tags:
         assert not any(name.startswith("on") for name in attributes)
-    print_difference(difference)
-    say_written(tmp_path, difference)
+    print_pair(difference)
+    print_written(tmp_path, difference)
     printed = capsys.readouterr().out
     assert all(line.isprintable() for line in printed.split("\n"))
     if payload == "$x$":  # a figure takes long
@@ -76,15 +75,15 @@ def test_pictures_are_part_of_the_page_as_long_as_there_is_room(frame):
     a, _ = difference.labels
     visit = difference.frames[a, 0].visit
     difference = replace(difference, frames={(a, 0): Frame(visit, frame)})
-    images = [a for tag, a in Elements(difference_html(difference)).tags if tag == "img"]
+    images = [a for tag, a in Elements(pair_html(difference)).tags if tag == "img"]
     assert [image["src"] for image in images] == ["data:image/webp;base64,UklGRjAwMDBXRUJQ"]
-    assert "hardly ever here" in difference_html(difference)
+    assert "hardly ever here" in pair_html(difference)
     assert Embedder(11)(frame) is None
     assert Embedder(12)(frame)
 
 
 def test_what_could_not_be_filmed_says_why():
-    page = difference_html(made.difference_of())
+    page = pair_html(made.difference_of())
     assert page.count("it does not render") == 2
     assert "<img" not in page
 
@@ -93,21 +92,21 @@ def test_what_could_not_be_filmed_says_why():
 def test_what_is_not_sure_is_not_claimed(changes, capsys):
     explanation = made.explanation_of(**changes)
     difference = made.difference_of(explanation)
-    page = difference_html(difference)
+    page = pair_html(difference)
     told = "cannot be told apart" if changes["p_value"] == 0.4 else "is not known"
     assert told in page
-    print_difference(difference)
+    print_pair(difference)
     assert told in capsys.readouterr().out
 
 
 def test_a_table_on_a_narrow_terminal_leaves_out_parts(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
-    print_difference(made.difference_of())
+    print_pair(made.difference_of())
     narrow = capsys.readouterr().out
     assert max(map(len, narrow.split("\n")[3:-4])) <= 80
     assert " part " not in narrow
     monkeypatch.setenv("COLUMNS", "120")
-    print_difference(made.difference_of())
+    print_pair(made.difference_of())
     wide = capsys.readouterr().out
     assert " part " in wide
     assert "→ velocity −1.2 m/s (−1.3 to −1.1)" in wide
@@ -129,11 +128,11 @@ def test_where_all_states_are_one_region_features_are_told(capsys):
         features=made.parts_of([0.13, 0.07], [False, True]), columns=columns, words=("all states",),
     )  # fmt: skip
     difference = made.difference_of(explanation, frames={})
-    print_difference(difference)
+    print_pair(difference)
     printed = capsys.readouterr().out
     assert "angle (rad): where" in printed
     assert "velocity (m/s): how wide *" in printed
-    page = difference_html(difference)
+    page = pair_html(difference)
     assert "Where the distance comes from" not in page
     assert "Share of time spent here" not in page
     assert "Feature by feature" in page
@@ -143,6 +142,6 @@ def test_chance_is_marked(capsys):
     explanation = made.explanation_of()
     chance = replace(explanation.regions, noise=np.ones(4, dtype=bool))
     difference = made.difference_of(replace(explanation, regions=chance))
-    assert difference_html(difference).count("may be chance") == 8
-    print_difference(difference)
+    assert pair_html(difference).count("may be chance") == 8
+    print_pair(difference)
     assert "* may be chance" in capsys.readouterr().out

@@ -132,7 +132,10 @@ def test_recorded_states_alone_on_the_command_line(walks, tmp_path, run):
     error = run("compare", "store", "--until", 0.1, "--out", "c", code=2).err
     assert "--until" in error
     frame.rename(columns={"episode": "ep"}).drop(columns="step").to_csv("log.csv", index=False)
-    assert "--feature-columns" in run("import", "log.csv", "--feature-columns", "x", "--out", "d", code=2).err
+    assert (
+        "--feature-columns"
+        in run("import", "log.csv", "--feature-columns", "x", "--out", "d", code=2).err
+    )
     with_ep = ("--episode-column", "ep", "--feature-columns", "x[0]", "--feature-columns", "x[1]")
     run("import", "log.csv", *with_ep, "--out", "e")
     assert np.array_equal(pivec.load("e").states, pivec.load("store").states)

@@ -134,7 +134,7 @@ def same(
 
     In continuous integration: pivec same new.zip --against accepted --junit same.xml
     """
-    from pivec.report import print_sameness, say_json, write_junit
+    from pivec.report import print_verdict, say_json, write_junit
     from pivec.workflows.same import same as run
 
     n = 2 if against is None else 1
@@ -161,7 +161,7 @@ def same(
         if as_json:
             say_json(answer.as_json())
         else:
-            print_sameness(answer)
+            print_verdict(answer)
     raise typer.Exit(_EXIT_CODES.get(answer.verdict, _UNCLEAR))
 
 

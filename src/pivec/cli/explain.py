@@ -117,15 +117,15 @@ def explain(
     from pivec.figures import save_png
     from pivec.files import atomic_write, check_folder, file_name, make_folder
     from pivec.report import (
-        group_difference_html,
-        print_difference,
-        print_group_difference,
+        group_explanation_html,
+        overview_html,
+        pair_html,
+        print_group_explanation,
+        print_pair,
         print_run,
+        print_written,
         run_html,
         say_json,
-        say_written,
-        write_difference,
-        write_overview,
         write_page,
     )
     from pivec.workflows import load_comparison
@@ -151,12 +151,12 @@ def explain(
         except PivecError as error:
             return replace(difference, notes=(*difference.notes, f"no pictures: {error}"))
 
-    def write(home: Path, result: Any, page: Callable[[Path], None]) -> None:
+    def write(home: Path, result: Any, page: Callable[[Any, str], str]) -> None:
         make_folder(home)
         content = result.to_json()
         with atomic_write(home / "explain.json", "w") as file:
             json.dump(content, file, indent=1, allow_nan=False)
-        page(home / "explain.html")
+        write_page(home / "explain.html", page(result, command_line()))
         save_png(result.figure(), home / "explain.png")
         if as_json:
             say_json(content)
@@ -170,16 +170,15 @@ def explain(
             replayer = comparison.replayer(ReplayOptions(**options))
             largest = comparison.explain(*result.largest, level=level)
             result = replace(result, clips=with_pictures(largest, replayer, home, False).clips)
-        write(home, result, lambda path: write_page(path, run_html(result, command_line())))
+        write(home, result, run_html)
         show(say, f"Page: {home / 'explain.html'}")
         return
     if group:
         chosen = patterns(group)
         result = comparison.explain_groups(chosen, last=last, level=level)
         home = place(Path(FOLDER, file_name("groups-" + "--".join(chosen), 120)))
-        show(print_group_difference, result)
-        html = group_difference_html(result, command_line())
-        write(home, result, lambda path: write_page(path, html))
+        show(print_group_explanation, result)
+        write(home, result, group_explanation_html)
         show(say, f"Page: {home / 'explain.html'}")
         return
     replayer = comparison.replayer(ReplayOptions(**options))
@@ -187,16 +186,16 @@ def explain(
     if names:
         result = comparison.explain(*names, top=top, level=level)
         home = check_folder(out or pair_folder(stored, result))
-        show(print_difference, result)
+        show(print_pair, result)
         result = with_pictures(result, replayer, home)
         differences, films = [result], []
-        write(home, result, lambda path: write_difference(path, result, command_line()))
+        write(home, result, pair_html)
     else:
         home, pairs = place(Path(FOLDER)), {}
         for title, labels in _notable_pairs(comparison).items():
             pairs[title] = comparison.explain(*labels, top=top, level=level)
             show(say, f"{title}:")
-            show(print_difference, pairs[title])
+            show(print_pair, pairs[title])
         pairs = {title: with_pictures(pair, replayer, home) for title, pair in pairs.items()}
         differences = list(pairs.values())
         classes = comparison.findings.behaviours
@@ -208,8 +207,8 @@ def explain(
             wanted.append(plan_first_episode(stored, replayer, comparison.labels[medoid], title))
         films = list(make_clips(wanted, replayer, home / "clips", progress)) if wanted else []
         overview = Overview(tuple(pairs.items()), tuple(films))
-        write(home, overview, lambda path: write_overview(path, overview, command_line()))
-    show(lambda: say_written(home, *differences, clips=films))
+        write(home, overview, overview_html)
+    show(lambda: print_written(home, *differences, clips=films))
     made = [clip.path for pair in differences for clip in pair.clips]
     made += [frame.path for pair in differences for frame in pair.frames.values()]
     if out is None:
@@ -276,7 +275,7 @@ def regions(
     """
     from pivec.figures import save_png
     from pivec.files import atomic_write, make_folder
-    from pivec.report import say_json, write_regions_page
+    from pivec.report import regions_html, say_json, write_page
     from pivec.workflows import load_comparison
 
     comparison = load_comparison(folder)
@@ -287,7 +286,7 @@ def regions(
     with atomic_write(home / "regions.json", "w") as file:
         json.dump(content, file, indent=1)
     save_png(result.figure(), home / "regions.png", _SHARPEST)
-    write_regions_page(home / "regions.html", result)
+    write_page(home / "regions.html", regions_html(result))
     if as_json:
         say_json(content)
         return
@@ -360,7 +359,7 @@ def unusual(
     """
     from pivec.figures import save_png
     from pivec.files import atomic_write, make_folder
-    from pivec.report import print_unusual, say_json, write_unusual
+    from pivec.report import print_unusual, say_json, unusual_html, write_page
     from pivec.workflows import load_comparison
 
     comparison = load_comparison(folder)
@@ -376,7 +375,7 @@ def unusual(
     with atomic_write(home / "unusual.json", "w") as file:
         json.dump(content, file, indent=1, allow_nan=False)
     save_png(result.figure(), home / "unusual.png")
-    write_unusual(home / "unusual.html", result, command_line())
+    write_page(home / "unusual.html", unusual_html(result, command_line()))
     if as_json:
         say_json(content)
         return

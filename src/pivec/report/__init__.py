@@ -1,38 +1,43 @@
 """What is shown of a comparison: figures, tables, pages and lines on the terminal.
 
-findings           everything that is shown, computed once
-layout             positions on the map and orders in heatmaps
-policy_map         the map of policies; distance_figures: heatmap, runs, groups of runs
-write              the files of a comparison: CSV, PNG and report.html
-pages, script_data the page from templates/, and the data of its script in web/
-explained          explanations on the terminal and as pages
-console, answers   what commands print
+findings            everything that is shown, computed once
+layout              positions on the map and orders in heatmaps
+policy_map          the map of policies as a picture
+distance_figures    pictures of the heatmap, of runs and of groups of runs
+write               the files of a comparison: CSV, PNG and report.html
+pages, script_data  the page from templates/, and the data of its script in web/
+explanation_pages   pages of explanations
+console             what commands print
 """
 
 from __future__ import annotations
 
-from pivec.report.answers import plan_json, print_plan, print_sameness, say_json, write_junit
 from pivec.report.console import (
+    plan_json,
     print_environment,
+    print_group_explanation,
     print_groups,
     print_normalisers,
+    print_pair,
+    print_plan,
+    print_run,
     print_store,
     print_summary,
+    print_unusual,
+    print_verdict,
+    print_written,
+    say_json,
+    write_junit,
 )
 from pivec.report.distance_figures import groups_figure, heatmap_figure, travel_figure
 from pivec.report.evaluation_figure import draw_evaluation
-from pivec.report.explained import (
-    group_difference_html,
-    print_difference,
-    print_group_difference,
-    print_run,
-    print_unusual,
+from pivec.report.explanation_pages import (
+    group_explanation_html,
+    overview_html,
+    pair_html,
+    regions_html,
     run_html,
-    say_written,
-    write_difference,
-    write_overview,
-    write_regions_page,
-    write_unusual,
+    unusual_html,
 )
 from pivec.report.findings import (
     SPACE,
@@ -71,43 +76,43 @@ __all__ = [
     "decomposition_data",
     "distances_file",
     "draw_evaluation",
-    "group_difference_html",
+    "group_explanation_html",
     "groups_figure",
     "heatmap_figure",
     "key_figures",
     "map_figure",
     "measure_space",
+    "overview_html",
     "page_data",
+    "pair_html",
     "place",
     "plan_json",
     "positions_of",
-    "print_difference",
     "print_environment",
-    "print_group_difference",
+    "print_group_explanation",
     "print_groups",
     "print_normalisers",
+    "print_pair",
     "print_plan",
     "print_run",
-    "print_sameness",
     "print_store",
     "print_summary",
     "print_unusual",
+    "print_verdict",
+    "print_written",
+    "regions_html",
     "report_html",
     "run_html",
     "say_json",
-    "say_written",
     "script",
     "summary",
     "travel_figure",
     "tsne_map",
-    "write_difference",
+    "unusual_html",
     "write_distances",
     "write_junit",
     "write_map_csv",
-    "write_overview",
     "write_page",
     "write_pairs_csv",
-    "write_regions_page",
     "write_results",
-    "write_unusual",
 ]
