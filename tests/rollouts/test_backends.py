@@ -5,9 +5,12 @@ from __future__ import annotations
 import importlib
 import json
 import sys
+from importlib.machinery import ModuleSpec
 from importlib.resources import files
 from pathlib import Path
+from types import ModuleType
 
+import gymnasium as gym
 import numpy as np
 import pytest
 from worlds import coin, network, same
@@ -25,6 +28,48 @@ def envpool():
 
 def lander(rng):
     return network(rng, 8, 4)
+
+
+class FakePool:
+    """Gymnasium's environments with the interface of EnvPool, in any order."""
+
+    def __init__(self, task, num_envs, env_seed, num_threads):
+        self.envs = [gym.make(task) for _ in range(num_envs)]
+        self.first = [
+            env.reset(seed=seed)[0] for env, seed in zip(self.envs, env_seed, strict=True)
+        ]
+
+    def reset(self, ids=None):
+        return np.array(self.first if ids is None else [self.envs[i].reset()[0] for i in ids]), {}
+
+    def send(self, actions, ids):
+        self.steps = [(self.envs[i].step(a), i) for a, i in zip(actions, ids, strict=True)][::-1]
+
+    def recv(self):
+        columns = zip(*(outcome[:4] for outcome, _ in self.steps), strict=True)
+        return *map(np.array, columns), {"env_id": np.array([i for _, i in self.steps])}
+
+    def close(self):
+        pass
+
+
+def test_episodes_of_a_pool_are_those_of_its_environments(monkeypatch):
+    module = ModuleType("envpool")
+    module.__spec__ = ModuleSpec("envpool", None)
+    module.make_gymnasium, module.list_all_envs = FakePool, lambda: ["CartPole-v1"]
+    monkeypatch.setitem(sys.modules, "envpool", module)
+    monkeypatch.setitem(sys.modules, "Box2D", None)
+    options = {"backend": "envpool", "episodes": 40, "actions": True}
+    data = pivec.collect("CartPole-v1", {"coin": coin, "random": "random"}, n_envs=32, **options)
+    assert same(data["coin"], pivec.collect("CartPole-v1", {"coin": coin}, **options))
+    episodes, env = list(data["coin"].episodes()), gym.make("CartPole-v1")
+    assert np.array_equal(env.reset(seed=int(data["coin"].seeds[3]))[0], episodes[3][0])
+    starts = data["coin"].episode_starts - np.arange(41)
+    for number in (3, 35):  # the first two of one lane
+        moves = data["coin"].actions[starts[number] : starts[number + 1]]
+        rows = [env.step(int(move))[0] for move in moves]
+        assert np.array_equal(rows, episodes[number][1:])
+        assert number == 35 or np.array_equal(env.reset()[0], episodes[35][0])
 
 
 @pytest.mark.usefixtures("envpool")
@@ -207,8 +252,8 @@ def test_the_comparison_finds_what_is_different(compare):
 
 
 def test_landers_rest_higher_in_envpool_and_the_comparison_finds_it(compare):
-    gym, fast = both("LunarLander-v3", {"pilot": pilot}, 30)
-    assert np.median(resting(fast)) - np.median(resting(gym)) == pytest.approx(0.005, abs=0.001)
-    found, p = compare(gym, fast, deals=300)
+    slow, fast = both("LunarLander-v3", {"pilot": pilot}, 30)
+    assert np.median(resting(fast)) - np.median(resting(slow)) == pytest.approx(0.005, abs=0.001)
+    found, p = compare(slow, fast, deals=300)
     assert found["x[1] terminal"][1] < 0.01
     assert p < 0.01

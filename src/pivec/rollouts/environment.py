@@ -424,7 +424,9 @@ def environment_of(
         )
         _check_wrappers(wrappers, here, options.trust)
     if not imports:
-        imports = list(dict.fromkeys(m for info in here for m in info.metadata.get(IMPORTS) or ()))
+        listed = [info.metadata.get(IMPORTS) for info in here]
+        modules = [m for some in listed if isinstance(some, list) for m in some]
+        imports = list(dict.fromkeys(m for m in modules if isinstance(m, str)))
         if imports and not options.trust:
             if ":" not in name and name not in gymnasium.registry:
                 raise UsageError(

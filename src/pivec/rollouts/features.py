@@ -709,11 +709,9 @@ def features_from_json(content: Any, find_policy: FindPolicy | None = None) -> F
     >>> features_from_json({"kind": "info", "keys": ["x", "y"]})
     Values(kind='info', keys=('x', 'y'))
     """
-    match content:
+    match content := _without_offsets(content):
         case None:
             return None
-        case {"kind": "offset", "of": inner}:
-            return features_from_json(inner, find_policy)
         case {"kind": "policy", "source": str(source), "fingerprint": str(fingerprint)} if (
             find_policy is not None
         ):
@@ -735,6 +733,11 @@ def features_from_json(content: Any, find_policy: FindPolicy | None = None) -> F
     )
 
 
+def _without_offsets(content: Any) -> Any:
+    is_offset = isinstance(content, Mapping) and content.get("kind") == "offset"
+    return content.get("of") if is_offset else content
+
+
 def find_features_again(
     asked: Features | str | None,
     kept: Any,
@@ -747,8 +750,8 @@ def find_features_again(
 
     With ``policy`` without a name a store keeps its reference policy, which ``find_policy`` finds.
     """
-    inner = kept.get("of") if isinstance(kept, Mapping) and kept.get("kind") == "offset" else kept
-    begun_with_policy = isinstance(inner, Mapping) and inner.get("kind") == POLICY
-    if asked is None or (asked == POLICY and begun_with_policy):
-        return features_from_json(kept, find_policy)
+    inner = _without_offsets(kept)
+    has_policy = isinstance(inner, Mapping) and inner.get("kind") == POLICY
+    if asked is None or (asked == POLICY and has_policy):
+        return features_from_json(inner, find_policy)
     return load_features(asked, trust=trust, policies=policies) if isinstance(asked, str) else asked
