@@ -333,7 +333,7 @@ def test_a_reach_that_is_no_number_is_a_spoilt_space(tmp_path):
     index = json.loads(arrays["index"].tobytes()) | {"reach": "far"}
     arrays["index"] = np.frombuffer(json.dumps(index).encode(), np.uint8)
     np.savez(tmp_path / "space.npz", **arrays)
-    with pytest.raises(BadStore, match="not a whole space"):
+    with pytest.raises(BadStore, match="damaged"):
         pivec.Space.load(tmp_path)
 
 

@@ -1,7 +1,7 @@
-"""What describing gives: one row a policy, with what the distance needs.
+"""What `describe` returns: one row per policy, with what the distance needs.
 
 Rows of different lengths are packed: ``name`` holds all of them one after another, and
-``name.starts``, of n_policies + 1 numbers, tells where each policy's begin.
+``name.starts``, of length n_policies + 1, where each policy's begin.
 """
 
 from __future__ import annotations
@@ -30,29 +30,15 @@ Description = tuple[
 
 @dataclass(frozen=True, repr=False)
 class Descriptions:
-    """Descriptions of policies by one characterization.
+    """Descriptions of policies by one characterization, one row per policy."""
 
-    Attributes
-    ----------
-    method : str
-        Name of the characterization.
-    policies : tuple of PolicyInfo
-    vectors : (n_policies, n_values) array or None
-        One vector a policy, where the characterization has vectors.
-    points : (n_policies, n_values) array or None
-        Vectors whose squared Euclidean distance is the distance, where there are such: for
-        nearest neighbours, t-SNE and archives of other libraries.
-    arrays : mapping of arrays with one row a policy
-        What the distance needs beside these, some of them packed, see `pack`.
-    mean_returns, return_stds : (n_policies,) arrays
-    n_episodes, n_states : (n_policies,) int arrays
-    """
-
-    method: str
+    method: str  # name of the characterization
     policies: tuple[PolicyInfo, ...]
-    vectors: NDArray[np.float64] | None
+    vectors: NDArray[np.float64] | None  # (n_policies, n_values), if it has vectors
+    # (n_policies, n_values): vectors whose squared Euclidean distance is the distance, if there
+    # are such; for nearest neighbours, t-SNE and archives of other libraries.
     points: NDArray[np.float64] | None
-    arrays: Mapping[str, NDArray[Any]]
+    arrays: Mapping[str, NDArray[Any]]  # what else the distance needs; some are packed
     mean_returns: NDArray[np.float64]
     return_stds: NDArray[np.float64]
     n_episodes: NDArray[np.int64]
@@ -66,27 +52,27 @@ class Descriptions:
         return f"Descriptions({len(self)} policies by {self.method}{width})"
 
     def _repr_html_(self) -> str:
-        """Show the first policies in a notebook; all text is escaped."""
+        """Show the first policies in a notebook."""
         counts = self.n_episodes, self.n_states, self.mean_returns
         return policies_table(repr(self), self.policies, *counts, ".policies")
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The policies' names."""
+        """Names of the policies."""
         return tuple(info.label for info in self.policies)
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """The runs the policies came from."""
+        """Training runs of the policies."""
         return tuple(info.group for info in self.policies)
 
     @property
     def steps(self) -> tuple[int | None, ...]:
-        """The policies' training steps."""
+        """Training steps of the policies."""
         return tuple(info.step for info in self.policies)
 
     def values(self, *names: str) -> list[NDArray[Any]]:
-        """Give vectors, points or arrays by their names."""
+        """Return vectors, points or arrays by name."""
         known = {"vectors": self.vectors, "points": self.points} | dict(self.arrays)
         chosen = [known.get(name) for name in names]
         if any(array is None for array in chosen):
@@ -97,14 +83,15 @@ class Descriptions:
         return [array for array in chosen if array is not None]
 
     def rows(self, name: str) -> list[NDArray[Any]]:
-        """Give what is packed under ``name``, one array a policy, without copying."""
-        return unpack(self.arrays, name)
+        """Return what is packed under ``name``, one array per policy, without copying."""
+        starts = self.arrays[name + _STARTS].tolist()
+        return [self.arrays[name][i:j] for i, j in pairwise(starts)]
 
     def select(self, rows: Sequence[int] | NDArray[Any]) -> Descriptions:
-        """Pick policies by number."""
+        """Select policies by number."""
         index = np.asarray(rows, dtype=np.intp)
         if np.array_equal(index, np.arange(len(self))):
-            return self  # thousands of policies need not be copied to stay where they are
+            return self  # no copy
         return Descriptions(
             self.method,
             tuple(self.policies[i] for i in index),
@@ -115,12 +102,12 @@ class Descriptions:
         )
 
     def without_influences(self) -> Descriptions:
-        """Leave out how each episode moves a policy, which is most of what there is to copy."""
+        """The same without influences, which are the largest part."""
         kept = {name: a for name, a in self.arrays.items() if not name.startswith("influences")}
         return replace(self, arrays=kept)
 
     def __add__(self, other: Descriptions) -> Descriptions:
-        """Put two sets of descriptions in the same space one after the other."""
+        """Concatenate descriptions in the same space."""
         if self.method != other.method:
             raise UsageError(f"cannot join descriptions by {self.method} and by {other.method}")
         return Descriptions(
@@ -134,7 +121,7 @@ class Descriptions:
 
 
 def summarise(data: VisitedStates) -> list[NDArray[Any]]:
-    """Compute the fields named in ``SUMMARY``, which every characterization fills alike."""
+    """Compute the fields named in ``SUMMARY``."""
     starts = data.policy_starts
     counts = np.diff(starts)
     means = data.mean_returns
@@ -144,39 +131,27 @@ def summarise(data: VisitedStates) -> list[NDArray[Any]]:
 
 
 def pack(name: str, rows: Sequence[NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """Pack one array a policy, equal but for their lengths, under ``name``.
-
-    Examples
-    --------
-    >>> packed = pack("cells", [np.array([3, 1]), np.array([2])])
-    >>> packed["cells"], packed["cells.starts"]
-    (array([3, 1, 2]), array([0, 2, 3]))
-    """
+    """Pack one array per policy, which differ only in length, under ``name``."""
     starts = np.concatenate([[0], np.cumsum([len(row) for row in rows], dtype=np.int64)])
     return {name: np.concatenate(rows), name + _STARTS: starts}
 
 
-def unpack(arrays: Mapping[str, NDArray[Any]], name: str) -> list[NDArray[Any]]:
-    """Give the rows that `pack` packed under ``name``, one array a policy, without copying."""
-    return [arrays[name][i:j] for i, j in pairwise(arrays[name + _STARTS].tolist())]
-
-
 def part_of(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
-    """Pick the arrays whose names begin so, under the rest of their names."""
+    """Select the arrays whose names have a prefix, which is removed."""
     return {name[len(prefix) :]: a for name, a in arrays.items() if name.startswith(prefix)}
 
 
 def take_rows(
     arrays: Mapping[str, NDArray[Any]], index: NDArray[np.intp]
 ) -> dict[str, NDArray[Any]]:
-    """Pick policies by number, of plain and of packed entries."""
+    """Select policies by number, in plain and in packed entries."""
     result: dict[str, NDArray[Any]] = {}
     for name, values in arrays.items():
         if name + _STARTS in arrays:
             starts = arrays[name + _STARTS]
             ends = zip(starts[:-1][index].tolist(), starts[1:][index].tolist(), strict=True)
             rows = [values[first:last] for first, last in ends]
-            # The empty array gives type and width where no policy is picked.
+            # The empty array determines type and width if no policy is selected.
             packed = pack(name, [values[:0], *rows])
             result |= packed | {name + _STARTS: packed[name + _STARTS][1:]}
         elif not _is_starts(arrays, name):
@@ -187,10 +162,7 @@ def take_rows(
 def join_rows(
     a: Mapping[str, NDArray[Any]], b: Mapping[str, NDArray[Any]]
 ) -> dict[str, NDArray[Any]]:
-    """Put the policies of ``b`` behind those of ``a``, in plain and in packed entries.
-
-    What only one of them has, as influences may be, is left out.
-    """
+    """Concatenate the policies of ``a`` and ``b``; entries that only one has are left out."""
     result: dict[str, NDArray[Any]] = {}
     for name, values in a.items():
         if name not in b:

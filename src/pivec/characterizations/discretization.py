@@ -31,7 +31,7 @@ def cell_words(
     high: Array,
     bins: int,
 ) -> Words:
-    """Cell of each row, (n, n_words); what lies outside [low, high] counts to the outer bins."""
+    """Cell of each row, (n, n_words); values outside [low, high] are in the outer bins."""
     digits = digits_of_word(bins)
     n_columns = rows.shape[1]
     words = np.zeros((len(rows), -(-n_columns // digits)), dtype=np.uint64)
@@ -49,7 +49,7 @@ def cell_words(
 
 
 def digits_of_word(bins: int) -> int:
-    """Give the number of digits in base ``bins`` that surely fit 64 bits."""
+    """Number of digits in base ``bins`` that fit 64 bits."""
     digits = 1
     while bins ** (digits + 1) <= _WORD:
         digits += 1
@@ -57,14 +57,7 @@ def digits_of_word(bins: int) -> int:
 
 
 def cell_places(cells: Words, n_columns: int, bins: int) -> NDArray[np.int64]:
-    """Bin of each column that `cell_words` put the rows of these cells into, (n, n_columns).
-
-    Examples
-    --------
-    >>> low, high = np.zeros(3), np.ones(3)
-    >>> cell_places(cell_words(np.array([[0.15, 0.5, 0.99]]), low, high, 10), 3, 10)
-    array([[1, 5, 9]])
-    """
+    """Bin of each column that `cell_words` put the rows of these cells into, (n, n_columns)."""
     digits = digits_of_word(bins)
     places = np.empty((len(cells), n_columns), dtype=np.int64)
     rest = cells.copy()
@@ -83,15 +76,12 @@ def count_cells(words: Words) -> tuple[Words, Array]:
 
 @dataclass(frozen=True, eq=False)
 class CellCounts:
-    """How often rows of each episode (or of sums of episodes) are in each cell, kept sparse.
-
-    ``weights @ counts`` adds episodes up, as with an array of one row an episode.
-    """
+    """Counts of the rows of each episode in each cell; ``weights @ counts`` sums episodes."""
 
     cells: Words  # (n_cells, n_words), sorted
     counts: Any  # (n_episodes, n_cells), a sparse array of SciPy
 
-    __array_ufunc__ = None  # so that NumPy leaves a product to __rmatmul__
+    __array_ufunc__ = None  # so that NumPy calls __rmatmul__
 
     def __len__(self) -> int:
         return int(self.counts.shape[0])
@@ -139,8 +129,8 @@ def half_l1(
     """½ Σ |p − q| for all pairs of sparse histograms, (n, m); symmetric without a second list.
 
     As both sum to 1, it is Σ max(p − q, 0) over the cells of p: nothing cancels, and equal
-    histograms are exactly 0 apart. Cells that only one histogram has are added up once and
-    never looked at again: in many dimensions these are nearly all.
+    histograms have distance exactly 0. Cells that only one histogram has, in many dimensions nearly
+    all, are summed once.
     """
     both_cells = cells_a if cells_b is None else cells_a + cells_b
     both_shares = shares_a if shares_b is None else shares_a + shares_b
@@ -149,7 +139,7 @@ def half_l1(
     values = np.concatenate(both_shares)
     private = visitors[numbers] == 1
     alone = np.bincount(owners[private], values[private], minlength=len(both_cells))
-    # What is left, numbered anew without the gaps.
+    # The rest, renumbered without gaps.
     shared = np.cumsum(visitors > 1) - 1
     owners, numbers, values = owners[~private], shared[numbers[~private]], values[~private]
     starts = np.searchsorted(owners, np.arange(len(both_cells) + 1))
@@ -168,16 +158,13 @@ def half_l1(
     result += alone[first:]
     if cells_b is not None:
         return result
-    np.fill_diagonal(result, 0.0)  # a histogram's own cells were counted as another's
-    # The excess of q over p equals that of p over q but for rounding.
+    np.fill_diagonal(result, 0.0)  # a histogram's own cells were counted as those of another
+    # The excess of q over p equals that of p over q up to rounding.
     return (result + result.T) / 2
 
 
 def _unique(words: Words) -> tuple[Words, NDArray[np.int64], NDArray[np.int64]]:
-    """Different cells, the number of each row's among them, and how often each occurs.
-
-    As numpy.unique with axis=0, which takes several times as long.
-    """
+    """Like `numpy.unique` with axis=0, inverse and counts, but several times as fast."""
     order = np.argsort(words[:, 0]) if words.shape[1] == 1 else np.lexsort(words.T)
     ordered = words[order]
     new = np.ones(len(words), dtype=bool)
@@ -195,20 +182,19 @@ class Discretization(Characterization):
     """Shares of the states in each cell of a regular grid.
 
     The distance is half the L1 distance of two histograms: the share of states that would have to
-    move for the two to be equal, from 0 to 1. Only cells with states are kept, so that memory
-    follows the number of states and not that of cells.
+    move for the two to be equal, from 0 to 1. Only cells with states are stored.
 
     Parameters
     ----------
     bins : int
-        Bins of each feature, between its smallest and largest value over all states of the fit.
+        Bins per feature, between its smallest and largest value over all states of the fit.
     margin : float
-        How far the grid reaches beyond those. States outside count to the outermost bins.
+        How far the grid extends beyond those. States outside are counted in the outermost bins.
 
     Attributes
     ----------
     low_, high_ : (n_features,) arrays
-        Where the grid begins and ends.
+        Bounds of the grid.
 
     Examples
     --------
@@ -272,7 +258,7 @@ class Discretization(Characterization):
         ranges = self.low_[:, None] + (self.high_ - self.low_)[:, None] * edges
         words = [f"cell {','.join(map(str, place))}" for place in places.tolist()]
         shares = sums.shares_by_cell(columns=leading)
-        others = np.zeros((2, len(shares)))  # half the sum of sizes in the other cells, to both
+        others = np.zeros((2, len(shares)))  # half the L1 distance in the other cells, to both
         for first in range(0, len(rest), _MAX_CELLS):
             block = sums.shares_by_cell(columns=rest[first : first + _MAX_CELLS])
             others += [np.abs(block - block[i]).sum(axis=1) / 2.0 for i in (0, 1)]
@@ -294,7 +280,7 @@ class Discretization(Characterization):
         return Decomposable(summary, differences, tuple(words))
 
     def _words(self, data: VisitedStates) -> Iterator[Words]:
-        """Cells of the rows of one policy after another."""
+        """Cells of the rows of each policy."""
         repeats = 2 if self._of == "transitions" else 1
         low, high = np.tile(self.low_, repeats), np.tile(self.high_, repeats)
         return (cell_words(rows, low, high, self.bins) for rows in View(self._of).all_rows(data))
@@ -319,17 +305,14 @@ def _counts(run: VisitedStates, method: Discretization) -> list[tuple[Words, Arr
 class Transitions(Discretization):
     """Shares of the transitions from each cell of a regular grid to each other.
 
-    After the discretised transition matrices of Matusch 2020, of which only the entries that
-    occurred are kept. The distance is half the L1 distance of the joint distributions of (cell,
-    next cell): rows of the matrix count as much as they were visited. A policy needs at least one
+    After the discretized transition matrices of Matusch 2020, stored sparsely. The distance is half
+    the L1 distance of the joint distributions of (cell, next cell). A policy needs at least one
     episode of two states.
 
     Parameters and attributes are those of `Discretization`.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from pivec.states import VisitedStates
     >>> there, back = np.array([[0.0], [9.0], [5.0]]), np.array([[5.0], [9.0], [0.0]])
     >>> data = VisitedStates.from_arrays([[there], [back]])
     >>> Transitions().fit(data).distances(data)

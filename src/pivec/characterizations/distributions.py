@@ -251,13 +251,7 @@ class MMD(Standardised, RowMeans):
 
 
 def median_distance(rows: Array) -> float:
-    """Median Euclidean distance between two different rows; 1 if all are equal.
-
-    Examples
-    --------
-    >>> median_distance(np.array([[0.0], [0.0], [3.0]]))
-    3.0
-    """
+    """Median Euclidean distance between two different rows; 1 if all are equal."""
     from scipy.spatial.distance import pdist
 
     distances = pdist(rows)
@@ -362,13 +356,7 @@ class SlicedWasserstein(Standardised):
 
 
 def sorted_quantiles(values: Floats, n: int) -> Array:
-    """Quantiles at (i + ½)/n of sorted rows, interpolated between their values (Hazen's rule).
-
-    Examples
-    --------
-    >>> sorted_quantiles(np.array([[0.0, 1.0, 2.0, 3.0]]), 2)
-    array([[0.5, 2.5]])
-    """
+    """Quantiles at (i + ½)/n of sorted rows, interpolated between their values (Hazen's rule)."""
     size = values.shape[1]
     places = np.clip((np.arange(n) + 0.5) / n * size - 0.5, 0, size - 1)
     below = np.floor(places).astype(np.intp)

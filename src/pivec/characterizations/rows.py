@@ -23,19 +23,7 @@ Cuts = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class View:
-    """How to make one row of numbers from each state, (state, action) or (state, next state).
-
-    Examples
-    --------
-    >>> walks = [[np.array([[0.0], [1.0], [2.0]])]]
-    >>> data = VisitedStates.from_arrays(walks, actions=[[np.array([1, 0])]])
-    >>> View.of_data(data, "transitions").rows(data, 0)
-    array([[0., 1.],
-           [1., 2.]], dtype=float32)
-    >>> View.of_data(data, "state-actions").rows(data, 0)
-    array([[0., 0., 1.],
-           [1., 1., 0.]], dtype=float32)
-    """
+    """How to make one row of numbers from each state, (state, action) or (state, next state)."""
 
     of: Of
     n_actions: int = 0  # columns of one-hot encoded discrete actions; 0 for continuous ones
@@ -253,13 +241,7 @@ def _policy_sums(run: VisitedStates, method: RowMeans) -> Array:
 
 
 def segment_sums(values: NDArray[np.floating], cuts: Cuts) -> Array:
-    """Sums of the rows between one cut and the next, in float64; 0 where there are none.
-
-    Examples
-    --------
-    >>> segment_sums(np.array([[1.0], [2.0], [4.0]]), np.array([0, 1, 1, 3])).ravel()
-    array([1., 0., 6.])
-    """
+    """Sums of the rows between one cut and the next, in float64; 0 where there are none."""
     sums = np.zeros((len(cuts) - 1, values.shape[1]))
     filled = np.diff(cuts) > 0
     sums[filled] = np.add.reduceat(values, cuts[:-1][filled], axis=0, dtype=np.float64)

@@ -23,59 +23,44 @@ from pivec.policies import PolicyInfo, natural_key, unpack_npz
 
 FORMAT = 2
 _INDEX, _ARRAYS = "space.json", "space.npz"
-_LINES = 1000  # policies up to which the index is written for people to look at
+_LINES = 1000  # policies up to which the index is indented
+_EARLIER = " (earlier)"
 
 
 @dataclass(frozen=True, repr=False)
 class Space:
-    """A fitted characterization and what was described in it.
+    """A fitted characterization and the policies that it has described.
 
-    New policies are placed in it without fitting again: ``space.method.describe(data)``.
-
-    Attributes
-    ----------
-    method : Characterization
-        Fitted.
-    descriptions : Descriptions
-        Of the policies that made the space.
-    positions : (n_policies, 2) array or None
-        Their places on the map; NaN for policies that have none yet.
-    collected : mapping
-        How the states were collected, so that new policies are collected alike.
-    n_reference : int
-        How many policies, the last ones, come from an earlier space and are there for reference.
-    n_placed : int
-        How many policies, those before the ones for reference, came after the space was fitted.
-    reach : float
-        Within this distance of a region each policy that made the space has 99 % of its states, see
-        `pivec.explanations.outside`; NaN where that is not known.
+    New policies are placed in it without refitting: ``space.method.describe(data)``.
     """
 
     method: Characterization
     descriptions: Descriptions
-    positions: NDArray[np.float64] | None = None
-    collected: Mapping[str, Any] = field(default_factory=dict)
-    n_reference: int = 0
+    positions: NDArray[np.float64] | None = None  # (n_policies, 2) on the map; NaN if not placed
+    collected: Mapping[str, Any] = field(default_factory=dict)  # how the states were collected
+    n_reference: int = 0  # policies, the last ones, from an earlier space, shown for reference
+    # Every policy of the fit has 99 % of its states within this distance of a region, see
+    # `pivec.explanations.outside`; NaN if not known.
     reach: float = math.nan
-    n_placed: int = 0
+    n_placed: int = 0  # policies, before those for reference, that were added after the fit
 
     def __repr__(self) -> str:
         return f"Space({len(self.descriptions)} policies by {self.method.name})"
 
     @property
     def is_reference(self) -> list[bool]:
-        """Tell for each policy whether it comes from an earlier space."""
+        """Whether each policy comes from an earlier space."""
         n = len(self.descriptions)
         return [i >= n - self.n_reference for i in range(n)]
 
     @property
     def is_placed(self) -> list[bool]:
-        """Tell for each policy whether it was described in a space that was fitted without it."""
+        """Whether each policy was added after the fit."""
         last = len(self.descriptions) - self.n_reference
         return [last - self.n_placed <= i < last for i in range(len(self.descriptions))]
 
     def save(self, folder: str | Path) -> None:
-        """Write the space to a folder; an older one there is replaced when the new one is whole."""
+        """Write the space to a folder, replacing an older one atomically."""
         path = Path(folder)
         make_folder(path)
         described = self.descriptions
@@ -109,7 +94,7 @@ class Space:
 
     @classmethod
     def load(cls, folder: str | Path) -> Space:
-        """Read a space that `save` wrote, or the ``space`` of a folder `pivec compare` left."""
+        """Read a space that `save` wrote, also from the output folder of `pivec compare`."""
         path = Path(folder)
         if not (path / _ARRAYS).exists() and (path / "space" / _ARRAYS).exists():
             path = path / "space"
@@ -134,8 +119,8 @@ class Space:
             return cls._build(index, arrays)
         except BadStore:
             raise
-        except Exception as error:  # damage to an archive shows in more ways than can be listed
-            raise BadStore(f"{path} is not a whole space ({error!r}): make it again") from error
+        except Exception as error:  # damage to an archive raises all kinds
+            raise BadStore(f"{path} is damaged ({error!r}): create it again") from error
 
     @classmethod
     def _build(cls, index: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Space:
@@ -150,17 +135,14 @@ class Space:
             part_of(arrays, "described."),
             *(summary[name] for name in SUMMARY),
         )
-        reach = index.get("reach")  # earlier versions have none
-        n_reference = int(index["n_reference"])
-        later = len(described) - n_reference if n_reference else 0
         return cls(
             method,
             described,
             arrays.get("positions"),
             index["collected"],
-            n_reference,
-            math.nan if reach is None else float(reach),
-            int(index.get("n_placed", later)),
+            int(index["n_reference"]),
+            math.nan if index["reach"] is None else float(index["reach"]),
+            int(index["n_placed"]),
         )
 
 
@@ -173,20 +155,12 @@ def _checksum(arrays: Mapping[str, NDArray[Any]]) -> str:
     return digest.hexdigest()
 
 
-# -----------------------------------------------------------------------------
-# A space that grows: policies are added to it, and it stays as it was fitted.
-
-
-_EARLIER = " (earlier)"
-
-
 def grown_space(space: Space, new: Descriptions, infos: Sequence[PolicyInfo]) -> Space:
-    """Put new policies into a space, without places on the map yet.
+    """Add new policies to a space, without positions on the map yet.
 
-    ``infos`` are all policies that there are now, by the names that they have now. Rows come as
-    they always would: those it was fitted on, then those added, by name, then those for reference.
-    A policy that is no more, as its file was written over, is left out. But what the space was
-    fitted on is where others are placed by: of that it stays for reference.
+    ``infos`` are all current policies with their current names. Rows are those of the fit, then
+    added ones by name, then those for reference. A policy that no longer exists, because its file
+    was overwritten, is left out; but if the space was fitted on it, it stays for reference.
     """
     both = space.descriptions + new
     current = {info.identity: info for info in infos}
@@ -218,7 +192,7 @@ def grown_space(space: Space, new: Descriptions, infos: Sequence[PolicyInfo]) ->
 
 
 def space_beside(earlier: Space, described: Descriptions) -> Space:
-    """Put new policies before those of an earlier space; of a policy in both the new one stays."""
+    """Put new policies before those of an earlier space; of a policy in both, keep the new one."""
     new = {*described.labels, *(info.identity for info in described.policies)}
     known = [
         i

@@ -1,9 +1,11 @@
 """Many multilayer perceptrons of one shape, trained together as one batched network.
 
 The weights of a layer of all networks lie in one tensor (networks, inputs, outputs), so that a
-step of all of them is a handful of batched matrix products. The gradients are written out: no
+step of all of them is a handful of batched matrix products. Gradients are written out, so that no
 graph is recorded.
 """
+
+# mypy: disable-error-code="no-untyped-call"
 
 from __future__ import annotations
 
@@ -21,24 +23,17 @@ from pivec.characterizations.rows import segment_sums
 from pivec.parallel import run_tasks, single_threaded_torch, torch_device
 from pivec.terminal import Progress
 
-# -----------------------------------------------------------------------------
-# Training with torch: starting weights, precision and Adam; global state is left alone.
-
-
-# mypy: disable-error-code="no-untyped-call"
-
-
 _BETA1, _BETA2, _EPSILON = 0.9, 0.999, 1e-8
 
 
 def uniform(rng: np.random.Generator, shape: Sequence[int], fan_in: int) -> NDArray[np.float32]:
-    """Starting weights as torch's layers have them: uniform within ±1/sqrt(fan_in)."""
+    """Initial weights as in torch's layers: uniform within ±1/sqrt(fan_in)."""
     bound = np.float32(1.0 / np.sqrt(fan_in))
     return (2.0 * rng.random(tuple(shape), dtype=np.float32) - 1.0) * bound
 
 
 def full_precision(device: torch.device) -> AbstractContextManager[Any]:
-    """Keep cuDNN from rounding products to TF32: a graphics card gives what the processor does."""
+    """Keep cuDNN from rounding products to TF32, so that a GPU gives the CPU's numbers."""
     if device.type == "cpu":
         return nullcontext()
     flags: AbstractContextManager[Any] = torch.backends.cudnn.flags(
@@ -50,10 +45,9 @@ def full_precision(device: torch.device) -> AbstractContextManager[Any]:
 class Adam:
     """Adam (Kingma and Ba 2015) on tensors whose first axis counts separate networks.
 
-    It works value by value, so stacked networks are trained as by an optimiser each. A step may
-    be for the first few networks only: the others have had all theirs. To the bit it is
-    `torch.optim.Adam`, which knows no such step, takes three times as long for stacked networks
-    and seconds to import (benchmarks/networks.py).
+    A step may update only the first few networks, when the others are finished. Otherwise it equals
+    `torch.optim.Adam` bit for bit, which takes three times as long for stacked networks and seconds
+    to import (benchmarks/networks.py).
     """
 
     def __init__(self, parameters: Sequence[torch.Tensor], learning_rate: float) -> None:
@@ -63,7 +57,7 @@ class Adam:
         self._steps = 0
 
     def step(self, gradients: Sequence[torch.Tensor], active: int | None = None) -> None:
-        """Move the first ``active`` networks (all by default) against their gradients."""
+        """Update the first ``active`` networks (all by default)."""
         self._steps += 1
         size = self.learning_rate / (1.0 - _BETA1**self._steps)
         scale = (1.0 - _BETA2**self._steps) ** 0.5
@@ -77,20 +71,17 @@ class Adam:
                 values[:active].addcdiv_(m, v.sqrt().div_(scale).add_(_EPSILON), value=-size)
 
 
-# mypy: disable-error-code="no-untyped-call"
-
-
 # Weights (networks, inputs, outputs) and offsets (networks, 1, outputs) of one layer after another.
 Layers = list[torch.Tensor]
 
 
 def n_values(sizes: Sequence[int]) -> int:
-    """How many weights and offsets one network has."""
+    """Number of weights and offsets of one network."""
     return sum((n + 1) * m for n, m in pairwise(sizes))
 
 
 def starting_values(rng: np.random.Generator, sizes: Sequence[int]) -> NDArray[np.float32]:
-    """Starting weights of one network, as one row of `unstacked`."""
+    """Initial weights of one network, as one row of `unstacked`."""
     parts = [uniform(rng, (n + 1, m), n).ravel() for n, m in pairwise(sizes)]
     return np.concatenate(parts)
 
@@ -98,7 +89,7 @@ def starting_values(rng: np.random.Generator, sizes: Sequence[int]) -> NDArray[n
 def stacked(
     rows: NDArray[np.float32], sizes: Sequence[int], device: torch.device | None = None
 ) -> Layers:
-    """Layers of all networks from one row of values for each."""
+    """Layers of all networks from one row of values per network."""
     layers, at = [], 0
     for n, m in pairwise(sizes):
         part = torch.from_numpy(rows[:, at : at + (n + 1) * m].copy()).to(device)
@@ -109,7 +100,7 @@ def stacked(
 
 
 def unstacked(layers: Layers) -> NDArray[np.float32]:
-    """One row of values for each network; the opposite of `stacked`."""
+    """One row of values per network, the inverse of `stacked`."""
     flat = [part.reshape(len(part), -1) for part in layers]
     return np.asarray(torch.cat(flat, dim=1).cpu().numpy())
 
@@ -128,7 +119,7 @@ def forward(layers: Layers, x: torch.Tensor) -> tuple[list[torch.Tensor], torch.
 
 
 def backward(layers: Layers, inputs: list[torch.Tensor], slope: torch.Tensor) -> Layers:
-    """Gradients of all weights and offsets, given that by the outputs."""
+    """Gradients of all weights and offsets, given that of the outputs."""
     gradients: Layers = []
     for layer in range(len(inputs) - 1, -1, -1):
         gradients = [
@@ -150,19 +141,10 @@ def train(
     slope: Callable[[int, torch.Tensor], torch.Tensor],
     learning_rate: float,
 ) -> None:
-    """Train all networks in place with Adam, each for its own number of updates.
+    """Train all networks in place with Adam, each for its own number of updates, most first.
 
-    Parameters
-    ----------
-    layers : list of tensors
-        As `stacked` gives them.
-    updates : sequence of int
-        Updates of each network, falling: those that need most come first.
-    batch : callable
-        ``batch(t, active)`` gives the inputs (active, rows, inputs) of update ``t``.
-    slope : callable
-        ``slope(t, outputs)`` gives the gradient of the loss by the outputs.
-    learning_rate : float
+    ``batch(t, active)`` returns the inputs (active, rows, inputs) of update ``t``, and
+    ``slope(t, outputs)`` the gradient of the loss with respect to the outputs.
     """
     optimiser = Adam(layers, learning_rate)
     waiting = np.sort(np.asarray(updates))
@@ -174,26 +156,22 @@ def train(
             optimiser.step(backward(trained, inputs, slope(t, outputs)), active)
 
 
-# -----------------------------------------------------------------------------
-# One discriminator a policy, all trained together: its states against those of the others.
-
-
-# Networks that are trained together stay near the processor: their weights, gradients, the two
-# averages of Adam and the layers' outputs take this many bytes or less.
+# Networks that are trained together fit the cache: their weights, gradients, the two averages of
+# Adam and the layers' outputs take at most this many bytes.
 _ROOM = 24 << 20
 _MOST = 64
 _MOST_ON_CARD = 512
 _DRAWN = 64  # updates whose batches are drawn at a time
-_ROWS, _ROWS_ON_CARD = 8192, 1 << 18  # states that go through a network at a time
+_ROWS, _ROWS_ON_CARD = 8192, 1 << 18  # rows that go through a network at a time
 
 Array = NDArray[np.float32]
 
 
 class Batches:
-    """Numbers of the states in the batches of one policy: its own in turn, the others' at random.
+    """Row numbers of the batches of one policy: its own states in turn, the others' at random.
 
-    The epochs of its own states run into each other, so that all batches are full. Of ``n_others``
-    states those from ``without[0]`` up to ``without[1]``, its own, are left out.
+    Epochs overlap, so that all batches are full. Of the ``n_others`` states, those from
+    ``without[0]`` to ``without[1]``, its own, are left out.
     """
 
     def __init__(
@@ -205,7 +183,7 @@ class Batches:
         self._rest = np.empty(0, dtype=np.int64)
 
     def draw(self, n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Give the numbers of ``n`` own states and of ``n`` of the others."""
+        """Numbers of ``n`` own states and of ``n`` others."""
         parts, count = [self._rest], len(self._rest)
         while count < n:
             parts.append(self._rng.permutation(self._n_own))
@@ -218,19 +196,16 @@ class Batches:
 
 
 def left_out(starts: NDArray[np.int64], policy: int | None) -> tuple[int, int]:
-    """Where a policy's own states lie among the others: nowhere if there are none but its own.
-
-    ``starts`` tells where the states of each policy of the fit begin.
-    """
+    """Where a policy's own states are among the others; nowhere if there are only its own."""
     if policy is None or len(starts) == 2:
         return 0, 0
     return int(starts[policy]), int(starts[policy + 1])
 
 
 def slope_of_loss(outputs: torch.Tensor, clip: float) -> torch.Tensor:
-    """Gradient of -E[log D] - E[log(1 - D)] by the logits, the first half of them of its own.
+    """Gradient of -E[log D] - E[log(1 - D)]; the first half of the logits are the policy's own.
 
-    Logits beyond ±clip are clipped, and so have none.
+    It is 0 for logits beyond ±clip.
     """
     n_own = outputs.shape[1] // 2
     slope = torch.sigmoid(outputs)
@@ -240,7 +215,7 @@ def slope_of_loss(outputs: torch.Tensor, clip: float) -> torch.Tensor:
 
 @dataclass(frozen=True)
 class Discriminators:
-    """How discriminators are trained and asked; see the arguments of `Discriminator`."""
+    """Training and evaluation of discriminators; see the arguments of `Discriminator`."""
 
     sizes: Sequence[int]
     epochs: float
@@ -250,11 +225,11 @@ class Discriminators:
     device: str = "cpu"
 
     def updates(self, n_states: int) -> int:
-        """Updates of a network: an epoch is counted over its policy's own states."""
+        """Updates of a network; an epoch is a pass over its policy's own states."""
         return max(1, int(np.ceil(self.epochs * n_states / self.batch_size)))
 
     def group_size(self) -> int:
-        """How many networks to train together."""
+        """Number of networks to train together."""
         if torch_device(self.device).type != "cpu":
             return _MOST_ON_CARD
         rows = 2 * self.batch_size * 2 * sum(self.sizes)
@@ -263,7 +238,7 @@ class Discriminators:
     def train(
         self, start: Array, own: Sequence[Array], batches: Sequence[Batches], others: Array
     ) -> Array:
-        """Train a network for each of ``own``, most states first; one row of weights each."""
+        """Train one network for each of ``own``, most states first; one row of weights each."""
         device = torch_device(self.device)
         layers = stacked(start, self.sizes, device)
         size = self.batch_size
@@ -318,23 +293,10 @@ class Discriminators:
         return result
 
 
-# -----------------------------------------------------------------------------
-# One perceptron for the rows of all policies: a classifier of policies, an encoder of pairs.
-
-
-# mypy: disable-error-code="no-untyped-call"
-
-
-_ROWS_SINGLE_MLP = 8192  # rows that go through the network at a time
-
-
 class SingleMLP:
-    """A perceptron and the rows of all policies, (n, n_inputs) for each.
+    """One perceptron for the rows of all policies, (n, n_inputs) each.
 
-    Attributes
-    ----------
-    counts, starts : (n_policies,) int arrays
-        How many rows each policy has, and where they begin among all.
+    ``counts`` and ``starts`` are the number of rows of each policy, and where they begin.
     """
 
     def __init__(
@@ -359,8 +321,8 @@ class SingleMLP:
     ) -> Array:
         """Train with Adam and return all weights in one row.
 
-        ``draw()`` gives the numbers of the rows of a batch, and ``slope(outputs)`` the gradient of
-        the loss by the outputs (1, rows, outputs).
+        ``draw()`` returns the row numbers of a batch, and ``slope(outputs)`` the gradient of the
+        loss with respect to the outputs (1, rows, outputs).
         """
         layers = stacked(self.start[None], self._sizes)
 
@@ -371,7 +333,7 @@ class SingleMLP:
             bar.advance(1)
             return slope(outputs)
 
-        # One thread: a network this small gains little from more, and loses much on busy cores.
+        # One thread: a network this small gains little from more.
         with (
             single_threaded_torch(),
             Progress(title, n_updates, unit="updates", show=progress) as bar,
@@ -383,7 +345,7 @@ class SingleMLP:
 def train_classifier(network: SingleMLP, batch_size: int, **how: Any) -> Array:
     """Train by cross-entropy to name the policy of a row; see `SingleMLP.train` for ``how``.
 
-    Every policy is as likely in a batch, however many rows it has.
+    Every policy is equally likely in a batch.
     """
     labels = torch.empty(0, dtype=torch.int64)
 
@@ -395,7 +357,7 @@ def train_classifier(network: SingleMLP, batch_size: int, **how: Any) -> Array:
         return np.asarray(network.starts[owners] + within)
 
     def slope(outputs: torch.Tensor) -> torch.Tensor:
-        # The gradient of the cross-entropy by the logits: probabilities less the truth.
+        # The gradient of the cross-entropy: probabilities minus the truth.
         result = torch.softmax(outputs, dim=2)
         result[0, torch.arange(batch_size), labels] -= 1.0
         return result.div_(batch_size)
@@ -406,8 +368,8 @@ def train_classifier(network: SingleMLP, batch_size: int, **how: Any) -> Array:
 def train_encoder(network: SingleMLP, batch_size: int, set_size: int, **how: Any) -> Array:
     """Train so that sets of rows of one policy, embedded as the mean of their rows, agree.
 
-    A batch is two sets of each of ``batch_size`` policies drawn at random. One policy alone has
-    nobody to be told from, and leaves the network as it starts.
+    A batch has two sets of each of ``batch_size`` random policies. With a single policy, the
+    network is not trained.
     """
     n_policies = len(network.counts)
     if n_policies < 2:
@@ -429,11 +391,10 @@ def train_encoder(network: SingleMLP, batch_size: int, set_size: int, **how: Any
 
 
 def contrast(sets: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Contrastive loss of the embeddings of two sets a policy, and its gradient by them.
+    """Contrastive loss of the embeddings of two sets per policy, and its gradient.
 
-    ``sets`` is (2, policies, n_values). Each first set should be nearer to the second one of its
-    own policy than to those of the others, and the other way round: the cross-entropy of a softmax
-    over the negative squared distances.
+    ``sets`` is (2, policies, n_values). Each first set should be nearest to the second one of its
+    own policy, and vice versa: the cross-entropy of a softmax over negative squared distances.
     """
     values = sets.detach().requires_grad_()
     with torch.enable_grad():
@@ -454,12 +415,12 @@ def sum_outputs(
     *,
     softmax: bool = False,
 ) -> NDArray[np.float64]:
-    """Sums over the rows between cuts of a network's outputs, or of the probabilities they mean."""
+    """Sums of a network's outputs, or of their softmax, over the rows between cuts."""
     layers = stacked(row[None], sizes)
     total = np.zeros((len(cuts) - 1, sizes[-1]))
     with torch.no_grad():
-        for at, part in enumerate(torch.from_numpy(rows).split(_ROWS_SINGLE_MLP)):
+        for at, part in enumerate(torch.from_numpy(rows).split(_ROWS)):
             outputs = forward(layers, part[None])[1][0].double()
             values = (torch.softmax(outputs, dim=1) if softmax else outputs).numpy()
-            total += segment_sums(values, np.clip(cuts - at * _ROWS_SINGLE_MLP, 0, len(values)))
+            total += segment_sums(values, np.clip(cuts - at * _ROWS, 0, len(values)))
     return total

@@ -1,12 +1,9 @@
 """The variational autoencoder of trajectories (the paper's Section 5.2 and its appendix).
 
-The encoder is a bidirectional LSTM of which only the backward outputs are used. The forward half
-changes no result and gets no gradient, so it is left out: a backward LSTM is a forward one over
-the reversed sequence.
-
-Sequences alike in length are put together and padded at the end, which by then no longer matters.
-torch's packed sequences would save that padding, but their gradient takes time that grows with the
-square of the length (for 500 steps ten times as long).
+The encoder is a bidirectional LSTM of which only the backward outputs are used: a forward LSTM over
+the reversed sequence. Sequences of similar length are batched and padded at the end, where it no
+longer matters. torch's packed sequences would save that padding, but their gradient takes time that
+grows with the square of the length (for 500 steps ten times as long).
 """
 
 # mypy: disable-error-code="no-untyped-call"
@@ -25,13 +22,13 @@ from pivec.parallel import run_tasks, single_threaded_torch, torch_device
 from pivec.terminal import Progress
 
 _TOGETHER = 64  # sequences that are encoded together
-_SHARE = 4  # sequences of a batch that one core takes,
-_WORTH = 1 << 16  # if the LSTM has so many weights that it is worth another thread
+_SHARE = 4  # sequences of a batch per core,
+_WORTH = 1 << 16  # if the LSTM has at least this many weights
 _BUCKET = 16  # batches among which sequences are sorted by length
 _SMALLEST = 1e-6  # added to deviations, so that none is 0
 _HALF_LOG_2PI = 0.5 * float(np.log(2.0 * np.pi))
 
-# The names under which weights are kept, in the order of the network's parameters.
+# The names of the weights, in the order of the network's parameters.
 _KEPT = (
     *("input", "recurrent", "input_offset", "recurrent_offset"),
     *("latent_mean", "latent_mean_offset", "latent_deviation", "latent_deviation_offset"),
@@ -71,12 +68,12 @@ class Padded:
 
 
 class SequenceVAE(torch.nn.Module):
-    """Encoder and decoder; weights come from `of`, and torch's random numbers stay untouched."""
+    """Encoder and decoder; weights come from `of`, and torch's random state is not changed."""
 
     def __init__(self, n_inputs: int, n_units: int, n_latent: int) -> None:
         super().__init__()
         n_context = n_inputs + n_latent
-        with torch.random.fork_rng(devices=[]):  # what torch draws is not used
+        with torch.random.fork_rng(devices=[]):  # torch's initial weights are not used
             self.lstm = torch.nn.LSTM(n_inputs, n_units)
             self.latent_mean = torch.nn.Linear(n_units, n_latent)
             self.latent_deviation = torch.nn.Linear(n_units, n_latent)
@@ -85,7 +82,7 @@ class SequenceVAE(torch.nn.Module):
 
     @classmethod
     def of(cls, weights: Mapping[str, Array], device: torch.device | None = None) -> SequenceVAE:
-        """Make the network that has these weights, named as `starting_weights` does."""
+        """Make the network with these weights, named as by `starting_weights`."""
         n_units, n_inputs = weights["recurrent"].shape[1], weights["input"].shape[1]
         model = cls(n_inputs, n_units, len(weights["latent_mean"]))
         model.to(device)
@@ -101,10 +98,7 @@ class SequenceVAE(torch.nn.Module):
         return self.latent_mean(averages), _positive(self.latent_deviation(averages))
 
     def losses(self, padded: Padded, noise: torch.Tensor, kl_weight: float = 1.0) -> torch.Tensor:
-        """KL to the standard normal less the mean log-likelihood of the next rows, a sequence each.
-
-        ``noise`` is (n_sequences, n_latent).
-        """
+        """KL to the standard normal minus the mean log-likelihood of the next rows, (n,)."""
         mean, deviation = self.latents(padded)
         latent = mean + deviation * noise
         divergence = 0.5 * (mean**2 + deviation**2 - 1.0).sum(dim=1) - deviation.log().sum(dim=1)
@@ -126,7 +120,7 @@ def _positive(x: torch.Tensor) -> torch.Tensor:
 def starting_weights(
     rng: np.random.Generator, n_inputs: int, n_units: int, n_latent: int
 ) -> dict[str, Array]:
-    """Starting weights of encoder and decoder, distributed as torch's layers have them."""
+    """Initial weights of encoder and decoder, distributed as in torch's layers."""
     drawn = [
         uniform(rng, p.shape, layer.in_features if isinstance(layer, torch.nn.Linear) else n_units)
         for layer in SequenceVAE(n_inputs, n_units, n_latent).children()
@@ -168,9 +162,9 @@ def train(
 def gradients(
     model: SequenceVAE, sequences: Sequence[Array], noise: Array, kl_weight: float
 ) -> list[torch.Tensor]:
-    """Gradients of the mean loss of one batch, longest first; its parts go to all cores.
+    """Gradients of the mean loss of one batch, longest first, computed in parts on all cores.
 
-    The parts do not depend on the number of cores, so neither do the results.
+    Neither the parts nor the results depend on the number of cores.
     """
     parameters = list(model.parameters())
     device = parameters[0].device
@@ -193,7 +187,7 @@ def gradients(
 def batches(
     lengths: NDArray[np.int64], size: int, rng: np.random.Generator
 ) -> list[NDArray[np.int64]]:
-    """Cut all sequences into batches in random order, alike in length, each longest first."""
+    """Random batches of sequences of similar length, each longest first."""
     order = rng.permutation(len(lengths))
     result = []
     for at in range(0, len(order), size * _BUCKET):

@@ -351,11 +351,6 @@ def policy_relevance(
 
     A policy of T states whose counts and sums are rescaled by N/T is adapted as with the factor
     ρ T/N. Without a common total it is ρ for all, as in the paper.
-
-    Examples
-    --------
-    >>> policy_relevance(np.array([[500.0, 500.0], [50.0, 50.0]]), 16.0, common_total=1000)
-    array([[16. ], [ 1.6]])
     """
     total = np.asarray(counts, dtype=np.float64).sum(axis=1, keepdims=True)
     if common_total is None:

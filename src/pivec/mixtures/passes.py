@@ -191,13 +191,6 @@ def policy_statistics(
 
     ``starts``, (P + 1,), has the first state of each policy, then the number of states; a policy
     without states has zeros. Adapting variances requires ``squares``.
-
-    Examples
-    --------
-    >>> mixture = Mixture([0.5, 0.5], [[-1.0], [1.0]], [[0.1], [0.1]], [0.0], [1.0])
-    >>> states = np.array([[-1.0], [1.0], [1.0]])
-    >>> policy_statistics(states, [0, 1, 3], mixture, device="numpy").counts.round(3)
-    array([[1., 0.], [0., 2.]])
     """
     source = as_source(states)
     if source.n_features != mixture.n_features:

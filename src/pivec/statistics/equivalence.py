@@ -96,11 +96,6 @@ def episodes_for_precision(
     """Episodes at which the half-width of an interval is at most ``precision``.
 
     ``first`` and ``second`` are the parts of the variance at ``episodes`` episodes of each policy.
-
-    Examples
-    --------
-    >>> int(episodes_for_precision(0.01**2, 0.0, 25, 0.0098))
-    103
     """
     width = np.asarray(precision, dtype=np.float64)
     return _converged(
@@ -120,11 +115,6 @@ def episodes_for_same(
     """Episodes at which the upper bound of ``distance`` is below ``margin`` with this power.
 
     Infinitely many for a distance that is not below the margin.
-
-    Examples
-    --------
-    >>> int(episodes_for_same(0.0, 0.0, 0.01**2, 20, margin=0.02))
-    30
     """
     room = np.maximum(margin - np.asarray(distance, dtype=np.float64), 0.0)
     return _converged(
@@ -148,11 +138,6 @@ def episodes_for_different(
     The critical value is that of equal policies, whose distance has no first part: a weighted sum
     of χ² minus its mean, whose 95 % point lies 1.64 (many equal weights) to 2.01 (one weight)
     deviations above 0. The latter is taken.
-
-    Examples
-    --------
-    >>> int(episodes_for_different(0.02, 0.0, 0.01**2, 20))
-    33
     """
     d, slope, curve = (
         np.maximum(np.asarray(v, np.float64), 0.0) for v in (distance, first, second)

@@ -50,14 +50,7 @@ def return_correlation(distances: ArrayLike, mean_returns: ArrayLike) -> float:
 
 
 def min_max(distances: ArrayLike) -> Array:
-    """Scale distances to [0, 1] by the smallest and the largest of the matrix; NaN if constant.
-
-    Examples
-    --------
-    >>> min_max([[0, 4], [4, 0]])
-    array([[0., 1.],
-           [1., 0.]])
-    """
+    """Scale distances to [0, 1] by the smallest and the largest of the matrix; NaN if constant."""
     d = checked_distances(distances)
     low, high = (float(d.min()), float(d.max())) if d.size else (0.0, 0.0)
     if low == high:
@@ -72,12 +65,6 @@ def pair_errors(distances: ArrayLike, anchor: ArrayLike) -> Array:
     """Relative error of each pair's normalized distance from the anchor's, in percent.
 
     The anchor has the most data. NaN for pairs whose normalized distance is 0 in it.
-
-    Examples
-    --------
-    >>> anchor = np.array([[0, 2, 4], [2, 0, 4], [4, 4, 0]])
-    >>> pair_errors([[0, 3, 4], [3, 0, 4], [4, 4, 0]], anchor)
-    array([50.,  0.,  0.])
     """
     d, truth = min_max(distances), min_max(anchor)
     if d.shape != truth.shape:
@@ -92,16 +79,7 @@ def pair_errors(distances: ArrayLike, anchor: ArrayLike) -> Array:
 
 
 def distance_error(distances: ArrayLike, anchor: ArrayLike) -> float:
-    """Mean of `pair_errors` over the pairs that have one.
-
-    Examples
-    --------
-    >>> anchor = np.array([[0, 2, 4], [2, 0, 4], [4, 4, 0]])
-    >>> distance_error(10 * anchor, anchor)
-    0.0
-    >>> distance_error([[0, 3, 4], [3, 0, 4], [4, 4, 0]], anchor)  # 50 %, 0 and 0
-    16.666...
-    """
+    """Mean of `pair_errors` over the pairs that have one."""
     return mean_known(pair_errors(distances, anchor))
 
 
@@ -112,13 +90,7 @@ def mean_known(values: Array) -> float:
 
 
 def told_apart(anchor: ArrayLike, halves: ArrayLike) -> NDArray[np.bool_]:
-    """Whether each pair is farther apart than two halves of either policy's trajectories.
-
-    Examples
-    --------
-    >>> told_apart([[0, 3, 4], [3, 0, 1], [4, 1, 0]], [1, 2, 1])
-    array([ True,  True, False])
-    """
+    """Whether each pair is farther apart than two halves of either policy's trajectories."""
     own = np.asarray(halves, dtype=np.float64)
     return np.asarray(_pairs(checked_distances(anchor)) > _pairs(np.maximum.outer(own, own)))
 
@@ -128,12 +100,6 @@ def distance_variance(repetitions: Sequence[ArrayLike]) -> float:
 
     For each pair the population standard deviation over the mean; pairs whose mean is 0 are left
     out. NaN with fewer than two repetitions, if no pair is left, or if a matrix is constant.
-
-    Examples
-    --------
-    >>> d = np.array([[0, 2, 4], [2, 0, 4], [4, 4, 0]])
-    >>> distance_variance([d, 3 * d])
-    0.0
     """
     matrices = [min_max(matrix) for matrix in repetitions]
     sizes = sorted({len(matrix) for matrix in matrices})
@@ -202,13 +168,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Average:
-    """Mean and standard deviation of some values; NaN if there are none.
-
-    Examples
-    --------
-    >>> print(Average.of([1.0, 3.0, np.nan]).text(2))
-    2.00 ± 1.00
-    """
+    """Mean and standard deviation of some values; NaN if there are none."""
 
     mean: float
     std: float
@@ -371,13 +331,7 @@ def print_evaluation(evaluation: Evaluation) -> None:
 
 
 def fixed(value: float, decimals: int) -> str:
-    """Format a number with a fixed number of decimals, or an exponent if huge; NaN is a dash.
-
-    Examples
-    --------
-    >>> fixed(0.12345, 3), fixed(3e9, 1), fixed(np.nan, 3)
-    ('0.123', '3e+09', '–')
-    """
+    """Format a number with a fixed number of decimals, or an exponent if huge; NaN is a dash."""
     if np.isnan(value):
         return "–"
     return f"{value:.{decimals}f}" if abs(value) < 1e6 else f"{value:.3g}"

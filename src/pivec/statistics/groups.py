@@ -58,13 +58,6 @@ def run_distances(squares: Array, shares: Array) -> Array:
 
     The mean distance between two runs, minus half the mean within each. Every policy of a run
     counts the same; how much a run changes does not count.
-
-    Examples
-    --------
-    >>> x = np.array([0.0, 2.0, 5.0])
-    >>> run_distances((x[:, None] - x) ** 2, shares_of([0, 0, 1]))  # means 1 and 5
-    array([[ 0., 16.],
-           [16.,  0.]])
     """
     means = shares @ squares @ shares.T
     own = np.diag(means)

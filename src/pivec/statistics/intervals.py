@@ -280,13 +280,7 @@ class PermutationTest:
 
 
 def sides(n_a: int, n_b: int, permutations: int, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """Random divisions of n_a + n_b episodes, one per row, True for side ``a``; the true one first.
-
-    Examples
-    --------
-    >>> sides(1, 2, 3, np.random.default_rng(0)).sum(axis=1)
-    array([1, 1, 1, 1])
-    """
+    """Divisions of n_a + n_b episodes, one per row, True for side ``a``; the true one first."""
     true = np.arange(n_a + n_b) < n_a
     return np.concatenate([true[None], rng.permuted(np.tile(true, (permutations, 1)), axis=1)])
 
@@ -304,13 +298,7 @@ def mean_differences(influences: Array, divisions: NDArray[np.bool_]) -> Array:
 
 
 def share_as_large(distances: Array) -> float:
-    """p-value of the first distance among all, exact for any distribution of episodes.
-
-    Examples
-    --------
-    >>> share_as_large(np.array([3.0, 1.0, 3.0, 2.0]))
-    0.5
-    """
+    """p-value of the first distance among all, exact for any distribution of episodes."""
     return float((distances >= distances[0] * (1.0 - _ROUNDING)).mean())
 
 

@@ -22,16 +22,7 @@ _SEARCHED_BYTES = 2 << 20  # of distances that a core searches at a time
 
 @dataclass(frozen=True)
 class Pairs:
-    """Pairs of policies in columns; unknown values are NaN.
-
-    Examples
-    --------
-    >>> pairs = Pairs.of([0, 0], [1, 2], [0.01, 0.3], q=[0.4, 0.001])
-    >>> pairs.alike
-    array([ True, False])
-    >>> pairs.take([1]).distance
-    array([0.3])
-    """
+    """Pairs of policies in columns; unknown values are NaN."""
 
     i: NDArray[np.intp]  # numbers of the two policies, i < j
     j: NDArray[np.intp]
@@ -73,12 +64,6 @@ def nearest_pairs(distances: Array, count: int = 10, *, first: int = 0) -> list[
     """The ``count`` nearest pairs (i, j, distance), nearest first.
 
     ``distances`` are rows of a symmetric matrix from ``first`` on; only pairs i < j count.
-
-    Examples
-    --------
-    >>> d = np.array([[0.0, 1.0, 5.0], [1.0, 0.0, 3.0], [5.0, 3.0, 0.0]])
-    >>> nearest_pairs(d, 1), farthest_pairs(d, 1)
-    ([(0, 1, 1.0)], [(0, 2, 5.0)])
     """
     return _pairs(distances, count, first, 1.0)
 
@@ -153,13 +138,6 @@ def travels(
 
     ``distance`` is the matrix, or a function that returns the distances from each of the given
     policies to the next.
-
-    Examples
-    --------
-    >>> d = np.array([[0.0, 1.0, 5.0], [1.0, 0.0, 3.0], [5.0, 3.0, 0.0]])
-    >>> [run] = travels(["a", "a", "a"], [0, 100, 200], d)
-    >>> run.total, run.cumulative
-    (4.0, array([0., 1., 4.]))
     """
     runs: dict[str, list[tuple[int, int]]] = {}
     for row, (group, step) in enumerate(zip(groups, steps, strict=True)):

@@ -34,12 +34,6 @@ def squared_euclidean(
     Small distances keep their digits. Needs some tens of megabytes besides the result, which is
     written to ``out`` if given, for example a memory map. Without ``b`` each pair is computed once.
     The ``device`` "cuda" computes on the GPU, any other on the CPU.
-
-    Examples
-    --------
-    >>> squared_euclidean(np.array([[0.0, 0.0], [3.0, 4.0]]))
-    array([[ 0., 25.],
-           [25.,  0.]])
     """
     other = a if b is None else b
     same = other is a
@@ -79,14 +73,7 @@ def squared_euclidean(
 
 
 def paired_squares(a: Array, b: Array, i: NDArray[np.intp], j: NDArray[np.intp]) -> Array:
-    """Squared Euclidean distances of rows a[i] to rows b[j], one per pair.
-
-    Examples
-    --------
-    >>> x = np.array([[0.0, 0.0], [3.0, 4.0]])
-    >>> paired_squares(x, x, np.array([0, 1]), np.array([1, 1]))
-    array([25.,  0.])
-    """
+    """Squared Euclidean distances of rows a[i] to rows b[j], one per pair."""
     result = np.empty(len(i))
     for start in range(0, len(i), _TILE):
         part = slice(start, start + _TILE)
