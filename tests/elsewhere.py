@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pickle
 
-from pivec.parallel import Engine, using
-from pivec.parallel.engine import Shared
+from pivec.parallel import Engine, Shared, using
 
 
 class Elsewhere(Engine):

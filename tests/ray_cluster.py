@@ -25,10 +25,8 @@ _started = []  # kept until this process ends, and the cluster with it
 
 @pytest.fixture(scope="session")
 def ray_address(tmp_path_factory):
-    """Address of the cluster; this process is connected with it, so that workers stay."""
-    pytest.importorskip("ray", reason="Ray is not installed")
-    from pivec.parallel.ray_engine import RayEngine
-
+    """Address of the cluster; this process is connected to it, so that workers stay."""
+    ray = pytest.importorskip("ray", reason="Ray is not installed")
     folder, session = tmp_path_factory.getbasetemp(), os.getpid()
     if "PYTEST_XDIST_WORKER" in os.environ:
         folder, session = folder.parent, os.getppid()
@@ -44,9 +42,10 @@ def ray_address(tmp_path_factory):
             while not place.exists():
                 assert time.monotonic() < until, "the Ray cluster does not start"
                 time.sleep(0.1)
-    engine = RayEngine(place.read_text())
+    path = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    ray.init(place.read_text(), runtime_env={"env_vars": path}, log_to_driver=False)
     yield place.read_text()
-    engine.close()
+    ray.shutdown()
     for process in _started:
         process.returncode = 0  # it is not waited for
 
@@ -54,28 +53,26 @@ def ray_address(tmp_path_factory):
 @pytest.fixture
 def ray_engine(ray_address):
     """The engine of that cluster."""
-    from pivec.parallel.ray_engine import RayEngine
+    from pivec.parallel import make_engine
 
-    return RayEngine(ray_address)
+    return make_engine(f"ray:{ray_address}")
 
 
 @pytest.fixture
 def add_node(ray_address):
-    """Call it for another node, with a CPU and the resource ``extra``; it gives what kills it."""
+    """Call it for another node with one CPU; it returns its id and a function that kills it."""
+    import ray
     from ray._private.node import Node
     from ray._private.parameter import RayParams
 
     nodes = []
 
     def add():
-        about = RayParams(
-            gcs_address=ray_address,
-            num_cpus=1,
-            resources={"extra": 1},
-            object_store_memory=MEMORY,
-        )
+        known = {row["NodeID"] for row in ray.nodes()}
+        about = RayParams(gcs_address=ray_address, num_cpus=1, object_store_memory=MEMORY)
         nodes.append(Node(about, head=False, shutdown_at_exit=False, spawn_reaper=False))
-        return lambda: nodes[-1].kill_all_processes(check_alive=False, allow_graceful=False)
+        [new] = {row["NodeID"] for row in ray.nodes()} - known
+        return new, lambda: nodes[-1].kill_all_processes(check_alive=False, allow_graceful=False)
 
     yield add
     for node in nodes:

@@ -133,7 +133,6 @@ def finish_runs(runs: Sequence[Run]) -> Iterator[tuple[Run, TrainedRun]]:
         runs,
         name=lambda run: run.path.name,
         apart=True,
-        parts=lambda run: [(f"the environment {run.environment.name}", run.environment)],
         threads=1,
         log=lambda run: run.state / LOG,
     ):

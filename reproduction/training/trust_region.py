@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.errors import UsageError
-from pivec.parallel.hardware import compiler
+from pivec.parallel.compiled import compiler
 from reproduction.training.cloning import orthogonal
 from reproduction.training.novelty import adam_step
 from reproduction.worlds.dangerous_path import MINE, RIGHT, draw_outcomes, locations

@@ -26,8 +26,7 @@ from pivec.explanations.clips import (
     resized,
     run_job,
 )
-from pivec.parallel import Engine, WorkFailed, using
-from pivec.parallel.engine import Reply
+from pivec.parallel import Engine, Reply, WorkFailed, using
 from pivec.states import Store
 
 pytest.importorskip("pygame")

@@ -14,7 +14,7 @@ import pivec
 pytest.importorskip("numba")
 
 SCRIPT = """
-from pivec.parallel.hardware import compiler
+from pivec.parallel.compiled import compiler
 
 @compiler("contract")
 def twice(x):

@@ -111,7 +111,7 @@ def passes_while_a_node_goes(data, mixture, engine, kill, seconds):
 def test_a_node_that_goes_costs_its_parts_alone(stored, mixture, ray_engine, add_node):
     data = pivec.load(stored)
     here = bits(Passes(data)(mixture))
-    for there in passes_while_a_node_goes(data, mixture, ray_engine, add_node(), 0.5):
+    for there in passes_while_a_node_goes(data, mixture, ray_engine, add_node()[1], 0.5):
         assert bits(there) == here
 
 
@@ -121,5 +121,5 @@ def test_a_node_may_go_at_any_moment(moment, stored, mixture, ray_engine, add_no
     data = pivec.load(stored)
     here = bits(Passes(data)(mixture))
     seconds = np.random.default_rng(moment).uniform(0.0, 3.0)
-    for there in passes_while_a_node_goes(data, mixture, ray_engine, add_node(), seconds):
+    for there in passes_while_a_node_goes(data, mixture, ray_engine, add_node()[1], seconds):
         assert bits(there) == here

@@ -13,7 +13,7 @@ from served_folders import client_of
 import pivec
 from pivec.errors import PivecError, UsageError
 from pivec.options import ReplayOptions
-from pivec.parallel.engine import Reply
+from pivec.parallel import Reply
 from pivec.server import application
 from pivec.server.application import ClipMaker, ClipRequest, LatestSnapshot, make_clips
 

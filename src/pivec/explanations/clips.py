@@ -337,7 +337,6 @@ def render(jobs: Sequence[Any], progress: bool = False) -> list[Any]:
             run_job,
             remaining(),
             name=lambda _: "an episode",
-            parts=lambda job: [("the environment", job.draw)],
             threads=1,
         ):
             drawn, job = reply.content, reply.item

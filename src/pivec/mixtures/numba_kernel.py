@@ -28,7 +28,7 @@ from pivec.mixtures.model import FAR, Mixture, SegmentSums, Starts, Statistics, 
 from pivec.mixtures.numba_vector import F32, F64, SMALLEST, vector_code
 from pivec.mixtures.numpy_kernel import hold, moments, take
 from pivec.parallel import n_threads, run_tasks
-from pivec.parallel.hardware import compiler
+from pivec.parallel.compiled import compiler
 from pivec.states import overlapping
 
 __all__ = ["accumulate", "add_segments", "hold", "moments", "take"]

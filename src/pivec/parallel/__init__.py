@@ -1,26 +1,30 @@
-"""Where the work runs: this process and its threads, processes beside it, a Ray cluster.
+"""Where work runs: in threads of this process, in local processes, or on a Ray cluster.
 
-engine.py      `using` and `current`: pieces that do not need each other, parts in their order
-pieces.py      what the engines share: items that wait, messages, failures
-serial.py      one item after another in this process
-processes.py   items in processes that end with their parent
-child.py       what happens in such a process
-ray_engine.py  items on a cluster
-workers.py     one thread a core for numbered tasks, and one BLAS thread in each
-compiled.py    Numba's compiler, with a cache where there can be one
-devices.py     torch and its devices
+engine.py      `using` and `current`; what an engine does with items and parts; the serial engine
+processes.py   the engine of local processes
+ray_engine.py  the engine of a Ray cluster
+devices.py     cores, threads for numbered tasks, torch devices
+compiled.py    Numba's compiler, with a cache if a folder for it can be written
 """
 
 from __future__ import annotations
 
 from pivec.parallel.devices import (
+    THREAD_VARIABLES,
     card_allocations,
+    n_threads,
     require_torch,
+    run_tasks,
+    single_threaded_blas,
     single_threaded_torch,
+    threads,
     torch_device,
+    usable_cores,
 )
 from pivec.parallel.engine import (
     Engine,
+    Reply,
+    Shared,
     Tell,
     Work,
     WorkFailed,
@@ -29,11 +33,13 @@ from pivec.parallel.engine import (
     on_engine,
     using,
 )
-from pivec.parallel.processes import ask, start
-from pivec.parallel.workers import n_threads, run_tasks, single_threaded_blas, threads, usable_cores
+from pivec.parallel.processes import ask
 
 __all__ = [
+    "THREAD_VARIABLES",
     "Engine",
+    "Reply",
+    "Shared",
     "Tell",
     "Work",
     "WorkFailed",
@@ -47,7 +53,6 @@ __all__ = [
     "run_tasks",
     "single_threaded_blas",
     "single_threaded_torch",
-    "start",
     "threads",
     "torch_device",
     "usable_cores",

@@ -1,450 +1,403 @@
-"""The engine of a Ray cluster: items and parts are tasks, on whatever nodes it has."""
+"""The engine of a Ray cluster: items and parts are Ray tasks.
+
+Code is shipped by Ray's runtime environments: pivec and the modules that this process imported
+from outside the installed packages. Items travel pickled, shared values through the object store.
+Files do not travel: states must be on storage that every node sees.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import os
-import pickle
-import re
+import queue
 import socket
 import subprocess
 import sys
+import sysconfig
 import time
-import uuid
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
-from functools import partial
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from pivec.errors import MissingExtra, PivecError, PivecWarning, UsageError
-from pivec.parallel import ray_entry, ray_worker
-from pivec.parallel.engine import Engine, Reply, Shared, Task, WorkFailed
-from pivec.parallel.pieces import DEATHS, REMOVALS, Piece, Pieces, failure_of, refuse_parts
-from pivec.parallel.ray_worker import Place, Row
-from pivec.parallel.workers import THREAD_VARIABLES, usable_cores
-from pivec.terminal import say, warn_again
-
-# -----------------------------------------------------------------------------
-# A Ray cluster that this process joins, or starts, and leaves again.
-
-
-_PATIENCE = 3.0  # seconds for an answer
-_LONG = 10.0  # seconds for a process that asks Ray itself
-# What every server that speaks HTTP/2, as Ray's do, answers with the settings it wants.
-_GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
-_GREET = "import sys; from ray._raylet import GcsClient; GcsClient(address=sys.argv[1])"
-_CLIENT = (
-    "messages of work do not come through Ray Client: run pivec on a machine of the cluster with "
-    "--engine ray, or give the head's HOST:PORT"
+from pivec.parallel.devices import THREAD_VARIABLES, single_threaded_blas, threads, usable_cores
+from pivec.parallel.engine import (
+    DEATHS,
+    Engine,
+    Failure,
+    Message,
+    Pending,
+    Queue,
+    Reply,
+    Shared,
+    Task,
+    WorkFailed,
+    output_to,
+    run_item,
 )
+from pivec.terminal import Notices, say, warn_again
+
+_TIMEOUTS = 3.0, 15.0  # seconds for a connection, and for the answer of a cluster
+_REFRESH = 2.0  # seconds between counts of the cluster's CPUs
+_UNREAD = 32  # messages of an item that wait for this process before the item does
+_CACHED = 4  # shared values that a worker keeps
+# Other versions of these on another machine may give other numbers.
+_PACKAGES = ("gymnasium", "numba", "numpy", "scikit-learn", "scipy", "torch", "mujoco", "envpool")
 
 
-def import_ray() -> Any:
-    """Import Ray, or say how to install it."""
-    try:
-        import ray
-    except ImportError:
-        raise MissingExtra("the engine ray", "ray") from None
-    return ray
+@dataclass(frozen=True, eq=False)
+class _RayShared(Shared):
+    reference: Any
 
 
-def join(address: str = "", jobs: int | None = None) -> bool:
-    """Connect this process with a cluster; say whether it is to be left again.
+class _Session(NamedTuple):
+    """What a worker needs to know about this process."""
 
-    Without an address it is that of ``RAY_ADDRESS``, or the cluster that `ray start` left running
-    on this machine, or one that is started here and ends with this process. A connection that
-    the caller has made already is used, and left to the caller.
-    """
-    ray = import_ray()
-    if ray.util.client.ray.is_connected():
-        raise UsageError(f"this process uses Ray Client, but {_CLIENT}")
+    folder: str
+    versions: tuple[tuple[str, str], ...]
+    threads: int = 1
+    log: str | None = None
+
+
+class RayEngine(Engine):
+    """Runs items and parts on the nodes of a Ray cluster, as many at a time as it has CPUs."""
+
+    def __init__(self, address: str = "", jobs: int | None = None) -> None:
+        try:
+            import ray
+        except ImportError:
+            raise MissingExtra("the engine ray", "ray") from None
+        self._ray, self._jobs = ray, jobs
+        self._counted, self._cpus = -_REFRESH, 1
+        self._address = _address_of(ray, address)
+        self._connected = False  # by this engine
+
+    @functools.cached_property
+    def _tasks(self) -> tuple[Any, Any, Any]:
+        """Remote functions for items, items in fresh processes, and parts.
+
+        Connects when it is first needed, since modules that were imported by then are shipped.
+        """
+        ray = self._ray
+        if not ray.is_initialized():
+            _connect(ray, self._address, self._jobs)
+            self._connected = True
+        stream = {"num_returns": "streaming", "_generator_backpressure_num_objects": _UNREAD}
+        # Workers with another environment than others, so that each is fresh.
+        fresh = {"max_calls": 1, "runtime_env": {"env_vars": {"PIVEC_APART": "1"}}}
+        remote = functools.partial(ray.remote, num_cpus=1)
+        return (
+            remote(max_retries=0, **stream)(_stream_item),
+            remote(max_retries=0, **stream, **fresh)(_stream_item),
+            remote(max_retries=DEATHS - 1)(_run_part),
+        )
+
+    @property
+    def n_workers(self) -> int:  # type: ignore[override]
+        """Number of CPUs now, since nodes come and go, but at most ``jobs``."""
+        if time.monotonic() - self._counted > _REFRESH:
+            self._counted, _ = time.monotonic(), self._tasks
+            self._cpus = max(1, int(self._ray.cluster_resources().get("CPU", 1)))
+        return min(self._cpus, self._jobs or self._cpus)
+
+    def close(self) -> None:
+        """Disconnect, and stop a cluster that was started here."""
+        if self._connected:
+            self._connected = False
+            self._ray.shutdown()
+
+    def _session(self, **more: Any) -> _Session:
+        return _Session(os.getcwd(), _versions(), **more)
+
+    def _map(self, task: Task, items: Iterable[Any]) -> Iterator[Reply]:
+        waiting, running = Queue(task, items), dict[Any, Pending]()
+        item_task, fresh_task, _ = self._tasks
+        remote = fresh_task if task.apart else item_task
+        try:
+            while True:
+                # Some more than there are CPUs, so that no node waits for this process.
+                limit = self.n_workers if self._jobs else self.n_workers * 5 // 4 + 1
+                while len(running) < limit and (pending := waiting.take()) is not None:
+                    try:
+                        payload = task.pickled(pending.item)
+                    except UsageError as error:
+                        yield Reply(pending.item, failure=error)
+                        continue
+                    log = None if task.log is None else str(task.log(pending.item))
+                    session = self._session(threads=task.threads or 1, log=log)
+                    running[remote.remote(payload, session)] = pending
+                if not running:
+                    return
+                ready, _ = self._ray.wait(list(running), num_returns=1, timeout=_REFRESH)
+                for stream in ready:
+                    reply = self._next(task, stream, running, waiting)
+                    if reply is not None:
+                        yield reply
+        finally:
+            for stream in running:
+                if self._ray.is_initialized():
+                    self._ray.cancel(stream, force=True)
+
+    def _next(
+        self, task: Task, stream: Any, running: dict[Any, Pending], waiting: Queue
+    ) -> Reply | None:
+        """Handle a message of an item, and return the reply if it is the last."""
+        pending = running[stream]
+        try:
+            message = self._get(lambda: next(stream))
+        except _Lost as lost:
+            del running[stream]
+            return waiting.lost(pending, str(lost), removed=lost.removed)
+        warn_again(message.notices)
+        if not message.finished:
+            task.on_message(pending.item, message.content)
+            return None
+        del running[stream]
+        failure = None if message.failure is None else _error(message.failure)
+        return Reply(pending.item, message.content, failure)
+
+    def in_order(
+        self, function: Callable[..., Any], parts: Iterable[Any], *arguments: Any
+    ) -> Iterator[Any]:
+        """Yield ``function(part, *arguments)`` for each part, in order; see `Engine.in_order`.
+
+        At most two parts per worker are computed ahead.
+        """
+        plain = [a for a in arguments if not isinstance(a, _RayShared)]
+        shared = [a.reference if isinstance(a, _RayShared) else None for a in arguments]
+        *_, part_task = self._tasks
+        call, session = self._ray.put((function, plain)), self._session()
+        running: deque[Any] = deque()
+        coming = iter(parts)
+        while True:
+            for part in coming:
+                # In a list, so that workers fetch a value once and not for every part.
+                running.append(part_task.remote(part, [call, *shared], session))
+                if len(running) >= 2 * self.n_workers:
+                    break
+            if not running:
+                return
+            try:
+                message = self._get(running.popleft)
+            except _Lost as lost:
+                name = getattr(function, "__name__", str(function))
+                raise WorkFailed(
+                    f"a part of {name} lost its worker {DEATHS} times: {lost}"
+                ) from lost
+            warn_again(message.notices)
+            if message.failure is not None:
+                raise _error(message.failure)
+            yield message.content
+
+    def share(self, value: Any) -> Shared:
+        """Put a value into the object store; workers cache the last few."""
+        _ = self._tasks
+        return _RayShared(value, self._ray.put(value))
+
+    def _get(self, reference: Callable[[], Any]) -> Message:
+        errors = self._ray.exceptions
+        try:
+            message: Message = self._ray.get(reference())
+        except (errors.NodeDiedError, errors.ObjectLostError) as error:
+            raise _Lost("its node is gone", removed=True) from error
+        except errors.OutOfMemoryError as error:
+            raise _Lost("its process was killed because memory ran out") from error
+        except errors.WorkerCrashedError as error:
+            raise _Lost("its process died") from error
+        except errors.RayError as error:
+            cause = getattr(error, "cause", None) or error
+            why = " ".join(str(cause).split())
+            raise PivecError(
+                f"Ray cannot run the work ({type(cause).__name__}: {why}): install the same "
+                "packages on every node, or name what is missing in the runtime_env of ray.init"
+            ) from error
+        return message
+
+
+class _Lost(Exception):
+    """A worker died, or its node was removed."""
+
+    def __init__(self, why: str, removed: bool = False) -> None:
+        super().__init__(why)
+        self.removed = removed
+
+
+def _error(failure: Failure) -> PivecError:
+    """Make the exception of a worker again; explain files that only this machine sees."""
+    error = failure.error()
+    if failure.missing and os.path.exists(failure.missing):
+        explained = PivecError(
+            f"{failure.missing} exists here, but not on another node of the Ray cluster: keep it "
+            "on storage that all nodes see under the same path, such as a shared folder or s3://"
+        )
+        explained.__cause__ = error
+        return explained
+    return error
+
+
+# ---- connecting ----
+
+
+def _address_of(ray: Any, address: str) -> str:
+    """Return the address of the cluster to use, or "local" for a new one on this machine."""
     if ray.is_initialized():
-        joined = ray.get_runtime_context().gcs_address
-        if address not in ("", "auto", "local", joined):
+        connected = ray.get_runtime_context().gcs_address
+        if address not in ("", "auto", "local", connected):
             raise UsageError(
-                f"this process is connected with the Ray cluster at {joined}, but {address} is "
-                "asked for: call ray.shutdown() first"
+                f"this process is connected to the Ray cluster at {connected}, not to {address}: "
+                "call ray.shutdown() first"
             )
-        return False
-    named = bool(address)
-    address = _address(ray, address)
-    if address != "local":
-        _check(address)
-    if not named:
-        cores = f"one for this process, on {jobs or usable_cores()} of its cores"
-        say(f"Ray cluster: {cores if address == 'local' else address}", error=True)
-    _init(ray, address, jobs)
-    # What Ray's own processes say of those that died is said by the errors of the work.
-    ray._private.worker._worker_logs_enabled = False
-    return True
-
-
-def leave() -> None:
-    """Leave the cluster that `join` joined, and end it if it was started there."""
-    ray = import_ray()
-    ray.shutdown()
-    ray._private.worker._worker_logs_enabled = True
-
-
-def _address(ray: Any, address: str) -> str:
-    """Give host and port of the cluster that is meant, or ``local`` for a new one."""
+        return str(connected)
     if address in ("", "auto"):
-        address = os.environ.get("RAY_ADDRESS", "")
-    if address in ("", "auto"):
-        address = ray._private.utils.read_ray_address() or "local"
-        if address != "local" and not _speaks_http2(address):
-            return "local"  # that cluster is gone, and did not tidy up
-    if "://" in address:
-        raise UsageError(f"{address} cannot be used: {_CLIENT}")
-    if address != "local" and not re.fullmatch(r".+:\d{1,5}", address):
-        raise UsageError(f"the address of a Ray cluster must be HOST:PORT, but is {address!r}")
-    return address
+        address = os.environ.get("RAY_ADDRESS", "").removeprefix("auto")
+    if not address:  # the cluster that `ray start` started on this machine, unless it is gone
+        found = ray._private.utils.read_ray_address() or ""
+        with contextlib.suppress(PivecError):
+            address = found and _checked(found)
+    return _checked(address) if address not in ("", "local") else "local"
 
 
-def _check(address: str) -> None:
-    """Refuse an address at which no Ray cluster answers: Ray itself would wait for minutes."""
+def _checked(address: str) -> str:
+    """Return the address of a cluster that answers; Ray itself would try for minutes."""
+    host, _, port = address.rpartition(":")
+    if "://" in address or not host or not port.isdigit():
+        raise UsageError(
+            f"the address of a Ray cluster must be HOST:PORT of its head, but is {address!r} (Ray "
+            "Client cannot be used: run pivec on a node of the cluster)"
+        )
+    connecting, answering = _TIMEOUTS
+    check = [sys.executable, "-m", "ray.scripts.scripts", "health-check", "--address", address]
     try:
-        known = _speaks_http2(address)
+        socket.create_connection((host.strip("[]"), int(port)), connecting).close()
+        subprocess.run(check, timeout=answering, capture_output=True, check=True)  # noqa: S603
     except OSError as error:
         raise PivecError(
             f"no Ray cluster answers at {address} ({error.strerror or error}): start one with "
             "`ray start --head`, or check the address"
         ) from error
-    if known:
-        # In a process of its own, which can be ended: Ray waits long, and holds all threads.
-        command = [sys.executable, "-c", _GREET, address]
-        try:
-            done = subprocess.run(  # noqa: S603
-                command, timeout=_LONG, capture_output=True, check=False
-            )
-            known = done.returncode == 0
-        except subprocess.TimeoutExpired:
-            known = False
-    if not known:
+    except subprocess.SubprocessError as error:
         raise PivecError(
-            f"something answers at {address}, but it is no Ray cluster: give the address of the "
-            "head node, whose port is 6379 unless `ray start --port` chose another"
-        )
+            f"{address} is not the head of a Ray cluster, whose port is 6379 unless `ray start "
+            "--port` chose another"
+        ) from error
+    return address
 
 
-def _speaks_http2(address: str) -> bool:
-    host, _, port = address.rpartition(":")
-    with socket.create_connection((host.strip("[]"), int(port)), _PATIENCE) as connection:
-        connection.settimeout(_PATIENCE)
-        with contextlib.suppress(OSError):
-            connection.sendall(_GREETING)
-            answer = connection.recv(9)
-            return answer[3:4] == b"\x04"
-    return False
-
-
-def _init(ray: Any, address: str, jobs: int | None) -> None:
-    local = {"num_cpus": jobs or usable_cores(), "include_dashboard": False}
+def _connect(ray: Any, address: str, jobs: int | None) -> None:
+    """Connect to a cluster, or start one on this machine."""
+    if address == "local":
+        path = os.pathsep.join(filter(None, sys.path))
+        options: dict[str, Any] = {
+            "num_cpus": jobs or usable_cores(),
+            "include_dashboard": False,
+            "runtime_env": {"env_vars": {"PYTHONPATH": path}},
+        }
+    else:
+        options = {"runtime_env": {"py_modules": _own_modules()}}
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    say(f"Ray cluster: {address}", error=True)
     try:
-        with warnings.catch_warnings(), _variables(RAY_USAGE_STATS_ENABLED="0"):
-            warnings.simplefilter("ignore")  # about versions to come
-            ray.init(
-                address=address,
-                logging_level=logging.ERROR,
-                log_to_driver=False,
-                **(local if address == "local" else {}),
-            )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about future versions
+            ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False, **options)
     except Exception as error:
         why = " ".join(str(error).split())
-        if versions := re.findall(r"Ray: (\S+) Python: (\S+)", why):
-            there, here = (f"Ray {ray} with Python {python}" for ray, python in versions)
-            why = f"it has {there}, but here is {here}: install the same"
         raise PivecError(f"the Ray cluster at {address} cannot be used: {why}") from error
 
 
+def _own_modules() -> list[str]:
+    """Folders and files of pivec, and of modules imported from outside the installed packages."""
+    places = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    installed = tuple(os.path.join(place, "") for place in places)
+    own = [Path(sys.modules["pivec"].__file__ or "").parent]
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None) or ""
+        if "." in name or name in ("__main__", "pivec") or not file.endswith(".py"):
+            continue
+        if os.path.isabs(file) and not file.startswith(installed):
+            own.append(Path(file).parent if hasattr(module, "__path__") else Path(file))
+    return sorted(map(str, own))
+
+
+# ---- in a worker ----
+
+
+def _stream_item(payload: bytes, session: _Session) -> Iterator[Message]:
+    """Yield the messages of an item while a thread works on it."""
+    messages: queue.SimpleQueue[Message] = queue.SimpleQueue()
+
+    def work() -> None:
+        try:
+            with output_to(session.log) if session.log else contextlib.nullcontext():
+                run_item(payload, messages.put, session.log is not None, _prepared(session))
+        except BaseException as error:  # such as SystemExit, which would end this thread only
+            messages.put(Message(failure=Failure.of(error)))
+
+    _thread().submit(work)
+    while not (message := messages.get()).finished:
+        yield message
+    yield message
+
+
+@functools.cache
+def _thread() -> ThreadPoolExecutor:
+    """Return the one thread for items: what libraries keep per thread stays valid."""
+    return ThreadPoolExecutor(1)
+
+
+def _run_part(part: Any, shared: list[Any], session: _Session) -> Message:
+    """Call a function with a part and its arguments."""
+    with Notices(lambda _: None) as notices, _prepared(session):
+        try:
+            function, plain = _fetched(shared[0])
+            others = iter(plain)
+            values = [next(others) if a is None else _fetched(a) for a in shared[1:]]
+            return Message(function(part, *values), notices=notices.take())
+        except Exception as error:
+            return Message(failure=Failure.of(error), notices=notices.take())
+
+
+@functools.lru_cache(maxsize=_CACHED)
+def _fetched(reference: Any) -> Any:
+    import ray
+
+    return ray.get(reference)
+
+
 @contextlib.contextmanager
-def _variables(**values: str) -> Iterator[None]:
-    """Set variables for processes that are started inside."""
-    before = {name: os.environ.get(name) for name in values}
-    os.environ.update(values)
-    try:
+def _prepared(session: _Session) -> Iterator[None]:
+    """Use the folder of the driver if it exists here, and as many threads as the task may."""
+    if os.path.isdir(session.folder):
+        os.chdir(session.folder)
+    os.environ.update(dict.fromkeys(THREAD_VARIABLES, str(session.threads)))
+    _compare_versions(session.versions)
+    one = session.threads == 1
+    with threads(session.threads), single_threaded_blas() if one else contextlib.nullcontext():
         yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
 
 
-_LOOK = 2.0  # seconds between looks at how many workers there are
-_GONE = "its machine is gone"
-_MESSAGES = 32  # of a task that wait to be read, before it waits
+@functools.cache
+def _versions() -> tuple[tuple[str, str], ...]:
+    """Versions of the packages that numbers may depend on."""
+    known = []
+    for name in _PACKAGES:
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            known.append((name, metadata.version(name)))
+    return tuple(known)
 
 
-@dataclass(frozen=True, eq=False)
-class _RayShared(Shared):
-    """A value in the cluster's object store, once it was needed."""
-
-    key: str = field(default_factory=lambda: uuid.uuid4().hex)
-    references: list[Any] = field(default_factory=list)
-
-
-@dataclass
-class _Part:
-    """A part on its way: what runs, and how often its worker died or its machine went."""
-
-    content: bytes
-    reference: Any
-    n_gone: int  # nodes that were gone when it was given out
-    deaths: int = 0
-    removals: int = 0
-
-
-@dataclass
-class _Running:
-    """A piece on its way, and the node where it is worked on, once that is known."""
-
-    piece: Piece
-    content: bytes
-    n_gone: int
-    node: str = ""
-
-
-class RayEngine(Engine):
-    """Works on items and parts on the nodes of a Ray cluster.
-
-    As many tasks are under way as the cluster has CPUs, and a few more, so that no node waits for
-    this process; nodes that join get work, the work of those that go runs elsewhere.
-    """
-
-    def __init__(self, address: str = "", jobs: int | None = None) -> None:
-        self._ray = import_ray()
-        self._leave = join(address, jobs)
-        self._jobs, self._looked, self._waits = jobs, -_LOOK, False
-        self._gone: set[str] = set()  # nodes
-        self._ray.cloudpickle.register_pickle_by_value(ray_entry)
-        streaming = {
-            "num_returns": "streaming",
-            "_generator_backpressure_num_objects": _MESSAGES,
-        }
-        self._piece = self._remote(ray_entry.piece, **streaming)
-        # Workers of another environment than all others have, so that each is new.
-        apart = {"env_vars": {"PIVEC_APART": "1"}}
-        self._apart = self._remote(ray_entry.piece, **streaming, max_calls=1, runtime_env=apart)
-        self._part = self._remote(ray_entry.part)
-        self._versions = {"pivec": sys.modules["pivec"].__version__, **ray_worker.versions()}
-        self._look()
-
-    def _remote(self, function: Callable[..., Any], **options: Any) -> Any:
-        return self._ray.remote(num_cpus=1, max_retries=0, **options)(function)
-
-    def close(self) -> None:
-        """Leave the cluster, and end it if it was started for this engine."""
-        if self._leave:
-            self._leave = False
-            leave()
-
-    def _look(self) -> int:
-        """Give how many tasks to have under way; nodes come and go."""
-        if time.monotonic() - self._looked > _LOOK:
-            self._looked = time.monotonic()
-            known = self._ray.nodes()
-            self._gone = {node["NodeID"] for node in known if not node["Alive"]}
-            nodes = [node for node in known if node["Alive"]]
-            there = int(sum(node["Resources"].get("CPU", 0) for node in nodes))
-            if not there and not self._waits:
-                self._waits = True
-                message = "the Ray cluster has no CPU now: work waits for a node that has"
-                warnings.warn(message, PivecWarning, stacklevel=2)
-            self.n_workers = max(1, min(there, self._jobs or there))
-        if self._jobs is not None and self._jobs <= self.n_workers:
-            return self._jobs
-        return self.n_workers + self.n_workers // 4 + 1
-
-    def _session(self, **manner: Any) -> dict[str, Any]:
-        """Say what a worker needs to find what this process finds."""
-        folder = os.getcwd()
-        return {
-            "path": [os.path.join(folder, place) for place in [*sys.path, folder]],
-            "folder": folder,
-            "versions": self._versions,
-            "thread_variables": THREAD_VARIABLES,
-            "threads": 1,
-            "logged": False,
-            **manner,
-        }
-
-    def _map(self, task: Task, items: Iterable[Any]) -> Iterator[Reply]:
-        pieces, running = Pieces(task, items), dict[Any, _Running]()
-        manner = {"threads": task.threads or 1, "logged": task.log is not None}
-        remote = self._apart if task.apart else self._piece
-
-        def run(piece: Piece, content: bytes) -> None:
-            stream = remote.remote(self._session(**manner), content)
-            running[stream] = _Running(piece, content, len(self._gone))
-
-        try:
-            while True:
-                while len(running) < self._look() and (piece := pieces.take()) is not None:
-                    try:
-                        run(piece, self._packed(task, piece.item))
-                    except UsageError as error:
-                        yield Reply(piece.item, failure=error)
-                if not running:
-                    return
-                for stream in self._ready(list(running)):
-                    reply = self._next(task, stream, running, pieces)
-                    if reply is not None:
-                        yield reply
-                # Ray itself may hear nothing of a machine that vanished, and wait for minutes.
-                for stream, row in list(running.items()):
-                    if row.node in self._gone:
-                        self._cancel([stream])
-                        del running[stream]
-                        reply = pieces.lost(row.piece, WorkFailed(_GONE), removed=True)
-                        if reply is not None:
-                            yield reply
-                    elif not row.node and len(self._gone) > row.n_gone:
-                        self._cancel([stream])
-                        del running[stream]
-                        run(row.piece, row.content)
-        finally:
-            self._cancel(running)
-
-    def _ready(self, streams: list[Any]) -> list[Any]:
-        """Give the streams from which something came; all of them, so that none is kept waiting."""
-        ready, _ = self._ray.wait(streams, num_returns=len(streams), timeout=0)
-        if not ready:
-            ready, _ = self._ray.wait(streams, num_returns=1, timeout=_LOOK)
-        return list(ready)
-
-    def _next(
-        self, task: Task, stream: Any, running: dict[Any, _Running], pieces: Pieces
-    ) -> Reply | None:
-        """Take one row from a stream, and give the reply if it is the last."""
-        piece = running[stream].piece
-        try:
-            row = self._row(lambda: self._ray.get(next(stream)))
-        except _Gone as gone:
-            del running[stream]
-            return pieces.lost(piece, gone.failure, removed=gone.removed)
-        if row.node:
-            running[stream].node = row.node
-            return None
-        if row.printed and task.log is not None:
-            with task.log(piece.item).open("ab") as log:
-                log.write(row.printed)
-        warn_again(row.notices)
-        if not row.finished:
-            task.on_message(piece.item, row.content)
-            return None
-        del running[stream]
-        failure = None if row.failure is None else failure_of(*row.failure)
-        return Reply(piece.item, row.content, failure)
-
-    def in_order(
-        self, function: Callable[..., Any], parts: Iterable[Any], *arguments: Any
-    ) -> Iterator[Any]:
-        """Give ``function(part, *arguments)`` for one part after another, worked on side by side.
-
-        At most two parts a worker are ahead of whoever takes them.
-        """
-        shared, plain = list[_RayShared](), list[Any]()
-        for argument in arguments:
-            if isinstance(argument, _RayShared):
-                shared.append(argument)
-                plain.append(Place(len(shared)))
-            else:
-                plain.append(argument.value if isinstance(argument, Shared) else argument)
-        values = [_RayShared((function, plain)), *shared]
-        waiting, coming = deque[_Part](), iter(parts)
-
-        def run(content: bytes) -> Any:
-            shared = [self._put(value) for value in values]
-            return self._part.remote(self._session(), content, shared)
-
-        # What is not wanted in the end runs out: it is short, and to end its worker costs more.
-        while True:
-            while len(waiting) < 2 * self._look():
-                for part in coming:
-                    content = self._ray.cloudpickle.dumps(part)
-                    waiting.append(_Part(content, run(content), len(self._gone)))
-                    break
-                else:
-                    break
-            if not waiting:
-                return
-            first = waiting[0]
-            try:
-                if not self._ray.wait([first.reference], timeout=_LOOK)[0]:
-                    if len(self._gone) > first.n_gone:
-                        raise _Gone(_GONE, removed=True)
-                    continue
-                row = self._row(partial(self._ray.get, first.reference))
-                if row.lost:
-                    for value in values:
-                        value.references.clear()
-                    raise _Gone("a value was lost with the machine that had it", removed=True)
-            except _Gone as gone:
-                first.deaths += not gone.removed
-                first.removals += gone.removed
-                if first.deaths >= DEATHS or first.removals >= REMOVALS:
-                    raise gone.failure from None
-                first.reference, first.n_gone = run(first.content), len(self._gone)
-                continue
-            waiting.popleft()
-            warn_again(row.notices)
-            if row.failure is not None:
-                raise failure_of(*row.failure)
-            yield row.content
-
-    def share(self, value: Any) -> Shared:
-        """Prepare an argument of many calls of `in_order`; workers keep the last few of them."""
-        return _RayShared(value)
-
-    def _put(self, shared: _RayShared) -> tuple[str, Any]:
-        if not shared.references:
-            shared.references.append(self._ray.put(shared.value))
-        return shared.key, shared.references[0]
-
-    def _packed(self, task: Task, item: Any) -> bytes:
-        """Pack what a worker needs; whatever cannot travel is named."""
-        try:
-            content: bytes = self._ray.cloudpickle.dumps((task.work, item))
-        except Exception:
-            refuse_parts(task, item)
-            raise
-        return content
-
-    def _row(self, get: Callable[[], Any]) -> Row:
-        """Get what a worker sent; see `_Gone`."""
-        errors = self._ray.exceptions
-        try:
-            content = get()
-        except (errors.NodeDiedError, errors.ObjectLostError) as error:
-            raise _Gone(_GONE, removed=True) from error
-        except errors.OutOfMemoryError as error:
-            raise _Gone("its process was ended because memory ran out") from error
-        except errors.WorkerCrashedError as error:
-            raise _Gone("its process died") from error
-        except errors.RayError as error:
-            cause = getattr(error, "cause", None) or error
-            why = " ".join(str(cause).split())
-            raise PivecError(f"Ray cannot run the work: {type(cause).__name__}: {why}") from error
-        if isinstance(content, str):
-            raise PivecError(f"a worker of the Ray cluster {content}")
-        row: Row = pickle.loads(content)  # noqa: S301  (our worker's)
-        return row
-
-    def _cancel(self, references: Iterable[Any]) -> None:
-        """End the workers of what is not needed any more."""
-        for reference in references:
-            if self._ray.is_initialized():
-                self._ray.cancel(reference, force=True)
-
-
-class _Gone(Exception):
-    """A worker died, or its whole machine went."""
-
-    def __init__(self, why: str, removed: bool = False) -> None:
-        super().__init__(why)
-        self.failure, self.removed = WorkFailed(why), removed
+@functools.cache
+def _compare_versions(driver: tuple[tuple[str, str], ...]) -> None:
+    """Warn, once per worker, about packages that differ from those of the driver."""
+    here = dict(_versions())
+    differ = [f"{n} {here.get(n, 'missing')} ({v} here)" for n, v in driver if here.get(n) != v]
+    if differ:
+        message = f"a Ray worker has {', '.join(differ)}: numbers may differ between machines"
+        warnings.warn(message, PivecWarning, stacklevel=2)

@@ -17,7 +17,7 @@ from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
 from numba.extending import intrinsic
 
-from pivec.parallel.hardware import compiler
+from pivec.parallel.compiled import compiler
 
 ROWS, WIDTH = 4, 16
 """Rows and outputs of a block, whose sums fit into eight registers of AVX2.

@@ -302,8 +302,6 @@ def play_policies(
         on_message=take,
         split=lambda item: [share([i]) for i in item.numbers if i not in done],
         name=lambda item: ", ".join(named.info.label for named in item.policies),
-        parts=_Share.parts,
-        remedy=", or use one job",
         quiet=False,
     ):
         if isinstance(reply.failure, WorkFailed) and reply.failure.died:
@@ -390,13 +388,6 @@ class _Share:
     numbers: Sequence[int]  # indices of the policies among all
     policies: Sequence[NamedPolicy]
     quotas: Sequence[Quota]
-
-    def parts(self) -> Iterator[tuple[str, Any]]:
-        """Name what may be a user's own and cannot be pickled."""
-        yield "the environment", self.environment
-        yield "features=", self.options.features
-        for named in self.policies:
-            yield f"the policy {named.info.label!r}", named
 
 
 def _play_share(share: _Share, tell: Tell) -> None:

@@ -503,8 +503,6 @@ def _run(requests: Sequence[tuple[Unit, VisitedStates]], isolate: bool, progress
             remaining(),
             name=lambda request: str(request[0]),
             apart=isolate,
-            parts=lambda request: [(type(request[0].method).__qualname__, request[0].method)],
-            remedy=", or evaluate with isolate=False" if isolate else ", or use one job",
             pinned=True,
         ):
             unit, failure = reply.item[0], reply.failure

@@ -17,6 +17,8 @@ import json
 import math
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -28,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pivec.errors import BadPolicyFile, MissingExtra, PivecError, UsageError
-from pivec.parallel import start
+from pivec.parallel import THREAD_VARIABLES
 from pivec.policies.formats import CheckpointFiles, about, read_json, reader
 from pivec.policies.formats.described import described_outputs
 from pivec.policies.forward import Float
@@ -280,7 +282,7 @@ class Runtime:
     ) -> tuple[dict[str, Any], bytes]:
         try:
             if self._process is None:
-                self._process = start(serve, threads=1)
+                self._process = _start_process()
             _send(self._process.stdin, {**header, "seconds": SECONDS}, content)
             known, answer = _receive(self._process.stdout)
         except (OSError, EOFError) as error:
@@ -296,6 +298,18 @@ class Runtime:
             raise BadPolicyFile(f"{name} {known['error']}")
         self._loaded.add(header["key"])
         return known, answer
+
+
+def _start_process() -> subprocess.Popen[bytes]:
+    variables = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    variables |= dict.fromkeys(THREAD_VARIABLES, "1")
+    return subprocess.Popen(  # noqa: S603
+        [sys.executable, "-c", f"from {__name__} import main; main()"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=os.environ | variables,
+    )
 
 
 def _reason(code: int, errors: bytes, name: str) -> str:
@@ -327,8 +341,16 @@ def _receive(file: IO[bytes]) -> tuple[dict[str, Any], bytes]:
     return header, content
 
 
+def main() -> None:
+    """Run the child process; what libraries print goes to standard error."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent
+    replies = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    serve(sys.stdin.buffer, replies)
+
+
 def serve(requests: IO[bytes], replies: IO[bytes]) -> None:
-    """Answer requests until there are no more; the entry point of the child process."""
+    """Answer requests until there are no more."""
     threading.Thread(target=_follow, args=(os.getppid(),), daemon=True).start()
     import onnxruntime
 
