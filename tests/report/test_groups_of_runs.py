@@ -53,7 +53,7 @@ def test_algorithms_are_groups_where_names_say_nothing():
 
 
 def test_versions_of_environments_are_no_numbers_of_runs():
-    with pytest.raises(UsageError, match="names of the runs do not tell any"):
+    with pytest.raises(UsageError, match="names of the runs"):
         group_names(infos("CartPole-v1", "CartPole-v0"))
 
 

@@ -104,7 +104,8 @@ def test_what_is_of_another_comparison_is_left_out(out):
 
 def test_names_are_quoted(out):
     folder, report = out
-    frame = {"region": 0, "visit": {}, "picture": "frames/g h#.png"}
+    visit = {"policy": "p", "episode": 0, "step": 1}
+    frame = {"region": 0, "visit": visit, "picture": "frames/g h#.png"}
     leave(folder, told(report, frames=[frame]))
     (pair,) = explained_pairs(report, folder)
     assert pair["frames"][0]["src"] == "explain/a--b/frames/g%20h%23.png"

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from pivec.arguments import Count, Seed, checked
-from pivec.characterizations import Characterization, Space, without_noise
+from pivec.characterizations import Characterization, Descriptions, Space, without_noise
 from pivec.errors import PivecWarning, UsageError
 from pivec.policies import Patterns, group_names, natural_key, rows_of_runs
 from pivec.results import plain
@@ -99,9 +98,9 @@ def compare_groups(
         given, runs whose names differ in the number at their end are a group, or those of an
         algorithm where names say nothing; a run that is alone is left out.
     last : int, optional
-        Look at so many checkpoints of each run, the last ones; at all if not given.
+        Use only the last N checkpoints of each run.
     seed : int
-        For the divisions of the test, where there are too many to try all.
+        Random seed of the test, where there are too many permutations to try all.
     level : float
         Of the intervals.
     intervals : Intervals, optional
@@ -129,133 +128,105 @@ def compare_groups(
     rows = rows_of_runs(policies, names, last)
     if len(rows) > MOST_POLICIES:
         raise UsageError(
-            f"expected at most {MOST_POLICIES} policies in groups, but there are {len(rows)}: look "
-            "at the last checkpoints of each run only"
+            f"expected at most {MOST_POLICIES} policies in groups, but there are {len(rows)}: use "
+            "only the last checkpoints of each run"
         )
-    runs = _Runs.of(space, rows, intervals, seed, level)
+    method, described = space.method, space.descriptions.select(rows)
+    raw = method.distances(described)
+    distances = _without_noise(method, described, raw, rows, intervals)
+    runs = tuple(dict.fromkeys(described.groups))
+    shares = shares_of([runs.index(run) for run in described.groups])
+    # Distances between the mean behaviours of runs, and means between policies of different runs:
+    # in squares, with the noise that was subtracted from them.
+    power = 1 if method.traits.squared else 2
+    squares, noise = distances**power, raw**power - distances**power
+    between, between_noise = (run_distances(x, shares) for x in (squares, noise))
+    others = 1.0 - np.eye(len(runs))
+    means, means_noise = (others * (shares @ x @ shares.T) for x in (squares, noise))
+    similarities, similarity_words = similarity(distances, method.traits.max_distance)
+    largest = method.traits.max_distance or math.inf
     members: dict[str, list[int]] = {}
-    for number, run in enumerate(runs.names):
+    for number, run in enumerate(runs):
         members.setdefault(names[run], []).append(number)
+
+    def distance(estimate: Estimate) -> Estimate:
+        """Turn a mean of squares into a distance, at least 0 and at most the largest there is."""
+        ends = vars(estimate).values()
+        return Estimate(*(min(max(end, 0.0) ** (1.0 / power), largest) for end in ends))
+
+    def group(name: str, own: list[int]) -> RunGroup:
+        at = np.ix_(own, own)
+        policies = np.flatnonzero(shares[own].any(axis=0))
+        alike = similarities[np.ix_(policies, policies)]
+        return RunGroup(
+            name,
+            tuple(runs[k] for k in own),
+            len(policies),
+            distance(mean_within(between[at], between_noise[at], level)),
+            distance(mean_within(means[at], means_noise[at], level)),
+            effective_number(alike, shares[np.ix_(own, policies)], level),
+        )
+
+    def test(*groups: list[int]) -> Permanova | None:
+        chosen = [run for own in groups for run in own]
+        if not 1 < len(groups) < len(chosen):
+            return None
+        numbers = [number for number, own in enumerate(groups) for _ in own]
+        return permanova(between[np.ix_(chosen, chosen)], numbers, seed=seed)
+
+    def pair(a: str, b: str) -> GroupPair:
+        at = np.ix_(members[a], members[b])
+        apart = mean_between(between[at], between_noise[at], level)
+        return GroupPair((a, b), distance(apart), test(members[a], members[b]))
+
     left_out = {info.group or info.label for info in policies if info.group not in names}
     return GroupComparison(
-        groups=tuple(runs.group(name, own) for name, own in members.items()),
-        pairs=tuple(runs.pair(a, b, members) for a, b in combinations(members, 2)),
-        test=runs.test(list(members.values())),
+        groups=tuple(group(name, own) for name, own in members.items()),
+        pairs=tuple(pair(a, b) for a, b in combinations(members, 2)),
+        test=test(*members.values()),
         grouping=grouping,
         left_out=tuple(sorted(left_out, key=natural_key)),
         last=last,
-        similarity=runs.similarity,
+        similarity=similarity_words,
         level=level,
-        runs=runs.names,
-        run_distances=runs.table(),
+        runs=runs,
+        run_distances=tuple(
+            tuple(distance(Estimate(square)).value for square in row) for row in between.tolist()
+        ),
     )
+
+
+def _without_noise(
+    method: Characterization,
+    described: Descriptions,
+    raw: Array,
+    rows: list[int],
+    intervals: Intervals | None,
+) -> Array:
+    """Return distances without the noise of sampling, where it is known."""
+    if intervals is not None:
+        return intervals.distance[np.ix_(rows, rows)]
+    if "influences" in described.arrays:
+        return without_noise(method, described, raw)
+    if not method.traits.exact:
+        warnings.warn(
+            "the noise of sampling is in the distances of these groups: the policies were "
+            "described without how each episode moves them",
+            PivecWarning,
+            stacklevel=3,
+        )
+    return raw
 
 
 def groups_in(space: Space, intervals: Intervals | None) -> GroupComparison | None:
     """Compare the groups of runs that names or algorithms tell; None if there are not two."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PivecWarning)  # who measured has said it
+        warnings.simplefilter("ignore", PivecWarning)  # measuring has warned
         try:
             result = compare_groups(space, intervals=intervals)
         except UsageError:  # no runs, or none that belong together
             return None
     return result if len(result.groups) > 1 else None
-
-
-@dataclass(frozen=True)
-class _Runs:
-    """What is measured of runs, in squares, and the noise that was taken off it."""
-
-    names: tuple[str, ...]
-    shares: Array  # of policies in their runs
-    apart: Array  # between the mean behaviours of runs
-    apart_noise: Array
-    means: Array  # between policies of different runs, on average
-    means_noise: Array
-    similarities: Array  # of policies
-    similarity: str
-    method: Characterization
-    seed: int
-    level: float
-
-    @classmethod
-    def of(
-        cls, space: Space, rows: list[int], intervals: Intervals | None, seed: int, level: float
-    ) -> _Runs:
-        method, described = space.method, space.descriptions.select(rows)
-        raw = method.distances(described)
-        distances = raw
-        if intervals is not None:
-            distances = intervals.distance[_block(rows, rows)]
-        elif "influences" in described.arrays:
-            distances = without_noise(method, described, raw)
-        elif not method.traits.exact:
-            warnings.warn(
-                "the noise of sampling is in the distances of these groups: the policies were "
-                "described without how each episode moves them",
-                PivecWarning,
-                stacklevel=3,
-            )
-        power = 1 if method.traits.squared else 2
-        squares = distances**power
-        names = tuple(dict.fromkeys(described.groups))
-        shares = shares_of([names.index(run) for run in described.groups])
-        noise = raw**power - squares
-        others = 1.0 - np.eye(len(names))
-        return cls(
-            names,
-            shares,
-            run_distances(squares, shares),
-            run_distances(noise, shares),
-            others * (shares @ squares @ shares.T),
-            others * (shares @ noise @ shares.T),
-            *similarity(distances, method.traits.max_distance),
-            method,
-            seed,
-            level,
-        )
-
-    def group(self, name: str, own: list[int]) -> RunGroup:
-        at = _block(own, own)
-        policies = np.flatnonzero(self.shares[own].any(axis=0))
-        alike = self.similarities[_block(policies, policies)]
-        return RunGroup(
-            name,
-            tuple(self.names[k] for k in own),
-            len(policies),
-            self.shown(mean_within(self.apart[at], self.apart_noise[at], self.level)),
-            self.shown(mean_within(self.means[at], self.means_noise[at], self.level)),
-            effective_number(alike, self.shares[_block(own, policies)], self.level),
-        )
-
-    def pair(self, a: str, b: str, members: Mapping[str, list[int]]) -> GroupPair:
-        at = _block(members[a], members[b])
-        distance = mean_between(self.apart[at], self.apart_noise[at], self.level)
-        return GroupPair((a, b), self.shown(distance), self.test([members[a], members[b]]))
-
-    def test(self, members: Sequence[list[int]]) -> Permanova | None:
-        chosen = [run for own in members for run in own]
-        if not 1 < len(members) < len(chosen):
-            return None
-        numbers = [number for number, own in enumerate(members) for _ in own]
-        return permanova(self.apart[_block(chosen, chosen)], numbers, seed=self.seed)
-
-    def table(self) -> tuple[tuple[float, ...], ...]:
-        """Give the distances between runs."""
-        rows = self.apart.tolist()
-        return tuple(tuple(self.shown(Estimate(square)).value for square in row) for row in rows)
-
-    def shown(self, estimate: Estimate) -> Estimate:
-        """Make a distance of a mean of squares, at least 0 and at most the largest there is."""
-        power = 1.0 if self.method.traits.squared else 0.5
-        most = (
-            math.inf if self.method.traits.max_distance is None else self.method.traits.max_distance
-        )
-        return Estimate(*(min(max(end, 0.0) ** power, most) for end in vars(estimate).values()))
-
-
-def _block(rows: ArrayLike, columns: ArrayLike) -> Any:
-    return np.ix_(np.asarray(rows), np.asarray(columns))
 
 
 def similarity(distances: Array, largest: float | None) -> tuple[Array, str]:

@@ -9,10 +9,12 @@ import os
 import warnings
 import zlib
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
+from operator import index
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -460,12 +462,14 @@ _PICTURES = (".webp", ".png")
 _BYTES = 1 << 24  # of a JSON file; one of 350 features and 64 regions has half of that
 _ALL_BYTES = 1 << 26
 _FOLDERS, _PAIRS, _CLIPS, _FRAMES = 400, 200, 20, 400  # that are looked at
-_LETTERS = 1000  # of a text
+_LETTERS = 4000  # of a text
 _SAME = 1e-3  # of a distance: another comparison has another one
+# What reading a file with another content may raise.
+_BROKEN = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
 
 
 def panel_media(findings: Findings) -> Content:
-    """Give what the panel shows of pairs: rows are by number, addresses relative to the page."""
+    """Return what the panel shows of pairs: rows by number, addresses relative to the page."""
     folder = findings.log.folder
     return {
         # The page is shown to others: where on a disk it was made is left out.
@@ -482,23 +486,33 @@ def explained_pairs(findings: Findings, folder: Path) -> list[Content]:
     """Find clips and pictures of pairs that were explained in this comparison."""
     rows = {row.label: i for i, row in enumerate(findings.policies)}
     result: dict[frozenset[int], Content] = {}
+
+    def clip(file: Path, entry: Content) -> Content:
+        src = _picture(folder, file.parent / entry["picture"])
+        return {"src": src, "title": _text(entry["title"]), "words": _text(entry["words"])}
+
+    def frame(file: Path, entry: Content) -> Content:
+        src, visit = _picture(folder, file.parent / entry["picture"]), entry["visit"]
+        policy, region = _text(visit["policy"]), index(entry["region"])
+        return {"src": src, "region": region, "policy": policy, "words": _visit(visit)}
+
     for file, content in _explanations(folder):
-        explanation = _of(content.get("explanation"), dict) or {}
-        pair = [rows.get(label) for label in _list(explanation.get("labels"), str)]
-        if len(pair) != 2 or None in pair or pair[0] == pair[1] or len(result) >= _PAIRS:
-            continue
-        a, b = int(pair[0] or 0), int(pair[1] or 0)
-        if not _same(_of(explanation.get("distance"), float), findings, a, b):
-            continue
-        shown = {
-            "a": a,
-            "b": b,
-            "page": _address(folder, file.with_name("explain.html")),
-            "clips": list(islice(_clips(folder, file, content), _CLIPS)),
-            "frames": list(islice(_frames(folder, file, content), _FRAMES)),
-        }
-        if shown["page"] or shown["clips"] or shown["frames"]:
-            result.setdefault(frozenset((a, b)), shown)
+        with suppress(*_BROKEN):
+            explanation = content["explanation"]
+            a, b = (rows[label] for label in explanation["labels"])
+            if a == b or len(result) >= _PAIRS:
+                continue
+            if not _same_distance(findings, a, b, explanation["distance"]):
+                continue
+            shown = {
+                "a": a,
+                "b": b,
+                "page": _address(folder, file.with_name("explain.html")),
+                "clips": _valid(partial(clip, file), content.get("clips"), _CLIPS),
+                "frames": _valid(partial(frame, file), content.get("frames"), _FRAMES),
+            }
+            if shown["page"] or shown["clips"] or shown["frames"]:
+                result.setdefault(frozenset((a, b)), shown)
     return list(result.values())
 
 
@@ -508,19 +522,31 @@ def region_pictures(findings: Findings, folder: Path) -> list[Content]:
     content = _read(folder, folder / "regions.json")
     if space is None or not isinstance(space.method, BackgroundModel) or content is None:
         return []
-    words = region_names(space.method, features_of_space(space))
+    names = dict(enumerate(region_names(space.method, features_of_space(space))))
+
+    def region(entry: Content) -> Content:
+        number, frame = index(entry["number"]), entry["frame"]
+        if names[number] != entry["name"]:
+            raise ValueError("a region of another comparison")
+        src = _picture(folder, folder / frame["path"])
+        return {"region": number, "src": src, "words": _visit(frame["visit"])}
+
+    return _valid(region, content.get("regions"), len(names))
+
+
+def _valid(make: Callable[[Any], Content], entries: Any, most: int) -> list[Content]:
+    """Make what the page shows of entries, leaving out what is broken or has no picture."""
     result = []
-    for region in _list(content.get("regions"), dict)[: len(words)]:
-        number, frame = _of(region.get("number"), int), _of(region.get("frame"), dict) or {}
-        if number is None or not 0 <= number < len(words) or region.get("name") != words[number]:
-            continue
-        if src := _picture(folder, folder, frame.get("path")):
-            result.append({"region": number, "src": src, "words": _visit(frame.get("visit"))})
+    for entry in entries if isinstance(entries, list) else ():
+        with suppress(*_BROKEN):
+            made = make(entry)
+            if made["src"] and len(result) < most:
+                result.append(made)
     return result
 
 
 def _explanations(folder: Path) -> Iterator[tuple[Path, Content]]:
-    """Give the explanations of pairs: of folders of their own, then those of the overview."""
+    """Find explanations of pairs: of folders of their own, then those of the overview."""
     root = folder / FOLDER
     names: list[str] = []
     with suppress(OSError):
@@ -533,8 +559,8 @@ def _explanations(folder: Path) -> Iterator[tuple[Path, Content]]:
             left -= file.stat().st_size
             yield file, content
     file = root / "explain.json"
-    for content in _list((_read(folder, file) or {}).get("pairs"), dict):
-        yield file, content
+    pairs = (_read(folder, file) or {}).get("pairs")
+    yield from ((file, pair) for pair in (pairs if isinstance(pairs, list) else ()))
 
 
 def _read(folder: Path, file: Path) -> Content | None:
@@ -551,11 +577,9 @@ def _read(folder: Path, file: Path) -> Content | None:
     return None
 
 
-def _same(distance: float | None, findings: Findings, i: int, j: int) -> bool:
+def _same_distance(findings: Findings, i: int, j: int, distance: float) -> bool:
     """Tell whether a distance is that of two policies in this comparison."""
     matrix, space = findings.measured.matrix, findings.space
-    if distance is None:
-        return False
     if matrix is not None:
         now = float(matrix[i, j])
     elif space is not None:
@@ -566,33 +590,17 @@ def _same(distance: float | None, findings: Findings, i: int, j: int) -> bool:
     return math.isclose(distance, now, rel_tol=_SAME, abs_tol=1e-9)
 
 
-def _clips(folder: Path, file: Path, content: Content) -> Iterator[Content]:
-    for clip in _list(content.get("clips"), dict):
-        if src := _picture(folder, file.parent, clip.get("picture")):
-            yield {"src": src, "title": _text(clip.get("title")), "words": _text(clip.get("words"))}
+def _visit(visit: Content) -> str:
+    return (
+        f"{_text(visit['policy'])}, episode {index(visit['episode'])}, step {index(visit['step'])}"
+    )
 
 
-def _frames(folder: Path, file: Path, content: Content) -> Iterator[Content]:
-    for frame in _list(content.get("frames"), dict):
-        visit, region = _of(frame.get("visit"), dict) or {}, _of(frame.get("region"), int)
-        src = _picture(folder, file.parent, frame.get("picture"))
-        if src and region is not None:
-            policy = _text(visit.get("policy"))
-            yield {"src": src, "region": region, "policy": policy, "words": _visit(visit)}
-
-
-def _visit(visit: Any) -> str:
-    visit = _of(visit, dict) or {}
-    episode, step = (_of(visit.get(name), int) for name in ("episode", "step"))
-    return f"{_text(visit.get('policy'))}, episode {episode}, step {step}"
-
-
-def _picture(folder: Path, start: Path, name: Any) -> str | None:
-    """Give the address of a picture within the folder, seen from there; None if it is none."""
-    name = _of(name, str)
-    if not name or len(name) > _LETTERS or Path(name).suffix.lower() not in _PICTURES:
+def _picture(folder: Path, file: Path) -> str | None:
+    """Return the address of a picture within the folder; None if it is none."""
+    if len(str(file)) > _LETTERS or file.suffix.lower() not in _PICTURES:
         return None
-    return _address(folder, start / name)
+    return _address(folder, file)
 
 
 def _address(folder: Path, file: Path) -> str | None:
@@ -603,23 +611,9 @@ def _address(folder: Path, file: Path) -> str | None:
 
 
 def _within(folder: Path, file: Path) -> Path | None:
-    """Give the path of a file from the folder on, links followed; None if it is elsewhere."""
+    """Return the path of a file from the folder on, links followed; None if it is elsewhere."""
     root, real = folder.resolve(), file.resolve()
     return real.relative_to(root) if real.is_relative_to(root) else None
-
-
-def _of(value: Any, kind: type) -> Any:
-    """Give a value if it is of a kind, else None; whole numbers are numbers, truths are not."""
-    if isinstance(value, bool):
-        return None
-    if kind is float and isinstance(value, int):
-        return float(value) if abs(value) < 1 << 53 else None
-    return value if isinstance(value, kind) else None
-
-
-def _list(value: Any, kind: type) -> list[Any]:
-    """Give what is of a kind in a list, if it is one."""
-    return [item for item in value if isinstance(item, kind)] if isinstance(value, list) else []
 
 
 def _text(value: Any) -> str:
