@@ -13,7 +13,7 @@ from PIL import Image, ImageSequence
 import pivec
 from pivec.errors import PivecWarning, UsageError
 from pivec.explanations import CannotReplay, Replayer, record_episodes
-from pivec.explanations.clips import Segment, draw_clip, pace, render_clips
+from pivec.explanations.clips import ClipPlan, Segment, draw_clip, make_clips, pace
 from pivec.parallel import Engine, using
 from pivec.states import Store
 
@@ -35,6 +35,10 @@ def shown(file):
 def drawn(replayer, scenes, file, seconds=10.0):
     made = draw_clip(replayer.scene, scenes, [scene.ends for scene in scenes], file, seconds)
     return shown(io.BytesIO(made[file]))
+
+
+def clips_of(replayer, segments, folder):
+    return make_clips([ClipPlan("title", segments=own) for own in segments], replayer, folder)
 
 
 def place_in(picture, left):
@@ -92,11 +96,11 @@ def test_clips_are_made_once_in_processes_and_known_by_what_they_show(
     first = [Segment(a, 0, 6), Segment(b, 0, 6)]
     broken = replace(b, states=b.states + np.float32(1))
     with using("processes", 1):  # fewer processes to start
-        made, failed = render_clips(replayer, [first, [Segment(broken, 0, 3)]], tmp_path / "c")
-    assert made.suffix == ".webp"
-    assert "another state" in failed
+        made, failed = clips_of(replayer, [first, [Segment(broken, 0, 3)]], tmp_path / "c")
+    assert made.path.suffix == ".webp"
+    assert "another state" in failed.reason
     monkeypatch.setattr(Engine, "map", None)
-    assert render_clips(replayer, [first], tmp_path / "c") == [made]
+    assert clips_of(replayer, [first], tmp_path / "c") == (made,)
     others = [
         [Segment(a, 0, 6)],
         [Segment(a, 0, 7), Segment(b, 0, 6)],
@@ -106,16 +110,14 @@ def test_clips_are_made_once_in_processes_and_known_by_what_they_show(
     ]
     for scenes in others:
         with pytest.raises(TypeError):  # it would be made
-            render_clips(replayer, [scenes], tmp_path / "c")
+            clips_of(replayer, [scenes], tmp_path / "c")
 
 
 def test_what_cannot_be_filmed_is_said(tmp_path):
     pivec.collect(worlds.make_walk, "random", 1, seed=5, store=tmp_path / "s", actions=True)
     replay = Replayer(Store(tmp_path / "s")).stored("random", 0)  # needs no environment
-    [reason] = render_clips(
-        Replayer(Store(tmp_path / "s")), [[Segment(replay, 0, 3)]], tmp_path / "c"
-    )
-    assert "make_walk" in reason
+    [clip] = clips_of(Replayer(Store(tmp_path / "s")), [[Segment(replay, 0, 3)]], tmp_path / "c")
+    assert "make_walk" in clip.reason
     with pytest.raises(UsageError, match="steps 0 to 12"):
         Segment(replay, 3, 13)
     with pytest.raises(UsageError, match=r"4 captions.* 2"):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pivec.explanations import Feature, features_of
-from pivec.explanations.names import _TABLE
+from pivec.explanations.names import known_features
 from pivec.rollouts import feature_names, flatten
 
 IDS = (
@@ -65,7 +65,7 @@ def test_every_feature_of_mujoco_has_a_name(name):
 
 
 def test_every_environment_of_the_table_is_held():
-    for pattern in _TABLE:
+    for pattern, _, _ in known_features():
         assert any(re.fullmatch(pattern, name) for name in (*IDS, *MUJOCO)), pattern
 
 

@@ -37,7 +37,6 @@ Files = dict[Path, bytes]  # contents by path
 
 _WIDTH, _MIN_WIDTH = 320, 160  # of a frame, in pixels
 _WIDE_ENOUGH = 240
-_CLIP_SECONDS, _EPISODE_SECONDS = 10.0, 60.0  # longest clip, and longest whole episode
 _MAX_FPS = 25  # GIF counts in hundredths of a second
 _LAYOUT = 1  # to be raised when clips look different
 _DEADLY = 3  # jobs that ended their processes, before the rest is given up
@@ -105,66 +104,49 @@ class ClipPlan:
     caption: str = ""
     segments: Sequence[Segment] = ()
     reason: str = ""
+    file: str = ""  # a name, ``.webp`` or ``.gif``; by default a digest of what the clip shows
+    seconds: float = 10.0  # longest duration
 
 
 def make_clips(
-    plans: Sequence[ClipPlan], replayer: Replayer, folder: Path, progress: bool
+    plans: Sequence[ClipPlan], replayer: Replayer, folder: Path, progress: bool = False
 ) -> tuple[Clip, ...]:
-    """Make the clips that can be made."""
+    """Make the clips that can be made, in processes.
+
+    Label, step and caption are below the frames. Segments run side by side at the environment's
+    frame rate, long ones faster; the shorter one stops at its last frame, which says so. Clips
+    that exist already are not made again, unless their file is named.
+    """
     return finish_clips(plans, render(clip_jobs(plans, replayer, folder), progress))
 
 
 def clip_jobs(plans: Sequence[ClipPlan], replayer: Replayer, folder: Path) -> list[Any]:
-    """List what `render` takes for the clips that can be made."""
-    wanted = [plan.segments for plan in plans if not plan.reason]
-    return _clip_jobs(replayer, wanted, folder, _CLIP_SECONDS, None)
+    """List what `render` takes for clips."""
+    problem = replayer.problem()
+    jobs: list[Any] = []
+    for plan in plans:
+        if reason := plan.reason or problem:
+            jobs.append(reason)
+            continue
+        file = folder / (plan.file or _clip_name(replayer, plan))
+        if not plan.file and file.exists():
+            jobs.append(file)
+            continue
+        ends = [segment.ends for segment in plan.segments]
+        short = [replace(s, replay=s.replay.until(s.last)) for s in plan.segments]
+        draw = partial(draw_clip, replayer.scene, short, ends, file, plan.seconds)
+        jobs.append(RenderJob(replayer.environment.name, draw, file))
+    return jobs
 
 
 def finish_clips(plans: Sequence[ClipPlan], made: Sequence[Path | str]) -> tuple[Clip, ...]:
     """Put in the files of clips, or why there are none."""
-    files = iter(made)
-    clips = []
-    for plan in plans:
-        file = plan.reason or next(files)
-        where = {"reason": file} if isinstance(file, str) else {"path": file}
-        clips.append(Clip(plan.title, plan.caption, **where))
-    return tuple(clips)
-
-
-def render_clips(
-    replayer: Replayer,
-    wanted: Sequence[Sequence[Segment]],
-    folder: str | Path,
-    progress: bool = False,
-    *,
-    seconds: float = _CLIP_SECONDS,
-    names: Sequence[str] | None = None,
-) -> list[Path | str]:
-    """Render clips as animated WebP or GIF files, in processes.
-
-    Label, step and caption are below the frames. Segments run side by side at the environment's
-    frame rate, long ones faster; the shorter one stops at its last frame, which says so.
-
-    Parameters
-    ----------
-    replayer : Replayer
-    wanted : sequence of sequences of Segment
-        The segments of each clip, from left to right.
-    folder : path
-        Folder of the clips. Existing ones are not made again.
-    progress : bool
-        Show a progress bar.
-    seconds : float
-        Longest duration of a clip.
-    names : sequence of str, optional
-        File names, ``.webp`` or ``.gif``; existing files are overwritten.
-
-    Returns
-    -------
-    list of Path or str
-        The file of each clip, or why there is none.
-    """
-    return render(_clip_jobs(replayer, wanted, folder, seconds, names), progress)
+    return tuple(
+        Clip(plan.title, plan.caption, None, result)
+        if isinstance(result, str)
+        else Clip(plan.title, plan.caption, result)
+        for plan, result in zip(plans, made, strict=True)
+    )
 
 
 def record_episodes(
@@ -174,19 +156,17 @@ def record_episodes(
 
     Episodes that cannot be rendered cause a warning; if that is all of them, an error.
     """
-    replays = replayer.stored_many(wanted)
-    results: list[Path | str] = [str(r) for r in replays if isinstance(r, CannotReplay)]
-    found = [(r, pair) for r, pair in zip(replays, wanted, strict=True) if isinstance(r, Replay)]
-    results += render_clips(
-        replayer,
-        [[Segment(replay, 0, replay.last)] for replay, _ in found],
-        folder,
-        progress,
-        seconds=_EPISODE_SECONDS,
-        names=[f"{file_name(label) or 'policy'}/episode-{n}.gif" for _, (label, n) in found],
-    )
-    reasons = list(dict.fromkeys(result for result in results if isinstance(result, str)))
-    written = [result for result in results if isinstance(result, Path)]
+    plans = []
+    for (label, number), found in zip(wanted, replayer.stored_many(wanted), strict=True):
+        if isinstance(found, CannotReplay):
+            plans.append(ClipPlan(label, reason=str(found)))
+        else:
+            file = f"{file_name(label) or 'policy'}/episode-{number}.gif"
+            whole = [Segment(found, 0, found.last)]
+            plans.append(ClipPlan(label, segments=whole, file=file, seconds=60.0))
+    clips = make_clips(plans, replayer, Path(folder), progress)
+    reasons = list(dict.fromkeys(clip.reason for clip in clips if clip.reason))
+    written = [clip.path for clip in clips if clip.path is not None]
     if reasons and not written:
         raise CannotReplay(reasons[0])
     for reason in reasons:
@@ -227,29 +207,6 @@ def frame_jobs(
     return jobs
 
 
-def _clip_jobs(
-    replayer: Replayer,
-    wanted: Sequence[Sequence[Segment]],
-    folder: str | Path,
-    seconds: float,
-    names: Sequence[str] | None,
-) -> list[Any]:
-    if reason := replayer.problem():
-        return [reason] * len(wanted)
-    jobs: list[Any] = []
-    for number, segments in enumerate(wanted):
-        name = _clip_name(replayer, segments, seconds) if names is None else names[number]
-        file = Path(folder) / name
-        if names is None and file.exists():
-            jobs.append(file)
-            continue
-        ends = [segment.ends for segment in segments]
-        short = [replace(s, replay=s.replay.until(s.last)) for s in segments]
-        draw = partial(draw_clip, replayer.scene, short, ends, file, seconds)
-        jobs.append(RenderJob(replayer.environment.name, draw, file))
-    return jobs
-
-
 def digests(world: Environment, replay: Replay, steps: Sequence[int]) -> dict[int, str]:
     """Name frames by all they depend on: environment, policy, actions and states until then."""
     last = max(steps, default=0)
@@ -269,13 +226,13 @@ def digests(world: Environment, replay: Replay, steps: Sequence[int]) -> dict[in
     return names
 
 
-def _clip_name(replayer: Replayer, segments: Sequence[Segment], seconds: float) -> str:
+def _clip_name(replayer: Replayer, plan: ClipPlan) -> str:
     known = []
-    for segment in segments:
+    for segment in plan.segments:
         (digest,) = digests(replayer.environment, segment.replay, [segment.last]).values()
         known += [digest, segment.replay.label, segment.first, segment.ends]
         known += segment.captions or ()
-    text = json.dumps([known, seconds, _LAYOUT])
+    text = json.dumps([known, plan.seconds, _LAYOUT])
     return f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.webp"
 
 

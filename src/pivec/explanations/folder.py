@@ -89,6 +89,11 @@ class ComparisonFolder:
         """Number of background models fitted side by side."""
         return self.background.n_fits
 
+    def fit_notes(self) -> list[str]:
+        """Say which regions are shown if there are several fits."""
+        n = self.n_fits
+        return [f"the regions are those of the first of {n} fits"] if n > 1 else []
+
     @property
     def states(self) -> VisitedStates:
         """The states, which must be there."""

@@ -266,10 +266,6 @@ def explain_groups(
         )
     else:
         notes.append("the states are not stored here: differences are by region, not by feature")
-    if opened.n_fits > 1:
-        notes.append(
-            f"the regions are those of the first of {opened.n_fits} fits of the background model"
-        )
     left_out = {info.group or info.label for info in policies if info.group not in names}
     return GroupExplanation(
         (first, second),
@@ -282,7 +278,7 @@ def explain_groups(
         opened.environment,
         features,
         _region_contrasts(opened, described, weights, n, level),
-        tuple(notes),
+        (*notes, *opened.fit_notes()),
     )
 
 

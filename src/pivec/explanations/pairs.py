@@ -32,8 +32,6 @@ from pivec.explanations.regions import Frame, assign_regions, nearest_visits
 from pivec.explanations.replay import CannotReplay, Replay, Replayer
 from pivec.explanations.spans import interval_p_values
 from pivec.files import file_name
-from pivec.options import ReplayOptions
-from pivec.parallel import on_engine
 from pivec.policies import fingerprint_of
 from pivec.results import Result, Row, plain
 from pivec.statistics import RATE, benjamini_hochberg
@@ -212,20 +210,9 @@ class Overview(Result):
         }
 
 
-@on_engine
 @checked
 def explain_pair(
-    comparison: Any,
-    a: str,
-    b: str,
-    *,
-    top: Count = _TOP,
-    level: Level = 0.95,
-    frames: bool = False,
-    clips: Annotated[int, Range(0, most=20)] = 0,
-    out: str | Path | None = None,
-    replay: ReplayOptions | None = None,
-    progress: bool = False,
+    comparison: Any, a: str, b: str, *, top: Count = _TOP, level: Level = 0.95
 ) -> PairExplanation:
     """Explain what differs between two policies: in which regions, how often and in which features.
 
@@ -239,21 +226,11 @@ def explain_pair(
         Maximum number of regions to show.
     level : float
         Confidence level of intervals.
-    frames : bool
-        Render states of both in the regions that differ most; episodes are replayed for it.
-    clips : int
-        Number of clips: the first where the difference is largest, the others of both policies
-        side by side from the same seeds.
-    out : path, optional
-        Folder for frames and clips; by default one in ``explain/`` of the comparison.
-    replay : ReplayOptions, optional
-        How episodes are replayed, where the folder does not say.
-    progress : bool
-        Show progress bars.
 
     Returns
     -------
     PairExplanation
+        `with_media` adds frames and clips.
 
     Examples
     --------
@@ -264,18 +241,7 @@ def explain_pair(
     >>> explain_pair(done, "still", "random").different
     True
     """
-    opened = ComparisonFolder.open(comparison)
-    result = _explain(opened, a, b, top, level)
-    if not frames and not clips:
-        return result
-    folder = Path(out) if out is not None else pair_folder(opened, result)
-    replayer = Replayer.open(opened, replay)
-    return with_media(result, opened, replayer, folder, frames, clips, progress)
-
-
-def _explain(
-    comparison: ComparisonFolder, a: str, b: str, top: int, level: float
-) -> PairExplanation:
+    comparison = ComparisonFolder.open(comparison)
     labels = [comparison.find(name).label for name in (a, b)]
     if labels[0] == labels[1]:
         raise UsageError(

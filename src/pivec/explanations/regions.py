@@ -294,12 +294,7 @@ def _summaries(
 ) -> tuple[Regions, NearVisits | None]:
     """Summarize regions without pictures; also return ``most`` near visits per policy."""
     described, mixture = comparison.space.descriptions, comparison.mixture
-    labels, n, notes = described.labels, mixture.n_components, []
-    if comparison.n_fits > 1:
-        notes.append(
-            f"these are the regions of the first of {comparison.n_fits} fits of the background "
-            "model"
-        )
+    labels, n, notes = described.labels, mixture.n_components, comparison.fit_notes()
     counts = described.values("counts")[0][:, :n]
     shares = counts / counts.sum(axis=1, keepdims=True)
     data, near = comparison.data, None

@@ -47,7 +47,7 @@ from pivec.figures import (
 from pivec.policies import first_names, natural_key
 from pivec.results import Result, Row, plain
 from pivec.states import VisitedStates
-from pivec.statistics import RATE, Intervals, benjamini_hochberg
+from pivec.statistics import RATE, benjamini_hochberg
 from pivec.text import percent, rounded, short_numbers
 
 if TYPE_CHECKING:
@@ -291,10 +291,18 @@ def explain_run(
     described, states, notes = _checkpoints(opened, run)
     intervals = method.intervals(described, level=level)
     bounds = split_phases(intervals.p_value, RATE / (len(described) - 1))
-    notes += _notes(opened, states is not None, intervals, len(described), len(bounds))
-    times = (
-        None if states is None else FeatureTimes.of(states, opened.features, method.traits.by_state)
-    )
+    n, times = len(described), None
+    if len(bounds) > MAX_PHASES:
+        notes.append(f"{n} checkpoints are shown in {MAX_PHASES} phases: small steps are merged")
+    if states is None:
+        notes.append("the states are not stored here: changes are by region, not by feature")
+    else:
+        times = FeatureTimes.of(states, opened.features, method.traits.by_state)
+    if np.isnan(intervals.p_value).any():
+        notes.append("checkpoints with a single episode have unknown noise: collect more")
+    if not isinstance(method, Visitation):
+        notes.append(f"{method.name} may miss changes of time alone, which visitation detects")
+    notes += opened.fit_notes()
     # Descriptions suffice for visitation, and are faster.
     sides = described if states is None or isinstance(method, Visitation) else states
     steps = tuple(step for step in described.steps if step is not None)
@@ -386,35 +394,6 @@ def _checkpoints(
             comparison.states.select(labels), influences=True
         )
     return described, states, notes
-
-
-def _notes(
-    comparison: ComparisonFolder, has_states: bool, intervals: Intervals, n: int, n_phases: int
-) -> list[str]:
-    """List assumptions and what is left out."""
-    method, notes = comparison.background, []
-    if n_phases > MAX_PHASES:
-        notes.append(
-            f"{n} checkpoints are shown in {MAX_PHASES} phases: neighbouring steps with small "
-            "changes are merged"
-        )
-    if not has_states:
-        notes.append("the states are not stored here: changes are by region, not by feature")
-    if np.isnan(intervals.p_value).any():
-        notes.append(
-            "some checkpoints have a single episode, so their noise is not known: collect more"
-        )
-    if not isinstance(method, Visitation):
-        notes.append(
-            f"{method.name} describes where in regions a policy is, and hardly how often: a change "
-            "of time alone may be missed, which visitation detects"
-        )
-    if comparison.n_fits > 1:
-        notes.append(
-            f"the regions are those of the first of {comparison.n_fits} fits of the background "
-            "model"
-        )
-    return notes
 
 
 def _shares(
@@ -672,10 +651,11 @@ _MARKERS = {"began": "^", "more": "^", "stopped": "v", "less": "v", "moved": "D"
 def run_figure(result: RunExplanation) -> Figure:
     """Draw the distance of each phase, and below it the time spent where most changed."""
     busiest = np.argsort(-result.shares.mean(axis=0), kind="stable").tolist()
+    shares = result.shares, result.share_low, result.share_high
     tracks = [
         *result.tracks[:_FEATURES],
         *(
-            Track(result.words[r], *(x[:, r] for x in (result.shares, *_ends(result))))
+            Track(result.words[r], *(x[:, r] for x in shares))
             for r in (result.leading or busiest)[:_REGIONS]
         ),
     ]
@@ -697,10 +677,6 @@ def run_figure(result: RunExplanation) -> Figure:
             _draw_distances(axes, result.phases)
         _finish(axes, result.steps, last=k == len(tracks))
     return figure
-
-
-def _ends(result: RunExplanation) -> tuple[Array, Array]:
-    return result.share_low, result.share_high
 
 
 def _draw_distances(axes: Axes, phases: Sequence[Phase]) -> None:
